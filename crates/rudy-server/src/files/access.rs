@@ -1,7 +1,7 @@
-//! What a worker may ask of the file system, and what only the pool for blocking work may.
+//! File system access that never blocks a worker.
 //!
-//! A worker has one thread, so it asks for what is in memory alone ([`Access::Cached`]). Where that does not tell, the same
-//! lookup runs from its start on the pool, and may wait there ([`Access::Blocking`]).
+//! A worker has one thread, so it only uses what the kernel has cached ([`Access::Cached`]). If that is not enough, the same
+//! lookup starts again on the thread pool for blocking work ([`Access::Blocking`]).
 
 use std::fs::File;
 use std::io;
@@ -14,57 +14,57 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use rustix::fs::{AtFlags, CWD, FsWord, Mode, OFlags, ResolveFlags, StatxFlags};
 use rustix::io::Errno;
 
-/// Whether a lookup may wait for a disk or a network.
+/// Whether a lookup can block on a disk or a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// It may not: it fails with `EAGAIN` where it would have to.
+    /// Fails with `EAGAIN` instead of blocking.
     Cached,
-    /// It may.
+    /// Blocks.
     Blocking,
 }
 
-/// A lookup with [`Access::Cached`] would have had to wait.
+/// The error of a lookup with [`Access::Cached`] that would have to block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WouldBlock;
 
 impl Access {
-    /// Whether a lookup has failed only because it may not wait. On the pool, `EAGAIN` is a failure like others.
+    /// Returns whether a lookup failed only because it would block. On the thread pool, `EAGAIN` is an ordinary error.
     pub(crate) fn must_wait(self, error: &io::Error) -> bool {
         self == Self::Cached && error.kind() == io::ErrorKind::WouldBlock
     }
 
-    /// Reads as much of the beginning of a file as `buffer` has room for; an error if that is not there.
+    /// Fills `buffer` from the beginning of a file. Fails if the file is shorter.
     pub(super) fn read(self, file: &File, buffer: &mut [u8]) -> io::Result<()> {
         match self {
             Self::Blocking => file.read_exact_at(buffer, 0),
             Self::Cached if rudy_net::file::read_cached(file, buffer, 0)? == buffer.len() => Ok(()),
-            // Either the rest is not in memory, or the file has become shorter.
+            // The rest is not cached, or the file was truncated.
             Self::Cached => Err(io::ErrorKind::WouldBlock.into()),
         }
     }
 }
 
-/// Runs a lookup on the pool for blocking work.
+/// Runs a lookup on the thread pool for blocking work.
 pub(crate) async fn on_pool<T: Send + 'static>(
-    look: impl FnOnce(Access) -> Result<T, WouldBlock> + Send + 'static,
+    lookup: impl FnOnce(Access) -> Result<T, WouldBlock> + Send + 'static,
 ) -> T {
-    match tokio::task::spawn_blocking(|| look(Access::Blocking)).await {
+    match tokio::task::spawn_blocking(|| lookup(Access::Blocking)).await {
         Ok(Ok(found)) => found,
-        Ok(Err(WouldBlock)) => unreachable!("a lookup may wait on the pool"),
+        Ok(Err(WouldBlock)) => unreachable!("lookups on the thread pool can block"),
         Err(error) => match error.try_into_panic() {
             Ok(panic) => resume_unwind(panic),
-            // The runtime ends, and drops what waits here.
+            // The runtime is shutting down and drops this future.
             Err(_) => std::future::pending().await,
         },
     }
 }
 
-/// A folder that is open, to look for files in.
+/// An open folder in which files are looked up.
 #[derive(Debug)]
 pub(super) struct OpenDirectory {
     fd: OwnedFd,
-    /// Device and inode, which make it this folder and no other.
-    place: (u32, u32, u64),
+    /// Major and minor number of the device, and the inode. They identify the folder.
+    identity: (u32, u32, u64),
     file_system: FileSystem,
 }
 
@@ -77,19 +77,19 @@ impl OpenDirectory {
             Access::Cached if !*CACHED_LOOKUPS => return Err(Errno::AGAIN),
             Access::Cached => rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::CACHED)?,
         };
-        // DONT_SYNC: device and inode do not change, so no server of a network file system has to be asked.
+        // DONT_SYNC: device and inode never change, so a network file system need not query its server.
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
         let stat = rustix::fs::statx(&fd, c"", flags, StatxFlags::INO)?;
         let device = (stat.stx_dev_major, stat.stx_dev_minor);
         let file_system = file_system(&fd, device, access)?;
-        Ok(Self { fd, place: (device.0, device.1, stat.stx_ino), file_system })
+        Ok(Self { fd, identity: (device.0, device.1, stat.stx_ino), file_system })
     }
 
     pub(super) fn is_same(&self, other: &Self) -> bool {
-        self.place == other.place
+        self.identity == other.identity
     }
 
-    /// Opens what `path` leads to, under the rules of `resolve`.
+    /// Opens `path` below the folder with the given rules for symbolic links.
     pub(super) fn open_beneath(
         &self,
         path: &str,
@@ -113,7 +113,7 @@ impl OpenDirectory {
             FileSystem::Local if *CACHED_LOOKUPS => ResolveFlags::CACHED,
             FileSystem::Local | FileSystem::Other => return Err(Errno::AGAIN),
         };
-        // What is mounted in the folder may be of any kind.
+        // Another file system can be mounted in the folder, and it can be slow.
         match open(resolve | in_memory | ResolveFlags::NO_XDEV) {
             Err(Errno::XDEV | Errno::INTR) => Err(Errno::AGAIN),
             result => result,
@@ -121,29 +121,29 @@ impl OpenDirectory {
     }
 }
 
-/// `openat2` gives up with EAGAIN where a rename anywhere on the machine runs beside a link that climbs.
+/// Attempts before `openat2` is given up. It fails with EAGAIN if a rename on the machine races with the resolution of `..`.
 const OPEN_ATTEMPTS: usize = 10;
 
-/// Whether the system looks for a path in its cache alone where it is asked to: kernels before 5.12 refuse that.
+/// Whether the kernel supports `RESOLVE_CACHED` (since Linux 5.12).
 static CACHED_LOOKUPS: LazyLock<bool> = LazyLock::new(|| {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let found = rustix::fs::openat2(CWD, c"/", flags, Mode::empty(), ResolveFlags::CACHED);
     matches!(found, Ok(_) | Err(Errno::AGAIN))
 });
 
-/// What a file system may wait for.
+/// What an access to a file system can block on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FileSystem {
-    /// Nothing: tmpfs. It does not remember what is not there, so the cache alone would not tell.
+    /// Nothing, as with tmpfs. It caches no missing names, so `RESOLVE_CACHED` would fail for them.
     Memory,
-    /// A disk. What it has in memory it opens and describes at once.
+    /// A disk. Access to cached files does not block.
     Local,
-    /// A network, or another process, in every `open` and `statx`, wherever the path is cached.
+    /// A network or another process. Every `open` and `statx` can block, even if the path is cached.
     Other,
 }
 
 impl FileSystem {
-    /// By the numbers of `statfs(2)`. One that is not here costs the way to the pool and back.
+    /// Returns the kind of a file system by its magic number (`statfs(2)`). Unknown ones are only accessed from the thread pool.
     fn of_type(magic: FsWord) -> Self {
         const TMPFS: FsWord = 0x0102_1994;
         const RAMFS: FsWord = 0x8584_58f6;
@@ -153,7 +153,7 @@ impl FileSystem {
         const F2FS: FsWord = 0xf2f5_2010;
         const BCACHEFS: FsWord = 0xca45_1a4e;
         const ZFS: FsWord = 0x2fc1_2fc1;
-        /// Of containers, over one of the others.
+        /// Used by containers, on top of another file system.
         const OVERLAY: FsWord = 0x794c_7630;
         const SQUASHFS: FsWord = 0x7371_7368;
         const EROFS: FsWord = 0xe0f5_e1e2;
@@ -165,8 +165,8 @@ impl FileSystem {
     }
 }
 
-/// The devices whose file system is known, but for [`FileSystem::Other`]. To ask for the type of a network file system may wait
-/// for its server, so only the pool asks.
+/// The devices whose file system is known and not [`FileSystem::Other`]. `fstatfs` can block on a network file system, so only the
+/// thread pool calls it.
 static DEVICES: Mutex<Vec<((u32, u32), FileSystem)>> = Mutex::new(Vec::new());
 
 fn file_system(folder: impl AsFd, device: (u32, u32), access: Access) -> Result<FileSystem, Errno> {

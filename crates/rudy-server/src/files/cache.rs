@@ -1,5 +1,5 @@
-//! The entries that are kept: small ones in memory, bounded by their bytes; others as open files, bounded by their number.
-//! Larger files that were compressed are kept in memory too, within the same bytes.
+//! The cache of entries: small files in memory, limited by size, and larger ones as open files, limited by number.
+//! Compressed larger files are kept in memory too, within the same size limit.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -14,39 +14,37 @@ use super::entry::{Content, Entry, Representation};
 use super::options::FilesOptions;
 use super::root::Stat;
 
-/// What a representation takes beside its content: two heads of up to ten fields, as a map and encoded, and its share of the
-/// paths. An estimate, on the safe side.
+/// Memory of a representation besides its content: two heads of up to ten fields, as a map and encoded, and its share of the
+/// paths. A conservative estimate.
 const OVERHEAD_BYTES: u64 = 2048;
 
-/// How many of the largest files one piece of the cache has room for. A file and its three codings are one entry, which
-/// counts as four.
-const FILES_IN_PIECE: u64 = 8;
+/// How many files of the maximum size fit into one shard of the cache. An entry with three codings counts as four files.
+const FILES_PER_SHARD: u64 = 8;
 
-/// Which part of the memory is for larger files that were compressed: a quarter. With the defaults the largest file that is
-/// compressed has room there.
+/// The fraction of the memory for compressed larger files: one quarter. With the defaults, the largest file that is compressed fits.
 const COMPRESSED_SHARE: u64 = 4;
 
-/// What was compressed: a file at one time, in one coding. `path` is that of its entry, because the heads depend on it.
+/// The key of a compressed file: the file at one time, in one coding. It includes the path of the entry, because the heads depend on it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Version {
+pub(super) struct CompressedKey {
     pub(super) path: Box<str>,
     pub(super) coding: Coding,
     pub(super) stat: Stat,
 }
 
-/// The result of a compression; `None` where a file does not shrink.
+/// The result of a compression; `None` if the file does not become smaller.
 pub(super) type Compressed = Option<Arc<Representation>>;
 
-/// Entries by the path that is asked for, decoded, with its slashes.
+/// Entries by requested path, decoded and with its slashes.
 #[derive(Debug)]
 pub(super) struct Entries {
     small: Cache<Box<str>, Arc<Entry>, ByBytes>,
     open: Cache<Box<str>, Arc<Entry>, ByDescriptors>,
-    /// In one piece, because each result must find room. Its lock is taken for larger files only, and once for each coding of a
-    /// small one, whose entry then has the result.
-    pub(super) compressed: Cache<Version, Compressed, ByBytes>,
-    /// A permit for each KiB of larger files that may be compressed into memory at a time: as much as is kept of them.
-    pub(super) room: Semaphore,
+    /// In one shard, so that each result fits. Its lock is only needed for larger files, and once for each coding of a small file:
+    /// then the entry has the result.
+    pub(super) compressed: Cache<CompressedKey, Compressed, ByBytes>,
+    /// A permit for each KiB of larger files that can be compressed into memory at a time, as many as the cache can hold.
+    pub(super) memory_permits: Semaphore,
     file_bytes_max: u64,
 }
 
@@ -54,24 +52,24 @@ impl Entries {
     pub(super) fn new(options: &FilesOptions) -> Self {
         let share = if options.compression.is_some() { options.cache_size / COMPRESSED_SHARE } else { 0 };
         let small_bytes = options.cache_size - share;
-        // A few must fit, or each would push out the one before.
-        let file_bytes_max = options.cache_max_file_size.min(small_bytes / FILES_IN_PIECE);
-        // The cache is split so that cores do not wait for each other, but each piece must hold the largest entries.
-        let pieces = small_bytes / (FILES_IN_PIECE * (file_bytes_max + OVERHEAD_BYTES));
+        // Several files must fit, or each would evict the previous one.
+        let file_bytes_max = options.cache_max_file_size.min(small_bytes / FILES_PER_SHARD);
+        // Shards reduce contention between workers, but each must hold the largest entries.
+        let shards = small_bytes / (FILES_PER_SHARD * (file_bytes_max + OVERHEAD_BYTES));
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let pieces = usize::try_from(pieces).unwrap_or(usize::MAX).clamp(1, 4 * cores);
+        let shards = usize::try_from(shards).unwrap_or(usize::MAX).clamp(1, 4 * cores);
         Self {
-            small: by_bytes(small_bytes, pieces),
+            small: by_bytes(small_bytes, shards),
             open: Cache::with_weighter(options.open_files, options.open_files as u64, ByDescriptors),
             compressed: by_bytes(share, 1),
-            room: Semaphore::new(
+            memory_permits: Semaphore::new(
                 usize::try_from(share / 1024).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS),
             ),
             file_bytes_max,
         }
     }
 
-    /// The largest file that is kept in memory.
+    /// Returns the maximum size of a file that is kept in memory.
     pub(super) fn file_bytes_max(&self) -> u64 {
         self.file_bytes_max
     }
@@ -80,17 +78,17 @@ impl Entries {
         self.small.get(path).or_else(|| self.open.get(path))
     }
 
-    /// Keeps an entry, if it is not too large to be kept at all.
+    /// Inserts an entry. The cache ignores an entry that is too large for it.
     pub(super) fn insert(&self, path: &str, entry: Arc<Entry>) {
         if descriptors(&entry) == 0 {
             self.small.insert(path.into(), entry);
-        } else if entry.settled {
-            // A file under change is looked at for every request: its length would be wrong too often.
+        } else if entry.mtime_is_stable {
+            // A file that is being written is opened for every request: a cached length would often be wrong.
             self.open.insert(path.into(), entry);
         }
     }
 
-    /// Puts `new` where `old` still is.
+    /// Replaces `old` by `new` if `old` is still cached.
     pub(super) fn replace(&self, path: &str, old: &Arc<Entry>, new: Arc<Entry>) {
         if self.small.peek(path).is_some_and(|current| Arc::ptr_eq(&current, old)) {
             self.insert(path, new);
@@ -102,15 +100,15 @@ impl Entries {
         self.open.remove(path);
     }
 
-    /// Closes files that were last checked before `before_ms`; returns whether any is still open. What is in memory stays: it
-    /// holds no descriptor and no place on the disk, and its bytes have their bound.
+    /// Closes files that were last checked before `before_ms`. Returns whether any is still open. Content in memory stays: it holds
+    /// no descriptor and no disk space, and its size is limited.
     pub(super) fn close_unused(&self, before_ms: u64) -> bool {
-        // Of ten thousand sites few have open files at a time.
+        // With ten thousand sites, few have open files at a time.
         if self.open.is_empty() {
             return false;
         }
-        // `retain` holds the lock that requests need: a deleted file is closed after it, because its close frees its blocks,
-        // which takes time.
+        // `retain` holds a lock that requests need, and closing a deleted file is slow because it frees the blocks. So the files
+        // are closed afterwards.
         let unused = RefCell::new(Vec::new());
         self.open.retain(|_, entry| {
             let is_used = entry.checked_ms.load(Ordering::Relaxed) >= before_ms;
@@ -124,18 +122,18 @@ impl Entries {
     }
 }
 
-fn by_bytes<K: Eq + std::hash::Hash, V: Clone>(bytes: u64, pieces: usize) -> Cache<K, V, ByBytes>
+fn by_bytes<K: Eq + std::hash::Hash, V: Clone>(bytes: u64, shards: usize) -> Cache<K, V, ByBytes>
 where
     ByBytes: Weighter<K, V>,
 {
-    // Sites have files of 10 KiB and more; only the first size of a table depends on it.
+    // Files have 10 KiB on average or more. Only the initial size of a table depends on this.
     let likely = usize::try_from(bytes / (8 * 1024)).unwrap_or(usize::MAX).clamp(1, 64 * 1024);
     let options = OptionsBuilder::new()
-        .shards(pieces)
+        .shards(shards)
         .estimated_items_capacity(likely)
         .weight_capacity(bytes)
         .build()
-        .expect("the builder refuses only when one of the two capacities is missing");
+        .expect("the builder fails only if a capacity is missing");
     Cache::with_options(options, ByBytes, DefaultHashBuilder::default(), DefaultLifecycle::default())
 }
 
@@ -149,8 +147,8 @@ impl Weighter<Box<str>, Arc<Entry>> for ByBytes {
     }
 }
 
-impl Weighter<Version, Compressed> for ByBytes {
-    fn weight(&self, version: &Version, compressed: &Compressed) -> u64 {
+impl Weighter<CompressedKey, Compressed> for ByBytes {
+    fn weight(&self, version: &CompressedKey, compressed: &Compressed) -> u64 {
         let content = compressed.as_ref().map_or(0, |ready| ready.content.length());
         content + OVERHEAD_BYTES + version.path.len() as u64
     }

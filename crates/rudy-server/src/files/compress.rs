@@ -1,4 +1,4 @@
-//! Compression on the fly: once, into memory; what has no room there, while it is sent.
+//! Compression on the fly: into memory, or while the file is sent if the result does not fit.
 
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
@@ -14,18 +14,18 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::root::Stat;
 
-/// How many pieces are compressed at a time for one folder; further ones wait for their turn, the first first. More threads than
-/// that would only compete for the cores. A client that reads slowly holds no permit: it has its piece.
+/// Maximum number of pieces that are compressed at a time for one folder. Others wait in order, because more threads would only
+/// compete for the cores. A slow client holds no permit while it reads a piece.
 pub(super) const PIECES_MAX: usize = 16;
-/// Bytes read from the file for one piece. A piece is what one slow client holds.
+/// Bytes read from the file for one piece. Each slow client holds one piece in memory.
 const PIECE_BYTES: usize = 64 * 1024;
-/// The window of Brotli and Zstandard as a power of two: 256 KiB, enough for a page. It bounds Zstandard's tables too.
+/// Window size of Brotli and Zstandard as a power of two: 256 KiB, enough for a page. It limits the tables of Zstandard too.
 const WINDOW: u32 = 18;
-/// At this level an encoder of Brotli takes 5 MiB, one level higher 11 MiB, for a percent of the size.
+/// Maximum level of Brotli. At this level an encoder needs 5 MiB; one level higher it needs 11 MiB to save 1 % of the size.
 const BROTLI_LEVEL_MAX: u32 = 6;
 const BROTLI_BUFFER_BYTES: usize = 4096;
 
-/// All of `content`, compressed; `None` if that is not smaller.
+/// Compresses `content`. Returns `None` if the result is not smaller.
 pub(super) async fn bytes(
     content: Bytes,
     coding: Coding,
@@ -38,10 +38,10 @@ pub(super) async fn bytes(
         let output = encoder.finish()?;
         Ok((output.len() < content.len()).then(|| output.into_boxed_slice().into()))
     };
-    in_turn(pieces.clone(), work).await
+    with_permit(pieces.clone(), work).await
 }
 
-/// All of a file, compressed; `None` if that is not smaller.
+/// Compresses a file. Returns `None` if the result is not smaller.
 pub(super) async fn file(
     file: FileRange,
     coding: Coding,
@@ -52,7 +52,7 @@ pub(super) async fn file(
     let mut output = Vec::new();
     let mut worker = Some(Box::new(Worker::new(file, coding, level)?));
     while let Some(next) = worker {
-        let (piece, rest) = in_turn(pieces.clone(), move || next.next_piece()).await?;
+        let (piece, rest) = with_permit(pieces.clone(), move || next.next_piece()).await?;
         output.extend_from_slice(&piece);
         if output.len() as u64 >= length {
             return Ok(None);
@@ -62,8 +62,8 @@ pub(super) async fn file(
     Ok(Some(output.into_boxed_slice().into()))
 }
 
-/// Does `work` on the pool for blocking work, with a permit for as long as it lasts.
-async fn in_turn<T: Send + 'static>(
+/// Waits for a permit, and holds it while `work` runs on the thread pool for blocking work.
+async fn with_permit<T: Send + 'static>(
     pieces: Arc<Semaphore>,
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
@@ -75,7 +75,7 @@ async fn in_turn<T: Send + 'static>(
     tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
 }
 
-/// One coding's encoder, writing into memory.
+/// An encoder that writes into memory.
 enum Encoder {
     Identity(Vec<u8>),
     Gzip(flate2::write::GzEncoder<Vec<u8>>),
@@ -94,7 +94,7 @@ impl Encoder {
             Coding::Zstd => {
                 let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), level.cast_signed())?;
                 encoder.window_log(WINDOW)?;
-                // Without the size the tables are made for the largest file there could be.
+                // Without the size, the tables are allocated for the largest possible file.
                 encoder.set_pledged_src_size(Some(size))?;
                 Self::Zstd(encoder)
             }
@@ -116,7 +116,7 @@ impl Encoder {
         }
     }
 
-    /// What has come out since the last time.
+    /// Takes the output since the last call.
     fn take(&mut self) -> Vec<u8> {
         std::mem::take(match self {
             Self::Identity(output) => output,
@@ -136,24 +136,24 @@ impl Encoder {
     }
 }
 
-/// A file that is compressed while it is sent.
+/// A response body that compresses a file while it is sent.
 ///
-/// Each piece is made on the pool for blocking work when the connection asks for it; in between no thread is held, so that
-/// a client who reads slowly costs memory for one piece and an encoder, and nothing else.
+/// The thread pool for blocking work compresses each piece when the connection polls for it. A slow client holds the memory of
+/// one piece and one encoder, but no thread.
 pub(super) struct CompressedFile {
     state: State,
     pieces: Arc<Semaphore>,
-    /// For the memory of the encoder.
+    /// Limits the memory of encoders.
     _permit: OwnedSemaphorePermit,
 }
 
 enum State {
     Idle(Box<Worker>),
     Busy(Pin<Box<dyn Future<Output = io::Result<Piece>> + Send>>),
-    Over,
+    Done,
 }
 
-/// What was compressed, and the worker for the next piece, if there is more.
+/// The output, and the worker for the next piece unless the file is at its end.
 type Piece = (Bytes, Option<Box<Worker>>);
 
 impl CompressedFile {
@@ -177,10 +177,10 @@ impl BodyStream for CompressedFile {
         _max: u64,
     ) -> Poll<Option<Result<BodyPiece, BodyError>>> {
         loop {
-            match std::mem::replace(&mut self.state, State::Over) {
-                State::Over => return Poll::Ready(None),
+            match std::mem::replace(&mut self.state, State::Done) {
+                State::Done => return Poll::Ready(None),
                 State::Idle(worker) => {
-                    let piece = in_turn(self.pieces.clone(), move || worker.next_piece());
+                    let piece = with_permit(self.pieces.clone(), move || worker.next_piece());
                     self.state = State::Busy(Box::pin(piece));
                 }
                 State::Busy(mut task) => {
@@ -189,7 +189,7 @@ impl BodyStream for CompressedFile {
                         return Poll::Pending;
                     };
                     let (piece, worker) = done?;
-                    self.state = worker.map_or(State::Over, State::Idle);
+                    self.state = worker.map_or(State::Done, State::Idle);
                     return Poll::Ready(Some(Ok(BodyPiece::Data(piece))));
                 }
             }
@@ -208,7 +208,7 @@ impl Worker {
         Ok(Self { encoder: Encoder::new(coding, level, file.length)?, file, position: 0 })
     }
 
-    /// Reads until something comes out; the worker comes back with it unless the file is at its end.
+    /// Compresses until there is output. Returns the worker with the output unless the file is at its end.
     fn next_piece(mut self: Box<Self>) -> io::Result<Piece> {
         let mut input = vec![0; PIECE_BYTES];
         loop {
@@ -217,10 +217,10 @@ impl Worker {
                 self.check_unchanged()?;
                 return Ok((Bytes::from(self.encoder.finish()?), None));
             }
-            let wanted = usize::try_from(left).map_or(PIECE_BYTES, |left| left.min(PIECE_BYTES));
-            self.file.file.read_exact_at(&mut input[..wanted], self.file.start + self.position)?;
-            self.position += wanted as u64;
-            self.encoder.write(&input[..wanted])?;
+            let length = usize::try_from(left).map_or(PIECE_BYTES, |left| left.min(PIECE_BYTES));
+            self.file.file.read_exact_at(&mut input[..length], self.file.start + self.position)?;
+            self.position += length as u64;
+            self.encoder.write(&input[..length])?;
             let output = self.encoder.take();
             if !output.is_empty() {
                 return Ok((Bytes::from(output), Some(self)));
@@ -228,7 +228,7 @@ impl Worker {
         }
     }
 
-    /// The content was promised to be that of one moment.
+    /// Fails if the file has changed, because a mix of two versions must not be sent as one.
     fn check_unchanged(&self) -> io::Result<()> {
         let now = Stat::of(&self.file.file)?;
         if (now.size, now.modified_ns) == (self.file.size, self.file.modified_ns) {

@@ -1,4 +1,4 @@
-//! What is known of one path: its content in every coding, with the heads of the answers already encoded.
+//! The cache entry of a path: its content in every coding, with encoded response heads.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -24,44 +24,44 @@ use super::access::{Access, WouldBlock};
 use super::find::OtherRoutes;
 use super::root::{Opened, Root, Stat};
 
-/// What a path was found to lead to. Immutable but for the time of its last check: a change makes a new one.
+/// The file for a requested path. Immutable except for the time of its last check: a change creates a new entry.
 #[derive(Debug)]
 pub(super) struct Entry {
-    /// The file's path below the root: that of its index for a folder.
+    /// The path of the file below the root. For a folder, that of its index.
     pub(super) path: Arc<str>,
     pub(super) plain: Representation,
     /// In the order of [`Coding::COMPRESSED`].
     pub(super) coded: [Coded; 3],
-    /// All that was looked at on the way here, so that a check can see whether the way still leads here.
-    pub(super) evidence: Arc<[Evidence]>,
-    /// The file without a coding.
+    /// All paths that the lookup examined. The entry is current while none of them changes.
+    pub(super) dependencies: Arc<[Dependency]>,
+    /// The uncompressed file.
     pub(super) stat: Stat,
-    /// Whether no file here was changed so lately that equal times could hide another change.
-    pub(super) settled: bool,
+    /// Whether a further change would certainly alter the modification times. False if a file changed within the last clock tick.
+    pub(super) mtime_is_stable: bool,
     pub(super) checked_ms: AtomicU64,
 }
 
-/// A path that was looked at, and what was there.
+/// A path that a lookup examined, and its state then; `None` if it was missing.
 #[derive(Debug)]
-pub(super) struct Evidence {
+pub(super) struct Dependency {
     pub(super) path: String,
     pub(super) seen: Option<Stat>,
 }
 
-/// What is known of one compressed coding.
+/// The state of a compressed coding.
 #[derive(Debug, Clone)]
 pub(super) enum Coded {
-    /// It is not offered.
+    /// Not offered.
     No,
-    /// A file beside the plain one holds it.
+    /// A precompressed file.
     Sibling(Representation),
-    /// It can be made, and was not yet.
+    /// Can be compressed on the fly.
     OnTheFly,
-    /// It was made, and is kept.
-    Made(Representation),
+    /// Was compressed on the fly and is cached.
+    Cached(Representation),
 }
 
-/// One coding of a file, ready to be sent.
+/// A coding of a file with its encoded response heads.
 #[derive(Debug, Clone)]
 pub(super) struct Representation {
     pub(super) content: Content,
@@ -70,42 +70,41 @@ pub(super) struct Representation {
     pub(super) not_modified: Arc<PreparedHead>,
 }
 
-/// Where the bytes are.
+/// The bytes of a file, in memory or on disk.
 #[derive(Debug, Clone)]
 pub(super) enum Content {
     Memory(Bytes),
     File(FileRange),
 }
 
-/// Which representation answers a request.
-pub(super) enum Choice<'a> {
+/// The representation selected for a request.
+pub(super) enum Selection<'a> {
     Ready(&'a Representation),
-    Make(Coding),
+    Compress(Coding),
 }
 
 impl Entry {
-    /// The representation for a request with these fields. What is made on the fly has no ranges: those are cut from what
-    /// lies on the disk.
-    pub(super) fn choose(&self, fields: &impl FieldLines, wants_range: bool) -> Choice<'_> {
+    /// Selects the representation for a request. Ranges are only served from files, not from the output of an encoder.
+    pub(super) fn select(&self, fields: &impl FieldLines, wants_range: bool) -> Selection<'_> {
         if !self.varies() || !fields.has(KnownField::AcceptEncoding) {
-            return Choice::Ready(&self.plain);
+            return Selection::Ready(&self.plain);
         }
         let accepted = AcceptedCodings::parse(fields.lines(KnownField::AcceptEncoding));
-        // A sibling costs nothing and was made with more patience than we have, so it goes before what we make.
+        // A precompressed file costs no CPU and is usually smaller, so it is preferred to compression on the fly.
         let sibling = accepted.choose(|coding| matches!(self.coded(coding), Coded::Sibling(_)));
         let chosen = if sibling == Coding::Identity && !wants_range {
-            accepted.choose(|coding| matches!(self.coded(coding), Coded::Made(_) | Coded::OnTheFly))
+            accepted.choose(|coding| matches!(self.coded(coding), Coded::Cached(_) | Coded::OnTheFly))
         } else {
             sibling
         };
         match self.coded(chosen) {
-            Coded::Sibling(ready) | Coded::Made(ready) => Choice::Ready(ready),
-            Coded::OnTheFly => Choice::Make(chosen),
-            Coded::No => Choice::Ready(&self.plain),
+            Coded::Sibling(ready) | Coded::Cached(ready) => Selection::Ready(ready),
+            Coded::OnTheFly => Selection::Compress(chosen),
+            Coded::No => Selection::Ready(&self.plain),
         }
     }
 
-    /// The same with one coding more, or with the knowledge that it is not worth having.
+    /// Returns a copy of the entry with the state of `coding` replaced.
     pub(super) fn with(&self, coding: Coding, coded: Coded) -> Self {
         let mut all = self.coded.clone();
         if let Some(index) = position(coding) {
@@ -115,14 +114,14 @@ impl Entry {
             path: self.path.clone(),
             plain: self.plain.clone(),
             coded: all,
-            evidence: self.evidence.clone(),
+            dependencies: self.dependencies.clone(),
             stat: self.stat,
-            settled: self.settled,
+            mtime_is_stable: self.mtime_is_stable,
             checked_ms: AtomicU64::new(self.checked_ms.load(Ordering::Relaxed)),
         }
     }
 
-    /// The path of the site that the file has, if it is not the one that was asked for and another route takes it.
+    /// Returns the file's path in the site if it differs from the requested one and another route matches it.
     pub(super) fn path_on_other_route(
         &self,
         requested: &str,
@@ -131,12 +130,12 @@ impl Entry {
         if *self.path == *requested { None } else { other_routes(&self.path) }
     }
 
-    /// Whether every path that led here still shows what it did.
-    pub(super) fn holds(&self, root: &Root, access: Access) -> Result<bool, WouldBlock> {
-        if !self.settled {
+    /// Returns whether no dependency has changed.
+    pub(super) fn is_unchanged(&self, root: &Root, access: Access) -> Result<bool, WouldBlock> {
+        if !self.mtime_is_stable {
             return Ok(false);
         }
-        for Evidence { path, seen } in &*self.evidence {
+        for Dependency { path, seen } in &*self.dependencies {
             if root.stat(path, access)? != *seen {
                 return Ok(false);
             }
@@ -144,10 +143,10 @@ impl Entry {
         Ok(true)
     }
 
-    /// Every representation there is.
+    /// Iterates over the representations with content.
     pub(super) fn representations(&self) -> impl Iterator<Item = &Representation> {
         let coded = self.coded.iter().filter_map(|coded| match coded {
-            Coded::Sibling(ready) | Coded::Made(ready) => Some(ready),
+            Coded::Sibling(ready) | Coded::Cached(ready) => Some(ready),
             Coded::No | Coded::OnTheFly => None,
         });
         std::iter::once(&self.plain).chain(coded)
@@ -167,7 +166,7 @@ fn position(coding: Coding) -> Option<usize> {
 }
 
 impl Representation {
-    /// The representation without a coding. `common` are the fields that a 304 has too.
+    /// Returns the uncompressed representation. `common` holds the fields of both the 200 and the 304.
     pub(super) fn plain(
         content: Content,
         stat: &Stat,
@@ -183,7 +182,7 @@ impl Representation {
         Self::new(content, validators, headers, common.clone())
     }
 
-    /// The representation that a sibling file holds.
+    /// Returns the representation of a precompressed file.
     pub(super) fn sibling(&self, content: Content, stat: &Stat, now_ns: i128, coding: Coding) -> Self {
         let mut headers = self.whole.headers().clone();
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static(coding.name()));
@@ -191,9 +190,9 @@ impl Representation {
         Self::new(content, validators(stat, coding.name(), now_ns), headers, common)
     }
 
-    /// The representation that is made on the fly. Its tag is weak: another level or another version of the encoder makes
-    /// other bytes of the same file.
-    pub(super) fn made(&self, content: Content, stat: &Stat, coding: Coding) -> Self {
+    /// Returns the representation of a file compressed on the fly. Its entity tag is weak, because the bytes depend on the level
+    /// and the version of the encoder.
+    pub(super) fn compressed(&self, content: Content, stat: &Stat, coding: Coding) -> Self {
         let mut headers = self.whole.headers().clone();
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static(coding.name()));
         headers.remove(ACCEPT_RANGES);
@@ -202,17 +201,17 @@ impl Representation {
         Self::new(content, validators, headers, self.not_modified.headers().clone())
     }
 
-    /// The 200.
-    pub(super) fn answer_whole(&self) -> Response {
+    /// Returns the 200.
+    pub(super) fn ok_response(&self) -> Response {
         Response::prepared(self.whole.clone(), self.content.all())
     }
 
-    /// The 304.
-    pub(super) fn answer_not_modified(&self) -> Response {
+    /// Returns the 304.
+    pub(super) fn not_modified_response(&self) -> Response {
         Response::prepared(self.not_modified.clone(), Body::Empty)
     }
 
-    /// `common` goes into the 304 as well. `Last-Modified` does not: beside an entity tag it says nothing new
+    /// Encodes the heads. `common` holds the fields of the 304, which has no `Last-Modified` because it has an entity tag
     /// (RFC 9110 §15.4.5, SHOULD NOT).
     fn new(content: Content, validators: Validators, mut headers: HeaderMap, mut common: HeaderMap) -> Self {
         headers.insert(ETAG, validators.tag.value().clone());
@@ -229,7 +228,7 @@ impl Representation {
 
 fn validators(stat: &Stat, coding: &str, now_ns: i128) -> Validators {
     let identity = stat.identity();
-    // RFC 9110 §8.8.2.1: a date in the future MUST be replaced by that of the answer.
+    // RFC 9110 §8.8.2.1: a date in the future MUST be replaced by the date of the response.
     let seconds = stat.modified_ns.min(now_ns).div_euclid(1_000_000_000);
     Validators {
         tag: EntityTag::of_file(&identity, coding, !identity.is_mtime_stable(now_ns)),
@@ -237,14 +236,14 @@ fn validators(stat: &Stat, coding: &str, now_ns: i128) -> Validators {
     }
 }
 
-/// The fields that both a 200 and a 304 have (RFC 9110 §15.4.5), without the tag. A rule for these files goes before what
-/// holds for all.
+/// Returns the fields of both a 200 and a 304 (RFC 9110 §15.4.5), without the entity tag. A matching `cache_control` rule overrides
+/// `Cache-Control` in `headers`.
 pub(super) fn common_fields(
     varies: bool,
     cache_control: Option<&HeaderValue>,
-    extra: &HeaderMap,
+    headers: &HeaderMap,
 ) -> HeaderMap {
-    let mut fields = extra.clone();
+    let mut fields = headers.clone();
     if varies {
         fields.append(VARY, HeaderValue::from_static("Accept-Encoding"));
     }
@@ -254,23 +253,23 @@ pub(super) fn common_fields(
     fields
 }
 
-/// Adds the operator's fields to an answer that is no file. `Vary` is a list that both may add to; what else is already there gives way.
-pub(super) fn add_extra(fields: &mut HeaderMap, extra: &HeaderMap) {
-    for name in extra.keys() {
+/// Adds the configured fields to a response that is not a file. They replace fields of the same name, except `Vary`, which is a list.
+pub(super) fn add_headers(fields: &mut HeaderMap, headers: &HeaderMap) {
+    for name in headers.keys() {
         if name != VARY {
             fields.remove(name);
         }
-        for value in extra.get_all(name) {
+        for value in headers.get_all(name) {
             fields.append(name, value.clone());
         }
     }
 }
 
 impl Content {
-    /// What an open file holds, in memory if `in_memory` and if it stands still while it is read.
+    /// Returns the content of an open file. Reads it into memory if `in_memory`, unless it changes meanwhile.
     pub(super) fn of(opened: Opened, in_memory: bool, access: Access) -> Result<Self, WouldBlock> {
         let Opened { file, stat } = opened;
-        // An empty file takes no memory, and no descriptor then.
+        // An empty file needs no memory, and then no descriptor either.
         let bytes = if in_memory || stat.size == 0 { read_all(&file, &stat, access)? } else { None };
         Ok(match bytes {
             Some(bytes) => Self::Memory(bytes),
@@ -298,7 +297,7 @@ impl Content {
         }
     }
 
-    /// A part of it, which must lie within.
+    /// Returns a part of the content. `span` must be within it.
     pub(super) fn part(&self, span: Span) -> BodyPiece {
         match self {
             Self::Memory(bytes) => BodyPiece::Data(slice(bytes, span)),
@@ -312,12 +311,12 @@ impl Content {
 }
 
 fn slice(bytes: &Bytes, span: Span) -> Bytes {
-    // What does not fit a usize lies beyond the end of whatever is in memory.
+    // A position that does not fit a usize is beyond the end of any content in memory.
     let position = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(bytes.len());
     bytes.slice(position(span.start)..position(span.end()))
 }
 
-/// The whole content, if the file was the same before and after.
+/// Reads the whole file. Returns `None` if it changed meanwhile.
 fn read_all(file: &File, stat: &Stat, access: Access) -> Result<Option<Bytes>, WouldBlock> {
     let Ok(size) = usize::try_from(stat.size) else { return Ok(None) };
     let mut bytes = vec![0; size];

@@ -1,4 +1,4 @@
-//! What goes wrong with a file, and who hears of it: the client by a status, the operator by the log.
+//! Errors of lookups: the status for the client and the line in the log.
 
 use std::io;
 
@@ -8,32 +8,32 @@ use rustix::io::Errno;
 use super::Files;
 use super::access::{Access, WouldBlock};
 
-/// Why there is nothing that could be sent.
+/// Why a file cannot be sent.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// Only the pool for blocking work can tell.
+    /// The lookup must run on the thread pool for blocking work.
     WouldBlock,
-    /// There is nothing. Nobody's fault.
+    /// The file is missing.
     NotFound,
-    /// There is something, and the file system does not give it to us. The operator's.
-    Refused { path: String, cause: io::Error },
+    /// The file system returned an error.
+    Io { path: String, cause: io::Error },
 }
 
 impl Failure {
-    /// What the file system says of `path`.
+    /// Returns the failure for an error of the file system at `path`.
     pub(super) fn of(path: &str, cause: io::Error, access: Access) -> Self {
         if access.must_wait(&cause) {
             return Self::WouldBlock;
         }
-        Self::Refused { path: path.to_owned(), cause }
+        Self::Io { path: path.to_owned(), cause }
     }
 
-    /// The status, and a sentence for whoever reads the answer. It names no path: that is the operator's affair.
-    pub(super) fn answer(&self) -> Result<(StatusCode, &'static str), WouldBlock> {
+    /// Returns the status and the explanation for the client. The explanation shows no path, because paths are not public.
+    pub(super) fn status(&self) -> Result<(StatusCode, &'static str), WouldBlock> {
         match self {
             Self::WouldBlock => Err(WouldBlock),
             Self::NotFound => Ok((StatusCode::NOT_FOUND, "The requested URL was not found on this server.")),
-            Self::Refused { cause, .. } => Ok(answer_refused(cause)),
+            Self::Io { cause, .. } => Ok(io_status(cause)),
         }
     }
 }
@@ -44,12 +44,12 @@ impl From<WouldBlock> for Failure {
     }
 }
 
-fn answer_refused(cause: &io::Error) -> (StatusCode, &'static str) {
+fn io_status(cause: &io::Error) -> (StatusCode, &'static str) {
     match Errno::from_io_error(cause) {
         Some(Errno::ACCESS | Errno::PERM) => {
             (StatusCode::FORBIDDEN, "The server does not have permission to read this file.")
         }
-        // No descriptor or no memory left, or a storm of renames: it may go better in a moment.
+        // No descriptors or memory left, or too many concurrent renames. All are temporary.
         Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN) => (
             StatusCode::SERVICE_UNAVAILABLE,
             "The server cannot open more files at the moment. Try again later.",
@@ -59,9 +59,9 @@ fn answer_refused(cause: &io::Error) -> (StatusCode, &'static str) {
 }
 
 impl Files {
-    /// Tells the operator what the file system refuses.
-    pub(super) fn say(&self, failure: &Failure) {
-        if let (Some(log), Failure::Refused { path, cause }) = (self.0.log.get(), failure) {
+    /// Logs an error of the file system.
+    pub(super) fn log_failure(&self, failure: &Failure) {
+        if let (Some(log), Failure::Io { path, cause }) = (self.0.log.get(), failure) {
             let path = self.0.root.path().join(path);
             log.recurring_error(
                 &format!("cannot read a file: {cause}"),
@@ -70,28 +70,28 @@ impl Files {
         }
     }
 
-    /// Tells the operator that a page which the options name is not there.
-    pub(super) fn say_missing(&self, path: &str) {
+    /// Logs that a configured file (error page, fallback, or a file of `try_files`) is missing.
+    pub(super) fn log_missing(&self, path: &str) {
         if let Some(log) = self.0.log.get() {
-            let named = self.0.root.path().join(path);
-            let message = format!("{} is to answer, and is not a file that is there", named.display());
-            log.recurring_error("a page that is to answer is not there", &message);
+            let path = self.0.root.path().join(path);
+            let message = format!("configured file not found: {}", path.display());
+            log.recurring_error("configured file not found", &message);
         }
     }
 
-    /// Sees whether the root's path leads elsewhere by now. If it leads nowhere, the operator reads that in the log; it is a
-    /// failure only if the folder is not open.
-    pub(super) fn follow_root(&self, now_ms: u64, access: Access) -> Result<(), Failure> {
+    /// Opens the root again if its path now leads to another folder. If the path is broken, logs that and goes on with the open
+    /// folder; fails if no folder is open.
+    pub(super) fn revalidate_root(&self, now_ms: u64, access: Access) -> Result<(), Failure> {
         let root = &self.0.root;
-        let Err(cause) = root.follow(now_ms, self.0.revalidate_after_ms, access) else { return Ok(()) };
+        let Err(cause) = root.revalidate(now_ms, self.0.revalidate_after_ms, access) else { return Ok(()) };
         if access.must_wait(&cause.into()) || !root.is_open() {
             return Err(Failure::of("", cause.into(), access));
         }
         if let Some(log) = self.0.log.get() {
             let root = root.path().display();
             let message =
-                format!("cannot open the root {root} again: {cause}; the open folder is still served");
-            log.recurring_error("a root cannot be opened again", &message);
+                format!("cannot reopen the root {root}: {cause}; still serving the folder that is open");
+            log.recurring_error("cannot reopen a root", &message);
         }
         Ok(())
     }
@@ -102,17 +102,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failures_are_answered_by_blame() {
-        let refused = |cause: Errno| Failure::Refused { path: "secret-name".into(), cause: cause.into() };
+    fn each_failure_has_a_status_and_no_path() {
+        let failure = |cause: Errno| Failure::Io { path: "secret-name".into(), cause: cause.into() };
         for (failure, status) in [
             (Failure::NotFound, 404),
-            (refused(Errno::ACCESS), 403),
-            (refused(Errno::MFILE), 503),
-            (refused(Errno::IO), 500),
-            (Failure::Refused { path: String::new(), cause: io::Error::other("no number") }, 500),
+            (failure(Errno::ACCESS), 403),
+            (failure(Errno::MFILE), 503),
+            (failure(Errno::IO), 500),
+            (Failure::Io { path: String::new(), cause: io::Error::other("no number") }, 500),
         ] {
-            let (answer, explanation) = failure.answer().unwrap();
-            assert_eq!(answer, status, "{failure:?}");
+            let (actual, explanation) = failure.status().unwrap();
+            assert_eq!(actual, status, "{failure:?}");
             assert!(!explanation.contains("secret-name"));
         }
     }

@@ -1,7 +1,7 @@
-//! The folders of a server and what is kept of them, shared by all sites, routes and generations of the configuration.
+//! The folders of a server and their caches, shared by all sites, routes and generations of the configuration.
 //!
-//! A folder is opened at the first request for it. Folders and files that go unused are closed by a thread that exists only
-//! while something is open, so a deleted file gives its space back although no further request comes.
+//! The first request for a folder opens it. A thread closes unused folders and files, so the disk space of a deleted file is freed
+//! without further requests. The thread runs only while something is open.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -14,17 +14,17 @@ use super::options::{FilesError, FilesOptions};
 use super::root::{self, Directory, Root};
 use super::{Shared, clock};
 
-/// How long an unused file or folder stays open, as nginx has it (`open_file_cache inactive`).
+/// How long an unused file or folder stays open, as with `open_file_cache inactive` of nginx.
 const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// How many times within the idle timeout the thread looks for what is over.
+/// How many times within the idle timeout the thread looks for unused files.
 const SWEEPS: u32 = 4;
 
-/// The most folders that are open at a time: a quarter of the usual soft limit of 1024 descriptors. A request for one more closes
-/// the least recently used one; to open it again takes a few microseconds.
+/// Maximum number of open folders: a quarter of the usual soft limit of 1024 descriptors. A request for one more closes the least
+/// recently used one. Opening it again takes a few microseconds.
 const OPEN_FOLDERS_MAX: usize = 256;
 
-/// The folders of a server: one for the life of the process. Clones share everything.
+/// The folders of a server, for the lifetime of the process. Clones share everything.
 #[derive(Debug, Clone)]
 pub struct Folders(Arc<Registry>);
 
@@ -37,13 +37,13 @@ struct Registry {
 
 #[derive(Debug, Default)]
 struct State {
-    /// By absolute path, and whether links may lead out of it.
+    /// By absolute path and `follow_symlinks`.
     roots: HashMap<(PathBuf, bool), Weak<Root>>,
     /// By folder and options.
     files: HashMap<(PathBuf, FilesOptions), Weak<Shared>>,
-    /// The folders that are open, in the order in which they were opened.
+    /// The open folders, in the order in which they were opened.
     open: Vec<Weak<Directory>>,
-    /// Whether the thread exists that closes what is unused.
+    /// Whether the thread that closes unused folders and files runs.
     is_swept: bool,
 }
 
@@ -58,7 +58,7 @@ impl Folders {
         Self(Arc::new(Registry { state: Mutex::default(), idle_timeout, open_max }))
     }
 
-    /// The folder at `path`, closed until a request needs it. What would fail then is an error now.
+    /// Returns the folder at `path`, which the first request opens. Fails if that would fail.
     pub(crate) fn root(&self, path: &Path, follow_symlinks: bool) -> Result<Arc<Root>, FilesError> {
         root::check(path, follow_symlinks)?;
         let absolute = std::path::absolute(path).map_err(|error| FilesError::Root(path.to_owned(), error))?;
@@ -72,31 +72,31 @@ impl Folders {
         Ok(root)
     }
 
-    /// What is kept of this folder under these options: what another route or generation keeps, or what `make` makes.
+    /// Returns the cache of a folder with these options: that of another route or generation, or a new one from `create`.
     pub(super) fn files(
         &self,
         root: &Root,
         options: FilesOptions,
-        make: impl FnOnce(FilesOptions) -> Result<Shared, FilesError>,
+        create: impl FnOnce(FilesOptions) -> Result<Shared, FilesError>,
     ) -> Result<Arc<Shared>, FilesError> {
         let key = (root.path().to_owned(), options);
         let mut state = self.lock();
         if let Some(shared) = state.files.get(&key).and_then(Weak::upgrade) {
             return Ok(shared);
         }
-        let shared = Arc::new(make(key.1.clone())?);
+        let shared = Arc::new(create(key.1.clone())?);
         state.files.insert(key, Arc::downgrade(&shared));
         Ok(shared)
     }
 
-    /// Forgets what no generation uses any more.
+    /// Removes folders and caches that no generation uses any more.
     pub(crate) fn forget_unused(&self) {
         let mut state = self.lock();
         state.roots.retain(|_, root| root.strong_count() > 0);
         state.files.retain(|_, shared| shared.strong_count() > 0);
     }
 
-    /// Keeps `directory` open as `opened`. At the bound, the least recently used folder is closed.
+    /// Stores the descriptor of `directory`. At the limit, closes the least recently used folder.
     pub(super) fn keep_open(&self, directory: &Arc<Directory>, opened: Arc<OpenDirectory>) {
         let mut state = self.lock();
         if directory.open.swap(Some(opened)).is_some() {
@@ -112,7 +112,7 @@ impl Folders {
         }
         state.open.push(Arc::downgrade(directory));
         if !state.is_swept {
-            // If the system has no room for a thread, the next folder that is opened tries again.
+            // If the thread cannot be started, the next opened folder tries again.
             state.is_swept = self.start_sweeping().is_ok();
         }
     }
@@ -132,7 +132,7 @@ impl Folders {
         thread::Builder::new().name("files".to_owned()).spawn(run).map(drop)
     }
 
-    /// Closes what was last used longer than the idle timeout before `now_ms`; returns whether anything is still open.
+    /// Closes folders and files that were last used before the idle timeout. Returns whether any is still open.
     pub(super) fn sweep(&self, now_ms: u64) -> bool {
         let idle_ms = u64::try_from(self.0.idle_timeout.as_millis()).unwrap_or(u64::MAX);
         let mut state = self.lock();
@@ -145,11 +145,11 @@ impl Folders {
             is_used
         });
         let all: Vec<_> = state.files.values().filter_map(Weak::upgrade).collect();
-        // The close of a deleted file frees its blocks, which takes time.
+        // Closing a deleted file frees its blocks, which is slow.
         drop(state);
         let mut has_files = false;
         for files in all {
-            // A file that is used is also checked once the check time is over.
+            // A file in use is checked every `revalidate_after`.
             let unused_ms = idle_ms.saturating_add(files.revalidate_after_ms);
             has_files |= files.entries.close_unused(now_ms.saturating_sub(unused_ms));
         }
@@ -158,7 +158,7 @@ impl Folders {
         state.is_swept
     }
 
-    /// A panic while it was held has left lists that are whole.
+    /// Ignores poisoning: a panic leaves the lists consistent.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

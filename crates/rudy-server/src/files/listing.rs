@@ -1,4 +1,4 @@
-//! The content of a folder as a page or as JSON.
+//! Directory listings as HTML or JSON.
 
 use std::io;
 use std::sync::LazyLock;
@@ -14,7 +14,7 @@ use super::options::FilesOptions;
 use super::root::{Kind, Root};
 use super::source;
 
-/// How a listing is sorted.
+/// The sort order of a listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Order {
     by: Column,
@@ -30,7 +30,7 @@ enum Column {
 }
 
 impl Order {
-    /// Reads `sort=name|size|date` and `order=asc|desc`; what is not known is passed over.
+    /// Parses `sort=name|size|date` and `order=asc|desc`. Ignores everything else.
     pub(super) fn from_query(query: &str) -> Self {
         let mut order = Self { by: Column::Name, descending: false };
         for parameter in query.split('&') {
@@ -47,13 +47,13 @@ impl Order {
     }
 }
 
-/// What is shown of a folder.
+/// The listing of a folder.
 #[derive(Debug, Serialize)]
 pub(super) struct Listing {
-    /// The folder's path below the root, with a slash at either end.
+    /// The path of the folder below the root, with a slash at either end.
     path: String,
     entries: Vec<Item>,
-    /// Whether there are more entries than a listing may have.
+    /// Whether the folder has more entries than the limit.
     truncated: bool,
     #[serde(skip)]
     order: Order,
@@ -82,8 +82,8 @@ enum ItemKind {
 }
 
 impl Listing {
-    /// Reads a folder below the root, on the pool for blocking work. Shown is what would be served: hidden names, source, links that lead out, devices, and
-    /// names that no address can hold (not UTF-8, or with a backslash) are left out.
+    /// Reads a folder below the root, on the thread pool for blocking work. Omits entries that would not be served: hidden files,
+    /// source code, links that lead out of the root, devices, and names that no URL can express (not UTF-8, or with a backslash).
     pub(super) fn read(root: &Root, options: &FilesOptions, folder: &str, order: Order) -> io::Result<Self> {
         let opened = root.open_file(folder, Access::Blocking)?;
         let mut entries = Vec::new();
@@ -117,7 +117,7 @@ impl Listing {
         let rows: Vec<_> = self.entries.iter().map(Item::row).collect();
         let column = |by: Column, title: &str| {
             let current = self.order.by == by;
-            // A click on the column in force turns it round; size and date begin with what is largest and newest.
+            // A click on the current column reverses the order. Size and date start with the largest and the newest.
             let descending = if current { !self.order.descending } else { by != Column::Name };
             let sorted = match (current, self.order.descending) {
                 (false, _) => "none",
@@ -145,7 +145,7 @@ impl Listing {
 }
 
 impl Item {
-    /// `None` for what is not served, or is gone by now.
+    /// Returns the item for a path; `None` if it is not served or was removed meanwhile.
     fn of(root: &Root, path: &str, name: &str) -> Option<Self> {
         let stat = root.stat(path, Access::Blocking).ok()??;
         let (kind, slash) = match stat.kind {
@@ -159,7 +159,7 @@ impl Item {
             kind,
             size_bytes: (kind == ItemKind::File).then_some(stat.size),
             modified: Timestamp::from_second(seconds).unwrap_or(Timestamp::UNIX_EPOCH).to_string(),
-            // Every colon is encoded, so that no name can be taken for a scheme.
+            // Colons are encoded, so that a name cannot look like a scheme.
             href: format!("{}{slash}", encode(name)),
             modified_ns: stat.modified_ns,
         })
@@ -181,10 +181,10 @@ impl Item {
 
 static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
     let mut environment = Environment::new();
-    // The name ends in .html, which switches escaping on.
+    // The name ends in .html, which enables escaping.
     environment
         .add_template("listing.html", include_str!("templates/listing.html"))
-        .expect("the template is part of this program, and its syntax is tested");
+        .expect("the template is compiled in, and tests check its syntax");
     environment
 });
 
@@ -192,7 +192,7 @@ fn is_shown(name: &str, hidden: bool) -> bool {
     name != "." && name != ".." && (hidden || !name.starts_with('.')) && !name.contains('\\')
 }
 
-/// Folders first, as everybody has it; names decide between equals.
+/// Sorts folders first, then by the column, then by name.
 fn sort(entries: &mut [Item], order: Order) {
     entries.sort_by(|a, b| {
         let by_column = match order.by {
@@ -204,7 +204,7 @@ fn sort(entries: &mut [Item], order: Order) {
     });
 }
 
-/// The folders on the way here, each with the address that leads back to it.
+/// Returns the folders of the path, each with its relative URL.
 fn crumbs(path: &str) -> Vec<Value> {
     let names: Vec<&str> = path.split('/').filter(|name| !name.is_empty()).collect();
     names
@@ -214,12 +214,12 @@ fn crumbs(path: &str) -> Vec<Value> {
         .collect()
 }
 
-/// The address of the folder so many steps up; there is nothing to escape in it.
+/// Returns the relative URL of the folder `steps` levels up. It needs no escapes.
 fn up(steps: usize) -> Value {
     Value::from_safe_string(if steps == 0 { "./".to_owned() } else { "../".repeat(steps) })
 }
 
-/// Bytes in the largest unit that leaves at least 1, with one digit after the point below 10.
+/// Formats a size in the largest unit that gives at least 1, with one decimal place below 10.
 fn readable_size(bytes: u64) -> String {
     let mut unit = 0;
     let mut tenths = u128::from(bytes) * 10;
@@ -242,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_readable() {
+    fn sizes_have_a_suitable_unit() {
         for (bytes, expected) in [
             (0, "0 B"),
             (1023, "1023 B"),
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn the_query_says_how_to_sort() {
+    fn the_query_sets_the_sort_order() {
         for (query, by, descending) in [
             ("", Column::Name, false),
             ("sort=size", Column::Size, false),

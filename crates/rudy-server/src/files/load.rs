@@ -1,4 +1,4 @@
-//! From an open file to an entry: its siblings, its codings, its heads.
+//! Creates the cache entry of an open file: precompressed siblings, codings and response heads.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -8,27 +8,27 @@ use rudy_http::semantics::media_type;
 use rudy_http::semantics::negotiation::Coding;
 
 use super::access::{Access, WouldBlock};
-use super::entry::{self, Coded, Content, Entry, Evidence, Representation};
+use super::entry::{self, Coded, Content, Dependency, Entry, Representation};
 use super::failure::Failure;
-use super::find::open_if_there;
+use super::find::open_if_exists;
 use super::root::{Kind, Opened, Stat};
 use super::{Files, clock};
 
-/// The files that hold an open file's codings, in the order of [`Coding::COMPRESSED`].
+/// The precompressed siblings of a file, in the order of [`Coding::COMPRESSED`].
 type Siblings = [Option<Opened>; 3];
 
 impl Files {
-    /// Makes the entry of an open file, and keeps it under `key`.
-    pub(super) fn load_and_keep(
+    /// Creates the entry of an open file, and caches it with `key`.
+    pub(super) fn load_and_cache(
         &self,
         key: &str,
         opened: Opened,
         path: &str,
-        mut evidence: Vec<Evidence>,
+        mut dependencies: Vec<Dependency>,
         access: Access,
     ) -> Result<Arc<Entry>, WouldBlock> {
-        let siblings = self.siblings(path, &mut evidence, access)?;
-        let entry = Arc::new(self.load(opened, path, siblings, evidence, access)?);
+        let siblings = self.siblings(path, &mut dependencies, access)?;
+        let entry = Arc::new(self.load(opened, path, siblings, dependencies, access)?);
         self.0.entries.insert(key, entry.clone());
         Ok(entry)
     }
@@ -36,7 +36,7 @@ impl Files {
     fn siblings(
         &self,
         path: &str,
-        evidence: &mut Vec<Evidence>,
+        dependencies: &mut Vec<Dependency>,
         access: Access,
     ) -> Result<Siblings, WouldBlock> {
         let mut siblings = Siblings::default();
@@ -45,16 +45,16 @@ impl Files {
         }
         for (sibling, coding) in siblings.iter_mut().zip(Coding::COMPRESSED) {
             let path = format!("{path}{}", coding.extension());
-            let found = match open_if_there(&self.0.root, &path, access) {
+            let found = match open_if_exists(&self.0.root, &path, access) {
                 Ok(found) => found,
                 Err(Failure::WouldBlock) => return Err(WouldBlock),
-                // One that cannot be opened is not offered, and said; the plain file answers.
+                // Log the error and use the uncompressed file.
                 Err(failure) => {
-                    self.say(&failure);
+                    self.log_failure(&failure);
                     None
                 }
             };
-            evidence.push(Evidence { path, seen: found.as_ref().map(|opened| opened.stat) });
+            dependencies.push(Dependency { path, seen: found.as_ref().map(|opened| opened.stat) });
             *sibling = found.filter(|opened| opened.stat.kind == Kind::File);
         }
         Ok(siblings)
@@ -65,7 +65,7 @@ impl Files {
         opened: Opened,
         path: &str,
         siblings: Siblings,
-        evidence: Vec<Evidence>,
+        dependencies: Vec<Dependency>,
         access: Access,
     ) -> Result<Entry, WouldBlock> {
         let stat = opened.stat;
@@ -73,11 +73,11 @@ impl Files {
         let media_type = media_type::of_name(path);
         let on_the_fly = self.compresses(&stat, &media_type);
         let all = || std::iter::once(stat).chain(siblings.iter().flatten().map(|opened| opened.stat));
-        // All or none, so that an entry takes either memory or descriptors.
+        // All or none, so that an entry uses either memory or descriptors.
         let in_memory = all().all(|stat| stat.size <= self.0.entries.file_bytes_max());
-        let settled = all().all(|stat| stat.identity().is_mtime_stable(now_ns));
+        let mtime_is_stable = all().all(|stat| stat.identity().is_mtime_stable(now_ns));
         let varies = on_the_fly || siblings.iter().any(Option::is_some);
-        let common = entry::common_fields(varies, self.0.cache_rules.value(path), &self.0.extra);
+        let common = entry::common_fields(varies, self.0.cache_rules.value(path), &self.0.headers);
         let content = Content::of(opened, in_memory, access)?;
         let plain = Representation::plain(content, &stat, now_ns, media_type, &common);
         let mut coded = [(); 3].map(|()| if on_the_fly { Coded::OnTheFly } else { Coded::No });
@@ -89,7 +89,15 @@ impl Files {
             }
         }
         let checked_ms = AtomicU64::new(clock::monotonic_ms());
-        Ok(Entry { path: path.into(), plain, coded, evidence: evidence.into(), stat, settled, checked_ms })
+        Ok(Entry {
+            path: path.into(),
+            plain,
+            coded,
+            dependencies: dependencies.into(),
+            stat,
+            mtime_is_stable,
+            checked_ms,
+        })
     }
 
     fn compresses(&self, stat: &Stat, media_type: &HeaderValue) -> bool {

@@ -1,19 +1,19 @@
-//! The `files` handler: a folder as a site.
+//! The `files` handler: serves static files from a folder.
 //!
-//! A request's way through it, the usual one first:
+//! The steps of a request:
 //!
-//! 1. [`cache`]: the path was asked for within the last second: an answer whose head is already encoded. Nothing is
-//!    allocated, formatted or waited for, and no [`Request`] is made ([`Files::respond_to_head`]).
-//! 2. [`resolve`]: the second is over: `statx` tells whether everything still is what it was ([`entry`]).
-//! 3. [`mod@find`]: not known: index files, `try_files`, the fallback, opened beneath the root ([`root`]).
-//!    What was found is read by [`load`].
+//! 1. [`cache`]: If the path was requested within the last second, the cache has a response with an encoded head. This step
+//!    allocates, formats and waits for nothing, and needs no [`Request`] ([`Files::respond_to_head`]).
+//! 2. [`resolve`]: After a second, `statx` shows whether a dependency of the [`entry`] has changed.
+//! 3. [`mod@find`]: Without an entry, it looks up index files, `try_files` and the fallback beneath the root ([`root`]).
+//!    [`load`] reads the file.
 //!
-//!    Where 2 or 3 would wait for a disk, the request begins again on the pool for blocking work ([`access`]).
-//! 4. [`respond`]: conditions, ranges and codings choose what is sent of the entry; [`compress`] makes a coding that is
-//!    not there, once.
-//! 5. No file: a redirect to the folder's address, [`listing`], or a [`failure`] and its page ([`crate::pages`]).
+//!    If step 2 or 3 would block on a disk, the request starts again on the thread pool for blocking work ([`access`]).
+//! 4. [`respond`]: Preconditions, ranges and codings select the response. [`compress`] compresses a file once.
+//! 5. Without a file, the response is a redirect to the folder's URL, a [`listing`], or an error page ([`failure`],
+//!    [`crate::pages`]).
 //!
-//! [`folders`] shares roots and caches among routes and generations, and closes what is unused.
+//! [`folders`] shares roots and caches among routes and generations, and closes unused files.
 
 pub(crate) mod access;
 mod cache;
@@ -63,7 +63,7 @@ use resolve::Resolved;
 pub(crate) use root::{Kind, Root};
 pub(crate) use source::is_withheld;
 
-/// A folder as a site. Clones share everything.
+/// The files of a folder. Clones share everything.
 #[derive(Debug, Clone)]
 pub struct Files(Arc<Shared>);
 
@@ -72,13 +72,13 @@ struct Shared {
     root: Arc<Root>,
     options: FilesOptions,
     cache_rules: CacheRules,
-    extra: HeaderMap,
+    headers: HeaderMap,
     entries: Entries,
     revalidate_after_ms: u64,
     log: OnceLock<ErrorLog>,
-    /// One permit for each larger file that may be compressed at a time: for the memory of its encoder.
+    /// Limits how many larger files are compressed at a time, and so the memory of encoders.
     encoders: Arc<Semaphore>,
-    /// One permit for each piece that may be compressed at a time.
+    /// Limits how many pieces are compressed at a time.
     pieces: Arc<Semaphore>,
 }
 
@@ -88,7 +88,7 @@ impl Shared {
         Ok(Self {
             root,
             cache_rules: CacheRules::new(&options.cache_control)?,
-            extra: options.headers.to_map(),
+            headers: options.headers.to_map(),
             entries: Entries::new(&options),
             revalidate_after_ms: u64::try_from(options.revalidate_after.as_millis()).unwrap_or(u64::MAX),
             log: OnceLock::new(),
@@ -99,15 +99,15 @@ impl Shared {
     }
 }
 
-/// What the handler makes of a request.
+/// The outcome of a request.
 pub(crate) enum Outcome {
-    /// It answers.
+    /// A response from this folder.
     Reply(Reply),
-    /// Another route of the site answers: that of the index, the fallback, a file of `try_files`, or the page for an error.
+    /// An internal redirect to another route, because that matches the index, the fallback, a file of `try_files` or the error page.
     Redirect {
-        /// The path that the other route takes.
+        /// The path that the other route matches.
         path: RequestPath<'static>,
-        /// The response that the other path is the page for, if it is an error's. Boxed: it is rare, and larger than a reply.
+        /// The failed response if the path is that of an error page. Boxed, because it is rare and larger than a reply.
         failed: Option<Box<Response>>,
     },
 }
@@ -146,8 +146,8 @@ impl Handler for Files {
 }
 
 impl Files {
-    /// A folder to be served, with all that `folders` already keeps of it under the same options. Says now what would go wrong
-    /// later: a folder that is not there, a kernel without `openat2`, options that make no sense.
+    /// Prepares a folder, and shares the cache that `folders` has for the same options. Fails if the folder is missing, the kernel
+    /// has no `openat2`, or the options are invalid.
     pub fn open(
         root: impl AsRef<Path>,
         options: FilesOptions,
@@ -161,18 +161,17 @@ impl Files {
         Ok(Self(shared))
     }
 
-    /// Says in `log` what the file system refuses and what the options name in vain. The first log stays; without one
-    /// nobody hears of it.
+    /// Sets the log for errors of the file system and missing configured files. Only the first call has an effect.
     pub fn log_to(&self, log: ErrorLog) {
         self.0.log.get_or_init(|| log);
     }
 
-    /// Answers a request, or says which path of the site does. `path` is the part of the request's path below the route;
-    /// `other_routes` knows the other routes, if there are any.
+    /// Responds to a request, or returns the path for an internal redirect. `path` is the part of the request's path below the
+    /// route; `other_routes` is `None` if the site has no other routes.
     ///
     /// # Errors
     ///
-    /// The file system may have to be waited for, and `access` forbids it: the pool for blocking work is to call this again.
+    /// The file system would block and `access` forbids that: call this again on the thread pool for blocking work.
     pub(crate) fn respond_to(
         &self,
         request: &Request,
@@ -180,7 +179,7 @@ impl Files {
         other_routes: Option<OtherRoutes<'_>>,
         access: Access,
     ) -> Result<Outcome, WouldBlock> {
-        let failed = match self.answer(request, path, other_routes, access)? {
+        let failed = match self.respond_without_page(request, path, other_routes, access)? {
             Outcome::Reply(Reply::Now(response)) if response.status().as_u16() >= 400 => response,
             outcome => return Ok(outcome),
         };
@@ -191,7 +190,7 @@ impl Files {
         })
     }
 
-    /// Answers a request by the files of this folder alone.
+    /// Responds to a request with the files of this folder only.
     pub(crate) async fn send(&self, request: Request, path: RequestPath<'static>) -> Response {
         let cached = self.respond_to(&request, path.below(0), None, Access::Cached);
         let outcome = if let Ok(outcome) = cached {
@@ -208,7 +207,8 @@ impl Files {
         }
     }
 
-    fn answer(
+    /// Responds like [`Self::respond_to`], but without the configured error pages.
+    fn respond_without_page(
         &self,
         request: &Request,
         path: PathBelow<'_>,
@@ -217,21 +217,21 @@ impl Files {
     ) -> Result<Outcome, WouldBlock> {
         let path = match FolderPath::new(path) {
             Ok(path) => path,
-            Err(refusal) => {
-                let explanation = format!("Bad request: {refusal}.");
+            Err(error) => {
+                let explanation = format!("Bad request: {error}.");
                 let response = self.error(StatusCode::BAD_REQUEST, request.headers(), &explanation);
                 return Ok(Outcome::Reply(response.into()));
             }
         };
-        if let Some(answer) = methods::respond_unless_read(request) {
-            // The other route may have an answer to this method.
+        if let Some(response) = methods::respond_unless_read(request) {
+            // Another route can support this method.
             let path = match other_routes.filter(|_| methods::is_known(request.method())) {
                 Some(other_routes) => self.path_on_other_route(path, other_routes, access)?,
                 None => None,
             };
             return Ok(match path {
                 Some(path) => Outcome::Redirect { path, failed: None },
-                None => Outcome::Reply(self.with_extra(answer).into()),
+                None => Outcome::Reply(self.with_headers(response).into()),
             });
         }
         Ok(match self.resolve(request, path, other_routes, access)? {
@@ -241,7 +241,7 @@ impl Files {
         })
     }
 
-    /// Answers a request as [`Self::send`] does, if what is at the path is known, and the request is one to read.
+    /// Responds as [`Self::send`] does if the request is a GET or HEAD and its path is cached.
     ///
     /// # Errors
     ///
@@ -254,11 +254,11 @@ impl Files {
     ) -> Result<Option<Reply>, WouldBlock> {
         let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
         let Some(key) = path.in_folder().ok().filter(|_| is_read) else { return Ok(None) };
-        let entry = self.known(key, access)?;
+        let entry = self.cached(key, access)?;
         Ok(entry.map(|entry| self.respond(request, key, &entry)))
     }
 
-    /// Answers a request to read from its head, if the response for its path is there and needs no check: no system call is made.
+    /// Responds to a GET or HEAD from its head if the cache has a fresh entry. Makes no system call.
     pub(crate) fn respond_to_head(
         &self,
         head: &RequestHead<'_>,
@@ -267,63 +267,63 @@ impl Files {
     ) -> Option<Response> {
         let path = FolderPath::new(path).ok()?;
         let entry = self.0.entries.get(path.key)?;
-        let is_ours =
+        let is_on_this_route =
             || other_routes.and_then(|others| entry.path_on_other_route(path.name(), others)).is_none();
-        let may_be_sent = self.is_fresh(&entry, clock::monotonic_ms()) && is_ours();
-        may_be_sent.then(|| respond::ready(&entry, head.method(), head)).flatten()
+        let can_be_sent = self.is_fresh(&entry, clock::monotonic_ms()) && is_on_this_route();
+        can_be_sent.then(|| respond::ready(&entry, head.method(), head)).flatten()
     }
 
-    /// The response for an error, with a page of ours; `explanation` is a sentence for its reader.
+    /// Returns a generated error page; `explanation` is a sentence for the user.
     #[must_use]
     pub fn error(&self, status: StatusCode, headers: &HeaderMap, explanation: &str) -> Response {
-        self.with_extra(pages::error(status, headers, explanation))
+        self.with_headers(pages::error(status, headers, explanation))
     }
 
-    /// Adds the operator's fields to a response of ours.
-    fn with_extra(&self, mut response: Response) -> Response {
-        entry::add_extra(response.headers_mut(), &self.0.extra);
+    /// Adds the configured header fields to a generated response.
+    fn with_headers(&self, mut response: Response) -> Response {
+        entry::add_headers(response.headers_mut(), &self.0.headers);
         response
     }
 
-    /// Puts the operator's page, where there is one for the status, into a response of ours.
-    fn with_page(&self, mut answer: Response, access: Access) -> Result<Response, WouldBlock> {
-        match self.page_for(answer.status()).map(|path| self.named(path, access)) {
+    /// Replaces a generated error page by the one configured for its status, if any.
+    fn with_page(&self, mut response: Response, access: Access) -> Result<Response, WouldBlock> {
+        match self.page_for(response.status()).map(|path| self.configured_file(path, access)) {
             Some(Ok((_, entry))) => {
                 if let Some(media_type) = entry.plain.whole.headers().get(CONTENT_TYPE) {
-                    answer.headers_mut().insert(CONTENT_TYPE, media_type.clone());
+                    response.headers_mut().insert(CONTENT_TYPE, media_type.clone());
                 }
-                answer.headers_mut().remove(VARY);
-                entry::add_extra(answer.headers_mut(), &self.0.extra);
-                answer.body = entry.plain.content.all();
+                response.headers_mut().remove(VARY);
+                entry::add_headers(response.headers_mut(), &self.0.headers);
+                response.body = entry.plain.content.all();
             }
             Some(Err(Failure::WouldBlock)) => return Err(WouldBlock),
-            Some(Err(failure)) => self.say(&failure),
+            Some(Err(failure)) => self.log_failure(&failure),
             None => {}
         }
-        Ok(answer)
+        Ok(response)
     }
 
-    /// The page that the operator gave for an error.
+    /// Returns the configured error page for a status.
     fn page_for(&self, status: StatusCode) -> Option<&str> {
         self.0.options.error_pages.iter().find(|(of, _)| *of == status).map(|(_, path)| path.as_str())
     }
 
-    /// Sends a request for a folder without its slash to the address that has one.
+    /// Redirects a request for a folder without a slash at its end to the URL with one.
     ///
-    /// It is a path that begins with one slash: `//host/` would be the address of another host (RFC 3986 §4.2).
+    /// The location begins with exactly one slash: `//host/` would be the URL of another host (RFC 3986 §4.2).
     pub(crate) fn redirect(&self, request: &Request, path: PathBelow<'_>) -> Response {
         let query = request.uri().query().map(|query| format!("?{}", encode_query(query)));
         let folder = path.whole().encoded_from(0);
         let location = format!("{}/{}", folder.trim_end_matches('/'), query.unwrap_or_default());
         let mut response = Response::new(StatusCode::MOVED_PERMANENTLY);
-        // All of it is visible ASCII; if that were wrong, the site's first page is a place to go on from.
+        // The location is visible ASCII, so the fallback to the root is never used.
         let location = HeaderValue::try_from(location).unwrap_or(HeaderValue::from_static("/"));
         response.headers_mut().insert(LOCATION, location);
-        entry::add_extra(response.headers_mut(), &self.0.extra);
+        entry::add_headers(response.headers_mut(), &self.0.headers);
         response
     }
 
-    /// Reads the folder on the pool for blocking work: thousands of entries take milliseconds.
+    /// Lists a folder on the thread pool for blocking work: thousands of entries take milliseconds.
     fn list(&self, request: &Request, folder: String) -> Reply {
         let files = self.clone();
         let headers = request.headers().clone();
@@ -331,7 +331,7 @@ impl Files {
         Reply::Later(Box::pin(on_pool(move |access| {
             files.listing(&folder, order, &headers).or_else(|cause| {
                 let failure = Failure::of(&folder, cause, access);
-                files.with_page(files.answer_failure(&headers, &failure)?, access)
+                files.with_page(files.error_response(&headers, &failure)?, access)
             })
         })))
     }
@@ -341,20 +341,20 @@ impl Files {
         let offers = ["text/html", "application/json"];
         let is_json = negotiation::choose_media_type(headers.get_all(ACCEPT), &offers) == Some(offers[1]);
         Ok(if is_json {
-            self.listing_page(listing.to_json()?, "application/json")
+            self.listing_response(listing.to_json()?, "application/json")
         } else {
-            self.listing_page(listing.to_html()?, "text/html; charset=utf-8")
+            self.listing_response(listing.to_html()?, "text/html; charset=utf-8")
         })
     }
 
-    fn listing_page(&self, page: String, media_type: &'static str) -> Response {
+    fn listing_response(&self, page: String, media_type: &'static str) -> Response {
         let mut response = Response::text(StatusCode::OK, media_type, page);
         let headers = response.headers_mut();
         headers.insert(VARY, HeaderValue::from_static("Accept"));
-        // It has no validator, so nobody may take an old one for the present state.
+        // A listing has no validator, so caches must not reuse it.
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        entry::add_extra(headers, &self.0.extra);
+        entry::add_headers(headers, &self.0.headers);
         response
     }
 }

@@ -1,4 +1,4 @@
-//! What an operator may choose about a folder, and what can be wrong with it.
+//! The configuration of the `files` handler and its errors.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -46,7 +46,7 @@ short_form!(FilesTable, SHORT_PATH, "a folder (\"public\") or a table", r#"{ "ty
 });
 
 impl FilesTable {
-    /// The files of a folder, everything else as usual.
+    /// Returns the table of a folder with default options.
     #[must_use]
     pub fn of(root: impl Into<PathBuf>) -> Self {
         Self { root: FilePath(root.into()), options: FilesOptions::default() }
@@ -54,7 +54,7 @@ impl FilesTable {
 }
 
 impl HandlerConfig for FilesTable {
-    /// The folder, and what decides which of its files are sent.
+    /// Returns the folder, and the options that decide which of its files are sent.
     fn describe(&self) -> String {
         let options = &self.options;
         let switches = [
@@ -75,7 +75,7 @@ impl HandlerConfig for FilesTable {
         vec![self.root.0.clone()]
     }
 
-    /// Opens the folder. It is looked at even where the options are wrong, so that both are said at once.
+    /// Opens the folder. Checks it even if the options are invalid, so that all errors are reported at once.
     fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
         let options = FilesOptions { on_php_site: route.site.runs_php(), ..self.options.clone() };
         let wrong = options.problems();
@@ -230,14 +230,14 @@ pub struct Compression {
     pub streams: usize,
 }
 
-/// Beyond it Brotli and Zstandard take tens of times as long for some percent.
+/// Maximum level: above it, Brotli and Zstandard take tens of times as long to save a few percent.
 const LEVEL_MAX: u64 = 9;
 
-/// How much is spent on a smaller result.
+/// A compression level.
 pub(crate) type Level = Int<1, LEVEL_MAX>;
 
 impl Compression {
-    /// The level of a coding.
+    /// Returns the level of a coding.
     pub(crate) fn level(&self, coding: Coding) -> u8 {
         let own = match coding {
             Coding::Gzip => self.gzip,
@@ -251,7 +251,7 @@ impl Compression {
 
 impl Default for Compression {
     fn default() -> Self {
-        // 64 encoders take 320 MiB at most, and only if the results have no room in memory and the clients read slowly.
+        // 64 encoders use at most 320 MiB, and only if the results do not fit into the cache and the clients are slow.
         Self {
             level: Int(5),
             gzip: None,
@@ -269,13 +269,13 @@ impl Default for Compression {
 pub enum FilesError {
     /// The folder cannot be opened.
     Root(PathBuf, io::Error),
-    /// The kernel (or what filters its calls) has no `openat2`.
+    /// The kernel has no `openat2`, or a filter blocks it.
     NoOpenat2(io::Error),
-    /// A pattern of a Cache-Control rule is not a glob.
+    /// A pattern of a `cache_control` rule is not a valid glob.
     Pattern(globset::Error),
-    /// A path in the options is not one below the root; the first word says which option.
+    /// The path of this option is not below the root.
     Path(&'static str, String),
-    /// The server writes this field itself.
+    /// The server sets this header field itself.
     Header(HeaderName),
 }
 
@@ -285,15 +285,15 @@ impl fmt::Display for FilesError {
             Self::Root(path, error) => write!(f, "cannot open the folder {}: {error}", path.display()),
             Self::NoOpenat2(error) => write!(
                 f,
-                "openat2 does not work here ({error}): files are only opened beneath their root, which needs Linux 5.6 or \
-                 newer, and a container whose seccomp profile lets openat2 through"
+                "openat2 is not available ({error}): serving files requires Linux 5.6 or newer, and in a container a seccomp \
+                 profile that allows openat2"
             ),
-            Self::Pattern(error) => write!(f, "the pattern of a Cache-Control rule is not a glob: {error}"),
+            Self::Pattern(error) => write!(f, "invalid glob in `cache_control`: {error}"),
             Self::Path(option, path) => {
                 write!(f, "{option}: \"{path}\" is not a path below the root, such as \"pages/404.html\"")
             }
             Self::Header(name) => {
-                write!(f, "the field {name} is written by the server itself and cannot be set")
+                write!(f, "the server sets the header field {name} itself, so `headers` cannot")
             }
         }
     }
@@ -310,7 +310,7 @@ impl std::error::Error for FilesError {
 }
 
 impl FilesError {
-    /// As it is shown; `place` is that of the table.
+    /// Returns the diagnostic; `place` is that of the table.
     pub(crate) fn problem(&self, location: &Location) -> Problem {
         let key = match self {
             Self::Root(..) | Self::NoOpenat2(_) => "root",
@@ -323,7 +323,7 @@ impl FilesError {
 }
 
 impl FilesOptions {
-    /// Takes what a site may say of its `root`.
+    /// Applies the keys of a site that belong to its `root`.
     pub(crate) fn set_on_site(
         &mut self,
         index: Option<&OneOrMany<String>>,
@@ -337,7 +337,7 @@ impl FilesOptions {
         self.fallback = fallback.map(below_root::stripped);
     }
 
-    /// The pages that are named one by one, each with its option.
+    /// Iterates over the files that options name literally, each with its option.
     pub(crate) fn named_pages(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let literals = self.try_files.iter().filter(|path| !path.contains(PATH));
         (literals.map(|path| ("try_files", path.as_str())))
@@ -345,22 +345,23 @@ impl FilesOptions {
             .chain(self.error_pages.iter().map(|(_, path)| ("error_pages", path.as_str())))
     }
 
-    /// Whatever is wrong and would show only when it is used.
+    /// Returns errors that would otherwise only show at the first request.
     pub(crate) fn problems(&self) -> Vec<FilesError> {
         let paths = (self.index.iter().map(|path| ("index", path)))
             .chain(self.try_files.iter().map(|path| ("try_files", path)))
             .chain(self.fallback.iter().map(|path| ("fallback", path)))
             .chain(self.error_pages.iter().map(|(_, path)| ("error_pages", path)));
-        // The braces stand for something in `try_files` alone; elsewhere they would be waited for in vain.
-        let is_good = |option: &str, path: &str| match option {
+        // Only `try_files` replaces `{path}`.
+        let is_valid = |option: &str, path: &str| match option {
             "try_files" => is_below(&path.replace(PATH, "path")),
             _ => is_below(path) && !path.contains(PATH),
         };
-        let wrong = paths.filter(|(option, path)| !is_good(option, path));
+        let wrong = paths.filter(|(option, path)| !is_valid(option, path));
         let mut problems: Vec<_> =
             wrong.map(|(option, path)| FilesError::Path(option, path.clone())).collect();
-        let ours = self.headers.names().map(|(_, name)| name).filter(|name| OURS.contains(name));
-        problems.extend(ours.map(|name| FilesError::Header(name.clone())));
+        let names = self.headers.names().map(|(_, name)| name);
+        let forbidden = names.filter(|name| FORBIDDEN_HEADERS.contains(name));
+        problems.extend(forbidden.map(|name| FilesError::Header(name.clone())));
         problems
     }
 }
@@ -392,7 +393,7 @@ fn compression_schema(generator: &mut SchemaGenerator) -> Schema {
     json_schema!({ "anyOf": [{ "type": "boolean" }, generator.subschema_for::<Compression>()] })
 }
 
-/// Paths below the root, which may be written as that of a request: `/404.html`.
+/// Paths below the root. They can begin with a slash, as in a request: `/404.html`.
 mod below_root {
     use serde::{Deserialize, Deserializer};
 
@@ -437,15 +438,15 @@ fn pattern<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Erro
     let pattern = String::deserialize(deserializer)?;
     match Glob::new(&pattern) {
         Ok(_) => Ok(pattern),
-        Err(error) => Err(D::Error::custom(two_lines("this pattern is not well formed", error.kind()))),
+        Err(error) => Err(D::Error::custom(two_lines("invalid pattern", error.kind()))),
     }
 }
 
-/// What stands for the path that was asked for in `try_files`.
+/// The placeholder for the requested path in `try_files`.
 pub(super) const PATH: &str = "{path}";
 
-/// What says of an answer what it is and how it is sent: another value would be a lie.
-const OURS: [HeaderName; 10] = [
+/// Header fields that the server sets, because they describe the content and the framing.
+const FORBIDDEN_HEADERS: [HeaderName; 10] = [
     ACCEPT_RANGES,
     CONNECTION,
     CONTENT_ENCODING,
@@ -458,13 +459,13 @@ const OURS: [HeaderName; 10] = [
     TRANSFER_ENCODING,
 ];
 
-/// Whether a path in the options, not percent-encoded, stays below the root and names something there.
+/// Returns whether a path in the options, which is not percent-encoded, is below the root.
 fn is_below(path: &str) -> bool {
     let is_name = |name: &str| !matches!(name, "" | "." | "..") && !name.contains(['\\', '\0']);
     path.split('/').all(is_name)
 }
 
-/// The rules for `Cache-Control`, ready to be asked.
+/// The compiled rules of `cache_control`.
 #[derive(Debug)]
 pub(super) struct CacheRules {
     patterns: GlobSet,
@@ -483,7 +484,7 @@ impl CacheRules {
         Ok(Self { patterns, values: rules.iter().map(|rule| rule.value.clone()).collect() })
     }
 
-    /// The value for the file with this path below the root.
+    /// Returns the value for the file at `path` below the root.
     pub(super) fn value(&self, path: &str) -> Option<&HeaderValue> {
         self.patterns.matches(path).first().map(|&first| &self.values[first])
     }

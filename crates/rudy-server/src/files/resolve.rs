@@ -1,4 +1,4 @@
-//! What there is for a path: an entry that is known and current, or what a lookup finds.
+//! Resolves a path: a current entry of the cache, or a new lookup.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,24 +9,24 @@ use rudy_http::semantics::path::RequestPath;
 use rudy_net::{Reply, Request, Response};
 
 use super::access::{Access, WouldBlock};
-use super::entry::{Entry, Evidence};
+use super::entry::{Dependency, Entry};
 use super::failure::Failure;
-use super::find::{FolderPath, Lookup, OtherRoutes, find, open_if_there};
+use super::find::{FolderPath, Lookup, OtherRoutes, find, open_if_exists};
 use super::root::{Kind, Opened};
 use super::{Files, clock, source};
 
-/// What there is for a path.
+/// A resolved path.
 pub(super) enum Resolved<'a> {
-    /// An entry, and what it is kept under.
+    /// An entry and its key.
     Entry(Cow<'a, str>, Arc<Entry>),
-    /// Something else.
+    /// A redirect, a listing or an error.
     Reply(Reply),
-    /// A path that another route takes.
+    /// A path that another route matches.
     OtherRoute(RequestPath<'static>),
 }
 
 impl Files {
-    /// What there is for a path.
+    /// Resolves a path.
     pub(super) fn resolve<'a>(
         &self,
         request: &Request,
@@ -34,7 +34,7 @@ impl Files {
         other_routes: Option<OtherRoutes<'_>>,
         access: Access,
     ) -> Result<Resolved<'a>, WouldBlock> {
-        if let Some(entry) = self.known(path.key, access)? {
+        if let Some(entry) = self.cached(path.key, access)? {
             return Ok(
                 match other_routes.and_then(|others| entry.path_on_other_route(path.name(), others)) {
                     Some(path) => Resolved::OtherRoute(path),
@@ -43,10 +43,10 @@ impl Files {
             );
         }
         let found = self
-            .follow_root(clock::monotonic_ms(), access)
+            .revalidate_root(clock::monotonic_ms(), access)
             .and_then(|()| find(&self.0.root, &self.0.options, path, other_routes, access))
             .and_then(|found| self.open_found(request, path, found, access));
-        found.or_else(|failure| Ok(Resolved::Reply(self.answer_failure(request.headers(), &failure)?.into())))
+        found.or_else(|failure| Ok(Resolved::Reply(self.error_response(request.headers(), &failure)?.into())))
     }
 
     fn open_found<'a>(
@@ -57,12 +57,12 @@ impl Files {
         access: Access,
     ) -> Result<Resolved<'a>, Failure> {
         Ok(match found {
-            Lookup::File { opened, path: file, evidence } => {
-                let entry = self.load_and_keep(path.key, opened, &file, evidence, access)?;
+            Lookup::File { opened, path: file, dependencies } => {
+                let entry = self.load_and_cache(path.key, opened, &file, dependencies, access)?;
                 Resolved::Entry(path.key.into(), entry)
             }
-            Lookup::NamedFile(name) => {
-                let (key, entry) = self.named(&name, access)?;
+            Lookup::Configured(name) => {
+                let (key, entry) = self.configured_file(&name, access)?;
                 Resolved::Entry(key.into(), entry)
             }
             Lookup::OtherRoute(path) => Resolved::OtherRoute(path),
@@ -71,25 +71,24 @@ impl Files {
         })
     }
 
-    /// The entry that is kept under `key`, if it may still be sent.
-    pub(super) fn known(&self, key: &str, access: Access) -> Result<Option<Arc<Entry>>, WouldBlock> {
+    /// Returns the entry for `key` if it is current.
+    pub(super) fn cached(&self, key: &str, access: Access) -> Result<Option<Arc<Entry>>, WouldBlock> {
         let Some(entry) = self.0.entries.get(key) else { return Ok(None) };
         Ok(self.is_current(&entry, key, access)?.then_some(entry))
     }
 
-    /// Whether an entry may be sent without a new lookup. The first request after expiry looks; concurrent ones take
-    /// the entry as it is.
+    /// Returns whether an entry is current. The first request after expiry revalidates; concurrent ones use the stale entry.
     fn is_current(&self, entry: &Entry, key: &str, access: Access) -> Result<bool, WouldBlock> {
         let now_ms = clock::monotonic_ms();
-        // The pool is here because a worker could not look: it has to, although the worker has noted the time.
+        // On the thread pool, always revalidate: the worker could not, although it has updated the time.
         if access == Access::Cached && self.is_fresh(entry, now_ms) {
             return Ok(true);
         }
         entry.checked_ms.store(now_ms, Ordering::Relaxed);
-        let current = match self.follow_root(now_ms, access) {
-            Ok(()) => entry.holds(&self.0.root, access)?,
+        let current = match self.revalidate_root(now_ms, access) {
+            Ok(()) => entry.is_unchanged(&self.0.root, access)?,
             Err(Failure::WouldBlock) => return Err(WouldBlock),
-            // The lookup that follows says what is wrong.
+            // The new lookup reports the error.
             Err(_) => false,
         };
         if !current {
@@ -98,32 +97,36 @@ impl Files {
         Ok(current)
     }
 
-    /// Whether an entry was looked for so lately that it may be sent.
+    /// Returns whether an entry was checked within `revalidate_after`.
     pub(super) fn is_fresh(&self, entry: &Entry, now_ms: u64) -> bool {
         let age_ms = now_ms.saturating_sub(entry.checked_ms.load(Ordering::Relaxed));
         age_ms < self.0.revalidate_after_ms
     }
 
-    /// A file that the operator named (an error page, the fallback), and what it is kept under.
-    pub(super) fn named(&self, path: &str, access: Access) -> Result<(String, Arc<Entry>), Failure> {
-        let key = key_of_named(path);
-        if let Some(entry) = self.known(&key, access)? {
+    /// Returns the entry and the key of a configured file (error page, fallback, or a file of `try_files`).
+    pub(super) fn configured_file(
+        &self,
+        path: &str,
+        access: Access,
+    ) -> Result<(String, Arc<Entry>), Failure> {
+        let key = key_of_configured(path);
+        if let Some(entry) = self.cached(&key, access)? {
             return Ok((key, entry));
         }
-        let opened = open_if_there(&self.0.root, path, access)?;
+        let opened = open_if_exists(&self.0.root, path, access)?;
         let is_sent = |opened: &Opened| {
             opened.stat.kind == Kind::File && !source::is_file_withheld(opened, path, &self.0.options)
         };
         let Some(opened) = opened.filter(is_sent) else {
-            self.say_missing(path);
+            self.log_missing(path);
             return Err(Failure::NotFound);
         };
-        let evidence = vec![Evidence { path: path.to_owned(), seen: Some(opened.stat) }];
-        let entry = self.load_and_keep(&key, opened, path, evidence, access)?;
+        let dependencies = vec![Dependency { path: path.to_owned(), seen: Some(opened.stat) }];
+        let entry = self.load_and_cache(&key, opened, path, dependencies, access)?;
         Ok((key, entry))
     }
 
-    /// The path of the site that a path of this folder leads to, if another route takes it.
+    /// Returns the path in the site that a lookup of `path` leads to, if another route matches it.
     pub(super) fn path_on_other_route(
         &self,
         path: FolderPath<'_>,
@@ -137,19 +140,19 @@ impl Files {
         }
     }
 
-    /// The response for a failure, which the operator hears of.
-    pub(super) fn answer_failure(
+    /// Logs a failure and returns its response.
+    pub(super) fn error_response(
         &self,
         headers: &HeaderMap,
         failure: &Failure,
     ) -> Result<Response, WouldBlock> {
-        self.say(failure);
-        let (status, explanation) = failure.answer()?;
+        self.log_failure(failure);
+        let (status, explanation) = failure.status()?;
         Ok(self.error(status, headers, explanation))
     }
 }
 
-/// What a file that the operator named is kept under: NUL is in no path that anybody can ask for.
-fn key_of_named(path: &str) -> String {
+/// Returns the key of a configured file. It begins with NUL, which no requested path can contain.
+fn key_of_configured(path: &str) -> String {
     format!("\0{path}")
 }

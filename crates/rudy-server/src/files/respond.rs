@@ -1,4 +1,4 @@
-//! From an entry and a request to the answer: conditions, ranges, codings.
+//! Responds with an entry: preconditions, ranges, codings.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
@@ -14,43 +14,43 @@ use rudy_http::semantics::range::{self, Ranges, Span};
 use rudy_net::{Body, BodyPiece, Reply, Request, Response};
 
 use super::Files;
-use super::cache::{Compressed, Version};
+use super::cache::{Compressed, CompressedKey};
 use super::compress::{self, CompressedFile};
-use super::entry::{Choice, Coded, Content, Entry, Representation};
+use super::entry::{Coded, Content, Entry, Representation, Selection};
 
 impl Files {
-    /// Answers with what is in `entry`, which is kept under `key`.
+    /// Responds with `entry`, whose key is `key`.
     pub(super) fn respond(&self, request: &Request, key: &str, entry: &Arc<Entry>) -> Reply {
         let (method, headers) = (request.method(), request.headers());
         if let Some(response) = ready(entry, method, headers) {
             return response.into();
         }
-        match entry.choose(headers, wants_range(method, headers)) {
-            Choice::Ready(ready) => self.answer_conditional(request, ready).into(),
-            Choice::Make(coding) => self.respond_compressed(request, key, entry, coding),
+        match entry.select(headers, has_range(method, headers)) {
+            Selection::Ready(ready) => self.respond_conditionally(request, ready).into(),
+            Selection::Compress(coding) => self.respond_compressed(request, key, entry, coding),
         }
     }
 
-    fn answer_conditional(&self, request: &Request, ready: &Representation) -> Response {
+    fn respond_conditionally(&self, request: &Request, ready: &Representation) -> Response {
         let headers = request.headers();
         match conditional::evaluate(request.method(), headers, &ready.validators) {
-            Verdict::NotModified => ready.answer_not_modified(),
+            Verdict::NotModified => ready.not_modified_response(),
             Verdict::PreconditionFailed => self.error(
                 StatusCode::PRECONDITION_FAILED,
                 headers,
                 "The file does not match the preconditions of the request.",
             ),
-            Verdict::Proceed if *request.method() == Method::GET => self.answer_ranges(headers, ready),
-            Verdict::Proceed | Verdict::IgnoreRange => ready.answer_whole(),
+            Verdict::Proceed if *request.method() == Method::GET => self.respond_with_ranges(headers, ready),
+            Verdict::Proceed | Verdict::IgnoreRange => ready.ok_response(),
         }
     }
 
-    fn answer_ranges(&self, headers: &HeaderMap, ready: &Representation) -> Response {
+    fn respond_with_ranges(&self, headers: &HeaderMap, ready: &Representation) -> Response {
         let mut lines = headers.get_all(RANGE).iter();
-        let (Some(line), None) = (lines.next(), lines.next()) else { return ready.answer_whole() };
+        let (Some(line), None) = (lines.next(), lines.next()) else { return ready.ok_response() };
         let size = ready.content.length();
         match range::parse(line, size) {
-            Ranges::Ignored => ready.answer_whole(),
+            Ranges::Ignored => ready.ok_response(),
             Ranges::One(span) => one_part(ready, span, size),
             Ranges::Several(spans) => several_parts(ready, &spans, size),
             Ranges::Unsatisfiable => {
@@ -66,47 +66,46 @@ impl Files {
         }
     }
 
-    /// Answers with a coding that is made on the fly. The conditions come first: they may spare the work.
+    /// Responds with a coding compressed on the fly. Evaluates the preconditions first, which can make that unnecessary.
     fn respond_compressed(&self, request: &Request, key: &str, entry: &Arc<Entry>, coding: Coding) -> Reply {
-        let version = Version { path: key.into(), coding, stat: entry.stat };
-        if let Some(compressed) = self.0.entries.compressed.get(&version) {
-            self.put_into_entry(&version, entry, &compressed);
+        let key = CompressedKey { path: key.into(), coding, stat: entry.stat };
+        if let Some(compressed) = self.0.entries.compressed.get(&key) {
+            self.update_entry(&key, entry, &compressed);
             let ready = compressed.as_deref().unwrap_or(&entry.plain);
-            return Reply::Now(self.answer_conditional(request, ready));
+            return Reply::Now(self.respond_conditionally(request, ready));
         }
-        let made = entry.plain.made(entry.plain.content.clone(), &entry.stat, coding);
-        let verdict = conditional::evaluate(request.method(), request.headers(), &made.validators);
+        let plan = entry.plain.compressed(entry.plain.content.clone(), &entry.stat, coding);
+        let verdict = conditional::evaluate(request.method(), request.headers(), &plan.validators);
         if matches!(verdict, Verdict::NotModified | Verdict::PreconditionFailed) {
-            return Reply::Now(self.answer_conditional(request, &made));
+            return Reply::Now(self.respond_conditionally(request, &plan));
         }
         let (files, entry) = (self.clone(), entry.clone());
         Reply::Later(Box::pin(async move {
-            let Ok(compressed) = files.compress_once(&version, &entry).await else {
-                return files.stream(&entry, coding, &made).unwrap_or_else(|| entry.plain.answer_whole());
+            let Ok(compressed) = files.compress_once(&key, &entry).await else {
+                return files.stream(&entry, coding, &plan).unwrap_or_else(|| entry.plain.ok_response());
             };
-            files.put_into_entry(&version, &entry, &compressed);
-            compressed.as_deref().unwrap_or(&entry.plain).answer_whole()
+            files.update_entry(&key, &entry, &compressed);
+            compressed.as_deref().unwrap_or(&entry.plain).ok_response()
         }))
     }
 
-    /// Compresses a file while it is sent; `None` if as many encoders are in use as may be.
-    fn stream(&self, entry: &Entry, coding: Coding, made: &Representation) -> Option<Response> {
+    /// Compresses a file while it is sent. Returns `None` if all encoders are in use. `plan` has the head of the response.
+    fn stream(&self, entry: &Entry, coding: Coding, plan: &Representation) -> Option<Response> {
         let Content::File(file) = &entry.plain.content else { return None };
         let permit = self.0.encoders.clone().try_acquire_owned().ok()?;
         let pieces = self.0.pieces.clone();
         let body = CompressedFile::new(file.clone(), coding, self.level(coding), pieces, permit).ok()?;
-        Some(Response::prepared(made.whole.clone(), Body::Stream(Box::new(body))))
+        Some(Response::prepared(plan.whole.clone(), Body::Stream(Box::new(body))))
     }
 
-    /// Compresses a file and keeps the result. Requests for the same version wait for that result rather than get the file as it
-    /// is: to wait takes a fraction of a second once, a file of several times the size takes each of them longer. It fails at once
-    /// where there is no room for the result.
-    async fn compress_once(&self, version: &Version, entry: &Entry) -> io::Result<Compressed> {
-        let compress = self.compress(version.coding, entry);
-        if entry.settled {
-            self.0.entries.compressed.get_or_insert_async(version, compress).await
+    /// Compresses a file and caches the result. Concurrent requests wait for the result: that takes a fraction of a second once,
+    /// while the uncompressed file would take each of them longer. Fails at once if the result does not fit into the cache.
+    async fn compress_once(&self, key: &CompressedKey, entry: &Entry) -> io::Result<Compressed> {
+        let compress = self.compress(key.coding, entry);
+        if entry.mtime_is_stable {
+            self.0.entries.compressed.get_or_insert_async(key, compress).await
         } else {
-            // Equal times may hide another content.
+            // The content can change without a change of the modification time.
             compress.await
         }
     }
@@ -117,20 +116,22 @@ impl Files {
             Content::Memory(plain) => compress::bytes(plain.clone(), coding, level, pieces).await?,
             Content::File(file) => {
                 let kibibytes = u32::try_from(file.length.div_ceil(1024)).map_err(io::Error::other)?;
-                let _room = self.0.entries.room.try_acquire_many(kibibytes).map_err(io::Error::other)?;
+                let _memory =
+                    self.0.entries.memory_permits.try_acquire_many(kibibytes).map_err(io::Error::other)?;
                 let _encoder = self.0.encoders.try_acquire().map_err(io::Error::other)?;
                 compress::file(file.clone(), coding, level, pieces).await?
             }
         };
-        let made = |bytes| Arc::new(entry.plain.made(Content::Memory(bytes), &entry.stat, coding));
-        Ok(bytes.map(made))
+        let compressed =
+            |bytes| Arc::new(entry.plain.compressed(Content::Memory(bytes), &entry.stat, coding));
+        Ok(bytes.map(compressed))
     }
 
-    /// Has the entry of a small file answer for the coding from now on.
-    fn put_into_entry(&self, version: &Version, entry: &Arc<Entry>, compressed: &Compressed) {
+    /// Adds the result to the entry of a small file.
+    fn update_entry(&self, key: &CompressedKey, entry: &Arc<Entry>, compressed: &Compressed) {
         if matches!(entry.plain.content, Content::Memory(_)) {
-            let coded = compressed.as_deref().map_or(Coded::No, |made| Coded::Made(made.clone()));
-            self.0.entries.replace(&version.path, entry, Arc::new(entry.with(version.coding, coded)));
+            let coded = compressed.as_deref().map_or(Coded::No, |ready| Coded::Cached(ready.clone()));
+            self.0.entries.replace(&key.path, entry, Arc::new(entry.with(key.coding, coded)));
         }
     }
 
@@ -139,20 +140,20 @@ impl Files {
     }
 }
 
-/// The response that is there already, if a request needs no other: a whole representation, or a 304.
+/// Returns a 200 or 304 with an encoded head if the request needs nothing else.
 pub(super) fn ready(entry: &Entry, method: &Method, fields: &impl FieldLines) -> Option<Response> {
-    if wants_range(method, fields) {
+    if has_range(method, fields) {
         return None;
     }
-    let Choice::Ready(ready) = entry.choose(fields, false) else { return None };
+    let Selection::Ready(ready) = entry.select(fields, false) else { return None };
     match conditional::evaluate(method, fields, &ready.validators) {
-        Verdict::Proceed => Some(ready.answer_whole()),
-        Verdict::NotModified => Some(ready.answer_not_modified()),
+        Verdict::Proceed => Some(ready.ok_response()),
+        Verdict::NotModified => Some(ready.not_modified_response()),
         Verdict::IgnoreRange | Verdict::PreconditionFailed => None,
     }
 }
 
-fn wants_range(method: &Method, fields: &impl FieldLines) -> bool {
+fn has_range(method: &Method, fields: &impl FieldLines) -> bool {
     *method == Method::GET && fields.has(KnownField::Range)
 }
 
@@ -162,7 +163,7 @@ fn one_part(ready: &Representation, span: Span, size: u64) -> Response {
     response.body = match ready.content.part(span) {
         BodyPiece::Data(bytes) => Body::Bytes(bytes),
         BodyPiece::File(range) => Body::File(range),
-        BodyPiece::Trailers(_) => unreachable!("a file has none"),
+        BodyPiece::Trailers(_) => unreachable!("a file has no trailers"),
     };
     response
 }
@@ -181,14 +182,14 @@ fn several_parts(ready: &Representation, spans: &[Span], size: u64) -> Response 
     response
 }
 
-/// A 206 has the fields that the 200 would have (RFC 9110 §15.3.7).
+/// Returns a 206 with the fields of the 200 (RFC 9110 §15.3.7).
 fn partial(ready: &Representation) -> Response {
     let mut response = Response::new(StatusCode::PARTIAL_CONTENT);
     *response.headers_mut() = ready.whole.headers().clone();
     response
 }
 
-/// A number that nobody outside can foresee: the standard library keys its hashes from the system's randomness.
+/// Returns an unpredictable number: the standard library keys its hashes from the system's randomness.
 fn unguessable() -> u128 {
     let half = || u128::from(RandomState::new().hash_one(0));
     half() << 64 | half()

@@ -1,9 +1,9 @@
-//! The folder that is served, and the only way to a file in it.
+//! The root folder of a route. All access to its files goes through [`Root`].
 //!
-//! Each lookup says whether it may wait ([`Access`]). A worker takes what the kernel knows of paths and files without a disk: that
-//! takes a microsecond or two, less than handing the lookup to another thread and back. Everything else is looked up on the pool
-//! for blocking work, and so is all of a file system that is not local. One that hangs (NFS whose server is gone) holds threads of
-//! the pool; serve such a folder with a process of its own, or listings, uploads and cold files wait with it.
+//! A worker only uses what the kernel has cached ([`Access`]). That takes one or two microseconds, less than handing the lookup to
+//! another thread and back. The thread pool for blocking work does everything else, and all access to file systems that are not
+//! local. If a network file system hangs, it blocks threads of the pool, and listings, uploads and uncached files with them. Serve
+//! such a folder from a separate process.
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -21,7 +21,7 @@ use super::clock;
 use super::folders::Folders;
 use super::options::FilesError;
 
-/// What the file system says of a file: equal twice, it is the same file with the same content.
+/// The metadata of a file. If it is equal twice, the file and its content have not changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Stat {
     pub(super) kind: Kind,
@@ -29,11 +29,11 @@ pub(super) struct Stat {
     pub(super) modified_ns: i128,
     inode: u64,
     device: (u32, u32),
-    /// Nobody can set it, so it betrays a change that restored the modification time.
+    /// No program can set it, so it reveals changes that restore the modification time.
     changed_ns: i128,
 }
 
-/// What there is at a path.
+/// The kind of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     File,
@@ -47,7 +47,7 @@ impl Stat {
         Ok(Self::from_statx(&rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)?))
     }
 
-    /// What an entity tag is made of.
+    /// Returns the input of an entity tag.
     pub(super) fn identity(&self) -> FileIdentity {
         FileIdentity { size: self.size, modified_ns: self.modified_ns, inode: self.inode }
     }
@@ -72,53 +72,53 @@ fn nanoseconds(time: StatxTimestamp) -> i128 {
     i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
 }
 
-/// An open file or folder, and what was said of it right after.
+/// An open file or folder with its metadata.
 pub(super) struct Opened {
     pub(super) file: File,
     pub(super) stat: Stat,
 }
 
 impl Opened {
-    /// The last part of the path that it was found at behind all links, where the system tells.
+    /// Returns the file name after all symbolic links, if `/proc` shows it.
     pub(super) fn name(&self) -> Option<String> {
         let link = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         Some(std::fs::read_link(link).ok()?.file_name()?.to_str()?.to_owned())
     }
 }
 
-/// Says now what would fail when the folder at `path` is opened and files in it are looked for.
+/// Checks that the folder at `path` can be opened and that lookups work in it.
 pub(super) fn check(path: &Path, follow_symlinks: bool) -> Result<(), FilesError> {
     let wrong = |error: Errno| FilesError::Root(path.to_owned(), error.into());
     let directory = OpenDirectory::open(path, Access::Blocking).map_err(wrong)?;
     let resolve = resolve_flags(follow_symlinks);
-    let found = directory.open_beneath("", LOOK, resolve, Access::Blocking);
+    let found = directory.open_beneath("", STAT_FLAGS, resolve, Access::Blocking);
     found.map(drop).map_err(|error| match error {
-        // An old kernel has no such call; what filters calls refuses it with one of the two.
+        // NOSYS: an old kernel. A seccomp filter returns one of the two.
         Errno::NOSYS | Errno::PERM => FilesError::NoOpenat2(error.into()),
         _ => wrong(error),
     })
 }
 
-/// Opens without the right to read, and without asking the file system.
-const LOOK: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
+/// Flags to open a file for `statx` only. They need no read permission.
+const STAT_FLAGS: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
 fn resolve_flags(follow_symlinks: bool) -> ResolveFlags {
     let beneath = if follow_symlinks { ResolveFlags::empty() } else { ResolveFlags::BENEATH };
     beneath | ResolveFlags::NO_MAGICLINKS
 }
 
-/// The folder that is served. It is opened when it is first used, and closed by [`Folders`] when it is unused.
+/// The root folder of a route. The first use opens it, and [`Folders`] closes it when it is unused.
 #[derive(Debug)]
 pub(crate) struct Root {
     path: PathBuf,
     resolve: ResolveFlags,
     directory: Arc<Directory>,
-    /// When it was last seen that `path` still leads to `directory`.
+    /// When `path` was last checked to lead to `directory`.
     checked_ms: AtomicU64,
     folders: Folders,
 }
 
-/// The descriptor of a root, while it is open. Only [`Folders`] changes it, which counts those that are open.
+/// The descriptor of a root while it is open. Only [`Folders`] changes it, because it counts the open ones.
 #[derive(Debug, Default)]
 pub(super) struct Directory {
     pub(super) open: ArcSwapOption<OpenDirectory>,
@@ -126,14 +126,14 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// When it was last used, on the clock that only goes forward.
+    /// Returns when the folder was last used, in milliseconds of the monotonic clock.
     pub(super) fn used_ms(&self) -> u64 {
         self.used_ms.load(Ordering::Relaxed)
     }
 }
 
 impl Root {
-    /// The folder at `path`, which is absolute, not opened yet.
+    /// Returns the folder at `path`, an absolute path, without opening it.
     pub(super) fn new(path: PathBuf, follow_symlinks: bool, folders: Folders) -> Self {
         Self {
             path,
@@ -144,10 +144,10 @@ impl Root {
         }
     }
 
-    /// Opens what `path` (decoded, relative, empty for the root) leads to.
+    /// Opens `path`, which is decoded and relative; empty for the root.
     ///
-    /// `O_NONBLOCK`, because the open of a FIFO would wait for a writer. The path holds no `..`, and `openat2` sees to it
-    /// that no symbolic link leads out, not even one that is put there while we look.
+    /// The flags include `O_NONBLOCK`, because opening a FIFO would wait for a writer. The path contains no `..`, and `openat2`
+    /// ensures that no symbolic link leads out of the root, even if one is created concurrently.
     pub(super) fn open_file(&self, path: &str, access: Access) -> Result<Opened, Errno> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = File::from(self.open_beneath(path, flags, access)?);
@@ -155,40 +155,39 @@ impl Root {
         Ok(Opened { file, stat })
     }
 
-    /// What `path` leads to, under the same rules but without the right to read it; `None` where it leads nowhere.
+    /// Returns the metadata of `path` by the same rules, without read permission; `None` if it is missing.
     pub(super) fn stat(&self, path: &str, access: Access) -> Result<Option<Stat>, WouldBlock> {
-        match self.open_beneath(path, LOOK, access).and_then(Stat::of) {
+        match self.open_beneath(path, STAT_FLAGS, access).and_then(Stat::of) {
             Err(error) if access.must_wait(&error.into()) => Err(WouldBlock),
             stat => Ok(stat.ok()),
         }
     }
 
-    /// What kind of thing `path` leads to, as for [`Self::stat`]; an error where that is not to be known. Sees first
-    /// whether the root's own path leads elsewhere by now, at most every `check_after_ms`.
+    /// Returns the kind of the file at `path`, like [`Self::stat`]; an error if the kind is unknown. First revalidates the root, at
+    /// most every `check_after_ms`.
     pub(crate) fn kind(
         &self,
         path: &str,
         check_after_ms: u64,
         access: Access,
     ) -> Result<Option<Kind>, Errno> {
-        // Where its path leads nowhere, what is open is asked.
-        if let Err(error) = self.follow(clock::monotonic_ms(), check_after_ms, access)
+        // If the path of the root is broken, use the open folder.
+        if let Err(error) = self.revalidate(clock::monotonic_ms(), check_after_ms, access)
             && (access.must_wait(&error.into()) || !self.is_open())
         {
             return Err(error);
         }
-        match self.open_beneath(path, LOOK, access) {
+        match self.open_beneath(path, STAT_FLAGS, access) {
             Ok(found) => Ok(Some(Stat::of(found)?.kind)),
-            Err(error) if is_absence(error) => Ok(None),
+            Err(error) if is_not_found(error) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// Opens the root if it is closed. If it is open, sees at most every `check_after_ms` whether the root's own path leads
-    /// elsewhere by now: many put a release in place by turning one symbolic link. If the path leads nowhere the open folder is
-    /// kept, and the error says why.
-    pub(super) fn follow(&self, now_ms: u64, check_after_ms: u64, access: Access) -> Result<(), Errno> {
-        let Some(held) = self.directory.open.load_full() else {
+    /// Opens the root if it is closed. If it is open, checks at most every `check_after_ms` whether its path now leads to another
+    /// folder, because deployments often switch a symbolic link. If the path is broken, returns the error and keeps the open folder.
+    pub(super) fn revalidate(&self, now_ms: u64, check_after_ms: u64, access: Access) -> Result<(), Errno> {
+        let Some(current) = self.directory.open.load_full() else {
             return self.open(now_ms, access).map(drop);
         };
         if now_ms.saturating_sub(self.checked_ms.load(Ordering::Relaxed)) < check_after_ms {
@@ -198,23 +197,23 @@ impl Root {
         if let Err(error) = found
             && access.must_wait(&error.into())
         {
-            // The pool looks; until then, so does every other request.
+            // The thread pool checks it. Until then, every other request tries too.
             return Err(error);
         }
         self.checked_ms.store(now_ms, Ordering::Relaxed);
         let found = found?;
-        if !found.is_same(&held) {
+        if !found.is_same(&current) {
             self.folders.keep_open(&self.directory, Arc::new(found));
         }
         Ok(())
     }
 
-    /// Whether the folder is open.
+    /// Returns whether the folder is open.
     pub(super) fn is_open(&self) -> bool {
         self.directory.open.load().is_some()
     }
 
-    /// The root's own path.
+    /// Returns the path of the root.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -235,9 +234,9 @@ impl Root {
     }
 }
 
-/// Whether an error says that nothing is there that could be served. XDEV: a link leads out of the root. NXIO: a socket, or
-/// a FIFO. Both are as good as absent.
-pub(super) fn is_absence(error: Errno) -> bool {
+/// Returns whether an error means that no file can be served: it is missing, a link leads out of the root (XDEV), or it is a socket
+/// or FIFO (NXIO).
+pub(super) fn is_not_found(error: Errno) -> bool {
     matches!(
         error,
         Errno::NOENT

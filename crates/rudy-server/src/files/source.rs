@@ -1,29 +1,28 @@
-//! Files that hold the source of programs, which a web server runs and does not send: passwords of databases stand in them.
+//! Detects source code, which must not be sent because it can contain passwords.
 
 use super::options::FilesOptions;
 use super::root::Opened;
 
-/// What PHP's servers run or show as source by default, in Debian's packages and in the manual.
+/// Extensions that web servers run as PHP or show as source by default, in Debian's packages and in the PHP manual.
 const PHP: [&str; 11] =
     ["php", "php3", "php4", "php5", "php6", "php7", "php8", "phtml", "pht", "phps", "phar"];
 
-/// What is included by scripts, and the copies that editors and people leave beside them.
+/// Extensions of files that scripts include, and of backup copies.
 const BESIDE_PHP: [&str; 4] = ["inc", "bak", "swp", "orig"];
 
-/// Whether a file of this name is not sent.
+/// Returns whether a file of this name is not sent.
 pub(crate) fn is_withheld(path: &str, options: &FilesOptions) -> bool {
     !options.serve_source && is_source(path, options.on_php_site)
 }
 
-/// Whether an open file is not sent: by its name, or by that of what a symbolic link leads to.
+/// Returns whether an open file is not sent, by its name or that of the target of a symbolic link.
 pub(super) fn is_file_withheld(opened: &Opened, path: &str, options: &FilesOptions) -> bool {
     let behind_links = || opened.name().is_some_and(|name| is_withheld(&name, options));
     !options.serve_source && (is_withheld(path, options) || behind_links())
 }
 
-/// Whether a file may hold source, by its name in any case: on a file system that does not tell cases apart, `X.PHP` is
-/// `x.php`. On a site that runs PHP so may includes, copies (`x.php~`, `x.php_`, `x.inc.bak`) and what scripts are packed in
-/// (`x.php.gz`).
+/// Returns whether a file can contain source code, by its name. Ignores case, because on a case-insensitive file system `X.PHP` is
+/// `x.php`. On a site that runs PHP, this covers includes, copies (`x.php~`, `x.php_`, `x.inc.bak`) and archives (`x.php.gz`).
 fn is_source(path: &str, on_php_site: bool) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default().to_ascii_lowercase();
     let mut extensions = name.split('.').skip(1);
@@ -38,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn source_is_told_by_the_name() {
+    fn source_code_is_detected_by_the_name() {
         for (path, anywhere, on_php_site) in [
             ("a.php", true, true),
             ("x/A.PHP", true, true),

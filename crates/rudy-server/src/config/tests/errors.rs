@@ -714,7 +714,7 @@ error: "oops" is not the status of an error
 13 | error_pages = { 404 = "/404.html", 200 = "x", oops = "y" }
    |                                               ^^^^ expected 400 to 599
 
-error: this pattern is not well formed
+error: invalid pattern
   --> rudy.toml:14:30
    |
 14 | cache_control = [{ pattern = "[", value = "a" }, { pattern = "*", value = "a/nb" }]
@@ -726,7 +726,7 @@ error: a field's value has no line feeds or control characters
 14 | cache_control = [{ pattern = "[", value = "a" }, { pattern = "*", value = "a/nb" }]
    |                                                                           ^^^^^^
 
-error: the field etag is written by the server itself and cannot be set
+error: the server sets the header field etag itself, so `headers` cannot
   --> rudy.toml:15:11
    |
 15 | headers = { ETag = "x", "a b" = "c" }

@@ -1,16 +1,16 @@
-//! Compressed siblings, and compression on the fly.
+//! Tests precompressed siblings and compression on the fly.
 
 use std::io::Read;
 
 use super::super::Compression;
 use super::*;
 
-/// Text that shrinks, above the smallest size that is compressed.
+/// Compressible text above the minimum size for compression.
 fn long_text() -> String {
     numbered_lines(500)
 }
 
-/// Text of a size that is not kept in memory.
+/// Compressible text that is too large to be cached in memory.
 fn longer_text() -> String {
     numbered_lines(20_000)
 }
@@ -27,7 +27,7 @@ fn decode(coding: &str, bytes: &[u8]) -> Vec<u8> {
         "zstd" => plain = zstd::decode_all(bytes).unwrap(),
         "br" => drop(brotli::Decompressor::new(bytes, 4096).read_to_end(&mut plain).unwrap()),
         "" => plain = bytes.to_vec(),
-        other => panic!("{other} is no coding of ours"),
+        other => panic!("unsupported coding {other}"),
     }
     plain
 }
@@ -53,11 +53,11 @@ fn siblings_are_chosen_by_weight() {
             ("deflate", "", "plain"),
             ("identity;q=0, deflate", "", "plain"),
         ] {
-            let answer = site.get_with("/a.png", &[("accept-encoding", accept)]);
-            assert_eq!((answer.field("content-encoding"), answer.text()), (coding, body), "{accept}");
-            assert_eq!(answer.field("content-type"), "image/png");
-            assert_eq!(answer.field("vary"), "Accept-Encoding");
-            assert!(answer.field("etag").ends_with(&if coding.is_empty() {
+            let response = site.get_with("/a.png", &[("accept-encoding", accept)]);
+            assert_eq!((response.field("content-encoding"), response.text()), (coding, body), "{accept}");
+            assert_eq!(response.field("content-type"), "image/png");
+            assert_eq!(response.field("vary"), "Accept-Encoding");
+            assert!(response.field("etag").ends_with(&if coding.is_empty() {
                 "\"".into()
             } else {
                 format!("-{coding}\"")
@@ -70,7 +70,7 @@ fn siblings_are_chosen_by_weight() {
 }
 
 #[test]
-fn a_sibling_has_conditions_and_ranges_of_its_own() {
+fn a_sibling_has_its_own_preconditions_and_ranges() {
     let site = Site::with(&[("a.txt", "plain text"), ("a.txt.gz", "GZIPPED")]);
     let plain = site.get("/a.txt");
     let gzip = ("accept-encoding", "gzip");
@@ -85,24 +85,24 @@ fn a_sibling_has_conditions_and_ranges_of_its_own() {
 }
 
 #[test]
-fn siblings_are_left_alone_where_they_were_switched_off() {
+fn siblings_are_ignored_if_disabled() {
     let options = FilesOptions { precompressed: false, ..FilesOptions::default() };
     let site = Site::with_options(&[("a.txt", "plain"), ("a.txt.gz", "GZ")], options);
     assert_eq!(site.get_with("/a.txt", &[("accept-encoding", "gzip")]).text(), "plain");
 }
 
 #[test]
-fn text_is_compressed_once_and_kept() {
+fn text_is_compressed_once_and_cached() {
     let text = long_text();
     let site = Site::with(&[("a.css", &text)]);
     for coding in ["gzip", "zstd", "br"] {
         let accept = [("accept-encoding", coding)];
         let first = site.get_with("/a.css", &accept);
         assert_eq!(first.field("content-encoding"), coding);
-        assert!(!first.at_once && first.body.len() < text.len() / 2);
+        assert!(!first.is_immediate && first.body.len() < text.len() / 2);
         assert_eq!(decode(coding, &first.body), text.as_bytes());
         let second = site.get_with("/a.css", &accept);
-        assert!(second.at_once, "{coding} is kept");
+        assert!(second.is_immediate, "{coding} is cached");
         assert_eq!((second.headers, second.body), (first.headers.clone(), first.body));
         assert!(first.headers["etag"].to_str().unwrap().starts_with("W/"));
         assert_eq!(first.headers["vary"], "Accept-Encoding");
@@ -114,28 +114,28 @@ fn text_is_compressed_once_and_kept() {
 }
 
 #[test]
-fn a_condition_spares_the_compression() {
+fn a_failed_precondition_skips_the_compression() {
     let site = Site::with(&[("a.css", &long_text())]);
-    let answer = site.get_with("/a.css", &[("accept-encoding", "br"), ("if-none-match", "*")]);
-    assert!(answer.at_once && answer.status == 304);
-    assert!(answer.field("etag").ends_with("-br\""));
-    assert_eq!(answer.field("vary"), "Accept-Encoding");
-    let tag = answer.field("etag");
+    let response = site.get_with("/a.css", &[("accept-encoding", "br"), ("if-none-match", "*")]);
+    assert!(response.is_immediate && response.status == 304);
+    assert!(response.field("etag").ends_with("-br\""));
+    assert_eq!(response.field("vary"), "Accept-Encoding");
+    let tag = response.field("etag");
     assert_eq!(site.get_with("/a.css", &[("accept-encoding", "br")]).field("etag"), tag);
     assert_eq!(site.get_with("/a.css", &[("accept-encoding", "br"), ("if-match", "\"x\"")]).status, 412);
 }
 
 #[test]
-fn ranges_are_cut_from_what_lies_on_the_disk() {
+fn ranges_are_served_uncompressed() {
     let text = long_text();
     let site = Site::with(&[("a.css", &text)]);
-    let answer = site.get_with("/a.css", &[("accept-encoding", "gzip"), ("range", "bytes=0-9")]);
-    assert_eq!((answer.status.as_u16(), answer.field("content-encoding")), (206, ""));
-    assert_eq!(answer.text(), &text[..10]);
+    let response = site.get_with("/a.css", &[("accept-encoding", "gzip"), ("range", "bytes=0-9")]);
+    assert_eq!((response.status.as_u16(), response.field("content-encoding")), (206, ""));
+    assert_eq!(response.text(), &text[..10]);
 }
 
 #[test]
-fn what_is_too_small_too_large_or_compressed_already_is_sent_as_it_is() {
+fn small_large_and_already_compressed_files_are_sent_uncompressed() {
     let text = long_text();
     let compression = Compression { size_min: 100, size_max: 10_000, ..Compression::default() };
     let site = Site::with_options(
@@ -149,34 +149,37 @@ fn what_is_too_small_too_large_or_compressed_already_is_sent_as_it_is() {
     for (site, path) in
         [(&site, "/small.css"), (&site, "/large.css"), (&site, "/picture.png"), (&off, "/a.css")]
     {
-        let answer = site.get_with(path, &[("accept-encoding", "gzip, br, zstd")]);
-        assert_eq!((answer.field("content-encoding"), answer.field("vary")), ("", ""), "{path}");
+        let response = site.get_with(path, &[("accept-encoding", "gzip, br, zstd")]);
+        assert_eq!((response.field("content-encoding"), response.field("vary")), ("", ""), "{path}");
     }
 }
 
 #[test]
-fn text_that_does_not_shrink_is_sent_as_it_is() {
-    // Twenty bytes are too few for any coding to save its own framing.
+fn incompressible_text_is_sent_uncompressed() {
+    // No coding can make twenty bytes smaller, because of its own framing.
     let compression = Compression { size_min: 1, ..Compression::default() };
     let options = FilesOptions { compression: Some(compression), ..FilesOptions::default() };
     let site = Site::with_options(&[("a.txt", "q8Zr!x0P_m5Kw2Jt#9Ls")], options);
     for coding in ["gzip", "zstd", "br"] {
         let first = site.get_with("/a.txt", &[("accept-encoding", coding)]);
         assert_eq!((first.field("content-encoding"), first.text()), ("", "q8Zr!x0P_m5Kw2Jt#9Ls"), "{coding}");
-        assert!(site.get_with("/a.txt", &[("accept-encoding", coding)]).at_once, "it is not tried again");
+        assert!(
+            site.get_with("/a.txt", &[("accept-encoding", coding)]).is_immediate,
+            "it is not compressed again"
+        );
     }
 }
 
 #[test]
-fn larger_text_is_compressed_once_and_kept() {
+fn larger_text_is_compressed_once_and_cached() {
     let text = longer_text();
     let site = Site::with(&[("a.txt", &text)]);
     for coding in ["gzip", "zstd", "br"] {
         let accept = [("accept-encoding", coding)];
         let first = site.get_with("/a.txt", &accept);
-        assert!(!first.at_once && decode(coding, &first.body) == text.as_bytes(), "{coding}");
+        assert!(!first.is_immediate && decode(coding, &first.body) == text.as_bytes(), "{coding}");
         let second = site.get_with("/a.txt", &accept);
-        assert!(second.at_once, "{coding} is kept");
+        assert!(second.is_immediate, "{coding} is cached");
         assert_eq!((&second.headers, &second.body), (&first.headers, &first.body));
         let fields = [("accept-encoding", coding), ("if-none-match", first.field("etag"))];
         assert_eq!(site.get_with("/a.txt", &fields).status, 304);
@@ -188,7 +191,7 @@ fn larger_text_is_compressed_once_and_kept() {
 }
 
 #[test]
-fn larger_text_that_does_not_shrink_is_sent_as_it_is() {
+fn larger_incompressible_text_is_sent_uncompressed() {
     let mut state = 1_u64;
     let mut byte = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -202,12 +205,15 @@ fn larger_text_that_does_not_shrink_is_sent_as_it_is() {
     file.set_modified(SystemTime::now() - Duration::from_hours(1)).unwrap();
     for coding in ["gzip", "zstd", "br"] {
         assert_eq!(site.get_with("/a.txt", &[("accept-encoding", coding)]).field("content-encoding"), "");
-        assert!(site.get_with("/a.txt", &[("accept-encoding", coding)]).at_once, "it is not tried again");
+        assert!(
+            site.get_with("/a.txt", &[("accept-encoding", coding)]).is_immediate,
+            "it is not compressed again"
+        );
     }
 }
 
 #[test]
-fn requests_at_the_same_time_have_a_file_compressed_once() {
+fn concurrent_requests_compress_a_file_once() {
     let (small, large) = (long_text(), longer_text());
     let site = Site::with(&[("small.css", &small), ("large.txt", &large)]);
     let mut request = Request::new(RequestBody::empty());
@@ -217,22 +223,23 @@ fn requests_at_the_same_time_have_a_file_compressed_once() {
         let [first, second] = [(); 2].map(|()| site.send(&request, path).response());
         let (first, second) = runtime.block_on(async { tokio::join!(first, second) });
         let (Body::Bytes(first), Body::Bytes(second)) = (first.body, second.body) else {
-            panic!("both get what is kept in memory")
+            panic!("both responses are in memory")
         };
         assert_eq!(first.as_ptr(), second.as_ptr(), "{path}");
     }
 }
 
 #[test]
-fn a_request_that_is_given_up_does_not_keep_others_waiting() {
+fn a_cancelled_request_does_not_block_others() {
     let site = Site::with(&[("large.txt", &longer_text())]);
     let mut request = Request::new(RequestBody::empty());
     request.headers_mut().insert("accept-encoding", "br".parse().unwrap());
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
         let mut first = Box::pin(site.send(&request, "/large.txt").response());
-        let begun = std::future::poll_fn(|cx| std::task::Poll::Ready(first.as_mut().poll(cx).is_pending()));
-        assert!(begun.await);
+        let is_pending =
+            std::future::poll_fn(|cx| std::task::Poll::Ready(first.as_mut().poll(cx).is_pending()));
+        assert!(is_pending.await);
         let second = site.send(&request, "/large.txt").response();
         let (second, ()) = tokio::join!(second, async { drop(first) });
         assert!(matches!(second.body, Body::Bytes(_)));
@@ -240,13 +247,13 @@ fn a_request_that_is_given_up_does_not_keep_others_waiting() {
     });
 }
 
-/// Options under which `longer_text` has no room in memory and `long_text` has.
+/// Returns options with a cache for `long_text` that is too small for `longer_text`.
 fn little_memory() -> FilesOptions {
     FilesOptions { cache_size: 512 * 1024, ..FilesOptions::default() }
 }
 
 #[test]
-fn clients_that_do_not_read_hold_up_no_compression() {
+fn slow_clients_do_not_block_the_compression_for_others() {
     let site = Site::with_options(&[("a.css", &long_text()), ("large.txt", &longer_text())], little_memory());
     let mut request = Request::new(RequestBody::empty());
     request.headers_mut().insert("accept-encoding", "zstd".parse().unwrap());
@@ -254,7 +261,7 @@ fn clients_that_do_not_read_hold_up_no_compression() {
     let mut unread = Vec::new();
     for _ in 0..2 * super::super::compress::PIECES_MAX {
         let response = runtime.block_on(site.send(&request, "/large.txt").response());
-        let Body::Stream(mut stream) = response.body else { panic!("it has no room in memory") };
+        let Body::Stream(mut stream) = response.body else { panic!("it does not fit into the cache") };
         let first = std::future::poll_fn(|cx| stream.poll_piece(cx, Instant::now(), u64::MAX));
         assert!(runtime.block_on(first).unwrap().is_ok());
         unread.push(stream);
@@ -263,9 +270,9 @@ fn clients_that_do_not_read_hold_up_no_compression() {
 }
 
 #[test]
-fn what_is_compressed_at_the_same_time_has_a_bound_and_the_rest_is_streamed() {
+fn concurrent_compression_into_memory_is_limited_and_further_files_are_streamed() {
     let text = longer_text();
-    // Room for one of them at a time.
+    // Memory for one of them at a time.
     let options = FilesOptions { cache_size: 4 * 256 * 1024, ..FilesOptions::default() };
     let site = Site::with_options(&[("a.txt", &text), ("b.txt", &text)], options);
     let mut request = Request::new(RequestBody::empty());
@@ -274,12 +281,12 @@ fn what_is_compressed_at_the_same_time_has_a_bound_and_the_rest_is_streamed() {
     let [first, second] = ["/a.txt", "/b.txt"].map(|path| site.send(&request, path).response());
     let (first, second) = runtime.block_on(async { tokio::join!(first, second) });
     assert!(matches!(first.body, Body::Bytes(_)) && matches!(second.body, Body::Stream(_)));
-    assert!(!site.get_with("/b.txt", &[("accept-encoding", "zstd")]).at_once);
-    assert!(site.get_with("/b.txt", &[("accept-encoding", "zstd")]).at_once, "the room is free again");
+    assert!(!site.get_with("/b.txt", &[("accept-encoding", "zstd")]).is_immediate);
+    assert!(site.get_with("/b.txt", &[("accept-encoding", "zstd")]).is_immediate, "the memory is free again");
 }
 
 #[test]
-fn no_more_encoders_are_in_use_than_may_be() {
+fn the_number_of_encoders_is_limited() {
     let compression = Compression { streams: 1, ..Compression::default() };
     let options = FilesOptions { compression: Some(compression), ..little_memory() };
     let site = Site::with_options(&[("large.txt", &longer_text())], options);
@@ -295,15 +302,15 @@ fn no_more_encoders_are_in_use_than_may_be() {
 }
 
 #[test]
-fn text_without_room_in_memory_is_compressed_while_it_is_sent() {
+fn text_that_does_not_fit_into_the_cache_is_compressed_while_it_is_sent() {
     let text = longer_text();
     let site = Site::with_options(&[("a.txt", &text)], little_memory());
     for coding in ["gzip", "zstd", "br"] {
-        let answer = site.get_with("/a.txt", &[("accept-encoding", coding)]);
-        assert_eq!(answer.field("content-encoding"), coding);
-        assert!(answer.body.len() < text.len() / 2);
-        assert!(decode(coding, &answer.body) == text.as_bytes(), "{coding}");
-        let tag = answer.field("etag");
+        let response = site.get_with("/a.txt", &[("accept-encoding", coding)]);
+        assert_eq!(response.field("content-encoding"), coding);
+        assert!(response.body.len() < text.len() / 2);
+        assert!(decode(coding, &response.body) == text.as_bytes(), "{coding}");
+        let tag = response.field("etag");
         assert!(tag.starts_with("W/") && tag.ends_with(&format!("-{coding}\"")), "{tag}");
         let fields = [("accept-encoding", coding), ("if-none-match", tag)];
         assert_eq!(site.get_with("/a.txt", &fields).status, 304);
@@ -312,17 +319,17 @@ fn text_without_room_in_memory_is_compressed_while_it_is_sent() {
 }
 
 #[test]
-fn when_too_many_are_compressed_the_next_is_sent_as_it_is() {
+fn a_file_is_sent_uncompressed_if_all_encoders_are_in_use() {
     let compression = Compression { streams: 0, ..Compression::default() };
     let options = FilesOptions { compression: Some(compression), ..FilesOptions::default() };
     let site = Site::with_options(&[("a.txt", &longer_text())], options);
-    let answer = site.get_with("/a.txt", &[("accept-encoding", "gzip")]);
-    assert_eq!((answer.field("content-encoding"), answer.field("vary")), ("", "Accept-Encoding"));
-    assert!(!answer.field("etag").starts_with("W/"));
+    let response = site.get_with("/a.txt", &[("accept-encoding", "gzip")]);
+    assert_eq!((response.field("content-encoding"), response.field("vary")), ("", "Accept-Encoding"));
+    assert!(!response.field("etag").starts_with("W/"));
 }
 
 #[tokio::test]
-async fn a_file_that_changes_while_it_is_compressed_breaks_the_answer_off() {
+async fn a_file_that_changes_during_compression_aborts_the_response() {
     let site = Site::with_options(&[("a.txt", &longer_text())], little_memory());
     let mut request = Request::new(RequestBody::empty());
     request.headers_mut().insert("accept-encoding", "gzip".parse().unwrap());

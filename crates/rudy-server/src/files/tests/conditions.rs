@@ -1,4 +1,4 @@
-//! Conditions and ranges, from memory and from the disk.
+//! Tests preconditions and ranges, from memory and from disk.
 
 use super::*;
 
@@ -19,19 +19,20 @@ fn a_304_has_the_validators_and_no_body() {
             [("if-none-match", &format!("\"x\", W/{tag}"))],
             [("if-modified-since", date)],
         ] {
-            let answer = site.get_with("/ten.txt", &fields);
-            assert_eq!(answer.brief(), (304, ""), "{fields:?}");
-            assert_eq!(answer.field("etag"), tag);
+            let response = site.get_with("/ten.txt", &fields);
+            assert_eq!(response.brief(), (304, ""), "{fields:?}");
+            assert_eq!(response.field("etag"), tag);
             assert!(
-                !answer.headers.contains_key("content-type") && !answer.headers.contains_key("last-modified")
+                !response.headers.contains_key("content-type")
+                    && !response.headers.contains_key("last-modified")
             );
         }
-        assert_eq!(site.ask(&Method::HEAD, "/ten.txt", &[("if-none-match", "*")]).status, 304);
+        assert_eq!(site.request(&Method::HEAD, "/ten.txt", &[("if-none-match", "*")]).status, 304);
     }
 }
 
 #[test]
-fn conditions_that_do_not_hold_fail() {
+fn a_false_precondition_fails() {
     for site in sites() {
         let long_ago = "Sun, 06 Nov 1994 08:49:37 GMT";
         for (fields, status) in [
@@ -59,45 +60,46 @@ fn one_range_is_one_part() {
             ("bytes=4-2", 200, TEN, ""),
             ("lines=0-1", 200, TEN, ""),
         ] {
-            let answer = site.get_with("/ten.txt", &[("range", range)]);
-            assert_eq!(answer.brief(), (status, body), "{range}");
-            assert_eq!(answer.field("content-range"), content_range, "{range}");
-            assert_eq!(answer.field("content-type"), "text/plain; charset=utf-8");
-            assert_eq!(answer.field("etag"), whole.field("etag"));
+            let response = site.get_with("/ten.txt", &[("range", range)]);
+            assert_eq!(response.brief(), (status, body), "{range}");
+            assert_eq!(response.field("content-range"), content_range, "{range}");
+            assert_eq!(response.field("content-type"), "text/plain; charset=utf-8");
+            assert_eq!(response.field("etag"), whole.field("etag"));
         }
     }
 }
 
 #[test]
-fn what_lies_beyond_the_end_is_not_satisfiable() {
+fn a_range_beyond_the_end_is_not_satisfiable() {
     for site in sites() {
-        let answer = site.get_with("/ten.txt", &[("range", "bytes=10-")]);
-        assert_eq!((answer.status.as_u16(), answer.field("content-range")), (416, "bytes */10"));
-        assert!(answer.text().contains("which has 10 bytes."));
+        let response = site.get_with("/ten.txt", &[("range", "bytes=10-")]);
+        assert_eq!((response.status.as_u16(), response.field("content-range")), (416, "bytes */10"));
+        assert!(response.text().contains("which has 10 bytes."));
     }
 }
 
 #[test]
-fn two_range_fields_are_none() {
+fn two_range_fields_are_ignored() {
     for site in sites() {
-        let answer = site.get_with("/ten.txt", &[("range", "bytes=0-1"), ("range", "bytes=4-5")]);
-        assert_eq!(answer.brief(), (200, TEN));
+        let response = site.get_with("/ten.txt", &[("range", "bytes=0-1"), ("range", "bytes=4-5")]);
+        assert_eq!(response.brief(), (200, TEN));
     }
 }
 
 #[test]
 fn several_ranges_are_parts_of_one_body() {
     for site in sites() {
-        let answer = site.get_with("/ten.txt", &[("range", "bytes=7-8,0-1")]);
-        assert_eq!(answer.status, 206);
+        let response = site.get_with("/ten.txt", &[("range", "bytes=7-8,0-1")]);
+        assert_eq!(response.status, 206);
         assert!(
-            !answer.headers.contains_key("content-range"),
+            !response.headers.contains_key("content-range"),
             "MUST NOT beside parts (RFC 9110 section 15.3.7.2)"
         );
-        let boundary = answer.field("content-type").strip_prefix("multipart/byteranges; boundary=").unwrap();
+        let boundary =
+            response.field("content-type").strip_prefix("multipart/byteranges; boundary=").unwrap();
         let part = "Content-Type: text/plain; charset=utf-8\r\nContent-Range: bytes";
         assert_eq!(
-            answer.text(),
+            response.text(),
             format!(
                 "--{boundary}\r\n{part} 7-8/10\r\n\r\n78\r\n--{boundary}\r\n{part} 0-1/10\r\n\r\n01\r\n--{boundary}--\r\n"
             )
@@ -105,14 +107,14 @@ fn several_ranges_are_parts_of_one_body() {
         let again = site.get_with("/ten.txt", &[("range", "bytes=7-8,0-1")]);
         assert_ne!(
             again.field("content-type"),
-            answer.field("content-type"),
-            "nobody can foresee the boundary"
+            response.field("content-type"),
+            "the boundary is unpredictable"
         );
     }
 }
 
 #[test]
-fn if_range_sends_everything_of_another_version() {
+fn if_range_returns_the_whole_file_if_it_has_changed() {
     for site in sites() {
         let whole = site.get("/ten.txt");
         let (tag, date) = (whole.field("etag"), whole.field("last-modified"));
@@ -123,8 +125,8 @@ fn if_range_sends_everything_of_another_version() {
             (&*format!("W/{tag}"), 200),
             ("Sun, 06 Nov 1994 08:49:37 GMT", 200),
         ] {
-            let answer = site.get_with("/ten.txt", &[("range", "bytes=0-1"), ("if-range", if_range)]);
-            assert_eq!(answer.status, status, "{if_range}");
+            let response = site.get_with("/ten.txt", &[("range", "bytes=0-1"), ("if-range", if_range)]);
+            assert_eq!(response.status, status, "{if_range}");
         }
     }
 }
@@ -133,8 +135,8 @@ fn if_range_sends_everything_of_another_version() {
 fn a_file_that_was_just_changed_has_a_weak_tag() {
     for site in sites() {
         site.write("new.txt", TEN);
-        let answer = site.get("/new.txt");
-        let tag = answer.field("etag");
+        let response = site.get("/new.txt");
+        let tag = response.field("etag");
         assert!(tag.starts_with("W/"), "{tag}");
         assert_eq!(site.get_with("/new.txt", &[("if-none-match", tag)]).status, 304);
         assert_eq!(site.get_with("/new.txt", &[("if-match", tag)]).status, 412);
@@ -143,7 +145,7 @@ fn a_file_that_was_just_changed_has_a_weak_tag() {
 }
 
 #[test]
-fn a_file_of_the_future_is_dated_now() {
+fn a_modification_time_in_the_future_is_replaced_by_the_current_time() {
     let site = Site::with(&[]);
     let tomorrow = SystemTime::now() + Duration::from_hours(24);
     site.write("a.txt", "a");
@@ -153,10 +155,10 @@ fn a_file_of_the_future_is_dated_now() {
         .unwrap()
         .set_modified(tomorrow)
         .unwrap();
-    let answer = site.get("/a.txt");
-    let date = httpdate_of(answer.field("last-modified"));
-    assert!(date <= SystemTime::now(), "{}", answer.field("last-modified"));
-    assert!(answer.field("etag").starts_with("W/"));
+    let response = site.get("/a.txt");
+    let date = httpdate_of(response.field("last-modified"));
+    assert!(date <= SystemTime::now(), "{}", response.field("last-modified"));
+    assert!(response.field("etag").starts_with("W/"));
 }
 
 fn httpdate_of(text: &str) -> SystemTime {

@@ -1,4 +1,4 @@
-//! What is open, for how long, and who shares it.
+//! Tests which folders and files are open, for how long, and who shares them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use super::*;
 use crate::error_log::ErrorLog;
 
 const IDLE_MS: u64 = 60_000;
-/// How long an entry may go unchecked by default.
+/// The default of `revalidate_after`.
 const CHECK_MS: u64 = 1000;
 
-/// What this process has open at or below `path`, by name.
+/// Returns the names of the files that this process has open at or below `path`.
 fn open_below(path: &Path) -> Vec<String> {
     let links =
         fs::read_dir("/proc/self/fd").unwrap().filter_map(|link| fs::read_link(link.ok()?.path()).ok());
@@ -34,7 +34,7 @@ fn a_folder_is_open_only_while_it_is_used() {
     let folders = Folders::default();
     let site = site(&folders, FilesOptions::default());
     let open = || open_below(site.folder.path()).len();
-    assert_eq!(open(), 0, "no request has asked for it");
+    assert_eq!(open(), 0, "there was no request");
     assert_eq!(site.get("/a.txt").text(), "text");
     let used_ms = monotonic_ms();
     assert_eq!(open(), 1);
@@ -46,7 +46,7 @@ fn a_folder_is_open_only_while_it_is_used() {
 }
 
 #[test]
-fn no_more_folders_are_open_than_may_be() {
+fn the_number_of_open_folders_is_limited() {
     let folders = Folders::with_bounds(Duration::from_hours(1), 2);
     let whole = site(&folders, FilesOptions::default());
     let path = whole.folder.path();
@@ -56,7 +56,7 @@ fn no_more_folders_are_open_than_may_be() {
     let is_found = |files: &Files, path: &str| {
         let path = RequestPath::parse(path).unwrap();
         let outcome = files.respond_to(&request, path.below(0), None, Access::Blocking);
-        let Ok(Outcome::Reply(Reply::Now(response))) = outcome else { panic!("a file needs no waiting") };
+        let Ok(Outcome::Reply(Reply::Now(response))) = outcome else { panic!("the response is immediate") };
         response.status() == 200
     };
     assert!(is_found(&b, "/b.txt") && is_found(&c, "/c.txt"));
@@ -65,8 +65,8 @@ fn no_more_folders_are_open_than_may_be() {
     let name = path.file_name().unwrap().to_string_lossy().into_owned();
     let mut expected = vec!["c".to_owned(), name];
     expected.sort();
-    assert_eq!(open_below(path), expected, "the one that was used longest ago is closed");
-    assert!(b.0.root.stat("b.txt", Access::Blocking).unwrap().is_some(), "and opened again when it is used");
+    assert_eq!(open_below(path), expected, "the least recently used one is closed");
+    assert!(b.0.root.stat("b.txt", Access::Blocking).unwrap().is_some(), "and reopened by the next use");
     assert_eq!(open_below(path).len(), 2);
 }
 
@@ -82,20 +82,20 @@ fn a_deleted_file_is_closed_a_minute_after_its_last_use() {
     assert!(is_open());
     assert!(
         folders.sweep(used_ms + IDLE_MS) && is_open(),
-        "it may have been used until the check time was over"
+        "it may have been used until `revalidate_after` was over"
     );
     assert!(!folders.sweep(used_ms + IDLE_MS + CHECK_MS + 1) && !is_open());
     assert_eq!(site.get("/a.txt").status, 404);
 }
 
 #[test]
-fn a_deleted_file_is_closed_although_no_request_comes() {
+fn a_deleted_file_is_closed_without_a_request() {
     let folders = Folders::with_bounds(Duration::from_millis(20), 8);
     let site = site(&folders, FilesOptions { revalidate_after: Duration::ZERO, ..on_disk() });
     assert_eq!(site.get("/a.txt").text(), "text");
     let file = site.folder.path().join("a.txt");
     let events = inotify::init(inotify::CreateFlags::CLOEXEC).unwrap();
-    // This event comes when the last descriptor of a deleted file is closed.
+    // The kernel sends this event when the last descriptor of a deleted file is closed.
     inotify::add_watch(&events, &file, inotify::WatchFlags::DELETE_SELF).unwrap();
     fs::remove_file(&file).unwrap();
     let patience = Timespec { tv_sec: 30, tv_nsec: 0 };
@@ -103,27 +103,27 @@ fn a_deleted_file_is_closed_although_no_request_comes() {
 }
 
 #[test]
-fn a_folder_that_is_gone_is_reported_and_served_when_it_is_back() {
+fn a_missing_root_is_logged_and_served_when_it_is_back() {
     let folders = Folders::default();
-    let mut said = tempfile::tempfile().unwrap();
-    let log = ErrorLog::to(said.try_clone().unwrap()).unwrap();
+    let mut log_text = tempfile::tempfile().unwrap();
+    let log = ErrorLog::to(log_text.try_clone().unwrap()).unwrap();
     let folder = TempDir::new().unwrap();
     write(&folder, "site/a.txt", "text", Duration::from_hours(1));
-    let files = Files::open(folder.path().join("site"), uncached_time(), &folders).unwrap();
+    let files = Files::open(folder.path().join("site"), always_revalidate(), &folders).unwrap();
     files.log_to(log.clone());
     let site = Site { folder, files };
     fs::rename(site.folder.path().join("site"), site.folder.path().join("away")).unwrap();
-    assert_eq!(site.get("/a.txt").status, 500, "not 404: the file is not known to be gone");
+    assert_eq!(site.get("/a.txt").status, 500, "not 404: whether the file exists is unknown");
     fs::rename(site.folder.path().join("away"), site.folder.path().join("site")).unwrap();
     assert_eq!(site.get("/a.txt").text(), "text");
     log.close();
-    std::io::Seek::rewind(&mut said).unwrap();
-    let said = std::io::read_to_string(said).unwrap();
-    assert!(said.contains("/site/: No such file or directory"), "{said}");
+    std::io::Seek::rewind(&mut log_text).unwrap();
+    let log_text = std::io::read_to_string(log_text).unwrap();
+    assert!(log_text.contains("/site/: No such file or directory"), "{log_text}");
 }
 
 #[test]
-fn the_same_folder_with_the_same_options_is_kept_once() {
+fn the_same_folder_with_the_same_options_has_one_cache() {
     let folders = Folders::default();
     let site = site(&folders, FilesOptions::default());
     let path = site.folder.path();
@@ -132,9 +132,9 @@ fn the_same_folder_with_the_same_options_is_kept_once() {
     assert!(Arc::ptr_eq(&site.files.0, &again.0));
     let browsed = open(path, FilesOptions { browse: true, ..FilesOptions::default() }, &folders);
     assert!(!Arc::ptr_eq(&site.files.0, &browsed.0));
-    assert!(Arc::ptr_eq(&site.files.0.root, &browsed.0.root), "but the folder is the same");
+    assert!(Arc::ptr_eq(&site.files.0.root, &browsed.0.root), "the folder is the same");
     let followed = open(path, FilesOptions { follow_symlinks: true, ..FilesOptions::default() }, &folders);
     assert!(!Arc::ptr_eq(&site.files.0.root, &followed.0.root));
-    let elsewhere = open(path, FilesOptions::default(), &Folders::default());
-    assert!(!Arc::ptr_eq(&site.files.0, &elsewhere.0));
+    let other_server = open(path, FilesOptions::default(), &Folders::default());
+    assert!(!Arc::ptr_eq(&site.files.0, &other_server.0));
 }

@@ -1,4 +1,4 @@
-//! What is shown of a folder.
+//! Tests directory listings.
 
 use std::os::unix::fs::symlink;
 
@@ -9,9 +9,9 @@ fn browsed(contents: &[(&str, &str)]) -> Site {
 }
 
 fn names(site: &Site, target: &str) -> Vec<String> {
-    let answer = site.get_with(target, &[("accept", "application/json")]);
-    assert_eq!(answer.field("content-type"), "application/json");
-    let listing: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
+    let response = site.get_with(target, &[("accept", "application/json")]);
+    assert_eq!(response.field("content-type"), "application/json");
+    let listing: serde_json::Value = serde_json::from_slice(&response.body).unwrap();
     listing["entries"]
         .as_array()
         .unwrap()
@@ -21,12 +21,12 @@ fn names(site: &Site, target: &str) -> Vec<String> {
 }
 
 #[test]
-fn folders_are_listed_only_where_they_may_be() {
+fn folders_are_listed_only_with_browse() {
     let contents = [("d/a.txt", "a"), ("i/index.html", "index")];
     let site = browsed(&contents);
-    let answer = site.get("/d/");
-    assert_eq!((answer.status.as_u16(), answer.field("content-type")), (200, "text/html; charset=utf-8"));
-    assert_eq!((answer.field("vary"), answer.field("cache-control")), ("Accept", "no-cache"));
+    let response = site.get("/d/");
+    assert_eq!((response.status.as_u16(), response.field("content-type")), (200, "text/html; charset=utf-8"));
+    assert_eq!((response.field("vary"), response.field("cache-control")), ("Accept", "no-cache"));
     assert_eq!(site.get("/i/").text(), "index");
     assert_eq!(site.get("/d").field("location"), "/d/");
     assert_eq!(site.get("/nothing/").status, 404);
@@ -35,7 +35,7 @@ fn folders_are_listed_only_where_they_may_be() {
 }
 
 #[test]
-fn a_listing_is_sorted_as_asked_for_with_folders_first() {
+fn a_listing_is_sorted_as_requested_with_folders_first() {
     let site = browsed(&[("b.txt", "22"), ("a.txt", "333"), ("c.txt", "1"), ("z/x", ""), ("y/x", "")]);
     for (name, age) in [("a.txt", 200), ("b.txt", 100), ("c.txt", 300), ("y/x", 1), ("z/x", 1)] {
         let time = SystemTime::now() - Duration::from_secs(age);
@@ -54,10 +54,10 @@ fn a_listing_is_sorted_as_asked_for_with_folders_first() {
 }
 
 #[test]
-fn json_says_what_an_entry_is() {
+fn json_has_type_size_and_time_of_an_entry() {
     let site = browsed(&[("d/a.txt", "12345"), ("d/sub/x", "")]);
-    let answer = site.get_with("/d/", &[("accept", "application/json")]);
-    let listing: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
+    let response = site.get_with("/d/", &[("accept", "application/json")]);
+    let listing: serde_json::Value = serde_json::from_slice(&response.body).unwrap();
     assert_eq!((&listing["path"], &listing["truncated"]), (&"/d/".into(), &false.into()));
     let [folder, file] = listing["entries"].as_array().unwrap().as_slice() else { panic!("{listing}") };
     assert_eq!((&folder["type"], folder.get("size_bytes")), (&"directory".into(), None));
@@ -66,7 +66,7 @@ fn json_says_what_an_entry_is() {
 }
 
 #[test]
-fn names_are_escaped_in_the_page_and_encoded_in_addresses() {
+fn names_are_escaped_in_the_page_and_encoded_in_urls() {
     let site = browsed(&[
         ("<script>alert(1)<&>\"'.txt", "x"),
         ("a b?#%.txt", "x"),
@@ -88,7 +88,7 @@ fn names_are_escaped_in_the_page_and_encoded_in_addresses() {
         let expected = expected.replace("&amp;", "%26");
         assert!(text.contains(&expected), "{expected} in {text}");
     }
-    // Every address in the page leads somewhere.
+    // Every link in the page works.
     for href in text.split("<td><a href=\"").skip(1).map(|rest| rest.split('"').next().unwrap()) {
         assert_eq!(site.get(&format!("/{href}")).status, 200, "{href}");
     }
@@ -96,7 +96,7 @@ fn names_are_escaped_in_the_page_and_encoded_in_addresses() {
 }
 
 #[test]
-fn what_is_not_served_is_not_shown() {
+fn files_that_are_not_served_are_not_listed() {
     let site = browsed(&[("a.txt", "a"), (".hidden", "x"), ("back\\slash", "x")]);
     let root = site.folder.path();
     symlink("a.txt", root.join("inside")).unwrap();
@@ -124,7 +124,7 @@ fn a_truncated_listing_shows_a_note() {
 }
 
 #[test]
-fn the_way_back_up_is_shown() {
+fn a_listing_links_to_its_parent_folders() {
     let site = browsed(&[("a/b/c.txt", "x")]);
     let page = site.get("/a/b/");
     for expected in

@@ -1,4 +1,4 @@
-//! What a path leads to, and what every answer has.
+//! Tests lookups, and the fields of every response.
 
 use http::HeaderName;
 
@@ -6,37 +6,37 @@ use super::super::{CacheRule, FilesError};
 use super::*;
 
 #[test]
-fn a_file_is_answered_with_its_type_and_validators() {
+fn a_response_has_type_and_validators() {
     for options in [FilesOptions::default(), on_disk()] {
         let site = Site::with_options(&[("a.html", "hello")], options);
-        let answer = site.get("/a.html");
-        assert_eq!(answer.brief(), (200, "hello"));
-        assert_eq!(answer.field("content-type"), "text/html; charset=utf-8");
-        assert_eq!(answer.field("accept-ranges"), "bytes");
-        assert_eq!(answer.field("x-content-type-options"), "nosniff");
-        assert!(answer.field("etag").starts_with("\"5-"), "{}", answer.field("etag"));
-        assert!(answer.field("last-modified").ends_with(" GMT"));
-        assert!(!answer.headers.contains_key("vary"), "there is nothing to vary");
-        assert!(answer.at_once);
+        let response = site.get("/a.html");
+        assert_eq!(response.brief(), (200, "hello"));
+        assert_eq!(response.field("content-type"), "text/html; charset=utf-8");
+        assert_eq!(response.field("accept-ranges"), "bytes");
+        assert_eq!(response.field("x-content-type-options"), "nosniff");
+        assert!(response.field("etag").starts_with("\"5-"), "{}", response.field("etag"));
+        assert!(response.field("last-modified").ends_with(" GMT"));
+        assert!(!response.headers.contains_key("vary"), "there is only one representation");
+        assert!(response.is_immediate);
     }
 }
 
 #[test]
-fn an_empty_file_is_a_file() {
+fn an_empty_file_is_served() {
     let site = Site::with(&[("empty.txt", "")]);
     assert_eq!(site.get("/empty.txt").brief(), (200, ""));
     assert_eq!(site.get("/empty.txt").brief(), (200, ""));
 }
 
 #[test]
-fn head_is_answered_like_get() {
+fn head_has_the_status_and_fields_of_get() {
     let site = Site::with(&[("a.txt", "hello")]);
-    let (get, head) = (site.get("/a.txt"), site.ask(&Method::HEAD, "/a.txt", &[("range", "bytes=0-1")]));
+    let (get, head) = (site.get("/a.txt"), site.request(&Method::HEAD, "/a.txt", &[("range", "bytes=0-1")]));
     assert_eq!((head.status, head.headers), (get.status, get.headers));
 }
 
 #[test]
-fn other_methods_are_named_or_unknown() {
+fn other_methods_are_rejected() {
     let site = Site::with(&[("a.txt", "hello")]);
     for (method, status, allow) in [
         ("OPTIONS", 204, "GET, HEAD, OPTIONS"),
@@ -46,13 +46,13 @@ fn other_methods_are_named_or_unknown() {
         ("BREW", 501, ""),
         ("get", 501, ""),
     ] {
-        let answer = site.ask(&Method::from_bytes(method.as_bytes()).unwrap(), "/a.txt", &[]);
-        assert_eq!((answer.status.as_u16(), answer.field("allow")), (status, allow), "{method}");
+        let response = site.request(&Method::from_bytes(method.as_bytes()).unwrap(), "/a.txt", &[]);
+        assert_eq!((response.status.as_u16(), response.field("allow")), (status, allow), "{method}");
     }
 }
 
 #[test]
-fn a_folder_answers_with_the_first_index_there_is() {
+fn a_folder_serves_its_first_existing_index() {
     let index = vec!["index.html".to_owned(), "index.txt".to_owned()];
     let site = Site::with_options(
         &[("index.txt", "root"), ("both/index.txt", "second"), ("both/index.html", "first"), ("none/a", "a")],
@@ -63,30 +63,30 @@ fn a_folder_answers_with_the_first_index_there_is() {
         assert_eq!(site.get(path).brief(), expected, "{path} again");
     }
     assert_eq!(site.get("/none/").status, 404);
-    assert_eq!(site.get("/none").status, 404, "no redirect to what is not there");
+    assert_eq!(site.get("/none").status, 404, "no redirect to a missing page");
     assert_eq!(site.get("/index.txt/").status, 404, "a file is no folder");
 }
 
 #[test]
-fn a_folder_without_its_slash_is_redirected_on_this_host() {
+fn a_folder_without_a_slash_redirects_on_the_same_host() {
     let site = Site::with(&[("a b/index.html", "x"), ("c/index.html", "x")]);
     for (target, location) in
         [("/c", "/c/"), ("/c?x=1", "/c/?x=1"), ("//c", "/c/"), ("/a%20b?q", "/a%20b/?q")]
     {
-        let answer = site.get(target);
-        assert_eq!((answer.status.as_u16(), answer.field("location")), (301, location), "{target}");
+        let response = site.get(target);
+        assert_eq!((response.status.as_u16(), response.field("location")), (301, location), "{target}");
     }
 }
 
 #[test]
-fn a_route_that_takes_the_whole_path_still_knows_of_the_slash() {
+fn a_route_for_the_whole_path_redirects_without_the_slash() {
     let site = Site::with(&[("index.html", "root")]);
     let mut request = Request::new(RequestBody::empty());
     let mut call = |uri: &'static str| {
         *request.uri_mut() = uri.parse().unwrap();
         let path = RequestPath::parse(uri).unwrap();
         let outcome = site.files.respond_to(&request, path.below("/docs".len()), None, Access::Blocking);
-        let Ok(Outcome::Reply(Reply::Now(response))) = outcome else { panic!("a file needs no waiting") };
+        let Ok(Outcome::Reply(Reply::Now(response))) = outcome else { panic!("the response is immediate") };
         (response.status().as_u16(), response.headers().get("location").cloned())
     };
     assert_eq!(call("/docs/"), (200, None));
@@ -94,7 +94,7 @@ fn a_route_that_takes_the_whole_path_still_knows_of_the_slash() {
 }
 
 #[test]
-fn try_files_are_tried_in_their_order() {
+fn try_files_are_tried_in_order() {
     let patterns = ["{path}", "{path}.html", "shared/{path}", "default.txt"];
     let site = Site::with_options(
         &[
@@ -127,7 +127,7 @@ fn try_files_are_tried_in_their_order() {
 }
 
 #[test]
-fn a_single_page_answers_for_addresses_but_not_for_missing_files() {
+fn a_fallback_is_served_for_pages_but_not_for_missing_assets() {
     let site = Site::with_options(
         &[("app.html", "app"), ("app.js", "js"), ("assets/a.css", "css")],
         FilesOptions { fallback: Some("app.html".into()), ..FilesOptions::default() },
@@ -148,7 +148,7 @@ fn a_single_page_answers_for_addresses_but_not_for_missing_files() {
 }
 
 #[test]
-fn errors_have_the_pages_they_were_given() {
+fn errors_have_their_configured_pages() {
     let pages = vec![
         (StatusCode::NOT_FOUND, "errors/404.html".into()),
         (StatusCode::METHOD_NOT_ALLOWED, "errors/404.html".into()),
@@ -158,23 +158,23 @@ fn errors_have_the_pages_they_were_given() {
         &[("errors/404.html", "<p>not here</p>")],
         FilesOptions { error_pages: pages, ..FilesOptions::default() },
     );
-    let answer = site.get("/nothing");
-    assert_eq!(answer.brief(), (404, "<p>not here</p>"));
-    assert_eq!(answer.field("content-type"), "text/html; charset=utf-8");
-    assert!(!answer.headers.contains_key("etag") && !answer.headers.contains_key("accept-ranges"));
+    let response = site.get("/nothing");
+    assert_eq!(response.brief(), (404, "<p>not here</p>"));
+    assert_eq!(response.field("content-type"), "text/html; charset=utf-8");
+    assert!(!response.headers.contains_key("etag") && !response.headers.contains_key("accept-ranges"));
     assert_eq!(site.get("/errors/404.html").status, 200);
-    let refused = site.ask(&Method::POST, "/", &[]);
-    assert_eq!((refused.brief(), refused.field("allow")), ((405, "<p>not here</p>"), "GET, HEAD, OPTIONS"));
-    // A page that is not there is no reason to fail.
-    let answer = site.get("/a%2Fb");
-    assert_eq!(answer.status, 400);
-    assert!(answer.text().contains("encoded slash"), "{}", answer.text());
+    let rejected = site.request(&Method::POST, "/", &[]);
+    assert_eq!((rejected.brief(), rejected.field("allow")), ((405, "<p>not here</p>"), "GET, HEAD, OPTIONS"));
+    // If an error page is missing, the generated page is sent.
+    let response = site.get("/a%2Fb");
+    assert_eq!(response.status, 400);
+    assert!(response.text().contains("encoded slash"), "{}", response.text());
     let response = site.files.error(StatusCode::NOT_FOUND, &HeaderMap::new(), "");
     assert_eq!((response.status().as_u16(), response.body.length()), (404, Some(15)));
 }
 
 #[test]
-fn cache_control_goes_by_the_first_pattern_that_matches() {
+fn the_first_matching_pattern_sets_cache_control() {
     let rule = |pattern: &str, value: &'static str| CacheRule {
         pattern: pattern.into(),
         value: value.parse().unwrap(),
@@ -204,7 +204,7 @@ fn cache_control_goes_by_the_first_pattern_that_matches() {
 }
 
 #[test]
-fn source_is_kept_back_wherever_its_name_comes_from() {
+fn source_code_is_never_sent() {
     let contents = [
         ("index.php", "<?php 1"),
         ("index.html", "page"),
@@ -230,12 +230,12 @@ fn source_is_kept_back_wherever_its_name_comes_from() {
         ("/db.inc", 200),
         ("/", 200),
     ] {
-        let answer = site.get(path);
-        assert_eq!(answer.status, status, "{path}");
-        assert!(!answer.text().contains("<?php"), "{path}: {}", answer.text());
+        let response = site.get(path);
+        assert_eq!(response.status, status, "{path}");
+        assert!(!response.text().contains("<?php"), "{path}: {}", response.text());
     }
     std::os::unix::fs::symlink("CONFIG.PHP", site.folder.path().join("link.txt")).unwrap();
-    assert_eq!(site.get("/link.txt").status, 404, "a link does not make text of it");
+    assert_eq!(site.get("/link.txt").status, 404, "a link to source code");
     let site = Site::with_options(&contents, FilesOptions { on_php_site: true, ..options() });
     assert_eq!(site.get("/db.inc").status, 404);
     let site = Site::with_options(&contents, FilesOptions { serve_source: true, ..options() });
@@ -243,7 +243,7 @@ fn source_is_kept_back_wherever_its_name_comes_from() {
 }
 
 #[test]
-fn a_listing_names_no_source() {
+fn a_listing_omits_source_code() {
     let options = FilesOptions { browse: true, ..FilesOptions::default() };
     let site = Site::with_options(&[("a.php", "x"), ("b.txt", "x"), ("c.php/d.txt", "x")], options);
     let listing = site.get_with("/", &[("accept", "application/json")]);
@@ -253,7 +253,7 @@ fn a_listing_names_no_source() {
 }
 
 #[test]
-fn extra_fields_are_on_every_answer() {
+fn configured_fields_are_in_every_response() {
     let field =
         |name: &'static str, value: &'static str| (HeaderName::from_static(name), value.parse().unwrap());
     let headers =
@@ -274,19 +274,19 @@ fn extra_fields_are_on_every_answer() {
         (Method::POST, "/a.txt", &[], 405),
         (Method::OPTIONS, "/a.txt", &[], 204),
     ] {
-        let answer = site.ask(&method, target, fields);
+        let response = site.request(&method, target, fields);
         assert_eq!(
-            (answer.status.as_u16(), answer.field("x-frame-options")),
+            (response.status.as_u16(), response.field("x-frame-options")),
             (status, "DENY"),
             "{method} {target}"
         );
-        assert!(answer.headers.get_all("vary").iter().any(|value| value == "origin"));
-        assert!(answer.field("x-content-type-options") != "nosniff", "the operator's word counts");
+        assert!(response.headers.get_all("vary").iter().any(|value| value == "origin"));
+        assert!(response.field("x-content-type-options") != "nosniff", "the configured value wins");
     }
 }
 
 #[test]
-fn what_makes_no_sense_is_said_at_the_start() {
+fn invalid_options_are_rejected_at_the_start() {
     let folder = TempDir::new().unwrap();
     let folders = Folders::default();
     let open = |options: FilesOptions| {
@@ -309,13 +309,13 @@ fn what_makes_no_sense_is_said_at_the_start() {
             FilesOptions { error_pages: vec![(StatusCode::NOT_FOUND, "/".into())], ..default() },
             "error_pages: ",
         ),
-        (FilesOptions { cache_control: vec![rule], ..default() }, "the pattern of a Cache-Control rule"),
+        (FilesOptions { cache_control: vec![rule], ..default() }, "invalid glob in `cache_control`"),
         (
             FilesOptions {
                 headers: [(http::header::DATE, "x".parse().unwrap())].into_iter().collect(),
                 ..default()
             },
-            "the field date is written by the server",
+            "the server sets the header field date itself",
         ),
     ] {
         let message = open(options);

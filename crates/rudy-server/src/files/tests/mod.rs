@@ -1,4 +1,4 @@
-//! Through [`Files::call`], against folders made for the test.
+//! Tests [`Files::respond_to`] with temporary folders.
 
 mod access;
 mod cache;
@@ -27,17 +27,17 @@ struct Site {
     files: Files,
 }
 
-/// An answer, its body read.
-struct Answer {
+/// A response with its whole body.
+struct TestResponse {
     status: StatusCode,
     headers: HeaderMap,
     body: Vec<u8>,
-    /// Whether nothing had to be waited for, but perhaps the file system.
-    at_once: bool,
+    /// Whether it was [`Reply::Now`].
+    is_immediate: bool,
 }
 
 impl Site {
-    /// A folder with these files, unchanged for an hour, served as by default.
+    /// Returns a site with these files, which were changed an hour ago, and default options.
     fn with(contents: &[(&str, &str)]) -> Self {
         Self::with_options(contents, FilesOptions::default())
     }
@@ -55,7 +55,7 @@ impl Site {
         Self { folder, files }
     }
 
-    /// Writes a file that was last changed just now.
+    /// Writes a file with the current modification time.
     fn write(&self, path: &str, content: &str) {
         write(&self.folder, path, content, Duration::ZERO);
     }
@@ -64,18 +64,18 @@ impl Site {
         write(&self.folder, path, content, age);
     }
 
-    /// What is sent for a GET, unread.
+    /// Returns the reply to a GET.
     fn send_get(&self, path: &str) -> Reply {
         self.send(&Request::new(RequestBody::empty()), path)
     }
 
-    /// What is sent for a request to this path, unread.
+    /// Returns the reply to a request, from the thread pool if needed.
     fn send(&self, request: &Request, path: &str) -> Reply {
         let call = |access| self.call(request, path, access);
         call(Access::Cached).or_else(|WouldBlock| call(Access::Blocking)).unwrap()
     }
 
-    /// What is sent where the file system may or may not be waited for.
+    /// Returns the reply to a request with the given access to the file system.
     fn call(&self, request: &Request, path: &str, access: Access) -> Result<Reply, WouldBlock> {
         let path = RequestPath::parse(path).unwrap();
         match self.files.respond_to(request, path.below(0), None, access)? {
@@ -84,17 +84,17 @@ impl Site {
         }
     }
 
-    fn get(&self, path: &str) -> Answer {
-        self.ask(&Method::GET, path, &[])
+    fn get(&self, path: &str) -> TestResponse {
+        self.request(&Method::GET, path, &[])
     }
 
-    fn get_with(&self, path: &str, fields: &[(&str, &str)]) -> Answer {
-        self.ask(&Method::GET, path, fields)
+    fn get_with(&self, path: &str, fields: &[(&str, &str)]) -> TestResponse {
+        self.request(&Method::GET, path, fields)
     }
 
-    fn ask(&self, method: &Method, target: &str, fields: &[(&str, &str)]) -> Answer {
+    fn request(&self, method: &Method, target: &str, fields: &[(&str, &str)]) -> TestResponse {
         let path = target.split('?').next().unwrap_or_default();
-        // What no URI can hold may still come from a router that is laxer than the http crate.
+        // Paths that the http crate rejects are tested too.
         let uri: http::Uri = target.parse().unwrap_or_default();
         let mut request = Request::new(RequestBody::empty());
         *request.method_mut() = method.clone();
@@ -107,9 +107,14 @@ impl Site {
         runtime.block_on(async {
             if RequestPath::parse(path).is_err() {
                 let status = StatusCode::BAD_REQUEST;
-                return Answer { status, headers: HeaderMap::new(), body: Vec::new(), at_once: true };
+                return TestResponse {
+                    status,
+                    headers: HeaderMap::new(),
+                    body: Vec::new(),
+                    is_immediate: true,
+                };
             }
-            let (response, at_once) = match self.send(&request, path) {
+            let (response, is_immediate) = match self.send(&request, path) {
                 Reply::Now(response) => (response, true),
                 Reply::Later(future) => (future.await, false),
             };
@@ -118,14 +123,14 @@ impl Site {
             let body = collect(response.body).await;
             assert!(
                 length.is_none_or(|length| length == body.len() as u64),
-                "the length is what was promised"
+                "the length of the body is the announced one"
             );
-            Answer { status, headers, body, at_once }
+            TestResponse { status, headers, body, is_immediate }
         })
     }
 }
 
-impl Answer {
+impl TestResponse {
     fn field(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
@@ -174,12 +179,12 @@ fn read(range: &FileRange) -> Vec<u8> {
     bytes
 }
 
-/// Always looks whether a file has changed.
-fn uncached_time() -> FilesOptions {
+/// Options that check for changes at every request.
+fn always_revalidate() -> FilesOptions {
     FilesOptions { revalidate_after: Duration::ZERO, ..FilesOptions::default() }
 }
 
-/// Keeps nothing in memory: every body is a file.
+/// Options that cache no content in memory: every body is a file.
 fn on_disk() -> FilesOptions {
     FilesOptions { cache_max_file_size: 0, ..FilesOptions::default() }
 }

@@ -1,4 +1,4 @@
-//! Nothing outside of the folder, and nothing that is not a file, is ever served.
+//! Tests that only regular files below the root are served.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
@@ -8,7 +8,7 @@ use rustix::fs::{CWD, Mode};
 
 use super::*;
 
-/// A folder `site` to be served, beside a file that must not be.
+/// Returns a site in the folder `site`, with a secret file outside of it.
 fn site_beside_a_secret(options: FilesOptions) -> Site {
     let folder = TempDir::new().unwrap();
     write(&folder, "secret.txt", "secret", Duration::from_hours(1));
@@ -45,9 +45,9 @@ fn no_spelling_of_a_path_leaves_the_folder() {
         "/%2",
         "/%zz",
     ] {
-        let answer = site.get(path);
-        assert_eq!(answer.status, 400, "{path}");
-        assert!(!answer.text().contains("secret"), "{path}");
+        let response = site.get(path);
+        assert_eq!(response.status, 400, "{path}");
+        assert!(!response.text().contains("secret"), "{path}");
     }
     for path in ["/./a.txt", "/deep/../a.txt", "/%2e/deep/%2E%2E//a.txt"] {
         assert_eq!(site.get(path).brief(), (200, "a"), "{path}");
@@ -57,28 +57,24 @@ fn no_spelling_of_a_path_leaves_the_folder() {
     }
     assert_eq!(site.get("/%252e%252e").brief(), (200, "percent"), "decoded once");
     assert_eq!(site.get("/%252e%252e").brief(), (200, "percent"));
-    assert_eq!(
-        site.get("/%2e%2e").status,
-        400,
-        "even if a file is called like its spelling, and was just served"
-    );
+    assert_eq!(site.get("/%2e%2e").status, 400, "even if a file has this name and was just served");
 }
 
 #[test]
-fn no_path_at_all_shows_the_secret() {
+fn no_random_path_serves_the_secret() {
     let options = FilesOptions { serve_hidden: true, browse: true, ..FilesOptions::default() };
     let site = site_beside_a_secret(options);
     let strategy = "(/|%2[eEfF]|%5[cC]|%00|%25|\\.|\\\\|a|deep|b|site|secret|\\.txt){0,12}";
     proptest!(|(path in strategy)| {
-        let answer = site.get(&path);
-        prop_assert!([200, 301, 400, 404].contains(&answer.status.as_u16()), "{}", answer.status);
-        prop_assert!(!answer.text().contains("secret"), "{}", answer.text());
+        let response = site.get(&path);
+        prop_assert!([200, 301, 400, 404].contains(&response.status.as_u16()), "{}", response.status);
+        prop_assert!(!response.text().contains("secret"), "{}", response.text());
     });
 }
 
 #[test]
 fn links_are_followed_beneath_the_folder_only() {
-    let site = site_beside_a_secret(uncached_time());
+    let site = site_beside_a_secret(always_revalidate());
     let root = site.folder.path().join("site");
     symlink("deep/b.txt", root.join("inside.txt")).unwrap();
     symlink("../a.txt", root.join("deep/up.txt")).unwrap();
@@ -107,7 +103,7 @@ fn links_are_followed_beneath_the_folder_only() {
 }
 
 #[test]
-fn links_may_lead_out_where_they_were_allowed_to() {
+fn links_lead_out_of_the_folder_with_follow_symlinks() {
     let site = site_beside_a_secret(FilesOptions { follow_symlinks: true, ..FilesOptions::default() });
     let root = site.folder.path().join("site");
     symlink("../secret.txt", root.join("outside.txt")).unwrap();
@@ -118,8 +114,8 @@ fn links_may_lead_out_where_they_were_allowed_to() {
 }
 
 #[test]
-fn a_file_that_turns_into_a_link_that_leads_out_is_gone() {
-    let site = site_beside_a_secret(uncached_time());
+fn a_file_replaced_by_a_link_out_of_the_folder_is_not_found() {
+    let site = site_beside_a_secret(always_revalidate());
     assert_eq!(site.get("/a.txt").brief(), (200, "a"));
     let path = site.folder.path().join("site/a.txt");
     fs::remove_file(&path).unwrap();
@@ -128,7 +124,7 @@ fn a_file_that_turns_into_a_link_that_leads_out_is_gone() {
 }
 
 #[test]
-fn hidden_names_are_served_only_where_they_were_asked_for() {
+fn hidden_files_are_served_only_with_serve_hidden() {
     let contents =
         [(".env", "x"), (".git/config", "x"), ("a/.b/c.txt", "x"), (".well-known/security.txt", "x")];
     let site = Site::with(&contents);
@@ -154,11 +150,11 @@ fn only_regular_files_are_served() {
 }
 
 #[test]
-fn what_may_not_be_read_is_forbidden() {
+fn a_file_without_read_permission_is_forbidden() {
     let site = Site::with(&[("a.txt", "a")]);
     let path = site.folder.path().join("a.txt");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o0)).unwrap();
-    // Root reads everything.
+    // Root can read every file.
     let expected = if fs::read(&path).is_ok() { 200 } else { 403 };
     assert_eq!(site.get("/a.txt").status, expected);
 }
