@@ -3,6 +3,6 @@
 # `examples/fastcgi-info`. So a second process is seen, however short it lives.
 echo $$ >>"$1"
 shift
-# A web server that serves as somebody else is to be let in to its socket.
+# A web server that runs as another user must be able to connect to the socket.
 umask 0
 exec "$0-info" "$@"

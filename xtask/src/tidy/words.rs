@@ -117,7 +117,7 @@ static PHRASE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!(r"(?i)\b(?:{})\b", phrases.join("|"))).expect("the list holds words and spaces alone")
 });
 
-/// Places with one of [`PHRASES`]. A word in quotes or backticks is a literal: the user `nobody`.
+/// Places with one of [`PHRASES`]. A word in quotes or backticks, or behind `=`, is a value: the user `nobody`.
 pub(super) fn phrases(files: &[File]) -> Vec<String> {
     let mut problems = Vec::new();
     for file in files.iter().filter(|file| file.path != THIS) {
@@ -184,7 +184,9 @@ fn has_word(identifier: &str, word: &str) -> bool {
 
 fn is_literal(text: &str, range: std::ops::Range<usize>) -> bool {
     let quoted = |c: Option<char>| matches!(c, Some('"' | '`' | '_'));
-    quoted(text[..range.start].chars().next_back()) && quoted(text[range.end..].chars().next())
+    let before = &text[..range.start];
+    let is_value = before.ends_with("= ") || before.ends_with('=');
+    is_value || quoted(before.chars().next_back()) && quoted(text[range.end..].chars().next())
 }
 
 /// A match that may reach over two lines, as the words that it is made of.
@@ -217,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_literal_and_a_longer_word_are_no_phrases() {
-        let text = "user = \"nobody\"\nthe user `nobody` is unheeded, renew, is toldable";
+        let text = "user = \"nobody\"\nthe user `nobody`\nuser = nobody is unheeded, renew, is toldable";
         assert_eq!(phrases(&[file("docs/a.md", text)]), Vec::<String>::new());
     }
 
