@@ -21,7 +21,7 @@ use crate::scratch::Scratch;
 use crate::transport::Stream;
 
 /// What is read and thrown away at most where nobody can wait: a request, or what a socket holds of an upload.
-const AT_ONCE_BYTES: usize = 64 * 1024;
+const DRAIN_BYTES_MAX: usize = 64 * 1024;
 
 /// How a connection came to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +69,7 @@ pub fn close(io: impl Into<Stream>, mode: CloseMode, linger: LingerLimits) -> im
 /// Ends a connection without waiting, where nothing can wait: no task, no time, no runtime. The same steps, but what the
 /// peer sends from now on is answered by a reset.
 pub fn close_at_once(io: impl AsFd, mode: CloseMode) {
-    take_steps(&io, mode, false, false);
+    finish_close(&io, mode, false, false);
 }
 
 /// Ends a listening TCP socket: its port is free when this returns. What is in its queue is reset.
@@ -154,12 +154,12 @@ impl Closing {
 
 impl Drop for Closing {
     fn drop(&mut self) {
-        take_steps(&self.io, self.mode, self.has_stopped_writing, self.has_drained);
+        finish_close(&self.io, self.mode, self.has_stopped_writing, self.has_drained);
     }
 }
 
 /// Takes the steps that are left, each whatever became of the one before. The last one is the drop of `io`.
-fn take_steps(io: &impl AsFd, mode: CloseMode, has_stopped_writing: bool, has_drained: bool) {
+fn finish_close(io: &impl AsFd, mode: CloseMode, has_stopped_writing: bool, has_drained: bool) {
     match mode {
         CloseMode::PeerClosed => return,
         CloseMode::Reset => {
@@ -175,16 +175,16 @@ fn take_steps(io: &impl AsFd, mode: CloseMode, has_stopped_writing: bool, has_dr
     }
     // 2. Read what still comes.
     if !has_drained {
-        drain_at_once(io);
+        drain_without_waiting(io);
     }
     // 3. Stop reading.
     stop_reading(io);
 }
 
-/// Reads and throws away what the kernel has, up to [`AT_ONCE_BYTES`].
-fn drain_at_once(socket: impl AsFd) {
+/// Reads and throws away what the kernel has, up to [`DRAIN_BYTES_MAX`].
+fn drain_without_waiting(socket: impl AsFd) {
     let mut buffer = [0; 4096];
-    for _ in 0..AT_ONCE_BYTES / buffer.len() {
+    for _ in 0..DRAIN_BYTES_MAX / buffer.len() {
         match rustix::net::recv(&socket, &mut buffer, RecvFlags::DONTWAIT) {
             Ok((_, 1..)) => {}
             Ok((_, 0)) | Err(_) => return,
@@ -224,7 +224,7 @@ mod tests {
 
     /// What a step comes to.
     #[derive(Debug, Clone, Copy)]
-    enum Outcome {
+    enum StepResult {
         Done,
         Fails,
         Never,
@@ -235,14 +235,14 @@ mod tests {
     /// What can go wrong, together.
     #[derive(Debug, Clone, Copy)]
     struct Faults {
-        stop_writing: Outcome,
-        read: Outcome,
+        stop_writing: StepResult,
+        read: StepResult,
         /// The descriptor refuses whatever is done to a socket.
         socket_fails: bool,
     }
 
     fn all_faults() -> impl Iterator<Item = Faults> {
-        use Outcome::{Done, Endless, Fails, Never};
+        use StepResult::{Done, Endless, Fails, Never};
         let steps = [Done, Fails, Never].into_iter();
         let steps = steps.flat_map(|first| [Done, Fails, Never, Endless].map(|second| (first, second)));
         steps.flat_map(|(stop_writing, read)| {
@@ -261,7 +261,7 @@ mod tests {
     type Log = Arc<Mutex<Vec<&'static str>>>;
 
     impl Faulty {
-        fn note(&self, step: &'static str) {
+        fn log_step(&self, step: &'static str) {
             let mut log = self.log.lock().unwrap();
             if log.last() != Some(&step) {
                 log.push(step);
@@ -271,7 +271,7 @@ mod tests {
 
     impl Drop for Faulty {
         fn drop(&mut self) {
-            self.note("dropped");
+            self.log_step("dropped");
         }
     }
 
@@ -287,12 +287,12 @@ mod tests {
 
     impl Transport for Faulty {
         fn poll_read(&mut self, _: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-            self.note("read");
+            self.log_step("read");
             match self.faults.read {
-                Outcome::Done => Poll::Ready(Ok(())),
-                Outcome::Fails => fault(),
-                Outcome::Never => Poll::Pending,
-                Outcome::Endless => {
+                StepResult::Done => Poll::Ready(Ok(())),
+                StepResult::Fails => fault(),
+                StepResult::Never => Poll::Pending,
+                StepResult::Endless => {
                     buffer.put_slice(&vec![b'x'; buffer.remaining()]);
                     Poll::Ready(Ok(()))
                 }
@@ -309,11 +309,11 @@ mod tests {
         }
 
         fn poll_shutdown(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-            self.note("shutdown");
+            self.log_step("shutdown");
             match self.faults.stop_writing {
-                Outcome::Done => Poll::Ready(stop_writing(&self.socket)),
-                Outcome::Fails => fault(),
-                Outcome::Never | Outcome::Endless => Poll::Pending,
+                StepResult::Done => Poll::Ready(stop_writing(&self.socket)),
+                StepResult::Fails => fault(),
+                StepResult::Never | StepResult::Endless => Poll::Pending,
             }
         }
 
@@ -403,7 +403,7 @@ mod tests {
 
     #[test]
     fn at_once_what_has_come_is_read_up_to_its_limit() {
-        for (sent, left) in [(0, 0), (1, 0), (AT_ONCE_BYTES, 0), (AT_ONCE_BYTES + 1, 1)] {
+        for (sent, left) in [(0, 0), (1, 0), (DRAIN_BYTES_MAX, 0), (DRAIN_BYTES_MAX + 1, 1)] {
             let (socket, mut peer) = UnixStream::pair().unwrap();
             peer.write_all(&vec![b'x'; sent]).unwrap();
             let again = socket.try_clone().unwrap();

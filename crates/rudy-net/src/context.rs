@@ -9,16 +9,16 @@ use http::{HeaderMap, StatusCode};
 
 /// The poll of a handler or a body that this thread is in.
 #[derive(Debug)]
-struct Poll {
+struct CurrentPoll {
     now: Instant,
-    /// What is left of interim responses is sent: a handler is polled, and no body, and the client takes what it is sent.
-    takes_interim: bool,
-    left: Left,
+    /// What is effects of interim responses is sent: a handler is polled, and no body, and the client takes what it is sent.
+    accepts_interim: bool,
+    effects: PollEffects,
 }
 
-/// What a poll has left behind.
+/// What a poll has effects behind.
 #[derive(Debug, Default)]
-pub(crate) struct Left {
+pub(crate) struct PollEffects {
     /// The earliest deadline that is waited for.
     pub(crate) due: Option<Instant>,
     /// To be sent before the response.
@@ -26,15 +26,15 @@ pub(crate) struct Left {
 }
 
 thread_local! {
-    static CURRENT: RefCell<Option<Poll>> = const { RefCell::new(None) };
+    static CURRENT: RefCell<Option<CurrentPoll>> = const { RefCell::new(None) };
 }
 
 /// Polls a handler or a body at `now`, and returns what it leaves.
-pub(crate) fn collect<R>(now: Instant, takes_interim: bool, poll: impl FnOnce() -> R) -> (R, Left) {
-    let outer = CURRENT.replace(Some(Poll { now, takes_interim, left: Left::default() }));
+pub(crate) fn collect<R>(now: Instant, accepts_interim: bool, poll: impl FnOnce() -> R) -> (R, PollEffects) {
+    let outer = CURRENT.replace(Some(CurrentPoll { now, accepts_interim, effects: PollEffects::default() }));
     let polled = poll();
-    let left = CURRENT.replace(outer).map(|poll| poll.left).unwrap_or_default();
-    (polled, left)
+    let effects = CURRENT.replace(outer).map(|poll| poll.effects).unwrap_or_default();
+    (polled, effects)
 }
 
 /// The time of the poll that this thread is in, which the connection has asked the clock for; the clock's elsewhere.
@@ -52,8 +52,8 @@ pub(crate) fn current_time() -> Option<Instant> {
 /// effect elsewhere; see [`Deadline`](crate::Deadline) for what waits anywhere.
 pub fn wake_at(time: Instant) {
     CURRENT.with_borrow_mut(|current| {
-        if let Some(Poll { left, .. }) = current {
-            left.due = Some(left.due.map_or(time, |due| due.min(time)));
+        if let Some(CurrentPoll { effects, .. }) = current {
+            effects.due = Some(effects.due.map_or(time, |due| due.min(time)));
         }
     });
 }
@@ -68,8 +68,10 @@ pub fn wake_at(time: Instant) {
 pub fn send_interim(status: StatusCode, fields: HeaderMap) -> bool {
     let is_sent_otherwise = matches!(status, StatusCode::CONTINUE | StatusCode::SWITCHING_PROTOCOLS);
     CURRENT.with_borrow_mut(|current| match current {
-        Some(Poll { takes_interim: true, left, .. }) if status.is_informational() && !is_sent_otherwise => {
-            left.interim.push((status, fields));
+        Some(CurrentPoll { accepts_interim: true, effects, .. })
+            if status.is_informational() && !is_sent_otherwise =>
+        {
+            effects.interim.push((status, fields));
             true
         }
         _ => false,

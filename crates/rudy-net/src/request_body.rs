@@ -156,7 +156,7 @@ pub(crate) struct BodySender(Arc<Slot>);
 
 impl BodySender {
     /// Ready when the service waits for a piece (`true`) or has dropped the body (`false`).
-    pub(crate) fn poll_wanted(&self, cx: &mut Context<'_>) -> Poll<bool> {
+    pub(crate) fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<bool> {
         let mut state = self.0.lock();
         if state.dropped {
             return Poll::Ready(false);
@@ -169,12 +169,12 @@ impl BodySender {
     }
 
     /// Whether the service has dropped the body.
-    pub(crate) fn is_unwanted(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.0.lock().dropped
     }
 
-    /// Hands over a piece; only after [`Self::poll_wanted`] said so.
-    pub(crate) fn push(&self, piece: Bytes) {
+    /// Hands over a piece; only after [`Self::poll_ready`] said so.
+    pub(crate) fn send(&self, piece: Bytes) {
         let mut state = self.0.lock();
         debug_assert!(state.piece.is_none(), "one piece at a time");
         state.piece = Some(piece);

@@ -11,11 +11,11 @@ use rudy_http::h1::{DateLine, ServerConnection};
 const READ_BYTES: usize = 64 * 1024;
 /// How much a thread reads at once that has one connection in its life. An allocator that uses memory again has to zero it,
 /// and every page of it is then the thread's own: 64 KiB took 50 KiB a connection more than this does.
-const FEW_READ_BYTES: usize = 8 * 1024;
+const SMALL_READ_BYTES: usize = 8 * 1024;
 /// How old the `Date` field may be before the clock is asked again.
-const DATE_AGE: Duration = Duration::from_millis(50);
+const DATE_AGE_MAX: Duration = Duration::from_millis(50);
 /// What an output buffer may keep for the next connection; one long pipeline does not hold its memory for ever.
-const OUT_KEPT_BYTES: usize = 128 * 1024;
+const OUT_BYTES_MAX: usize = 128 * 1024;
 
 /// A thread's buffers, and its idea of the date.
 pub(crate) struct Scratch {
@@ -37,7 +37,7 @@ impl Scratch {
             input: vec![0; read_bytes].into_boxed_slice(),
             out: BytesMut::with_capacity(READ_BYTES),
             date: DateLine::new(SystemTime::now()),
-            date_due: Instant::now() + DATE_AGE,
+            date_due: Instant::now() + DATE_AGE_MAX,
             machine: None,
         }
     }
@@ -45,9 +45,9 @@ impl Scratch {
     /// Borrows a scratch of this thread, with an empty output buffer. A second one that is borrowed at the same time is another
     /// scratch: a body that is read while its connection writes, a session that encrypts what it is given.
     pub(crate) fn borrow() -> Borrowed {
-        let mut scratch = FREE.with_borrow_mut(Free::take);
+        let mut scratch = FREE.with_borrow_mut(FreeScratches::take);
         scratch.out.clear();
-        if scratch.out.capacity() > OUT_KEPT_BYTES {
+        if scratch.out.capacity() > OUT_BYTES_MAX {
             scratch.out = BytesMut::with_capacity(READ_BYTES);
         }
         Borrowed(Some(scratch))
@@ -58,7 +58,7 @@ impl Scratch {
         let mut scratch = Self::borrow();
         if now >= scratch.date_due {
             scratch.date.update(SystemTime::now());
-            scratch.date_due = now + DATE_AGE;
+            scratch.date_due = now + DATE_AGE_MAX;
         }
         scratch
     }
@@ -91,22 +91,22 @@ impl DerefMut for Borrowed {
 }
 
 /// The scratches of a thread that are not borrowed: as many as it ever needed at once, one or two.
-struct Free {
+struct FreeScratches {
     scratches: Vec<Scratch>,
     read_bytes: usize,
 }
 
-impl Free {
+impl FreeScratches {
     fn take(&mut self) -> Scratch {
         self.scratches.pop().unwrap_or_else(|| Scratch::new(self.read_bytes))
     }
 }
 
 thread_local! {
-    static FREE: RefCell<Free> = const { RefCell::new(Free { scratches: Vec::new(), read_bytes: READ_BYTES }) };
+    static FREE: RefCell<FreeScratches> = const { RefCell::new(FreeScratches { scratches: Vec::new(), read_bytes: READ_BYTES }) };
 }
 
 /// Has this thread read less at once: it is there for one connection.
-pub(crate) fn read_few_bytes() {
-    FREE.with_borrow_mut(|free| free.read_bytes = FEW_READ_BYTES);
+pub(crate) fn use_small_buffer() {
+    FREE.with_borrow_mut(|free| free.read_bytes = SMALL_READ_BYTES);
 }

@@ -268,26 +268,26 @@ pub(crate) fn has_unread(socket: impl AsFd) -> bool {
 
 /// What a peer has closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum HangUp {
+pub(crate) enum PeerShutdown {
     None,
     /// Its sending side; it may still receive.
-    SendingSide,
+    WriteSide,
     /// Everything, by a reset.
     Both,
 }
 
 /// What the peer has closed, whatever of its bytes is unread. The kernel is asked: a runtime does not tell.
-pub(crate) fn hang_up(socket: impl AsFd) -> HangUp {
+pub(crate) fn peer_shutdown(socket: impl AsFd) -> PeerShutdown {
     let mut polled = [PollFd::new(&socket, PollFlags::RDHUP)];
     // It fails without memory, and is asked again.
     let _ = poll(&mut polled, Some(&Timespec::default()));
     let events = polled[0].revents();
     if events.intersects(PollFlags::ERR | PollFlags::HUP) {
-        HangUp::Both
+        PeerShutdown::Both
     } else if events.contains(PollFlags::RDHUP) {
-        HangUp::SendingSide
+        PeerShutdown::WriteSide
     } else {
-        HangUp::None
+        PeerShutdown::None
     }
 }
 

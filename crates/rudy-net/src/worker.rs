@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::timers::{Alarm, Timers};
+use crate::timers::{TimerFd, Timers};
 
 /// One worker's share of the server: a core's runtime in the `percore` engine.
 #[derive(Debug, Default)]
@@ -33,8 +33,8 @@ impl Worker {
     }
 
     /// Keeps the deadlines of the worker's connections; its engine runs this beside them.
-    pub(crate) async fn run_timers(&self, alarm: Alarm) {
-        self.timers.run(alarm).await;
+    pub(crate) async fn run_timers(&self, timer_fd: TimerFd) {
+        self.timers.run(timer_fd).await;
     }
 
     /// Whether a connection is open.

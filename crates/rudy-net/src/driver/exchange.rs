@@ -9,9 +9,9 @@ use rudy_http::h1::{Phase, Rejection};
 
 use super::input::{Input, InputFault};
 use super::output::Output;
+use super::poll_context::PollContext;
 use super::pump::Pump;
 use super::record::{Record, report_rejection};
-use super::turn::Turn;
 use super::upload::Upload;
 use super::{Connection, State, Upgrade};
 use crate::close::CloseMode;
@@ -60,25 +60,25 @@ impl Handler {
         cx: &mut Context<'_>,
     ) -> Poll<State> {
         let (now, worker) = (Instant::now(), connection.context.worker.clone());
-        let mut turn = Turn::new(cx, now, &worker.counters);
+        let mut poll_cx = PollContext::new(cx, now, &worker.counters);
         let mut scratch = Scratch::borrow_at(now);
-        let next = match self.poll_response(connection, &mut turn, &mut scratch) {
+        let next = match self.poll_response(connection, &mut poll_cx, &mut scratch) {
             Poll::Pending => {
                 let exchange = &mut self.exchange;
-                let flushed = exchange.output.poll(&mut connection.io, &mut turn, &mut scratch.out, None);
+                let flushed = exchange.output.poll(&mut connection.io, &mut poll_cx, &mut scratch.out, None);
                 if let Some(details) = &mut exchange.details {
-                    details.note(&turn);
+                    details.record_progress(&poll_cx);
                 }
                 match flushed {
                     Poll::Ready(Err(end_reason)) => Some(exchange.end(end_reason.into())),
-                    _ => self.check_time(connection, &mut turn, &mut scratch),
+                    _ => self.check_deadlines(connection, &mut poll_cx, &mut scratch),
                 }
             }
             Poll::Ready(next) => Some(next),
         };
         match next {
             Some(next) => Poll::Ready(next),
-            None => connection.wait(&turn),
+            None => connection.wait(&poll_cx),
         }
     }
 
@@ -86,47 +86,47 @@ impl Handler {
     fn poll_response<S: ServiceSource>(
         &mut self,
         connection: &mut Connection<S>,
-        turn: &mut Turn<'_, '_>,
+        poll_cx: &mut PollContext<'_, '_>,
         scratch: &mut Scratch,
     ) -> Poll<State> {
-        match self.exchange.poll_input(connection, turn, &mut scratch.out) {
+        match self.exchange.poll_input(connection, poll_cx, &mut scratch.out) {
             Poll::Pending => {}
-            Poll::Ready(InputFault::Refused(rejection)) => {
-                return Poll::Ready(self.reject(rejection, connection, turn.now, scratch));
+            Poll::Ready(InputFault::Rejected(rejection)) => {
+                return Poll::Ready(self.reject(rejection, connection, poll_cx.now, scratch));
             }
             Poll::Ready(InputFault::Incomplete) => {
                 return Poll::Ready(self.exchange.end(Fault(EndReason::PeerGone, CloseMode::NoLinger)));
             }
-            Poll::Ready(InputFault::Gone) => {
+            Poll::Ready(InputFault::PeerGone) => {
                 return Poll::Ready(self.exchange.end(EndReason::PeerGone.into()));
             }
         }
         // They would pile up behind what the client does not take.
-        let takes_interim = !self.exchange.output.is_blocked();
-        let (response, interim) = turn.poll_handler(takes_interim, |cx| self.future.as_mut().poll(cx));
+        let accepts_interim = !self.exchange.output.is_blocked();
+        let (response, interim) = poll_cx.poll_handler(accepts_interim, |cx| self.future.as_mut().poll(cx));
         for (status, fields) in interim {
             // Clients that speak HTTP/1.0 do not get it (RFC 9110 §15.2).
             let _is_sent = connection.machine.encode_interim(status, &fields, &mut scratch.out);
         }
         let response = match response {
             Ok(response) => std::task::ready!(response),
-            Err(_) => connection.bug(),
+            Err(_) => connection.internal_error(),
         };
         let exchange = std::mem::take(&mut self.exchange);
-        Poll::Ready(connection.respond(response, exchange, turn, scratch))
+        Poll::Ready(connection.respond(response, exchange, poll_cx, scratch))
     }
 
     /// Ends what has had its time.
-    fn check_time<S: ServiceSource>(
+    fn check_deadlines<S: ServiceSource>(
         &mut self,
         connection: &mut Connection<S>,
-        turn: &mut Turn<'_, '_>,
+        poll_cx: &mut PollContext<'_, '_>,
         scratch: &mut Scratch,
     ) -> Option<State> {
-        if self.exchange.has_slow_upload(connection, turn.now) {
-            return Some(self.reject(Rejection::BodyTooSlow, connection, turn.now, scratch));
+        if self.exchange.has_slow_upload(connection, poll_cx.now) {
+            return Some(self.reject(Rejection::BodyTooSlow, connection, poll_cx.now, scratch));
         }
-        self.exchange.check_time(connection, turn).map(|fault| self.exchange.end(fault))
+        self.exchange.check_deadlines(connection, poll_cx).map(|fault| self.exchange.end(fault))
     }
 
     /// The client is refused in the middle of its request. Drops the service's future, and with it whatever it was doing for it.
@@ -144,7 +144,7 @@ impl Handler {
         details.input.upload = None;
         match &mut details.record {
             Some(record) => record.begin(rejection.status()),
-            None => report_rejection(&*connection.look_up(), &connection.client(), rejection, now),
+            None => report_rejection(&*connection.load_service(), &connection.client(), rejection, now),
         }
         exchange.output.push(&mut scratch.out, Vec::new());
         State::Body(Box::new(exchange))
@@ -182,14 +182,14 @@ impl Exchange {
     fn poll_input<S: ServiceSource>(
         &mut self,
         connection: &mut Connection<S>,
-        turn: &mut Turn<'_, '_>,
+        poll_cx: &mut PollContext<'_, '_>,
         out: &mut BytesMut,
     ) -> Poll<InputFault> {
         if let Some(details) = &mut self.details {
-            return details.input.poll(connection, turn, out);
+            return details.input.poll(connection, poll_cx, out);
         }
         let mut input = Input::default();
-        let polled = input.poll(connection, turn, out);
+        let polled = input.poll(connection, poll_cx, out);
         if input.is_half_closed() {
             self.details.get_or_insert_default().input = input;
         }
@@ -199,10 +199,10 @@ impl Exchange {
     /// Whether the client has had its time for the request's body, of which the service hears.
     fn has_slow_upload<S: ServiceSource>(&mut self, connection: &Connection<S>, now: Instant) -> bool {
         let Some(details) = &mut self.details else { return false };
-        let deadline = details.input.upload_deadline(&connection.facts.limits.http);
+        let deadline = details.input.upload_deadline(&connection.info.limits.http);
         match &mut details.input.upload {
             Some(upload) if deadline.is_some_and(|deadline| deadline <= now) => {
-                upload.too_slow();
+                upload.fail_too_slow();
                 true
             }
             _ => false,
@@ -216,19 +216,19 @@ impl Exchange {
         cx: &mut Context<'_>,
     ) -> Poll<State> {
         let (now, worker) = (Instant::now(), connection.context.worker.clone());
-        let mut turn = Turn::new(cx, now, &worker.counters);
+        let mut poll_cx = PollContext::new(cx, now, &worker.counters);
         let mut scratch = Scratch::borrow();
         connection.resume(&mut scratch);
-        let sent = self.poll_sent(connection, &mut turn, &mut scratch.out);
+        let sent = self.poll_sent(connection, &mut poll_cx, &mut scratch.out);
         match sent {
             Poll::Ready(Ok(())) => Poll::Ready(self.finish(connection)),
             Poll::Ready(Err(fault)) => Poll::Ready(self.end(fault)),
             Poll::Pending => {
-                if let Some(fault) = self.check_time(connection, &mut turn) {
+                if let Some(fault) = self.check_deadlines(connection, &mut poll_cx) {
                     return Poll::Ready(self.end(fault));
                 }
                 connection.suspend(&mut scratch);
-                connection.wait(&turn)
+                connection.wait(&poll_cx)
             }
         }
     }
@@ -236,14 +236,14 @@ impl Exchange {
     fn poll_sent<S: ServiceSource>(
         &mut self,
         connection: &mut Connection<S>,
-        turn: &mut Turn<'_, '_>,
+        poll_cx: &mut PollContext<'_, '_>,
         out: &mut BytesMut,
     ) -> Poll<Result<(), Fault>> {
-        match self.poll_input(connection, turn, out) {
+        match self.poll_input(connection, poll_cx, out) {
             Poll::Pending => {}
             // A response that has begun must not pass for a whole one.
-            Poll::Ready(InputFault::Refused(_)) => return Poll::Ready(Err(EndReason::Aborted.into())),
-            Poll::Ready(InputFault::Incomplete | InputFault::Gone) => {
+            Poll::Ready(InputFault::Rejected(_)) => return Poll::Ready(Err(EndReason::Aborted.into())),
+            Poll::Ready(InputFault::Incomplete | InputFault::PeerGone) => {
                 return Poll::Ready(Err(EndReason::PeerGone.into()));
             }
         }
@@ -252,20 +252,20 @@ impl Exchange {
             self.pump.end_body();
         }
         let Connection { io, machine, .. } = connection;
-        let sent = self.pump.poll(io, &mut self.output, &mut **machine, turn, out);
+        let sent = self.pump.poll(io, &mut self.output, &mut **machine, poll_cx, out);
         if let Some(details) = &mut self.details {
-            details.note(turn);
+            details.record_progress(poll_cx);
         }
         sent.map_err(Fault::from)
     }
 
     /// Which deadline has passed, if any. Has the connection polled again at the first of the others.
-    fn check_time<S: ServiceSource>(
+    fn check_deadlines<S: ServiceSource>(
         &mut self,
         connection: &Connection<S>,
-        turn: &mut Turn<'_, '_>,
+        poll_cx: &mut PollContext<'_, '_>,
     ) -> Option<Fault> {
-        let (limits, now) = (&connection.facts.limits.http, turn.now);
+        let (limits, now) = (&connection.info.limits.http, poll_cx.now);
         if self.has_slow_upload(connection, now) {
             return Some(EndReason::Aborted.into());
         }
@@ -275,20 +275,20 @@ impl Exchange {
             if !self.output.has_progressed(&connection.io, now) {
                 return Some(EndReason::PeerGone.into());
             }
-            details.input.written(now);
+            details.input.record_write(now);
         }
         if self.output.has_stalled(&connection.io, limits, now) {
             return Some(EndReason::PeerStalled.into());
         }
-        let input = self.details.as_ref().map_or(&Input::NOTHING, |details| &details.input);
-        turn.wake_at(input.due(connection, now));
-        turn.wake_at(self.output.deadline(limits));
+        let input = self.details.as_ref().map_or(&Input::EMPTY, |details| &details.input);
+        poll_cx.wake_at(input.due(connection, now));
+        poll_cx.wake_at(self.output.deadline(limits));
         None
     }
 
     /// Everything has been handed to the kernel.
     pub(super) fn finish<S: ServiceSource>(&mut self, connection: &Connection<S>) -> State {
-        self.tell(EndReason::Completed);
+        self.finish_records(EndReason::Completed);
         let upgrade = self.details.as_mut().and_then(|details| details.upgrade.take());
         match (connection.machine.phase(), upgrade) {
             (Phase::Upgrade, Some(upgrade)) => State::Upgrade(upgrade),
@@ -300,12 +300,12 @@ impl Exchange {
     }
 
     fn end(&mut self, Fault(end_reason, mode): Fault) -> State {
-        self.tell(end_reason);
+        self.finish_records(end_reason);
         State::Close(mode)
     }
 
-    fn tell(&mut self, end_reason: EndReason) {
-        self.output.settle_earlier(end_reason);
+    fn finish_records(&mut self, end_reason: EndReason) {
+        self.output.finish_earlier(end_reason);
         if let Some(mut record) = self.details.as_mut().and_then(|details| details.record.take()) {
             record.finish(end_reason);
         }
@@ -313,13 +313,13 @@ impl Exchange {
 }
 
 impl Details {
-    /// Notes what was framed and sent in a turn.
-    fn note(&mut self, turn: &Turn<'_, '_>) {
+    /// Notes what was framed and sent in a poll_cx.
+    fn record_progress(&mut self, poll_cx: &PollContext<'_, '_>) {
         if let Some(record) = &mut self.record {
-            record.body_bytes += turn.body_bytes;
+            record.body_bytes += poll_cx.body_bytes;
         }
-        if turn.sent_bytes > 0 {
-            self.input.written(turn.now);
+        if poll_cx.sent_bytes > 0 {
+            self.input.record_write(poll_cx.now);
         }
     }
 }
@@ -330,7 +330,7 @@ impl<S: ServiceSource> Connection<S> {
         &mut self,
         mut response: Response,
         mut exchange: Exchange,
-        turn: &mut Turn<'_, '_>,
+        poll_cx: &mut PollContext<'_, '_>,
         scratch: &mut Scratch,
     ) -> State {
         let Scratch { out, date, .. } = scratch;
@@ -339,12 +339,12 @@ impl<S: ServiceSource> Connection<S> {
             record.begin(status);
         }
         if response.upgrade.is_none()
-            && let Some(body_bytes) = self.finish_quickly(&response.body, turn.now, out)
+            && let Some(body_bytes) = self.encode_small_body(&response.body, poll_cx.now, out)
         {
             response.body = Body::Empty;
-            turn.body_bytes += body_bytes;
+            poll_cx.body_bytes += body_bytes;
         }
-        self.send(response, exchange, turn, out)
+        self.send(response, exchange, poll_cx, out)
     }
 
     /// Sends a response whose head is in `out`. What is not sent at once goes on in a state of its own.
@@ -352,7 +352,7 @@ impl<S: ServiceSource> Connection<S> {
         &mut self,
         response: Response,
         mut exchange: Exchange,
-        turn: &mut Turn<'_, '_>,
+        poll_cx: &mut PollContext<'_, '_>,
         out: &mut BytesMut,
     ) -> State {
         if let Some(upgrade) = response.upgrade {
@@ -360,9 +360,9 @@ impl<S: ServiceSource> Connection<S> {
         }
         exchange.pump.set_body(if self.machine.sends_body() { response.body } else { Body::Empty });
         let Exchange { pump, output, details } = &mut exchange;
-        let sent = pump.poll(&mut self.io, output, &mut *self.machine, turn, out);
+        let sent = pump.poll(&mut self.io, output, &mut *self.machine, poll_cx, out);
         if let Some(details) = details {
-            details.note(turn);
+            details.record_progress(poll_cx);
         }
         match sent {
             Poll::Ready(Ok(())) => exchange.finish(self),
@@ -376,6 +376,6 @@ impl<S: ServiceSource> Connection<S> {
 impl Drop for Exchange {
     /// Dropped in the middle: the server is being stopped.
     fn drop(&mut self) {
-        self.tell(EndReason::ServerStopped);
+        self.finish_records(EndReason::ServerStopped);
     }
 }

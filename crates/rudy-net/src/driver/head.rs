@@ -12,9 +12,9 @@ use rudy_http::h1::{BodyLength, DateLine, Event, Phase, Rejection, RequestHead, 
 use tokio::io::ReadBuf;
 
 use super::exchange::{Exchange, Handler};
+use super::poll_context::{POLL_BYTES_MAX, PollContext, yield_now};
 use super::pump::GATHERED_BYTES;
 use super::record::{Record, report_rejection};
-use super::turn::{TURN_BYTES, Turn, give_way};
 use super::upload::Upload;
 use super::{Connection, State};
 use crate::close::CloseMode;
@@ -23,10 +23,10 @@ use crate::scratch::Scratch;
 use crate::{Body, Client, EndReason, Head, Reply, RequestBody, Response, Service};
 
 /// Responses to a pipeline are written when they have come to this, whatever else is waiting.
-const OUT_FULL_BYTES: usize = 64 * 1024;
+const OUTPUT_FULL_BYTES: usize = 64 * 1024;
 
 /// What a pass over the requests in a read works with.
-struct Pass<'a, 'b> {
+struct RequestBatch<'a, 'b> {
     cx: &'a mut Context<'b>,
     now: Instant,
     date: &'a DateLine,
@@ -34,16 +34,16 @@ struct Pass<'a, 'b> {
     out: &'a mut BytesMut,
     /// Those of them that have an observer.
     records: &'a mut Vec<Record>,
-    /// How much of bodies may still be sent in this turn.
-    left_bytes: u64,
+    /// How much of bodies may still be sent in this poll_cx.
+    budget_bytes: u64,
 }
 
 /// What became of the requests in a read.
-enum Answered {
-    /// Everything that could be is answered; more has to come.
-    All,
+enum BatchEnd {
+    /// Everything that could be is batch_end; more has to come.
+    NeedsInput,
     /// There may be more, but the output has to be written first.
-    OutFull,
+    OutputFull,
     /// One of them takes longer.
     Next(State),
 }
@@ -64,11 +64,12 @@ impl<S: ServiceSource> Connection<S> {
         let mut records = Vec::new();
         let mut read = 0;
         loop {
-            let is_looked_up = read > 0;
+            let is_service_loaded = read > 0;
             let (cx, out) = (&mut *cx, &mut *out);
-            let mut pass = Pass { cx, now, date, out, records: &mut records, left_bytes: TURN_BYTES };
-            let answered = self.answer(&input[..read], &mut pass);
-            if let Answered::Next(state) = answered {
+            let mut batch =
+                RequestBatch { cx, now, date, out, records: &mut records, budget_bytes: POLL_BYTES_MAX };
+            let batch_end = self.handle_requests(&input[..read], &mut batch);
+            if let BatchEnd::Next(state) = batch_end {
                 return Poll::Ready(state);
             }
             if !out.is_empty() {
@@ -84,20 +85,20 @@ impl<S: ServiceSource> Connection<S> {
             if matches!(self.machine.phase(), Phase::Close | Phase::Upgrade) {
                 return Poll::Ready(State::Close(CloseMode::Linger));
             }
-            if matches!(answered, Answered::OutFull) {
-                // There are more requests; but first the other connections of this core have their turn.
+            if matches!(batch_end, BatchEnd::OutputFull) {
+                // There are more requests; but first the other connections of this core have their poll_cx.
                 self.timer.set(None, cx.waker());
-                return give_way(cx);
+                return yield_now(cx);
             }
-            let room = self.machine.input_room(&self.facts.limits.http).min(input.len());
+            let room = self.machine.input_room(&self.info.limits.http).min(input.len());
             let mut buffer = ReadBuf::new(&mut input[..room]);
             let polled = self.io.poll_read(cx, &mut buffer);
             read = buffer.filled().len();
             match polled {
                 Poll::Pending => {
                     // A request that was just answered has looked it up.
-                    if !is_looked_up {
-                        drop(self.look_up());
+                    if !is_service_loaded {
+                        drop(self.load_service());
                     }
                     return self.wait_for_request(cx, now, date, out);
                 }
@@ -117,10 +118,10 @@ impl<S: ServiceSource> Connection<S> {
         out: &mut BytesMut,
     ) -> Poll<State> {
         // What the kernel has and the runtime has not told us of yet is a request that came in time.
-        if self.machine.phase() == Phase::Idle && self.awaits_no_request() && !self.io.has_unread() {
+        if self.machine.phase() == Phase::Idle && self.should_close_idle() && !self.io.has_unread() {
             return Poll::Ready(State::Close(CloseMode::NoLinger));
         }
-        if let Some(deadline) = self.machine.deadline(&self.facts.limits.http)
+        if let Some(deadline) = self.machine.deadline(&self.info.limits.http)
             && now < deadline
         {
             if self.machine.phase() != Phase::Idle {
@@ -131,7 +132,7 @@ impl<S: ServiceSource> Connection<S> {
             }
             return Poll::Pending;
         }
-        match self.machine.timeout(now, &self.facts.limits.http) {
+        match self.machine.timeout(now, &self.info.limits.http) {
             // Nothing waits here without a deadline. If it does, it is a bug, and ends.
             Timeout::NotYet => Poll::Ready(State::Close(CloseMode::Reset)),
             Timeout::Close => Poll::Ready(State::Close(CloseMode::NoLinger)),
@@ -145,94 +146,94 @@ impl<S: ServiceSource> Connection<S> {
     /// Whether an idle connection is closed: the server stops, or after at least one response the connection may have no
     /// further request. One without a response yet belongs to a client that is about to send its first request, which such a
     /// client may not be able to repeat.
-    fn awaits_no_request(&self) -> bool {
+    fn should_close_idle(&self) -> bool {
         let requests = self.machine.requests();
-        let has_had_all = self.facts.limits.http.requests_per_connection.is_some_and(|most| requests >= most);
+        let has_had_all = self.info.limits.http.requests_per_connection.is_some_and(|most| requests >= most);
         self.context.worker.is_stopping()
             || requests > 0 && (has_had_all || self.context.ends_idle_connections())
     }
 
     /// Answers the requests in `bytes`, and those that were left over, as far as nothing has to wait.
-    fn answer(&mut self, mut bytes: &[u8], pass: &mut Pass<'_, '_>) -> Answered {
-        while pass.out.len() < OUT_FULL_BYTES && pass.left_bytes > 0 {
+    fn handle_requests(&mut self, mut bytes: &[u8], batch: &mut RequestBatch<'_, '_>) -> BatchEnd {
+        while batch.out.len() < OUTPUT_FULL_BYTES && batch.budget_bytes > 0 {
             if bytes.is_empty() && !self.machine.has_unconsumed() {
-                return Answered::All;
+                return BatchEnd::NeedsInput;
             }
-            let service = self.look_up();
-            match self.machine.receive(bytes, pass.now, &self.facts.limits.http) {
-                Ok(Some(Event::Request(head))) => match self.exchange(&service, head, pass) {
-                    Ok(Some(next)) => return Answered::Next(next),
+            let service = self.load_service();
+            match self.machine.receive(bytes, batch.now, &self.info.limits.http) {
+                Ok(Some(Event::Request(head))) => match self.handle_request(&service, head, batch) {
+                    Ok(Some(next)) => return BatchEnd::Next(next),
                     Ok(None) => {}
                     Err(rejection) => {
-                        self.reject(rejection, pass.date, pass.out);
-                        return Answered::All;
+                        self.reject(rejection, batch.date, batch.out);
+                        return BatchEnd::NeedsInput;
                     }
                 },
                 // Pieces of a body come only during its exchange.
-                Ok(None | Some(_)) => return Answered::All,
+                Ok(None | Some(_)) => return BatchEnd::NeedsInput,
                 Err(rejection) => {
-                    self.reject(rejection, pass.date, pass.out);
-                    return Answered::All;
+                    self.reject(rejection, batch.date, batch.out);
+                    return BatchEnd::NeedsInput;
                 }
             }
             bytes = &[];
         }
-        Answered::OutFull
+        BatchEnd::OutputFull
     }
 
     /// Answers one request: encoded in `out` if that can be done at once, otherwise in a state that goes on from here.
-    fn exchange(
+    fn handle_request(
         &mut self,
         service: &S::Service,
         head: RequestHead<'_>,
-        pass: &mut Pass<'_, '_>,
+        batch: &mut RequestBatch<'_, '_>,
     ) -> Result<Option<State>, Rejection> {
         self.context.worker.counters.requests.add(1);
         if self.timer.begin_request() {
             self.machine.close_after_response();
         }
-        let forwarded = self.call(|| service.forwarded(&head, &self.facts.peer)).flatten().map(Arc::new);
+        let forwarded = self.call(|| service.forwarded(&head, &self.info.peer)).flatten().map(Arc::new);
         let client = Client { forwarded: forwarded.clone(), ..self.client() };
         let observer = self.call(|| service.observe(&head, &client)).flatten();
-        let is_of_head = forwarded.as_ref().is_none_or(|forwarded| forwarded.host.is_none());
-        let quick = match head.body_length() {
-            BodyLength::Known(0) if is_of_head => self.call(|| service.call_head(&head)).flatten(),
+        let may_use_head = forwarded.as_ref().is_none_or(|forwarded| forwarded.host.is_none());
+        let early_response = match head.body_length() {
+            BodyLength::Known(0) if may_use_head => self.call(|| service.call_head(&head)).flatten(),
             _ => None,
         };
-        let (reply, upload) = if let Some(response) = quick {
+        let (reply, upload) = if let Some(response) = early_response {
             (Some(response.into()), None)
         } else {
-            let (request, upload) = self.with_body(head.into_request(), pass.now)?;
+            let (request, upload) = self.with_body(head.into_request(), batch.now)?;
             let client = Client { forwarded, ..self.client() };
             (self.call(|| service.call(request, &client)), upload)
         };
-        let mut record = Record::new(observer, pass.now);
-        let mut response = match reply.unwrap_or_else(|| self.bug().into()) {
+        let mut record = Record::new(observer, batch.now);
+        let mut response = match reply.unwrap_or_else(|| self.internal_error().into()) {
             Reply::Now(response) => response,
             Reply::Later(future) => {
                 let mut exchange = Exchange::new(upload, record);
-                exchange.output.push(pass.out, std::mem::take(pass.records));
+                exchange.output.push(batch.out, std::mem::take(batch.records));
                 return Ok(Some(State::Handler(Box::new(Handler { future, exchange }))));
             }
         };
-        record.begin(self.begin(&mut response, upload.as_ref(), pass.date, pass.out));
+        record.begin(self.begin(&mut response, upload.as_ref(), batch.date, batch.out));
         if upload.is_none()
             && response.upgrade.is_none()
-            && let Some(body_bytes) = self.finish_quickly(&response.body, pass.now, pass.out)
+            && let Some(body_bytes) = self.encode_small_body(&response.body, batch.now, batch.out)
         {
             record.body_bytes = body_bytes;
             if record.observer.is_some() {
-                pass.records.push(record);
+                batch.records.push(record);
             }
             return Ok(None);
         }
         let mut exchange = Exchange::new(upload, record);
-        exchange.output.keep(std::mem::take(pass.records));
+        exchange.output.add_earlier(std::mem::take(batch.records));
         let worker = self.context.worker.clone();
-        let mut turn = Turn::new(pass.cx, pass.now, &worker.counters);
-        turn.left_bytes = pass.left_bytes;
-        let next = self.send(response, exchange, &mut turn, pass.out);
-        pass.left_bytes = turn.left_bytes;
+        let mut poll_cx = PollContext::new(batch.cx, batch.now, &worker.counters);
+        poll_cx.budget_bytes = batch.budget_bytes;
+        let next = self.send(response, exchange, &mut poll_cx, batch.out);
+        batch.budget_bytes = poll_cx.budget_bytes;
         Ok(Some(next).filter(|next| !matches!(next, State::Head)))
     }
 
@@ -245,13 +246,13 @@ impl<S: ServiceSource> Connection<S> {
         out: &mut BytesMut,
     ) -> StatusCode {
         match upload {
-            Some(upload) if upload.is_unwanted() => self.machine.ignore_body(),
+            Some(upload) if upload.is_body_dropped() => self.machine.ignore_body(),
             // After the head of the response it would be too late to ask for the body that the response still reads.
             Some(_) => self.machine.encode_continue(out),
             None => {}
         }
-        if !self.is_possible(response) {
-            *response = self.bug();
+        if !self.is_valid(response) {
+            *response = self.internal_error();
         }
         if self.context.ends_connections() {
             self.machine.close_after_response();
@@ -260,20 +261,20 @@ impl<S: ServiceSource> Connection<S> {
             Head::Fields(status, headers) => ResponseHead::Fields(*status, headers),
             Head::Prepared(prepared) => ResponseHead::Prepared(prepared),
         };
-        self.machine.begin(head, response.body.length(), &self.facts.limits.http, date, out);
+        self.machine.begin(head, response.body.length(), &self.info.limits.http, date, out);
         response.status()
     }
 
     /// Whether the service may answer so; the client gets 500 otherwise. An interim response cannot be the last one, and a change of
     /// protocol needs an [`Upgrade`](super::Upgrade) and a request that allows it.
-    fn is_possible(&self, response: &Response) -> bool {
+    fn is_valid(&self, response: &Response) -> bool {
         let status = response.status();
         let upgrades = response.upgrade.is_some() && self.machine.can_upgrade();
         !status.is_informational() || status == StatusCode::SWITCHING_PROTOCOLS && upgrades
     }
 
     /// Encodes the body too, if it is small and in memory, or not sent at all. Returns its bytes.
-    pub(super) fn finish_quickly(&mut self, body: &Body, now: Instant, out: &mut BytesMut) -> Option<u64> {
+    pub(super) fn encode_small_body(&mut self, body: &Body, now: Instant, out: &mut BytesMut) -> Option<u64> {
         let whole: &[u8] = match body {
             _ if !self.machine.sends_body() => &[],
             Body::Empty => &[],
@@ -290,7 +291,7 @@ impl<S: ServiceSource> Connection<S> {
         let since = self.machine.waiting_since();
         self.context.worker.counters.rejected.add(1);
         self.machine.reject(rejection, date, out);
-        report_rejection(&*self.look_up(), &self.client(), rejection, since);
+        report_rejection(&*self.load_service(), &self.client(), rejection, since);
     }
 
     /// Gives a request the body that its head announces: as bytes, if all of it came with the head.
@@ -316,7 +317,7 @@ impl<S: ServiceSource> Connection<S> {
         if (self.machine.pending_bytes() as u64) < length {
             return Ok(None);
         }
-        let limits = &self.facts.limits.http;
+        let limits = &self.info.limits.http;
         let Some(Event::Body(body)) = self.machine.receive(&[], now, limits)? else { return Ok(None) };
         // The event of its end.
         self.machine.receive(&[], now, limits)?;

@@ -10,14 +10,14 @@ use rudy_http::h1::{Phase, Rejection};
 use tokio::io::ReadBuf;
 
 use super::Connection;
-use super::turn::Turn;
+use super::poll_context::PollContext;
 use super::upload::{Upload, UploadFault};
 use crate::engine::ServiceSource;
 use crate::scratch::Scratch;
-use crate::transport::{HangUp, hang_up};
+use crate::transport::{PeerShutdown, peer_shutdown};
 
 /// How often the kernel is asked whether a client has gone, while nothing is read from its connection.
-const HANG_UP_INTERVAL: Duration = Duration::from_secs(1);
+const PEER_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The client's side of an exchange.
 #[derive(Default)]
@@ -34,16 +34,16 @@ pub(super) struct Input {
 /// Why the exchange ends early.
 pub(super) enum InputFault {
     /// The rest of the request breaks the protocol or a limit.
-    Refused(Rejection),
+    Rejected(Rejection),
     /// The client has closed in the middle of its request.
     Incomplete,
     /// The client is gone.
-    Gone,
+    PeerGone,
 }
 
 impl Input {
     /// Of an exchange of which nothing has to be kept.
-    pub(super) const NOTHING: Self = Self { upload: None, half_closed: None, ended: false };
+    pub(super) const EMPTY: Self = Self { upload: None, half_closed: None, ended: false };
 
     pub(super) fn new(upload: Option<Upload>) -> Self {
         Self { upload: upload.map(Box::new), ..Self::default() }
@@ -54,7 +54,7 @@ impl Input {
     pub(super) fn poll<S: ServiceSource>(
         &mut self,
         connection: &mut Connection<S>,
-        turn: &mut Turn<'_, '_>,
+        poll_cx: &mut PollContext<'_, '_>,
         out: &mut BytesMut,
     ) -> Poll<InputFault> {
         // Once the response is encoded whole, what comes belongs to the next request, or is discarded.
@@ -63,26 +63,26 @@ impl Input {
             return Poll::Pending;
         }
         if let Some(upload) = &mut self.upload {
-            match upload.poll(connection, turn, out) {
-                Poll::Ready(Err(UploadFault::Refused(rejection))) => {
-                    return Poll::Ready(InputFault::Refused(rejection));
+            match upload.poll(connection, poll_cx, out) {
+                Poll::Ready(Err(UploadFault::Rejected(rejection))) => {
+                    return Poll::Ready(InputFault::Rejected(rejection));
                 }
                 Poll::Ready(Err(UploadFault::PeerGone)) => return Poll::Ready(InputFault::Incomplete),
-                Poll::Pending if !upload.is_on_hold() => return Poll::Pending,
+                Poll::Pending if !upload.is_paused() => return Poll::Pending,
                 Poll::Ready(Ok(())) | Poll::Pending => {}
             }
         }
         if self.reads_nothing(connection) {
-            return self.poll_hang_up(connection, turn.now);
+            return self.poll_peer_shutdown(connection, poll_cx.now);
         }
         if connection.machine.awaits_response_only() {
-            match connection.poll_read_ahead(turn.cx, turn.now) {
+            match connection.poll_read_ahead(poll_cx.cx, poll_cx.now) {
                 Poll::Pending => {}
                 Poll::Ready(Ok(())) => {
                     self.ended = true;
-                    self.half_closed.get_or_insert(turn.now);
+                    self.half_closed.get_or_insert(poll_cx.now);
                 }
-                Poll::Ready(Err(_)) => return Poll::Ready(InputFault::Gone),
+                Poll::Ready(Err(_)) => return Poll::Ready(InputFault::PeerGone),
             }
         }
         Poll::Pending
@@ -93,32 +93,35 @@ impl Input {
     fn reads_nothing<S: ServiceSource>(&self, connection: &Connection<S>) -> bool {
         match &self.upload {
             _ if self.ended => true,
-            Some(upload) if !upload.is_over() => upload.is_on_hold(),
+            Some(upload) if !upload.is_finished() => upload.is_paused(),
             _ => connection.machine.phase() == Phase::Exchange && !connection.reads_ahead(),
         }
     }
 
     /// Notices that the client has gone. Nothing wakes the task then, so this looks once a second ([`Self::due`]).
-    fn poll_hang_up<S: ServiceSource>(
+    fn poll_peer_shutdown<S: ServiceSource>(
         &mut self,
         connection: &Connection<S>,
         now: Instant,
     ) -> Poll<InputFault> {
-        match hang_up(&connection.io) {
-            HangUp::None => {}
-            HangUp::SendingSide => {
+        match peer_shutdown(&connection.io) {
+            PeerShutdown::None => {}
+            PeerShutdown::WriteSide => {
                 self.half_closed.get_or_insert(now);
             }
-            HangUp::Both => return Poll::Ready(InputFault::Gone),
+            PeerShutdown::Both => return Poll::Ready(InputFault::PeerGone),
         }
         Poll::Pending
     }
 
     /// When the connection is polled again although nothing wakes it.
     pub(super) fn due<S: ServiceSource>(&self, connection: &Connection<S>, now: Instant) -> Option<Instant> {
-        let limits = &connection.facts.limits.http;
-        let hang_up = self.reads_nothing(connection).then(|| now + HANG_UP_INTERVAL);
-        [self.upload_deadline(limits), self.half_close_deadline(limits), hang_up].into_iter().flatten().min()
+        let limits = &connection.info.limits.http;
+        let peer_shutdown = self.reads_nothing(connection).then(|| now + PEER_CHECK_INTERVAL);
+        [self.upload_deadline(limits), self.half_close_deadline(limits), peer_shutdown]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Whether the client has closed its sending side.
@@ -127,7 +130,7 @@ impl Input {
     }
 
     /// Bytes were written: the client is there.
-    pub(super) fn written(&mut self, now: Instant) {
+    pub(super) fn record_write(&mut self, now: Instant) {
         if let Some(last_sign) = &mut self.half_closed {
             *last_sign = now;
         }
@@ -147,13 +150,13 @@ impl Input {
 impl<S: ServiceSource> Connection<S> {
     /// Whether there is room for what a client sends ahead of its response.
     fn reads_ahead(&self) -> bool {
-        self.machine.awaits_response_only() && self.machine.wants_input(&self.facts.limits.http)
+        self.machine.awaits_response_only() && self.machine.wants_input(&self.info.limits.http)
     }
 
     /// Reads what a client sends ahead of its response, as far as there is room, to notice when it goes away. Ready when it
     /// will send nothing more: `Ok` if that may mean that it waits for its response, `Err` if it is gone.
     fn poll_read_ahead(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<io::Result<()>> {
-        let limits = &self.facts.limits.http;
+        let limits = &self.info.limits.http;
         let mut scratch = Scratch::borrow();
         loop {
             let room = self.machine.input_room(limits).min(scratch.input.len());

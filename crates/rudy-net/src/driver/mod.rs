@@ -11,12 +11,12 @@ mod input;
 mod linger;
 mod machine;
 mod output;
+mod poll_context;
 mod proxy_header;
 mod pump;
 mod record;
 #[cfg(test)]
 mod tests;
-mod turn;
 mod upgrade;
 mod upload;
 
@@ -35,9 +35,9 @@ pub use self::upgrade::{Upgrade, Upgraded, UpgradedIo};
 use self::exchange::{Exchange, Handler};
 use self::linger::Linger;
 use self::machine::Machine;
+use self::poll_context::PollContext;
 pub(crate) use self::proxy_header::Count;
 use self::proxy_header::ProxyHeader;
-use self::turn::Turn;
 use self::upgrade::Tunnel;
 use crate::close::{CloseMode, close_at_once};
 use crate::engine::{AddressKey, ServiceSource};
@@ -59,13 +59,14 @@ pub(crate) fn serve<S: ServiceSource>(
     drop(service);
     // The connections of a proxy are those of many clients.
     let is_counted = !is_trusted && !context.proxy_protocol;
-    let group = if is_counted { AddressKey::from(&peer) } else { AddressKey::alone(number) };
+    let group = if is_counted { AddressKey::from(&peer) } else { AddressKey::unique(number) };
     let timer = context.worker.timers.timer(Some(group));
     let header = context.proxy_protocol.then(|| Box::new(ProxyHeader::new(is_trusted)));
     let state = header.map_or(State::Handshake, State::ProxyHeader);
     let suspended = SuspendedConnection::new(Instant::now());
-    let facts = Box::new(Facts { peer, local_address: LocalAddressCache::new(), number, limits, suspended });
-    let connection = Connection { io, machine: Machine::default(), context, timer, facts };
+    let info =
+        Box::new(ConnectionInfo { peer, local_address: LocalAddressCache::new(), number, limits, suspended });
+    let connection = Connection { io, machine: Machine::default(), context, timer, info };
     Serve { connection: Some(connection), state }
 }
 
@@ -86,7 +87,7 @@ pub(crate) struct ConnectionContext<S> {
 pub(crate) struct ListenerState {
     /// Another process accepts from it: each connection ends with its next response. An idle one stays, because its next request
     /// may be on its way.
-    pub(crate) is_left: AtomicBool,
+    pub(crate) is_handed_over: AtomicBool,
     /// It is closed: each connection ends with its next response, an idle one at once.
     pub(crate) is_closed: AtomicBool,
 }
@@ -94,7 +95,7 @@ pub(crate) struct ListenerState {
 impl<S> ConnectionContext<S> {
     /// Whether a connection ends with the response in progress.
     fn ends_connections(&self) -> bool {
-        self.ends_idle_connections() || self.listener.is_left.load(Ordering::Acquire)
+        self.ends_idle_connections() || self.listener.is_handed_over.load(Ordering::Acquire)
     }
 
     /// Whether a connection that has had a response ends when it is idle.
@@ -159,7 +160,7 @@ impl<S: ServiceSource> Serve<S> {
                 (state @ (State::Close(_) | State::Upgrade(_)), connection) => {
                     let state = std::mem::replace(state, State::Head);
                     let Some(connection) = connection.take() else { return Poll::Ready(()) };
-                    connection.into_last(state)
+                    connection.into_final_state(state)
                 }
             };
         }
@@ -181,12 +182,12 @@ struct Connection<S> {
     machine: Machine,
     context: Arc<ConnectionContext<S>>,
     timer: Timer,
-    facts: Box<Facts>,
+    info: Box<ConnectionInfo>,
 }
 
 /// What is known of a connection. Boxed, so that the connection's task fits two of its 128-byte cache lines: the box fits what
 /// the allocator leaves behind the task.
-struct Facts {
+struct ConnectionInfo {
     peer: Peer,
     local_address: LocalAddressCache,
     number: u64,
@@ -207,7 +208,7 @@ impl<S: ServiceSource> Connection<S> {
             Poll::Pending => {}
         }
         let now = Instant::now();
-        let deadline = self.facts.suspended.deadline(&self.facts.limits.http);
+        let deadline = self.info.suspended.deadline(&self.info.limits.http);
         if self.context.worker.is_stopping() || deadline.is_some_and(|deadline| deadline <= now) {
             return Poll::Ready(State::Close(CloseMode::NoLinger));
         }
@@ -220,20 +221,20 @@ impl<S: ServiceSource> Connection<S> {
 
     /// Restores the machine.
     fn resume(&mut self, scratch: &mut Scratch) {
-        self.machine.resume(self.facts.suspended, scratch);
+        self.machine.resume(self.info.suspended, scratch);
     }
 
     /// Gives the machine's memory back while the connection waits, if its state is small.
     fn suspend(&mut self, scratch: &mut Scratch) {
         if let Some(suspended) = self.machine.suspend(scratch) {
-            self.facts.suspended = suspended;
+            self.info.suspended = suspended;
         }
     }
 
     /// The last state, which consumes the connection.
-    fn into_last(self, state: State) -> State {
-        let Self { io, machine, context, timer, facts } = self;
-        let limits = facts.limits;
+    fn into_final_state(self, state: State) -> State {
+        let Self { io, machine, context, timer, info } = self;
+        let limits = info.limits;
         match state {
             State::Upgrade(upgrade) => {
                 let unread = machine.into_inner().map(|machine| machine.into_unread()).unwrap_or_default();
@@ -252,14 +253,14 @@ impl<S: ServiceSource> Connection<S> {
     }
 
     /// Waits until something wakes the connection, or its turn is due.
-    fn wait<R>(&self, turn: &Turn<'_, '_>) -> Poll<R> {
-        self.timer.set(turn.due, turn.cx.waker());
+    fn wait<R>(&self, poll_cx: &PollContext<'_, '_>) -> Poll<R> {
+        self.timer.set(poll_cx.due, poll_cx.cx.waker());
         Poll::Pending
     }
 
     /// The client, for the service. It is made when it is needed, so the machine's count is not kept twice.
     fn client(&self) -> Client<'_> {
-        let Facts { peer, local_address, number, .. } = &*self.facts;
+        let ConnectionInfo { peer, local_address, number, .. } = &*self.info;
         let local_address = match peer {
             Peer::Ip(_) | Peer::Unnamed(_) => LocalAddress::of_socket(self.io.as_fd(), local_address),
             Peer::Unix => LocalAddress::known(None),
@@ -276,10 +277,10 @@ impl<S: ServiceSource> Connection<S> {
     }
 
     /// The service of now. Its limits hold from here on.
-    fn look_up(&mut self) -> S::Current {
+    fn load_service(&mut self) -> S::Current {
         let service = self.context.source.current();
-        if !Arc::ptr_eq(&self.facts.limits, service.limits()) {
-            self.facts.limits = service.limits().clone();
+        if !Arc::ptr_eq(&self.info.limits, service.limits()) {
+            self.info.limits = service.limits().clone();
         }
         service
     }
@@ -291,7 +292,7 @@ impl<S: ServiceSource> Connection<S> {
     }
 
     /// The response in place of one that cannot be given. What led to it is not trusted any further.
-    fn bug(&mut self) -> Response {
+    fn internal_error(&mut self) -> Response {
         self.machine.close_after_response();
         Response::text(
             StatusCode::INTERNAL_SERVER_ERROR,

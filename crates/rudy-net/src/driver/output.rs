@@ -11,8 +11,8 @@ use bytes::{Buf, Bytes, BytesMut};
 use rudy_http::Limits;
 use rudy_http::h1::Pace;
 
+use super::poll_context::PollContext;
 use super::record::Record;
-use super::turn::Turn;
 use crate::file::{is_cached, read_into_cache};
 use crate::transport::Stream;
 use crate::{EndReason, FileRange};
@@ -43,11 +43,11 @@ pub(super) type Reading = (Pin<Box<dyn Future<Output = io::Result<()>> + Send>>,
 /// Bytes that are framed, and what goes behind them as it is.
 struct Segment {
     framed: BytesMut,
-    raw: Option<Raw>,
+    raw: Option<RawPiece>,
 }
 
 /// A piece of a body that is too large to be copied.
-pub(crate) enum Raw {
+pub(crate) enum RawPiece {
     Bytes(Bytes),
     File(FileRange),
 }
@@ -58,11 +58,11 @@ impl Output {
         if !framed.is_empty() {
             self.backlog.get_or_insert_default().push(framed, None);
         }
-        self.keep(earlier);
+        self.add_earlier(earlier);
     }
 
     /// Tells of these responses when what is sent next has been sent, which holds them.
-    pub(super) fn keep(&mut self, earlier: Vec<Record>) {
+    pub(super) fn add_earlier(&mut self, earlier: Vec<Record>) {
         if !earlier.is_empty() {
             self.backlog.get_or_insert_default().earlier.extend(earlier);
         }
@@ -77,32 +77,32 @@ impl Output {
     pub(crate) fn poll(
         &mut self,
         io: &mut Stream,
-        turn: &mut Turn<'_, '_>,
+        poll_cx: &mut PollContext<'_, '_>,
         out: &mut BytesMut,
-        mut raw: Option<Raw>,
+        mut raw: Option<RawPiece>,
     ) -> Poll<Result<(), EndReason>> {
-        let before = turn.sent_bytes;
+        let before = poll_cx.sent_bytes;
         let sent = match &mut self.backlog {
             Some(backlog) if !backlog.queue.is_empty() => {
                 backlog.push(out, raw.take());
-                backlog.poll_queue(io, turn)
+                backlog.poll_queue(io, poll_cx)
             }
-            _ => poll_segment(io, turn, out, &mut raw),
+            _ => poll_segment(io, poll_cx, out, &mut raw),
         }?;
         let is_flushed =
-            sent.is_ready() && io.poll_flush(turn.cx).map_err(|_| EndReason::PeerGone)?.is_ready();
-        let sent_bytes = turn.sent_bytes - before;
+            sent.is_ready() && io.poll_flush(poll_cx.cx).map_err(|_| EndReason::PeerGone)?.is_ready();
+        let sent_bytes = poll_cx.sent_bytes - before;
         if let Some(backlog) = &mut self.backlog
             && (sent_bytes > 0 || is_flushed)
         {
             backlog.unacknowledged = None;
-            backlog.pace.moved(sent_bytes, turn.now);
+            backlog.pace.moved(sent_bytes, poll_cx.now);
         }
         if !is_flushed {
-            self.wait(io, turn.now).push(out, raw);
+            self.wait(io, poll_cx.now).push(out, raw);
             return Poll::Pending;
         }
-        self.settle_earlier(EndReason::Completed);
+        self.finish_earlier(EndReason::Completed);
         Poll::Ready(Ok(()))
     }
 
@@ -159,7 +159,7 @@ impl Output {
     }
 
     /// Tells how the responses before this one have ended.
-    pub(super) fn settle_earlier(&mut self, end_reason: EndReason) {
+    pub(super) fn finish_earlier(&mut self, end_reason: EndReason) {
         if let Some(backlog) = &mut self.backlog {
             backlog.earlier.drain(..).for_each(|mut record| record.finish(end_reason));
         }
@@ -168,7 +168,7 @@ impl Output {
 
 impl Backlog {
     /// Takes what is framed, and what goes behind it.
-    fn push(&mut self, framed: &mut BytesMut, raw: Option<Raw>) {
+    fn push(&mut self, framed: &mut BytesMut, raw: Option<RawPiece>) {
         match self.queue.back_mut() {
             _ if framed.is_empty() && raw.is_none() => return,
             Some(last) if last.raw.is_none() => {
@@ -181,20 +181,24 @@ impl Backlog {
         framed.clear();
     }
 
-    fn poll_queue(&mut self, io: &mut Stream, turn: &mut Turn<'_, '_>) -> Poll<Result<(), EndReason>> {
+    fn poll_queue(
+        &mut self,
+        io: &mut Stream,
+        poll_cx: &mut PollContext<'_, '_>,
+    ) -> Poll<Result<(), EndReason>> {
         while let Some(Segment { framed, raw }) = self.queue.front_mut() {
             // It may have waited for its client for long.
-            if let Some(Raw::File(range)) = raw {
-                ready!(poll_cached(range, range.length, &mut self.reading, turn))?;
+            if let Some(RawPiece::File(range)) = raw {
+                ready!(poll_cached(range, range.length, &mut self.reading, poll_cx))?;
             }
-            ready!(poll_segment(io, turn, framed, raw))?;
+            ready!(poll_segment(io, poll_cx, framed, raw))?;
             self.queue.pop_front();
         }
         Poll::Ready(Ok(()))
     }
 }
 
-impl Raw {
+impl RawPiece {
     pub(super) fn length(&self) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,
@@ -224,14 +228,14 @@ pub(super) fn poll_cached(
     range: &FileRange,
     length: u64,
     reading: &mut Option<Reading>,
-    turn: &mut Turn<'_, '_>,
+    poll_cx: &mut PollContext<'_, '_>,
 ) -> Poll<Result<u64, EndReason>> {
     if reading.is_none() && is_cached(&range.file, range.start, length) {
         return Poll::Ready(Ok(length));
     }
     let (future, length) = reading
         .get_or_insert_with(|| (Box::pin(read_into_cache(range.file.clone(), range.start, length)), length));
-    let read = ready!(future.as_mut().poll(turn.cx)).map(|()| *length);
+    let read = ready!(future.as_mut().poll(poll_cx.cx)).map(|()| *length);
     *reading = None;
     Poll::Ready(read.map_err(|_| EndReason::Aborted))
 }
@@ -239,18 +243,18 @@ pub(super) fn poll_cached(
 /// Sends what is framed and then what goes behind it. Ready when the transport has taken all of it.
 fn poll_segment(
     io: &mut Stream,
-    turn: &mut Turn<'_, '_>,
+    poll_cx: &mut PollContext<'_, '_>,
     framed: &mut BytesMut,
-    raw: &mut Option<Raw>,
+    raw: &mut Option<RawPiece>,
 ) -> Poll<Result<(), EndReason>> {
     loop {
         let sent = match raw {
-            Some(Raw::Bytes(bytes)) => ready!(poll_write_with(io, turn, framed, bytes))?,
-            Some(Raw::File(range)) if framed.is_empty() => ready!(poll_file(io, turn, range))?,
+            Some(RawPiece::Bytes(bytes)) => ready!(poll_write_with(io, poll_cx, framed, bytes))?,
+            Some(RawPiece::File(range)) if framed.is_empty() => ready!(poll_file(io, poll_cx, range))?,
             _ if framed.is_empty() => return Poll::Ready(Ok(())),
-            _ => ready!(poll_write(io, turn, framed, raw.is_some()))?,
+            _ => ready!(poll_write(io, poll_cx, framed, raw.is_some()))?,
         };
-        turn.sent(sent);
+        poll_cx.sent(sent);
         if raw.as_ref().is_some_and(|raw| raw.length() == 0) {
             *raw = None;
         }
@@ -260,11 +264,11 @@ fn poll_segment(
 /// Writes what is framed; `more` follows at once.
 fn poll_write(
     io: &mut Stream,
-    turn: &mut Turn<'_, '_>,
+    poll_cx: &mut PollContext<'_, '_>,
     framed: &mut BytesMut,
     more: bool,
 ) -> Poll<Result<u64, EndReason>> {
-    let written = io.poll_write(turn.cx, &[IoSlice::new(framed)], more);
+    let written = io.poll_write(poll_cx.cx, &[IoSlice::new(framed)], more);
     written.map_err(|_| EndReason::PeerGone).map_ok(|written| {
         framed.advance(written);
         written as u64
@@ -274,13 +278,13 @@ fn poll_write(
 /// Writes what is framed and `bytes` behind it.
 fn poll_write_with(
     io: &mut Stream,
-    turn: &mut Turn<'_, '_>,
+    poll_cx: &mut PollContext<'_, '_>,
     framed: &mut BytesMut,
     bytes: &mut Bytes,
 ) -> Poll<Result<u64, EndReason>> {
     let slices = [IoSlice::new(framed), IoSlice::new(bytes)];
     let slices = if framed.is_empty() { &slices[1..] } else { &slices[..] };
-    let written = ready!(io.poll_write(turn.cx, slices, false)).map_err(|_| EndReason::PeerGone)?;
+    let written = ready!(io.poll_write(poll_cx.cx, slices, false)).map_err(|_| EndReason::PeerGone)?;
     let of_framed = written.min(framed.len());
     framed.advance(of_framed);
     bytes.advance(written - of_framed);
@@ -291,12 +295,12 @@ fn poll_write_with(
 /// promised can no longer be kept. (What changes between our look and the kernel's read cannot be seen from here.)
 fn poll_file(
     io: &mut Stream,
-    turn: &mut Turn<'_, '_>,
+    poll_cx: &mut PollContext<'_, '_>,
     range: &mut FileRange,
 ) -> Poll<Result<u64, EndReason>> {
     let length = usize::try_from(range.length).unwrap_or(usize::MAX);
-    let sent = ready!(io.poll_send_file(turn.cx, &range.file, range.start, length));
-    let sent = sent.map_err(|error| fault_of_file(&error))? as u64;
+    let sent = ready!(io.poll_send_file(poll_cx.cx, &range.file, range.start, length));
+    let sent = sent.map_err(|error| file_error_reason(&error))? as u64;
     if sent == 0 || range.has_changed() {
         return Poll::Ready(Err(EndReason::Aborted));
     }
@@ -306,7 +310,7 @@ fn poll_file(
 }
 
 /// `sendfile` tells the faults of the file and those of the socket in the same way.
-fn fault_of_file(error: &io::Error) -> EndReason {
+fn file_error_reason(error: &io::Error) -> EndReason {
     match error.kind() {
         io::ErrorKind::BrokenPipe
         | io::ErrorKind::ConnectionReset

@@ -70,7 +70,7 @@ impl<S: ServiceSource> Connection<S> {
     }
 
     fn wait_for_proxy_header(&mut self, header: &ProxyHeader, cx: &mut Context<'_>) -> Poll<State> {
-        let deadline = header.accepted + self.facts.limits.proxy_header_timeout;
+        let deadline = header.accepted + self.info.limits.proxy_header_timeout;
         if deadline <= Instant::now() && !header.bytes.is_empty() {
             let reason = "the PROXY protocol header did not come in time";
             return self.refuse_unanswered(reason, header.accepted);
@@ -92,15 +92,15 @@ impl<S: ServiceSource> Connection<S> {
         cx: &mut Context<'_>,
         count: &mut Count<'_>,
     ) -> Poll<State> {
-        let proxy = self.facts.peer;
+        let proxy = self.info.peer;
         match client {
             ProxiedClient::ProxyItself => return Poll::Ready(State::Handshake),
             // The loopback address of another machine says nothing here, and must not count as ours.
             ProxiedClient::Address(address) if proxy.is_local() || !address.ip().is_loopback() => {
-                self.facts.peer = Peer::Ip(address);
+                self.info.peer = Peer::Ip(address);
             }
             ProxiedClient::Address(_) | ProxiedClient::Unknown => {
-                self.facts.peer = Peer::Unnamed(proxy.ip());
+                self.info.peer = Peer::Unnamed(proxy.ip());
                 return Poll::Ready(State::Handshake);
             }
         }
@@ -108,8 +108,8 @@ impl<S: ServiceSource> Connection<S> {
             // Another connection has its place.
             return Poll::Ready(State::Close(CloseMode::NoLinger));
         }
-        self.timer = self.context.worker.timers.timer(Some(AddressKey::from(&self.facts.peer)));
-        if !count(&self.facts.limits, &self.facts.peer) {
+        self.timer = self.context.worker.timers.timer(Some(AddressKey::from(&self.info.peer)));
+        if !count(&self.info.limits, &self.info.peer) {
             // Best effort: the send buffer of a new connection is empty, so all of it is taken, or the peer has gone.
             let _ = self.io.poll_write(cx, &[IoSlice::new(UNAVAILABLE)], false);
             return Poll::Ready(State::Close(CloseMode::Linger));
@@ -120,8 +120,8 @@ impl<S: ServiceSource> Connection<S> {
     /// Closes without a response: it is not known what the peer speaks.
     fn refuse_unanswered(&mut self, reason: &str, accepted: Instant) -> Poll<State> {
         self.context.worker.counters.rejected.add(1);
-        let client = Client::new(self.facts.peer, self.facts.number, 0);
-        report_closed(&*self.look_up(), &client, reason, accepted);
+        let client = Client::new(self.info.peer, self.info.number, 0);
+        report_closed(&*self.load_service(), &client, reason, accepted);
         Poll::Ready(State::Close(CloseMode::NoLinger))
     }
 }

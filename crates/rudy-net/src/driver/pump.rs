@@ -8,8 +8,8 @@ use bytes::BytesMut;
 use rudy_http::h1::LengthError;
 
 use super::framing::Framing;
-use super::output::{Output, Raw, Reading, poll_cached};
-use super::turn::Turn;
+use super::output::{Output, RawPiece, Reading, poll_cached};
+use super::poll_context::PollContext;
 use crate::transport::Stream;
 use crate::{Body, BodyPiece, BodyStream, EndReason};
 
@@ -23,12 +23,12 @@ pub(crate) struct Pump {
     /// What yields the rest of the body; `None` where nothing more comes.
     stream: Option<Box<dyn BodyStream>>,
     /// The rest of a piece that goes past the buffer; it comes before what the stream yields.
-    rest: Option<Box<Rest>>,
+    rest: Option<Box<Unframed>>,
 }
 
 /// A piece that is not framed yet.
-struct Rest {
-    raw: Raw,
+struct Unframed {
+    raw: RawPiece,
     /// Brings what comes next of a file into memory.
     reading: Option<Reading>,
 }
@@ -36,9 +36,9 @@ struct Rest {
 /// What there is to send.
 pub(crate) enum Filled {
     /// What was framed, and this behind it; or nothing more, if the body [has ended](Framing::has_ended).
-    Some(Option<Raw>),
+    Ready(Option<RawPiece>),
     /// What was framed, and that is all for now.
-    All,
+    Idle,
     /// What was framed, and the peer takes no more of the body now.
     Blocked,
 }
@@ -48,15 +48,15 @@ impl Pump {
     pub(crate) fn set_body(&mut self, body: Body) {
         match body {
             Body::Empty => {}
-            Body::Bytes(bytes) => self.set_rest(Raw::Bytes(bytes)),
-            Body::File(range) => self.set_rest(Raw::File(range)),
+            Body::Bytes(bytes) => self.set_rest(RawPiece::Bytes(bytes)),
+            Body::File(range) => self.set_rest(RawPiece::File(range)),
             Body::Stream(stream) => self.stream = Some(stream),
         }
     }
 
-    fn set_rest(&mut self, raw: Raw) {
+    fn set_rest(&mut self, raw: RawPiece) {
         if raw.length() > 0 {
-            self.rest = Some(Box::new(Rest { raw, reading: None }));
+            self.rest = Some(Box::new(Unframed { raw, reading: None }));
         }
     }
 
@@ -77,35 +77,36 @@ impl Pump {
         io: &mut Stream,
         output: &mut Output,
         framing: &mut impl Framing,
-        turn: &mut Turn<'_, '_>,
+        poll_cx: &mut PollContext<'_, '_>,
         out: &mut BytesMut,
     ) -> Poll<Result<(), EndReason>> {
         let mut raw = None;
         // A head that nothing is queued before leaves with the beginning of its body.
         let mut sends = output.has_queued() || framing.has_ended();
         loop {
-            if sends && output.poll(io, turn, out, raw.take())?.is_pending() {
-                return self.poll_blocked(turn);
+            if sends && output.poll(io, poll_cx, out, raw.take())?.is_pending() {
+                return self.poll_blocked(poll_cx);
             }
             if framing.has_ended() && sends {
                 return Poll::Ready(Ok(()));
             }
             sends = true;
-            if turn.left_bytes == 0 {
-                return turn.give_way();
+            if poll_cx.budget_bytes == 0 {
+                return poll_cx.yield_now();
             }
-            match self.fill(framing, turn, out) {
-                Ok(Filled::Some(behind)) => raw = behind,
+            match self.fill(framing, poll_cx, out) {
+                Ok(Filled::Ready(behind)) => raw = behind,
                 Ok(filled) => {
-                    if output.poll(io, turn, out, None)?.is_pending() || matches!(filled, Filled::Blocked) {
-                        return self.poll_blocked(turn);
+                    if output.poll(io, poll_cx, out, None)?.is_pending() || matches!(filled, Filled::Blocked)
+                    {
+                        return self.poll_blocked(poll_cx);
                     }
                     output.release();
                     return Poll::Pending;
                 }
                 Err(end_reason) => {
                     // What there was before belongs to the client, the head first of all: it tells a cut response from none.
-                    let _ = output.poll(io, turn, out, None);
+                    let _ = output.poll(io, poll_cx, out, None);
                     return Poll::Ready(Err(end_reason));
                 }
             }
@@ -121,13 +122,13 @@ impl Pump {
     pub(crate) fn fill(
         &mut self,
         framing: &mut impl Framing,
-        turn: &mut Turn<'_, '_>,
+        poll_cx: &mut PollContext<'_, '_>,
         out: &mut BytesMut,
     ) -> Result<Filled, EndReason> {
-        while out.len() < GATHERED_BYTES && turn.left_bytes > 0 && !framing.has_ended() {
-            let max = framing.window().min(turn.left_bytes);
+        while out.len() < GATHERED_BYTES && poll_cx.budget_bytes > 0 && !framing.has_ended() {
+            let max = framing.window().min(poll_cx.budget_bytes);
             if self.rest.is_none() && self.stream.is_none() {
-                framing.finish(None, turn.now, out).map_err(too_long)?;
+                framing.finish(None, poll_cx.now, out).map_err(too_long)?;
                 break;
             }
             if max == 0 {
@@ -135,27 +136,27 @@ impl Pump {
             }
             if let Some(rest) = &mut self.rest {
                 let mut length = rest.raw.length().min(max);
-                if let Raw::File(range) = &rest.raw {
-                    match poll_cached(range, length, &mut rest.reading, turn)? {
+                if let RawPiece::File(range) = &rest.raw {
+                    match poll_cached(range, length, &mut rest.reading, poll_cx)? {
                         Poll::Ready(cached) => length = cached.min(max),
-                        Poll::Pending => return Ok(Filled::All),
+                        Poll::Pending => return Ok(Filled::Idle),
                     }
                 }
-                return self.frame_rest(length, framing, turn, out);
+                return self.frame_rest(length, framing, poll_cx, out);
             }
             let Some(stream) = &mut self.stream else { break };
-            match turn.poll(|cx, now| stream.poll_piece(cx, now, max))? {
+            match poll_cx.poll(|cx, now| stream.poll_piece(cx, now, max))? {
                 Poll::Pending => {
-                    turn.wake_at(stream.due());
+                    poll_cx.wake_at(stream.due());
                     framing.piece(&[], out).map_err(too_long)?;
-                    return Ok(Filled::All);
+                    return Ok(Filled::Idle);
                 }
                 Poll::Ready(None) => self.stream = None,
                 Poll::Ready(Some(Err(_))) => return Err(EndReason::Aborted),
-                Poll::Ready(Some(Ok(piece))) => self.take(piece, max, framing, turn, out)?,
+                Poll::Ready(Some(Ok(piece))) => self.take(piece, max, framing, poll_cx, out)?,
             }
         }
-        Ok(Filled::Some(None))
+        Ok(Filled::Ready(None))
     }
 
     /// Frames as much of a large piece as goes into one frame, and keeps the rest.
@@ -163,19 +164,19 @@ impl Pump {
         &mut self,
         length: u64,
         framing: &mut impl Framing,
-        turn: &mut Turn<'_, '_>,
+        poll_cx: &mut PollContext<'_, '_>,
         out: &mut BytesMut,
     ) -> Result<Filled, EndReason> {
-        let Some(rest) = self.rest.take() else { return Ok(Filled::Some(None)) };
+        let Some(rest) = self.rest.take() else { return Ok(Filled::Ready(None)) };
         let mut raw = rest.raw;
         let framed = framing.begin_raw(length, out).map_err(too_long)?;
-        turn.framed(framed);
+        poll_cx.framed(framed);
         if framed == raw.length() {
-            return Ok(Filled::Some(Some(raw)));
+            return Ok(Filled::Ready(Some(raw)));
         }
         let first = raw.split_to(framed);
         self.set_rest(raw);
-        Ok(Filled::Some(Some(first)))
+        Ok(Filled::Ready(Some(first)))
     }
 
     /// Frames a piece if it is small, and keeps it otherwise.
@@ -184,18 +185,18 @@ impl Pump {
         piece: BodyPiece,
         max: u64,
         framing: &mut impl Framing,
-        turn: &mut Turn<'_, '_>,
+        poll_cx: &mut PollContext<'_, '_>,
         out: &mut BytesMut,
     ) -> Result<(), EndReason> {
         match piece {
             BodyPiece::Data(data) if data.len() <= GATHERED_BYTES && data.len() as u64 <= max => {
-                turn.framed(data.len() as u64);
+                poll_cx.framed(data.len() as u64);
                 framing.piece(&data, out).map_err(too_long)?;
             }
-            BodyPiece::Data(data) => self.set_rest(Raw::Bytes(data)),
-            BodyPiece::File(range) => self.set_rest(Raw::File(range)),
+            BodyPiece::Data(data) => self.set_rest(RawPiece::Bytes(data)),
+            BodyPiece::File(range) => self.set_rest(RawPiece::File(range)),
             BodyPiece::Trailers(trailers) => {
-                framing.finish(Some(&trailers), turn.now, out).map_err(too_long)?;
+                framing.finish(Some(&trailers), poll_cx.now, out).map_err(too_long)?;
                 self.stream = None;
             }
         }
@@ -203,12 +204,12 @@ impl Pump {
     }
 
     /// The client takes nothing: the body may read ahead from its source meanwhile, or give the client up.
-    pub(crate) fn poll_blocked(&mut self, turn: &mut Turn<'_, '_>) -> Poll<Result<(), EndReason>> {
+    pub(crate) fn poll_blocked(&mut self, poll_cx: &mut PollContext<'_, '_>) -> Poll<Result<(), EndReason>> {
         let Some(stream) = &mut self.stream else { return Poll::Pending };
-        match turn.poll(|cx, now| stream.poll_blocked(cx, now)) {
+        match poll_cx.poll(|cx, now| stream.poll_blocked(cx, now)) {
             Ok(Poll::Pending) => Poll::Pending,
             Ok(Poll::Ready(())) => {
-                turn.counters.dropped.add(1);
+                poll_cx.counters.dropped.add(1);
                 Poll::Ready(Err(EndReason::PeerStalled))
             }
             Err(end_reason) => Poll::Ready(Err(end_reason)),

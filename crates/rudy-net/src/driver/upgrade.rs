@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 use super::State;
 use super::linger::Linger;
-use super::turn::Turn;
+use super::poll_context::PollContext;
 use crate::close::{CloseMode, close_at_once};
 use crate::timers::Timer;
 use crate::transport::Stream;
@@ -143,20 +143,20 @@ impl Tunnel {
 
     /// Ready when the connection is back, to be closed.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<State> {
-        let mut turn = Turn::new(cx, Instant::now(), &self.worker.counters);
+        let mut poll_cx = PollContext::new(cx, Instant::now(), &self.worker.counters);
         if let Some(future) = &mut self.future {
-            match turn.poll(|cx, _| future.as_mut().poll(cx)) {
+            match poll_cx.poll(|cx, _| future.as_mut().poll(cx)) {
                 Ok(Poll::Pending) => {
-                    self.timer.set(turn.due, turn.cx.waker());
+                    self.timer.set(poll_cx.due, poll_cx.cx.waker());
                     return Poll::Pending;
                 }
                 Ok(Poll::Ready(())) => {}
                 Err(_) => self.close_mode = CloseMode::Reset,
             }
             self.future = None;
-            self.timer.set(None, turn.cx.waker());
+            self.timer.set(None, poll_cx.cx.waker());
         }
-        let back = ready!(Pin::new(&mut self.back).poll(turn.cx));
+        let back = ready!(Pin::new(&mut self.back).poll(poll_cx.cx));
         let timer = self.worker.timers.timer(None);
         let linger = |io| State::Linger(Box::new(Linger::new(io, self.close_mode, &self.limits, timer)));
         // It comes back whatever happens to its holder.

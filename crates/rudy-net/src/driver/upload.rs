@@ -9,7 +9,7 @@ use rudy_http::h1::{Event, Pace, Rejection};
 use tokio::io::ReadBuf;
 
 use super::Connection;
-use super::turn::Turn;
+use super::poll_context::PollContext;
 use crate::engine::ServiceSource;
 use crate::request_body::BodySender;
 use crate::scratch::Scratch;
@@ -20,15 +20,15 @@ pub(super) struct Upload {
     sender: BodySender,
     pace: Pace,
     /// All of it is there, or nobody wants the rest.
-    over: bool,
+    is_finished: bool,
     /// The service has not asked for the next piece.
-    on_hold: bool,
+    is_paused: bool,
 }
 
 /// Why the rest of a body will not come.
 #[derive(Debug)]
 pub(super) enum UploadFault {
-    Refused(Rejection),
+    Rejected(Rejection),
     PeerGone,
 }
 
@@ -36,32 +36,32 @@ impl Upload {
     /// A body, and its way to the service. `length` is what `Content-Length` promised.
     pub(super) fn new(length: Option<u64>) -> (RequestBody, Option<Self>) {
         let (body, sender) = RequestBody::pair(length);
-        (body, Some(Self { sender, pace: Pace::default(), over: false, on_hold: false }))
+        (body, Some(Self { sender, pace: Pace::default(), is_finished: false, is_paused: false }))
     }
 
     /// Whether the service will not read the rest.
-    pub(super) fn is_unwanted(&self) -> bool {
-        self.sender.is_unwanted()
+    pub(super) fn is_body_dropped(&self) -> bool {
+        self.sender.is_closed()
     }
 
     /// Whether all of it is there, or nobody wants the rest.
-    pub(super) fn is_over(&self) -> bool {
-        self.over
+    pub(super) fn is_finished(&self) -> bool {
+        self.is_finished
     }
 
     /// Whether the service has not asked for the next piece, so that nothing is read.
-    pub(super) fn is_on_hold(&self) -> bool {
-        self.on_hold
+    pub(super) fn is_paused(&self) -> bool {
+        self.is_paused
     }
 
     /// When the peer is too slow with it.
     pub(super) fn deadline(&self, limits: &Limits) -> Option<Instant> {
-        if self.over { None } else { self.pace.rate_deadline(limits.rate_grace, limits.body_rate_min) }
+        if self.is_finished { None } else { self.pace.rate_deadline(limits.rate_grace, limits.body_rate_min) }
     }
 
     /// The peer was too slow.
-    pub(super) fn too_slow(&mut self) {
-        self.over = true;
+    pub(super) fn fail_too_slow(&mut self) {
+        self.is_finished = true;
         self.sender.finish(Err(RequestBodyError::TooSlow));
     }
 
@@ -69,29 +69,29 @@ impl Upload {
     pub(super) fn poll<S: ServiceSource>(
         &mut self,
         connection: &mut Connection<S>,
-        turn: &mut Turn<'_, '_>,
+        poll_cx: &mut PollContext<'_, '_>,
         out: &mut BytesMut,
     ) -> Poll<Result<(), UploadFault>> {
-        while !self.over {
-            let wanted = self.sender.poll_wanted(turn.cx);
-            self.on_hold = wanted.is_pending();
+        while !self.is_finished {
+            let wanted = self.sender.poll_ready(poll_cx.cx);
+            self.is_paused = wanted.is_pending();
             match wanted {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(true) => connection.machine.encode_continue(out),
                 Poll::Ready(false) => {
-                    self.over = true;
+                    self.is_finished = true;
                     return Poll::Ready(Ok(()));
                 }
             }
-            match connection.poll_body_event(turn.cx, turn.now) {
+            match connection.poll_body_event(poll_cx.cx, poll_cx.now) {
                 Poll::Pending => {
-                    self.pace.wait(turn.now);
+                    self.pace.wait(poll_cx.now);
                     return Poll::Pending;
                 }
-                Poll::Ready(Ok(event)) => self.take(event, turn.now),
+                Poll::Ready(Ok(event)) => self.handle_event(event, poll_cx.now),
                 Poll::Ready(Err(fault)) => {
-                    self.over = true;
-                    self.sender.finish(Err(fault.for_service()));
+                    self.is_finished = true;
+                    self.sender.finish(Err(fault.into_body_error()));
                     return Poll::Ready(Err(fault));
                 }
             }
@@ -99,14 +99,14 @@ impl Upload {
         Poll::Ready(Ok(()))
     }
 
-    fn take(&mut self, event: Event<'_>, now: Instant) {
+    fn handle_event(&mut self, event: Event<'_>, now: Instant) {
         match event {
             Event::Body(piece) => {
                 self.pace.moved(piece.len() as u64, now);
-                self.sender.push(piece);
+                self.sender.send(piece);
             }
             Event::BodyEnd(trailers) => {
-                self.over = true;
+                self.is_finished = true;
                 self.pace.moved(0, now);
                 self.sender.finish(Ok(trailers));
             }
@@ -117,11 +117,11 @@ impl Upload {
 }
 
 impl UploadFault {
-    fn for_service(&self) -> RequestBodyError {
+    fn into_body_error(&self) -> RequestBodyError {
         match self {
             Self::PeerGone => RequestBodyError::PeerGone,
-            Self::Refused(Rejection::BodyTooLarge) => RequestBodyError::TooLarge,
-            Self::Refused(rejection) => RequestBodyError::Malformed(rejection.to_string()),
+            Self::Rejected(Rejection::BodyTooLarge) => RequestBodyError::TooLarge,
+            Self::Rejected(rejection) => RequestBodyError::Malformed(rejection.to_string()),
         }
     }
 }
@@ -133,8 +133,8 @@ impl<S: ServiceSource> Connection<S> {
         cx: &mut Context<'_>,
         now: Instant,
     ) -> Poll<Result<Event<'static>, UploadFault>> {
-        let limits = &self.facts.limits.http;
-        if let Some(event) = self.machine.receive(&[], now, limits).map_err(UploadFault::Refused)? {
+        let limits = &self.info.limits.http;
+        if let Some(event) = self.machine.receive(&[], now, limits).map_err(UploadFault::Rejected)? {
             return Poll::Ready(Ok(event));
         }
         let mut scratch = Scratch::borrow();
@@ -149,7 +149,7 @@ impl<S: ServiceSource> Connection<S> {
             }
             self.context.worker.counters.received_bytes.add(buffer.filled().len() as u64);
             let event = self.machine.receive(buffer.filled(), now, limits);
-            if let Some(event) = event.map_err(UploadFault::Refused)? {
+            if let Some(event) = event.map_err(UploadFault::Rejected)? {
                 return Poll::Ready(Ok(event.into_owned()));
             }
         }

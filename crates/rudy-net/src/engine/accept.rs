@@ -1,4 +1,4 @@
-//! Accepting: one task for each listening socket of a lane.
+//! Accepting: one task for each listening socket of a runner.
 
 use std::convert::Infallible;
 use std::io;
@@ -15,11 +15,11 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::admission::Refusal;
+use super::admission::LimitReached;
 use super::descriptors::HOW_TO_RAISE_DESCRIPTORS;
-use super::lane::{Lane, OpenConnection};
-use super::shed::Shedder;
+use super::reject::Rejecter;
 use super::spawner::Spawner;
+use super::worker_runner::{OpenConnection, WorkerRunner};
 use super::{Problem, ServiceSource};
 use crate::close::close_listener;
 use crate::driver::ConnectionContext;
@@ -34,7 +34,7 @@ const ACCEPT_BATCH: usize = 32;
 pub(super) const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
 /// How long a socket that is to be closed is accepted from, so that handshakes under way come to their end.
-const HANDSHAKE_TIME: Duration = Duration::from_millis(50);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// A socket that connections come from.
 pub(super) trait Incoming: Send + Sync + 'static {
@@ -44,7 +44,7 @@ pub(super) trait Incoming: Send + Sync + 'static {
     fn next(&self) -> impl Future<Output = io::Result<(Self::Io, Peer)>> + Send;
 
     /// Keeps the kernel from queueing new connections, while those that wait can be accepted still.
-    fn refuse_new(&self) -> io::Result<()>;
+    fn stop_queueing(&self) -> io::Result<()>;
 
     /// Closes it, so that whoever wants its address next can have it.
     fn close(self);
@@ -59,7 +59,7 @@ impl Incoming for TcpListener {
         Ok((stream, Peer::Ip(address)))
     }
 
-    fn refuse_new(&self) -> io::Result<()> {
+    fn stop_queueing(&self) -> io::Result<()> {
         // Closing a listening socket resets what is in its queue, and any connection that comes between the last
         // accept and the close. So first a packet filter that drops SYN: whoever comes now tries again a second later
         // and finds the port closed, or somebody else there.
@@ -90,26 +90,26 @@ impl Incoming for UnixListener {
         Ok((stream, Peer::Unix))
     }
 
-    fn refuse_new(&self) -> io::Result<()> {
+    fn stop_queueing(&self) -> io::Result<()> {
         // Its file has been removed: nobody finds it any more.
         Ok(())
     }
 
     fn close(self) {
-        // The lanes share it, so it ends with the last of them. Its address was the file.
+        // The runners share it, so it ends with the last of them. Its address was the file.
         drop(self);
     }
 }
 
-/// Accepts from one socket for one lane.
+/// Accepts from one socket for one runner.
 pub(super) struct Acceptor<L, S, C> {
     pub(super) listener: L,
     pub(super) context: Arc<ConnectionContext<S>>,
-    pub(super) lane: Arc<Lane>,
+    pub(super) runner: Arc<WorkerRunner>,
     pub(super) spawner: C,
     /// Whether what is queued has to be accepted before the end, and the socket ended. What waits at a socket that another
     /// process has too waits for that process, or for the one that the service manager starts next.
-    pub(super) is_ours: Arc<AtomicBool>,
+    pub(super) owns_socket: Arc<AtomicBool>,
 }
 
 impl<L: Incoming, S: ServiceSource, C: Spawner> Acceptor<L, S, C> {
@@ -120,7 +120,7 @@ impl<L: Incoming, S: ServiceSource, C: Spawner> Acceptor<L, S, C> {
             // An error is an engine that was dropped.
             _ = closing.wait_for(|closing| *closing) => {}
         }
-        if self.is_ours.load(Ordering::Acquire) {
+        if self.owns_socket.load(Ordering::Acquire) {
             self.drain().await;
             self.listener.close();
         }
@@ -132,17 +132,17 @@ impl<L: Incoming, S: ServiceSource, C: Spawner> Acceptor<L, S, C> {
         loop {
             let mut progress = false;
             for _ in 0..ACCEPT_BATCH {
-                match self.listener.next().await.or_else(|error| self.with_room_or_spare(error)) {
+                match self.listener.next().await.or_else(|error| self.make_room_or_use_spare(error)) {
                     Ok((io, peer)) => {
                         progress = true;
-                        if let Some(waiting) = self.take(io, peer)
+                        if let Some(waiting) = self.serve_or_reject(io, peer)
                             && !is_closing
                         {
                             // It fails only where the runtime ends.
                             let _ = waiting.await;
                         }
                     }
-                    Err(error) => self.failed(&error).await,
+                    Err(error) => self.handle_error(&error).await,
                 }
             }
             if progress {
@@ -157,18 +157,18 @@ impl<L: Incoming, S: ServiceSource, C: Spawner> Acceptor<L, S, C> {
     async fn drain(&self) {
         // Some kernels let only the privileged do this. Then what comes between the last accept and the close is reset, as
         // it is anywhere without it. There is nothing that an operator could do about it now, so nothing is said.
-        let _best_effort = self.listener.refuse_new();
+        let _best_effort = self.listener.stop_queueing();
         // The time is over in any case: that is its point.
-        let _ = tokio::time::timeout(HANDSHAKE_TIME, self.accept_all(true)).await;
+        let _ = tokio::time::timeout(HANDSHAKE_TIMEOUT, self.accept_all(true)).await;
         // What is queued now is all that will be: more than this the kernel does not hold.
         for _ in 0..=BACKLOG {
             let next = self.next_if_ready();
-            match next.map(|next| next.or_else(|error| self.with_spare(error))) {
+            match next.map(|next| next.or_else(|error| self.accept_with_spare(error))) {
                 None => break,
-                Some(Ok((io, peer))) => drop(self.take(io, peer)),
+                Some(Ok((io, peer))) => drop(self.serve_or_reject(io, peer)),
                 Some(Err(error)) if concerns_one_connection(&error) => {}
                 Some(Err(error)) => {
-                    self.problem(Problem::Accept, || format!("closing a listener: {error}"));
+                    self.report(Problem::Accept, || format!("closing a listener: {error}"));
                     break;
                 }
             }
@@ -186,58 +186,58 @@ impl<L: Incoming, S: ServiceSource, C: Spawner> Acceptor<L, S, C> {
 
     /// A connection that was just accepted, or `None` if that took the descriptor that this acceptor or another one had given
     /// up. Then this one is sent away, and the descriptor is the spare one again.
-    fn unless_with_spare(&self, io: L::Io) -> Option<L::Io> {
-        let spare = &self.lane.shared.spare;
-        let Err(error) = spare.hold() else { return Some(io) };
-        self.shed_without_descriptors(io);
-        self.problem(Problem::Descriptors, || error.to_string());
+    fn restore_spare(&self, io: L::Io) -> Option<L::Io> {
+        let spare = &self.runner.shared.spare;
+        let Err(error) = spare.ensure_open() else { return Some(io) };
+        self.reject_at_once(io);
+        self.report(Problem::Descriptors, || error.to_string());
         // If others were faster here too, the next one who accepts tries again.
-        let _ = spare.hold();
+        let _ = spare.ensure_open();
         None
     }
 
     /// Has a connection served, or sends it away. See [`Spawner::spawn`] for what is returned.
-    fn take(&self, io: L::Io, peer: Peer) -> Option<JoinHandle<()>> {
-        let io = self.unless_with_spare(io)?;
+    fn serve_or_reject(&self, io: L::Io, peer: Peer) -> Option<JoinHandle<()>> {
+        let io = self.restore_spare(io)?;
         let service = self.context.source.current();
-        let shared = &self.lane.shared;
+        let shared = &self.runner.shared;
         let make_room =
-            |connections, refusal: &Refusal| self.lane.make_room(connections, || refusal.to_string());
+            |connections, reached: &LimitReached| self.runner.make_room(connections, || reached.to_string());
         // A header of the PROXY protocol names the address that counts; the connections of other proxies are those of many clients.
         let is_counted = !self.context.proxy_protocol && !service.is_trusted_proxy(&peer);
         let counted = peer.ip().filter(|_| is_counted);
-        match shared.admission.enter(service.limits(), counted, make_room) {
-            Ok(place) => {
-                let open = OpenConnection::new(self.lane.clone(), place);
+        match shared.admission.admit(service.limits(), counted, make_room) {
+            Ok(permit) => {
+                let open = OpenConnection::new(self.runner.clone(), permit);
                 let client = (peer, shared.next_number());
                 self.spawner.spawn(io.into(), client, self.context.clone(), open)
             }
-            Err(refusal) => {
-                self.lane.worker.counters.over_limit.add(1);
-                self.problem(refusal.problem(), || refusal.to_string());
-                shared.shedder.send_away(io, service.limits());
+            Err(reached) => {
+                self.runner.worker.counters.over_limit.add(1);
+                self.report(reached.problem(), || reached.to_string());
+                shared.rejecter.reject(io, service.limits());
                 None
             }
         }
     }
 
     /// Out of descriptors: has an idle connection close, and returns `WouldBlock` because a descriptor is free soon. The kernel wants
-    /// one before it looks into the queue, so this may be for the next connection. If none is idle: [`Self::with_spare`].
-    fn with_room_or_spare(&self, error: io::Error) -> io::Result<(L::Io, Peer)> {
+    /// one before it looks into the queue, so this may be for the next connection. If none is idle: [`Self::accept_with_spare`].
+    fn make_room_or_use_spare(&self, error: io::Error) -> io::Result<(L::Io, Peer)> {
         let why = || format!("{error} ({HOW_TO_RAISE_DESCRIPTORS})");
-        if is_of_descriptors(&error) && self.lane.make_room(1, why) {
+        if is_out_of_descriptors(&error) && self.runner.make_room(1, why) {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        self.with_spare(error)
+        self.accept_with_spare(error)
     }
 
     /// Out of descriptors: gives up the spare one to accept with. Whether the connection may stay, because others have become
-    /// free meanwhile, is for [`Self::unless_with_spare`] to say.
-    fn with_spare(&self, error: io::Error) -> io::Result<(L::Io, Peer)> {
-        if !is_of_descriptors(&error) {
+    /// free meanwhile, is for [`Self::restore_spare`] to say.
+    fn accept_with_spare(&self, error: io::Error) -> io::Result<(L::Io, Peer)> {
+        if !is_out_of_descriptors(&error) {
             return Err(error);
         }
-        match self.lane.shared.spare.lend(|| self.next_if_ready()) {
+        match self.runner.shared.spare.close_during(|| self.next_if_ready()) {
             Some(Ok(next)) => Ok(next),
             // Others took the descriptor first, or nobody waits any more.
             _ => Err(error),
@@ -245,29 +245,29 @@ impl<L: Incoming, S: ServiceSource, C: Spawner> Acceptor<L, S, C> {
     }
 
     /// Says what is wrong, and waits if trying again at once will not help.
-    async fn failed(&self, error: &io::Error) {
+    async fn handle_error(&self, error: &io::Error) {
         if concerns_one_connection(error) {
             return;
         }
         if error.kind() == io::ErrorKind::WouldBlock {
             return tokio::task::yield_now().await;
         }
-        let problem = if is_of_descriptors(error) { Problem::Descriptors } else { Problem::Accept };
-        self.problem(problem, || error.to_string());
+        let problem = if is_out_of_descriptors(error) { Problem::Descriptors } else { Problem::Accept };
+        self.report(problem, || error.to_string());
         tokio::time::sleep(RETRY_PAUSE).await;
     }
 
-    fn shed_without_descriptors(&self, io: L::Io) {
-        self.lane.worker.counters.over_limit.add(1);
-        Shedder::send_away_at_once(io);
+    fn reject_at_once(&self, io: L::Io) {
+        self.runner.worker.counters.over_limit.add(1);
+        Rejecter::reject_at_once(io);
     }
 
-    fn problem(&self, problem: Problem, detail: impl FnOnce() -> String) {
-        self.lane.shared.reports.record(problem, detail);
+    fn report(&self, problem: Problem, detail: impl FnOnce() -> String) {
+        self.runner.shared.reports.record(problem, detail);
     }
 }
 
-fn is_of_descriptors(error: &io::Error) -> bool {
+fn is_out_of_descriptors(error: &io::Error) -> bool {
     matches!(errno(error), Some(Errno::MFILE | Errno::NFILE))
 }
 

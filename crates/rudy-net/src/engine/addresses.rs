@@ -24,12 +24,12 @@ impl AddressKey {
     const UNIX: Self = Self(NonZeroU64::MAX);
     const V4_PREFIX: u64 = 1 << 32;
     /// As an IPv6 prefix it would be multicast, as that of Unix sockets.
-    const ALONE_PREFIX: u64 = 0xff << 56;
+    const UNIQUE_PREFIX: u64 = 0xff << 56;
 
     /// A key that no other connection has, given the connection's number: for one that is not counted together with the others of
     /// its address.
-    pub(crate) fn alone(number: u64) -> Self {
-        Self(NonZeroU64::MIN | Self::ALONE_PREFIX | (number << 1))
+    pub(crate) fn unique(number: u64) -> Self {
+        Self(NonZeroU64::MIN | Self::UNIQUE_PREFIX | (number << 1))
     }
 }
 
@@ -64,7 +64,7 @@ impl AddressCounts {
     }
 
     /// Counts one more connection, unless the address has `limit` already.
-    pub(super) fn enter(&self, key: AddressKey, limit: usize) -> bool {
+    pub(super) fn add(&self, key: AddressKey, limit: usize) -> bool {
         let mut shard = self.shard(key);
         let open = shard.get(&key).copied().unwrap_or(0);
         if open >= limit {
@@ -75,7 +75,7 @@ impl AddressCounts {
     }
 
     /// Counts one connection less.
-    pub(super) fn leave(&self, key: AddressKey) {
+    pub(super) fn remove(&self, key: AddressKey) {
         let mut shard = self.shard(key);
         match shard.get_mut(&key) {
             Some(open) if *open > 1 => *open -= 1,
@@ -110,19 +110,19 @@ mod tests {
         assert_ne!(key("192.0.2.1"), key("192.0.2.2"));
         assert_ne!(key("::1"), key("0.0.0.0"));
         assert_ne!(key("255.255.255.255"), AddressKey::from(&Peer::Unix));
-        assert_ne!(AddressKey::alone(1), AddressKey::alone(2));
+        assert_ne!(AddressKey::unique(1), AddressKey::unique(2));
     }
 
     #[test]
     fn an_address_enters_up_to_its_limit_and_leaves_nothing_behind() {
         let counts = AddressCounts::new();
         let (a, b) = (key("192.0.2.1"), key("192.0.2.2"));
-        assert!(counts.enter(a, 2) && counts.enter(a, 2) && counts.enter(b, 2));
-        assert!(!counts.enter(a, 2));
-        counts.leave(a);
-        assert!(counts.enter(a, 2));
+        assert!(counts.add(a, 2) && counts.add(a, 2) && counts.add(b, 2));
+        assert!(!counts.add(a, 2));
+        counts.remove(a);
+        assert!(counts.add(a, 2));
         for left in [a, a, b] {
-            counts.leave(left);
+            counts.remove(left);
         }
         assert!(counts.shards.iter().all(|shard| shard.lock().unwrap().is_empty()));
     }

@@ -18,21 +18,21 @@ pub(super) struct Admission {
     addresses: AddressCounts,
 }
 
-/// The place of a connection that was let in; to be given back by [`Admission::leave`].
+/// The permit of a connection that was let in; to be given back by [`Admission::leave`].
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct Permit {
     /// `None` where the limit by address was off when it came, or is not for it.
     address: Option<AddressKey>,
 }
 
 /// The limit that a connection met.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum LimitReached {
     Connections { limit: usize, is_configured: bool },
     Address { from: IpAddr, limit: usize },
 }
 
-impl Refusal {
+impl LimitReached {
     pub(super) fn problem(&self) -> Problem {
         match self {
             Self::Connections { .. } => Problem::ConnectionLimit,
@@ -41,7 +41,7 @@ impl Refusal {
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for LimitReached {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Connections { limit, is_configured: true } => {
@@ -66,42 +66,46 @@ impl Admission {
 
     /// Admits a connection, or returns the limit that it meets. `counted` is the address whose connections have a limit of their own,
     /// if it has one. `make_room` closes as many other connections as it is given, if it can.
-    pub(super) fn enter(
+    pub(super) fn admit(
         &self,
         limits: &Limits,
         counted: Option<IpAddr>,
-        make_room: impl FnOnce(usize, &Refusal) -> bool,
-    ) -> Result<Place, Refusal> {
+        make_room: impl FnOnce(usize, &LimitReached) -> bool,
+    ) -> Result<Permit, LimitReached> {
         // First, so that no connection closes for one that may not come in.
-        let place = self.enter_address(limits, counted)?;
+        let permit = self.admit_address(limits, counted)?;
         let limit = limits.connections.unwrap_or(self.within_descriptors);
         // One number for all cores: it is touched once in a connection's life, and an exact limit is worth that.
         let open = self.open.fetch_add(1, Ordering::Relaxed) + 1;
-        let refusal = Refusal::Connections { limit, is_configured: limits.connections.is_some() };
-        if open > limit && !make_room(open - limit, &refusal) {
-            self.leave(&place);
-            return Err(refusal);
+        let reached = LimitReached::Connections { limit, is_configured: limits.connections.is_some() };
+        if open > limit && !make_room(open - limit, &reached) {
+            self.release(&permit);
+            return Err(reached);
         }
-        Ok(place)
+        Ok(permit)
     }
 
     /// Counts a connection for its address, or returns the limit that it meets.
-    pub(super) fn enter_address(&self, limits: &Limits, counted: Option<IpAddr>) -> Result<Place, Refusal> {
+    pub(super) fn admit_address(
+        &self,
+        limits: &Limits,
+        counted: Option<IpAddr>,
+    ) -> Result<Permit, LimitReached> {
         let (Some(limit), Some(from)) = (limits.connections_per_address, counted) else {
-            return Ok(Place { address: None });
+            return Ok(Permit { address: None });
         };
         let key = AddressKey::from(from);
-        if !self.addresses.enter(key, limit) {
-            return Err(Refusal::Address { from, limit });
+        if !self.addresses.add(key, limit) {
+            return Err(LimitReached::Address { from, limit });
         }
-        Ok(Place { address: Some(key) })
+        Ok(Permit { address: Some(key) })
     }
 
     /// A connection has ended.
-    pub(super) fn leave(&self, place: &Place) {
+    pub(super) fn release(&self, permit: &Permit) {
         self.open.fetch_sub(1, Ordering::Relaxed);
-        if let Some(key) = place.address {
-            self.addresses.leave(key);
+        if let Some(key) = permit.address {
+            self.addresses.remove(key);
         }
     }
 }
@@ -117,19 +121,19 @@ mod tests {
     #[test]
     fn a_connection_that_is_refused_takes_no_place() {
         let admission = Admission::new();
-        let enter = |limits: &Limits, from| admission.enter(limits, from, |_, _| false);
+        let enter = |limits: &Limits, from| admission.admit(limits, from, |_, _| false);
         let limits = Limits { connections: Some(2), connections_per_address: Some(1), ..Limits::default() };
-        let place = enter(&limits, Some(ip("192.0.2.1"))).unwrap();
+        let permit = enter(&limits, Some(ip("192.0.2.1"))).unwrap();
         for _ in 0..3 {
-            let refusal = enter(&limits, Some(ip("192.0.2.1"))).unwrap_err();
-            assert_eq!(refusal, Refusal::Address { from: "192.0.2.1".parse().unwrap(), limit: 1 });
+            let reached = enter(&limits, Some(ip("192.0.2.1"))).unwrap_err();
+            assert_eq!(reached, LimitReached::Address { from: "192.0.2.1".parse().unwrap(), limit: 1 });
         }
         enter(&limits, None).unwrap();
         for _ in 0..3 {
-            let refusal = enter(&limits, Some(ip("192.0.2.2"))).unwrap_err();
-            assert_eq!(refusal, Refusal::Connections { limit: 2, is_configured: true });
+            let reached = enter(&limits, Some(ip("192.0.2.2"))).unwrap_err();
+            assert_eq!(reached, LimitReached::Connections { limit: 2, is_configured: true });
         }
-        admission.leave(&place);
+        admission.release(&permit);
         enter(&limits, Some(ip("192.0.2.1"))).unwrap();
     }
 
@@ -138,15 +142,15 @@ mod tests {
         let admission = Admission::new();
         let two = Limits { connections: Some(2), ..Limits::default() };
         for _ in 0..2 {
-            admission.enter(&two, None, |_, _| unreachable!("there is room")).unwrap();
+            admission.admit(&two, None, |_, _| unreachable!("there is room")).unwrap();
         }
         let mut asked = Vec::new();
         let mut enter = |makes_room| {
-            let make_room = |excess, _: &Refusal| {
+            let make_room = |excess, _: &LimitReached| {
                 asked.push(excess);
                 makes_room
             };
-            admission.enter(&two, None, make_room).is_ok()
+            admission.admit(&two, None, make_room).is_ok()
         };
         // The first two have closed none yet, the third has not come in.
         assert!(enter(true) && enter(true) && !enter(false) && enter(true));
@@ -158,8 +162,8 @@ mod tests {
         let admission = Admission::new();
         let limits = Limits { connections: Some(1), connections_per_address: Some(1), ..Limits::default() };
         let enter =
-            || admission.enter(&limits, Some(ip("192.0.2.1")), |_, _| unreachable!("it may not come in"));
+            || admission.admit(&limits, Some(ip("192.0.2.1")), |_, _| unreachable!("it may not come in"));
         enter().unwrap();
-        assert!(matches!(enter(), Err(Refusal::Address { .. })));
+        assert!(matches!(enter(), Err(LimitReached::Address { .. })));
     }
 }

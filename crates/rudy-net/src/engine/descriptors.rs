@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Descriptors kept for what is not a connection: listeners, pollers, logs, configuration, and files being sent. Those
-/// files may be more; then the descriptor limit itself is met, and [`Spare`] helps.
+/// files may be more; then the descriptor limit itself is met, and [`SpareDescriptor`] helps.
 const DESCRIPTOR_RESERVE: u64 = 256;
 
 /// What an operator does where the descriptor limit is the limit.
@@ -39,39 +39,39 @@ fn room(limit: Option<u64>) -> usize {
 /// neither be accepted nor be sent away, and the acceptor would spin on it.
 ///
 /// The acceptors of an engine have one in common and give it up one after the other. Still another one may accept a
-/// connection with it in that moment, so each asks after every accept whether it [is held](Self::hold).
+/// connection with it in that moment, so each asks after every accept whether it [is held](Self::ensure_open).
 #[derive(Debug)]
-pub(super) struct Spare {
+pub(super) struct SpareDescriptor {
     file: Mutex<Option<File>>,
     /// Whether there is no file, for those who do not want to wait for the lock.
     is_missing: AtomicBool,
 }
 
-impl Spare {
+impl SpareDescriptor {
     pub(super) fn new() -> io::Result<Self> {
-        Ok(Self { file: Mutex::new(Some(open()?)), is_missing: AtomicBool::new(false) })
+        Ok(Self { file: Mutex::new(Some(open_placeholder()?)), is_missing: AtomicBool::new(false) })
     }
 
     /// Gives it up while `attempt` runs, which must not block, and takes it again if there is one to be had.
-    pub(super) fn lend<T>(&self, attempt: impl FnOnce() -> T) -> T {
+    pub(super) fn close_during<T>(&self, attempt: impl FnOnce() -> T) -> T {
         let mut file = self.lock();
         // Before it is closed: whoever gets it instead of us finds that it is missing.
         self.is_missing.store(true, Ordering::SeqCst);
         drop(file.take());
         let result = attempt();
         // It may fail, and then the next one who asks tries again.
-        let _ = self.refill(&mut file);
+        let _ = self.reopen(&mut file);
         result
     }
 
     /// Takes it again if it is missing. The error says why there is none to be had.
-    pub(super) fn hold(&self) -> io::Result<()> {
-        if self.is_missing.load(Ordering::SeqCst) { self.refill(&mut self.lock()) } else { Ok(()) }
+    pub(super) fn ensure_open(&self) -> io::Result<()> {
+        if self.is_missing.load(Ordering::SeqCst) { self.reopen(&mut self.lock()) } else { Ok(()) }
     }
 
-    fn refill(&self, file: &mut Option<File>) -> io::Result<()> {
+    fn reopen(&self, file: &mut Option<File>) -> io::Result<()> {
         if file.is_none() {
-            *file = Some(open()?);
+            *file = Some(open_placeholder()?);
         }
         self.is_missing.store(false, Ordering::SeqCst);
         Ok(())
@@ -84,7 +84,7 @@ impl Spare {
 }
 
 /// A descriptor that nothing comes of. `/dev/null` may be missing in a chroot; the root folder is always there.
-fn open() -> io::Result<File> {
+fn open_placeholder() -> io::Result<File> {
     File::open("/dev/null").or_else(|_| File::open("/"))
 }
 

@@ -15,8 +15,8 @@ use bytes::Bytes;
 use tokio::io::ReadBuf;
 use tokio::task::JoinHandle;
 
-use super::lane::OpenConnection;
 use super::spawner::{Connection, Spawner};
+use super::worker_runner::OpenConnection;
 use super::{Engine, Options, Reporter, ServiceSource, task};
 use crate::Peer;
 use crate::close::stop_writing;

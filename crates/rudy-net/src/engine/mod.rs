@@ -7,16 +7,16 @@ mod accept;
 mod addresses;
 mod admission;
 mod descriptors;
-mod lane;
 mod mailbox;
 mod model;
 mod percore;
+mod reject;
 mod report;
 mod running;
-mod shed;
 mod spawner;
 mod task;
 mod threads;
+mod worker_runner;
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -28,8 +28,8 @@ use std::time::Duration;
 pub(crate) use addresses::AddressKey;
 pub use descriptors::raise_descriptor_limit;
 pub use model::{Model, UnknownModel};
+pub(crate) use reject::UNAVAILABLE;
 pub use report::{Problem, Report, Reporter};
-pub(crate) use shed::UNAVAILABLE;
 
 use self::threads::Threads;
 use crate::listen::{Address, BoundAddress, Listener};
@@ -97,11 +97,11 @@ pub fn start<S: ServiceSource>(
         Model::PerCore => percore::start(options, source, reporter),
         Model::Task => task::start(options, source, reporter),
         Model::Mailbox => mailbox::start(options, source, reporter),
-        Model::Serial => threads::start(Threads::of_pool(1)?, source, reporter),
-        Model::Pool(threads) => threads::start(Threads::of_pool(threads.get())?, source, reporter),
+        Model::Serial => threads::start(Threads::pool(1)?, source, reporter),
+        Model::Pool(threads) => threads::start(Threads::pool(threads.get())?, source, reporter),
         Model::Thread => {
-            let most = options.threads_max.unwrap_or(THREADS_MAX);
-            threads::start(Threads::for_each(most.get()), source, reporter)
+            let limit = options.threads_max.unwrap_or(THREADS_MAX);
+            threads::start(Threads::per_connection(limit.get()), source, reporter)
         }
     }
 }

@@ -4,21 +4,21 @@
 use std::io;
 use std::sync::Arc;
 
-use super::running::Running;
+use super::running::RunningEngine;
 use super::spawner::Tasks;
-use super::{Engine, Options, Reporter, ServiceSource, lane};
+use super::{Engine, Options, Reporter, ServiceSource, worker_runner};
 
 pub(super) fn start<S: ServiceSource>(
     options: &Options,
     source: Arc<S>,
     reporter: Arc<dyn Reporter>,
 ) -> io::Result<Box<dyn Engine>> {
-    let engine = Running::start(options.core_count(), Tasks, source, reporter, |lanes| {
-        let lanes = lanes.into_iter().enumerate();
-        lanes
-            .map(|(index, (lane, orders))| {
+    let engine = RunningEngine::start(options.core_count(), Tasks, source, reporter, |runners| {
+        let runners = runners.into_iter().enumerate();
+        runners
+            .map(|(index, (runner, commands))| {
                 // Its connections end with its runtime.
-                lane::spawn(format!("rudy-core-{index}"), lane, orders, std::future::ready(()))
+                worker_runner::spawn(format!("rudy-core-{index}"), runner, commands, std::future::ready(()))
             })
             .collect()
     })?;

@@ -1,4 +1,4 @@
-//! A running engine: its lanes, its listeners, and the orders that they are given.
+//! A running engine: its runners, its listeners, and the commands that they are given.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,55 +12,55 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::accept::Acceptor;
-use super::lane::{Lane, Order, Shared};
 use super::spawner::Spawner;
+use super::worker_runner::{Command, EngineShared, WorkerRunner};
 use super::{BoxFuture, Engine, Reporter, ServiceSource, Stopped};
 use crate::Worker;
 use crate::driver::{ConnectionContext, ListenerState};
 use crate::listen::{Address, BoundAddress, Endpoint, Listener, Ownership, Socket};
 
 /// A longer grace time is taken for this one: as good as for ever, and no clock overflows.
-const GRACE_TIME_MAX: Duration = Duration::from_hours(24 * 365);
+const GRACE_PERIOD_MAX: Duration = Duration::from_hours(24 * 365);
 
 /// An engine whose connections are spawned by `C`.
-pub(super) struct Running<S, C> {
+pub(super) struct RunningEngine<S, C> {
     source: Arc<S>,
     spawner: C,
-    shared: Arc<Shared>,
+    shared: Arc<EngineShared>,
     workers: Vec<Arc<Worker>>,
-    lanes: Vec<(Arc<Lane>, Handle)>,
+    runners: Vec<(Arc<WorkerRunner>, Handle)>,
     /// `None` once the engine is to stop.
     listeners: Mutex<Option<Vec<OpenListener>>>,
-    order: watch::Sender<Order>,
+    command: watch::Sender<Command>,
 }
 
-/// A lane to be started, and the orders that it is to obey.
-pub(super) type NewLane = (Arc<Lane>, watch::Receiver<Order>);
+/// A runner to be started, and the commands that it is to obey.
+pub(super) type NewRunner = (Arc<WorkerRunner>, watch::Receiver<Command>);
 
-impl<S: ServiceSource, C: Spawner> Running<S, C> {
-    /// An engine of so many lanes. `start` starts all of them and says on which runtime each runs; if it fails those that
-    /// have started end, because nobody holds the sender of their orders any more.
+impl<S: ServiceSource, C: Spawner> RunningEngine<S, C> {
+    /// An engine of so many runners. `start` starts all of them and says on which runtime each runs; if it fails those that
+    /// have started end, because nobody holds the sender of their commands any more.
     pub(super) fn start(
-        lanes: usize,
+        runners: usize,
         spawner: C,
         source: Arc<S>,
         reporter: Arc<dyn Reporter>,
-        start: impl FnOnce(Vec<NewLane>) -> io::Result<Vec<Handle>>,
+        start: impl FnOnce(Vec<NewRunner>) -> io::Result<Vec<Handle>>,
     ) -> io::Result<Self> {
-        let shared = Arc::new(Shared::new(reporter, lanes)?);
-        let order = watch::Sender::new(Order::Serve);
-        let lane = |worker: &Arc<Worker>| Arc::new(Lane::new(worker.clone(), shared.clone()));
-        let lanes: Vec<_> = shared.workers.iter().map(lane).collect();
-        let new = lanes.iter().map(|lane| (lane.clone(), order.subscribe())).collect();
+        let shared = Arc::new(EngineShared::new(reporter, runners)?);
+        let command = watch::Sender::new(Command::Serve);
+        let runner = |worker: &Arc<Worker>| Arc::new(WorkerRunner::new(worker.clone(), shared.clone()));
+        let runners: Vec<_> = shared.workers.iter().map(runner).collect();
+        let new = runners.iter().map(|runner| (runner.clone(), command.subscribe())).collect();
         let handles = start(new)?;
         let workers = shared.workers.clone();
-        let lanes = lanes.into_iter().zip(handles).collect();
+        let runners = runners.into_iter().zip(handles).collect();
         let listeners = Mutex::new(Some(Vec::new()));
-        Ok(Self { source, spawner, shared, workers, lanes, listeners, order })
+        Ok(Self { source, spawner, shared, workers, runners, listeners, command })
     }
 }
 
-/// A listener from which the lanes accept.
+/// A listener from which the runners accept.
 struct OpenListener {
     address: Address,
     bound: Vec<BoundAddress>,
@@ -69,7 +69,7 @@ struct OpenListener {
     /// Held for its drop, which removes the file.
     file: Option<SocketFile>,
     /// Whether the sockets end with this listener. Not those of a service manager, and those that are another process's too.
-    is_ours: Arc<AtomicBool>,
+    owns_sockets: Arc<AtomicBool>,
     closing: watch::Sender<bool>,
     /// Told to its connections.
     state: Arc<ListenerState>,
@@ -86,7 +86,8 @@ impl OpenListener {
 
     /// The sockets and the file are this process's alone from now on.
     fn take_ownership(&mut self) {
-        if self.is_ours.load(Ordering::Acquire) || matches!(self.address.endpoint, Endpoint::Inherited { .. })
+        if self.owns_sockets.load(Ordering::Acquire)
+            || matches!(self.address.endpoint, Endpoint::Inherited { .. })
         {
             return;
         }
@@ -94,7 +95,7 @@ impl OpenListener {
             // A file that was removed leaves nothing to be removed.
             self.file = SocketFile::adopt(path, *mode).ok();
         }
-        self.is_ours.store(true, Ordering::Release);
+        self.owns_sockets.store(true, Ordering::Release);
     }
 
     /// A copy for another process, or for later. Nothing of sockets that have ended.
@@ -114,13 +115,13 @@ impl OpenListener {
 
     /// Leaves sockets and file to the process that shares them. Ready when nothing is accepted any more.
     async fn hand_over(mut self) {
-        self.is_ours.store(false, Ordering::Release);
+        self.owns_sockets.store(false, Ordering::Release);
         if let Some(file) = self.file.take() {
             file.persist();
         }
         self.begin_close();
         self.closed().await;
-        self.state.is_left.store(true, Ordering::Release);
+        self.state.is_handed_over.store(true, Ordering::Release);
     }
 
     async fn closed(&mut self) {
@@ -131,33 +132,37 @@ impl OpenListener {
     }
 }
 
-impl<S: ServiceSource, C: Spawner> Running<S, C> {
-    /// Has a lane accept from a socket until `closing` says otherwise.
+impl<S: ServiceSource, C: Spawner> RunningEngine<S, C> {
+    /// Has a runner accept from a socket until `closing` says otherwise.
     fn accept(
         &self,
-        (lane, handle): &(Arc<Lane>, Handle),
+        (runner, handle): &(Arc<WorkerRunner>, Handle),
         socket: Socket,
-        (is_ours, proxy_protocol): (&Arc<AtomicBool>, bool),
+        (owns_sockets, proxy_protocol): (&Arc<AtomicBool>, bool),
         state: &Arc<ListenerState>,
         closing: watch::Receiver<bool>,
     ) -> io::Result<JoinHandle<()>> {
         // Registers the socket with the poller of that runtime.
         let _entered = handle.enter();
         let context = Arc::new(ConnectionContext {
-            worker: lane.worker.clone(),
+            worker: runner.worker.clone(),
             source: self.source.clone(),
             listener: state.clone(),
             proxy_protocol,
         });
-        let (lane, spawner, is_ours) = (lane.clone(), self.spawner.clone(), is_ours.clone());
+        let (runner, spawner, owns_sockets) = (runner.clone(), self.spawner.clone(), owns_sockets.clone());
         Ok(match socket {
             Socket::Tcp(socket) => {
                 let listener = TcpListener::from_std(socket)?;
-                handle.spawn(Acceptor { listener, context, lane, spawner, is_ours }.run(closing))
+                handle.spawn(
+                    Acceptor { listener, context, runner, spawner, owns_socket: owns_sockets }.run(closing),
+                )
             }
             Socket::Unix(socket) => {
                 let listener = UnixListener::from_std(socket)?;
-                handle.spawn(Acceptor { listener, context, lane, spawner, is_ours }.run(closing))
+                handle.spawn(
+                    Acceptor { listener, context, runner, spawner, owns_socket: owns_sockets }.run(closing),
+                )
             }
         })
     }
@@ -175,7 +180,7 @@ impl<S: ServiceSource, C: Spawner> Running<S, C> {
     }
 }
 
-impl<S: ServiceSource, C: Spawner> Engine for Running<S, C> {
+impl<S: ServiceSource, C: Spawner> Engine for RunningEngine<S, C> {
     fn workers(&self) -> &[Arc<Worker>] {
         &self.workers
     }
@@ -186,28 +191,37 @@ impl<S: ServiceSource, C: Spawner> Engine for Running<S, C> {
     }
 
     fn listen(&self, mut listener: Listener) -> io::Result<()> {
-        let for_lanes = listener.for_lanes(self.lanes.len())?;
+        let for_workers = listener.for_workers(self.runners.len())?;
         // From here on the acceptors close what is theirs.
-        let (is_ours, file) = match mem::replace(&mut listener.ownership, Ownership::Inherited) {
+        let (owns_sockets, file) = match mem::replace(&mut listener.ownership, Ownership::Inherited) {
             Ownership::Tcp => (true, None),
             Ownership::Unix(file) => (true, Some(file)),
             Ownership::Inherited | Ownership::Shared => (false, None),
         };
-        let is_ours = Arc::new(AtomicBool::new(is_ours));
+        let owns_sockets = Arc::new(AtomicBool::new(owns_sockets));
         let (closing, state) = (watch::Sender::new(false), Arc::<ListenerState>::default());
         let mut acceptors = Vec::new();
         let proxy_protocol = listener.address.proxy_protocol;
-        for (lane, sockets) in self.lanes.iter().zip(for_lanes) {
+        for (runner, sockets) in self.runners.iter().zip(for_workers) {
             for socket in sockets {
-                let options = (&is_ours, proxy_protocol);
-                acceptors.push(self.accept(lane, socket, options, &state, closing.subscribe())?);
+                let options = (&owns_sockets, proxy_protocol);
+                acceptors.push(self.accept(runner, socket, options, &state, closing.subscribe())?);
             }
         }
         let sockets = mem::take(&mut listener.sockets);
         let (address, bound) = (listener.address.clone(), listener.bound.clone());
         let mut listeners = self.lock_listeners();
         let listeners = listeners.as_mut().ok_or_else(|| io::Error::other("the engine is stopping"))?;
-        listeners.push(OpenListener { address, bound, sockets, file, is_ours, closing, state, acceptors });
+        listeners.push(OpenListener {
+            address,
+            bound,
+            sockets,
+            file,
+            owns_sockets,
+            closing,
+            state,
+            acceptors,
+        });
         Ok(())
     }
 
@@ -249,7 +263,7 @@ impl<S: ServiceSource, C: Spawner> Engine for Running<S, C> {
     }
 
     fn stop(&self, grace: Duration) -> BoxFuture<'_, Stopped> {
-        let by = Instant::now() + grace.min(GRACE_TIME_MAX);
+        let until = Instant::now() + grace.min(GRACE_PERIOD_MAX);
         Box::pin(async move {
             let mut listeners = self.lock_listeners().take().unwrap_or_default();
             for listener in &mut listeners {
@@ -258,10 +272,10 @@ impl<S: ServiceSource, C: Spawner> Engine for Running<S, C> {
             for listener in listeners {
                 listener.close().await;
             }
-            self.order.send_if_modified(|order| {
-                let serving = *order == Order::Serve;
+            self.command.send_if_modified(|command| {
+                let serving = *command == Command::Serve;
                 if serving {
-                    *order = Order::Finish { by };
+                    *command = Command::Drain { until };
                 }
                 serving
             });
@@ -270,7 +284,7 @@ impl<S: ServiceSource, C: Spawner> Engine for Running<S, C> {
     }
 
     fn stop_now(&self) {
-        self.order.send_replace(Order::End);
+        self.command.send_replace(Command::Stop);
     }
 
     fn ended(&self) -> BoxFuture<'_, Stopped> {

@@ -7,14 +7,14 @@ use std::task::{Context, Poll};
 use tokio::task::JoinHandle;
 
 use super::ServiceSource;
-use super::lane::OpenConnection;
+use super::worker_runner::OpenConnection;
 use crate::Peer;
 use crate::driver::{self, ConnectionContext, Serve};
 use crate::transport::Stream;
 
-/// Has connections served. One for all lanes of an engine.
+/// Has connections served. One for all runners of an engine.
 pub(super) trait Spawner: Clone + Send + Sync + 'static {
-    /// Serves a connection to its end, without waiting for it, given its peer and its number. Called on the runtime of its lane. What is returned ends when the
+    /// Serves a connection to its end, without waiting for it, given its peer and its number. Called on the runtime of its runner. What is returned ends when the
     /// connection no longer waits for a thread: until then further ones wait in the kernel's queue.
     fn spawn<S: ServiceSource>(
         &self,
@@ -43,7 +43,7 @@ impl Spawner for Tasks {
     }
 }
 
-/// A connection being served, and its place. Not an `async` block: that would hold the future twice, once as what
+/// A connection being served, and its permit. Not an `async` block: that would hold the future twice, once as what
 /// it was made from and once as what it waits for, and idle connections are what memory goes to.
 pub(super) struct Connection<S: ServiceSource> {
     pub(super) serving: Serve<S>,
@@ -55,6 +55,6 @@ impl<S: ServiceSource> Future for Connection<S> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let Self { serving, open } = &mut *self;
-        serving.poll_counted(cx, &mut |limits, peer| open.enter_address(limits, peer))
+        serving.poll_counted(cx, &mut |limits, peer| open.count_for_address(limits, peer))
     }
 }

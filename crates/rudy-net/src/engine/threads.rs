@@ -15,14 +15,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinHandle;
 
 use super::accept::RETRY_PAUSE;
-use super::lane::OpenConnection;
 use super::report::ProblemReports;
-use super::running::Running;
+use super::running::RunningEngine;
 use super::spawner::{Connection, Spawner};
-use super::{Engine, Problem, Reporter, ServiceSource, lane};
+use super::worker_runner::OpenConnection;
+use super::{Engine, Problem, Reporter, ServiceSource, worker_runner};
 use crate::Peer;
 use crate::driver::{self, ConnectionContext};
-use crate::scratch::read_few_bytes;
+use crate::scratch::use_small_buffer;
 use crate::transport::Stream;
 
 /// The stack of a thread: four times what the handlers take of it in a debug build, which is more than in a release build. The
@@ -35,10 +35,12 @@ pub(super) fn start<S: ServiceSource>(
     source: Arc<S>,
     reporter: Arc<dyn Reporter>,
 ) -> io::Result<Box<dyn Engine>> {
-    let engine = Running::start(1, threads.clone(), source, reporter, move |lanes| {
-        let lanes = lanes.into_iter();
-        lanes
-            .map(|(lane, orders)| lane::spawn("rudy-control".to_owned(), lane, orders, threads.clone().cut()))
+    let engine = RunningEngine::start(1, threads.clone(), source, reporter, move |runners| {
+        let runners = runners.into_iter();
+        runners
+            .map(|(runner, commands)| {
+                worker_runner::spawn("rudy-control".to_owned(), runner, commands, threads.clone().abort())
+            })
             .collect()
     })?;
     Ok(Box::new(engine))
@@ -51,8 +53,8 @@ pub(super) struct Threads {
     permits: Arc<Semaphore>,
     /// What the threads of a pool take connections from; `None` where a thread is started for each connection.
     pool: Option<Sender<QueuedConnection>>,
-    /// Whether the connections are to be cut. Each that has a thread holds a receiver.
-    cut: watch::Sender<bool>,
+    /// Whether the connections are to be abort. Each that has a thread holds a receiver.
+    abort: watch::Sender<bool>,
 }
 
 /// A connection on its way to a thread.
@@ -61,19 +63,19 @@ struct QueuedConnection {
     connection: Pin<Box<dyn Future<Output = ()> + Send>>,
     runtime: Handle,
     /// Held until the connection has ended, as the permit is.
-    cut: watch::Receiver<bool>,
+    abort: watch::Receiver<bool>,
     permit: OwnedSemaphorePermit,
 }
 
 impl QueuedConnection {
     /// Serves the connection to its end on the thread that calls it.
     fn serve(self) {
-        let Self { connection, runtime, mut cut, permit: _permit } = self;
+        let Self { connection, runtime, mut abort, permit: _permit } = self;
         let serve = async {
             tokio::select! {
                 biased;
                 // An error is an engine that has ended.
-                _ = cut.wait_for(|cut| *cut) => {}
+                _ = abort.wait_for(|abort| *abort) => {}
                 () = connection => {}
             }
         };
@@ -84,39 +86,46 @@ impl QueuedConnection {
 
 impl Threads {
     /// `threads` threads that serve one connection after the other. They end when this and its clones are dropped.
-    pub(super) fn of_pool(threads: usize) -> io::Result<Self> {
+    pub(super) fn pool(threads: usize) -> io::Result<Self> {
         let (pool, queue) = mpsc::channel();
         let queue = Arc::new(Mutex::new(queue));
         for number in 1..=threads as u64 {
             let queue = queue.clone();
-            start_thread(number, move || iter::from_fn(|| next(&queue)).for_each(QueuedConnection::serve))?;
+            start_thread(number, move || {
+                iter::from_fn(|| next_connection(&queue)).for_each(QueuedConnection::serve)
+            })?;
         }
         Ok(Self::new(threads, Some(pool)))
     }
 
-    /// A thread for each connection, which ends with it; at most `most` at the same time.
-    pub(super) fn for_each(most: usize) -> Self {
-        Self::new(most, None)
+    /// A thread for each connection, which ends with it; at limit `limit` at the same time.
+    pub(super) fn per_connection(limit: usize) -> Self {
+        Self::new(limit, None)
     }
 
     fn new(permits: usize, pool: Option<Sender<QueuedConnection>>) -> Self {
-        Self { permits: Arc::new(Semaphore::new(permits)), pool, cut: watch::Sender::new(false) }
+        Self { permits: Arc::new(Semaphore::new(permits)), pool, abort: watch::Sender::new(false) }
     }
 
     /// Cuts every connection, and waits until none has a thread. To be awaited before the runtime ends: a handler that waits for one
     /// of its timers would panic.
-    async fn cut(self) {
+    async fn abort(self) {
         self.permits.close();
-        self.cut.send_replace(true);
-        self.cut.closed().await;
+        self.abort.send_replace(true);
+        self.abort.closed().await;
     }
 
     /// Starts a thread for one connection, which waits until that succeeds.
-    async fn start_for(&self, connection: QueuedConnection, number: u64, reports: &Arc<ProblemReports>) {
-        while !*self.cut.borrow() {
+    async fn start_thread_for(
+        &self,
+        connection: QueuedConnection,
+        number: u64,
+        reports: &Arc<ProblemReports>,
+    ) {
+        while !*self.abort.borrow() {
             let (hand_over, handed_over) = mpsc::channel::<QueuedConnection>();
             let started = start_thread(number, move || {
-                read_few_bytes();
+                use_small_buffer();
                 handed_over.into_iter().for_each(QueuedConnection::serve);
             });
             match started {
@@ -151,13 +160,13 @@ impl Spawner for Threads {
             let connection = QueuedConnection {
                 connection: Box::pin(connection),
                 runtime: Handle::current(),
-                cut: threads.cut.subscribe(),
+                abort: threads.abort.subscribe(),
                 permit,
             };
             match &threads.pool {
                 // Its threads do not end before it, and one of them has nothing to do.
                 Some(pool) => drop(pool.send(connection)),
-                None => threads.start_for(connection, number, &reports).await,
+                None => threads.start_thread_for(connection, number, &reports).await,
             }
         }))
     }
@@ -169,7 +178,7 @@ fn start_thread(number: u64, work: impl FnOnce() + Send + 'static) -> io::Result
 }
 
 /// The next connection of a pool; `None` when the pool has ended.
-fn next(queue: &Mutex<Receiver<QueuedConnection>>) -> Option<QueuedConnection> {
+fn next_connection(queue: &Mutex<Receiver<QueuedConnection>>) -> Option<QueuedConnection> {
     // Nothing panics while the lock is held.
     queue.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
 }

@@ -113,22 +113,22 @@ impl Listener {
         self.sockets.iter().map(Socket::as_fd)
     }
 
-    /// For each of `lanes` the sockets from which it accepts. TCP sockets of one address have a queue each, so each lane has one
-    /// of its own if there are as many; every socket has a lane in any case. All lanes accept from all other sockets: a new
-    /// connection wakes every lane that sleeps, and one of them gets it.
-    pub(crate) fn for_lanes(&self, lanes: usize) -> io::Result<Vec<Vec<Socket>>> {
+    /// For each of `workers` the sockets from which it accepts. TCP sockets of one address have a queue each, so each worker has one
+    /// of its own if there are as many; every socket has a worker in any case. All workers accept from all other sockets: a new
+    /// connection wakes every worker that sleeps, and one of them gets it.
+    pub(crate) fn for_workers(&self, workers: usize) -> io::Result<Vec<Vec<Socket>>> {
         let count = self.sockets.len();
         let has_queues = matches!(self.address.endpoint, Endpoint::Ip(_) | Endpoint::AllInterfaces { .. });
-        let of_lane = |lane: usize| -> io::Result<Vec<Socket>> {
-            let pairs = (0..lanes.max(count)).map(|n| (n % lanes, n % count.max(1)));
-            let own = pairs.filter(|(owner, _)| *owner == lane).map(|(_, socket)| socket);
+        let of_worker = |worker: usize| -> io::Result<Vec<Socket>> {
+            let pairs = (0..workers.max(count)).map(|n| (n % workers, n % count.max(1)));
+            let own = pairs.filter(|(owner, _)| *owner == worker).map(|(_, socket)| socket);
             if has_queues {
                 own.map(|socket| self.sockets[socket].try_clone()).collect()
             } else {
                 self.sockets.iter().map(Socket::try_clone).collect()
             }
         };
-        (0..lanes).map(of_lane).collect()
+        (0..workers).map(of_worker).collect()
     }
 }
 

@@ -9,7 +9,7 @@ use crate::engine::AddressKey;
 /// One look at all connections yields victims for this part of them, so that each costs a look at a few.
 const BATCH_PART: usize = 16;
 /// Connections that are looked at each time, however few are idle.
-const FEW: usize = 64;
+const SMALL_SCAN: usize = 64;
 /// How long, for each connection, the next look waits after one that has found too few: many times what the look takes.
 const PAUSE_PER_CONNECTION: Duration = Duration::from_micros(1);
 
@@ -28,28 +28,28 @@ pub(crate) struct Candidate {
 
 /// The connections that the last look has chosen.
 #[derive(Debug, Default)]
-pub(crate) struct Victims {
+pub(crate) struct VictimQueue {
     /// The next one is the last.
     chosen: Vec<Candidate>,
     /// When to look again, after a look that has found too few.
-    next_look: Option<Instant>,
+    next_scan: Option<Instant>,
 }
 
-impl Victims {
+impl VictimQueue {
     /// The next victim, which may have become busy since it was chosen. `look` looks at all connections, and says how many slots
     /// it has looked at; `own` is the worker that needs room.
     pub(crate) fn next(
         &mut self,
         own: usize,
-        look: impl FnOnce() -> (Vec<Candidate>, usize),
+        scan: impl FnOnce() -> (Vec<Candidate>, usize),
     ) -> Option<Candidate> {
-        if self.chosen.is_empty() && self.next_look.is_none_or(|next_look| next_look <= Instant::now()) {
-            let (candidates, slots) = look();
+        if self.chosen.is_empty() && self.next_scan.is_none_or(|next_scan| next_scan <= Instant::now()) {
+            let (candidates, slots) = scan();
             let most = (slots / BATCH_PART).max(1);
             self.chosen = choose(candidates, own, most);
-            let looked_at = u32::try_from(slots).unwrap_or(u32::MAX);
-            let is_short = self.chosen.len() < most && slots > FEW;
-            self.next_look = is_short.then(|| Instant::now() + PAUSE_PER_CONNECTION * looked_at);
+            let scanned = u32::try_from(slots).unwrap_or(u32::MAX);
+            let is_short = self.chosen.len() < most && slots > SMALL_SCAN;
+            self.next_scan = is_short.then(|| Instant::now() + PAUSE_PER_CONNECTION * scanned);
         }
         self.chosen.pop()
     }
@@ -129,15 +129,15 @@ mod tests {
 
     #[test]
     fn a_look_at_many_connections_serves_for_many_victims() {
-        let mut victims = Victims::default();
+        let mut victims = VictimQueue::default();
         let many: Vec<_> = (0..1600).map(|age| (1, Some(age))).collect();
-        let look = || (candidates(&many), many.len());
-        assert_eq!(victims.next(0, look).unwrap().slot, 1599);
+        let scan = || (candidates(&many), many.len());
+        assert_eq!(victims.next(0, scan).unwrap().slot, 1599);
         for slot in (1500..1599).rev() {
             assert_eq!(victims.next(0, || unreachable!("they are chosen")).unwrap().slot, slot);
         }
         assert_eq!(
-            victims.next(0, look).unwrap().slot,
+            victims.next(0, scan).unwrap().slot,
             1599,
             "this look was found good, so another one follows at once"
         );
@@ -145,10 +145,10 @@ mod tests {
 
     #[test]
     fn where_nothing_is_idle_a_few_connections_are_looked_at_each_time_and_many_after_a_pause() {
-        let few = vec![(1, None); FEW];
-        let mut victims = Victims::default();
-        assert_eq!(victims.next(0, || (candidates(&few), FEW)), None);
-        assert_eq!(victims.next(0, || (candidates(&[(1, Some(0))]), FEW)).unwrap().slot, 0);
+        let few = vec![(1, None); SMALL_SCAN];
+        let mut victims = VictimQueue::default();
+        assert_eq!(victims.next(0, || (candidates(&few), SMALL_SCAN)), None);
+        assert_eq!(victims.next(0, || (candidates(&[(1, Some(0))]), SMALL_SCAN)).unwrap().slot, 0);
         // The pause is longer than the test may take.
         assert_eq!(victims.next(0, || (candidates(&few), usize::MAX)), None);
         assert_eq!(victims.next(0, || unreachable!("it was looked just now")), None);

@@ -5,8 +5,8 @@
 //! Only a deadline that moves earlier is queued anew. A tokio `Sleep` in each connection would cost 120 bytes of it and two
 //! visits to the runtime's wheel for each request; ten thousand streams that tick once a second would be as many timers.
 
-mod alarm;
 mod eviction;
+mod timer_fd;
 mod wheel;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-pub(crate) use self::alarm::Alarm;
-pub(crate) use self::eviction::{Candidate, Victims};
+pub(crate) use self::eviction::{Candidate, VictimQueue};
+pub(crate) use self::timer_fd::TimerFd;
 use self::wheel::{NEVER, Wheel};
 use crate::engine::AddressKey;
 
@@ -53,7 +53,7 @@ impl Default for Timers {
 impl Timers {
     /// A timer for one connection, not set yet. A connection of a group may be evicted while it is idle, as it is at first.
     pub(crate) fn timer(self: &Arc<Self>, group: Option<AddressKey>) -> Timer {
-        Timer { slot: self.lock().take_slot(group), timers: self.clone(), has_had_request: false }
+        Timer { slot: self.lock().allocate_slot(group), timers: self.clone(), has_had_request: false }
     }
 
     /// The connections that may be evicted now or later, and how many slots there are; `worker` is the place of these timers' worker.
@@ -78,14 +78,14 @@ impl Timers {
 
     /// Turns the wheel, for as long as the worker lives. It sleeps until there is somebody to look at: a server whose
     /// connections are idle does not tick.
-    pub(crate) async fn run(&self, alarm: Alarm) {
+    pub(crate) async fn run(&self, timer_fd: TimerFd) {
         loop {
             let next = self.lock().sleep();
             if let Some(tick) = next {
-                alarm.set(self.time_of(tick));
+                timer_fd.set(self.time_of(tick));
             }
             tokio::select! {
-                () = alarm.rings(), if next.is_some() => {}
+                () = timer_fd.expired(), if next.is_some() => {}
                 () = self.sooner.notified() => {}
             }
             self.advance(Instant::now());
@@ -199,7 +199,7 @@ impl Drop for Timer {
     fn drop(&mut self) {
         let mut wheel = self.timers.lock();
         self.end_eviction(&mut wheel);
-        wheel.give_back(self.slot);
+        wheel.free_slot(self.slot);
     }
 }
 
@@ -303,7 +303,7 @@ mod tests {
     }
 
     fn evict(timers: &Timers) -> bool {
-        let victim = Victims::default().next(0, || timers.candidates(0));
+        let victim = VictimQueue::default().next(0, || timers.candidates(0));
         victim.is_some_and(|victim| timers.evict(&victim))
     }
 

@@ -16,7 +16,7 @@ const BUCKETS: u64 = 128;
 /// Buckets of both levels.
 const HEADS: usize = 256;
 /// The bucket of a slot that waits nowhere.
-const NOWHERE: u16 = u16::MAX;
+const UNQUEUED: u16 = u16::MAX;
 /// The end of a list of slots.
 const END: u32 = u32::MAX;
 
@@ -69,7 +69,7 @@ const FREE: Slot = Slot {
     next: END,
     stamp: BUSY,
     wake_ups: 0,
-    bucket: NOWHERE,
+    bucket: UNQUEUED,
 };
 
 impl Default for Wheel {
@@ -89,7 +89,7 @@ impl Default for Wheel {
 
 impl Wheel {
     /// A slot for a connection of `group`, which is idle until it says otherwise.
-    pub(super) fn take_slot(&mut self, group: Option<AddressKey>) -> u32 {
+    pub(super) fn allocate_slot(&mut self, group: Option<AddressKey>) -> u32 {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(FREE);
             // Connections are bounded by descriptors, of which there are fewer than 2^31.
@@ -103,7 +103,7 @@ impl Wheel {
         index
     }
 
-    pub(super) fn give_back(&mut self, index: u32) {
+    pub(super) fn free_slot(&mut self, index: u32) {
         self.unlink(index);
         self.slots[index as usize] = FREE;
         self.free.push(index);
@@ -162,13 +162,13 @@ impl Wheel {
         }
         slot.deadline = deadline;
         let bucket = slot.bucket;
-        if deadline == NEVER || bucket != NOWHERE && self.comes_at(bucket) <= deadline {
+        if deadline == NEVER || bucket != UNQUEUED && self.next_visit(bucket) <= deadline {
             return false;
         }
         self.unlink(index);
-        let comes_at = self.queue(index, deadline);
-        let is_sooner = comes_at < self.asleep_until;
-        self.asleep_until = self.asleep_until.min(comes_at);
+        let next_visit = self.queue(index, deadline);
+        let is_sooner = next_visit < self.asleep_until;
+        self.asleep_until = self.asleep_until.min(next_visit);
         is_sooner
     }
 
@@ -189,7 +189,7 @@ impl Wheel {
                     if due.len() == most {
                         return false;
                     }
-                    self.look_at(self.heads[bucket as usize], due);
+                    self.visit(self.heads[bucket as usize], due);
                 }
             }
             match self.next_tick() {
@@ -214,7 +214,7 @@ impl Wheel {
     }
 
     /// Takes a slot whose bucket's time has come: it is due, or its deadline has moved.
-    fn look_at(&mut self, index: u32, due: &mut Vec<Waker>) {
+    fn visit(&mut self, index: u32, due: &mut Vec<Waker>) {
         self.unlink(index);
         let slot = &mut self.slots[index as usize];
         if slot.deadline <= self.now {
@@ -239,7 +239,7 @@ impl Wheel {
     }
 
     /// When a bucket comes next.
-    fn comes_at(&self, bucket: u16) -> u64 {
+    fn next_visit(&self, bucket: u16) -> u64 {
         let after = |now: u64, bucket: u64| now + 1 + (bucket + BUCKETS - (now + 1) % BUCKETS) % BUCKETS;
         match u64::from(bucket) {
             first if first < BUCKETS => after(self.now, first),
@@ -262,16 +262,16 @@ impl Wheel {
         let slot = &mut self.slots[index as usize];
         (slot.bucket, slot.previous, slot.next) = (bucket, END, head);
         self.occupied[level(bucket)] |= bit(bucket);
-        self.comes_at(bucket)
+        self.next_visit(bucket)
     }
 
     fn unlink(&mut self, index: u32) {
         let slot = &mut self.slots[index as usize];
         let (bucket, previous, next) = (slot.bucket, slot.previous, slot.next);
-        if bucket == NOWHERE {
+        if bucket == UNQUEUED {
             return;
         }
-        slot.bucket = NOWHERE;
+        slot.bucket = UNQUEUED;
         if next != END {
             self.slots[next as usize].previous = previous;
         }
@@ -337,7 +337,8 @@ mod tests {
     fn whoever_is_due_is_woken_once_and_nobody_else() {
         let mut random = Random(0x2545_F491_4F6C_DD1D);
         let mut wheel = Wheel::default();
-        let timers: Vec<_> = (0..200).map(|_| (wheel.take_slot(None), Arc::new(Count::default()))).collect();
+        let timers: Vec<_> =
+            (0..200).map(|_| (wheel.allocate_slot(None), Arc::new(Count::default()))).collect();
         let mut deadlines = vec![NEVER; timers.len()];
         let mut woken = vec![0; timers.len()];
         let mut now = 0;
@@ -372,7 +373,7 @@ mod tests {
     fn between_two_looks_nobody_is_due() {
         let mut random = Random(7);
         let mut wheel = Wheel::default();
-        let slots: Vec<_> = (0..50).map(|_| wheel.take_slot(None)).collect();
+        let slots: Vec<_> = (0..50).map(|_| wheel.allocate_slot(None)).collect();
         let mut now = 0;
         let mut deadlines = vec![NEVER; slots.len()];
         for _ in 0..5_000 {
@@ -392,7 +393,7 @@ mod tests {
     #[test]
     fn a_timer_far_away_is_looked_at_a_few_times_and_not_at_every_turn() {
         let mut wheel = Wheel::default();
-        let slot = wheel.take_slot(None);
+        let slot = wheel.allocate_slot(None);
         wheel.set(slot, 7_500, Waker::noop());
         let mut looks = 0;
         let mut due = Vec::new();
@@ -408,7 +409,7 @@ mod tests {
     #[test]
     fn only_what_is_sooner_disturbs_the_sleep() {
         let mut wheel = Wheel::default();
-        let (one, two) = (wheel.take_slot(None), wheel.take_slot(None));
+        let (one, two) = (wheel.allocate_slot(None), wheel.allocate_slot(None));
         assert!(wheel.set(one, 50, Waker::noop()), "nothing was set before");
         assert_eq!(wheel.sleep(), Some(50));
         assert!(!wheel.set(two, 60, Waker::noop()));

@@ -49,7 +49,7 @@ impl Scene {
 
 impl<F: Fn(Request) -> Reply + Send + Sync + 'static> Service for Answering<F> {
     fn observe(&self, _head: &RequestHead<'_>, _client: &Client<'_>) -> Option<Box<dyn Observer>> {
-        Some(Box::new(Tell(self.outcomes.lock().unwrap().clone())))
+        Some(Box::new(SendOutcome(self.outcomes.lock().unwrap().clone())))
     }
 
     fn call(&self, request: Request, _client: &Client<'_>) -> Reply {
@@ -63,9 +63,9 @@ impl<F: Fn(Request) -> Reply + Send + Sync + 'static> Service for Answering<F> {
     fn rejected(&self, _client: &Client<'_>, _reason: &str, _outcome: &ExchangeOutcome) {}
 }
 
-struct Tell(Sender<ExchangeOutcome>);
+struct SendOutcome(Sender<ExchangeOutcome>);
 
-impl Observer for Tell {
+impl Observer for SendOutcome {
     fn finished(self: Box<Self>, outcome: &ExchangeOutcome) {
         let _ = self.0.send(outcome.clone());
     }

@@ -120,7 +120,7 @@ pub(crate) fn read_until(stream: &mut TcpStream, text: &str) -> String {
 
 impl Service for Script {
     fn observe(&self, _head: &RequestHead<'_>, _client: &Client<'_>) -> Option<Box<dyn Observer>> {
-        Some(Box::new(Tell(self.outcomes.lock().unwrap().clone())))
+        Some(Box::new(SendOutcome(self.outcomes.lock().unwrap().clone())))
     }
 
     fn call(&self, request: Request, _client: &Client<'_>) -> Reply {
@@ -136,9 +136,9 @@ impl Service for Script {
     }
 }
 
-struct Tell(Sender<ExchangeOutcome>);
+struct SendOutcome(Sender<ExchangeOutcome>);
 
-impl Observer for Tell {
+impl Observer for SendOutcome {
     fn finished(self: Box<Self>, outcome: &ExchangeOutcome) {
         let _ = self.0.send(outcome.clone());
     }

@@ -9,7 +9,7 @@ use crate::driver::{ConnectionContext, ListenerState, Serve, serve};
 use rudy_http::h1::RequestHead;
 
 use crate::engine::ServiceSource;
-use crate::timers::Alarm;
+use crate::timers::TimerFd;
 use crate::transport::Stream;
 use crate::{Client, ExchangeOutcome, Limits, Observer, Peer, Reply, Request, Service, Worker};
 
@@ -24,7 +24,7 @@ pub(super) struct Answering {
 
 impl Service for Answering {
     fn observe(&self, _: &RequestHead<'_>, _: &Client<'_>) -> Option<Box<dyn Observer>> {
-        Some(Box::new(Tell(self.outcomes.lock().unwrap().clone())))
+        Some(Box::new(SendOutcome(self.outcomes.lock().unwrap().clone())))
     }
 
     fn call(&self, request: Request, client: &Client<'_>) -> Reply {
@@ -40,9 +40,9 @@ impl Service for Answering {
     }
 }
 
-struct Tell(Sender<ExchangeOutcome>);
+struct SendOutcome(Sender<ExchangeOutcome>);
 
-impl Observer for Tell {
+impl Observer for SendOutcome {
     fn finished(self: Box<Self>, outcome: &ExchangeOutcome) {
         let _ = self.0.send(outcome.clone());
     }
@@ -97,7 +97,7 @@ impl Harness {
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
             runtime.block_on(async {
-                tokio::spawn(async move { worker.run_timers(Alarm::new().unwrap()).await });
+                tokio::spawn(async move { worker.run_timers(TimerFd::new().unwrap()).await });
                 let io = transport(tokio::net::UnixStream::from_std(ours).unwrap());
                 serve(io, (Peer::Unix, 1), context).await;
             });

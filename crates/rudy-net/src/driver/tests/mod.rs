@@ -42,10 +42,10 @@ fn a_waiting_connection_fits_its_cache_lines() {
     assert!(size_of::<Serve<Nothing>>() <= 104 + debug_bytes, "{}", size_of::<Serve<Nothing>>());
 }
 
-/// The allocator leaves two holes of 104 bytes beside a task and a socket, which are aligned to cache lines: one for the facts, one
+/// The allocator leaves two holes of 104 bytes beside a task and a socket, which are aligned to cache lines: one for the info, one
 /// for a response that waits and its body, if that has no more than 56.
 #[test]
 fn what_a_connection_keeps_fits_beside_its_task() {
-    assert!(size_of::<Facts>() <= 104, "{}", size_of::<Facts>());
+    assert!(size_of::<ConnectionInfo>() <= 104, "{}", size_of::<ConnectionInfo>());
     assert!(size_of::<Exchange>() <= 40, "{}", size_of::<Exchange>());
 }

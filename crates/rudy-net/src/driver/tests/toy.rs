@@ -16,9 +16,9 @@ use rudy_http::h1::{LengthError, Pace};
 use tokio::io::ReadBuf;
 
 use crate::driver::framing::Framing;
-use crate::driver::output::{Output, Raw};
+use crate::driver::output::{Output, RawPiece};
+use crate::driver::poll_context::PollContext;
 use crate::driver::pump::{Filled, Pump};
-use crate::driver::turn::Turn;
 use crate::transport::Stream;
 use crate::{Body, Counters, EndReason};
 
@@ -111,24 +111,24 @@ impl ToyStream {
     fn fill(
         &mut self,
         limits: &Limits,
-        turn: &mut Turn<'_, '_>,
+        poll_cx: &mut PollContext<'_, '_>,
         out: &mut BytesMut,
     ) -> Result<Filled, EndReason> {
-        let before = turn.body_bytes;
+        let before = poll_cx.body_bytes;
         let Self { number, window, has_ended, .. } = self;
         let mut frames = Frames { number: *number, window, has_ended };
-        let filled = self.pump.fill(&mut frames, turn, out)?;
-        let framed = turn.body_bytes - before;
+        let filled = self.pump.fill(&mut frames, poll_cx, out)?;
+        let framed = poll_cx.body_bytes - before;
         if framed > 0 || !matches!(filled, Filled::Blocked) {
-            self.pace.moved(framed, turn.now);
+            self.pace.moved(framed, poll_cx.now);
         }
         if matches!(filled, Filled::Blocked) {
-            self.pace.wait(turn.now);
+            self.pace.wait(poll_cx.now);
             let deadline = self.pace.stall_deadline(limits.send_stall_timeout);
-            if deadline.is_some_and(|deadline| deadline <= turn.now) {
+            if deadline.is_some_and(|deadline| deadline <= poll_cx.now) {
                 return Err(EndReason::PeerStalled);
             }
-            turn.wake_at(deadline);
+            poll_cx.wake_at(deadline);
         }
         Ok(filled)
     }
@@ -158,27 +158,28 @@ impl Toy {
         due: &mut Option<Instant>,
     ) -> Poll<Result<(), EndReason>> {
         let counters = self.counters.clone();
-        let mut turn = Turn::new(cx, now, &counters);
-        self.read(&mut turn);
-        let polled = self.poll_out(&mut turn);
-        *due = turn.due;
+        let mut poll_cx = PollContext::new(cx, now, &counters);
+        self.read(&mut poll_cx);
+        let polled = self.poll_out(&mut poll_cx);
+        *due = poll_cx.due;
         polled
     }
 
-    fn poll_out(&mut self, turn: &mut Turn<'_, '_>) -> Poll<Result<(), EndReason>> {
+    fn poll_out(&mut self, poll_cx: &mut PollContext<'_, '_>) -> Poll<Result<(), EndReason>> {
         let (mut out, mut raw) = (BytesMut::new(), None);
         loop {
-            if self.output.poll(&mut self.io, turn, &mut out, raw.take())?.is_pending() {
-                let is_late = self.streams.iter_mut().any(|stream| stream.pump.poll_blocked(turn).is_ready());
+            if self.output.poll(&mut self.io, poll_cx, &mut out, raw.take())?.is_pending() {
+                let is_late =
+                    self.streams.iter_mut().any(|stream| stream.pump.poll_blocked(poll_cx).is_ready());
                 return if is_late { Poll::Ready(Err(EndReason::PeerStalled)) } else { Poll::Pending };
             }
             if self.streams.is_empty() {
                 return Poll::Ready(Ok(()));
             }
-            if turn.left_bytes == 0 {
-                return turn.give_way();
+            if poll_cx.budget_bytes == 0 {
+                return poll_cx.yield_now();
             }
-            raw = self.fill(turn, &mut out);
+            raw = self.fill(poll_cx, &mut out);
             if raw.is_none() && out.is_empty() {
                 return Poll::Pending;
             }
@@ -186,15 +187,15 @@ impl Toy {
     }
 
     /// Has one stream after the other frame something, until there is something to send.
-    fn fill(&mut self, turn: &mut Turn<'_, '_>, out: &mut BytesMut) -> Option<Raw> {
+    fn fill(&mut self, poll_cx: &mut PollContext<'_, '_>, out: &mut BytesMut) -> Option<RawPiece> {
         for _ in 0..self.streams.len() {
             let mut stream = self.streams.pop_front()?;
-            match stream.fill(&self.limits, turn, out) {
+            match stream.fill(&self.limits, poll_cx, out) {
                 Ok(filled) => {
                     if !stream.has_ended {
                         self.streams.push_back(stream);
                     }
-                    if let Filled::Some(raw) = filled {
+                    if let Filled::Ready(raw) = filled {
                         return raw;
                     }
                 }
@@ -206,11 +207,11 @@ impl Toy {
     }
 
     /// Takes what opens windows.
-    fn read(&mut self, turn: &mut Turn<'_, '_>) {
+    fn read(&mut self, poll_cx: &mut PollContext<'_, '_>) {
         let mut bytes = [0; 1024];
         loop {
             let mut buffer = ReadBuf::new(&mut bytes);
-            let read = self.io.poll_read(turn.cx, &mut buffer);
+            let read = self.io.poll_read(poll_cx.cx, &mut buffer);
             if read.is_pending() || buffer.filled().is_empty() {
                 return;
             }

@@ -208,7 +208,7 @@ fn a_goodbye_is_waited_for_as_long_as_the_linger_lasts() {
 
 /// The runtime has not told of the request, and the socket has nothing: it lies in the session.
 #[test]
-fn a_request_that_the_session_holds_is_answered_before_the_end() {
+fn a_request_that_the_sessiis_pauseds_is_answered_before_the_end() {
     for (request, expected) in [(get("/"), "HTTP/1.1 200 OK\r\n"), (String::new(), "")] {
         let harness = Harness::new(Limits::default(), answer);
         harness.worker.stop();

@@ -1,4 +1,4 @@
-//! A lane: connections that share a worker and are told together to end. `percore` has one for each core, with a thread
+//! A runner: connections that share a worker and are told together to end. `percore` has one for each core, with a thread
 //! of its own.
 
 use std::io;
@@ -10,57 +10,57 @@ use std::time::Instant;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{Notify, watch};
 
-use super::admission::{Admission, Place};
-use super::descriptors::Spare;
+use super::admission::{Admission, Permit};
+use super::descriptors::SpareDescriptor;
+use super::reject::Rejecter;
 use super::report::ProblemReports;
-use super::shed::Shedder;
 use super::{Problem, Report, Reporter, Stopped};
-use crate::timers::{Alarm, Candidate, Victims};
+use crate::timers::{Candidate, TimerFd, VictimQueue};
 use crate::{Limits, Peer, Worker};
 
 /// Threads of one runtime on which handlers wait for files. More would not make a disk faster, and each costs a stack.
 pub(super) const BLOCKING_THREADS_MAX: usize = 32;
 
-/// What the lanes are told to do.
+/// What the runners are told to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum Command {
     /// Serve connections.
     Serve,
     /// Ask the connections to end, and end with the last of them or at this time.
-    Finish { by: Instant },
+    Drain { until: Instant },
     /// End.
-    End,
+    Stop,
 }
 
-/// What the lanes of an engine share.
-pub(super) struct Shared {
+/// What the runners of an engine share.
+pub(super) struct EngineShared {
     pub(super) admission: Admission,
     pub(super) reports: Arc<ProblemReports>,
-    pub(super) shedder: Shedder,
-    pub(super) spare: Spare,
-    /// Those of all lanes.
+    pub(super) rejecter: Rejecter,
+    pub(super) spare: SpareDescriptor,
+    /// Those of all runners.
     pub(super) workers: Vec<Arc<Worker>>,
     /// The connections that are to be evicted next.
-    victims: Mutex<Victims>,
+    victims: Mutex<VictimQueue>,
     connections: AtomicU64,
-    cut: AtomicU64,
+    aborted: AtomicU64,
     /// Lanes that have not ended.
     running: AtomicUsize,
     ended: watch::Sender<bool>,
 }
 
-impl Shared {
-    pub(super) fn new(reporter: Arc<dyn Reporter>, lanes: usize) -> io::Result<Self> {
+impl EngineShared {
+    pub(super) fn new(reporter: Arc<dyn Reporter>, runners: usize) -> io::Result<Self> {
         Ok(Self {
             admission: Admission::new(),
             reports: ProblemReports::new(reporter),
-            shedder: Shedder::new(),
-            spare: Spare::new()?,
-            workers: (0..lanes).map(|_| Arc::default()).collect(),
+            rejecter: Rejecter::new(),
+            spare: SpareDescriptor::new()?,
+            workers: (0..runners).map(|_| Arc::default()).collect(),
             victims: Mutex::default(),
             connections: AtomicU64::new(0),
-            cut: AtomicU64::new(0),
-            running: AtomicUsize::new(lanes),
+            aborted: AtomicU64::new(0),
+            running: AtomicUsize::new(runners),
             ended: watch::Sender::new(false),
         })
     }
@@ -73,7 +73,7 @@ impl Shared {
     /// Has an idle connection close, one of this worker first. `false`: none is idle.
     fn evict_one(&self, own: &Arc<Worker>) -> bool {
         let own = self.workers.iter().position(|worker| Arc::ptr_eq(worker, own)).unwrap_or(0);
-        // Victims are chosen again when they run out, whatever panicked.
+        // VictimQueue are chosen again when they run out, whatever panicked.
         let mut victims = self.victims.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some(victim) = victims.next(own, || self.candidates()) {
             if self.workers[victim.worker].timers.evict(&victim) {
@@ -94,28 +94,28 @@ impl Shared {
         all
     }
 
-    /// Ready when all lanes have ended.
+    /// Ready when all runners have ended.
     pub(super) async fn ended(&self) -> Stopped {
         // It fails only if the sender is gone, and that is ours.
         let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
-        Stopped { aborted: self.cut.load(Ordering::Acquire) }
+        Stopped { aborted: self.aborted.load(Ordering::Acquire) }
     }
 }
 
-/// What the connections of one lane share.
-pub(super) struct Lane {
+/// What the connections of one runner share.
+pub(super) struct WorkerRunner {
     pub(super) worker: Arc<Worker>,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<EngineShared>,
     /// A connection has closed.
     closed: Notify,
 }
 
-impl Lane {
-    pub(super) fn new(worker: Arc<Worker>, shared: Arc<Shared>) -> Self {
+impl WorkerRunner {
+    pub(super) fn new(worker: Arc<Worker>, shared: Arc<EngineShared>) -> Self {
         Self { worker, shared, closed: Notify::new() }
     }
 
-    /// Closes idle connections, those of this lane first, until `connections` are about to end. `false` if too few are idle.
+    /// Closes idle connections, those of this runner first, until `connections` are about to end. `false` if too few are idle.
     pub(super) fn make_room(&self, connections: usize, why: impl Fn() -> String) -> bool {
         let workers = &self.shared.workers;
         let about_to_close = workers.iter().map(|worker| worker.evicted()).sum();
@@ -136,39 +136,42 @@ impl Lane {
         counters.accepted.get().saturating_sub(closed)
     }
 
-    /// Runs until it is told to end, with [`Order::End`] or by an engine that is dropped, or until its last connection has
-    /// ended after [`Order::Finish`]. What is left then is to be cut by the caller, and is counted here.
-    pub(super) async fn run(&self, alarm: Alarm, mut orders: watch::Receiver<Order>) {
+    /// Runs until it is told to end, with [`Command::Stop`] or by an engine that is dropped, or until its last connection has
+    /// ended after [`Command::Finish`]. What is left then is to be abort by the caller, and is counted here.
+    pub(super) async fn run(&self, timer_fd: TimerFd, mut commands: watch::Receiver<Command>) {
         let worker = self.worker.clone();
         // Until the runtime ends.
-        tokio::spawn(async move { worker.run_timers(alarm).await });
-        let order = orders.wait_for(|order| *order != Order::Serve).await.map_or(Order::End, |order| *order);
-        if let Order::Finish { by } = order {
+        tokio::spawn(async move { worker.run_timers(timer_fd).await });
+        let command = commands
+            .wait_for(|command| *command != Command::Serve)
+            .await
+            .map_or(Command::Stop, |command| *command);
+        if let Command::Drain { until } = command {
             self.worker.stop();
             tokio::select! {
-                () = self.all_closed() => {}
-                () = tokio::time::sleep_until(by.into()) => {}
+                () = self.wait_until_closed() => {}
+                () = tokio::time::sleep_until(until.into()) => {}
                 // An error is an engine that was dropped: the end as well.
-                _ = orders.wait_for(|order| *order == Order::End) => {}
+                _ = commands.wait_for(|command| *command == Command::Stop) => {}
             }
         }
-        self.shared.cut.fetch_add(self.open_connections(), Ordering::AcqRel);
+        self.shared.aborted.fetch_add(self.open_connections(), Ordering::AcqRel);
     }
 
-    async fn all_closed(&self) {
+    async fn wait_until_closed(&self) {
         while self.open_connections() > 0 {
             self.closed.notified().await;
         }
     }
 }
 
-/// Starts a thread with a runtime of its own for a lane. `cut` is awaited before the runtime ends, for what is left of the
+/// Starts a thread with a runtime of its own for a runner. `abort` is awaited before the runtime ends, for what is left of the
 /// connections and does not end with it.
 pub(super) fn spawn(
     name: String,
-    lane: Arc<Lane>,
-    orders: watch::Receiver<Order>,
-    cut: impl Future<Output = ()> + Send + 'static,
+    runner: Arc<WorkerRunner>,
+    commands: watch::Receiver<Command>,
+    abort: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<Handle> {
     let runtime = Builder::new_current_thread()
         .enable_io()
@@ -177,12 +180,12 @@ pub(super) fn spawn(
         .max_blocking_threads(BLOCKING_THREADS_MAX)
         .build()?;
     let handle = runtime.handle().clone();
-    let alarm = alarm_on(&handle)?;
+    let timer_fd = timer_fd_on(&handle)?;
     thread::Builder::new().name(name).spawn(move || {
-        let _ended = TellEnd(lane.shared.clone());
+        let _ended = NotifyEnd(runner.shared.clone());
         runtime.block_on(async {
-            lane.run(alarm, orders).await;
-            cut.await;
+            runner.run(timer_fd, commands).await;
+            abort.await;
         });
         // Drops what is left of the connections. A read that blocks on a disk is not waited for.
         runtime.shutdown_background();
@@ -190,17 +193,17 @@ pub(super) fn spawn(
     Ok(handle)
 }
 
-/// An alarm that rings on this runtime.
-pub(super) fn alarm_on(runtime: &Handle) -> io::Result<Alarm> {
+/// An timer_fd that rings on this runtime.
+pub(super) fn timer_fd_on(runtime: &Handle) -> io::Result<TimerFd> {
     let _entered = runtime.enter();
-    Alarm::new()
+    TimerFd::new()
 }
 
-/// Says on its drop that a lane has ended: also if its thread should panic, because whoever waits for the end must not
+/// Says on its drop that a runner has ended: also if its thread should panic, because whoever waits for the end must not
 /// wait for ever.
-pub(super) struct TellEnd(pub(super) Arc<Shared>);
+pub(super) struct NotifyEnd(pub(super) Arc<EngineShared>);
 
-impl Drop for TellEnd {
+impl Drop for NotifyEnd {
     fn drop(&mut self) {
         if self.0.running.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.0.reports.finish();
@@ -211,24 +214,24 @@ impl Drop for TellEnd {
 
 /// A connection that was let in, until it is over, however it ends.
 pub(super) struct OpenConnection {
-    lane: Arc<Lane>,
-    place: Place,
+    runner: Arc<WorkerRunner>,
+    permit: Permit,
 }
 
 impl OpenConnection {
-    pub(super) fn new(lane: Arc<Lane>, place: Place) -> Self {
-        lane.worker.counters.accepted.add(1);
-        Self { lane, place }
+    pub(super) fn new(runner: Arc<WorkerRunner>, permit: Permit) -> Self {
+        runner.worker.counters.accepted.add(1);
+        Self { runner, permit }
     }
 
     /// Counts it for the address that a proxy has named. `false`: the address has as many as it may have.
-    pub(super) fn enter_address(&mut self, limits: &Limits, peer: &Peer) -> bool {
-        let Lane { worker, shared, .. } = &*self.lane;
-        match shared.admission.enter_address(limits, peer.ip()) {
-            Ok(place) => self.place = place,
-            Err(refusal) => {
+    pub(super) fn count_for_address(&mut self, limits: &Limits, peer: &Peer) -> bool {
+        let WorkerRunner { worker, shared, .. } = &*self.runner;
+        match shared.admission.admit_address(limits, peer.ip()) {
+            Ok(permit) => self.permit = permit,
+            Err(reached) => {
                 worker.counters.over_limit.add(1);
-                shared.reports.record(refusal.problem(), || refusal.to_string());
+                shared.reports.record(reached.problem(), || reached.to_string());
                 return false;
             }
         }
@@ -237,19 +240,19 @@ impl OpenConnection {
 
     /// Where its problems are told.
     pub(super) fn reports(&self) -> Arc<ProblemReports> {
-        self.lane.shared.reports.clone()
+        self.runner.shared.reports.clone()
     }
 }
 
 impl Drop for OpenConnection {
     fn drop(&mut self) {
-        self.lane.shared.admission.leave(&self.place);
-        self.lane.worker.counters.closed.add(1);
-        // Not only if the lane is stopping: to look first would leave a moment in which neither sees the other.
-        self.lane.closed.notify_one();
+        self.runner.shared.admission.release(&self.permit);
+        self.runner.worker.counters.closed.add(1);
+        // Not only if the runner is stopping: to look first would leave a moment in which neither sees the other.
+        self.runner.closed.notify_one();
         if thread::panicking() {
-            self.lane.worker.counters.panics.add(1);
-            self.lane.shared.reports.report(&Report::ConnectionPanicked);
+            self.runner.worker.counters.panics.add(1);
+            self.runner.shared.reports.report(&Report::ConnectionPanicked);
         }
     }
 }

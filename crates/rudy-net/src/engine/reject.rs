@@ -16,7 +16,7 @@ use crate::transport::Stream;
 const LINGERING_MAX: usize = 128;
 
 /// How long a connection that is sent away may take to hang up: a round trip to the other side of the world, twice.
-const LINGER_TIME: Duration = Duration::from_secs(1);
+const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// RFC 9110 §15.6.4: 503 with Retry-After says that this will pass.
 pub(crate) const UNAVAILABLE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
@@ -28,24 +28,24 @@ pub(crate) const UNAVAILABLE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
     The server has no room for more connections. Please retry.";
 
 /// Sends connections away, those of all cores.
-pub(super) struct Shedder {
+pub(super) struct Rejecter {
     lingering: Arc<Semaphore>,
 }
 
-impl Shedder {
+impl Rejecter {
     pub(super) fn new() -> Self {
         Self { lingering: Arc::new(Semaphore::new(LINGERING_MAX)) }
     }
 
     /// Answers 503 and closes in order, or at once where too many are closing already. Must be called on a tokio runtime.
-    pub(super) fn send_away(&self, io: impl Into<Stream>, limits: &Limits) {
+    pub(super) fn reject(&self, io: impl Into<Stream>, limits: &Limits) {
         let io = io.into();
         let Ok(permit) = self.lingering.clone().try_acquire_owned() else {
-            return Self::send_away_at_once(io);
+            return Self::reject_at_once(io);
         };
-        answer(&io);
+        send_unavailable(&io);
         let linger = limits.linger();
-        let linger = LingerLimits { time: linger.time.min(LINGER_TIME), ..linger };
+        let linger = LingerLimits { time: linger.time.min(LINGER_TIMEOUT), ..linger };
         tokio::spawn(async move {
             close(io, CloseMode::Linger, linger).await;
             drop(permit);
@@ -53,14 +53,14 @@ impl Shedder {
     }
 
     /// Answers 503 and closes at once, because a descriptor or a task is too much to keep.
-    pub(super) fn send_away_at_once(io: impl AsFd) {
-        answer(&io);
+    pub(super) fn reject_at_once(io: impl AsFd) {
+        send_unavailable(&io);
         close_at_once(io, CloseMode::Linger);
     }
 }
 
 /// Best effort: the send buffer of a new connection is empty, so all of it is taken, or the peer has gone.
-fn answer(io: impl AsFd) {
+fn send_unavailable(io: impl AsFd) {
     let _ = rustix::net::send(io, UNAVAILABLE, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
 }
 

@@ -16,10 +16,10 @@ use tokio::io::unix::AsyncFd;
 /// own eventfd and go around once more for nothing. Beside streams, which are woken a hundred times a second, that is as many
 /// wakes again.
 #[derive(Debug)]
-pub(crate) struct Alarm(AsyncFd<OwnedFd>);
+pub(crate) struct TimerFd(AsyncFd<OwnedFd>);
 
-impl Alarm {
-    /// An alarm that is not set, on the runtime that is entered.
+impl TimerFd {
+    /// An timer_fd that is not set, on the runtime that is entered.
     pub(crate) fn new() -> io::Result<Self> {
         let timer =
             timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
@@ -43,7 +43,7 @@ impl Alarm {
     }
 
     /// Ready when the time has come, or one that was set before.
-    pub(super) async fn rings(&self) {
+    pub(super) async fn expired(&self) {
         // It fails only when the runtime ends. It is never read: setting it anew takes the readiness away.
         if let Ok(mut ready) = self.0.readable().await {
             ready.clear_ready();

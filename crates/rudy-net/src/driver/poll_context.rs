@@ -10,34 +10,34 @@ use http::{HeaderMap, StatusCode};
 use crate::context;
 use crate::{Counters, EndReason};
 
-/// How much of its bodies a connection sends before the others of its core have their turn: a tenth of a millisecond's work where
+/// How much of its bodies a connection sends before the others of its core have their poll_cx: a tenth of a millisecond's work where
 /// it is a file. A fast reader would otherwise take a large file whole while they wait, and a stream that always has more
 /// would have them wait for ever.
-pub(super) const TURN_BYTES: u64 = 512 * 1024;
+pub(super) const POLL_BYTES_MAX: u64 = 512 * 1024;
 
 /// One poll of a connection: its waker, its time, and what is left of its share.
-pub(crate) struct Turn<'a, 'b> {
+pub(crate) struct PollContext<'a, 'b> {
     pub(crate) cx: &'a mut Context<'b>,
     pub(crate) now: Instant,
     pub(crate) counters: &'a Counters,
     /// When to poll the connection again although nothing wakes it.
     pub(crate) due: Option<Instant>,
-    pub(crate) left_bytes: u64,
+    pub(crate) budget_bytes: u64,
     /// Bytes handed to the transport.
     pub(crate) sent_bytes: u64,
     /// Bytes of bodies that were framed.
     pub(crate) body_bytes: u64,
 }
 
-impl<'a, 'b> Turn<'a, 'b> {
+impl<'a, 'b> PollContext<'a, 'b> {
     pub(crate) fn new(cx: &'a mut Context<'b>, now: Instant, counters: &'a Counters) -> Self {
-        Self { cx, now, counters, due: None, left_bytes: TURN_BYTES, sent_bytes: 0, body_bytes: 0 }
+        Self { cx, now, counters, due: None, budget_bytes: POLL_BYTES_MAX, sent_bytes: 0, body_bytes: 0 }
     }
 
     /// Counts bytes of a body that were framed.
     pub(crate) fn framed(&mut self, bytes: u64) {
         self.body_bytes += bytes;
-        self.left_bytes -= bytes;
+        self.budget_bytes -= bytes;
     }
 
     /// Counts bytes that the transport has taken.
@@ -56,25 +56,25 @@ impl<'a, 'b> Turn<'a, 'b> {
         &mut self,
         poll: impl FnOnce(&mut Context<'_>, Instant) -> R,
     ) -> Result<R, EndReason> {
-        self.poll_leaving(false, poll).0
+        self.poll_collecting(false, poll).0
     }
 
-    /// Polls a handler, and returns its interim responses as well if `takes_interim` is set.
+    /// Polls a handler, and returns its interim responses as well if `accepts_interim` is set.
     pub(crate) fn poll_handler<R>(
         &mut self,
-        takes_interim: bool,
+        accepts_interim: bool,
         poll: impl FnOnce(&mut Context<'_>) -> R,
     ) -> (Result<R, EndReason>, Vec<(StatusCode, HeaderMap)>) {
-        self.poll_leaving(takes_interim, |cx, _| poll(cx))
+        self.poll_collecting(accepts_interim, |cx, _| poll(cx))
     }
 
-    fn poll_leaving<R>(
+    fn poll_collecting<R>(
         &mut self,
-        takes_interim: bool,
+        accepts_interim: bool,
         poll: impl FnOnce(&mut Context<'_>, Instant) -> R,
     ) -> (Result<R, EndReason>, Vec<(StatusCode, HeaderMap)>) {
         let poll = || catch_unwind(AssertUnwindSafe(|| poll(self.cx, self.now)));
-        let (polled, left) = context::collect(self.now, takes_interim, poll);
+        let (polled, left) = context::collect(self.now, accepts_interim, poll);
         self.wake_at(left.due);
         let polled = polled.map_err(|_| {
             self.counters.panics.add(1);
@@ -83,17 +83,17 @@ impl<'a, 'b> Turn<'a, 'b> {
         (polled, left.interim)
     }
 
-    /// Lets the other connections of the core have their turn, and comes back after them.
-    pub(crate) fn give_way<R>(&mut self) -> Poll<R> {
-        give_way(self.cx)
+    /// Lets the other connections of the core have their poll_cx, and comes back after them.
+    pub(crate) fn yield_now<R>(&mut self) -> Poll<R> {
+        yield_now(self.cx)
     }
 }
 
-/// As [`Turn::give_way`].
+/// As [`PollContext::yield_now`].
 ///
 /// Not `wake_by_ref`: a task that wakes itself is run again before the runtime looks at its sockets, up to 61 times, and
 /// a client that has just sent a request waits for all of them. `yield_now` comes back after that look.
-pub(crate) fn give_way<R>(cx: &mut Context<'_>) -> Poll<R> {
+pub(crate) fn yield_now<R>(cx: &mut Context<'_>) -> Poll<R> {
     // Its first poll is always pending, and leaves the waker with the runtime.
     let _ = pin!(tokio::task::yield_now()).poll(cx);
     Poll::Pending
