@@ -242,16 +242,16 @@ fn what_comes_without_a_header_is_closed_and_logged() {
     let mut server =
         Server::config(&format!("{limits}{BOTH_PROXY}{TRUST}access_log.path = \"access.log\"\n{INFO}"));
     assert_closed(server.address(), b"GET /info HTTP/1.1\r\nHost: a\r\n\r\n");
-    let line = server.wait_for_line("does not begin with a PROXY protocol header");
+    let line = server.wait_for_line("does not start with a PROXY protocol header");
     assert!(line.contains(" client: 127.0.0.1:"), "{line}");
     let line = last_line(&server.path().join("access.log"));
     assert!(line.starts_with("127.0.0.1 - - [") && line.contains("\"-\" 000 0"), "{line}");
     // From a peer that is not trusted, whatever it says.
     assert_closed(v6_address(&server), &[V1, b"GET /info HTTP/1.1\r\nHost: a\r\n\r\n"].concat());
-    server.wait_for_line("it is not one of `trusted_proxies`");
+    server.wait_for_line("the peer is not in `trusted_proxies`");
     // One that is too slow, one that says nothing.
     assert_closed(server.address(), b"PROXY TCP4 ");
-    server.wait_for_line("did not come in time");
+    server.wait_for_line("timed out waiting for the PROXY protocol header");
     assert_closed(server.address(), b"");
 }
 

@@ -1,4 +1,4 @@
-//! The body of a response: bytes, a piece of a file, or whatever yields the one and the other.
+//! Response bodies: bytes, a range of a file, or a stream of both.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -12,18 +12,18 @@ use rustix::fs::{AtFlags, StatxFlags, statx};
 
 /// The body of a response.
 pub enum Body {
-    /// Nothing.
+    /// No body.
     Empty,
-    /// All of it, in memory.
+    /// The whole body, in memory.
     Bytes(Bytes),
-    /// A piece of a file, sent by the kernel where the transport allows it.
+    /// A range of a file, sent by the kernel if the transport allows it.
     File(FileRange),
-    /// Pieces, each when it is ready.
+    /// A body in pieces.
     Stream(Box<dyn BodyStream>),
 }
 
 impl Body {
-    /// The length in bytes, where it is known before the body is sent.
+    /// Returns the length in bytes, if known in advance.
     #[must_use]
     pub fn length(&self) -> Option<u64> {
         match self {
@@ -35,13 +35,13 @@ impl Body {
     }
 }
 
-/// A body whose pieces become ready one after the other. Dropping it cancels it.
+/// A body that yields pieces over time. Dropping it cancels it.
 ///
-/// The connection polls a pending body again when the waker of `cx` is woken, or a [`Deadline`](crate::Deadline) that the body
-/// waits for has passed. `now` is the time of the poll.
+/// The connection polls a pending body again when the waker of `cx` is woken, or when a
+/// [`Deadline`](crate::Deadline) that the body awaits has passed. `now` is the time of the poll.
 pub trait BodyStream: Send {
-    /// The next piece, `None` at the end; nothing comes after trailers. `max` is how many bytes the connection can send now, and
-    /// at least 1: a body that may choose gives no more than that, and the connection keeps what is more.
+    /// Returns the next piece, or `None` at the end; nothing follows trailers. `max`, at least 1, is how many
+    /// bytes the connection can send now. A body should not return more; the connection stores the excess.
     fn poll_piece(
         &mut self,
         cx: &mut Context<'_>,
@@ -49,25 +49,25 @@ pub trait BodyStream: Send {
         max: u64,
     ) -> Poll<Option<Result<BodyPiece, BodyError>>>;
 
-    /// Called in place of [`Self::poll_piece`] while the client does not take what it was sent, so that a body can read ahead
-    /// from its source. Ready when the client has fallen so far behind that it is dropped.
+    /// Called in place of [`Self::poll_piece`] while the client does not read, so that a body can read ahead
+    /// from its source. Ready when the client has fallen too far behind, so that it must be dropped.
     fn poll_blocked(&mut self, _cx: &mut Context<'_>, _now: Instant) -> Poll<()> {
         Poll::Pending
     }
 
-    /// When the body is polled again although nothing wakes it, unless the client is blocked. A body that waits for a
-    /// [`Deadline`](crate::Deadline) need not say.
+    /// Returns when to poll the body again without a wake-up, unless the client is blocked. Not needed for a
+    /// body that awaits a [`Deadline`](crate::Deadline).
     fn due(&self) -> Option<Instant> {
         None
     }
 
-    /// The bytes that are still to come, where their number is known.
+    /// Returns the number of remaining bytes, if known.
     fn length(&self) -> Option<u64> {
         None
     }
 
-    /// Whether it is live: its pieces come at their own time, read or not, and a server that stops ends it, since it would not
-    /// end by itself.
+    /// Whether the body is live: it yields pieces at its own pace, whether or not the client reads. A
+    /// stopping server ends it, because it would not end by itself.
     fn is_live(&self) -> bool {
         false
     }
@@ -80,14 +80,14 @@ pub enum BodyPiece {
     Data(Bytes),
     /// Bytes of the body, in a file.
     File(FileRange),
-    /// The trailers, which end it.
+    /// The trailer fields, which end the body.
     Trailers(HeaderMap),
 }
 
-/// Why a body breaks off.
+/// The error of a body that fails.
 pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Pieces that are all there: the parts of a multipart range.
+/// A body whose pieces exist in advance: the parts of a multipart range.
 impl BodyStream for VecDeque<BodyPiece> {
     fn poll_piece(
         &mut self,
@@ -104,7 +104,7 @@ impl BodyStream for VecDeque<BodyPiece> {
 }
 
 impl BodyPiece {
-    /// How many bytes of the body it holds.
+    /// Returns the length of the piece in bytes.
     #[must_use]
     pub fn length(&self) -> u64 {
         match self {
@@ -115,26 +115,27 @@ impl BodyPiece {
     }
 }
 
-/// A piece of an open file. What was promised of the file is kept beside it, so that a change in place is noticed while
-/// it is sent and cuts the connection: a length is never wrong.
+/// A range of an open file. The size and modification time in the response's head are stored with it. If the
+/// file changes while it is sent, the connection is aborted, so a length is never wrong.
 #[derive(Debug, Clone)]
 pub struct FileRange {
-    /// The open file: a rename that replaces its name does not touch it.
+    /// The open file; replacing it under its name does not affect this one.
     pub file: Arc<File>,
-    /// Where the piece begins, in bytes.
+    /// The start of the range, in bytes.
     pub start: u64,
-    /// How long it is, in bytes.
+    /// The length of the range, in bytes.
     pub length: u64,
-    /// The file's whole size in bytes when the answer was made.
+    /// The size of the whole file in bytes, when the response was made.
     pub size: u64,
-    /// The file's modification time when the answer was made, in nanoseconds since 1970.
+    /// The modification time of the file when the response was made, in nanoseconds since 1970.
     pub modified_ns: i128,
 }
 
 impl FileRange {
-    /// Whether the open file is no longer what the response's head described.
+    /// Whether the open file no longer matches the response's head.
     pub(crate) fn has_changed(&self) -> bool {
-        // What the kernel knows: to ask the server of a network file system would stop every connection of the core.
+        // Uses the kernel's cached attributes: querying a network file system would block every connection of
+        // the core.
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
         statx(&*self.file, c"", flags, StatxFlags::SIZE | StatxFlags::MTIME).map_or(true, |stat| {
             let modified_ns =

@@ -9,25 +9,25 @@ use http::uri::Scheme;
 
 use crate::LocalAddress;
 
-/// The client of a request: both ends of its connection, and what secures it.
+/// The client of a request: the two ends of its connection, and its encryption.
 #[derive(Debug, Clone)]
 pub struct Client<'a> {
-    /// The other end: that of the socket, or the one that the connection's PROXY protocol header names.
+    /// The address of the peer: of the socket, or from the PROXY protocol header.
     pub peer: Peer,
-    /// What a trusted proxy says of the request; `None` where no proxy is believed.
+    /// What a trusted proxy states about the request; `None` without a trusted proxy.
     pub forwarded: Option<Arc<Forwarded>>,
-    /// Our end.
+    /// The address of the server.
     pub local_address: LocalAddress<'a>,
-    /// What secures the connection; `None` where nothing does.
+    /// The TLS session; `None` for an unencrypted connection.
     pub tls: Option<Arc<Tls>>,
-    /// Counts the connections of this process, from 1.
+    /// Number of the connection in this process, from 1.
     pub connection_number: u64,
-    /// Counts the requests of the connection, from 1; 0 before the first.
+    /// Number of the request on its connection, from 1; 0 before the first.
     pub request_number: u64,
 }
 
 impl Client<'static> {
-    /// A client of whose connection nothing is known but its number and how many requests it has had.
+    /// Creates a client of which only the peer and these numbers are known.
     #[must_use]
     pub fn new(peer: Peer, connection_number: u64, request_number: u64) -> Self {
         Self {
@@ -42,13 +42,13 @@ impl Client<'static> {
 }
 
 impl Client<'_> {
-    /// Who sent the request: the peer, or the client for which a trusted proxy passed it on.
+    /// Returns the address of the client: of the peer, or as a trusted proxy forwards it.
     #[must_use]
     pub fn address(&self) -> Peer {
         self.forwarded.as_ref().map_or(self.peer, |forwarded| forwarded.address)
     }
 
-    /// The scheme that the client used: that of the connection, or the one that a trusted proxy names.
+    /// Returns the scheme that the client used: of the connection, or as a trusted proxy forwards it.
     #[must_use]
     pub fn scheme(&self) -> Scheme {
         let of_connection = || if self.tls.is_some() { Scheme::HTTPS } else { Scheme::HTTP };
@@ -56,7 +56,8 @@ impl Client<'_> {
         forwarded.unwrap_or_else(of_connection)
     }
 
-    /// The same for longer than the connection is at hand. Asks the kernel for our end of it, if that was not done yet.
+    /// Returns a copy that may outlive the connection. Queries the kernel for the local address unless it is
+    /// cached.
     #[must_use]
     pub fn to_owned(&self) -> Client<'static> {
         let (forwarded, tls) = (self.forwarded.clone(), self.tls.clone());
@@ -64,37 +65,38 @@ impl Client<'_> {
     }
 }
 
-/// What a trusted proxy says of a request that it passes on.
+/// The client of a forwarded request, as a trusted proxy states it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Forwarded {
     /// The address of the client.
     pub address: Peer,
-    /// The scheme that the client used, if the proxy names one.
+    /// The scheme that the client used, if the proxy forwards it.
     pub scheme: Option<Scheme>,
-    /// The host that the client asked for, in place of the one that the proxy asks for.
+    /// The host that the client requested, if the proxy forwards it. It replaces the proxy's own `Host`.
     pub host: Option<HeaderValue>,
 }
 
-/// What the handshake of a TLS connection has led to.
+/// The result of a TLS handshake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tls {
-    /// The protocol's version, such as `TLSv1.3`.
+    /// The protocol version, such as `TLSv1.3`.
     pub version: Box<str>,
     /// The cipher suite, such as `TLS_AES_128_GCM_SHA256`.
     pub cipher: Box<str>,
-    /// The name that the client has asked for (RFC 6066 §3).
+    /// The server name that the client sent (SNI, RFC 6066 §3).
     pub server_name: Option<Box<str>>,
 }
 
-/// The address of the other end, or of a client behind it.
+/// The address of a peer, or of a client behind a proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Peer {
-    /// TCP. The port is 0 where a proxy does not name it.
+    /// TCP. The port is 0 if a proxy does not forward it.
     Ip(SocketAddr),
-    /// A Unix socket: a process on this machine that the socket's permissions allow.
+    /// A Unix socket: a local process that the socket's permissions allow.
     Unix,
-    /// A client that a trusted proxy does not name. The address is the proxy's, `None` where that uses a Unix socket: it is
-    /// shown in place of the client's, and gives the client none of the proxy's rights.
+    /// A client whose address a trusted proxy does not forward. The field is the proxy's address, or `None`
+    /// for a proxy on a Unix socket. It is shown in place of the client's address, but gives the client none
+    /// of the proxy's privileges.
     Unnamed(Option<IpAddr>),
 }
 
@@ -109,7 +111,7 @@ impl Peer {
         }
     }
 
-    /// The address to show, IPv4 as such even if it was mapped to IPv6. `None`: a Unix socket.
+    /// Returns the address to show; IPv4 addresses are never mapped to IPv6. `None` for a Unix socket.
     #[must_use]
     pub fn ip(&self) -> Option<IpAddr> {
         match self {
@@ -119,7 +121,7 @@ impl Peer {
         }
     }
 
-    /// The port, if it is known.
+    /// Returns the port, if known.
     #[must_use]
     pub fn port(&self) -> Option<u16> {
         match self {

@@ -1,12 +1,13 @@
-//! The one way in which a connection ends, on the server's side and on the client's.
+//! Closes connections: the only way in which one ends, in the server and in the client.
 //!
-//! Four steps: stop writing, read what still comes, stop reading, close. Each may fail, because the peer has gone or never
-//! answers, and none keeps the next from being taken: what returns the descriptor is the drop of its owner, which no error
-//! and no panic prevents. A program that skipped the last step where the third failed has run out of descriptors.
+//! There are four steps: stop writing, drain the input, stop reading, close. Each may fail, because the peer
+//! is gone or does not respond, and a failure never prevents the next step. Dropping the owner closes the
+//! descriptor, in spite of errors and panics. (A program that skipped the last step when the third failed ran
+//! out of descriptors.)
 //!
-//! A socket that is closed with unread bytes in it sends a reset, and the reset may overtake an answer that the peer has
-//! not read yet. So after the last byte we stop writing, and read and throw away what still comes, until the peer closes
-//! too or its time or bytes are used up (RFC 9112 §9.6). `SHUT_RD` comes after that: it does not empty the socket.
+//! Closing a socket with unread input sends a reset, which may destroy a response that the peer has not read
+//! yet. So after the last byte we stop writing, and discard the input until the peer closes or reaches a
+//! limit of time or bytes (RFC 9112 §9.6). `SHUT_RD` comes last: it does not empty the socket.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -20,38 +21,37 @@ use crate::Deadline;
 use crate::scratch::Scratch;
 use crate::transport::Stream;
 
-/// What is read and thrown away at most where nobody can wait: a request, or what a socket holds of an upload.
+/// Maximum number of bytes to discard when the close cannot wait: a request, or the buffered part of an
+/// upload.
 const DRAIN_BYTES_MAX: usize = 64 * 1024;
 
-/// How a connection came to its end.
+/// How to close a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CloseMode {
-    /// We have said everything, and the peer may still be sending: it is waited for.
+    /// We have sent everything, and the peer may still be sending: drain its input until it closes.
     Linger,
-    /// Nothing is in progress: the close does not wait for the peer.
+    /// No exchange is in progress: do not wait for the peer.
     NoLinger,
-    /// The peer has closed its side, all that it sent is read, and nothing is in progress: the descriptor is closed, which takes
-    /// one system call where the others take four.
+    /// The peer has closed, its input is read, and no exchange is in progress: only close the descriptor.
+    /// That takes one system call in place of four.
     PeerClosed,
-    /// What we sent stays incomplete, and the peer must not take it for a whole; or the connection is broken already. It is
-    /// reset, which leaves nothing behind on either side.
+    /// The response is incomplete and must not look complete, or the connection is broken: reset it.
     Reset,
 }
 
-/// For how much of what a peer still sends a close waits.
+/// Limits for draining the input of a closing connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LingerLimits {
-    /// How long, the first two steps taken together.
+    /// Maximum time for the first two steps.
     pub time: Duration,
-    /// How many bytes.
+    /// Maximum number of bytes.
     pub bytes: u64,
 }
 
-/// Ends a connection: in order, or by a reset where it is [`CloseMode::Reset`]. What goes wrong concerns nobody any more, and is
-/// not told.
+/// Closes a connection. Errors are ignored, because they no longer affect any exchange.
 ///
-/// The future must be polled on a tokio runtime with time; dropped before its end, polled or not, it takes the steps that are
-/// left as [`close_at_once`] does.
+/// The future must be polled on a tokio runtime with time. If it is dropped before its end, polled or not, it
+/// takes the remaining steps as [`close_at_once`] does.
 pub fn close(io: impl Into<Stream>, mode: CloseMode, linger: LingerLimits) -> impl Future<Output = ()> {
     let mut closing = Closing::new(io.into(), mode, linger, Instant::now());
     let mut deadline = closing.deadline().map(Deadline::at);
@@ -66,30 +66,30 @@ pub fn close(io: impl Into<Stream>, mode: CloseMode, linger: LingerLimits) -> im
     })
 }
 
-/// Ends a connection without waiting, where nothing can wait: no task, no time, no runtime. The same steps, but what the
-/// peer sends from now on is answered by a reset.
+/// Closes a connection without waiting, for use outside of a task or runtime. The steps are the same, but
+/// input that arrives later causes a reset.
 pub fn close_at_once(io: impl AsFd, mode: CloseMode) {
     finish_close(&io, mode, false, false);
 }
 
-/// Ends a listening TCP socket: its port is free when this returns. What is in its queue is reset.
+/// Closes a listening TCP socket: its port is free when this returns, and its queued connections are reset.
 ///
-/// The shutdown is what frees the port. A close alone does not as long as somebody else has the socket too, if only for a
-/// moment: who reads `/proc/PID/fd`, as `ss -p` and monitors do, or a child between its fork and its exec.
+/// The shutdown frees the port. A close alone does not while another process also has the socket, even
+/// briefly: a reader of `/proc/PID/fd` such as `ss -p`, or a child between fork and exec.
 pub(crate) fn close_listener(listener: impl AsFd) {
-    // It fails where the socket does not listen: then it keeps nobody from the port.
+    // Fails if the socket does not listen; then it does not block the port.
     let _ = rustix::net::shutdown(&listener, Shutdown::Both);
 }
 
-/// A connection that is being closed. Dropped before its end, it takes the steps that are left without waiting.
+/// A connection that is closing. If dropped before its end, it takes the remaining steps without waiting.
 pub(crate) struct Closing {
     io: Stream,
     mode: CloseMode,
-    /// Until when the peer is waited for; `None`: for ever.
+    /// When to stop waiting for the peer; `None` means never.
     until: Option<Instant>,
-    /// How many bytes are still read and thrown away.
+    /// How many bytes may still be discarded.
     left_bytes: u64,
-    /// The first step has been taken, well or not.
+    /// Whether the first step is done, successful or not.
     is_draining: bool,
     has_stopped_writing: bool,
     has_drained: bool,
@@ -102,25 +102,28 @@ impl Closing {
         Self { io, mode, until, left_bytes: linger.bytes, is_draining, has_stopped_writing, has_drained }
     }
 
-    /// When it is over in any case.
+    /// Returns when the wait for the peer ends.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.until
     }
 
-    /// Takes the first two steps, as far as they have to wait; the others, and what is left of these, follow with the drop.
+    /// Takes the first two steps as far as they must wait. Dropping the value takes the remaining ones.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<()> {
-        // A session says goodbye to a peer that has closed, too: it may still receive, and take the end for a cut.
+        // A TLS session sends its close notification even to a peer that has closed its side: the peer may
+        // still read, and would report a truncated stream without it.
         let is_over = self.mode == CloseMode::PeerClosed && self.io.plain_socket().is_some();
         if is_over || self.mode == CloseMode::Reset {
             return Poll::Ready(());
         }
         let is_late = self.until.is_some_and(|until| until <= now);
-        // 1. Stop writing. What lies over the socket says goodbye first; if it cannot, the socket ends without it.
+        // 1. Stop writing. A session over the socket sends its close notification first; if it cannot, close
+        // without.
         if !self.is_draining {
             match self.io.poll_shutdown(cx) {
                 Poll::Pending if !is_late => return Poll::Pending,
                 Poll::Ready(Ok(())) => self.has_stopped_writing = true,
-                // Nor may the peer wait for the end of what we say while we wait for the end of what it says.
+                // Stop writing on the socket itself, so that the peer does not wait for our end while we wait
+                // for its end.
                 Poll::Pending | Poll::Ready(Err(_)) => {
                     self.has_stopped_writing = stop_writing(&self.io).is_ok();
                 }
@@ -130,13 +133,13 @@ impl Closing {
         if self.mode != CloseMode::Linger {
             return Poll::Ready(());
         }
-        // 2. Read what still comes.
+        // 2. Drain the input.
         let drained = self.poll_drain(cx);
         self.has_drained = drained.is_ready();
         if is_late { Poll::Ready(()) } else { drained }
     }
 
-    /// Reads and throws away until the peer closes, or has sent as much as is waited for.
+    /// Discards input until the peer closes or reaches the limit of bytes.
     fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let mut scratch = Scratch::borrow();
         while self.left_bytes > 0 {
@@ -158,22 +161,23 @@ impl Drop for Closing {
     }
 }
 
-/// Takes the steps that are left, each whatever became of the one before. The last one is the drop of `io`.
+/// Takes the remaining steps; a failure does not prevent the next step. Dropping `io` is the last step.
 fn finish_close(io: &impl AsFd, mode: CloseMode, has_stopped_writing: bool, has_drained: bool) {
     match mode {
         CloseMode::PeerClosed => return,
         CloseMode::Reset => {
-            // If this fails the peer sees an orderly close, which a length or a missing last chunk still gives away.
+            // If this fails the peer sees an orderly close; a length or a missing last chunk still shows the
+            // truncation.
             let _ = reset_on_close(io);
             return;
         }
         CloseMode::Linger | CloseMode::NoLinger => {}
     }
-    // 1. Stop writing. It fails where the peer has gone.
+    // 1. Stop writing. Fails if the peer is gone.
     if !has_stopped_writing {
         let _ = stop_writing(io);
     }
-    // 2. Read what still comes.
+    // 2. Drain the input.
     if !has_drained {
         drain_without_waiting(io);
     }
@@ -181,7 +185,7 @@ fn finish_close(io: &impl AsFd, mode: CloseMode, has_stopped_writing: bool, has_
     stop_reading(io);
 }
 
-/// Reads and throws away what the kernel has, up to [`DRAIN_BYTES_MAX`].
+/// Discards what the kernel has buffered, up to [`DRAIN_BYTES_MAX`].
 fn drain_without_waiting(socket: impl AsFd) {
     let mut buffer = [0; 4096];
     for _ in 0..DRAIN_BYTES_MAX / buffer.len() {
@@ -192,18 +196,19 @@ fn drain_without_waiting(socket: impl AsFd) {
     }
 }
 
-/// The first step by itself, for a socket that others hold too.
+/// Takes the first step alone, for a shared socket.
 pub(crate) fn stop_writing(socket: impl AsFd) -> io::Result<()> {
     Ok(rustix::net::shutdown(socket, Shutdown::Write)?)
 }
 
-/// The third step.
+/// Takes the third step.
 fn stop_reading(socket: impl AsFd) {
-    // It fails where the connection is broken: then nothing comes any more.
+    // Fails if the connection is broken; then no input can arrive.
     let _ = rustix::net::shutdown(socket, Shutdown::Read);
 }
 
-/// Makes the coming close a reset: the only way to say "cut" where the end of the connection is the end of the body.
+/// Makes the close send a reset. That is the only way to show a truncation to a peer for which the end of the
+/// connection is the end of the body.
 fn reset_on_close(socket: impl AsFd) -> io::Result<()> {
     socket2::SockRef::from(&socket).set_linger(Some(Duration::ZERO))
 }
@@ -222,22 +227,22 @@ mod tests {
     use super::*;
     use crate::transport::Transport;
 
-    /// What a step comes to.
+    /// The result of a step.
     #[derive(Debug, Clone, Copy)]
     enum StepResult {
         Done,
         Fails,
         Never,
-        /// Of a read: there is always more.
+        /// For a read: there is always more input.
         Endless,
     }
 
-    /// What can go wrong, together.
+    /// A combination of faults.
     #[derive(Debug, Clone, Copy)]
     struct Faults {
         stop_writing: StepResult,
         read: StepResult,
-        /// The descriptor refuses whatever is done to a socket.
+        /// All socket operations on the descriptor fail.
         socket_fails: bool,
     }
 
@@ -250,7 +255,7 @@ mod tests {
         })
     }
 
-    /// A connection with these faults, which notes what is done to it.
+    /// A connection with faults, which logs the steps.
     struct Faulty {
         faults: Faults,
         socket: UnixStream,
@@ -326,8 +331,7 @@ mod tests {
         }
     }
 
-    /// A faulty connection, its peer, and the same socket once more: so that what was done to it can be seen after its
-    /// close.
+    /// Returns a faulty connection, its peer, and a copy of the socket to inspect after the close.
     fn faulty(faults: Faults) -> (Box<dyn Transport>, UnixStream, UnixStream, Log) {
         let (socket, peer) = UnixStream::pair().unwrap();
         let (again, log) = (socket.try_clone().unwrap(), Log::default());
@@ -335,7 +339,7 @@ mod tests {
         (Box::new(Faulty { faults, socket, no_socket, log: log.clone() }), peer, again, log)
     }
 
-    /// Both directions have ended, although the socket itself is still open.
+    /// Asserts that both directions have ended, although the socket is still open.
     fn assert_stopped(peer: &mut UnixStream, faults: Faults) {
         assert_eq!(peer.read(&mut [0]).unwrap(), 0, "{faults:?}: still being written");
         assert_eq!(
@@ -348,7 +352,7 @@ mod tests {
     const LINGER: LingerLimits = LingerLimits { time: Duration::from_millis(5), bytes: 1024 * 1024 };
 
     #[tokio::test]
-    async fn no_failed_step_keeps_another_from_being_taken() {
+    async fn a_failed_step_does_not_prevent_the_next_one() {
         for faults in all_faults() {
             let (io, mut peer, _again, log) = faulty(faults);
             close(io, CloseMode::Linger, LINGER).await;
@@ -360,7 +364,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_quiet_end_waits_for_nobody() {
+    async fn a_close_without_linger_does_not_wait_for_the_peer() {
         for faults in all_faults() {
             let (io, mut peer, _again, log) = faulty(faults);
             close(io, CloseMode::NoLinger, LingerLimits { time: Duration::MAX, ..LINGER }).await;
@@ -372,7 +376,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_cut_is_a_reset_and_nothing_before_it() {
+    async fn a_reset_takes_no_other_steps() {
         for faults in all_faults() {
             let (io, _peer, again, log) = faulty(faults);
             close(io, CloseMode::Reset, LINGER).await;
@@ -382,9 +386,9 @@ mod tests {
         }
     }
 
-    /// A server that stops drops what is under way, at whatever step it is.
+    /// A stopping server drops a close in progress, at any step.
     #[tokio::test]
-    async fn a_close_that_is_dropped_takes_the_steps_that_are_left() {
+    async fn a_dropped_close_takes_the_remaining_steps() {
         for (faults, polled) in all_faults().flat_map(|faults| [(faults, false), (faults, true)]) {
             let (io, mut peer, _again, log) = faulty(faults);
             {
@@ -402,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn at_once_what_has_come_is_read_up_to_its_limit() {
+    fn a_close_without_waiting_drains_buffered_input_up_to_a_limit() {
         for (sent, left) in [(0, 0), (1, 0), (DRAIN_BYTES_MAX, 0), (DRAIN_BYTES_MAX + 1, 1)] {
             let (socket, mut peer) = UnixStream::pair().unwrap();
             peer.write_all(&vec![b'x'; sent]).unwrap();
@@ -413,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn the_port_of_a_closed_listener_is_free_even_while_somebody_holds_its_socket() {
+    fn the_port_of_a_closed_listener_is_free_even_while_its_socket_is_shared() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let _held = listener.try_clone().unwrap();

@@ -1,27 +1,28 @@
-//! What a handler or a body leaves with the connection that polls it: times to be polled again, interim responses.
+//! Requests from a handler or body to the connection that polls it: wake-up times and interim responses.
 //!
-//! It is found through the thread, however deep in the handler's futures it is used, so that no handler passes anything on.
+//! They are found through the thread, at any depth of futures, so handlers need not pass a context.
 
 use std::cell::RefCell;
 use std::time::Instant;
 
 use http::{HeaderMap, StatusCode};
 
-/// The poll of a handler or a body that this thread is in.
+/// The current poll of a handler or body on this thread.
 #[derive(Debug)]
 struct CurrentPoll {
     now: Instant,
-    /// What is effects of interim responses is sent: a handler is polled, and no body, and the client takes what it is sent.
+    /// Whether the connection sends interim responses from this poll: only for handlers, and only while the
+    /// client reads.
     accepts_interim: bool,
     effects: PollEffects,
 }
 
-/// What a poll has effects behind.
+/// The requests that a poll has left for its connection.
 #[derive(Debug, Default)]
 pub(crate) struct PollEffects {
-    /// The earliest deadline that is waited for.
+    /// The earliest deadline awaited.
     pub(crate) due: Option<Instant>,
-    /// To be sent before the response.
+    /// Interim responses to send before the response.
     pub(crate) interim: Vec<(StatusCode, HeaderMap)>,
 }
 
@@ -29,7 +30,7 @@ thread_local! {
     static CURRENT: RefCell<Option<CurrentPoll>> = const { RefCell::new(None) };
 }
 
-/// Polls a handler or a body at `now`, and returns what it leaves.
+/// Polls a handler or body at `now`, and returns its requests to the connection.
 pub(crate) fn collect<R>(now: Instant, accepts_interim: bool, poll: impl FnOnce() -> R) -> (R, PollEffects) {
     let outer = CURRENT.replace(Some(CurrentPoll { now, accepts_interim, effects: PollEffects::default() }));
     let polled = poll();
@@ -37,19 +38,20 @@ pub(crate) fn collect<R>(now: Instant, accepts_interim: bool, poll: impl FnOnce(
     (polled, effects)
 }
 
-/// The time of the poll that this thread is in, which the connection has asked the clock for; the clock's elsewhere.
+/// Returns the time of the current poll of a connection, which saves a call of the clock; elsewhere, the
+/// clock's time.
 #[must_use]
 pub fn poll_time() -> Instant {
     current_time().unwrap_or_else(Instant::now)
 }
 
-/// The time of the poll that this thread is in, if a connection polls.
+/// Returns the time of the current poll, if a connection polls on this thread.
 pub(crate) fn current_time() -> Option<Instant> {
     CURRENT.with_borrow(|current| current.as_ref().map(|poll| poll.now))
 }
 
-/// Has the connection poll the handler or the body that it polls now once more at this time, if nothing wakes it before. Without
-/// effect elsewhere; see [`Deadline`](crate::Deadline) for what waits anywhere.
+/// Requests another poll of the current handler or body at this time, unless something wakes it before. Has
+/// no effect outside of a connection; [`Deadline`](crate::Deadline) works everywhere.
 pub fn wake_at(time: Instant) {
     CURRENT.with_borrow_mut(|current| {
         if let Some(CurrentPoll { effects, .. }) = current {
@@ -58,12 +60,14 @@ pub fn wake_at(time: Instant) {
     });
 }
 
-/// Sends an interim response to the client (RFC 9110 §15.2), such as 103 Early Hints, before the response that the handler is
-/// at work on. Only a future of [`Reply::Later`](crate::Reply::Later) can, while its connection polls it: `false` elsewhere,
-/// for a status that is not interim, and while the client does not take what it was sent before. Clients that speak HTTP/1.0
-/// do not get it.
+/// Sends an interim response (RFC 9110 §15.2), such as 103 Early Hints, before the final response.
 ///
-/// 100 Continue is sent when the handler reads the body, and 101 Switching Protocols is a response: neither is sent by this.
+/// Works only in a future of [`Reply::Later`](crate::Reply::Later), while its connection polls it. Returns
+/// `false` elsewhere, for a status that is not interim, and while the client does not read. HTTP/1.0 clients
+/// do not receive it.
+///
+/// 100 Continue is sent when the handler reads the body, and 101 Switching Protocols is a final response:
+/// this function rejects both.
 #[must_use]
 pub fn send_interim(status: StatusCode, fields: HeaderMap) -> bool {
     let is_sent_otherwise = matches!(status, StatusCode::CONTINUE | StatusCode::SWITCHING_PROTOCOLS);

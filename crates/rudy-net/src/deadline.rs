@@ -1,8 +1,8 @@
-//! Deadlines of handlers and bodies, for the price of a store.
+//! Deadlines of handlers and bodies, at the cost of a store.
 //!
-//! The connection that polls a handler has a timer anyway. A handler that waits until some time leaves that time with the
-//! connection ([`Deadline`]), however deep in its futures it waits, and the connection's timer has it polled again. A timer of
-//! tokio's in each would be allocated, queued and removed for every request, and wakes its runtime by a write to an `eventfd`.
+//! The connection that polls a handler has a timer already. A handler that waits for a time passes it to the
+//! connection through a [`Deadline`], at any depth of its futures. A tokio timer would be allocated, queued
+//! and removed for every request, and wakes the runtime by writing to an `eventfd`.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -12,10 +12,10 @@ use tokio::time::Sleep;
 
 use crate::context;
 
-/// A time that a handler or a body waits for.
+/// A time that a handler or body waits for.
 ///
-/// Where a connection polls the handler, the connection's timer wakes it, exact to its tick of 10 ms; in a task of its own, a
-/// timer of tokio's does.
+/// If a connection polls the handler, the connection's timer wakes it, with a resolution of 10 ms. In a separate task, a
+/// tokio timer wakes it.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -29,12 +29,12 @@ use crate::context;
 #[derive(Debug)]
 pub struct Deadline {
     at: Instant,
-    /// The timer, where no connection's is used.
+    /// A tokio timer, where no connection polls.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl Deadline {
-    /// A deadline that passes at this time.
+    /// Creates a deadline.
     #[must_use]
     pub fn at(time: Instant) -> Self {
         Self { at: time, timer: None }
@@ -48,8 +48,8 @@ impl Deadline {
         }
     }
 
-    /// Ready when the time has passed. It has to be polled whenever the handler is: a connection forgets deadlines that the
-    /// last poll did not name.
+    /// Ready when the time has passed. Poll it whenever the handler is polled: a connection forgets deadlines
+    /// that the last poll did not await.
     pub fn poll_passed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match context::current_time() {
             Some(now) if now >= self.at => Poll::Ready(()),
@@ -74,7 +74,7 @@ mod tests {
     use crate::context::collect;
 
     #[test]
-    fn the_connection_learns_the_earliest_of_the_deadlines_of_a_poll() {
+    fn a_poll_reports_its_earliest_deadline() {
         let now = Instant::now();
         let after = |seconds| now + Duration::from_secs(seconds);
         let cx = &mut Context::from_waker(Waker::noop());
@@ -82,11 +82,11 @@ mod tests {
             [after(5), after(3), now, after(9)].map(|time| Deadline::at(time).poll_passed(cx).is_ready())
         });
         assert_eq!((passed, due.due), ([false, false, true, false], Some(after(3))));
-        assert_eq!(collect(now, false, || ()).1.due, None, "a later poll begins without any");
+        assert_eq!(collect(now, false, || ()).1.due, None, "a later poll starts without deadlines");
     }
 
     #[test]
-    fn a_poll_within_a_poll_keeps_its_deadlines_to_itself() {
+    fn nested_polls_have_separate_deadlines() {
         let now = Instant::now();
         let after = |seconds| now + Duration::from_secs(seconds);
         let wait = |time| Deadline::at(time).poll_passed(&mut Context::from_waker(Waker::noop()));
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_task_of_its_own_a_timer_of_the_runtime_wakes_it() {
+    fn in_a_separate_task_a_tokio_timer_wakes_it() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
             let start = Instant::now();

@@ -1,7 +1,7 @@
-//! Files and the page cache: what can be read without waiting for a disk, and reading the rest on threads that may wait.
+//! Reads files from the page cache without waiting for a disk, and reads uncached files on the thread pool.
 //!
-//! A worker has one thread. While it waits for a disk, all its connections wait. So a worker reads and sends only what is in
-//! memory, and has the pool for blocking work read the rest into the page cache first.
+//! A worker has one thread, so waiting for a disk would block all its connections. It reads and sends only
+//! cached data. The pool for blocking work first reads the rest into the page cache.
 
 use std::fs::File;
 use std::io::{self, IoSliceMut};
@@ -13,15 +13,15 @@ use std::sync::Arc;
 use rustix::fs::Advice;
 use rustix::io::{Errno, ReadWriteFlags};
 
-/// Bytes that the pool reads at once.
+/// Size of a read on the pool.
 const READ_BYTES: usize = 128 * 1024;
 
-/// Reads from `offset` on what is in memory; fewer bytes than `buffer` has room for where the rest is not, or the file ends.
+/// Reads cached data at `offset`. Returns fewer bytes than `buffer` holds if the rest is not cached, or at the end of the file.
 ///
 /// # Errors
 ///
-/// [`io::ErrorKind::WouldBlock`] if the first byte is not in memory, or if the file system cannot tell. Others are the file
-/// system's.
+/// [`io::ErrorKind::WouldBlock`] if the first byte is not cached, or if the file system cannot report it. Other errors come
+/// from the file system.
 pub fn read_cached(file: impl AsFd, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     let read = match read_if_cached(&file, buffer, offset) {
         Err(Errno::OPNOTSUPP) if is_in_memory(&file) => rustix::io::pread(&file, buffer, offset),
@@ -31,11 +31,12 @@ pub fn read_cached(file: impl AsFd, buffer: &mut [u8], offset: u64) -> io::Resul
     Ok(read?)
 }
 
-/// Whether a piece of a file can be sent without waiting: its first and its last page are in the page cache. Where the file
-/// system cannot tell, the piece counts as not cached.
+/// Whether a piece of a file can be sent without waiting: its first and last page are in the page cache. If
+/// the file system cannot report it, the piece counts as not cached.
 ///
-/// Two system calls; one for a piece within a page, or whose first page is not cached. The pages between are not looked at: a
-/// piece is written and read ahead as a whole, and is seldom evicted in parts.
+/// Takes two system calls; one for a piece within a page, or if the first page is not cached. The pages
+/// between are not checked, because a piece is written and read ahead as a whole, and is seldom evicted in
+/// parts.
 #[must_use]
 pub fn is_cached(file: &File, offset: u64, length: u64) -> bool {
     let page = |at: u64| at / rustix::param::page_size() as u64;
@@ -45,29 +46,28 @@ pub fn is_cached(file: &File, offset: u64, length: u64) -> bool {
         Err(Errno::AGAIN) => false,
         Err(Errno::OPNOTSUPP) => is_in_memory(file),
         Ok(_) if page(last) > page(offset) => probe(last) != Err(Errno::AGAIN),
-        // Who sends the piece meets the same error, and reports it.
+        // The code that sends the piece will get and report the same error.
         Ok(_) | Err(_) => true,
     }
 }
 
-/// Reads a piece of a file on the pool for blocking work, so that it is in the page cache afterwards. It ends early where the
-/// file does.
+/// Reads a piece of a file into the page cache, on the pool for blocking work. Stops early at the end of the file.
 ///
 /// # Errors
 ///
-/// The file system's.
+/// Errors of the file system.
 ///
 /// # Panics
 ///
-/// The thread is in no runtime of tokio.
+/// The thread is outside of a tokio runtime.
 pub async fn read_into_cache(file: Arc<File>, offset: u64, length: u64) -> io::Result<()> {
     let read = tokio::task::spawn_blocking(move || read_through(&file, offset, length));
     read.await.map_err(io::Error::other)?
 }
 
 fn read_through(file: &File, offset: u64, length: u64) -> io::Result<()> {
-    // One request to the disk for all of it, rather than one for each window of the kernel's own reading ahead. It is advice:
-    // without it, the reads below fetch the same.
+    // One disk request for the whole piece, instead of one for each of the kernel's read-ahead windows. This
+    // is advice: the reads below work without it.
     let _ = rustix::fs::fadvise(file, offset, NonZeroU64::new(length), Advice::WillNeed);
     let size = usize::try_from(length).map_or(READ_BYTES, |length| length.min(READ_BYTES));
     let mut buffer = vec![0; size];
@@ -88,7 +88,7 @@ fn read_if_cached(file: impl AsFd, buffer: &mut [u8], offset: u64) -> Result<usi
     rustix::io::preadv2(file, &mut [IoSliceMut::new(buffer)], offset, ReadWriteFlags::NOWAIT)
 }
 
-/// Whether a file has no place but memory. Only those of tmpfs can be sealed; to ask for the type of the file system would
+/// Whether a file is in memory only. Only files of tmpfs can be sealed; querying the file system type might
 /// wait for the server of a network file system.
 fn is_in_memory(file: impl AsFd) -> bool {
     rustix::fs::fcntl_get_seals(file).is_ok()
@@ -109,13 +109,14 @@ mod tests {
         Arc::new(file)
     }
 
-    /// A file of which nothing is in the page cache but a page in its middle; `None`, with the reason, where the file system
-    /// keeps what it has. Each probe has the page read, so a test asks for each page once.
+    /// Returns a file of which only a page in the middle is cached; `None`, after a message, if the file
+    /// system does not evict it. Each probe makes the kernel read the page, so a test must probe each page
+    /// once.
     fn evicted() -> Option<Arc<File>> {
         let file = file_in(&std::env::temp_dir());
         file.sync_all().unwrap();
         rustix::fs::fadvise(&*file, 0, None, Advice::DontNeed).unwrap();
-        // No reading ahead: one page alone.
+        // Turns off read-ahead, so that one page is read alone.
         rustix::fs::fadvise(&*file, 0, None, Advice::Random).unwrap();
         match read_if_cached(&*file, &mut [0], SIZE / 2) {
             Err(Errno::AGAIN) => Some(file),
@@ -126,19 +127,19 @@ mod tests {
         }
     }
 
-    /// Whether the file system of the temporary folder tells what is cached.
-    fn tells(file: &File) -> bool {
-        let tells = read_if_cached(file, &mut [0], 0) != Err(Errno::OPNOTSUPP) || is_in_memory(file);
-        if !tells {
-            eprintln!("skipped: {} does not tell what is cached", std::env::temp_dir().display());
+    /// Whether the file system of the temporary folder reports what is cached.
+    fn reports_cached_pages(file: &File) -> bool {
+        let reports = read_if_cached(file, &mut [0], 0) != Err(Errno::OPNOTSUPP) || is_in_memory(file);
+        if !reports {
+            eprintln!("skipped: {} does not report cached pages", std::env::temp_dir().display());
         }
-        tells
+        reports
     }
 
     #[test]
     fn a_file_just_written_is_cached() {
         let file = file_in(&std::env::temp_dir());
-        if !tells(&file) {
+        if !reports_cached_pages(&file) {
             return;
         }
         for (offset, length) in [(0, SIZE), (0, 1), (SIZE - 1, 1), (5, 4096), (SIZE / 2, SIZE / 2), (0, 0)] {
@@ -146,7 +147,7 @@ mod tests {
         }
         let mut buffer = [0; 8];
         assert_eq!((read_cached(&*file, &mut buffer, SIZE - 3).unwrap(), &buffer[..3]), (3, &b"xxx"[..]));
-        // Past the end: there is nothing to wait for.
+        // Past the end of the file no read has to wait.
         assert!(is_cached(&file, SIZE + 1, 1));
         assert_eq!(read_cached(&*file, &mut buffer, SIZE).unwrap(), 0);
     }
@@ -160,34 +161,34 @@ mod tests {
         assert_eq!((read_cached(&*file, &mut buffer, 1).unwrap(), &buffer), (3, b"xxx"));
     }
 
-    /// Whether `seen` is seen of one file of a few: the kernel may keep a page that something else is just looking at. True where
-    /// no file can be evicted.
-    fn is_seen_of_evicted(seen: impl Fn(&File) -> bool) -> bool {
-        (0..20).any(|_| evicted().is_none_or(|file| seen(&file)))
+    /// Whether `condition` holds for one of several evicted files: the kernel may keep a page that another
+    /// process is using. True if no file can be evicted.
+    fn holds_for_evicted(condition: impl Fn(&File) -> bool) -> bool {
+        (0..20).any(|_| evicted().is_none_or(|file| condition(&file)))
     }
 
     #[test]
-    fn what_was_evicted_is_not_cached() {
-        assert!(is_seen_of_evicted(|file| !is_cached(file, 5, 1)));
-        assert!(is_seen_of_evicted(|file| {
+    fn an_evicted_page_is_not_cached() {
+        assert!(holds_for_evicted(|file| !is_cached(file, 5, 1)));
+        assert!(holds_for_evicted(|file| {
             let read = read_cached(file, &mut [0; 8], SIZE - 8);
             read.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
         }));
     }
 
     #[test]
-    fn a_page_that_is_not_cached_is_noticed_at_either_end() {
+    fn an_uncached_page_is_noticed_at_either_end() {
         for cached_end in [0, SIZE - 1] {
             let is_noticed = |file: &File| {
                 file.read_exact_at(&mut [0], cached_end).unwrap();
                 !is_cached(file, 0, SIZE)
             };
-            assert!(is_seen_of_evicted(is_noticed), "{cached_end}");
+            assert!(holds_for_evicted(is_noticed), "{cached_end}");
         }
     }
 
     #[test]
-    fn what_the_pool_has_read_is_cached() {
+    fn a_piece_that_the_pool_has_read_is_cached() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         for (offset, length) in [(SIZE / 2 + 7, SIZE / 4), (0, SIZE), (SIZE - 1, SIZE), (0, 0)] {
             let Some(file) = evicted() else { return };
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_an_error() {
+    fn reading_a_folder_is_an_error() {
         let folder = Arc::new(File::open(std::env::temp_dir()).unwrap());
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let error = runtime.block_on(read_into_cache(folder, 0, SIZE)).unwrap_err();

@@ -1,7 +1,7 @@
-//! Everything that touches a socket: listeners, the concurrency model, the driver that moves bytes between a transport and
-//! a protocol machine, the close that cannot leak, and the limits that hold across connections.
+//! Network I/O of the server: listeners, engines (the concurrency models), the driver between transports and
+//! protocol state machines, closing, and the limits that span connections.
 //!
-//! What is served is none of its business: a [`Service`] answers a [`Request`] with a [`Response`].
+//! The content comes from a [`Service`], which responds to a [`Request`] with a [`Response`].
 
 mod body;
 mod client;

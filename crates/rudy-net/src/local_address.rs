@@ -1,4 +1,4 @@
-//! The server's own end of a connection.
+//! The server's end of a connection.
 
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
@@ -6,13 +6,14 @@ use std::sync::OnceLock;
 
 use socket2::SockRef;
 
-/// What a connection keeps of its own address. Boxed, because most are never asked: 16 bytes for those.
+/// The cached local address of a connection. Boxed because most connections never need it: 16 bytes for
+/// those.
 pub(crate) type LocalAddressCache = OnceLock<Box<SocketAddr>>;
 
-/// The address that a client has connected to, for whoever wants to know it; others do not pay for it.
+/// The address that a client connected to, determined on demand.
 ///
-/// The listener's would not do: one that listens on every interface has many. To ask the kernel takes a third of a microsecond,
-/// so it is asked once in a connection's life.
+/// The listener's address would not do, because a listener on all interfaces has many. Querying the kernel
+/// takes a third of a microsecond, so it happens at most once for a connection.
 #[derive(Debug, Clone, Copy)]
 pub struct LocalAddress<'a>(Origin<'a>);
 
@@ -23,18 +24,18 @@ enum Origin<'a> {
 }
 
 impl<'a> LocalAddress<'a> {
-    /// One that need not be asked for; `None` where there is none.
+    /// Creates a known address; `None` if there is none.
     #[must_use]
     pub fn known(address: Option<SocketAddr>) -> Self {
         Self(Origin::Known(address))
     }
 
-    /// That of an IP socket.
+    /// Creates the address of an IP socket, to be queried on demand.
     pub(crate) fn of_socket(socket: BorrowedFd<'a>, cache: &'a LocalAddressCache) -> Self {
         Self(Origin::Socket(cache, socket))
     }
 
-    /// The address and the port; `None` where the client came over a Unix socket, which has neither.
+    /// Returns the address and port; `None` for a Unix socket, which has neither.
     #[must_use]
     pub fn get(&self) -> Option<SocketAddr> {
         match self.0 {
@@ -43,7 +44,7 @@ impl<'a> LocalAddress<'a> {
                 if let Some(address) = cache.get() {
                     return Some(**address);
                 }
-                // The name of a connected socket can always be had.
+                // A connected socket always has a name.
                 let mut address = SockRef::from(&socket).local_addr().ok()?.as_socket()?;
                 address.set_ip(address.ip().to_canonical());
                 Some(**cache.get_or_init(|| Box::new(address)))
@@ -60,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_address_is_the_one_that_was_connected_to_and_is_asked_for_once() {
+    fn the_address_is_the_one_that_the_client_connected_to_and_is_queried_once() {
         let listener = TcpListener::bind("[::]:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         for ip in ["127.0.0.1", "127.0.0.2", "::1"] {
@@ -68,7 +69,7 @@ mod tests {
             let (socket, _) = listener.accept().unwrap();
             let cache = LocalAddressCache::new();
             let local = LocalAddress::of_socket(socket.as_fd(), &cache);
-            assert!(cache.get().is_none(), "nobody has asked");
+            assert!(cache.get().is_none(), "not queried yet");
             assert_eq!(local.get(), Some(client.peer_addr().unwrap()));
             assert_eq!(local.get(), cache.get().map(|address| **address));
         }

@@ -1,4 +1,4 @@
-//! What a service is asked and what it answers, whatever the protocol and the engine.
+//! Requests and responses of a service, independent of the protocol and the engine.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,20 +9,20 @@ use rudy_http::h1::PreparedHead;
 
 use crate::{Body, RequestBody, Upgrade};
 
-/// A request, its body arriving while the service already works on it.
+/// A request. Its body may still be arriving while the service handles it.
 pub type Request = http::Request<RequestBody>;
 
-/// An answer now, or the promise of one.
+/// A response, now or later.
 pub enum Reply {
-    /// Needs no waiting: no future is made for it.
+    /// A response that needs no future.
     Now(Response),
-    /// Ready when the future is. The future is dropped when its client disconnects. It may wait for a
-    /// [`Deadline`](crate::Deadline), which costs no timer of its own.
+    /// A future response. The connection drops the future when the client disconnects. To wait for a time,
+    /// use a [`Deadline`](crate::Deadline), which needs no timer.
     Later(Pin<Box<dyn Future<Output = Response> + Send>>),
 }
 
 impl Reply {
-    /// Waits for the answer, if it has to be waited for.
+    /// Awaits the response.
     pub async fn response(self) -> Response {
         match self {
             Self::Now(response) => response,
@@ -37,33 +37,33 @@ impl From<Response> for Reply {
     }
 }
 
-/// An answer: its head and its body.
+/// A response: its head and its body.
 ///
-/// `Date`, `Connection`, `Content-Length` and `Transfer-Encoding` are the connection's to add; a service does not set
-/// them. The body of an answer to HEAD is given as for GET: the connection sends only its length.
+/// The connection adds `Date`, `Connection`, `Content-Length` and `Transfer-Encoding`; a service does not set
+/// them. A response to HEAD has the same body as to GET: the connection sends only its length.
 pub struct Response {
-    /// Status and fields.
+    /// The status and the header fields.
     pub head: Head,
-    /// What follows them.
+    /// The body.
     pub body: Body,
-    /// Who takes the connection over after a `101 Switching Protocols`.
+    /// Takes over the connection after a `101 Switching Protocols`.
     pub upgrade: Option<Upgrade>,
 }
 
 impl Response {
-    /// An answer with this status, no fields and no body.
+    /// Creates a response with this status, without fields and body.
     #[must_use]
     pub fn new(status: StatusCode) -> Self {
         Self { head: Head::Fields(status, HeaderMap::new()), body: Body::Empty, upgrade: None }
     }
 
-    /// An answer whose head was encoded beforehand.
+    /// Creates a response whose head is already encoded.
     #[must_use]
     pub fn prepared(head: Arc<PreparedHead>, body: Body) -> Self {
         Self { head: Head::Prepared(head), body, upgrade: None }
     }
 
-    /// A short text, with its media type.
+    /// Creates a short text response with a media type.
     #[must_use]
     pub fn text(status: StatusCode, media_type: &'static str, text: impl Into<Bytes>) -> Self {
         let mut response = Self::new(status);
@@ -72,7 +72,7 @@ impl Response {
         response
     }
 
-    /// The status.
+    /// Returns the status.
     #[must_use]
     pub fn status(&self) -> StatusCode {
         match &self.head {
@@ -81,12 +81,12 @@ impl Response {
         }
     }
 
-    /// Sends it with another status; a prepared head is taken apart for it.
+    /// Sets the status. This replaces a prepared head by its fields.
     pub fn set_status(&mut self, status: StatusCode) {
         self.head = Head::Fields(status, std::mem::take(self.headers_mut()));
     }
 
-    /// The fields.
+    /// Returns the header fields.
     #[must_use]
     pub fn headers(&self) -> &HeaderMap {
         match &self.head {
@@ -95,22 +95,23 @@ impl Response {
         }
     }
 
-    /// The fields, to be changed: a prepared head is taken apart for it, so do this before preparing where you can.
+    /// Returns the header fields for changing. This replaces a prepared head by its fields, so change fields
+    /// before preparing.
     pub fn headers_mut(&mut self) -> &mut HeaderMap {
         if let Head::Prepared(prepared) = &self.head {
             self.head = Head::Fields(prepared.status(), prepared.headers().clone());
         }
         match &mut self.head {
             Head::Fields(_, headers) => headers,
-            Head::Prepared(_) => unreachable!("taken apart above"),
+            Head::Prepared(_) => unreachable!("replaced by its fields above"),
         }
     }
 }
 
-/// The head of an answer, encoded beforehand or not.
+/// The head of a response.
 pub enum Head {
-    /// Status and fields, encoded when they are sent.
+    /// The status and the fields, encoded when they are sent.
     Fields(StatusCode, HeaderMap),
-    /// Already encoded; shared by everybody who gets this answer.
+    /// An encoded head, shared by all responses that use it.
     Prepared(Arc<PreparedHead>),
 }

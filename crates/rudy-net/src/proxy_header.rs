@@ -1,59 +1,60 @@
-//! The header of the PROXY protocol, versions 1 and 2, as pure code:
-//! <https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt>. The section numbers are those of that text.
+//! Parses headers of the PROXY protocol, versions 1 and 2, without I/O. Section numbers refer to
+//! <https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt>.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
-/// The longest header of version 1, its CRLF included (§2.1).
+/// Maximum length of a version 1 header with its CRLF (§2.1).
 const V1_BYTES_MAX: usize = 107;
-/// The shortest: `PROXY UNKNOWN` and CRLF.
+/// Minimum length: `PROXY UNKNOWN` and CRLF.
 const V1_BYTES_MIN: usize = 15;
-/// The longest header of version 2 that is accepted, its additional fields (TLVs) included. As many as nginx accepts; the addresses take
-/// 52, and certificates, which would take more, are not passed on in any known field.
+/// Maximum length of an accepted version 2 header with its additional fields (TLVs). nginx has the same
+/// limit. The addresses take 52 bytes; no known field carries certificates, which would take more.
 const V2_BYTES_MAX: usize = 4096;
 /// `PROXY`, the protocol, two addresses, two ports.
 const V1_PARTS: usize = 6;
-/// What a header of version 2 begins with (§2.2).
+/// The signature at the start of a version 2 header (§2.2).
 const V2_SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 /// The signature, the version and command, the family and protocol, the length.
 const V2_FIXED_BYTES: usize = 16;
 
-/// How far a header has been read.
+/// The progress of parsing a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParseStatus {
-    /// At least this number of further bytes belongs to the header. A reader that reads no more reads nothing behind the header.
+    /// At least this number of bytes is missing. A reader that reads no more than that never reads beyond the
+    /// header.
     Incomplete(usize),
-    /// It is whole.
+    /// The header is complete.
     Complete(ProxiedClient),
 }
 
 /// The client for which a proxy has opened a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProxiedClient {
-    /// For the client at this address, IPv4 as such even if it was mapped to IPv6.
+    /// The client at this address. IPv4 addresses are never mapped to IPv6.
     Address(SocketAddr),
-    /// For a client whose address is not passed on.
+    /// A client whose address is not forwarded.
     Unknown,
-    /// For itself (`LOCAL`): a health check.
+    /// The proxy itself (`LOCAL`), for a health check.
     ProxyItself,
 }
 
-/// Why bytes are no header of the PROXY protocol.
+/// Why bytes are not a PROXY protocol header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProxyHeaderError {
-    /// They do not begin as one.
+    /// They do not start like one.
     NotAHeader,
-    /// It is longer than is accepted.
+    /// The header is longer than the limit.
     TooLong,
-    /// It is malformed.
+    /// The header is malformed.
     Malformed,
 }
 
 impl fmt::Display for ProxyHeaderError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotAHeader => f.write_str("the connection does not begin with a PROXY protocol header"),
+            Self::NotAHeader => f.write_str("the connection does not start with a PROXY protocol header"),
             Self::TooLong => write!(
                 f,
                 "the PROXY protocol header is too long (version 1: at most {V1_BYTES_MAX} bytes, version 2: {V2_BYTES_MAX})"
@@ -63,12 +64,11 @@ impl fmt::Display for ProxyHeaderError {
     }
 }
 
-/// Reads what has come of a header, of which all bytes are given each time. What cannot become a header is found with its first
-/// wrong byte.
+/// Parses the bytes of a header that have arrived; each call gets all of them. An error is found at the first wrong byte.
 ///
 /// # Errors
 ///
-/// The bytes are no header, whatever follows them. Which error it is may depend on how many bytes are there.
+/// The bytes cannot be the start of a header. The error may depend on how many bytes have arrived.
 pub fn parse(bytes: &[u8]) -> Result<ParseStatus, ProxyHeaderError> {
     if bytes.starts_with(&V2_SIGNATURE[..1]) { parse_v2(bytes) } else { parse_v1(bytes) }
 }
@@ -89,7 +89,8 @@ fn parse_v1(bytes: &[u8]) -> Result<ParseStatus, ProxyHeaderError> {
     }
 }
 
-/// What a line without its end needs at least: a space and a character for each part that is missing, and CRLF.
+/// Returns the minimum that an incomplete line needs: a space and a character for each missing part, and
+/// CRLF.
 fn missing_of_v1(line: &[u8]) -> Result<ParseStatus, ProxyHeaderError> {
     let is_unknown = line.starts_with(b"PROXY UNKNOWN");
     let parts = line.split(|byte| *byte == b' ').count();
@@ -107,7 +108,7 @@ fn missing_of_v1(line: &[u8]) -> Result<ParseStatus, ProxyHeaderError> {
 /// §2.1: one space between the parts, and nothing else.
 fn parse_v1_line(line: &str) -> Option<ProxiedClient> {
     let parts = line.strip_prefix("PROXY ")?;
-    // The specification (§2.1) has the rest of an UNKNOWN line ignored.
+    // The rest of an UNKNOWN line is ignored (§2.1).
     if parts == "UNKNOWN" || parts.starts_with("UNKNOWN ") {
         return Some(ProxiedClient::Unknown);
     }
@@ -127,7 +128,7 @@ fn ip<A: FromStr + Into<IpAddr>>(text: &str) -> Option<IpAddr> {
 }
 
 fn port(text: &str) -> Option<u16> {
-    // A sign is no digit.
+    // `parse` would accept a sign.
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
@@ -149,7 +150,7 @@ fn parse_v2(bytes: &[u8]) -> Result<ParseStatus, ProxyHeaderError> {
     match length.checked_sub(rest.len()) {
         Some(0) => {}
         Some(missing) => return Ok(ParseStatus::Incomplete(missing)),
-        // More than was asked for.
+        // The caller passed more bytes than requested.
         None => return Err(ProxyHeaderError::Malformed),
     }
     match version_and_command {
@@ -159,7 +160,7 @@ fn parse_v2(bytes: &[u8]) -> Result<ParseStatus, ProxyHeaderError> {
     }
 }
 
-/// §2.2: the addresses come first, source and destination, then the ports; then the additional fields, which nothing here needs.
+/// §2.2: source and destination address, then the ports, then additional fields, which are not needed.
 fn v2_client(family: u8, rest: &[u8]) -> Option<ProxiedClient> {
     match family {
         0x11 => {
@@ -172,7 +173,8 @@ fn v2_client(family: u8, rest: &[u8]) -> Option<ProxiedClient> {
             let (port, _) = rest.get(16..)?.split_first_chunk::<4>()?;
             Some(client(Ipv6Addr::from(*source).into(), u16::from_be_bytes([port[0], port[1]])))
         }
-        // No family or protocol, datagrams, and Unix sockets of the proxy's machine. Other values MUST be refused.
+        // No family or protocol, datagrams, and Unix sockets of the proxy's machine. Other values MUST be
+        // rejected.
         0x00..=0x02 | 0x10 | 0x12 | 0x20 | 0x22 | 0x30..=0x32 => Some(ProxiedClient::Unknown),
         _ => None,
     }

@@ -1,7 +1,7 @@
-//! A request's body, handed from the connection to the service one piece at a time.
+//! Request bodies, passed from the connection to the service one piece at a time.
 //!
-//! There is room for one piece: the connection reads from the socket only when the service has taken the last one, so a
-//! slow service slows its client down and nothing piles up.
+//! There is room for one piece. The connection reads from the socket only after the service has taken the
+//! last piece. So a slow service slows its client down, and no data accumulates.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,42 +11,42 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 
-/// The body of a request. It is read with [`http_body::Body::poll_frame`]; dropping it says that the rest is not wanted.
+/// The body of a request. Read it with [`http_body::Body::poll_frame`]; dropping it discards the rest.
 #[derive(Debug, Default)]
 pub struct RequestBody(BodySource);
 
-/// Where a body comes from.
+/// The source of a body.
 #[derive(Debug, Default)]
 enum BodySource {
-    /// It is over.
+    /// The body is empty, or at its end.
     #[default]
     Empty,
-    /// All of it is here.
+    /// The whole body is in memory.
     Whole(Bytes),
-    /// The connection brings it.
+    /// The connection sends the body.
     Connection { slot: Arc<Slot>, remaining: Option<u64> },
 }
 
 impl RequestBody {
-    /// No body.
+    /// Creates an empty body.
     #[must_use]
     pub fn empty() -> Self {
         Self::default()
     }
 
-    /// A body that is all there.
+    /// Creates a body from memory.
     #[must_use]
     pub fn whole(bytes: Bytes) -> Self {
         Self(if bytes.is_empty() { BodySource::Empty } else { BodySource::Whole(bytes) })
     }
 
-    /// A body, and the end from which the connection fills it. `length` is what `Content-Length` promised.
+    /// Creates a body, and its sender for the connection. `length` is the value of `Content-Length`.
     pub(crate) fn pair(length: Option<u64>) -> (Self, BodySender) {
         let slot = Arc::new(Slot(Mutex::new(State::default())));
         (Self(BodySource::Connection { slot: slot.clone(), remaining: length }), BodySender(slot))
     }
 
-    /// The next piece, or `None` at the end. Trailers are passed over; use [`http_body::Body`] to see them.
+    /// Returns the next piece, or `None` at the end. Skips trailers; use [`http_body::Body`] to read them.
     pub async fn next_piece(&mut self) -> Option<Result<Bytes, RequestBodyError>> {
         loop {
             match std::future::poll_fn(|cx| Pin::new(&mut *self).poll_frame(cx)).await? {
@@ -124,16 +124,16 @@ impl Drop for RequestBody {
     }
 }
 
-/// Why a request's body ended before its end.
+/// Why a request body is incomplete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequestBodyError {
-    /// The peer broke the protocol; the words say how.
+    /// The peer violated the protocol; the text explains how.
     Malformed(String),
-    /// The peer went away in the middle.
+    /// The peer disconnected during the body.
     PeerGone,
     /// The body is larger than the limit.
     TooLarge,
-    /// The body came more slowly than the minimum rate.
+    /// The peer sent the body more slowly than the minimum rate.
     TooSlow,
 }
 
@@ -141,9 +141,9 @@ impl std::fmt::Display for RequestBodyError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Malformed(how) => write!(f, "the request body is malformed: {how}"),
-            Self::PeerGone => f.write_str("the peer went away in the middle of the request body"),
+            Self::PeerGone => f.write_str("the peer disconnected during the request body"),
             Self::TooLarge => f.write_str("the request body is larger than the limit"),
-            Self::TooSlow => f.write_str("the request body came more slowly than the minimum rate"),
+            Self::TooSlow => f.write_str("the peer sent the request body more slowly than the minimum rate"),
         }
     }
 }
@@ -155,7 +155,7 @@ impl std::error::Error for RequestBodyError {}
 pub(crate) struct BodySender(Arc<Slot>);
 
 impl BodySender {
-    /// Ready when the service waits for a piece (`true`) or has dropped the body (`false`).
+    /// Ready with `true` when the service waits for a piece, with `false` when it has dropped the body.
     pub(crate) fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<bool> {
         let mut state = self.0.lock();
         if state.dropped {
@@ -173,7 +173,7 @@ impl BodySender {
         self.0.lock().dropped
     }
 
-    /// Hands over a piece; only after [`Self::poll_ready`] said so.
+    /// Sends a piece. Call only after [`Self::poll_ready`] has returned `true`.
     pub(crate) fn send(&self, piece: Bytes) {
         let mut state = self.0.lock();
         debug_assert!(state.piece.is_none(), "one piece at a time");
@@ -181,7 +181,7 @@ impl BodySender {
         state.wake_reader();
     }
 
-    /// The body is over, well or not.
+    /// Ends the body, with its trailers or an error.
     pub(crate) fn finish(&self, end: Result<Option<HeaderMap>, RequestBodyError>) {
         let mut state = self.0.lock();
         state.end = Some(end);
@@ -191,7 +191,7 @@ impl BodySender {
 }
 
 impl Drop for BodySender {
-    /// The exchange is over, and the body with it: a reader elsewhere must not wait for ever.
+    /// Ends the body with the exchange, so that a reader in another task does not wait for ever.
     fn drop(&mut self) {
         let mut state = self.0.lock();
         if !state.ended {
@@ -205,7 +205,7 @@ impl Drop for BodySender {
 struct Slot(Mutex<State>);
 
 impl Slot {
-    /// A panic while the lock is held leaves nothing half done: every field is set in one step.
+    /// Each field changes in one step, so a panic leaves no inconsistent state.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -215,7 +215,7 @@ impl Slot {
 struct State {
     piece: Option<Bytes>,
     end: Option<Result<Option<HeaderMap>, RequestBodyError>>,
-    /// How the body ended has been told.
+    /// Whether the end has been reported.
     ended: bool,
     wanted: bool,
     dropped: bool,

@@ -1,4 +1,5 @@
-//! What a thread lends to the connection that runs on it just now, so that a waiting connection holds no buffer.
+//! Buffers of a thread, borrowed by the connection that runs on it, so that waiting connections hold no
+//! buffers.
 
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
@@ -7,27 +8,28 @@ use std::time::{Duration, Instant, SystemTime};
 use bytes::BytesMut;
 use rudy_http::h1::{DateLine, ServerConnection};
 
-/// How much is read at once. Larger reads do not make an upload cheaper; a request's head is a hundredth of it.
+/// Size of a read. Larger reads do not make uploads cheaper; a request head is a hundredth of this.
 const READ_BYTES: usize = 64 * 1024;
-/// How much a thread reads at once that has one connection in its life. An allocator that uses memory again has to zero it,
-/// and every page of it is then the thread's own: 64 KiB took 50 KiB a connection more than this does.
+/// Size of a read on a thread that serves a single connection. The allocator zeroes reused memory, which
+/// makes all of its pages resident: 64 KiB cost 50 KiB more for each connection.
 const SMALL_READ_BYTES: usize = 8 * 1024;
-/// How old the `Date` field may be before the clock is asked again.
+/// Maximum age of the `Date` header field.
 const DATE_AGE_MAX: Duration = Duration::from_millis(50);
-/// What an output buffer may keep for the next connection; one long pipeline does not hold its memory for ever.
+/// Maximum capacity of an output buffer that is reused, so that one long pipeline does not occupy its memory
+/// for ever.
 const OUT_BYTES_MAX: usize = 128 * 1024;
 
-/// A thread's buffers, and its idea of the date.
+/// The buffers of a thread, and the current date.
 pub(crate) struct Scratch {
-    /// What was read last.
+    /// The input of the last read.
     pub(crate) input: Box<[u8]>,
-    /// What is to be written next.
+    /// The output of the next write.
     pub(crate) out: BytesMut,
-    /// The `Date` field of this second.
+    /// The `Date` header field.
     pub(crate) date: DateLine,
-    /// When the clock is to be asked for the date again.
+    /// When to update the date.
     date_due: Instant,
-    /// That of the connection that was idle last.
+    /// The state machine of the connection that became idle last, for reuse.
     pub(crate) machine: Option<Box<ServerConnection>>,
 }
 
@@ -42,8 +44,8 @@ impl Scratch {
         }
     }
 
-    /// Borrows a scratch of this thread, with an empty output buffer. A second one that is borrowed at the same time is another
-    /// scratch: a body that is read while its connection writes, a session that encrypts what it is given.
+    /// Borrows the buffers of this thread, with an empty output buffer. Nested borrows get separate buffers:
+    /// a body is read while its connection writes, a session encrypts its input.
     pub(crate) fn borrow() -> Borrowed {
         let mut scratch = FREE.with_borrow_mut(FreeScratches::take);
         scratch.out.clear();
@@ -53,7 +55,7 @@ impl Scratch {
         Borrowed(Some(scratch))
     }
 
-    /// As [`Self::borrow`], with the date of `now`.
+    /// Like [`Self::borrow`], with the date updated to `now`.
     pub(crate) fn borrow_at(now: Instant) -> Borrowed {
         let mut scratch = Self::borrow();
         if now >= scratch.date_due {
@@ -64,13 +66,13 @@ impl Scratch {
     }
 }
 
-/// A scratch in use. Dropped, it is the thread's again.
+/// Borrowed buffers. Dropping them returns them to the thread.
 pub(crate) struct Borrowed(Option<Scratch>);
 
 impl Drop for Borrowed {
     fn drop(&mut self) {
         if let Some(scratch) = self.0.take() {
-            // It fails only while the thread ends.
+            // Fails only while the thread ends.
             let _ = FREE.try_with(|free| free.borrow_mut().scratches.push(scratch));
         }
     }
@@ -80,17 +82,17 @@ impl Deref for Borrowed {
     type Target = Scratch;
 
     fn deref(&self) -> &Scratch {
-        self.0.as_ref().expect("there until it is dropped")
+        self.0.as_ref().expect("present until it is dropped")
     }
 }
 
 impl DerefMut for Borrowed {
     fn deref_mut(&mut self) -> &mut Scratch {
-        self.0.as_mut().expect("there until it is dropped")
+        self.0.as_mut().expect("present until it is dropped")
     }
 }
 
-/// The scratches of a thread that are not borrowed: as many as it ever needed at once, one or two.
+/// The buffers of a thread that are not borrowed: as many as were ever needed at once, one or two.
 struct FreeScratches {
     scratches: Vec<Scratch>,
     read_bytes: usize,
@@ -106,7 +108,7 @@ thread_local! {
     static FREE: RefCell<FreeScratches> = const { RefCell::new(FreeScratches { scratches: Vec::new(), read_bytes: READ_BYTES }) };
 }
 
-/// Has this thread read less at once: it is there for one connection.
+/// Uses smaller reads on this thread, because it serves a single connection.
 pub(crate) fn use_small_buffer() {
     FREE.with_borrow_mut(|free| free.read_bytes = SMALL_READ_BYTES);
 }

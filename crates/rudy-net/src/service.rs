@@ -1,4 +1,4 @@
-//! The line between the connections below and the sites above.
+//! The interface between connections and the service that responds to requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,99 +9,104 @@ use rudy_http::h1::RequestHead;
 use crate::close::LingerLimits;
 use crate::{Client, Forwarded, Peer, Reply, Request, Response};
 
-/// Answers requests. One value serves many connections at once, on every engine.
+/// Responds to requests. One value serves many connections concurrently, on every engine.
 pub trait Service: Send + Sync + 'static {
-    /// Whether a peer is a proxy that is trusted: connections with the PROXY protocol are accepted from it, and the limits by
-    /// address do not count its connections together.
+    /// Whether a peer is a trusted proxy. The server accepts PROXY protocol headers from trusted proxies
+    /// only, and the limits by address do not apply to them.
     fn is_trusted_proxy(&self, _peer: &Peer) -> bool {
         false
     }
 
-    /// What a trusted proxy says of a request that it passes on, asked once a request and before anything else. `None`: the
-    /// request is the peer's own.
+    /// Returns the client for which a trusted proxy forwards a request. Called once for each request, before
+    /// the other methods. `None` means that the peer itself is the client.
     fn forwarded(&self, _head: &RequestHead<'_>, _peer: &Peer) -> Option<Forwarded> {
         None
     }
 
-    /// Makes the observer of an exchange, before the request is answered. `None` costs nothing.
+    /// Creates the observer of an exchange, before the service responds. `None` costs nothing.
     fn observe(&self, _head: &RequestHead<'_>, _client: &Client<'_>) -> Option<Box<dyn Observer>> {
         None
     }
 
-    /// Answers a request without a body from its head alone, if that can be done at once: the service is then spared the request,
-    /// whose fields cost more than all else about a small response. `None`: [`Self::call`] answers it. Not called where a proxy
-    /// names another host than the head does.
+    /// Responds to a request without a body from its head alone. This saves building the request, whose
+    /// header fields cost more than the rest of a small response. `None` leaves the request to
+    /// [`Self::call`]. Not called if a proxy forwards another host than the head contains.
     fn call_head(&self, _head: &RequestHead<'_>) -> Option<Response> {
         None
     }
 
-    /// Answers one request. Must not block: what has to wait goes into [`Reply::Later`].
+    /// Responds to a request. Must not block: use [`Reply::Later`] to wait.
     fn call(&self, request: Request, client: &Client<'_>) -> Reply;
 
-    /// The limits for the next request of each connection. Shared, so that an exchange keeps them and not the service.
+    /// Returns the limits for the next request of each connection. Shared, so that an exchange holds its
+    /// limits without the service.
     fn limits(&self) -> &Arc<Limits>;
 
-    /// A peer was refused before there was a request to answer (a bad head, a timeout); `reason` says why, in words.
+    /// Reports that the server rejected a peer before there was a complete request (an invalid head, a
+    /// timeout). `reason` is a readable explanation.
     fn rejected(&self, client: &Client<'_>, reason: &str, outcome: &ExchangeOutcome);
 }
 
-/// Receives how an exchange went, once, however it ended: the access log.
+/// Receives the outcome of an exchange exactly once; used for the access log.
 pub trait Observer: Send {
-    /// The exchange is over.
+    /// Called at the end of the exchange.
     fn finished(self: Box<Self>, outcome: &ExchangeOutcome);
 }
 
-/// How an exchange went.
+/// The outcome of an exchange.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExchangeOutcome {
-    /// The status sent, `None` where the peer was gone before there was one.
+    /// The status sent; `None` if the peer was gone before the response.
     pub status: Option<StatusCode>,
-    /// Bytes of the answer's body, framing not counted: all that were sent, and of one that broke off also those that were
-    /// ready to be.
+    /// Bytes of the response body without framing. For an aborted response this includes bytes that were
+    /// ready but not sent.
     pub body_bytes: u64,
-    /// From the whole request head to the first byte of the answer: what came before the answer.
+    /// Time from the complete request head to the first byte of the response.
     pub wait: Duration,
-    /// From the whole request head to the last byte of the answer.
+    /// Time from the complete request head to the last byte of the response.
     pub duration: Duration,
-    /// Whether it came to its end.
+    /// Why the exchange ended.
     pub end_reason: EndReason,
 }
 
-/// Whether an answer came to its end.
+/// Why an exchange ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndReason {
-    /// The whole answer was handed to the kernel.
+    /// The kernel has the whole response.
     Completed,
-    /// The peer went away.
+    /// The peer closed or reset the connection.
     PeerGone,
-    /// The peer did not read, or too slowly.
+    /// The peer did not read, or read too slowly.
     PeerStalled,
-    /// The body failed on our side after the answer had begun: it was cut.
+    /// The response body failed on the server's side, so the response was aborted.
     Aborted,
-    /// The server was stopped in the middle.
+    /// The server stopped during the exchange.
     ServerStopped,
 }
 
-/// The limits of a server's connections, alone and taken together.
+/// The limits of connections: of each, and of all together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// What holds for each connection by itself.
+    /// The limits of each connection.
     pub http: rudy_http::Limits,
-    /// Connections open at once; beyond it an idle one is closed for a new one, the longest idle of the address that has most, or
-    /// else the new one is answered 503 and closed. `None`: as many as the descriptor limit leaves room for.
+    /// Maximum number of open connections. Above it, a new connection evicts the longest-idle connection of
+    /// the address with the most connections; if none is idle, the new one receives 503 and is closed. `None`
+    /// means as many as the descriptor limit allows.
     pub connections: Option<usize>,
-    /// Connections open at once from one address; off by default (`None`), because many people share one.
+    /// Maximum number of open connections from one address. `None` (the default) means no limit, because many
+    /// users may share an address.
     pub connections_per_address: Option<usize>,
-    /// How long a connection that is being closed may go on sending before it is dropped.
+    /// How long a closing connection may keep sending before it is dropped.
     pub linger_timeout: Duration,
-    /// How many bytes it may go on sending.
+    /// How many bytes a closing connection may still send.
     pub linger_bytes: u64,
-    /// How long a trusted proxy may take from the accept to the end of its PROXY protocol header, where one is required.
+    /// How long a trusted proxy may take from the accept to the end of its PROXY protocol header, if the
+    /// listener requires one.
     pub proxy_header_timeout: Duration,
 }
 
 impl Limits {
-    /// What a close waits for.
+    /// Returns the limits for closing a connection.
     #[must_use]
     pub fn linger(&self) -> LingerLimits {
         LingerLimits { time: self.linger_timeout, bytes: self.linger_bytes }
@@ -115,10 +120,11 @@ impl Default for Limits {
             connections: None,
             connections_per_address: None,
             linger_timeout: Duration::from_secs(5),
-            // As much as a body may have: a client that sends one which nobody takes reads its answer only after it, and a
-            // close before would be a reset that destroys the answer.
+            // As large as the default body limit. A client that sends an unread body reads the response only
+            // after sending it; an earlier close would be a reset, which destroys the response.
             linger_bytes: 16 * 1024 * 1024,
-            // A proxy sends it at once, from the same network; long enough for a packet that is lost twice.
+            // A proxy sends its header at once, from the same network. This allows for a packet that is lost
+            // twice.
             proxy_header_timeout: Duration::from_secs(5),
         }
     }

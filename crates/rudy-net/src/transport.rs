@@ -1,7 +1,7 @@
-//! What a connection runs over: a socket, or a session over one.
+//! Transports: sockets, and sessions over sockets.
 //!
-//! The driver is compiled once, for [`Stream`], whatever the number of transports: sockets are its variants, and anything else is
-//! one call through a table of functions away, which takes about 2 ns.
+//! The driver is compiled once, for [`Stream`]. Sockets are variants of it; other transports cost a virtual
+//! call of about 2 ns.
 
 use std::fs::File;
 use std::io;
@@ -20,31 +20,31 @@ use crate::Tls;
 use crate::close::stop_writing;
 use crate::scratch::Scratch;
 
-/// A byte stream with what a server wants of it beyond reading and writing. Its descriptor is that of the socket.
+/// A byte stream with the operations that a server needs. Its descriptor is that of the socket.
 pub trait Transport: AsFd + Send + Sync {
-    /// What comes before the first byte of the application: a TLS handshake. Ready at once where there is none.
+    /// Performs the handshake of a session such as TLS. Ready at once if the transport has none.
     ///
     /// # Errors
     ///
-    /// The peer and we cannot agree, or the socket is broken. The connection is closed.
+    /// The handshake failed, or the socket is broken. The connection is closed.
     fn poll_handshake(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
 
-    /// What the handshake has led to; `None` where nothing secures the connection.
+    /// Returns the result of the handshake; `None` for an unencrypted connection.
     fn tls(&self) -> Option<&Arc<Tls>> {
         None
     }
 
-    /// Reads. Nothing read is the end of the input.
+    /// Reads into `buffer`. An unchanged buffer means the end of the input.
     ///
     /// # Errors
     ///
     /// The socket or the session is broken.
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>>;
 
-    /// Writes the slices one behind the other, and returns how many bytes it has taken. `more` announces that more follows at once, so
-    /// that a head and the file after it share a packet.
+    /// Writes the slices in order, and returns the number of bytes accepted. `more` announces that data follows at once, so that
+    /// a head and the file after it share a packet.
     ///
     /// # Errors
     ///
@@ -56,7 +56,7 @@ pub trait Transport: AsFd + Send + Sync {
         more: bool,
     ) -> Poll<io::Result<usize>>;
 
-    /// Hands what was taken and is still kept to the kernel. Ready at once where nothing is ever kept.
+    /// Writes buffered data to the kernel. Ready at once if the transport does not buffer.
     ///
     /// # Errors
     ///
@@ -65,8 +65,8 @@ pub trait Transport: AsFd + Send + Sync {
         Poll::Ready(Ok(()))
     }
 
-    /// Sends a piece of `file`. `Ok(0)` is the end of the file. A transport that changes the bytes reads them, and writes what it
-    /// makes of them; a socket has the kernel send them.
+    /// Sends a piece of `file`. `Ok(0)` means the end of the file. For a socket the kernel sends the bytes. A session, which
+    /// transforms the bytes, reads and writes them.
     ///
     /// # Errors
     ///
@@ -87,38 +87,38 @@ pub trait Transport: AsFd + Send + Sync {
         self.poll_write(cx, &[io::IoSlice::new(&scratch.input[..read])], read < length)
     }
 
-    /// Ends our side of the connection. A session sends its own end first, which may have to wait for room.
+    /// Closes the write side. A session first sends its close notification, which may have to wait for the socket.
     ///
     /// # Errors
     ///
     /// The socket or the session is broken.
     fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// How many bytes the peer has not acknowledged yet, those included that are kept here. They fall while it reads, long before
-    /// the socket has room again: the kernel reports room only when a third of its buffer is free, more than a megabyte where the kernel has
-    /// let it grow.
+    /// Returns how many bytes the peer has not acknowledged yet, including buffered ones. The number falls while the peer reads,
+    /// long before the socket is writable again: the kernel waits until a third of its buffer is free, which may be more than
+    /// a megabyte.
     ///
     /// # Errors
     ///
-    /// The kernel does not tell.
+    /// The kernel cannot provide the number.
     fn unacknowledged(&self) -> io::Result<u64>;
 
-    /// Whether the peer has sent something that was not read yet, an end not counted.
+    /// Whether input from the peer is waiting to be read, not counting the end of the input.
     fn has_unread(&self) -> bool;
 }
 
-/// What the driver reads from and writes to.
+/// The transport of a connection.
 pub enum Stream {
     /// A TCP socket.
     Tcp(TcpStream),
     /// A Unix socket.
     Unix(UnixStream),
-    /// Anything else.
+    /// Another transport.
     Other(Box<dyn Transport>),
 }
 
 impl Stream {
-    /// The socket, if the peer reads and writes the same bytes there as we do here.
+    /// Returns the socket, if it carries the same bytes that this stream reads and writes.
     #[must_use]
     pub fn plain_socket(&self) -> Option<BorrowedFd<'_>> {
         match self {
@@ -175,19 +175,20 @@ impl AsFd for Stream {
     }
 }
 
-/// A socket that a runtime watches, used through a shared reference: two tasks may each have one direction of it.
+/// A socket registered with a runtime, used by shared reference, so that two tasks can use one direction
+/// each.
 pub(crate) trait Socket: AsFd + Send + Sync + 'static {
-    /// Ready when there may be something to read.
+    /// Ready when the socket may be readable.
     fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// Ready when there may be room to write.
+    /// Ready when the socket may be writable.
     fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// Tries an operation; that it would block clears the readiness.
+    /// Tries an operation; `WouldBlock` clears the readiness.
     fn try_io<R>(&self, interest: Interest, operation: impl FnOnce() -> io::Result<R>) -> io::Result<R>;
 }
 
-/// Tries an operation until it works or would block, and only then asks to be woken: most sockets have room.
+/// Tries an operation, and waits for readiness only if it would block, because most sockets are writable.
 fn when_writable<S: Socket, R>(
     socket: &S,
     cx: &mut Context<'_>,
@@ -202,8 +203,8 @@ fn when_writable<S: Socket, R>(
     }
 }
 
-/// Reads as tokio does, but without the C library: its `recv` and `send` can be cancelled by `pthread_cancel`, and in a
-/// process with threads they say so before and after each call, with two locked instructions each.
+/// Reads like tokio, but without the C library. The `recv` and `send` of the C library are cancellation
+/// points, which cost two locked instructions each in a process with threads.
 pub(crate) fn poll_receive<S: Socket>(
     socket: &S,
     cx: &mut Context<'_>,
@@ -215,8 +216,8 @@ pub(crate) fn poll_receive<S: Socket>(
         let mut received = 0;
         let result = socket.try_io(Interest::READABLE, || {
             (received, _) = rustix::net::recv(socket, &mut *room, RecvFlags::empty())?;
-            // Less than there is room for is all there is. To say that it would block clears the readiness, so that the next
-            // read waits instead of finding nothing.
+            // A short read has emptied the socket. Returning `WouldBlock` clears the readiness, so that the
+            // next read waits without another system call.
             let is_all = received > 0 && received < room.len();
             if is_all { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
         });
@@ -241,7 +242,7 @@ pub(crate) fn poll_send<S: Socket>(
     slices: &[io::IoSlice<'_>],
     more: bool,
 ) -> Poll<io::Result<usize>> {
-    // NOSIGNAL: a peer that has gone is an error to handle here, not a signal.
+    // NOSIGNAL: a closed connection is an error to handle here, not a signal.
     let flags = if more { SendFlags::MORE | SendFlags::NOSIGNAL } else { SendFlags::NOSIGNAL };
     when_writable(socket, cx, || match slices {
         [slice] => rustix::net::send(socket, slice, flags),
@@ -266,20 +267,20 @@ pub(crate) fn has_unread(socket: impl AsFd) -> bool {
     rustix::net::recv(socket, &mut [0_u8; 1], flags).is_ok_and(|(_, bytes)| bytes > 0)
 }
 
-/// What a peer has closed.
+/// Which directions the peer has shut down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PeerShutdown {
     None,
-    /// Its sending side; it may still receive.
+    /// The peer's write side; it may still read.
     WriteSide,
-    /// Everything, by a reset.
+    /// Both, by a reset.
     Both,
 }
 
-/// What the peer has closed, whatever of its bytes is unread. The kernel is asked: a runtime does not tell.
+/// Queries the kernel for a shutdown by the peer, even behind unread input. The runtime does not report this.
 pub(crate) fn peer_shutdown(socket: impl AsFd) -> PeerShutdown {
     let mut polled = [PollFd::new(&socket, PollFlags::RDHUP)];
-    // It fails without memory, and is asked again.
+    // Fails only for lack of memory; the next call tries again.
     let _ = poll(&mut polled, Some(&Timespec::default()));
     let events = polled[0].revents();
     if events.intersects(PollFlags::ERR | PollFlags::HUP) {
@@ -296,7 +297,7 @@ pub(crate) fn unacknowledged(socket: impl AsFd) -> io::Result<u64> {
     // The ioctl has one number under two names.
     #[expect(clippy::cast_possible_truncation, reason = "an ioctl's number has 32 bits")]
     const SIOCOUTQ: rustix::ioctl::Opcode = libc::TIOCOUTQ as rustix::ioctl::Opcode;
-    // SAFETY: the ioctl writes one C int, which is what `Getter` makes room for.
+    // SAFETY: the ioctl writes one C int, for which `Getter` provides the memory.
     #[expect(unsafe_code, reason = "rustix has no function for this ioctl")]
     let bytes =
         unsafe { rustix::ioctl::ioctl(socket, rustix::ioctl::Getter::<SIOCOUTQ, std::ffi::c_int>::new()) }?;

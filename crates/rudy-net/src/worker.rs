@@ -1,38 +1,38 @@
-//! What the connections of one worker share, and what it counts.
+//! The shared state of a worker's connections, and its counters.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::timers::{TimerFd, Timers};
 
-/// One worker's share of the server: a core's runtime in the `percore` engine.
+/// A worker of an engine: a core's runtime in `percore`.
 #[derive(Debug, Default)]
 pub struct Worker {
-    /// What happened here so far.
+    /// Events of this worker.
     pub counters: Counters,
-    /// Set once: connections finish what they are at and close.
+    /// Set once: connections finish their exchange and close.
     stopping: AtomicBool,
     pub(crate) timers: Arc<Timers>,
 }
 
 impl Worker {
-    /// Asks every connection to end: idle ones at once, the others after the response in progress.
+    /// Closes all connections: idle ones at once, the others after the response in progress.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.wake_connections();
     }
 
-    /// Has idle connections look again at what they wait for.
+    /// Wakes idle connections to check whether they must close.
     pub(crate) fn wake_connections(&self) {
         self.timers.wake_all();
     }
 
-    /// Its connections that are about to close because they were evicted.
+    /// Returns the number of evicted connections that have not closed yet.
     pub(crate) fn evicted(&self) -> usize {
         self.timers.evicted()
     }
 
-    /// Keeps the deadlines of the worker's connections; its engine runs this beside them.
+    /// Runs the timers of the worker's connections, as a task of the engine.
     pub(crate) async fn run_timers(&self, timer_fd: TimerFd) {
         self.timers.run(timer_fd).await;
     }
@@ -40,7 +40,8 @@ impl Worker {
     /// Whether a connection is open.
     #[must_use]
     pub fn has_connections(&self) -> bool {
-        // Closed first: a connection that comes and goes in between is not counted as less than none.
+        // Reads `closed` first, so that a connection that opens and closes in between never makes the
+        // difference negative.
         let closed = self.counters.closed.get();
         self.counters.accepted.get() > closed
     }
@@ -52,45 +53,45 @@ impl Worker {
     }
 }
 
-/// Counts of one worker, read by anybody, who adds up the workers. Where each core has a worker it alone writes them, so
-/// that no two cores fight for a cache line; the engines with a thread for each connection have one worker.
+/// Counters of a worker; readers add up all workers. With one worker for each core, only that core writes its
+/// counters, so cores do not contend for a cache line. The thread engines have a single worker.
 #[derive(Debug, Default)]
 pub struct Counters {
-    /// Connections accepted.
+    /// Accepted connections.
     pub accepted: Counter,
-    /// Connections that ended, one way or another; `accepted - closed` are open.
+    /// Closed connections; `accepted - closed` are open.
     pub closed: Counter,
-    /// Connections sent away because a limit was reached (connections, descriptors, per address).
+    /// Connections rejected because of a limit (connections, descriptors, connections per address).
     pub over_limit: Counter,
-    /// Idle connections that had to close because others had no room.
+    /// Idle connections closed to make room for new ones.
     pub evicted: Counter,
-    /// Connections for which no thread was free when they were accepted, in the engines with a thread for each.
+    /// Connections that waited for a free thread, in the thread engines.
     pub queued: Counter,
-    /// Requests answered.
+    /// Requests received.
     pub requests: Counter,
-    /// Panics, in handlers or anywhere else in a connection: each is a bug of ours.
+    /// Panics in handlers or elsewhere in a connection: each is a bug in Rudy.
     pub panics: Counter,
-    /// Peers refused by the protocol: bad heads and bodies, timeouts.
+    /// Requests rejected by the protocol: invalid heads and bodies, timeouts.
     pub rejected: Counter,
-    /// Peers dropped because they fell too far behind a stream that does not wait for them.
+    /// Clients dropped because they fell too far behind a live stream.
     pub dropped: Counter,
-    /// Bytes of answers handed to the kernel.
+    /// Bytes of responses sent to the kernel.
     pub sent_bytes: Counter,
-    /// Bytes read.
+    /// Bytes received.
     pub received_bytes: Counter,
 }
 
-/// A number that only grows.
+/// A monotonic counter.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds to it.
+    /// Adds `n`.
     pub fn add(&self, n: u64) {
         self.0.fetch_add(n, Ordering::Relaxed);
     }
 
-    /// Its value now.
+    /// Returns the current value.
     #[must_use]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)

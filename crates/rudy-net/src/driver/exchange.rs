@@ -1,4 +1,4 @@
-//! An exchange that has to wait: for a service, for a body in either direction, for a file, for a slow client.
+//! An exchange that must wait: for a service, a request or response body, a file, or a slow client.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -19,14 +19,15 @@ use crate::engine::ServiceSource;
 use crate::scratch::Scratch;
 use crate::{Body, EndReason, Response};
 
-/// A service at work.
+/// A service that has not responded yet.
 pub(super) struct Handler {
-    /// Its response to come.
+    /// The future of the response.
     pub(super) future: Pin<Box<dyn Future<Output = Response> + Send>>,
     pub(super) exchange: Exchange,
 }
 
-/// A request and its response in progress. Ten thousand streams have one each, so the fields that few of them need are boxed.
+/// A request and its response in progress. Each of ten thousand streams has one, so rarely used fields are
+/// boxed.
 #[derive(Default)]
 pub(super) struct Exchange {
     pub(super) pump: Pump,
@@ -37,13 +38,13 @@ pub(super) struct Exchange {
 #[derive(Default)]
 struct Details {
     input: Input,
-    /// For the service's observer.
+    /// Reports the exchange to the service's observer.
     record: Option<Record>,
-    /// Takes the connection over after the response.
+    /// Takes over the connection after the response.
     upgrade: Option<Box<Upgrade>>,
 }
 
-/// Why a connection ends in the middle of an exchange.
+/// Why a connection ends during an exchange, and how to close it.
 struct Fault(EndReason, CloseMode);
 
 impl From<EndReason> for Fault {
@@ -53,7 +54,7 @@ impl From<EndReason> for Fault {
 }
 
 impl Handler {
-    /// Moves everything that can move. Ready with the connection's next state.
+    /// Polls the service, the request body and the output. Ready with the connection's next state.
     pub(super) fn poll<S: ServiceSource>(
         &mut self,
         connection: &mut Connection<S>,
@@ -82,7 +83,7 @@ impl Handler {
         }
     }
 
-    /// Ready when there is a response, or will be none.
+    /// Ready when there is a response, or when the exchange ends without one.
     fn poll_response<S: ServiceSource>(
         &mut self,
         connection: &mut Connection<S>,
@@ -101,11 +102,11 @@ impl Handler {
                 return Poll::Ready(self.exchange.end(EndReason::PeerGone.into()));
             }
         }
-        // They would pile up behind what the client does not take.
+        // Interim responses would accumulate while the client does not read.
         let accepts_interim = !self.exchange.output.is_blocked();
         let (response, interim) = poll_cx.poll_handler(accepts_interim, |cx| self.future.as_mut().poll(cx));
         for (status, fields) in interim {
-            // Clients that speak HTTP/1.0 do not get it (RFC 9110 §15.2).
+            // HTTP/1.0 clients do not receive it (RFC 9110 §15.2).
             let _is_sent = connection.machine.encode_interim(status, &fields, &mut scratch.out);
         }
         let response = match response {
@@ -116,7 +117,7 @@ impl Handler {
         Poll::Ready(connection.respond(response, exchange, poll_cx, scratch))
     }
 
-    /// Ends what has had its time.
+    /// Ends the exchange if a deadline has passed.
     fn check_deadlines<S: ServiceSource>(
         &mut self,
         connection: &mut Connection<S>,
@@ -129,7 +130,7 @@ impl Handler {
         self.exchange.check_deadlines(connection, poll_cx).map(|fault| self.exchange.end(fault))
     }
 
-    /// The client is refused in the middle of its request. Drops the service's future, and with it whatever it was doing for it.
+    /// Rejects a request during its exchange. Drops the service's future.
     fn reject<S: ServiceSource>(
         &mut self,
         rejection: Rejection,
@@ -159,7 +160,7 @@ impl Exchange {
         Self { pump: Pump::default(), output: Output::default(), details: has_details.then(details) }
     }
 
-    /// Only sends what is queued.
+    /// Creates an exchange that only sends queued responses.
     pub(super) fn flush(out: &mut BytesMut, records: Vec<Record>) -> Self {
         let mut output = Output::default();
         output.push(out, records);
@@ -178,7 +179,7 @@ impl Exchange {
         self.details.as_ref().is_some_and(|details| details.input.ended)
     }
 
-    /// Looks at what the client sends. What is found out about it is kept; mostly there is nothing.
+    /// Reads from the client. The input state is stored only if it is not empty, which is rare.
     fn poll_input<S: ServiceSource>(
         &mut self,
         connection: &mut Connection<S>,
@@ -196,7 +197,7 @@ impl Exchange {
         polled
     }
 
-    /// Whether the client has had its time for the request's body, of which the service hears.
+    /// Whether the client sends the request body too slowly. Reports the error to the service.
     fn has_slow_upload<S: ServiceSource>(&mut self, connection: &Connection<S>, now: Instant) -> bool {
         let Some(details) = &mut self.details else { return false };
         let deadline = details.input.upload_deadline(&connection.info.limits.http);
@@ -209,7 +210,7 @@ impl Exchange {
         }
     }
 
-    /// Sends the response as far as it goes. Ready with the connection's next state.
+    /// Sends the response as far as possible. Ready with the connection's next state.
     pub(super) fn poll<S: ServiceSource>(
         &mut self,
         connection: &mut Connection<S>,
@@ -241,7 +242,7 @@ impl Exchange {
     ) -> Poll<Result<(), Fault>> {
         match self.poll_input(connection, poll_cx, out) {
             Poll::Pending => {}
-            // A response that has begun must not pass for a whole one.
+            // A response that has begun must not look complete.
             Poll::Ready(InputFault::Rejected(_)) => return Poll::Ready(Err(EndReason::Aborted.into())),
             Poll::Ready(InputFault::Incomplete | InputFault::PeerGone) => {
                 return Poll::Ready(Err(EndReason::PeerGone.into()));
@@ -259,7 +260,7 @@ impl Exchange {
         sent.map_err(Fault::from)
     }
 
-    /// Which deadline has passed, if any. Has the connection polled again at the first of the others.
+    /// Checks the deadlines. Returns the fault of one that has passed, or sets the timer to the next one.
     fn check_deadlines<S: ServiceSource>(
         &mut self,
         connection: &Connection<S>,
@@ -286,14 +287,14 @@ impl Exchange {
         None
     }
 
-    /// Everything has been handed to the kernel.
+    /// Handles the end of the response: the kernel has all of it.
     pub(super) fn finish<S: ServiceSource>(&mut self, connection: &Connection<S>) -> State {
         self.finish_records(EndReason::Completed);
         let upgrade = self.details.as_mut().and_then(|details| details.upgrade.take());
         match (connection.machine.phase(), upgrade) {
             (Phase::Upgrade, Some(upgrade)) => State::Upgrade(upgrade),
             (Phase::Close, _) if self.has_ended_input() => State::Close(CloseMode::PeerClosed),
-            // A switch of protocols without a handler for it ends the connection.
+            // A change of protocol without a handler closes the connection.
             (Phase::Close | Phase::Upgrade, _) => State::Close(CloseMode::Linger),
             _ => State::Head,
         }
@@ -313,7 +314,7 @@ impl Exchange {
 }
 
 impl Details {
-    /// Notes what was framed and sent in a poll_cx.
+    /// Records the bytes framed and sent in a poll.
     fn record_progress(&mut self, poll_cx: &PollContext<'_, '_>) {
         if let Some(record) = &mut self.record {
             record.body_bytes += poll_cx.body_bytes;
@@ -325,7 +326,7 @@ impl Details {
 }
 
 impl<S: ServiceSource> Connection<S> {
-    /// Sends the response of a service that was at work.
+    /// Sends the response of a service that had to wait.
     fn respond(
         &mut self,
         mut response: Response,
@@ -347,7 +348,8 @@ impl<S: ServiceSource> Connection<S> {
         self.send(response, exchange, poll_cx, out)
     }
 
-    /// Sends a response whose head is in `out`. What is not sent at once goes on in a state of its own.
+    /// Sends a response whose head is in `out`. If the transport does not accept all of it, the connection
+    /// continues in the state `Body`.
     pub(super) fn send(
         &mut self,
         response: Response,
@@ -367,14 +369,14 @@ impl<S: ServiceSource> Connection<S> {
         match sent {
             Poll::Ready(Ok(())) => exchange.finish(self),
             Poll::Ready(Err(end_reason)) => exchange.end(end_reason.into()),
-            // It is polled once more, and then sees to its deadlines.
+            // The next poll sets the deadlines.
             Poll::Pending => State::Body(Box::new(exchange)),
         }
     }
 }
 
 impl Drop for Exchange {
-    /// Dropped in the middle: the server is being stopped.
+    /// An exchange dropped before its end means that the server is stopping.
     fn drop(&mut self) {
         self.finish_records(EndReason::ServerStopped);
     }

@@ -1,4 +1,4 @@
-//! How a protocol puts the body of a response on the wire: all that the pump knows of it.
+//! The interface through which a protocol frames response bodies for the pump.
 
 use std::time::Instant;
 
@@ -6,37 +6,38 @@ use bytes::BytesMut;
 use http::HeaderMap;
 use rudy_http::h1::{LengthError, ServerConnection};
 
-/// The response of one exchange, whose head has been encoded.
+/// The framing of a response whose head is encoded.
 pub(crate) trait Framing {
-    /// How many bytes of the body the peer takes now. The connection is polled again when they become more.
+    /// Returns how many bytes of the body the peer accepts now. When the window grows, the connection is
+    /// polled again.
     fn window(&self) -> u64 {
         u64::MAX
     }
 
-    /// Whether the end of the body has been encoded, or there is none to encode.
+    /// Whether the end of the body is encoded, or the response has no body.
     fn has_ended(&self) -> bool;
 
-    /// Encodes a piece of the body, of at most [`Self::window`] bytes. An empty one ends what [`Self::begin_raw`] has begun, before
-    /// a pause.
+    /// Encodes a piece of the body, of at most [`Self::window`] bytes. An empty piece, before a pause, ends the frame that
+    /// [`Self::begin_raw`] has begun.
     ///
     /// # Errors
     ///
-    /// The body is longer than its head promised.
+    /// The body is longer than its head states.
     fn piece(&mut self, data: &[u8], out: &mut BytesMut) -> Result<(), LengthError>;
 
-    /// Encodes what goes before bytes of the body that the pump sends behind `out` by itself, and returns how many of the
-    /// `length` it may send: at least 1, where the window has room.
+    /// Encodes the framing before bytes that the pump sends directly after `out`. Returns how many of the `length` bytes it
+    /// may send: at least 1 if the window has room.
     ///
     /// # Errors
     ///
-    /// The body is longer than its head promised.
+    /// The body is longer than its head states.
     fn begin_raw(&mut self, length: u64, out: &mut BytesMut) -> Result<u64, LengthError>;
 
     /// Encodes the end of the body.
     ///
     /// # Errors
     ///
-    /// The body is shorter than its head promised.
+    /// The body is shorter than its head states.
     fn finish(
         &mut self,
         trailers: Option<&HeaderMap>,

@@ -1,5 +1,5 @@
-//! The wait for a request, and the responses that need no waiting: a request that is whole, answered at once, and taken by the
-//! socket in one write, costs one poll.
+//! Waits for requests, and sends responses that need no waiting. A complete request with an immediate
+//! response that the socket accepts in one write costs one poll.
 
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -22,34 +22,34 @@ use crate::engine::ServiceSource;
 use crate::scratch::Scratch;
 use crate::{Body, Client, EndReason, Head, Reply, RequestBody, Response, Service};
 
-/// Responses to a pipeline are written when they have come to this, whatever else is waiting.
+/// Pipelined responses are written when they reach this size.
 const OUTPUT_FULL_BYTES: usize = 64 * 1024;
 
-/// What a pass over the requests in a read works with.
+/// The context for handling the requests of one read.
 struct RequestBatch<'a, 'b> {
     cx: &'a mut Context<'b>,
     now: Instant,
     date: &'a DateLine,
-    /// The responses, encoded.
+    /// The encoded responses.
     out: &'a mut BytesMut,
-    /// Those of them that have an observer.
+    /// The records of responses with an observer.
     records: &'a mut Vec<Record>,
-    /// How much of bodies may still be sent in this poll_cx.
+    /// How many bytes of bodies this poll may still send.
     budget_bytes: u64,
 }
 
-/// What became of the requests in a read.
+/// Why the handling of a batch of requests ends.
 enum BatchEnd {
-    /// Everything that could be is batch_end; more has to come.
+    /// All complete requests are handled; more input is needed.
     NeedsInput,
-    /// There may be more, but the output has to be written first.
+    /// The output must be written before the next request.
     OutputFull,
-    /// One of them takes longer.
+    /// A request needs more time.
     Next(State),
 }
 
 impl<S: ServiceSource> Connection<S> {
-    /// Reads, answers and writes as long as nothing has to wait; then waits for the next request.
+    /// Reads, handles and responds to requests until it must wait.
     pub(super) fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<State> {
         let now = Instant::now();
         let mut scratch = Scratch::borrow_at(now);
@@ -86,7 +86,7 @@ impl<S: ServiceSource> Connection<S> {
                 return Poll::Ready(State::Close(CloseMode::Linger));
             }
             if matches!(batch_end, BatchEnd::OutputFull) {
-                // There are more requests; but first the other connections of this core have their poll_cx.
+                // More requests are waiting, but first the other connections of this core get their turn.
                 self.timer.set(None, cx.waker());
                 return yield_now(cx);
             }
@@ -96,7 +96,7 @@ impl<S: ServiceSource> Connection<S> {
             read = buffer.filled().len();
             match polled {
                 Poll::Pending => {
-                    // A request that was just answered has looked it up.
+                    // Handling a request has loaded it already.
                     if !is_service_loaded {
                         drop(self.load_service());
                     }
@@ -109,7 +109,7 @@ impl<S: ServiceSource> Connection<S> {
         }
     }
 
-    /// Nothing to read: sets the deadline, unless it has passed or the server is stopping.
+    /// Waits for input: sets the deadline, unless it has passed or the server is stopping.
     fn wait_for_request(
         &mut self,
         cx: &mut Context<'_>,
@@ -117,7 +117,7 @@ impl<S: ServiceSource> Connection<S> {
         date: &DateLine,
         out: &mut BytesMut,
     ) -> Poll<State> {
-        // What the kernel has and the runtime has not told us of yet is a request that came in time.
+        // Input that the kernel has, but the runtime has not reported yet, is a request in time.
         if self.machine.phase() == Phase::Idle && self.should_close_idle() && !self.io.has_unread() {
             return Poll::Ready(State::Close(CloseMode::NoLinger));
         }
@@ -127,13 +127,13 @@ impl<S: ServiceSource> Connection<S> {
             if self.machine.phase() != Phase::Idle {
                 self.timer.set(Some(deadline), cx.waker());
             } else if self.timer.set_idle(Some(deadline), cx.waker()) && !self.io.has_unread() {
-                // Another connection has its place.
+                // The connection has been evicted.
                 return Poll::Ready(State::Close(CloseMode::NoLinger));
             }
             return Poll::Pending;
         }
         match self.machine.timeout(now, &self.info.limits.http) {
-            // Nothing waits here without a deadline. If it does, it is a bug, and ends.
+            // Waiting without a deadline would be a bug: close the connection.
             Timeout::NotYet => Poll::Ready(State::Close(CloseMode::Reset)),
             Timeout::Close => Poll::Ready(State::Close(CloseMode::NoLinger)),
             Timeout::Reject(rejection) => {
@@ -143,9 +143,9 @@ impl<S: ServiceSource> Connection<S> {
         }
     }
 
-    /// Whether an idle connection is closed: the server stops, or after at least one response the connection may have no
-    /// further request. One without a response yet belongs to a client that is about to send its first request, which such a
-    /// client may not be able to repeat.
+    /// Whether to close an idle connection: the server is stopping, or the connection has had a response and
+    /// may send no further request. A client that waits for its first response may be about to send a request
+    /// that it cannot repeat.
     fn should_close_idle(&self) -> bool {
         let requests = self.machine.requests();
         let has_had_all = self.info.limits.http.requests_per_connection.is_some_and(|most| requests >= most);
@@ -153,7 +153,7 @@ impl<S: ServiceSource> Connection<S> {
             || requests > 0 && (has_had_all || self.context.ends_idle_connections())
     }
 
-    /// Answers the requests in `bytes`, and those that were left over, as far as nothing has to wait.
+    /// Handles the requests in `bytes` and in the machine's buffer, until one must wait.
     fn handle_requests(&mut self, mut bytes: &[u8], batch: &mut RequestBatch<'_, '_>) -> BatchEnd {
         while batch.out.len() < OUTPUT_FULL_BYTES && batch.budget_bytes > 0 {
             if bytes.is_empty() && !self.machine.has_unconsumed() {
@@ -169,7 +169,7 @@ impl<S: ServiceSource> Connection<S> {
                         return BatchEnd::NeedsInput;
                     }
                 },
-                // Pieces of a body come only during its exchange.
+                // Body events occur only during an exchange.
                 Ok(None | Some(_)) => return BatchEnd::NeedsInput,
                 Err(rejection) => {
                     self.reject(rejection, batch.date, batch.out);
@@ -181,7 +181,8 @@ impl<S: ServiceSource> Connection<S> {
         BatchEnd::OutputFull
     }
 
-    /// Answers one request: encoded in `out` if that can be done at once, otherwise in a state that goes on from here.
+    /// Handles a request. Encodes an immediate response in `out`; otherwise returns the connection's next
+    /// state.
     fn handle_request(
         &mut self,
         service: &S::Service,
@@ -237,7 +238,7 @@ impl<S: ServiceSource> Connection<S> {
         Ok(Some(next).filter(|next| !matches!(next, State::Head)))
     }
 
-    /// Encodes the head of a response. One that must not be given is replaced by one that says so.
+    /// Encodes the head of a response. An invalid response is replaced by an error.
     pub(super) fn begin(
         &mut self,
         response: &mut Response,
@@ -247,7 +248,7 @@ impl<S: ServiceSource> Connection<S> {
     ) -> StatusCode {
         match upload {
             Some(upload) if upload.is_body_dropped() => self.machine.ignore_body(),
-            // After the head of the response it would be too late to ask for the body that the response still reads.
+            // The service still reads the body; after the response head, 100 Continue would be too late.
             Some(_) => self.machine.encode_continue(out),
             None => {}
         }
@@ -265,15 +266,15 @@ impl<S: ServiceSource> Connection<S> {
         response.status()
     }
 
-    /// Whether the service may answer so; the client gets 500 otherwise. An interim response cannot be the last one, and a change of
-    /// protocol needs an [`Upgrade`](super::Upgrade) and a request that allows it.
+    /// Whether the response is valid; otherwise the client receives status 500. An interim status cannot be
+    /// final, and a change of protocol needs an [`Upgrade`](super::Upgrade) and a request that allows it.
     fn is_valid(&self, response: &Response) -> bool {
         let status = response.status();
         let upgrades = response.upgrade.is_some() && self.machine.can_upgrade();
         !status.is_informational() || status == StatusCode::SWITCHING_PROTOCOLS && upgrades
     }
 
-    /// Encodes the body too, if it is small and in memory, or not sent at all. Returns its bytes.
+    /// Encodes a body that is small and in memory, or that is not sent. Returns its length.
     pub(super) fn encode_small_body(&mut self, body: &Body, now: Instant, out: &mut BytesMut) -> Option<u64> {
         let whole: &[u8] = match body {
             _ if !self.machine.sends_body() => &[],
@@ -281,12 +282,12 @@ impl<S: ServiceSource> Connection<S> {
             Body::Bytes(bytes) if bytes.len() <= GATHERED_BYTES => bytes,
             _ => return None,
         };
-        // The length that was promised is that of these bytes.
+        // Cannot fail: the length in the head is the length of these bytes.
         self.machine.piece(whole, out).and_then(|()| self.machine.finish(None, now, out)).ok()?;
         Some(whole.len() as u64)
     }
 
-    /// Encodes a rejection, and tells the service.
+    /// Encodes a rejection, and reports it to the service.
     fn reject(&mut self, rejection: Rejection, date: &DateLine, out: &mut BytesMut) {
         let since = self.machine.waiting_since();
         self.context.worker.counters.rejected.add(1);
@@ -294,7 +295,7 @@ impl<S: ServiceSource> Connection<S> {
         report_rejection(&*self.load_service(), &self.client(), rejection, since);
     }
 
-    /// Gives a request the body that its head announces: as bytes, if all of it came with the head.
+    /// Attaches the body that the request head announces: in memory, if all of it arrived with the head.
     fn with_body(
         &mut self,
         request: Request<BodyLength>,
@@ -312,19 +313,19 @@ impl<S: ServiceSource> Connection<S> {
         Ok((Request::from_parts(parts, body), upload))
     }
 
-    /// The body, if all of it is there.
+    /// Returns the body if all of it has arrived.
     fn take_whole_body(&mut self, length: u64, now: Instant) -> Result<Option<Bytes>, Rejection> {
         if (self.machine.pending_bytes() as u64) < length {
             return Ok(None);
         }
         let limits = &self.info.limits.http;
         let Some(Event::Body(body)) = self.machine.receive(&[], now, limits)? else { return Ok(None) };
-        // The event of its end.
+        // Consumes the event for the end of the body.
         self.machine.receive(&[], now, limits)?;
         Ok(Some(body))
     }
 
-    /// Writes `out`; true if the transport has handed all of it to the kernel. What it has not taken stays in `out`.
+    /// Writes `out`. Returns `true` if the kernel has all of it; otherwise the rest stays in `out`.
     fn write(&mut self, cx: &mut Context<'_>, out: &mut BytesMut) -> std::io::Result<bool> {
         match self.io.poll_write(cx, &[IoSlice::new(out)], false)? {
             Poll::Pending => return Ok(false),

@@ -1,4 +1,4 @@
-//! What a client sends while its request is answered: the request's body, further requests, its end.
+//! Reads from the client during an exchange: the request body, further requests, the end of the input.
 
 use std::io;
 use std::task::{Context, Poll};
@@ -16,48 +16,48 @@ use crate::engine::ServiceSource;
 use crate::scratch::Scratch;
 use crate::transport::{PeerShutdown, peer_shutdown};
 
-/// How often the kernel is asked whether a client has gone, while nothing is read from its connection.
+/// How often to query the kernel for a disconnect while nothing is read from the connection.
 const PEER_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The client's side of an exchange.
 #[derive(Default)]
 pub(super) struct Input {
-    /// The request's body on its way; `None` where it was there with the head, or there is none.
+    /// The request body in transfer; `None` without a body, or if it arrived with the head.
     pub(super) upload: Option<Box<Upload>>,
-    /// Where the client has closed its sending side, and may have closed its connection: when it was last known to be there,
-    /// because it closed that side or took bytes.
+    /// If the client has closed its write side, and may have disconnected: when it was last known to be
+    /// connected, by that close or by accepting bytes.
     half_closed: Option<Instant>,
-    /// All that the client has sent was read.
+    /// Whether the end of the input has been read.
     pub(super) ended: bool,
 }
 
-/// Why the exchange ends early.
+/// Why input ends an exchange.
 pub(super) enum InputFault {
-    /// The rest of the request breaks the protocol or a limit.
+    /// The rest of the request violates the protocol or a limit.
     Rejected(Rejection),
-    /// The client has closed in the middle of its request.
+    /// The client closed during its request.
     Incomplete,
-    /// The client is gone.
+    /// The client has disconnected.
     PeerGone,
 }
 
 impl Input {
-    /// Of an exchange of which nothing has to be kept.
+    /// The input state of most exchanges.
     pub(super) const EMPTY: Self = Self { upload: None, half_closed: None, ended: false };
 
     pub(super) fn new(upload: Option<Upload>) -> Self {
         Self { upload: upload.map(Box::new), ..Self::default() }
     }
 
-    /// Moves the request's body, or notices that the client has gone. Ready when the exchange ends for it. What the client is to
-    /// be sent first is put into `out`.
+    /// Transfers the request body, and detects a disconnect. Ready when the input ends the exchange.
+    /// Responses to send to the client first are added to `out`.
     pub(super) fn poll<S: ServiceSource>(
         &mut self,
         connection: &mut Connection<S>,
         poll_cx: &mut PollContext<'_, '_>,
         out: &mut BytesMut,
     ) -> Poll<InputFault> {
-        // Once the response is encoded whole, what comes belongs to the next request, or is discarded.
+        // After the whole response is encoded, input belongs to the next request, or is discarded.
         if connection.machine.phase() != Phase::Exchange {
             self.upload = None;
             return Poll::Pending;
@@ -88,8 +88,8 @@ impl Input {
         Poll::Pending
     }
 
-    /// Whether nothing is read that would show that the client has gone: behind a body that the service does not take yet,
-    /// behind as many requests as are read ahead, or behind the end of its input.
+    /// Whether a disconnect would go unnoticed because nothing is read: the service does not read the body,
+    /// the read-ahead buffer is full, or the end of the input has been read.
     fn reads_nothing<S: ServiceSource>(&self, connection: &Connection<S>) -> bool {
         match &self.upload {
             _ if self.ended => true,
@@ -98,7 +98,7 @@ impl Input {
         }
     }
 
-    /// Notices that the client has gone. Nothing wakes the task then, so this looks once a second ([`Self::due`]).
+    /// Detects a disconnect. No event wakes the task for it, so it polls once a second ([`Self::due`]).
     fn poll_peer_shutdown<S: ServiceSource>(
         &mut self,
         connection: &Connection<S>,
@@ -114,7 +114,7 @@ impl Input {
         Poll::Pending
     }
 
-    /// When the connection is polled again although nothing wakes it.
+    /// Returns when the connection must be polled again without a wake-up.
     pub(super) fn due<S: ServiceSource>(&self, connection: &Connection<S>, now: Instant) -> Option<Instant> {
         let limits = &connection.info.limits.http;
         let peer_shutdown = self.reads_nothing(connection).then(|| now + PEER_CHECK_INTERVAL);
@@ -124,37 +124,37 @@ impl Input {
             .min()
     }
 
-    /// Whether the client has closed its sending side.
+    /// Whether the client has closed its write side.
     pub(super) fn is_half_closed(&self) -> bool {
         self.half_closed.is_some()
     }
 
-    /// Bytes were written: the client is there.
+    /// Records a successful write, which shows that the client is connected.
     pub(super) fn record_write(&mut self, now: Instant) {
         if let Some(last_sign) = &mut self.half_closed {
             *last_sign = now;
         }
     }
 
-    /// When the request of a client that has closed its sending side is cancelled, because nothing could be written since.
+    /// Returns when to cancel the exchange of a half-closed client to which nothing could be written.
     pub(super) fn half_close_deadline(&self, limits: &Limits) -> Option<Instant> {
         Some(self.half_closed? + limits.half_close_timeout)
     }
 
-    /// When the client is too slow with its body.
+    /// Returns when the client is too slow in sending its body.
     pub(super) fn upload_deadline(&self, limits: &Limits) -> Option<Instant> {
         self.upload.as_ref()?.deadline(limits)
     }
 }
 
 impl<S: ServiceSource> Connection<S> {
-    /// Whether there is room for what a client sends ahead of its response.
+    /// Whether the read-ahead buffer has room.
     fn reads_ahead(&self) -> bool {
         self.machine.awaits_response_only() && self.machine.wants_input(&self.info.limits.http)
     }
 
-    /// Reads what a client sends ahead of its response, as far as there is room, to notice when it goes away. Ready when it
-    /// will send nothing more: `Ok` if that may mean that it waits for its response, `Err` if it is gone.
+    /// Reads further requests while there is room, to detect a disconnect. Ready at the end of the input:
+    /// `Ok` if the client may still wait for its response, `Err` if it has disconnected.
     fn poll_read_ahead(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<io::Result<()>> {
         let limits = &self.info.limits.http;
         let mut scratch = Scratch::borrow();
@@ -173,7 +173,7 @@ impl<S: ServiceSource> Connection<S> {
                 Poll::Ready(()) => {}
             }
             self.context.worker.counters.received_bytes.add(buffer.filled().len() as u64);
-            // Waiting for a response and nothing else, the machine only keeps what came.
+            // While it waits only for the response, the machine just buffers the input.
             let _ = self.machine.receive(buffer.filled(), now, limits);
         }
     }

@@ -1,4 +1,4 @@
-//! The end of a connection that is served: the close, on the worker's timers.
+//! Closes a connection, with a timer of the worker.
 
 use std::task::{Context, Poll};
 use std::time::Instant;
@@ -8,7 +8,7 @@ use crate::close::{CloseMode, Closing};
 use crate::timers::Timer;
 use crate::transport::Stream;
 
-/// A connection that is being closed.
+/// A closing connection.
 pub(super) struct Linger {
     closing: Closing,
     timer: Timer,
@@ -19,7 +19,7 @@ impl Linger {
         Self { closing: Closing::new(io, mode, limits.linger(), Instant::now()), timer }
     }
 
-    /// Ready when nothing has to wait any more: the drop does the rest.
+    /// Ready when the close need not wait any more; dropping the value completes it.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let polled = self.closing.poll(cx, Instant::now());
         if polled.is_pending() {

@@ -1,4 +1,4 @@
-//! The protocol machine of a connection, which has one only while there is something to keep.
+//! The protocol state machine of a connection, which exists only while it has state.
 
 use std::ops::{Deref, DerefMut};
 
@@ -6,13 +6,13 @@ use rudy_http::h1::{ServerConnection, SuspendedConnection};
 
 use crate::scratch::Scratch;
 
-/// The machine. It is absent between two requests and while a stream waits: the thread keeps its box for the next connection, so a
-/// waiting connection does not pay for it.
+/// The state machine. It is absent between requests and while a stream waits: the thread reuses its box for
+/// the next connection, so waiting connections do not pay for it.
 #[derive(Default)]
 pub(super) struct Machine(Option<Box<ServerConnection>>);
 
 impl Machine {
-    /// Restores the machine, unless it is there.
+    /// Restores the machine if it is absent.
     pub(super) fn resume(&mut self, suspended: SuspendedConnection, scratch: &mut Scratch) {
         if self.0.is_some() {
             return;
@@ -27,7 +27,7 @@ impl Machine {
         });
     }
 
-    /// Returns the state of the connection and gives the box to the thread, if that state fits a [`SuspendedConnection`].
+    /// If the state fits in a [`SuspendedConnection`], returns the state and gives the box to the thread.
     pub(super) fn suspend(&mut self, scratch: &mut Scratch) -> Option<SuspendedConnection> {
         let suspended = self.0.as_ref()?.suspend()?;
         scratch.machine = self.0.take();

@@ -1,8 +1,10 @@
-//! The driver: moves bytes between a transport and the protocol machine, and requests between the machine and a service.
+//! The driver: moves bytes between a transport and the protocol state machine, and requests between the
+//! machine and a service.
 //!
-//! A connection is a future with one [`State`]. While it waits for a request it is small and has no buffer. Most requests are
-//! read, answered and written in one poll of it ([`head`]); what has to wait for a service, a file or a slow client goes on in a
-//! boxed [`Exchange`], whose [`pump`] does not know the protocol.
+//! A connection is a future with a [`State`]. While it waits for a request it is small and has no buffer.
+//! Most requests are read, handled and responded to in one poll ([`head`]). A request that must wait for a
+//! service, a file or a slow client continues in a boxed [`Exchange`]. Its [`pump`] is independent of the
+//! protocol.
 
 mod exchange;
 mod framing;
@@ -47,8 +49,8 @@ use crate::timers::Timer;
 use crate::transport::Stream;
 use crate::{Client, Limits, Peer, Response, Service, Worker};
 
-/// Serves one connection from its first byte to its close, given its peer and its number. Dropped before it ends, it closes without
-/// waiting.
+/// Serves a connection with this peer and number from its first byte to its close. If dropped earlier, it
+/// closes without waiting.
 pub(crate) fn serve<S: ServiceSource>(
     io: Stream,
     (peer, number): (Peer, u64),
@@ -57,7 +59,7 @@ pub(crate) fn serve<S: ServiceSource>(
     let service = context.source.current();
     let (limits, is_trusted) = (service.limits().clone(), service.is_trusted_proxy(&peer));
     drop(service);
-    // The connections of a proxy are those of many clients.
+    // The connections of a proxy belong to many clients.
     let is_counted = !is_trusted && !context.proxy_protocol;
     let group = if is_counted { AddressKey::from(&peer) } else { AddressKey::unique(number) };
     let timer = context.worker.timers.timer(Some(group));
@@ -70,67 +72,67 @@ pub(crate) fn serve<S: ServiceSource>(
     Serve { connection: Some(connection), state }
 }
 
-/// What the connections that one worker has from one listener share.
+/// The shared context of all connections of a worker from one listener.
 pub(crate) struct ConnectionContext<S> {
-    /// Whose counters and timers are theirs.
+    /// The worker, with counters and timers.
     pub(crate) worker: Arc<Worker>,
-    /// What answers them.
+    /// The source of the service.
     pub(crate) source: Arc<S>,
-    /// What has become of the listener.
+    /// The state of the listener.
     pub(crate) listener: Arc<ListenerState>,
-    /// Whether each begins with a header of the PROXY protocol.
+    /// Whether each connection begins with a PROXY protocol header.
     pub(crate) proxy_protocol: bool,
 }
 
-/// What has become of a listener, for its connections. Each is set once.
+/// The state of a listener, for its connections. Each flag is set once.
 #[derive(Debug, Default)]
 pub(crate) struct ListenerState {
-    /// Another process accepts from it: each connection ends with its next response. An idle one stays, because its next request
-    /// may be on its way.
+    /// Another process accepts from the listener: each connection closes with its next response. Idle ones
+    /// stay, because a request may be on its way.
     pub(crate) is_handed_over: AtomicBool,
-    /// It is closed: each connection ends with its next response, an idle one at once.
+    /// The listener is closed: each connection closes with its next response, idle ones at once.
     pub(crate) is_closed: AtomicBool,
 }
 
 impl<S> ConnectionContext<S> {
-    /// Whether a connection ends with the response in progress.
+    /// Whether connections close after the response in progress.
     fn ends_connections(&self) -> bool {
         self.ends_idle_connections() || self.listener.is_handed_over.load(Ordering::Acquire)
     }
 
-    /// Whether a connection that has had a response ends when it is idle.
+    /// Whether idle connections close after their first response.
     fn ends_idle_connections(&self) -> bool {
         self.worker.is_stopping() || self.listener.is_closed.load(Ordering::Acquire)
     }
 }
 
-/// A connection being served. Not an `async fn`: its future would keep room for its arguments beside what they have
-/// become, 144 bytes more, and idle connections are what memory goes to.
+/// A connection being served. Not an `async fn`: its future would also store its arguments, 144 bytes more,
+/// and idle connections dominate the memory use.
 pub(crate) struct Serve<S: ServiceSource> {
-    /// Taken when the connection comes to its end.
+    /// `None` once the connection is closing.
     connection: Option<Connection<S>>,
     state: State,
 }
 
-/// What a connection is at. What it needs for longer than the wait for a request is boxed: 16 bytes for the enum.
+/// The state of a connection. Large states are boxed, so that the enum has 16 bytes.
 enum State {
-    /// What a proxy says of the connection, where it has to.
+    /// Waits for a PROXY protocol header, if the listener requires one.
     ProxyHeader(Box<ProxyHeader>),
-    /// What comes before the first byte of the protocol.
+    /// Waits for the handshake of a session such as TLS.
     Handshake,
-    /// Waits for the head of a request, and answers what needs no waiting.
+    /// Waits for a request head, and sends responses that need no waiting.
     Head,
-    /// The service is at work.
+    /// Waits for the service.
     Handler(Box<Handler>),
-    /// The response is on its way.
+    /// Sends the response.
     Body(Box<Exchange>),
-    /// To be closed in this way.
+    /// Begins to close.
     Close(CloseMode),
-    /// Being closed.
+    /// Closing.
     Linger(Box<Linger>),
-    /// To go on in another protocol.
+    /// Begins a change of protocol.
     Upgrade(Box<Upgrade>),
-    /// In another protocol.
+    /// Another protocol.
     Tunnel(Box<Tunnel>),
 }
 
@@ -143,7 +145,7 @@ impl<S: ServiceSource> Future for Serve<S> {
 }
 
 impl<S: ServiceSource> Serve<S> {
-    /// Polls it; `count` is called when a PROXY protocol header has named the peer.
+    /// Polls the connection; `count` is called with the address from a PROXY protocol header.
     pub(crate) fn poll_counted(&mut self, cx: &mut Context<'_>, count: &mut Count<'_>) -> Poll<()> {
         loop {
             self.state = match (&mut self.state, &mut self.connection) {
@@ -168,7 +170,8 @@ impl<S: ServiceSource> Serve<S> {
 }
 
 impl<S: ServiceSource> Drop for Serve<S> {
-    /// Dropped in the middle: the server is being stopped, or there is a bug in us. A close in progress sees to itself.
+    /// A connection dropped before its end means that the server is stopping, or a bug. A close in progress
+    /// handles its own drop.
     fn drop(&mut self) {
         if let Some(connection) = self.connection.take() {
             let in_exchange = matches!(self.state, State::Handler(_) | State::Body(_));
@@ -185,25 +188,25 @@ struct Connection<S> {
     info: Box<ConnectionInfo>,
 }
 
-/// What is known of a connection. Boxed, so that the connection's task fits two of its 128-byte cache lines: the box fits what
-/// the allocator leaves behind the task.
+/// Static data of a connection. Boxed, so that the task fits in two of its 128-byte cache lines; the box fits
+/// in the allocator's gap after the task.
 struct ConnectionInfo {
     peer: Peer,
     local_address: LocalAddressCache,
     number: u64,
-    /// Those of the service that was looked up last. The service itself is not held: it would be kept as long as a stream lasts,
-    /// with its file caches and descriptors.
+    /// The limits of the last loaded service. Holding the service itself would keep its file caches and
+    /// descriptors open for as long as a stream lasts.
     limits: Arc<Limits>,
-    /// Where the machine goes on.
+    /// The state of the machine while it is absent.
     suspended: SuspendedConnection,
 }
 
 impl<S: ServiceSource> Connection<S> {
-    /// Ready when the transport may carry the protocol, or cannot in time: as long as for the first request.
+    /// Waits for the handshake of the transport, for at most the time allowed for the first request.
     fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<State> {
         match self.io.poll_handshake(cx) {
             Poll::Ready(Ok(())) => return Poll::Ready(State::Head),
-            // What it has sent to say why arrives before the end.
+            // Lingers, so that the alert of a failed handshake arrives.
             Poll::Ready(Err(_)) => return Poll::Ready(State::Close(CloseMode::Linger)),
             Poll::Pending => {}
         }
@@ -213,7 +216,7 @@ impl<S: ServiceSource> Connection<S> {
             return Poll::Ready(State::Close(CloseMode::NoLinger));
         }
         if self.timer.set_idle(deadline, cx.waker()) {
-            // Another connection has its place.
+            // The connection has been evicted.
             return Poll::Ready(State::Close(CloseMode::NoLinger));
         }
         Poll::Pending
@@ -231,7 +234,7 @@ impl<S: ServiceSource> Connection<S> {
         }
     }
 
-    /// The last state, which consumes the connection.
+    /// Enters a final state, which consumes the connection.
     fn into_final_state(self, state: State) -> State {
         let Self { io, machine, context, timer, info } = self;
         let limits = info.limits;
@@ -246,19 +249,19 @@ impl<S: ServiceSource> Connection<S> {
                     timer,
                 )))
             }
-            // What the machine still held of the peer's bytes is not kept while the close waits for its last ones.
+            // Drops the machine's input buffer before the close waits for the peer.
             State::Close(mode) => State::Linger(Box::new(Linger::new(io, mode, &limits, timer))),
             other => other,
         }
     }
 
-    /// Waits until something wakes the connection, or its turn is due.
+    /// Waits for a wake-up, or until the time that the poll has set.
     fn wait<R>(&self, poll_cx: &PollContext<'_, '_>) -> Poll<R> {
         self.timer.set(poll_cx.due, poll_cx.cx.waker());
         Poll::Pending
     }
 
-    /// The client, for the service. It is made when it is needed, so the machine's count is not kept twice.
+    /// Creates the client for the service; created on demand, to avoid a copy of the machine's request count.
     fn client(&self) -> Client<'_> {
         let ConnectionInfo { peer, local_address, number, .. } = &*self.info;
         let local_address = match peer {
@@ -276,7 +279,7 @@ impl<S: ServiceSource> Connection<S> {
         }
     }
 
-    /// The service of now. Its limits hold from here on.
+    /// Loads the current service, and applies its limits.
     fn load_service(&mut self) -> S::Current {
         let service = self.context.source.current();
         if !Arc::ptr_eq(&self.info.limits, service.limits()) {
@@ -285,13 +288,14 @@ impl<S: ServiceSource> Connection<S> {
         service
     }
 
-    /// Calls the service. `None` if it panics, which ends only this connection.
+    /// Calls the service. Returns `None` if it panics, which ends only this connection.
     fn call<T>(&self, service: impl FnOnce() -> T) -> Option<T> {
         let result = catch_unwind(AssertUnwindSafe(service));
         result.map_err(|_| self.context.worker.counters.panics.add(1)).ok()
     }
 
-    /// The response in place of one that cannot be given. What led to it is not trusted any further.
+    /// Returns the response for an internal error. Closes the connection after it, because its state may be
+    /// inconsistent.
     fn internal_error(&mut self) -> Response {
         self.machine.close_after_response();
         Response::text(

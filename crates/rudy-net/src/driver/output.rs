@@ -1,5 +1,5 @@
-//! The way out of a connection: in order, whatever the number of bodies that share it. Only what the socket does not take is
-//! kept; a connection that waits for its next piece keeps nothing.
+//! The output queue of a connection, which all of its bodies share. It stores only what the socket does not
+//! accept. A connection that waits for the next piece of a body stores nothing.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -17,43 +17,43 @@ use crate::file::{is_cached, read_into_cache};
 use crate::transport::Stream;
 use crate::{EndReason, FileRange};
 
-/// What is framed and still to be sent on a connection. While something is, no further body is framed: a frame that has begun
-/// is sent to its end, whatever becomes of its body.
+/// The framed output of a connection. While it is not empty no further body is framed: a frame that has begun
+/// is always completed, even if its body is dropped.
 #[derive(Default)]
 pub(crate) struct Output {
     backlog: Option<Box<Backlog>>,
 }
 
-/// What waits for room in the socket, and for how long.
+/// Output that waits for room in the socket.
 #[derive(Default)]
 struct Backlog {
     queue: VecDeque<Segment>,
     pace: Pace,
-    /// What the peer had not acknowledged when we last looked, while we wait for it.
+    /// Bytes that the peer had not acknowledged at the last check, while waiting for it.
     unacknowledged: Option<u64>,
-    /// Of the responses in the queue that are before this one in a pipeline.
+    /// The records of earlier pipelined responses in the queue.
     earlier: Vec<Record>,
-    /// Brings the file at the front of the queue into memory again.
+    /// Reads the file at the front of the queue into memory again.
     reading: Option<Reading>,
 }
 
-/// A piece of a file that the pool for blocking work reads, and its length.
+/// A blocking read of a piece of a file on the thread pool, and the length of the piece.
 pub(super) type Reading = (Pin<Box<dyn Future<Output = io::Result<()>> + Send>>, u64);
 
-/// Bytes that are framed, and what goes behind them as it is.
+/// Framed bytes, and unframed data to send after them.
 struct Segment {
     framed: BytesMut,
     raw: Option<RawPiece>,
 }
 
-/// A piece of a body that is too large to be copied.
+/// A piece of a body that is too large to copy.
 pub(crate) enum RawPiece {
     Bytes(Bytes),
     File(FileRange),
 }
 
 impl Output {
-    /// Queues what is framed, and the responses that it holds.
+    /// Queues framed bytes, with the records of the responses they contain.
     pub(super) fn push(&mut self, framed: &mut BytesMut, earlier: Vec<Record>) {
         if !framed.is_empty() {
             self.backlog.get_or_insert_default().push(framed, None);
@@ -61,19 +61,18 @@ impl Output {
         self.add_earlier(earlier);
     }
 
-    /// Tells of these responses when what is sent next has been sent, which holds them.
+    /// Adds records of responses, to be finished when the output has been sent.
     pub(super) fn add_earlier(&mut self, earlier: Vec<Record>) {
         if !earlier.is_empty() {
             self.backlog.get_or_insert_default().earlier.extend(earlier);
         }
     }
 
-    /// Sends what is queued, then `out`, then `raw`; what the socket does not take is queued. Ready when all of it has been
-    /// handed to the kernel.
+    /// Sends the queue, then `out`, then `raw`. Queues what the socket does not accept. Ready when the kernel has everything.
     ///
     /// # Errors
     ///
-    /// The connection is broken, or a frame that has begun cannot be sent to its end.
+    /// The connection is broken, or a frame that has begun cannot be completed.
     pub(crate) fn poll(
         &mut self,
         io: &mut Stream,
@@ -106,22 +105,22 @@ impl Output {
         Poll::Ready(Ok(()))
     }
 
-    /// Whether something is kept: what is framed, or the records of responses.
+    /// Whether the queue has data or records.
     pub(super) fn has_queued(&self) -> bool {
         self.backlog.is_some()
     }
 
-    /// Whether the peer does not take what it is sent.
+    /// Whether the output waits for the peer.
     pub(super) fn is_blocked(&self) -> bool {
         self.backlog.as_ref().is_some_and(|backlog| backlog.pace.is_waiting())
     }
 
-    /// Everything has been sent, and it may be long before there is more: nothing is kept meanwhile.
+    /// Frees the empty queue, because the next piece of the body may be far away.
     pub(super) fn release(&mut self) {
         self.backlog = None;
     }
 
-    /// From here on we wait for the peer, if we did not yet.
+    /// Starts to wait for the peer, unless it does already.
     fn wait(&mut self, io: &Stream, now: Instant) -> &mut Backlog {
         let backlog = self.backlog.get_or_insert_default();
         if backlog.unacknowledged.is_none() {
@@ -131,7 +130,7 @@ impl Output {
         backlog
     }
 
-    /// When a peer that does not read, or hardly, has had its time.
+    /// Returns when a peer that reads too slowly must be dropped.
     pub(super) fn deadline(&self, limits: &Limits) -> Option<Instant> {
         let pace = &self.backlog.as_ref()?.pace;
         let rate = pace.rate_deadline(limits.rate_grace, limits.send_rate_min);
@@ -139,14 +138,14 @@ impl Output {
         rate.into_iter().chain(stall).min()
     }
 
-    /// Whether the peer has had its time, and has not read after all meanwhile.
+    /// Whether the peer has read too slowly until its deadline.
     pub(super) fn has_stalled(&mut self, io: &Stream, limits: &Limits, now: Instant) -> bool {
         let is_over = |output: &Self| output.deadline(limits).is_some_and(|deadline| deadline <= now);
         is_over(self) && (!self.has_progressed(io, now) || is_over(self))
     }
 
-    /// At a deadline: whether the peer has read after all. The socket had no room for us, and yet it may have taken what the
-    /// kernel still held.
+    /// Checks at a deadline whether the peer has read. The socket may have had no room although the peer
+    /// acknowledged data in the kernel's buffer.
     pub(super) fn has_progressed(&mut self, io: &Stream, now: Instant) -> bool {
         let Some(backlog) = &mut self.backlog else { return false };
         let (Some(before), Ok(left)) = (backlog.unacknowledged, io.unacknowledged()) else { return false };
@@ -158,7 +157,7 @@ impl Output {
         true
     }
 
-    /// Tells how the responses before this one have ended.
+    /// Finishes the records of earlier responses.
     pub(super) fn finish_earlier(&mut self, end_reason: EndReason) {
         if let Some(backlog) = &mut self.backlog {
             backlog.earlier.drain(..).for_each(|mut record| record.finish(end_reason));
@@ -167,7 +166,7 @@ impl Output {
 }
 
 impl Backlog {
-    /// Takes what is framed, and what goes behind it.
+    /// Adds framed bytes, and a piece to send after them.
     fn push(&mut self, framed: &mut BytesMut, raw: Option<RawPiece>) {
         match self.queue.back_mut() {
             _ if framed.is_empty() && raw.is_none() => return,
@@ -175,7 +174,7 @@ impl Backlog {
                 last.framed.extend_from_slice(framed);
                 last.raw = raw;
             }
-            // A copy of its size: the buffer is the thread's.
+            // A copy of the right size, because the buffer belongs to the thread.
             _ => self.queue.push_back(Segment { framed: BytesMut::from(&framed[..]), raw }),
         }
         framed.clear();
@@ -187,7 +186,7 @@ impl Backlog {
         poll_cx: &mut PollContext<'_, '_>,
     ) -> Poll<Result<(), EndReason>> {
         while let Some(Segment { framed, raw }) = self.queue.front_mut() {
-            // It may have waited for its client for long.
+            // The file may have left the page cache while it waited for the client.
             if let Some(RawPiece::File(range)) = raw {
                 ready!(poll_cached(range, range.length, &mut self.reading, poll_cx))?;
             }
@@ -206,7 +205,7 @@ impl RawPiece {
         }
     }
 
-    /// Takes off the first `length` bytes, of which there are as many.
+    /// Splits off the first `length` bytes. `length` must not exceed the piece.
     pub(super) fn split_to(&mut self, length: u64) -> Self {
         match self {
             Self::Bytes(bytes) => {
@@ -222,8 +221,8 @@ impl RawPiece {
     }
 }
 
-/// Ready when what comes next of a file can be sent without waiting for a disk, which would stop every connection of the core:
-/// `length` bytes of it, or as many as were read in.
+/// Waits until a piece of a file can be sent without waiting for a disk, which would block every connection
+/// of the core. Ready with the number of bytes: `length`, or the length of the finished read.
 pub(super) fn poll_cached(
     range: &FileRange,
     length: u64,
@@ -240,7 +239,7 @@ pub(super) fn poll_cached(
     Poll::Ready(read.map_err(|_| EndReason::Aborted))
 }
 
-/// Sends what is framed and then what goes behind it. Ready when the transport has taken all of it.
+/// Sends framed bytes and then the piece after them. Ready when the transport has accepted everything.
 fn poll_segment(
     io: &mut Stream,
     poll_cx: &mut PollContext<'_, '_>,
@@ -261,7 +260,7 @@ fn poll_segment(
     }
 }
 
-/// Writes what is framed; `more` follows at once.
+/// Writes framed bytes; `more` announces that a piece follows.
 fn poll_write(
     io: &mut Stream,
     poll_cx: &mut PollContext<'_, '_>,
@@ -275,7 +274,7 @@ fn poll_write(
     })
 }
 
-/// Writes what is framed and `bytes` behind it.
+/// Writes framed bytes together with `bytes`.
 fn poll_write_with(
     io: &mut Stream,
     poll_cx: &mut PollContext<'_, '_>,
@@ -291,8 +290,8 @@ fn poll_write_with(
     Poll::Ready(Ok(written as u64))
 }
 
-/// Has the transport send a piece of a file. A file that shrank, or is seen to have changed in place, cuts the response: what was
-/// promised can no longer be kept. (What changes between our look and the kernel's read cannot be seen from here.)
+/// Sends a piece of a file. Aborts the response if the file has shrunk or changed, because its stated length
+/// or validator would be wrong. A change between this check and the kernel's read goes unnoticed.
 fn poll_file(
     io: &mut Stream,
     poll_cx: &mut PollContext<'_, '_>,
@@ -309,7 +308,7 @@ fn poll_file(
     Poll::Ready(Ok(sent))
 }
 
-/// `sendfile` tells the faults of the file and those of the socket in the same way.
+/// Maps an error of `sendfile`, which may concern the file or the socket.
 fn file_error_reason(error: &io::Error) -> EndReason {
     match error.kind() {
         io::ErrorKind::BrokenPipe

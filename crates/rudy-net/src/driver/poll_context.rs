@@ -1,4 +1,4 @@
-//! One poll of a connection.
+//! The context of one poll of a connection.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -10,20 +10,20 @@ use http::{HeaderMap, StatusCode};
 use crate::context;
 use crate::{Counters, EndReason};
 
-/// How much of its bodies a connection sends before the others of its core have their poll_cx: a tenth of a millisecond's work where
-/// it is a file. A fast reader would otherwise take a large file whole while they wait, and a stream that always has more
-/// would have them wait for ever.
+/// Maximum number of body bytes that a connection sends in one poll: a tenth of a millisecond's work for a
+/// file. Otherwise a fast reader of a large file would block the other connections of its core, and an
+/// endless stream would block them for ever.
 pub(super) const POLL_BYTES_MAX: u64 = 512 * 1024;
 
-/// One poll of a connection: its waker, its time, and what is left of its share.
+/// The context of one poll of a connection: its waker, its time, and the rest of its budget.
 pub(crate) struct PollContext<'a, 'b> {
     pub(crate) cx: &'a mut Context<'b>,
     pub(crate) now: Instant,
     pub(crate) counters: &'a Counters,
-    /// When to poll the connection again although nothing wakes it.
+    /// When to poll the connection again without a wake-up.
     pub(crate) due: Option<Instant>,
     pub(crate) budget_bytes: u64,
-    /// Bytes handed to the transport.
+    /// Bytes that the transport has accepted.
     pub(crate) sent_bytes: u64,
     /// Bytes of bodies that were framed.
     pub(crate) body_bytes: u64,
@@ -34,24 +34,25 @@ impl<'a, 'b> PollContext<'a, 'b> {
         Self { cx, now, counters, due: None, budget_bytes: POLL_BYTES_MAX, sent_bytes: 0, body_bytes: 0 }
     }
 
-    /// Counts bytes of a body that were framed.
+    /// Counts framed bytes of a body.
     pub(crate) fn framed(&mut self, bytes: u64) {
         self.body_bytes += bytes;
         self.budget_bytes -= bytes;
     }
 
-    /// Counts bytes that the transport has taken.
+    /// Counts bytes that the transport has accepted.
     pub(crate) fn sent(&mut self, bytes: u64) {
         self.sent_bytes += bytes;
         self.counters.sent_bytes.add(bytes);
     }
 
-    /// Has the connection polled again at this time.
+    /// Requests another poll of the connection at this time.
     pub(crate) fn wake_at(&mut self, time: impl IntoIterator<Item = Instant>) {
         self.due = self.due.into_iter().chain(time).min();
     }
 
-    /// Polls a body, or another protocol. A panic is a fault of its exchange: the connection is closed as it should be.
+    /// Polls a body, or another protocol. Catches a panic, so that only the exchange fails and the connection
+    /// is closed properly.
     pub(crate) fn poll<R>(
         &mut self,
         poll: impl FnOnce(&mut Context<'_>, Instant) -> R,
@@ -59,7 +60,7 @@ impl<'a, 'b> PollContext<'a, 'b> {
         self.poll_collecting(false, poll).0
     }
 
-    /// Polls a handler, and returns its interim responses as well if `accepts_interim` is set.
+    /// Polls a handler. Also returns its interim responses, if `accepts_interim` is set.
     pub(crate) fn poll_handler<R>(
         &mut self,
         accepts_interim: bool,
@@ -83,18 +84,18 @@ impl<'a, 'b> PollContext<'a, 'b> {
         (polled, left.interim)
     }
 
-    /// Lets the other connections of the core have their poll_cx, and comes back after them.
+    /// Yields to the other connections of the core.
     pub(crate) fn yield_now<R>(&mut self) -> Poll<R> {
         yield_now(self.cx)
     }
 }
 
-/// As [`PollContext::yield_now`].
+/// See [`PollContext::yield_now`].
 ///
-/// Not `wake_by_ref`: a task that wakes itself is run again before the runtime looks at its sockets, up to 61 times, and
-/// a client that has just sent a request waits for all of them. `yield_now` comes back after that look.
+/// Not `wake_by_ref`: the runtime polls a task that wakes itself up to 61 times before it checks its sockets,
+/// and new requests would wait. After `yield_now` the task continues behind that check.
 pub(crate) fn yield_now<R>(cx: &mut Context<'_>) -> Poll<R> {
-    // Its first poll is always pending, and leaves the waker with the runtime.
+    // The first poll is always pending, and registers the waker with the runtime.
     let _ = pin!(tokio::task::yield_now()).poll(cx);
     Poll::Pending
 }

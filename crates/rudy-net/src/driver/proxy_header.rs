@@ -1,4 +1,4 @@
-//! The wait for a header of the PROXY protocol, before anything else of the connection is read.
+//! Waits for a PROXY protocol header, at the start of a connection.
 
 use std::io::IoSlice;
 use std::task::{Context, Poll};
@@ -13,10 +13,11 @@ use crate::engine::{AddressKey, ServiceSource, UNAVAILABLE};
 use crate::proxy_header::{ParseStatus, ProxiedClient, parse};
 use crate::{Client, Limits, Peer};
 
-/// Counts a connection for an address. `false`: the address has as many as it may have.
+/// Counts a connection for an address. Returns `false` if the address has reached its limit.
 pub(crate) type Count<'a> = dyn FnMut(&Limits, &Peer) -> bool + 'a;
 
-/// What has come of a header. Boxed, and dropped when the header is whole, so that an idle connection does not pay for it.
+/// A partial header. Boxed, and dropped when the header is complete, so that idle connections do not pay for
+/// it.
 pub(super) struct ProxyHeader {
     bytes: Vec<u8>,
     accepted: Instant,
@@ -30,7 +31,7 @@ impl ProxyHeader {
 }
 
 impl<S: ServiceSource> Connection<S> {
-    /// Reads the header and nothing behind it: those are the first bytes of the connection.
+    /// Reads the header, and nothing after it: later bytes belong to the handshake or the first request.
     pub(super) fn poll_proxy_header(
         &mut self,
         header: &mut ProxyHeader,
@@ -38,14 +39,14 @@ impl<S: ServiceSource> Connection<S> {
         count: &mut Count<'_>,
     ) -> Poll<State> {
         if !header.is_from_trusted {
-            let reason = "it is not one of `trusted_proxies`, and its listener takes connections of these only (proxy_protocol)";
-            return self.refuse_unanswered(reason, header.accepted);
+            let reason = "the peer is not in `trusted_proxies`, and the listener requires a PROXY protocol header (proxy_protocol)";
+            return self.reject_without_response(reason, header.accepted);
         }
         loop {
             let needs = match parse(&header.bytes) {
                 Ok(ParseStatus::Incomplete(needs)) => needs,
                 Ok(ParseStatus::Complete(client)) => return self.begin_for(client, cx, count),
-                Err(error) => return self.refuse_unanswered(&error.to_string(), header.accepted),
+                Err(error) => return self.reject_without_response(&error.to_string(), header.accepted),
             };
             let had = header.bytes.len();
             header.bytes.resize(had + needs, 0);
@@ -56,13 +57,13 @@ impl<S: ServiceSource> Connection<S> {
             match polled {
                 Poll::Pending => return self.wait_for_proxy_header(header, cx),
                 Poll::Ready(Err(_)) => return Poll::Ready(State::Close(CloseMode::Reset)),
-                // A look whether the port is open.
+                // A port scan or a health check.
                 Poll::Ready(Ok(())) if read == 0 && had == 0 => {
                     return Poll::Ready(State::Close(CloseMode::PeerClosed));
                 }
                 Poll::Ready(Ok(())) if read == 0 => {
-                    let reason = "the connection ended within its PROXY protocol header";
-                    return self.refuse_unanswered(reason, header.accepted);
+                    let reason = "the connection ended in its PROXY protocol header";
+                    return self.reject_without_response(reason, header.accepted);
                 }
                 Poll::Ready(Ok(())) => self.context.worker.counters.received_bytes.add(read as u64),
             }
@@ -72,20 +73,20 @@ impl<S: ServiceSource> Connection<S> {
     fn wait_for_proxy_header(&mut self, header: &ProxyHeader, cx: &mut Context<'_>) -> Poll<State> {
         let deadline = header.accepted + self.info.limits.proxy_header_timeout;
         if deadline <= Instant::now() && !header.bytes.is_empty() {
-            let reason = "the PROXY protocol header did not come in time";
-            return self.refuse_unanswered(reason, header.accepted);
+            let reason = "timed out waiting for the PROXY protocol header";
+            return self.reject_without_response(reason, header.accepted);
         }
         if deadline <= Instant::now() || self.context.worker.is_stopping() {
             return Poll::Ready(State::Close(CloseMode::NoLinger));
         }
         if self.timer.set_idle(Some(deadline), cx.waker()) {
-            // Another connection has its place.
+            // The connection has been evicted.
             return Poll::Ready(State::Close(CloseMode::NoLinger));
         }
         Poll::Pending
     }
 
-    /// From here on the connection is the sender's.
+    /// Assigns the connection to the client in the header.
     fn begin_for(
         &mut self,
         client: ProxiedClient,
@@ -95,7 +96,7 @@ impl<S: ServiceSource> Connection<S> {
         let proxy = self.info.peer;
         match client {
             ProxiedClient::ProxyItself => return Poll::Ready(State::Handshake),
-            // The loopback address of another machine says nothing here, and must not count as ours.
+            // A loopback address of another machine must not count as local here.
             ProxiedClient::Address(address) if proxy.is_local() || !address.ip().is_loopback() => {
                 self.info.peer = Peer::Ip(address);
             }
@@ -105,20 +106,21 @@ impl<S: ServiceSource> Connection<S> {
             }
         }
         if self.timer.begin_request() {
-            // Another connection has its place.
+            // The connection has been evicted.
             return Poll::Ready(State::Close(CloseMode::NoLinger));
         }
         self.timer = self.context.worker.timers.timer(Some(AddressKey::from(&self.info.peer)));
         if !count(&self.info.limits, &self.info.peer) {
-            // Best effort: the send buffer of a new connection is empty, so all of it is taken, or the peer has gone.
+            // Best effort: the send buffer of a new connection is empty, so either the kernel takes the whole
+            // response or the peer is gone.
             let _ = self.io.poll_write(cx, &[IoSlice::new(UNAVAILABLE)], false);
             return Poll::Ready(State::Close(CloseMode::Linger));
         }
         Poll::Ready(State::Handshake)
     }
 
-    /// Closes without a response: it is not known what the peer speaks.
-    fn refuse_unanswered(&mut self, reason: &str, accepted: Instant) -> Poll<State> {
+    /// Closes without a response, because the protocol of the peer is unknown.
+    fn reject_without_response(&mut self, reason: &str, accepted: Instant) -> Poll<State> {
         self.context.worker.counters.rejected.add(1);
         let client = Client::new(self.info.peer, self.info.number, 0);
         report_closed(&*self.load_service(), &client, reason, accepted);

@@ -1,6 +1,6 @@
-//! The pump: from a body to the [`Output`] of its connection, whatever the protocol. What is framed goes through the thread's
-//! scratch buffer, large pieces and files past it, and only what is not framed yet is kept: a stream that waits for its next
-//! piece has a pump of 24 bytes.
+//! The pump: moves a body to the [`Output`] of its connection, for any protocol. Small pieces are framed in
+//! the thread's scratch buffer; large pieces and files bypass it. Only unframed data is stored, so a stream
+//! that waits for its next piece has a pump of 24 bytes.
 
 use std::task::Poll;
 
@@ -13,38 +13,38 @@ use super::poll_context::PollContext;
 use crate::transport::Stream;
 use crate::{Body, BodyPiece, BodyStream, EndReason};
 
-/// Pieces are gathered up to this before they are written, and copied if they are no larger: 16 KiB cost less to copy than a
-/// second segment of a gathered write costs the kernel to look at, and several small ones leave in one write.
+/// Small pieces are gathered up to this size before they are written. Pieces of at most this size are copied:
+/// copying 16 KiB is cheaper than a second segment of a gathered write.
 pub(super) const GATHERED_BYTES: usize = 16 * 1024;
 
-/// What is still to be framed of a response.
+/// The unframed part of a response.
 #[derive(Default)]
 pub(crate) struct Pump {
-    /// What yields the rest of the body; `None` where nothing more comes.
+    /// The rest of the body; `None` at its end.
     stream: Option<Box<dyn BodyStream>>,
-    /// The rest of a piece that goes past the buffer; it comes before what the stream yields.
+    /// The unframed rest of a large piece, which precedes the stream's next piece.
     rest: Option<Box<Unframed>>,
 }
 
 /// A piece that is not framed yet.
 struct Unframed {
     raw: RawPiece,
-    /// Brings what comes next of a file into memory.
+    /// Reads the next part of a file into the page cache.
     reading: Option<Reading>,
 }
 
-/// What there is to send.
+/// What [`Pump::fill`] has produced.
 pub(crate) enum Filled {
-    /// What was framed, and this behind it; or nothing more, if the body [has ended](Framing::has_ended).
+    /// Framed bytes, and a piece to send after them; or nothing, if the body [has ended](Framing::has_ended).
     Ready(Option<RawPiece>),
-    /// What was framed, and that is all for now.
+    /// Framed bytes; the body has no more data now.
     Idle,
-    /// What was framed, and the peer takes no more of the body now.
+    /// Framed bytes; the peer's window is full.
     Blocked,
 }
 
 impl Pump {
-    /// The body of the response whose head was framed last.
+    /// Sets the body of the response whose head was framed last.
     pub(crate) fn set_body(&mut self, body: Body) {
         match body {
             Body::Empty => {}
@@ -60,18 +60,19 @@ impl Pump {
         }
     }
 
-    /// Whether the body is live, and would not end by itself.
+    /// Whether the body is live, so that it would not end by itself.
     pub(super) fn is_live(&self) -> bool {
         self.stream.as_ref().is_some_and(|stream| stream.is_live())
     }
 
-    /// Drops what is to come of the body: it ends here.
+    /// Ends the body here, dropping the rest.
     pub(super) fn end_body(&mut self) {
         self.stream = None;
     }
 
-    /// Sends `out` and what is queued, and then as much as the body has and the socket takes, for a body that has the connection
-    /// for itself. Ready when the whole response has been handed to the kernel, or when it stays incomplete.
+    /// Sends `out`, the queue, and as much of the body as is available and the socket accepts, for a body
+    /// that has the connection to itself. Ready when the kernel has the whole response, or when the response
+    /// fails.
     pub(super) fn poll(
         &mut self,
         io: &mut Stream,
@@ -81,7 +82,7 @@ impl Pump {
         out: &mut BytesMut,
     ) -> Poll<Result<(), EndReason>> {
         let mut raw = None;
-        // A head that nothing is queued before leaves with the beginning of its body.
+        // If the queue is empty, the head is sent together with the start of the body.
         let mut sends = output.has_queued() || framing.has_ended();
         loop {
             if sends && output.poll(io, poll_cx, out, raw.take())?.is_pending() {
@@ -105,7 +106,8 @@ impl Pump {
                     return Poll::Pending;
                 }
                 Err(end_reason) => {
-                    // What there was before belongs to the client, the head first of all: it tells a cut response from none.
+                    // Sends the preceding data in any case: the head distinguishes an aborted response from
+                    // no response.
                     let _ = output.poll(io, poll_cx, out, None);
                     return Poll::Ready(Err(end_reason));
                 }
@@ -113,12 +115,12 @@ impl Pump {
         }
     }
 
-    /// Frames what the body has by now behind `out`: up to [`GATHERED_BYTES`], or up to a piece that goes past the buffer. To be
-    /// called when everything before has been sent.
+    /// Frames available data of the body in `out`: up to [`GATHERED_BYTES`], or up to a piece that bypasses the buffer. Call
+    /// this after everything before has been sent.
     ///
     /// # Errors
     ///
-    /// The body fails, or its length is wrong: it stays incomplete. What is in `out` is whole.
+    /// The body fails, or its length is wrong: the response stays incomplete. `out` contains whole frames.
     pub(crate) fn fill(
         &mut self,
         framing: &mut impl Framing,
@@ -128,7 +130,7 @@ impl Pump {
         while out.len() < GATHERED_BYTES && poll_cx.budget_bytes > 0 && !framing.has_ended() {
             let max = framing.window().min(poll_cx.budget_bytes);
             if self.rest.is_none() && self.stream.is_none() {
-                framing.finish(None, poll_cx.now, out).map_err(too_long)?;
+                framing.finish(None, poll_cx.now, out).map_err(length_error)?;
                 break;
             }
             if max == 0 {
@@ -148,18 +150,18 @@ impl Pump {
             match poll_cx.poll(|cx, now| stream.poll_piece(cx, now, max))? {
                 Poll::Pending => {
                     poll_cx.wake_at(stream.due());
-                    framing.piece(&[], out).map_err(too_long)?;
+                    framing.piece(&[], out).map_err(length_error)?;
                     return Ok(Filled::Idle);
                 }
                 Poll::Ready(None) => self.stream = None,
                 Poll::Ready(Some(Err(_))) => return Err(EndReason::Aborted),
-                Poll::Ready(Some(Ok(piece))) => self.take(piece, max, framing, poll_cx, out)?,
+                Poll::Ready(Some(Ok(piece))) => self.frame_or_store(piece, max, framing, poll_cx, out)?,
             }
         }
         Ok(Filled::Ready(None))
     }
 
-    /// Frames as much of a large piece as goes into one frame, and keeps the rest.
+    /// Frames as much of a large piece as one frame holds, and stores the rest.
     fn frame_rest(
         &mut self,
         length: u64,
@@ -169,7 +171,7 @@ impl Pump {
     ) -> Result<Filled, EndReason> {
         let Some(rest) = self.rest.take() else { return Ok(Filled::Ready(None)) };
         let mut raw = rest.raw;
-        let framed = framing.begin_raw(length, out).map_err(too_long)?;
+        let framed = framing.begin_raw(length, out).map_err(length_error)?;
         poll_cx.framed(framed);
         if framed == raw.length() {
             return Ok(Filled::Ready(Some(raw)));
@@ -179,8 +181,8 @@ impl Pump {
         Ok(Filled::Ready(Some(first)))
     }
 
-    /// Frames a piece if it is small, and keeps it otherwise.
-    fn take(
+    /// Frames a small piece, and stores a large one.
+    fn frame_or_store(
         &mut self,
         piece: BodyPiece,
         max: u64,
@@ -191,19 +193,19 @@ impl Pump {
         match piece {
             BodyPiece::Data(data) if data.len() <= GATHERED_BYTES && data.len() as u64 <= max => {
                 poll_cx.framed(data.len() as u64);
-                framing.piece(&data, out).map_err(too_long)?;
+                framing.piece(&data, out).map_err(length_error)?;
             }
             BodyPiece::Data(data) => self.set_rest(RawPiece::Bytes(data)),
             BodyPiece::File(range) => self.set_rest(RawPiece::File(range)),
             BodyPiece::Trailers(trailers) => {
-                framing.finish(Some(&trailers), poll_cx.now, out).map_err(too_long)?;
+                framing.finish(Some(&trailers), poll_cx.now, out).map_err(length_error)?;
                 self.stream = None;
             }
         }
         Ok(())
     }
 
-    /// The client takes nothing: the body may read ahead from its source meanwhile, or give the client up.
+    /// Called while the client does not read: the body may read ahead from its source, or give up the client.
     pub(crate) fn poll_blocked(&mut self, poll_cx: &mut PollContext<'_, '_>) -> Poll<Result<(), EndReason>> {
         let Some(stream) = &mut self.stream else { return Poll::Pending };
         match poll_cx.poll(|cx, now| stream.poll_blocked(cx, now)) {
@@ -217,6 +219,6 @@ impl Pump {
     }
 }
 
-fn too_long(_: LengthError) -> EndReason {
+fn length_error(_: LengthError) -> EndReason {
     EndReason::Aborted
 }

@@ -1,4 +1,4 @@
-//! What is told about an exchange when it is over.
+//! Records an exchange for its observer.
 
 use std::time::Instant;
 
@@ -7,12 +7,12 @@ use rudy_http::h1::Rejection;
 
 use crate::{Client, EndReason, ExchangeOutcome, Observer, Service};
 
-/// One exchange somebody wants to know the end of.
+/// The record of an exchange.
 pub(super) struct Record {
     pub(super) observer: Option<Box<dyn Observer>>,
-    /// When the whole head was there.
+    /// When the request head was complete.
     pub(super) received: Instant,
-    /// When the answer began.
+    /// When the response began.
     pub(super) began: Option<Instant>,
     pub(super) status: Option<StatusCode>,
     pub(super) body_bytes: u64,
@@ -23,16 +23,16 @@ impl Record {
         Self { observer, received, began: None, status: None, body_bytes: 0 }
     }
 
-    /// The answer begins.
+    /// Records the start of the response.
     pub(super) fn begin(&mut self, status: StatusCode) {
         self.status = Some(status);
-        // Only who is listened to needs to look at the clock.
+        // Saves the call of the clock without an observer.
         if self.observer.is_some() {
             self.began = Some(Instant::now());
         }
     }
 
-    /// The exchange is over.
+    /// Reports the outcome to the observer.
     pub(super) fn finish(&mut self, end_reason: EndReason) {
         if let Some(observer) = self.observer.take() {
             observer.finished(&self.outcome(end_reason));
@@ -46,12 +46,12 @@ impl Record {
     }
 }
 
-/// Tells the service of a connection that was closed without a response, before there was a request.
+/// Reports to the service that a connection was closed without a response, before it had a request.
 pub(super) fn report_closed<S: Service>(service: &S, client: &Client<'_>, reason: &str, since: Instant) {
     service.rejected(client, reason, &Record::new(None, since).outcome(EndReason::Aborted));
 }
 
-/// Tells the service of a peer that was refused before there was a request to answer.
+/// Reports to the service that a peer was rejected before there was a complete request.
 pub(super) fn report_rejection<S: Service>(
     service: &S,
     client: &Client<'_>,

@@ -1,4 +1,4 @@
-//! A connection that goes on in another protocol.
+//! Connections that change to another protocol.
 
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
@@ -19,39 +19,40 @@ use crate::timers::Timer;
 use crate::transport::Stream;
 use crate::{Limits, Worker};
 
-/// Takes the connection over after a `101 Switching Protocols`.
+/// Takes over the connection after a `101 Switching Protocols`.
 ///
-/// The connection polls the future, which may wait for a [`Deadline`](crate::Deadline) as a handler may, and polls it once more
-/// when the server begins to stop.
+/// The connection polls the future, and polls it once more when the server begins to stop. Like a handler,
+/// the future may await a [`Deadline`](crate::Deadline).
 pub type Upgrade = Box<dyn FnOnce(Upgraded) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
 
-/// A connection that speaks another protocol from here on.
+/// A connection that has changed to another protocol.
 pub struct Upgraded {
-    /// What the peer had already sent after its request; comes before anything read from `io`.
+    /// Input that arrived after the request; it precedes the input from `io`.
     pub unread: Bytes,
-    /// The connection. It is closed in order when this is dropped.
+    /// The connection. Dropping it closes the connection properly.
     pub io: UpgradedIo,
 }
 
-/// The connection, for the handler of the new protocol. Dropped, it goes back to the driver, which closes it.
+/// The connection, for the handler of the new protocol. Dropping it returns the connection to the driver,
+/// which closes it.
 ///
-/// What it reads and writes is counted, as all that the server reads and writes.
+/// The worker's counters include its bytes.
 pub struct UpgradedIo {
-    /// Taken only by `drop`.
+    /// `None` only after `drop`.
     io: Option<Stream>,
     worker: Arc<Worker>,
     give_back: Option<oneshot::Sender<Stream>>,
 }
 
 impl UpgradedIo {
-    /// Whether the server is stopping: the connection is to end soon.
+    /// Whether the server is stopping, so that the connection should end soon.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.worker.is_stopping()
     }
 
-    /// The socket, if its bytes are those of the protocol: then the kernel can move them by itself (`splice`). `None` where a
-    /// session such as TLS lies between, or another task writes.
+    /// Returns the socket if it carries the protocol's bytes unchanged, so that the kernel can move them
+    /// (`splice`). `None` for a session such as TLS, or if another task reads the socket.
     #[must_use]
     pub fn plain_socket(&self) -> Option<BorrowedFd<'_>> {
         self.io.as_ref().and_then(Stream::plain_socket)
@@ -116,9 +117,9 @@ impl AsyncWrite for UpgradedIo {
 
 /// A connection in another protocol.
 pub(super) struct Tunnel {
-    /// `None` once it has ended.
+    /// `None` once the handler has ended.
     future: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
-    /// Brings the connection back, which the future may have left to a task of its own.
+    /// Returns the connection, which the handler may have moved to another task.
     back: oneshot::Receiver<Stream>,
     close_mode: CloseMode,
     worker: Arc<Worker>,
@@ -136,12 +137,12 @@ impl Tunnel {
     ) -> Self {
         let (give_back, back) = oneshot::channel();
         let io = UpgradedIo { io: Some(io), worker: worker.clone(), give_back: Some(give_back) };
-        // It begins when it is polled, where a panic ends the connection and nothing else.
+        // `upgrade` is called at the first poll, where a panic ends only the connection.
         let future = Box::pin(async move { upgrade(Upgraded { unread, io }).await });
         Self { future: Some(future), back, close_mode: CloseMode::Linger, worker, limits, timer }
     }
 
-    /// Ready when the connection is back, to be closed.
+    /// Ready when the connection has been returned and must be closed.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<State> {
         let mut poll_cx = PollContext::new(cx, Instant::now(), &self.worker.counters);
         if let Some(future) = &mut self.future {
@@ -159,13 +160,14 @@ impl Tunnel {
         let back = ready!(Pin::new(&mut self.back).poll(poll_cx.cx));
         let timer = self.worker.timers.timer(None);
         let linger = |io| State::Linger(Box::new(Linger::new(io, self.close_mode, &self.limits, timer)));
-        // It comes back whatever happens to its holder.
+        // The connection is returned in any case, by the drop of `UpgradedIo`.
         Poll::Ready(back.map_or(State::Head, linger))
     }
 }
 
 impl Drop for Tunnel {
-    /// Dropped in the middle: the server is being stopped. The holder of the connection may have been dropped before.
+    /// A tunnel dropped before its end means that the server is stopping. `UpgradedIo` may have been dropped
+    /// before.
     fn drop(&mut self) {
         drop(self.future.take());
         if let Ok(io) = self.back.try_recv() {

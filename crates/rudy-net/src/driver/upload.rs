@@ -1,4 +1,4 @@
-//! The way of a request's body from the socket to the service: a piece when the service asks for one.
+//! Transfers a request body from the socket to the service, one piece for each request of the service.
 
 use std::task::{Context, Poll};
 use std::time::Instant;
@@ -15,17 +15,17 @@ use crate::request_body::BodySender;
 use crate::scratch::Scratch;
 use crate::{RequestBody, RequestBodyError};
 
-/// A request's body on its way.
+/// A request body in transfer.
 pub(super) struct Upload {
     sender: BodySender,
     pace: Pace,
-    /// All of it is there, or nobody wants the rest.
+    /// Whether the body is complete, or the service has dropped it.
     is_finished: bool,
-    /// The service has not asked for the next piece.
+    /// Whether the service has not requested the next piece.
     is_paused: bool,
 }
 
-/// Why the rest of a body will not come.
+/// Why a body stays incomplete.
 #[derive(Debug)]
 pub(super) enum UploadFault {
     Rejected(Rejection),
@@ -33,39 +33,40 @@ pub(super) enum UploadFault {
 }
 
 impl Upload {
-    /// A body, and its way to the service. `length` is what `Content-Length` promised.
+    /// Creates a body and its transfer. `length` is the value of `Content-Length`.
     pub(super) fn new(length: Option<u64>) -> (RequestBody, Option<Self>) {
         let (body, sender) = RequestBody::pair(length);
         (body, Some(Self { sender, pace: Pace::default(), is_finished: false, is_paused: false }))
     }
 
-    /// Whether the service will not read the rest.
+    /// Whether the service has dropped the body.
     pub(super) fn is_body_dropped(&self) -> bool {
         self.sender.is_closed()
     }
 
-    /// Whether all of it is there, or nobody wants the rest.
+    /// Whether the body is complete, or the service has dropped it.
     pub(super) fn is_finished(&self) -> bool {
         self.is_finished
     }
 
-    /// Whether the service has not asked for the next piece, so that nothing is read.
+    /// Whether nothing is read because the service has not requested the next piece.
     pub(super) fn is_paused(&self) -> bool {
         self.is_paused
     }
 
-    /// When the peer is too slow with it.
+    /// Returns when the peer is too slow in sending the body.
     pub(super) fn deadline(&self, limits: &Limits) -> Option<Instant> {
         if self.is_finished { None } else { self.pace.rate_deadline(limits.rate_grace, limits.body_rate_min) }
     }
 
-    /// The peer was too slow.
+    /// Fails the body because the peer is too slow.
     pub(super) fn fail_too_slow(&mut self) {
         self.is_finished = true;
         self.sender.finish(Err(RequestBodyError::TooSlow));
     }
 
-    /// Moves pieces for as long as the service wants them and the socket has them. Ready when the body is over.
+    /// Transfers pieces while the service requests them and the socket has them. Ready when the body has
+    /// ended.
     pub(super) fn poll<S: ServiceSource>(
         &mut self,
         connection: &mut Connection<S>,
@@ -110,7 +111,7 @@ impl Upload {
                 self.pace.moved(0, now);
                 self.sender.finish(Ok(trailers));
             }
-            // The machine hands out the next request only after this one's answer.
+            // The machine returns the next request only after the response to this one.
             Event::Request(_) => {}
         }
     }
@@ -127,7 +128,7 @@ impl UploadFault {
 }
 
 impl<S: ServiceSource> Connection<S> {
-    /// The next piece of the body: out of what is left over, or out of the socket.
+    /// Returns the next piece of the body, from the machine's buffer or the socket.
     fn poll_body_event(
         &mut self,
         cx: &mut Context<'_>,
@@ -144,7 +145,7 @@ impl<S: ServiceSource> Connection<S> {
             match self.io.poll_read(cx, &mut buffer) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {}
-                // An error, or an end where the body has none.
+                // An error, or the end of the input within the body.
                 Poll::Ready(_) => return Poll::Ready(Err(UploadFault::PeerGone)),
             }
             self.context.worker.counters.received_bytes.add(buffer.filled().len() as u64);

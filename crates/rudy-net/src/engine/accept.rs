@@ -1,4 +1,4 @@
-//! Accepting: one task for each listening socket of a runner.
+//! Accepts connections: one task for each listening socket of a worker.
 
 use std::convert::Infallible;
 use std::io;
@@ -27,26 +27,26 @@ use crate::listen::BACKLOG;
 use crate::transport::Stream;
 use crate::{Peer, Service};
 
-/// Connections accepted in a row before those that there are have their turn.
+/// Connections accepted in a row before open connections get their turn.
 const ACCEPT_BATCH: usize = 32;
 
-/// The pause after an error that will not go away by trying again at once.
+/// The pause after an error that an immediate retry cannot fix.
 pub(super) const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
-/// How long a socket that is to be closed is accepted from, so that handshakes under way come to their end.
+/// How long a socket that is closing still accepts connections, so that handshakes in progress can finish.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// A socket that connections come from.
+/// A listening socket.
 pub(super) trait Incoming: Send + Sync + 'static {
     type Io: Into<Stream> + AsFd;
 
-    /// The next connection. Dropping the future loses none.
+    /// Accepts the next connection. Cancel safe: dropping the future loses no connection.
     fn next(&self) -> impl Future<Output = io::Result<(Self::Io, Peer)>> + Send;
 
-    /// Keeps the kernel from queueing new connections, while those that wait can be accepted still.
+    /// Stops the kernel from queueing new connections. Queued connections can still be accepted.
     fn stop_queueing(&self) -> io::Result<()>;
 
-    /// Closes it, so that whoever wants its address next can have it.
+    /// Closes the socket, so that its address is free.
     fn close(self);
 }
 
@@ -60,9 +60,9 @@ impl Incoming for TcpListener {
     }
 
     fn stop_queueing(&self) -> io::Result<()> {
-        // Closing a listening socket resets what is in its queue, and any connection that comes between the last
-        // accept and the close. So first a packet filter that drops SYN: whoever comes now tries again a second later
-        // and finds the port closed, or somebody else there.
+        // Closing a listening socket resets its queued connections, and any connection that arrives between
+        // the last accept and the close. So first attach a packet filter that drops SYN. A client that
+        // connects now retries a second later, and reaches a closed port or the next listener.
         const TCP_FLAGS_OFFSET: u32 = 13;
         const TCP_SYN: u32 = 0x02;
         // linux/bpf_common.h: BPF_LD|BPF_B|BPF_ABS, BPF_JMP|BPF_JSET|BPF_K, BPF_RET|BPF_K.
@@ -91,33 +91,34 @@ impl Incoming for UnixListener {
     }
 
     fn stop_queueing(&self) -> io::Result<()> {
-        // Its file has been removed: nobody finds it any more.
+        // The socket file has been removed, so no client can find the socket.
         Ok(())
     }
 
     fn close(self) {
-        // The runners share it, so it ends with the last of them. Its address was the file.
+        // The workers share the socket; it closes with the last of them.
         drop(self);
     }
 }
 
-/// Accepts from one socket for one runner.
+/// Accepts connections from one socket for one worker.
 pub(super) struct Acceptor<L, S, C> {
     pub(super) listener: L,
     pub(super) context: Arc<ConnectionContext<S>>,
     pub(super) runner: Arc<WorkerRunner>,
     pub(super) spawner: C,
-    /// Whether what is queued has to be accepted before the end, and the socket ended. What waits at a socket that another
-    /// process has too waits for that process, or for the one that the service manager starts next.
+    /// Whether this process owns the socket: then it accepts all queued connections and closes the socket at
+    /// the end. Connections queued on a shared socket are left to the other process, or to the next process
+    /// that the service manager starts.
     pub(super) owns_socket: Arc<AtomicBool>,
 }
 
 impl<L: Incoming, S: ServiceSource, C: Spawner> Acceptor<L, S, C> {
-    /// Accepts until `closing` becomes true, then what is queued.
+    /// Accepts until `closing` becomes true, then accepts what is queued.
     pub(super) async fn run(self, mut closing: watch::Receiver<bool>) {
         tokio::select! {
             never = self.accept_all(false) => match never {},
-            // An error is an engine that was dropped.
+            // An error means that the engine was dropped.
             _ = closing.wait_for(|closing| *closing) => {}
         }
         if self.owns_socket.load(Ordering::Acquire) {
@@ -126,8 +127,8 @@ impl<L: Incoming, S: ServiceSource, C: Spawner> Acceptor<L, S, C> {
         }
     }
 
-    /// While a connection waits for a thread the others wait in the kernel's queue behind it, unless the socket is closing: then
-    /// they have nowhere else to wait.
+    /// Accepts connections for ever. While a connection waits for a thread, later connections wait in the
+    /// kernel's queue. If the socket is closing they cannot wait there, so all of them are accepted.
     async fn accept_all(&self, is_closing: bool) -> Infallible {
         loop {
             let mut progress = false;
@@ -138,7 +139,7 @@ impl<L: Incoming, S: ServiceSource, C: Spawner> Acceptor<L, S, C> {
                         if let Some(waiting) = self.serve_or_reject(io, peer)
                             && !is_closing
                         {
-                            // It fails only where the runtime ends.
+                            // Fails only if the runtime ends.
                             let _ = waiting.await;
                         }
                     }
@@ -148,19 +149,21 @@ impl<L: Incoming, S: ServiceSource, C: Spawner> Acceptor<L, S, C> {
             if progress {
                 tokio::task::yield_now().await;
             } else {
-                // Errors that should each concern one connection, and no end of them: do not spin on them.
+                // The kernel keeps returning errors that should each concern one connection: avoid a busy
+                // loop.
                 tokio::time::sleep(RETRY_PAUSE).await;
             }
         }
     }
 
     async fn drain(&self) {
-        // Some kernels let only the privileged do this. Then what comes between the last accept and the close is reset, as
-        // it is anywhere without it. There is nothing that an operator could do about it now, so nothing is said.
+        // Some kernels allow this to privileged processes only. Without the filter, connections that arrive
+        // between the last accept and the close are reset. An operator cannot fix that now, so the error is
+        // not logged.
         let _best_effort = self.listener.stop_queueing();
-        // The time is over in any case: that is its point.
+        // Always times out.
         let _ = tokio::time::timeout(HANDSHAKE_TIMEOUT, self.accept_all(true)).await;
-        // What is queued now is all that will be: more than this the kernel does not hold.
+        // No connection can join the queue now, and the kernel queues no more than this.
         for _ in 0..=BACKLOG {
             let next = self.next_if_ready();
             match next.map(|next| next.or_else(|error| self.accept_with_spare(error))) {
@@ -176,7 +179,7 @@ impl<L: Incoming, S: ServiceSource, C: Spawner> Acceptor<L, S, C> {
     }
 
     fn next_if_ready(&self) -> Option<io::Result<(L::Io, Peer)>> {
-        // Without tokio's budget, which would make a socket look empty that is not.
+        // Bypasses tokio's task budget, which would make a non-empty queue look empty.
         let next = pin!(tokio::task::unconstrained(self.listener.next()));
         match next.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(next) => Some(next),
@@ -184,26 +187,27 @@ impl<L: Incoming, S: ServiceSource, C: Spawner> Acceptor<L, S, C> {
         }
     }
 
-    /// A connection that was just accepted, or `None` if that took the descriptor that this acceptor or another one had given
-    /// up. Then this one is sent away, and the descriptor is the spare one again.
+    /// Returns the connection just accepted, or `None` if the connection used up the spare descriptor that an
+    /// acceptor had closed. Then the connection is rejected, and its descriptor becomes the spare one again.
     fn restore_spare(&self, io: L::Io) -> Option<L::Io> {
         let spare = &self.runner.shared.spare;
         let Err(error) = spare.ensure_open() else { return Some(io) };
         self.reject_at_once(io);
         self.report(Problem::Descriptors, || error.to_string());
-        // If others were faster here too, the next one who accepts tries again.
+        // If another acceptor took the descriptor, the next accept tries again.
         let _ = spare.ensure_open();
         None
     }
 
-    /// Has a connection served, or sends it away. See [`Spawner::spawn`] for what is returned.
+    /// Serves or rejects a connection. For the return value see [`Spawner::spawn`].
     fn serve_or_reject(&self, io: L::Io, peer: Peer) -> Option<JoinHandle<()>> {
         let io = self.restore_spare(io)?;
         let service = self.context.source.current();
         let shared = &self.runner.shared;
         let make_room =
             |connections, reached: &LimitReached| self.runner.make_room(connections, || reached.to_string());
-        // A header of the PROXY protocol names the address that counts; the connections of other proxies are those of many clients.
+        // A PROXY protocol header names the address to count later. Other trusted proxies carry the
+        // connections of many clients.
         let is_counted = !self.context.proxy_protocol && !service.is_trusted_proxy(&peer);
         let counted = peer.ip().filter(|_| is_counted);
         match shared.admission.admit(service.limits(), counted, make_room) {
@@ -221,8 +225,9 @@ impl<L: Incoming, S: ServiceSource, C: Spawner> Acceptor<L, S, C> {
         }
     }
 
-    /// Out of descriptors: has an idle connection close, and returns `WouldBlock` because a descriptor is free soon. The kernel wants
-    /// one before it looks into the queue, so this may be for the next connection. If none is idle: [`Self::accept_with_spare`].
+    /// Handles a lack of descriptors: closes an idle connection and returns `WouldBlock`, because a
+    /// descriptor is about to be free. The kernel needs a descriptor before it checks its queue, so that may
+    /// be for a later connection. Without an idle connection, calls [`Self::accept_with_spare`].
     fn make_room_or_use_spare(&self, error: io::Error) -> io::Result<(L::Io, Peer)> {
         let why = || format!("{error} ({HOW_TO_RAISE_DESCRIPTORS})");
         if is_out_of_descriptors(&error) && self.runner.make_room(1, why) {
@@ -231,20 +236,20 @@ impl<L: Incoming, S: ServiceSource, C: Spawner> Acceptor<L, S, C> {
         self.accept_with_spare(error)
     }
 
-    /// Out of descriptors: gives up the spare one to accept with. Whether the connection may stay, because others have become
-    /// free meanwhile, is for [`Self::restore_spare`] to say.
+    /// Closes the spare descriptor to accept a connection with it. [`Self::restore_spare`] decides whether
+    /// the connection may stay, because other descriptors may have become free.
     fn accept_with_spare(&self, error: io::Error) -> io::Result<(L::Io, Peer)> {
         if !is_out_of_descriptors(&error) {
             return Err(error);
         }
         match self.runner.shared.spare.close_during(|| self.next_if_ready()) {
             Some(Ok(next)) => Ok(next),
-            // Others took the descriptor first, or nobody waits any more.
+            // Another thread took the descriptor first, or the queue is empty.
             _ => Err(error),
         }
     }
 
-    /// Says what is wrong, and waits if trying again at once will not help.
+    /// Logs an accept error, and pauses if an immediate retry cannot help.
     async fn handle_error(&self, error: &io::Error) {
         if concerns_one_connection(error) {
             return;
@@ -271,8 +276,8 @@ fn is_out_of_descriptors(error: &io::Error) -> bool {
     matches!(errno(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
-/// accept(2), "Error handling": what has happened to the connection that was to be accepted is told by accepting it,
-/// and is over with that.
+/// Whether an accept error belongs to the accepted connection, so that the accept itself has consumed it:
+/// accept(2), "Error handling".
 fn concerns_one_connection(error: &io::Error) -> bool {
     matches!(
         errno(error),

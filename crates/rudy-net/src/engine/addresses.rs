@@ -1,4 +1,4 @@
-//! How many connections each address has open, for the limit by address.
+//! Counts the open connections of each address, for the limit by address.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -8,26 +8,26 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::Peer;
 
-/// Locks over which the addresses are spread, so that cores seldom wait for each other.
+/// Number of locks, so that cores seldom contend.
 const SHARDS: usize = 64;
 
-/// An address as far as it is counted by itself.
+/// The unit in which connections are counted by address.
 ///
-/// IPv6 by its first 64 bits: that is what a site or a household is given, and every machine in it can take any of the
-/// other 2^64 addresses at will, so that counting by whole addresses would limit nobody. IPv4 uses prefixes of the reserved
-/// block `::/8`, so that a key is one word: every connection holds one.
+/// IPv6 addresses count by their first 64 bits. A site or household is assigned such a prefix, and each of
+/// its machines can use any of the other 2^64 addresses. IPv4 addresses map into the reserved block `::/8`,
+/// so that a key fits in one word: every connection holds one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct AddressKey(NonZeroU64);
 
 impl AddressKey {
-    /// All peers of Unix sockets. As an IPv6 prefix it would be multicast, which no peer has.
+    /// All peers of Unix sockets. As an IPv6 prefix this would be multicast, which no peer has.
     const UNIX: Self = Self(NonZeroU64::MAX);
     const V4_PREFIX: u64 = 1 << 32;
-    /// As an IPv6 prefix it would be multicast, as that of Unix sockets.
+    /// As an IPv6 prefix this would be multicast, too.
     const UNIQUE_PREFIX: u64 = 0xff << 56;
 
-    /// A key that no other connection has, given the connection's number: for one that is not counted together with the others of
-    /// its address.
+    /// Returns a key that no other connection has, made from the connection's number: for a connection that
+    /// is not counted by address.
     pub(crate) fn unique(number: u64) -> Self {
         Self(NonZeroU64::MIN | Self::UNIQUE_PREFIX | (number << 1))
     }
@@ -50,8 +50,8 @@ impl From<&Peer> for AddressKey {
     }
 }
 
-/// Counts open connections by address. An address without a connection has no entry, so there are never more entries
-/// than connections, which have their own limit.
+/// Counts open connections by address. An address without connections has no entry, so the limit of
+/// connections also limits the entries.
 #[derive(Debug)]
 pub(super) struct AddressCounts {
     shards: [Mutex<HashMap<AddressKey, usize>>; SHARDS],
@@ -63,7 +63,7 @@ impl AddressCounts {
         Self { shards: std::array::from_fn(|_| Mutex::default()), hasher: RandomState::new() }
     }
 
-    /// Counts one more connection, unless the address has `limit` already.
+    /// Counts a new connection. Returns `false` if the address has `limit` already.
     pub(super) fn add(&self, key: AddressKey, limit: usize) -> bool {
         let mut shard = self.shard(key);
         let open = shard.get(&key).copied().unwrap_or(0);
@@ -74,7 +74,7 @@ impl AddressCounts {
         true
     }
 
-    /// Counts one connection less.
+    /// Removes a closed connection from the count.
     pub(super) fn remove(&self, key: AddressKey) {
         let mut shard = self.shard(key);
         match shard.get_mut(&key) {
@@ -89,7 +89,7 @@ impl AddressCounts {
         // The remainder is below SHARDS, whatever the width of usize.
         #[expect(clippy::cast_possible_truncation, reason = "any bits of the hash will do")]
         let index = self.hasher.hash_one(key) as usize % SHARDS;
-        // A count is changed in one step, so a panic elsewhere leaves nothing half done.
+        // A count changes in one step, so a panic leaves no inconsistent state.
         self.shards[index].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_enters_up_to_its_limit_and_leaves_nothing_behind() {
+    fn an_address_is_counted_up_to_its_limit_and_its_entry_is_removed_with_its_last_connection() {
         let counts = AddressCounts::new();
         let (a, b) = (key("192.0.2.1"), key("192.0.2.2"));
         assert!(counts.add(a, 2) && counts.add(a, 2) && counts.add(b, 2));

@@ -1,4 +1,4 @@
-//! Which new connections may come in: the limits that span connections.
+//! Admits or rejects new connections, by the limits that span connections.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -13,19 +13,19 @@ use crate::Limits;
 #[derive(Debug)]
 pub(super) struct Admission {
     open: AtomicUsize,
-    /// How many the descriptor limit leaves room for.
+    /// How many connections fit within the descriptor limit.
     within_descriptors: usize,
     addresses: AddressCounts,
 }
 
-/// The permit of a connection that was let in; to be given back by [`Admission::leave`].
+/// The permit of an admitted connection. Return it with [`Admission::release`].
 #[derive(Debug)]
 pub(super) struct Permit {
-    /// `None` where the limit by address was off when it came, or is not for it.
+    /// `None` if the limit by address was off at the accept, or does not apply.
     address: Option<AddressKey>,
 }
 
-/// The limit that a connection met.
+/// The limit that rejects a connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum LimitReached {
     Connections { limit: usize, is_configured: bool },
@@ -48,9 +48,9 @@ impl fmt::Display for LimitReached {
                 write!(f, "the limit is {limit} (raise `limits.connections`)")
             }
             Self::Connections { limit, is_configured: false } => {
-                write!(f, "descriptors leave room for {limit} ({HOW_TO_RAISE_DESCRIPTORS})")
+                write!(f, "the descriptor limit allows {limit} connections ({HOW_TO_RAISE_DESCRIPTORS})")
             }
-            Self::Address { from, limit } => write!(f, "{from} has {limit} open, which is the limit"),
+            Self::Address { from, limit } => write!(f, "{from} has reached the limit of {limit} connections"),
         }
     }
 }
@@ -64,18 +64,18 @@ impl Admission {
         }
     }
 
-    /// Admits a connection, or returns the limit that it meets. `counted` is the address whose connections have a limit of their own,
-    /// if it has one. `make_room` closes as many other connections as it is given, if it can.
+    /// Admits a connection, or returns the limit that rejects it. `counted` is the client's address if the
+    /// limit by address applies to it. `make_room(n)` closes `n` other connections, or returns `false`.
     pub(super) fn admit(
         &self,
         limits: &Limits,
         counted: Option<IpAddr>,
         make_room: impl FnOnce(usize, &LimitReached) -> bool,
     ) -> Result<Permit, LimitReached> {
-        // First, so that no connection closes for one that may not come in.
+        // Checked first, so that no idle connection is closed for one that is then rejected.
         let permit = self.admit_address(limits, counted)?;
         let limit = limits.connections.unwrap_or(self.within_descriptors);
-        // One number for all cores: it is touched once in a connection's life, and an exact limit is worth that.
+        // One counter for all cores: it changes twice in a connection's life, and makes the limit exact.
         let open = self.open.fetch_add(1, Ordering::Relaxed) + 1;
         let reached = LimitReached::Connections { limit, is_configured: limits.connections.is_some() };
         if open > limit && !make_room(open - limit, &reached) {
@@ -85,7 +85,7 @@ impl Admission {
         Ok(permit)
     }
 
-    /// Counts a connection for its address, or returns the limit that it meets.
+    /// Counts a connection for its address, or returns the limit that rejects it.
     pub(super) fn admit_address(
         &self,
         limits: &Limits,
@@ -101,7 +101,7 @@ impl Admission {
         Ok(Permit { address: Some(key) })
     }
 
-    /// A connection has ended.
+    /// Removes a closed connection from the counts.
     pub(super) fn release(&self, permit: &Permit) {
         self.open.fetch_sub(1, Ordering::Relaxed);
         if let Some(key) = permit.address {
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_is_refused_takes_no_place() {
+    fn a_rejected_connection_is_not_counted() {
         let admission = Admission::new();
         let enter = |limits: &Limits, from| admission.admit(limits, from, |_, _| false);
         let limits = Limits { connections: Some(2), connections_per_address: Some(1), ..Limits::default() };
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn over_the_limit_as_many_others_have_to_close_as_there_are_too_many() {
+    fn over_the_limit_the_excess_number_of_connections_is_closed() {
         let admission = Admission::new();
         let two = Limits { connections: Some(2), ..Limits::default() };
         for _ in 0..2 {
@@ -152,13 +152,13 @@ mod tests {
             };
             admission.admit(&two, None, make_room).is_ok()
         };
-        // The first two have closed none yet, the third has not come in.
+        // The first two evicted connections have not closed yet, and the third was not admitted.
         assert!(enter(true) && enter(true) && !enter(false) && enter(true));
         assert_eq!(asked, [1, 2, 3, 3]);
     }
 
     #[test]
-    fn none_has_to_close_for_a_connection_that_its_address_keeps_out() {
+    fn no_connection_is_closed_for_one_that_the_limit_by_address_rejects() {
         let admission = Admission::new();
         let limits = Limits { connections: Some(1), connections_per_address: Some(1), ..Limits::default() };
         let enter =

@@ -1,4 +1,4 @@
-//! File descriptors: as many as may be had, and what to do when none is left.
+//! File descriptors: the limit, and what to do when it is reached.
 
 use std::fs::File;
 use std::io;
@@ -7,15 +7,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Descriptors kept for what is not a connection: listeners, pollers, logs, configuration, and files being sent. Those
-/// files may be more; then the descriptor limit itself is met, and [`SpareDescriptor`] helps.
+/// Descriptors reserved for everything but connections: listeners, pollers, logs, configuration, files being
+/// sent. If those files exceed the reserve, the process reaches its descriptor limit; see
+/// [`SpareDescriptor`].
 const DESCRIPTOR_RESERVE: u64 = 256;
 
-/// What an operator does where the descriptor limit is the limit.
+/// The advice to an operator when the descriptor limit is reached.
 pub(super) const HOW_TO_RAISE_DESCRIPTORS: &str = "raise `ulimit -n`, or `LimitNOFILE=` of the systemd unit";
 
-/// Raises the soft limit of open descriptors to the hard one, which this process may do without asking anybody, and
-/// returns the limit that holds then. `None` is no limit.
+/// Raises the soft limit of open descriptors to the hard limit, which needs no privileges, and returns it.
+/// `None` means no limit.
 pub fn raise_descriptor_limit() -> io::Result<Option<u64>> {
     let limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
@@ -24,26 +25,26 @@ pub fn raise_descriptor_limit() -> io::Result<Option<u64>> {
     Ok(limit.maximum)
 }
 
-/// How many connections the descriptor limit of this process leaves room for.
+/// Returns how many connections fit within the descriptor limit of this process.
 pub(super) fn connections_within_descriptors() -> usize {
     room(getrlimit(Resource::Nofile).current)
 }
 
 fn room(limit: Option<u64>) -> usize {
-    // Where the reserve would take most of a small limit it takes half.
+    // Half of a small limit stays available for connections.
     let room = limit.map_or(u64::MAX, |limit| limit - DESCRIPTOR_RESERVE.min(limit / 2));
     usize::try_from(room).unwrap_or(usize::MAX)
 }
 
-/// A descriptor held so that there is one to give up when no other is left: without it a connection that waits could
-/// neither be accepted nor be sent away, and the acceptor would spin on it.
+/// A descriptor to close when no other is left. Without it a queued connection could neither be accepted nor
+/// rejected, and the acceptor would spin.
 ///
-/// The acceptors of an engine have one in common and give it up one after the other. Still another one may accept a
-/// connection with it in that moment, so each asks after every accept whether it [is held](Self::ensure_open).
+/// The acceptors of an engine share one and close it in turn. Another thread may take the freed descriptor,
+/// so each acceptor calls [`Self::ensure_open`] after each accept.
 #[derive(Debug)]
 pub(super) struct SpareDescriptor {
     file: Mutex<Option<File>>,
-    /// Whether there is no file, for those who do not want to wait for the lock.
+    /// Whether the file is closed; read without the lock.
     is_missing: AtomicBool,
 }
 
@@ -52,19 +53,19 @@ impl SpareDescriptor {
         Ok(Self { file: Mutex::new(Some(open_placeholder()?)), is_missing: AtomicBool::new(false) })
     }
 
-    /// Gives it up while `attempt` runs, which must not block, and takes it again if there is one to be had.
+    /// Closes the descriptor while `attempt` runs, which must not block, and then tries to reopen it.
     pub(super) fn close_during<T>(&self, attempt: impl FnOnce() -> T) -> T {
         let mut file = self.lock();
-        // Before it is closed: whoever gets it instead of us finds that it is missing.
+        // Set before the file is closed, so that a thread that takes the descriptor notices.
         self.is_missing.store(true, Ordering::SeqCst);
         drop(file.take());
         let result = attempt();
-        // It may fail, and then the next one who asks tries again.
+        // If it fails, the next call of `ensure_open` tries again.
         let _ = self.reopen(&mut file);
         result
     }
 
-    /// Takes it again if it is missing. The error says why there is none to be had.
+    /// Reopens the descriptor if it is closed.
     pub(super) fn ensure_open(&self) -> io::Result<()> {
         if self.is_missing.load(Ordering::SeqCst) { self.reopen(&mut self.lock()) } else { Ok(()) }
     }
@@ -77,13 +78,13 @@ impl SpareDescriptor {
         Ok(())
     }
 
-    /// It is there or not, whatever panicked.
+    /// The file is either open or not, so a panic leaves no inconsistent state.
     fn lock(&self) -> MutexGuard<'_, Option<File>> {
         self.file.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A descriptor that nothing comes of. `/dev/null` may be missing in a chroot; the root folder is always there.
+/// Opens a file that is never read. `/dev/null` may be missing in a chroot; `/` always exists.
 fn open_placeholder() -> io::Result<File> {
     File::open("/dev/null").or_else(|_| File::open("/"))
 }
@@ -93,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_reserve_is_taken_off_but_never_more_than_half() {
+    fn the_reserve_is_subtracted_but_at_most_half_of_the_limit() {
         for (limit, expected) in [(1024, 768), (1_048_576, 1_048_320), (512, 256), (64, 32), (0, 0)] {
             assert_eq!(room(Some(limit)), expected, "{limit}");
         }

@@ -1,9 +1,10 @@
-//! `mailbox`: two tasks for each connection. The owner of the socket reads and sends what came to the handler as a message,
-//! and only when the handler has asked for one: "active once". The handler writes to the socket by itself.
+//! `mailbox`: two tasks for each connection. The task that owns the socket reads, and sends what it reads to
+//! the handler as a message, one for each request of the handler ("active once"). The handler writes to the
+//! socket directly.
 //!
-//! The race that such a hand-over is known for, packets that arrive before the handler owns the socket and go astray,
-//! cannot happen: without a credit nothing is read, so what comes early waits in the kernel, and only a handler that
-//! runs gives a credit.
+//! A known race of this design cannot happen: data that arrives before the handler owns the socket and is
+//! lost. Without a credit the owner reads nothing, so early data waits in the kernel, and only a running
+//! handler issues credits.
 
 use std::fs::File;
 use std::io;
@@ -54,7 +55,7 @@ impl Spawner for Mailboxes {
     }
 }
 
-/// Has a task of its own read from a socket.
+/// Spawns a task that reads from a socket.
 fn mailbox(socket: impl Socket) -> Stream {
     let (owner, mailbox) = pair(socket);
     tokio::spawn(owner.run());
@@ -66,20 +67,19 @@ fn pair<S: Socket>(socket: S) -> (Owner<S>, Mailbox<S>) {
     (Owner { socket: socket.clone(), slot: slot.clone() }, Mailbox { socket, slot })
 }
 
-/// Reads for the handler.
+/// Reads the socket for the handler.
 struct Owner<S> {
     socket: Arc<S>,
     slot: Arc<Slot>,
 }
 
 impl<S: Socket> Owner<S> {
-    /// Hands over a message for each credit, until the handler has dropped its mailbox.
+    /// Sends a message for each credit, until the handler drops its mailbox.
     async fn run(self) {
-        std::future::poll_fn(|cx| self.slot.poll_hand_over(cx, |cx, credit| self.poll_read(cx, credit)))
-            .await;
+        std::future::poll_fn(|cx| self.slot.poll_transfer(cx, |cx, credit| self.poll_read(cx, credit))).await;
     }
 
-    /// What has come, `credit` bytes at most. Empty at the end.
+    /// Reads at most `credit` bytes. Returns nothing at the end of the input.
     fn poll_read(&self, cx: &mut Context<'_>, credit: usize) -> Poll<io::Result<Bytes>> {
         let mut scratch = Scratch::borrow();
         let room = credit.min(scratch.input.len());
@@ -89,7 +89,7 @@ impl<S: Socket> Owner<S> {
     }
 }
 
-/// The handler's end: reads are messages, writes go to the socket.
+/// The handler's side: reads are messages, writes go to the socket.
 struct Mailbox<S> {
     socket: Arc<S>,
     slot: Arc<Slot>,
@@ -97,7 +97,7 @@ struct Mailbox<S> {
 
 impl<S> Drop for Mailbox<S> {
     fn drop(&mut self) {
-        self.slot.abandon();
+        self.slot.close();
     }
 }
 
@@ -146,22 +146,22 @@ impl<S: Socket> Transport for Mailbox<S> {
     }
 }
 
-/// Where a message waits: at most one, and none that was not asked for.
+/// Holds at most one message, and only one that the handler requested.
 #[derive(Default)]
 struct Slot(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    /// How many bytes the handler takes; 0 while it has not asked.
+    /// How many bytes the handler accepts; 0 if it has not requested a message.
     credit: usize,
     message: Option<io::Result<Bytes>>,
-    abandoned: bool,
+    is_closed: bool,
     handler: Option<Waker>,
     owner: Option<Waker>,
 }
 
 impl Slot {
-    /// The message that was asked for, or as much of it as is asked for now. Asks for one where none is on its way.
+    /// Returns up to `credit` bytes of the waiting message, or requests a message.
     fn poll_message(&self, cx: &mut Context<'_>, credit: usize) -> Poll<io::Result<Bytes>> {
         let mut state = self.lock();
         match state.message.take() {
@@ -181,16 +181,17 @@ impl Slot {
         Poll::Pending
     }
 
-    /// Puts a message there for each credit. Ready when there will be no more of them.
+    /// Stores a message for each credit. Ready when the handler has gone.
     ///
-    /// The read is a part of the step, under the lock: at no time is a message neither in the socket nor in the slot.
-    fn poll_hand_over(
+    /// The read is part of this step, under the lock, so that a message is always either in the socket or in
+    /// the slot.
+    fn poll_transfer(
         &self,
         cx: &mut Context<'_>,
         mut read: impl FnMut(&mut Context<'_>, usize) -> Poll<io::Result<Bytes>>,
     ) -> Poll<()> {
         let mut state = self.lock();
-        if state.abandoned {
+        if state.is_closed {
             return Poll::Ready(());
         }
         state.owner = Some(cx.waker().clone());
@@ -207,14 +208,14 @@ impl Slot {
         self.lock().message.as_ref().is_some_and(|message| !message.as_ref().is_ok_and(Bytes::is_empty))
     }
 
-    /// Nobody will ask any more.
-    fn abandon(&self) {
+    /// Marks the handler as gone.
+    fn close(&self) {
         let mut state = self.lock();
-        state.abandoned = true;
+        state.is_closed = true;
         wake(&mut state.owner);
     }
 
-    /// Every step leaves the state whole, whatever panics.
+    /// Every step leaves the state consistent, so a panic does not matter.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -235,7 +236,7 @@ mod tests {
 
     use super::*;
 
-    /// What may happen next, in any order.
+    /// A step that may happen next, in any order.
     #[derive(Debug, Clone, Copy)]
     enum Step {
         Arrive,
@@ -243,10 +244,10 @@ mod tests {
         HandlerRuns,
     }
 
-    /// Every order of arrivals and turns, the owner first, the handler first, or packets before either: the handler gets
-    /// every byte once and in order, and nothing is read that it did not ask for.
+    /// Tries every order of arrivals and task polls. The handler gets every byte once and in order, and the
+    /// owner reads nothing without a credit.
     #[test]
-    fn no_order_of_arrival_and_hand_over_loses_a_byte() {
+    fn no_order_of_arrivals_and_polls_loses_a_byte() {
         const STEPS: u32 = 9;
         for order in 0..3_u32.pow(STEPS) {
             let steps = (0..STEPS).map(|at| match order / 3_u32.pow(at) % 3 {
@@ -284,7 +285,7 @@ mod tests {
                     self.arrived += 1;
                 }
                 Step::OwnerRuns => {
-                    let ended = self.slot.poll_hand_over(cx, |_, _| match self.kernel.pop_front() {
+                    let ended = self.slot.poll_transfer(cx, |_, _| match self.kernel.pop_front() {
                         Some(byte) => {
                             self.reads += 1;
                             Poll::Ready(Ok(Bytes::copy_from_slice(&[byte])))
@@ -302,7 +303,7 @@ mod tests {
         }
     }
 
-    /// One read of `most` bytes.
+    /// Reads once, at most `most` bytes.
     async fn read(mailbox: &mut Mailbox<UnixStream>, most: usize) -> Vec<u8> {
         let mut buffer = vec![0; most];
         let mut buffer = ReadBuf::new(&mut buffer);
@@ -311,7 +312,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_comes_before_the_handler_asks_waits_in_the_kernel() {
+    async fn data_that_arrives_before_the_handler_requests_it_waits_in_the_kernel() {
         let (mut client, server) = std::os::unix::net::UnixStream::pair().unwrap();
         server.set_nonblocking(true).unwrap();
         let (owner, mut mailbox) = pair(UnixStream::from_std(server).unwrap());
@@ -324,7 +325,7 @@ mod tests {
         assert_eq!(rustix::io::ioctl_fionread(&*socket).unwrap(), 5);
 
         assert_eq!(read(&mut mailbox, 3).await, b"ear");
-        assert_eq!(rustix::io::ioctl_fionread(&*socket).unwrap(), 2, "one credit, one message");
+        assert_eq!(rustix::io::ioctl_fionread(&*socket).unwrap(), 2, "one credit is one message");
         drop(client);
         assert_eq!(read(&mut mailbox, 100).await, b"ly");
         assert_eq!(read(&mut mailbox, 100).await, b"", "the end");
@@ -332,9 +333,9 @@ mod tests {
         owner.await.unwrap();
     }
 
-    /// As after a change of protocol: the driver asked for more at once than whoever reads next.
+    /// This happens after a change of protocol: the next reader requests less than the driver did.
     #[tokio::test]
-    async fn a_message_larger_than_the_next_read_is_read_in_pieces() {
+    async fn a_message_larger_than_the_next_read_is_split() {
         let (client, server) = std::os::unix::net::UnixStream::pair().unwrap();
         server.set_nonblocking(true).unwrap();
         let (owner, mut mailbox) = pair(UnixStream::from_std(server).unwrap());

@@ -1,7 +1,7 @@
-//! The concurrency models: what the engines have in common, and what the rest of Rudy knows of them.
+//! The engines, which implement the concurrency models.
 //!
-//! An engine accepts connections, holds them to the limits that span connections, and has each served by the one
-//! driver. Each engine decides on which threads.
+//! An engine accepts connections, applies the limits that span connections, and runs the driver for each
+//! connection. Engines differ in the threads on which they do so.
 
 mod accept;
 mod addresses;
@@ -35,58 +35,60 @@ use self::threads::Threads;
 use crate::listen::{Address, BoundAddress, Listener};
 use crate::{Service, Worker};
 
-/// Says which service answers now. It is asked at each accept and at each request head, so a reload swaps what it returns
-/// for all connections. An exchange in progress goes on with the service that it began with.
+/// Provides the current service. The engine calls it for each accepted connection and each request head, so a
+/// reload takes effect on all connections. An exchange in progress continues with its service.
 pub trait ServiceSource: Send + Sync + 'static {
-    /// The service.
+    /// The type of the service.
     type Service: Service;
-    /// What lends it for one request: an `Arc`, or a guard that costs less.
+    /// A handle to the service for one request: an `Arc`, or a cheaper guard.
     type Current: Deref<Target = Self::Service>;
 
-    /// The service of now. Called for every request, on the thread of its connection: must be cheap, and must not block.
+    /// Returns the current service. Called for every request, on the connection's thread: must be cheap, and
+    /// must not block.
     fn current(&self) -> Self::Current;
 }
 
-/// What an engine is started with.
+/// The options of an engine.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// The concurrency model.
     pub model: Model,
-    /// Threads that serve connections in `percore`, `task` and `mailbox`; `None` is one for each core that this process
-    /// may use.
+    /// Number of threads that serve connections in `percore`, `task` and `mailbox`; `None` means one for each
+    /// core that this process may use.
     pub cores: Option<NonZeroUsize>,
-    /// Threads that `thread` has at most; `None` is [`THREADS_MAX`].
+    /// Maximum number of threads of `thread`; `None` means [`THREADS_MAX`].
     pub threads_max: Option<NonZeroUsize>,
 }
 
-/// Threads that `thread` has at most unless told otherwise: what stays under the limits that a machine sets by default
-/// (`kernel.threads-max`, a service's `TasksMax`), and more than are of use.
+/// Default maximum number of threads of `thread`. It is below the usual limits of a machine
+/// (`kernel.threads-max`, a service's `TasksMax`), and more threads are not useful.
 pub const THREADS_MAX: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
 
 impl Options {
-    /// The number of threads that these options mean here.
+    /// Returns the number of cores to use on this machine.
     #[must_use]
     pub fn core_count(&self) -> usize {
         self.cores.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get)
     }
 
-    /// The same options with the number of threads written down: it comes from files of `/proc` and `/sys`, which a process
-    /// that has confined itself may not read.
+    /// Returns the same options with the number of cores filled in. Determining it needs files of `/proc` and
+    /// `/sys`, which a sandboxed process cannot read.
     #[must_use]
     pub fn with_known_cores(self) -> Self {
         Self { cores: NonZeroUsize::new(self.core_count()), ..self }
     }
 
-    /// The number of workers of the engine. A [`Listener`] is bound for this number, which may be before the engine starts.
+    /// Returns the number of workers of the engine. A [`Listener`] is bound for this number, which may happen
+    /// before the engine starts.
     #[must_use]
     pub fn worker_count(&self) -> usize {
         if self.model.has_thread_per_connection() { 1 } else { self.core_count() }
     }
 }
 
-/// Starts an engine. Nothing is accepted until it is given a listener.
+/// Starts an engine. It accepts nothing before [`Engine::listen`].
 ///
-/// Where the service sets no limit of connections it is what the descriptor limit of now leaves room for: call
+/// If the service sets no limit of connections, the current descriptor limit determines it: call
 /// [`raise_descriptor_limit`] first.
 pub fn start<S: ServiceSource>(
     options: &Options,
@@ -106,55 +108,59 @@ pub fn start<S: ServiceSource>(
     }
 }
 
-/// A running engine. Dropping it ends it at once, as [`Engine::stop_now`] does.
+/// A running engine. Dropping it has the effect of [`Engine::stop_now`].
 pub trait Engine: Send + Sync {
-    /// Its workers: add up their counters.
+    /// Returns the workers, each with its counters.
     fn workers(&self) -> &[Arc<Worker>];
 
-    /// The addresses that it accepts from, as they were asked for, each with where it is bound.
+    /// Returns the configured address of each listener, with the addresses it is bound to.
     fn listeners(&self) -> Vec<(Address, Vec<BoundAddress>)>;
 
-    /// Accepts from one more listener. Each worker has a queue of its own if it was bound for as many as there are workers.
+    /// Accepts connections from a listener. Each worker has its own queue if the listener was bound for the
+    /// engine's number of workers.
     fn listen(&self, listener: Listener) -> io::Result<()>;
 
-    /// Stops accepting from an address: what the kernel has queued is accepted still, then the sockets are closed.
-    /// Ready when they are; `false` where nothing listens there. The connections from there that are idle are closed; the
-    /// others end with the next response. A connection on which no request has arrived yet may send one.
+    /// Stops accepting from an address: accepts what the kernel has queued, then closes the sockets. Ready
+    /// when they are closed; `false` if no listener has the address.
+    ///
+    /// Idle connections of the listener close, the others close with their next response. A connection that
+    /// has not sent a request yet may still send one.
     fn stop_listening<'a>(&'a self, address: &'a Address) -> BoxFuture<'a, bool>;
 
-    /// Copies of its listeners to be shared with another process, but for those of a service manager. A drop closes the copies alone.
+    /// Duplicates the listeners, to share them with another process. Sockets of a service manager are
+    /// excluded. Dropping a duplicate does not affect the original.
     fn share_listeners(&self) -> io::Result<Vec<Listener>>;
 
-    /// Listeners that are shared are this process's alone from now on: their end ends the sockets, and removes the files of Unix
-    /// sockets.
+    /// Makes this process the owner of shared listeners: closing a listener now also ends its sockets for the
+    /// other process, and removes Unix socket files.
     fn take_ownership(&self);
 
-    /// Stops accepting and leaves all sockets, with what the kernel has queued, to the process that shares them. Ready when nothing
-    /// is accepted any more. Each connection ends with its next response; those that are idle stay until [`Self::stop`], because
-    /// their next request may be on its way.
+    /// Stops accepting, and leaves the sockets and their queued connections to the process that shares them.
+    /// Ready when nothing is accepted any more. Each connection closes with its next response. Idle
+    /// connections stay until [`Self::stop`], because a request may be on its way.
     fn hand_over_listeners(&self) -> BoxFuture<'_, ()>;
 
-    /// The source gives another service from now on: idle connections look at its limits, those that it allows no further
-    /// request close.
+    /// Notifies the connections of a new service. Idle connections check its limits, and close if they may
+    /// send no further request.
     fn source_changed(&self);
 
-    /// Stops accepting as [`Self::stop_listening`] does, asks every connection to end, and waits until all have or `grace` is
-    /// over; then what is left is cut. Ready when everything has ended.
+    /// Stops accepting as [`Self::stop_listening`] does, closes connections as they become idle, and aborts
+    /// the rest after `grace`. Ready when all have ended.
     fn stop(&self, grace: Duration) -> BoxFuture<'_, Stopped>;
 
-    /// Cuts everything. [`Self::ended`], and a [`Self::stop`] under way, tell when it is done.
+    /// Aborts all connections. To wait for the end, use [`Self::ended`].
     fn stop_now(&self);
 
     /// Ready when the engine has ended.
     fn ended(&self) -> BoxFuture<'_, Stopped>;
 }
 
-/// The wait for an end. It is not bound to a runtime.
+/// A boxed future that needs no particular runtime.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// How an engine ended.
+/// The result of stopping an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stopped {
-    /// Connections that were cut because they had not ended by themselves.
+    /// Number of connections that were aborted because they did not end within the grace period.
     pub aborted: u64,
 }

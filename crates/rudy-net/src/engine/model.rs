@@ -1,41 +1,42 @@
-//! The names of the engines.
+//! The concurrency models by name.
 
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::str::FromStr;
 
-/// The concurrency model: how a connection waits.
+/// A concurrency model: how connections map to threads and tasks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Model {
-    /// One thread, which serves one connection after the other.
+    /// One thread, which serves one connection at a time.
     Serial,
-    /// A thread for each connection.
+    /// One thread for each connection.
     Thread,
-    /// A fixed number of threads that take connections from a queue.
+    /// A fixed number of threads, which take connections from a queue.
     Pool(NonZeroUsize),
-    /// A task for each connection on a work-stealing runtime.
+    /// One task for each connection, on a work-stealing runtime.
     Task,
-    /// As `Task`, and a second task reads the socket and hands over messages, one for each credit.
+    /// Like `Task`, but a second task reads the socket and sends messages, one for each credit.
     Mailbox,
-    /// A task for each connection on the runtime of the core that accepted it.
+    /// One task for each connection, on the runtime of the core that accepted it.
     #[default]
     PerCore,
 }
 
 impl Model {
-    /// Every one, `pool` with this many threads: for whoever tries them all.
+    /// Returns all models, with this number of threads for `pool`.
     #[must_use]
     pub fn all(pool: NonZeroUsize) -> [Self; 6] {
         [Self::Serial, Self::Thread, Self::Pool(pool), Self::Task, Self::Mailbox, Self::PerCore]
     }
 
-    /// Whether a connection holds a thread for as long as it is open.
+    /// Whether each open connection occupies a thread.
     #[must_use]
     pub fn has_thread_per_connection(self) -> bool {
         matches!(self, Self::Serial | Self::Thread | Self::Pool(_))
     }
 
-    /// Whether there are so few threads, each held by one connection, that one which idles keeps others waiting.
+    /// Whether the number of threads is fixed and each open connection occupies one, so that idle connections
+    /// block others.
     #[must_use]
     pub fn has_fixed_threads(self) -> bool {
         matches!(self, Self::Serial | Self::Pool(_))
@@ -55,20 +56,20 @@ impl fmt::Display for Model {
     }
 }
 
-/// A name that no engine has.
+/// The error for an unknown engine name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownModel(String);
 
 impl fmt::Display for UnknownModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.strip_prefix("pool") {
-            Some("" | ":") => f.write_str("`pool` needs its number of threads: `pool:16`"),
+            Some("" | ":") => f.write_str("`pool` needs a number of threads: `pool:16`"),
             Some(_) => {
                 write!(f, "`{}`: expected a number of threads from 1 to {POOL_MAX}, as in `pool:16`", self.0)
             }
             None => write!(
                 f,
-                "no engine is called `{}`; there are serial, thread, pool:N, task, mailbox, percore",
+                "unknown engine `{}`; expected serial, thread, pool:N, task, mailbox or percore",
                 self.0
             ),
         }
@@ -77,7 +78,7 @@ impl fmt::Display for UnknownModel {
 
 impl std::error::Error for UnknownModel {}
 
-/// More threads than this are a mistake: `thread` makes as many as are needed.
+/// A larger number is probably a mistake: `thread` starts threads on demand.
 const POOL_MAX: usize = 10_000;
 
 impl FromStr for Model {
@@ -105,20 +106,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_reads_as_it_is_written() {
+    fn every_name_parses_to_its_model() {
         for model in Model::all(NonZeroUsize::new(16).unwrap()) {
             assert_eq!(model.to_string().parse(), Ok(model));
         }
     }
 
     #[test]
-    fn what_is_no_engine_is_told_with_what_there_is() {
+    fn an_unknown_name_is_rejected_with_the_known_ones() {
         for (name, expected) in [
-            (
-                "nginx",
-                "no engine is called `nginx`; there are serial, thread, pool:N, task, mailbox, percore",
-            ),
-            ("pool", "`pool` needs its number of threads: `pool:16`"),
+            ("nginx", "unknown engine `nginx`; expected serial, thread, pool:N, task, mailbox or percore"),
+            ("pool", "`pool` needs a number of threads: `pool:16`"),
             ("pool:0", "`pool:0`: expected a number of threads from 1 to 10000, as in `pool:16`"),
             ("pool:10001", "`pool:10001`: expected a number of threads from 1 to 10000, as in `pool:16`"),
         ] {

@@ -1,5 +1,5 @@
-//! `percore`, the default engine: for each core a thread with a runtime of its own. A connection stays on the core that
-//! accepted it, so that nothing of it is ever shared with another.
+//! `percore`, the default engine: one thread with its own runtime for each core. A connection stays on the
+//! core that accepted it, so cores share no connection state.
 
 use std::io;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub(super) fn start<S: ServiceSource>(
         let runners = runners.into_iter().enumerate();
         runners
             .map(|(index, (runner, commands))| {
-                // Its connections end with its runtime.
+                // The connections end with the runtime.
                 worker_runner::spawn(format!("rudy-core-{index}"), runner, commands, std::future::ready(()))
             })
             .collect()

@@ -1,15 +1,15 @@
-//! What an engine tells the outside: the problems that an operator should know of, and not too often.
+//! Reports the problems of an engine to the operator, at a limited rate.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Between two reports of the same problem: an attack must not fill the disk with lines about itself.
+/// Interval between two reports of the same problem: an attack must not fill the disk with log lines.
 const REPORT_PERIOD: Duration = Duration::from_secs(5);
 
-/// Receives what happens to an engine. Called on the threads that serve connections: must not block.
+/// Receives the reports of an engine. Called on the threads that serve connections: must not block.
 pub trait Reporter: Send + Sync + 'static {
-    /// Something happened. [`Report`] has the words for a log.
+    /// Handles a report. Its `Display` form is meant for a log.
     fn report(&self, report: &Report);
 }
 
@@ -19,49 +19,50 @@ impl<F: Fn(&Report) + Send + Sync + 'static> Reporter for F {
     }
 }
 
-/// Something that happened.
+/// An event in an engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Report {
-    /// A problem has is_active.
+    /// A problem has started.
     Started {
-        /// Which.
+        /// The problem.
         problem: Problem,
-        /// What it was at first: the limit, the address, the kernel's words.
+        /// Details of the first occurrence: the limit, the address, the kernel's error.
         detail: String,
     },
-    /// It goes on.
+    /// The problem continues.
     Ongoing {
-        /// Which.
+        /// The problem.
         problem: Problem,
-        /// How often it happened since the last report.
+        /// Number of occurrences since the last report.
         count: u64,
     },
-    /// It has not happened for some seconds.
+    /// The problem has not occurred for some seconds.
     Resolved {
-        /// Which.
+        /// The problem.
         problem: Problem,
-        /// How often it happened from its beginning.
+        /// Number of occurrences since the problem started.
         total: u64,
     },
-    /// A connection's code panicked: a bug in Rudy. That connection is lost and no other; the panic's own message has
-    /// gone to the panic hook.
+    /// A connection's code panicked: a bug in Rudy. Only that connection is lost. The panic hook has received
+    /// the panic message.
     ConnectionPanicked,
 }
 
-/// What may go wrong with accepting, again and again.
+/// A recurring problem with accepting connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Problem {
-    /// More connections than the limit: the new ones are answered 503.
+    /// The connection limit is reached: new connections receive 503.
     ConnectionLimit,
-    /// More connections than the limit or the descriptors allow: idle ones are closed for new ones.
+    /// The connection limit or the descriptor limit is reached: idle connections are closed for new ones.
     IdleEvicted,
-    /// More connections from one address than the limit: the new ones are answered 503.
+    /// The limit of connections from one address is reached: new ones receive 503.
     AddressLimit,
-    /// No descriptor is left: new connections are answered 503 where possible, and closed.
+    /// The process is out of descriptors: new connections receive 503 if possible, and are closed.
     Descriptors,
-    /// No thread can be started for a connection, which waits; it is tried again.
+    /// Starting a thread for a connection failed. The connection waits for the next attempt.
     Threads,
-    /// Accepting failed for another reason, such as the kernel being out of memory; it is tried again.
+    /// Accepting failed for another reason, for example because the kernel is out of memory. The acceptor
+    /// retries.
     Accept,
 }
 
@@ -75,7 +76,7 @@ impl Problem {
         Self::Accept,
     ];
 
-    /// Whether it is something that failed, rather than a connection that was sent away.
+    /// Whether an operation failed, as opposed to a connection over a limit.
     fn is_failure(self) -> bool {
         matches!(self, Self::Threads | Self::Accept)
     }
@@ -86,7 +87,7 @@ impl fmt::Display for Problem {
         f.write_str(match self {
             Self::ConnectionLimit | Self::IdleEvicted => "too many connections",
             Self::AddressLimit => "too many connections from one address",
-            Self::Descriptors => "out of descriptors",
+            Self::Descriptors => "out of file descriptors",
             Self::Threads => "cannot start threads for connections",
             Self::Accept => "cannot accept connections",
         })
@@ -102,36 +103,38 @@ impl fmt::Display for Report {
         let seconds = REPORT_PERIOD.as_secs();
         match self {
             Self::Started { problem, detail } if problem.is_failure() => {
-                write!(f, "{problem}: {detail}; trying again")
+                write!(f, "{problem}: {detail}; retrying")
             }
             Self::Started { problem: problem @ Problem::IdleEvicted, detail } => {
-                write!(f, "{problem}: {detail}; idle ones are closed to make room")
+                write!(f, "{problem}: {detail}; closing idle connections to make room")
             }
-            Self::Started { problem, detail } => write!(f, "{problem}: {detail}; new ones are sent away"),
+            Self::Started { problem, detail } => write!(f, "{problem}: {detail}; rejecting new connections"),
             Self::Ongoing { problem, count } if problem.is_failure() => {
                 write!(f, "{problem}: failed {} in the last {seconds} s", times(*count))
             }
             Self::Ongoing { problem: problem @ Problem::IdleEvicted, count } => {
-                write!(f, "{problem}: {count} idle ones closed in the last {seconds} s")
+                write!(f, "{problem}: closed {count} idle connections in the last {seconds} s")
             }
             Self::Ongoing { problem, count } => {
-                write!(f, "{problem}: {count} sent away in the last {seconds} s")
+                write!(f, "{problem}: rejected {count} connections in the last {seconds} s")
             }
             Self::Resolved { problem, total } if problem.is_failure() => {
-                write!(f, "{problem}: over, having failed {}", times(*total))
+                write!(f, "{problem}: resolved after failing {}", times(*total))
             }
             Self::Resolved { problem: problem @ Problem::IdleEvicted, total } => {
-                write!(f, "{problem}: over, {total} idle ones were closed")
+                write!(f, "{problem}: resolved after closing {total} idle connections")
             }
-            Self::Resolved { problem, total } => write!(f, "{problem}: over, {total} were sent away"),
+            Self::Resolved { problem, total } => {
+                write!(f, "{problem}: resolved after rejecting {total} connections")
+            }
             Self::ConnectionPanicked => {
-                f.write_str("a connection was lost to a bug in Rudy; the panic's message says where")
+                f.write_str("a bug in Rudy ended a connection; the panic message shows where")
             }
         }
     }
 }
 
-/// Tells a reporter at once that a problem begins, sums up every few seconds while it goes on, and says when it is over.
+/// Reports a problem when it starts, every few seconds while it continues, and when it is resolved.
 pub(super) struct ProblemReports {
     reporter: Arc<dyn Reporter>,
     problems: [Mutex<ProblemCount>; Problem::ALL.len()],
@@ -140,7 +143,7 @@ pub(super) struct ProblemReports {
 #[derive(Default)]
 struct ProblemCount {
     is_active: bool,
-    /// Since the last report.
+    /// Occurrences since the last report.
     count: u64,
     total: u64,
 }
@@ -154,53 +157,53 @@ impl ProblemReports {
         self.reporter.report(report);
     }
 
-    /// A problem happened once more. Must be called on a tokio runtime, which does the summing up.
+    /// Records one occurrence of a problem. Must be called on a tokio runtime, which sends the later reports.
     pub(super) fn record(self: &Arc<Self>, problem: Problem, detail: impl FnOnce() -> String) {
-        let mut tally = self.tally(problem);
-        tally.total += 1;
-        if tally.is_active {
-            tally.count += 1;
+        let mut counts = self.counts(problem);
+        counts.total += 1;
+        if counts.is_active {
+            counts.count += 1;
             return;
         }
-        *tally = ProblemCount { is_active: true, count: 0, total: 1 };
-        drop(tally);
+        *counts = ProblemCount { is_active: true, count: 0, total: 1 };
+        drop(counts);
         self.report(&Report::Started { problem, detail: detail() });
         let reports = self.clone();
         tokio::spawn(async move {
             loop {
                 tokio::time::sleep(REPORT_PERIOD).await;
-                if !reports.sum_up(problem) {
+                if !reports.report_count(problem) {
                     break;
                 }
             }
         });
     }
 
-    /// What has not been told yet, when nobody is left to tell it later.
+    /// Sends the final reports before the engine ends.
     pub(super) fn finish(&self) {
         for problem in Problem::ALL {
-            if self.tally(problem).is_active {
-                self.sum_up(problem);
+            if self.counts(problem).is_active {
+                self.report_count(problem);
             }
         }
     }
 
-    /// Whether it goes on.
-    fn sum_up(&self, problem: Problem) -> bool {
-        let mut tally = self.tally(problem);
-        let count = std::mem::take(&mut tally.count);
-        tally.is_active = count > 0;
+    /// Reports the occurrences since the last report. Returns whether the problem continues.
+    fn report_count(&self, problem: Problem) -> bool {
+        let mut counts = self.counts(problem);
+        let count = std::mem::take(&mut counts.count);
+        counts.is_active = count > 0;
         let report = match count {
-            0 => Report::Resolved { problem, total: tally.total },
+            0 => Report::Resolved { problem, total: counts.total },
             count => Report::Ongoing { problem, count },
         };
-        drop(tally);
+        drop(counts);
         self.report(&report);
         count > 0
     }
 
-    /// Numbers are never left half changed, so a panic elsewhere does not matter.
-    fn tally(&self, problem: Problem) -> MutexGuard<'_, ProblemCount> {
+    /// Counts are never inconsistent, so a panic in another thread does not matter.
+    fn counts(&self, problem: Problem) -> MutexGuard<'_, ProblemCount> {
         self.problems[problem as usize].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -219,15 +222,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_trouble_is_told_at_once_then_summed_up_then_over() {
+    async fn a_problem_is_reported_when_it_starts_while_it_continues_and_when_it_is_resolved() {
         let (reports, seen) = collecting();
         let problem = Problem::ConnectionLimit;
         for _ in 0..1000 {
             reports.record(problem, || "the limit is 7".to_owned());
         }
         assert_eq!(seen.lock().unwrap().len(), 1);
-        assert!(reports.sum_up(problem), "it goes on");
-        assert!(!reports.sum_up(problem), "it is over");
+        assert!(reports.report_count(problem), "it goes on");
+        assert!(!reports.report_count(problem), "it is over");
         assert_eq!(
             *seen.lock().unwrap(),
             [
@@ -242,7 +245,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_not_told_is_told_at_the_end() {
+    async fn unreported_occurrences_are_reported_when_the_engine_ends() {
         let (reports, seen) = collecting();
         reports.record(Problem::Descriptors, String::new);
         reports.record(Problem::Descriptors, String::new);

@@ -1,4 +1,4 @@
-//! A running engine: its runners, its listeners, and the commands that they are given.
+//! A running engine: its workers, its listeners, and the commands to the workers.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,27 +19,27 @@ use crate::Worker;
 use crate::driver::{ConnectionContext, ListenerState};
 use crate::listen::{Address, BoundAddress, Endpoint, Listener, Ownership, Socket};
 
-/// A longer grace time is taken for this one: as good as for ever, and no clock overflows.
+/// Maximum grace period: longer ones are as good as endless, and could overflow the clock.
 const GRACE_PERIOD_MAX: Duration = Duration::from_hours(24 * 365);
 
-/// An engine whose connections are spawned by `C`.
+/// An engine whose connections `C` spawns.
 pub(super) struct RunningEngine<S, C> {
     source: Arc<S>,
     spawner: C,
     shared: Arc<EngineShared>,
     workers: Vec<Arc<Worker>>,
     runners: Vec<(Arc<WorkerRunner>, Handle)>,
-    /// `None` once the engine is to stop.
+    /// `None` once the engine is stopping.
     listeners: Mutex<Option<Vec<OpenListener>>>,
     command: watch::Sender<Command>,
 }
 
-/// A runner to be started, and the commands that it is to obey.
+/// A worker to start, and its commands.
 pub(super) type NewRunner = (Arc<WorkerRunner>, watch::Receiver<Command>);
 
 impl<S: ServiceSource, C: Spawner> RunningEngine<S, C> {
-    /// An engine of so many runners. `start` starts all of them and says on which runtime each runs; if it fails those that
-    /// have started end, because nobody holds the sender of their commands any more.
+    /// Creates an engine with `runners` workers. `start` starts all of them and returns their runtimes. If it
+    /// fails, the workers that have started end, because the sender of their commands is dropped.
     pub(super) fn start(
         runners: usize,
         spawner: C,
@@ -60,31 +60,32 @@ impl<S: ServiceSource, C: Spawner> RunningEngine<S, C> {
     }
 }
 
-/// A listener from which the runners accept.
+/// A listener from which the workers accept.
 struct OpenListener {
     address: Address,
     bound: Vec<BoundAddress>,
-    /// Copies of the sockets, to be shared with another process.
+    /// Copies of the sockets, for sharing with another process.
     sockets: Vec<Socket>,
-    /// Held for its drop, which removes the file.
+    /// Removes the socket file on drop.
     file: Option<SocketFile>,
-    /// Whether the sockets end with this listener. Not those of a service manager, and those that are another process's too.
+    /// Whether this process closes the sockets for good. `false` for sockets of a service manager, and for
+    /// sockets shared with another process.
     owns_sockets: Arc<AtomicBool>,
     closing: watch::Sender<bool>,
-    /// Told to its connections.
+    /// The state of the listener, which its connections read.
     state: Arc<ListenerState>,
     acceptors: Vec<JoinHandle<()>>,
 }
 
 impl OpenListener {
-    /// Lets nobody new in; those who wait are accepted.
+    /// Stops accepting new connections; queued ones are still accepted.
     fn begin_close(&mut self) {
-        // The file first: whoever finds it could still connect.
+        // Removes the file first, because a client could still connect through it.
         drop(self.file.take());
         self.closing.send_replace(true);
     }
 
-    /// The sockets and the file are this process's alone from now on.
+    /// Makes this process the only owner of the sockets and the file.
     fn take_ownership(&mut self) {
         if self.owns_sockets.load(Ordering::Acquire)
             || matches!(self.address.endpoint, Endpoint::Inherited { .. })
@@ -92,13 +93,13 @@ impl OpenListener {
             return;
         }
         if let Endpoint::Unix { path, mode } = &self.address.endpoint {
-            // A file that was removed leaves nothing to be removed.
+            // If the file has been removed, there is nothing to adopt.
             self.file = SocketFile::adopt(path, *mode).ok();
         }
         self.owns_sockets.store(true, Ordering::Release);
     }
 
-    /// A copy for another process, or for later. Nothing of sockets that have ended.
+    /// Duplicates the listener, without sockets that have ended.
     fn duplicate(&self) -> io::Result<Listener> {
         let sockets = self.sockets.iter().filter(|socket| socket.is_listening());
         let sockets = sockets.map(Socket::try_clone).collect::<io::Result<_>>()?;
@@ -106,34 +107,35 @@ impl OpenListener {
         Ok(Listener { address, bound, sockets, ownership: Ownership::Shared })
     }
 
-    /// Ready when the sockets are closed.
+    /// Closes the listener. Ready when the sockets are closed.
     async fn close(mut self) {
         self.begin_close();
-        self.closed().await;
+        self.wait_for_acceptors().await;
         self.state.is_closed.store(true, Ordering::Release);
     }
 
-    /// Leaves sockets and file to the process that shares them. Ready when nothing is accepted any more.
+    /// Leaves the sockets and the file to the process that shares them. Ready when nothing is accepted any
+    /// more.
     async fn hand_over(mut self) {
         self.owns_sockets.store(false, Ordering::Release);
         if let Some(file) = self.file.take() {
             file.persist();
         }
         self.begin_close();
-        self.closed().await;
+        self.wait_for_acceptors().await;
         self.state.is_handed_over.store(true, Ordering::Release);
     }
 
-    async fn closed(&mut self) {
+    async fn wait_for_acceptors(&mut self) {
         for acceptor in self.acceptors.drain(..) {
-            // It fails only where the runtime has ended before it: then it is closed as well.
+            // Fails only if the runtime ended first, which closes the socket, too.
             let _ = acceptor.await;
         }
     }
 }
 
 impl<S: ServiceSource, C: Spawner> RunningEngine<S, C> {
-    /// Has a runner accept from a socket until `closing` says otherwise.
+    /// Spawns a task that accepts from a socket until `closing` becomes true.
     fn accept(
         &self,
         (runner, handle): &(Arc<WorkerRunner>, Handle),
@@ -167,7 +169,7 @@ impl<S: ServiceSource, C: Spawner> RunningEngine<S, C> {
         })
     }
 
-    /// A list of listeners is changed in one step, so a panic elsewhere leaves nothing half done.
+    /// The list changes in one step, so a panic leaves no inconsistent state.
     fn lock_listeners(&self) -> MutexGuard<'_, Option<Vec<OpenListener>>> {
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -192,7 +194,7 @@ impl<S: ServiceSource, C: Spawner> Engine for RunningEngine<S, C> {
 
     fn listen(&self, mut listener: Listener) -> io::Result<()> {
         let for_workers = listener.for_workers(self.runners.len())?;
-        // From here on the acceptors close what is theirs.
+        // From here on the acceptors close the sockets that this process owns.
         let (owns_sockets, file) = match mem::replace(&mut listener.ownership, Ownership::Inherited) {
             Ownership::Tcp => (true, None),
             Ownership::Unix(file) => (true, Some(file)),

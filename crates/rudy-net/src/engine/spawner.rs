@@ -1,4 +1,4 @@
-//! Where a connection is polled: what makes one engine different from another.
+//! Decides on which thread a connection is polled, which is what distinguishes the engines.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use crate::Peer;
 use crate::driver::{self, ConnectionContext, Serve};
 use crate::transport::Stream;
 
-/// Has connections served. One for all runners of an engine.
+/// Spawns connections. One value serves all workers of an engine.
 pub(super) trait Spawner: Clone + Send + Sync + 'static {
-    /// Serves a connection to its end, without waiting for it, given its peer and its number. Called on the runtime of its runner. What is returned ends when the
-    /// connection no longer waits for a thread: until then further ones wait in the kernel's queue.
+    /// Spawns a connection with its peer address and its number, on the runtime of its worker. The returned
+    /// task ends when the connection has a thread. Until then the worker accepts no further connections.
     fn spawn<S: ServiceSource>(
         &self,
         io: Stream,
@@ -25,7 +25,7 @@ pub(super) trait Spawner: Clone + Send + Sync + 'static {
     ) -> Option<JoinHandle<()>>;
 }
 
-/// A task for each connection on the runtime that accepted it.
+/// Spawns a task for each connection, on the runtime that accepted it.
 #[derive(Clone)]
 pub(super) struct Tasks;
 
@@ -43,8 +43,8 @@ impl Spawner for Tasks {
     }
 }
 
-/// A connection being served, and its permit. Not an `async` block: that would hold the future twice, once as what
-/// it was made from and once as what it waits for, and idle connections are what memory goes to.
+/// A connection with its permit. Not an `async` block, which would store the future twice, as argument and as
+/// awaited value. Idle connections dominate the memory use.
 pub(super) struct Connection<S: ServiceSource> {
     pub(super) serving: Serve<S>,
     pub(super) open: OpenConnection,

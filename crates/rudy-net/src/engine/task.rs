@@ -1,5 +1,5 @@
-//! `task`: a task for each connection on one work-stealing runtime, so that a core with nothing to do takes over what
-//! waits at another. What this costs beside `percore` is what there is to see: locks, and caches that come too late.
+//! `task`: one task for each connection on a work-stealing runtime, so that an idle core takes over tasks of
+//! a busy one. Compared with `percore` this costs locks and cache misses.
 
 use std::io;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use super::spawner::{Spawner, Tasks};
 use super::worker_runner::{BLOCKING_THREADS_MAX, NotifyEnd, timer_fd_on};
 use super::{Engine, Options, Reporter, ServiceSource};
 
-/// How long the end waits for the threads of the runtime: as long as one poll of a connection takes, on a busy machine. A
-/// read that blocks on a disk is not waited for.
+/// How long to wait for the threads of the runtime at the end: as long as one poll of a connection may take
+/// on a busy machine. Blocking disk reads are not awaited.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(super) fn start<S: ServiceSource>(
@@ -25,8 +25,8 @@ pub(super) fn start<S: ServiceSource>(
     start_with(Tasks, options, source, reporter)
 }
 
-/// Starts an engine on one work-stealing runtime. It has as many runners as threads, so that counters and timers are not
-/// everybody's; a connection keeps its runner wherever it runs.
+/// Starts an engine on a work-stealing runtime. It has as many workers as threads, to spread the counters and
+/// timers. A connection keeps its worker, on whichever thread it runs.
 pub(super) fn start_with<S: ServiceSource, C: Spawner>(
     spawner: C,
     options: &Options,

@@ -1,7 +1,8 @@
-//! `thread`, `pool:N` and `serial`: a connection has a thread for as long as it is open, which is parked while the connection waits.
+//! `thread`, `pool:N` and `serial`: each open connection has a thread, which is parked while the connection
+//! waits.
 //!
-//! The thread polls the connection's future and does nothing else. One more thread, `rudy-control`, has the runtime: it accepts, watches
-//! the sockets and turns the timers, and wakes the threads of the connections.
+//! The thread only polls the connection's future. One more thread, `rudy-control`, has the runtime. It
+//! accepts connections, watches sockets and timers, and wakes the threads of the connections.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -25,11 +26,11 @@ use crate::driver::{self, ConnectionContext};
 use crate::scratch::use_small_buffer;
 use crate::transport::Stream;
 
-/// The stack of a thread: four times what the handlers take of it in a debug build, which is more than in a release build. The
-/// usual 2 MiB would be address space and nothing else, but thousands of them count where memory is not overcommitted.
+/// Stack size of a thread: four times what the handlers need in a debug build. The usual 2 MiB are only
+/// address space, but add up over thousands of threads where memory is not overcommitted.
 const STACK_BYTES: usize = 256 * 1024;
 
-/// Starts an engine whose connections are served by `threads`.
+/// Starts an engine whose connections run on `threads`.
 pub(super) fn start<S: ServiceSource>(
     threads: Threads,
     source: Arc<S>,
@@ -46,46 +47,47 @@ pub(super) fn start<S: ServiceSource>(
     Ok(Box::new(engine))
 }
 
-/// The threads of one engine.
+/// The threads of an engine.
 #[derive(Clone)]
 pub(super) struct Threads {
-    /// One for each connection that may have a thread.
+    /// One permit for each connection that may have a thread.
     permits: Arc<Semaphore>,
-    /// What the threads of a pool take connections from; `None` where a thread is started for each connection.
+    /// The queue of a thread pool; `None` if each connection starts its own thread.
     pool: Option<Sender<QueuedConnection>>,
-    /// Whether the connections are to be abort. Each that has a thread holds a receiver.
+    /// Becomes true to abort the connections. Each connection with a thread holds a receiver.
     abort: watch::Sender<bool>,
 }
 
 /// A connection on its way to a thread.
 struct QueuedConnection {
-    /// Boxed: moved by value, it would take 8 KiB more of the stack in a debug build.
+    /// Boxed: moving it by value would take 8 KiB more of the stack in a debug build.
     connection: Pin<Box<dyn Future<Output = ()> + Send>>,
     runtime: Handle,
-    /// Held until the connection has ended, as the permit is.
+    /// Held until the connection has ended, like the permit.
     abort: watch::Receiver<bool>,
     permit: OwnedSemaphorePermit,
 }
 
 impl QueuedConnection {
-    /// Serves the connection to its end on the thread that calls it.
+    /// Serves the connection to its end on the calling thread.
     fn serve(self) {
         let Self { connection, runtime, mut abort, permit: _permit } = self;
         let serve = async {
             tokio::select! {
                 biased;
-                // An error is an engine that has ended.
+                // An error means that the engine has ended.
                 _ = abort.wait_for(|abort| *abort) => {}
                 () = connection => {}
             }
         };
-        // A panic ends its connection, which has reported it, and not the thread.
+        // A panic ends the connection, which has reported it, but not the thread.
         let _ = catch_unwind(AssertUnwindSafe(|| runtime.block_on(serve)));
     }
 }
 
 impl Threads {
-    /// `threads` threads that serve one connection after the other. They end when this and its clones are dropped.
+    /// Starts `threads` threads, which serve one connection at a time. They end when the value and its clones
+    /// are dropped.
     pub(super) fn pool(threads: usize) -> io::Result<Self> {
         let (pool, queue) = mpsc::channel();
         let queue = Arc::new(Mutex::new(queue));
@@ -98,7 +100,7 @@ impl Threads {
         Ok(Self::new(threads, Some(pool)))
     }
 
-    /// A thread for each connection, which ends with it; at limit `limit` at the same time.
+    /// Starts a thread for each connection, at most `limit` at the same time.
     pub(super) fn per_connection(limit: usize) -> Self {
         Self::new(limit, None)
     }
@@ -107,15 +109,15 @@ impl Threads {
         Self { permits: Arc::new(Semaphore::new(permits)), pool, abort: watch::Sender::new(false) }
     }
 
-    /// Cuts every connection, and waits until none has a thread. To be awaited before the runtime ends: a handler that waits for one
-    /// of its timers would panic.
+    /// Aborts every connection, and waits until none has a thread. Must be awaited before the runtime ends: a
+    /// handler that waits for a timer of the runtime would panic.
     async fn abort(self) {
         self.permits.close();
         self.abort.send_replace(true);
         self.abort.closed().await;
     }
 
-    /// Starts a thread for one connection, which waits until that succeeds.
+    /// Starts a thread for a connection, and retries until that succeeds.
     async fn start_thread_for(
         &self,
         connection: QueuedConnection,
@@ -153,7 +155,7 @@ impl Spawner for Threads {
                 Ok(permit) => Ok(permit),
                 Err(_) => threads.permits.clone().acquire_owned().await,
             };
-            // An error is the end of the engine.
+            // An error means that the engine has ended.
             let Ok(permit) = permit else { return };
             let (number, reports) = (client.1, open.reports());
             let connection = Connection { serving: driver::serve(io, client, context), open };
@@ -164,7 +166,7 @@ impl Spawner for Threads {
                 permit,
             };
             match &threads.pool {
-                // Its threads do not end before it, and one of them has nothing to do.
+                // The pool's threads outlive the sender, and the permit means that one of them is free.
                 Some(pool) => drop(pool.send(connection)),
                 None => threads.start_thread_for(connection, number, &reports).await,
             }
@@ -177,8 +179,8 @@ fn start_thread(number: u64, work: impl FnOnce() + Send + 'static) -> io::Result
     thread.spawn(work).map(drop)
 }
 
-/// The next connection of a pool; `None` when the pool has ended.
+/// Returns the next connection of the queue, or `None` when the pool has ended.
 fn next_connection(queue: &Mutex<Receiver<QueuedConnection>>) -> Option<QueuedConnection> {
-    // Nothing panics while the lock is held.
+    // The code under the lock cannot panic.
     queue.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
 }

@@ -1,5 +1,5 @@
-//! A runner: connections that share a worker and are told together to end. `percore` has one for each core, with a thread
-//! of its own.
+//! Runs a worker: its timers, its listeners and its shutdown. `percore` has a worker with its own thread for
+//! each core.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -18,34 +18,35 @@ use super::{Problem, Report, Reporter, Stopped};
 use crate::timers::{Candidate, TimerFd, VictimQueue};
 use crate::{Limits, Peer, Worker};
 
-/// Threads of one runtime on which handlers wait for files. More would not make a disk faster, and each costs a stack.
+/// Maximum number of blocking threads of a runtime, on which handlers read files. More would not make a disk
+/// faster, and each costs a stack.
 pub(super) const BLOCKING_THREADS_MAX: usize = 32;
 
-/// What the runners are told to do.
+/// A command to the workers of an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Command {
     /// Serve connections.
     Serve,
-    /// Ask the connections to end, and end with the last of them or at this time.
+    /// Close connections as they become idle. Stop when the last one has closed, or at `until`.
     Drain { until: Instant },
-    /// End.
+    /// Stop.
     Stop,
 }
 
-/// What the runners of an engine share.
+/// The state that the workers of an engine share.
 pub(super) struct EngineShared {
     pub(super) admission: Admission,
     pub(super) reports: Arc<ProblemReports>,
     pub(super) rejecter: Rejecter,
     pub(super) spare: SpareDescriptor,
-    /// Those of all runners.
+    /// All workers of the engine.
     pub(super) workers: Vec<Arc<Worker>>,
-    /// The connections that are to be evicted next.
+    /// The connections to evict next.
     victims: Mutex<VictimQueue>,
     connections: AtomicU64,
     aborted: AtomicU64,
-    /// Lanes that have not ended.
-    running: AtomicUsize,
+    /// Workers that have not ended.
+    running_workers: AtomicUsize,
     ended: watch::Sender<bool>,
 }
 
@@ -60,20 +61,20 @@ impl EngineShared {
             victims: Mutex::default(),
             connections: AtomicU64::new(0),
             aborted: AtomicU64::new(0),
-            running: AtomicUsize::new(runners),
+            running_workers: AtomicUsize::new(runners),
             ended: watch::Sender::new(false),
         })
     }
 
-    /// The number of a new connection, from 1.
+    /// Returns the number of a new connection, from 1.
     pub(super) fn next_number(&self) -> u64 {
         self.connections.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Has an idle connection close, one of this worker first. `false`: none is idle.
+    /// Evicts an idle connection, preferably of this worker. Returns `false` if none is idle.
     fn evict_one(&self, own: &Arc<Worker>) -> bool {
         let own = self.workers.iter().position(|worker| Arc::ptr_eq(worker, own)).unwrap_or(0);
-        // VictimQueue are chosen again when they run out, whatever panicked.
+        // The queue refills itself when empty, so a panic leaves no inconsistent state.
         let mut victims = self.victims.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some(victim) = victims.next(own, || self.candidates()) {
             if self.workers[victim.worker].timers.evict(&victim) {
@@ -83,7 +84,7 @@ impl EngineShared {
         false
     }
 
-    /// Those of all workers, and how many slots were looked at.
+    /// Returns the candidates of all workers, and the number of slots scanned.
     fn candidates(&self) -> (Vec<Candidate>, usize) {
         let mut all = (Vec::new(), 0);
         for (index, worker) in self.workers.iter().enumerate() {
@@ -94,19 +95,19 @@ impl EngineShared {
         all
     }
 
-    /// Ready when all runners have ended.
+    /// Ready when all workers have ended.
     pub(super) async fn ended(&self) -> Stopped {
-        // It fails only if the sender is gone, and that is ours.
+        // Fails only if the sender is dropped, and `self` owns the sender.
         let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
         Stopped { aborted: self.aborted.load(Ordering::Acquire) }
     }
 }
 
-/// What the connections of one runner share.
+/// A worker, as the connections and acceptors of its engine share it.
 pub(super) struct WorkerRunner {
     pub(super) worker: Arc<Worker>,
     pub(super) shared: Arc<EngineShared>,
-    /// A connection has closed.
+    /// Notified when a connection has closed.
     closed: Notify,
 }
 
@@ -115,7 +116,8 @@ impl WorkerRunner {
         Self { worker, shared, closed: Notify::new() }
     }
 
-    /// Closes idle connections, those of this runner first, until `connections` are about to end. `false` if too few are idle.
+    /// Evicts idle connections, first those of this worker, until `connections` are about to close. Returns
+    /// `false` if too few are idle.
     pub(super) fn make_room(&self, connections: usize, why: impl Fn() -> String) -> bool {
         let workers = &self.shared.workers;
         let about_to_close = workers.iter().map(|worker| worker.evicted()).sum();
@@ -131,16 +133,17 @@ impl WorkerRunner {
 
     fn open_connections(&self) -> u64 {
         let counters = &self.worker.counters;
-        // Closed first: one that comes and goes in between is counted as open, never as less than none.
+        // Reads `closed` first, so that a connection that opens and closes in between never makes the result
+        // negative.
         let closed = counters.closed.get();
         counters.accepted.get().saturating_sub(closed)
     }
 
-    /// Runs until it is told to end, with [`Command::Stop`] or by an engine that is dropped, or until its last connection has
-    /// ended after [`Command::Finish`]. What is left then is to be abort by the caller, and is counted here.
+    /// Runs until [`Command::Stop`], until the engine is dropped, or until the last connection has closed
+    /// after [`Command::Drain`]. Counts the connections that are left, which the caller must abort.
     pub(super) async fn run(&self, timer_fd: TimerFd, mut commands: watch::Receiver<Command>) {
         let worker = self.worker.clone();
-        // Until the runtime ends.
+        // Runs until the runtime ends.
         tokio::spawn(async move { worker.run_timers(timer_fd).await });
         let command = commands
             .wait_for(|command| *command != Command::Serve)
@@ -151,7 +154,7 @@ impl WorkerRunner {
             tokio::select! {
                 () = self.wait_until_closed() => {}
                 () = tokio::time::sleep_until(until.into()) => {}
-                // An error is an engine that was dropped: the end as well.
+                // An error means that the engine was dropped.
                 _ = commands.wait_for(|command| *command == Command::Stop) => {}
             }
         }
@@ -165,8 +168,8 @@ impl WorkerRunner {
     }
 }
 
-/// Starts a thread with a runtime of its own for a runner. `abort` is awaited before the runtime ends, for what is left of the
-/// connections and does not end with it.
+/// Starts a thread with its own runtime for a worker. `abort` runs before the runtime ends, to end the
+/// connections that do not end with the runtime.
 pub(super) fn spawn(
     name: String,
     runner: Arc<WorkerRunner>,
@@ -187,32 +190,32 @@ pub(super) fn spawn(
             runner.run(timer_fd, commands).await;
             abort.await;
         });
-        // Drops what is left of the connections. A read that blocks on a disk is not waited for.
+        // Drops the remaining connections, without waiting for blocking disk reads.
         runtime.shutdown_background();
     })?;
     Ok(handle)
 }
 
-/// An timer_fd that rings on this runtime.
+/// Creates a timer descriptor registered with this runtime.
 pub(super) fn timer_fd_on(runtime: &Handle) -> io::Result<TimerFd> {
     let _entered = runtime.enter();
     TimerFd::new()
 }
 
-/// Says on its drop that a runner has ended: also if its thread should panic, because whoever waits for the end must not
-/// wait for ever.
+/// Notifies the engine on drop that a worker has ended. This includes a panic of its thread, so that a caller
+/// that waits for the end never hangs.
 pub(super) struct NotifyEnd(pub(super) Arc<EngineShared>);
 
 impl Drop for NotifyEnd {
     fn drop(&mut self) {
-        if self.0.running.fetch_sub(1, Ordering::AcqRel) == 1 {
+        if self.0.running_workers.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.0.reports.finish();
             self.0.ended.send_replace(true);
         }
     }
 }
 
-/// A connection that was let in, until it is over, however it ends.
+/// An admitted connection. Dropping it removes the connection from the counts.
 pub(super) struct OpenConnection {
     runner: Arc<WorkerRunner>,
     permit: Permit,
@@ -224,7 +227,8 @@ impl OpenConnection {
         Self { runner, permit }
     }
 
-    /// Counts it for the address that a proxy has named. `false`: the address has as many as it may have.
+    /// Counts the connection for the address in its PROXY protocol header. Returns `false` if the address has
+    /// reached its limit.
     pub(super) fn count_for_address(&mut self, limits: &Limits, peer: &Peer) -> bool {
         let WorkerRunner { worker, shared, .. } = &*self.runner;
         match shared.admission.admit_address(limits, peer.ip()) {
@@ -238,7 +242,7 @@ impl OpenConnection {
         true
     }
 
-    /// Where its problems are told.
+    /// Returns the reports of the engine.
     pub(super) fn reports(&self) -> Arc<ProblemReports> {
         self.runner.shared.reports.clone()
     }
@@ -248,7 +252,7 @@ impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.runner.shared.admission.release(&self.permit);
         self.runner.worker.counters.closed.add(1);
-        // Not only if the runner is stopping: to look first would leave a moment in which neither sees the other.
+        // Notifies always: checking first whether the worker is stopping would be a race.
         self.runner.closed.notify_one();
         if thread::panicking() {
             self.runner.worker.counters.panics.add(1);

@@ -167,7 +167,7 @@ fn malformed_headers_of_version_2() {
 #[test]
 fn errors_say_what_was_expected() {
     for (error, part) in [
-        (ProxyHeaderError::NotAHeader, "does not begin with a PROXY protocol header"),
+        (ProxyHeaderError::NotAHeader, "does not start with a PROXY protocol header"),
         (ProxyHeaderError::TooLong, "at most 107 bytes"),
         (ProxyHeaderError::Malformed, "malformed"),
     ] {

@@ -74,7 +74,7 @@ fn silent_connections_give_way_to_new_ones() {
     assert!(matches!(told, Report::Started { problem: Problem::IdleEvicted, .. }), "{told:?}");
     assert_eq!(
         told.to_string(),
-        "too many connections: the limit is 5 (raise `limits.connections`); idle ones are closed to make room"
+        "too many connections: the limit is 5 (raise `limits.connections`); closing idle connections to make room"
     );
 }
 

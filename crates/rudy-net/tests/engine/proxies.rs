@@ -177,9 +177,9 @@ fn what_is_no_header_is_closed_without_a_response_and_told() {
     let site = Site::new(Limits::default());
     let address = site.listen();
     for (sent, reason) in [
-        (LAST_REQUEST, "does not begin with a PROXY protocol header"),
+        (LAST_REQUEST, "does not start with a PROXY protocol header"),
         (b"PROXY TCP4 192.0.2.7\r\n", "is malformed"),
-        (b"\x16\x03\x01\x02\x00", "does not begin with a PROXY protocol header"),
+        (b"\x16\x03\x01\x02\x00", "does not start with a PROXY protocol header"),
         (&v2(0x21, 0x11, &[1, 2, 3]), "is malformed"),
         (&v2(0x21, 0x11, &[0; 5000])[..1000], "is too long"),
     ] {
@@ -193,7 +193,7 @@ fn what_is_no_header_is_closed_without_a_response_and_told() {
     stream.write_all(b"PROXY TCP4 ").unwrap();
     stream.shutdown(Shutdown::Write).unwrap();
     assert_closed(stream);
-    assert!(site.wait_for_refusal().contains("ended within its PROXY protocol header"));
+    assert!(site.wait_for_refusal().contains("ended in its PROXY protocol header"));
     assert_eq!(sum(&*site.engine, |counters| &counters.requests), 0);
 }
 
@@ -205,7 +205,7 @@ fn a_header_of_a_peer_that_is_not_trusted_is_not_read() {
     let _ = stream.write_all(&[V1.as_bytes(), LAST_REQUEST].concat());
     assert_closed(stream);
     let refusal = site.wait_for_refusal();
-    assert!(refusal.starts_with("127.0.0.2: it is not one of `trusted_proxies`"), "{refusal}");
+    assert!(refusal.starts_with("127.0.0.2: the peer is not in `trusted_proxies`"), "{refusal}");
     assert_eq!(sum(&*site.engine, |counters| &counters.received_bytes), 0);
 }
 
@@ -220,7 +220,7 @@ fn a_header_has_a_time_and_silence_too() {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(b"PROXY TCP4 192.0.2.7").unwrap();
     assert_closed(stream);
-    assert!(site.wait_for_refusal().contains("did not come in time"));
+    assert!(site.wait_for_refusal().contains("timed out waiting for the PROXY protocol header"));
 }
 
 #[test]

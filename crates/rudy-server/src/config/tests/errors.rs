@@ -468,9 +468,9 @@ fn an_engine_that_is_none_and_what_an_engine_has_no_use_for_are_said() {
     for (text, expected) in [
         (
             "engine = \"treads\"",
-            "no engine is called `treads`; there are serial, thread, pool:N, task, mailbox, percore",
+            "unknown engine `treads`; expected serial, thread, pool:N, task, mailbox or percore",
         ),
-        ("engine = \"pool\"", "`pool` needs its number of threads: `pool:16`"),
+        ("engine = \"pool\"", "`pool` needs a number of threads: `pool:16`"),
         ("engine = \"serial\"\ncores = 2", "`cores` is not for the engine `serial`"),
         ("engine = \"thread\"\ncores = 2", "`cores` is not for the engine `thread`"),
         ("threads = 100", "`threads` is not for the engine `percore`"),
