@@ -176,7 +176,7 @@ fn an_address_in_use_changes_nothing() {
     let mut rig = Rig::start(ANY);
     rewrite(&rig.server, &changed(&listen, ""));
     reload(&mut rig.server, KEPT);
-    rig.server.wait_for_line("it is in use by");
+    rig.server.wait_for_line("the address is in use by");
     rig.stays(true);
 }
 
@@ -197,7 +197,7 @@ fn an_exchange_of_addresses_that_fails_gives_the_old_one_back() {
     // Another program has the port on another address, which every interface takes in.
     let rig = Rig::start(&format!("\"127.0.0.1:{port}\""));
     let _taken = TcpListener::bind(("127.0.0.2", port)).unwrap();
-    rig.fails(&changed(&format!("\":{port}\""), ""), "it is in use by", false);
+    rig.fails(&changed(&format!("\":{port}\""), ""), "the address is in use by", false);
 }
 
 #[test]
@@ -280,7 +280,7 @@ fn fault(number: u32, taken: SocketAddr) -> (String, &'static str) {
     let good = generation_text(900);
     match number % 4 {
         0 => (good.replace("[[site]]", "[[site"), "in the configuration"),
-        1 => (good.replacen('[', &format!("[\"{taken}\", "), 1), "it is in use by"),
+        1 => (good.replacen('[', &format!("[\"{taken}\", "), 1), "the address is in use by"),
         2 => (
             good + "[[site.route]]\npath = \"/x\"\nfastcgi = { command = [\"/no/such/app\"] }\n",
             "/no/such/app",

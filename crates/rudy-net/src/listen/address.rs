@@ -1,11 +1,11 @@
-//! Addresses as people write them.
+//! Parses listen addresses.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Bytes of a Unix socket's path: what the kernel's `sun_path` holds, less the NUL at its end.
+/// Maximum length of a Unix socket path: the size of the kernel's `sun_path`, less the terminating NUL.
 const UNIX_PATH_BYTES_MAX: usize = 107;
 
 /// An address to listen on.
@@ -13,43 +13,43 @@ const UNIX_PATH_BYTES_MAX: usize = 107;
 /// | written | meaning |
 /// |---|---|
 /// | `127.0.0.1:8080`, `[::1]:80` | this address; port 0 lets the kernel choose |
-/// | `:8080`, `*:8080` | every interface, IPv4 and IPv6 |
+/// | `:8080`, `*:8080` | all interfaces, IPv4 and IPv6 |
 /// | `unix:/run/rudy.sock`, `unix:/run/rudy.sock,mode=660` | a Unix socket, with its file's permissions in octal |
-/// | `systemd`, `systemd:NAME` | the sockets that the service manager passes: all, or those of this name |
-/// | `127.0.0.1:8080,proxy_protocol` | any of these, whose connections begin with a header of the PROXY protocol |
+/// | `systemd`, `systemd:NAME` | all sockets that the service manager passes, or those with this name |
+/// | `127.0.0.1:8080,proxy_protocol` | any of these, with a PROXY protocol header at the start of each connection |
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Address {
-    /// Where it is.
+    /// The address or socket.
     pub endpoint: Endpoint,
-    /// Whether each connection begins with a header of the PROXY protocol.
+    /// Whether each connection begins with a PROXY protocol header.
     pub proxy_protocol: bool,
 }
 
-/// Where connections are accepted.
+/// Where a listener accepts connections.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Endpoint {
-    /// One IP address and port.
+    /// An IP address and port.
     Ip(SocketAddr),
-    /// Every interface.
+    /// All interfaces.
     AllInterfaces {
         /// The port.
         port: u16,
     },
     /// A Unix socket.
     Unix {
-        /// Where it is.
+        /// The path of the socket.
         path: PathBuf,
-        /// Permissions of the file; `None` leaves them to the umask.
+        /// The permissions of the socket file; `None` means those of the umask.
         mode: Option<u32>,
     },
     /// Sockets that the service manager has bound.
     Inherited {
-        /// Its `FileDescriptorName=`; `None` takes all of them.
+        /// The `FileDescriptorName=` of the sockets; `None` means all sockets.
         name: Option<String>,
     },
 }
 
-/// The option for it.
+/// The suffix of an address that enables the PROXY protocol.
 const PROXY_PROTOCOL: &str = ",proxy_protocol";
 
 impl From<Endpoint> for Address {
@@ -88,7 +88,7 @@ impl FromStr for Endpoint {
         }
         text.parse()
             .map(Self::Ip)
-            .map_err(|_| AddressError { given: text.to_owned(), problem: what_is_wrong(text) })
+            .map_err(|_| AddressError { given: text.to_owned(), problem: explain(text) })
     }
 }
 
@@ -112,7 +112,7 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// Why an address is none.
+/// The error for an invalid listen address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AddressError {
     given: String,
@@ -120,7 +120,7 @@ pub struct AddressError {
 }
 
 impl AddressError {
-    /// What was expected, for whoever shows the address anyway.
+    /// Returns what is wrong, without the address, for callers that show the address themselves.
     #[must_use]
     pub fn problem(&self) -> &str {
         &self.problem
@@ -135,7 +135,7 @@ impl fmt::Display for AddressError {
 
 impl std::error::Error for AddressError {}
 
-/// The address without the option, if it has it: at the end, or before the mode of a Unix socket.
+/// Returns the address without the option, which is at the end, or before the mode of a Unix socket.
 fn without_proxy_protocol(text: &str) -> Option<String> {
     if let Some(address) = text.strip_suffix(PROXY_PROTOCOL) {
         return Some(address.to_owned());
@@ -150,13 +150,10 @@ fn parse_unix(rest: &str) -> Result<Endpoint, String> {
         None => (rest, None),
     };
     if path.is_empty() || path.contains('\0') {
-        return Err("`unix:` wants a path, as in `unix:/run/rudy.sock`".to_owned());
+        return Err("`unix:` needs a path, for example `unix:/run/rudy.sock`".to_owned());
     }
     if path.len() > UNIX_PATH_BYTES_MAX {
-        return Err(format!(
-            "the path has {} bytes; the kernel takes {UNIX_PATH_BYTES_MAX} at most",
-            path.len()
-        ));
+        return Err(format!("the path has {} bytes; the maximum is {UNIX_PATH_BYTES_MAX}", path.len()));
     }
     Ok(Endpoint::Unix { path: PathBuf::from(path), mode })
 }
@@ -165,36 +162,37 @@ fn parse_mode(text: &str) -> Result<u32, String> {
     u32::from_str_radix(text, 8)
         .ok()
         .filter(|mode| *mode <= 0o777)
-        .ok_or_else(|| "`mode` wants permissions in octal, as in `mode=660`".to_owned())
+        .ok_or_else(|| "`mode` needs octal permissions, for example `mode=660`".to_owned())
 }
 
-/// Says what the writer probably meant, by the commonest mistakes.
-fn what_is_wrong(text: &str) -> String {
+/// Explains a common mistake, or lists the valid forms.
+fn explain(text: &str) -> String {
     const FORMS: &str =
-        "expected `127.0.0.1:8080`, `[::1]:8080`, `:8080` (every interface), `unix:PATH` or `systemd`";
+        "expected `127.0.0.1:8080`, `[::1]:8080`, `:8080` (all interfaces), `unix:PATH` or `systemd`";
     if text.contains("://") {
-        return format!("leave the scheme off; {FORMS}");
+        return format!("remove the scheme; {FORMS}");
     }
     if text.parse::<u16>().is_ok() {
-        return format!("write `127.0.0.1:{text}` for this machine only, or `:{text}` for every interface");
+        return format!("write `127.0.0.1:{text}` for this machine only, or `:{text}` for all interfaces");
     }
     if let Ok(IpAddr::V6(address)) = text.trim_matches(['[', ']']).parse() {
-        return format!("an IPv6 address is written in brackets, with a port: `[{address}]:8080`");
+        return format!("an IPv6 address needs brackets and a port: `[{address}]:8080`");
     }
     if let Ok(IpAddr::V4(address)) = text.parse() {
         return format!("the port is missing: `{address}:8080`");
     }
     if let Some((_, option)) = text.split_once(',') {
-        return format!("`{}` is no option of it; there is `,proxy_protocol`", option.escape_debug());
+        return format!("unknown option `{}`; expected `proxy_protocol`", option.escape_debug());
     }
     match text.rsplit_once(':') {
         Some((host, port)) if port.parse::<u16>().is_err() && !host.is_empty() => {
             format!("`{}` is not a port (0 to 65535)", port.escape_debug())
         }
-        Some(("localhost", port)) => format!("names are not looked up; write `127.0.0.1:{port}` or `[::1]:{port}`"),
+        Some(("localhost", port)) => {
+            format!("host names are not supported; write `127.0.0.1:{port}` or `[::1]:{port}`")
+        }
         Some((host, _)) if host.starts_with(|c: char| c.is_ascii_alphabetic()) => {
-            "names are not looked up, since a name may stand for another address tomorrow; write the IP address"
-                .to_owned()
+            "host names are not supported, because their addresses may change; write an IP address".to_owned()
         }
         _ => FORMS.to_owned(),
     }
@@ -205,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_form_is_read_and_written_back() {
+    fn every_form_is_parsed_and_printed() {
         for (text, written) in [
             ("127.0.0.1:8080", "127.0.0.1:8080"),
             ("[::1]:80", "[::1]:80"),
@@ -231,30 +229,27 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_told_with_what_to_write_instead() {
+    fn an_error_explains_what_to_write() {
         let long = format!("unix:/{}", "x".repeat(200));
         for (text, hint) in [
             ("", "expected `127.0.0.1:8080`"),
             ("8080", "`127.0.0.1:8080` for this machine only, or `:8080`"),
             ("localhost:80", "write `127.0.0.1:80`"),
-            ("example.org:80", "write the IP address"),
-            ("http://127.0.0.1:80", "leave the scheme off"),
+            ("example.org:80", "write an IP address"),
+            ("http://127.0.0.1:80", "remove the scheme"),
             ("127.0.0.1", "the port is missing: `127.0.0.1:8080`"),
             ("127.0.0.1:65536", "`65536` is not a port"),
             ("127.0.0.1:", "`` is not a port"),
-            ("::1", "in brackets, with a port: `[::1]:8080`"),
-            ("[::1]", "in brackets, with a port: `[::1]:8080`"),
+            ("::1", "needs brackets and a port: `[::1]:8080`"),
+            ("[::1]", "needs brackets and a port: `[::1]:8080`"),
             (":port", "expected"),
-            ("unix:", "wants a path"),
-            ("unix:/a,mode=999", "in octal"),
-            ("unix:/a,mode=7777", "in octal"),
-            (&long, "107 at most"),
+            ("unix:", "needs a path"),
+            ("unix:/a,mode=999", "octal"),
+            ("unix:/a,mode=7777", "octal"),
+            (&long, "the maximum is 107"),
             ("systemd:", "is not a port"),
-            (
-                "127.0.0.1:80,proxy-protocol",
-                "`proxy-protocol` is no option of it; there is `,proxy_protocol`",
-            ),
-            ("127.0.0.1:80,mode=660", "`mode=660` is no option"),
+            ("127.0.0.1:80,proxy-protocol", "unknown option `proxy-protocol`; expected `proxy_protocol`"),
+            ("127.0.0.1:80,mode=660", "unknown option `mode=660`"),
             ("127.0.0.1,proxy_protocol", "the port is missing"),
             (",proxy_protocol", "expected"),
         ] {

@@ -1,45 +1,45 @@
-//! Why an address could not be had, in words that say what to do.
+//! Errors of listening, with advice.
 
 use std::path::PathBuf;
 use std::{fmt, io};
 
 use super::{Address, Endpoint, Owner};
 
-/// Why nothing listens on an address.
+/// Why listening on an address failed.
 #[derive(Debug)]
 pub enum ListenError {
-    /// Somebody else listens there.
+    /// Another process listens there.
     InUse {
         /// The address.
         address: Address,
-        /// Who it is.
+        /// The process, if known.
         owner: Owner,
     },
-    /// Ports below 1024, or a folder that may not be written to.
+    /// A privileged port (below 1024), or a folder without write permission.
     NotPermitted {
         /// The address.
         address: Address,
     },
     /// No interface of this machine has the address.
-    NotHere {
+    NotLocal {
         /// The address.
         address: Address,
     },
-    /// Something that is not a socket is in the way; it is not touched.
+    /// The path exists and is not a socket.
     NotASocket {
-        /// Where.
+        /// The path.
         path: PathBuf,
     },
-    /// The service manager passed no socket of this name, or not what we can use; the words say what it passed.
+    /// The service manager passed no usable socket with this name.
     Inherited {
-        /// What is wrong.
+        /// An explanation, with the names that were passed.
         problem: String,
     },
-    /// Anything else the kernel said.
+    /// Another error of the kernel.
     System {
         /// The address.
         address: Address,
-        /// What it said.
+        /// The error.
         error: io::Error,
     },
 }
@@ -49,7 +49,7 @@ impl ListenError {
         let address = address.clone();
         match error.kind() {
             io::ErrorKind::PermissionDenied => Self::NotPermitted { address },
-            io::ErrorKind::AddrNotAvailable => Self::NotHere { address },
+            io::ErrorKind::AddrNotAvailable => Self::NotLocal { address },
             _ => Self::System { address, error },
         }
     }
@@ -59,22 +59,22 @@ impl fmt::Display for ListenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::InUse { address, owner } => {
-                write!(f, "cannot listen on {address}: it is in use by {owner}")
+                write!(f, "cannot listen on {address}: the address is in use by {owner}")
             }
             Self::NotPermitted { address: address @ Address { endpoint: Endpoint::Unix { .. }, .. } } => {
-                write!(f, "cannot listen on {address}: no permission to make the socket in its folder")
+                write!(f, "cannot listen on {address}: no permission to create the socket in its folder")
             }
             Self::NotPermitted { address } => write!(
                 f,
                 "cannot listen on {address}: no permission. Ports below 1024 need the capability \
                  CAP_NET_BIND_SERVICE, or a socket from systemd: see docs/systemd.md"
             ),
-            Self::NotHere { address } => {
+            Self::NotLocal { address } => {
                 write!(f, "cannot listen on {address}: no interface of this machine has this address")
             }
             Self::NotASocket { path } => write!(
                 f,
-                "cannot listen on unix:{0}: {0} is there already and is not a socket; remove it, or choose another path",
+                "cannot listen on unix:{0}: {0} exists and is not a socket; remove it, or choose another path",
                 path.display()
             ),
             Self::Inherited { problem } => {

@@ -1,5 +1,5 @@
-//! Sockets that another process has bound for us: a service manager (systemd's socket activation, `sd_listen_fds(3)`), or the
-//! server that this process replaces.
+//! Sockets bound by another process: a service manager (systemd's socket activation, `sd_listen_fds(3)`), or
+//! the server that this process replaces.
 
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,21 +10,22 @@ use socket2::{Domain, Socket as RawSocket, Type};
 
 use super::{Address, BoundAddress, Endpoint, ListenError, Listener, Socket};
 
-/// The first descriptor that is passed: `SD_LISTEN_FDS_START`.
+/// The number of the first passed descriptor: `SD_LISTEN_FDS_START`.
 const FIRST_DESCRIPTOR: RawFd = 3;
 
-/// Sockets that this process was started with.
+/// The sockets passed to this process at its start.
 #[derive(Debug, Default)]
 pub struct InheritedSockets {
-    /// The service manager's, kept so that a reload can let go of them and take them up again.
+    /// The sockets of the service manager. They stay open, so that a reload can release and reuse them.
     sockets: Vec<(String, RawSocket)>,
-    /// Those of the server that this process replaces. A reload binds an address itself.
+    /// The listeners of the server that this process replaces. A reload binds its addresses itself.
     listeners: Mutex<Vec<Listener>>,
 }
 
 impl InheritedSockets {
-    /// Takes over what the environment variables `LISTEN_PID`, `LISTEN_FDS` and `LISTEN_FDNAMES` announce: nothing
-    /// where they are missing or meant for another process. Gives sockets on the first call in a process only.
+    /// Takes the sockets that the environment variables `LISTEN_PID`, `LISTEN_FDS` and `LISTEN_FDNAMES`
+    /// announce. Returns none if the variables are missing or meant for another process, and in all but the
+    /// first call in a process.
     pub fn from_env(
         pid: Option<&str>,
         count: Option<&str>,
@@ -36,7 +37,7 @@ impl InheritedSockets {
             return Ok(Self::default());
         }
         let count: u16 = count.parse().map_err(|_| {
-            problem(format!("LISTEN_FDS should be a number and is `{}`", count.escape_debug()))
+            problem(format!("LISTEN_FDS must be a number, but is `{}`", count.escape_debug()))
         })?;
         if TAKEN.swap(true, Ordering::AcqRel) {
             return Ok(Self::default());
@@ -56,30 +57,30 @@ impl InheritedSockets {
         self.sockets.push((name, descriptor.into()));
     }
 
-    /// Adds a listener of another process, in place of binding its address.
+    /// Adds a listener of another process, to be used instead of binding its address.
     pub fn add_listener(&mut self, listener: Listener) {
         self.listeners().push(listener);
     }
 
-    /// The service manager's sockets with their names, to be passed on.
+    /// Returns the service manager's sockets with their names, for passing them on.
     pub fn sockets(&self) -> impl Iterator<Item = (&str, BorrowedFd<'_>)> {
         self.sockets.iter().map(|(name, socket)| (name.as_str(), socket.as_fd()))
     }
 
-    /// The listeners that no address wanted.
+    /// Removes and returns the listeners that no address uses.
     #[must_use]
     pub fn take_unused(&self) -> Vec<Listener> {
         std::mem::take(&mut self.listeners())
     }
 
-    /// Whether nothing was passed.
+    /// Whether the service manager passed no sockets.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sockets.is_empty()
     }
 
-    /// The listener for `address`, where one was handed over. The permissions of a socket's file may differ, and
-    /// the options.
+    /// Removes and returns the listener for `address` that another process has passed. The permissions of a
+    /// socket file and the options may differ.
     pub(super) fn take_listener(&self, address: &Address) -> Option<Listener> {
         let is_same = |listener: &Listener| match (&listener.address.endpoint, &address.endpoint) {
             (Endpoint::Unix { path: own, .. }, Endpoint::Unix { path, .. }) => own == path,
@@ -92,74 +93,75 @@ impl InheritedSockets {
         Some(listener)
     }
 
-    /// A list is changed in one step, so a panic elsewhere leaves nothing half done.
+    /// The list changes in one step, so a panic leaves no inconsistent state.
     fn listeners(&self) -> MutexGuard<'_, Vec<Listener>> {
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where the sockets of this name listen, or all of them. Nothing where [`Listener::bind`](super::Listener::bind) would fail.
+    /// Returns the addresses of the sockets with this name, or of all. Empty if
+    /// [`Listener::bind`](super::Listener::bind) would fail.
     #[must_use]
     pub fn bound(&self, name: Option<&str>) -> Vec<BoundAddress> {
         self.find(name).map_or_else(|_| Vec::new(), |sockets| sockets.iter().map(Socket::bound).collect())
     }
 
-    /// Copies of the sockets of this name, or of all. None is an error.
+    /// Duplicates the sockets with this name, or all of them. Fails if there are none.
     pub(super) fn find(&self, name: Option<&str>) -> Result<Vec<Socket>, ListenError> {
         let wanted = self.sockets.iter().filter(|(own, _)| name.is_none_or(|name| name == own));
         let sockets = wanted.map(|(name, socket)| listening(name, socket)).collect::<Result<Vec<_>, _>>()?;
         if sockets.is_empty() {
-            return Err(problem(self.what_was_passed(name)));
+            return Err(problem(self.missing_message(name)));
         }
         Ok(sockets)
     }
 
-    fn what_was_passed(&self, name: Option<&str>) -> String {
+    fn missing_message(&self, name: Option<&str>) -> String {
         if self.sockets.is_empty() {
-            return "none was passed (LISTEN_FDS and LISTEN_PID are not set for this process)".to_owned();
+            return "it passed none (LISTEN_FDS and LISTEN_PID are not set for this process)".to_owned();
         }
         let names: Vec<_> =
             self.sockets.iter().map(|(name, _)| format!("`{}`", name.escape_debug())).collect();
-        format!("none is called `{}`; passed were {}", name.unwrap_or_default(), names.join(", "))
+        format!("none has the name `{}`; it passed {}", name.unwrap_or_default(), names.join(", "))
     }
 }
 
 #[expect(unsafe_code, reason = "a descriptor that is inherited is known by its number alone")]
 fn take_descriptor(descriptor: RawFd) -> Result<RawSocket, ListenError> {
-    let closed = || problem(format!("descriptor {descriptor} was announced and is not open"));
+    let closed = || problem(format!("LISTEN_FDS announces descriptor {descriptor}, which is not open"));
     if !std::fs::exists(format!("/proc/self/fd/{descriptor}")).unwrap_or(false) {
         return Err(closed());
     }
-    // SAFETY: it is open, as was just seen, and ours alone: LISTEN_PID says that these descriptors were passed to this
-    // process, nothing in it opened them, and `from_env` gets here once in a process's life.
+    // SAFETY: the check above has shown that it is open, and this process owns it: LISTEN_PID names this
+    // process, nothing in it opened these descriptors, and `from_env` gets here once in a process's life.
     let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
     rustix::io::fcntl_setfd(&descriptor, FdFlags::CLOEXEC).map_err(|_| closed())?;
     Ok(RawSocket::from(descriptor))
 }
 
-/// A socket of `address` that another process has handed over.
+/// Wraps a socket of `address` that another process has passed.
 pub(super) fn shared(address: &Address, descriptor: OwnedFd) -> Result<Socket, ListenError> {
     listening(&address.to_string(), &RawSocket::from(descriptor))
 }
 
-/// A copy to accept from, if this is a socket that can be accepted from.
+/// Duplicates a socket, after checking that it accepts connections.
 fn listening(name: &str, socket: &RawSocket) -> Result<Socket, ListenError> {
     let name = name.escape_debug();
-    let refused = |error| problem(format!("`{name}` cannot be used: {error}"));
+    let unusable = |error| problem(format!("`{name}` cannot be used: {error}"));
     if !matches!(socket.r#type(), Ok(Type::STREAM)) || !matches!(socket.is_listener(), Ok(true)) {
         return Err(problem(format!(
-            "`{name}` is not a listening stream socket; the socket unit wants ListenStream= and Accept=no"
+            "`{name}` is not a listening stream socket; the socket unit needs ListenStream= and Accept=no"
         )));
     }
-    let copy = socket.try_clone().map_err(refused)?;
-    copy.set_nonblocking(true).map_err(refused)?;
-    match copy.domain().map_err(refused)? {
+    let copy = socket.try_clone().map_err(unusable)?;
+    copy.set_nonblocking(true).map_err(unusable)?;
+    match copy.domain().map_err(unusable)? {
         Domain::UNIX => Ok(Socket::Unix(copy.into())),
         Domain::IPV4 | Domain::IPV6 => {
-            copy.set_tcp_nodelay(true).map_err(refused)?;
+            copy.set_tcp_nodelay(true).map_err(unusable)?;
             Ok(Socket::Tcp(copy.into()))
         }
         other => Err(problem(format!(
-            "`{name}` is of the address family {other:?}; TCP and Unix sockets are served"
+            "`{name}` has the address family {other:?}; only TCP and Unix sockets are supported"
         ))),
     }
 }

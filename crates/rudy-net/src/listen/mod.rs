@@ -1,7 +1,7 @@
-//! Where connections come in: addresses as people write them, and the sockets bound to them.
+//! Listeners: addresses, and the sockets bound to them.
 //!
-//! A [`Listener`] is bound before anything is done with it, so that a configuration whose addresses cannot all be had is
-//! refused as a whole.
+//! A configuration binds all its [`Listener`]s before it takes effect, so that it is rejected as a whole if
+//! one fails.
 
 mod address;
 mod error;
@@ -24,12 +24,12 @@ use socket2::SockRef;
 
 use crate::close::close_listener;
 
-/// Connections that the kernel completes and keeps until they are accepted, for each socket. The kernel takes the
-/// smaller of this and `net.core.somaxconn`, whose default is 4096: a burst of new connections waits rather than
-/// being dropped and tried again a second later.
+/// Length of the queue of accepted connections for each socket. The kernel uses the smaller of this and
+/// `net.core.somaxconn`, which is 4096 by default. A burst of new connections then waits; dropped ones would
+/// retry after a second.
 pub(crate) const BACKLOG: i32 = 4096;
 
-/// An address that is bound and listening; nothing is accepted until an engine is given it.
+/// A bound and listening address. It accepts connections once an engine has it.
 #[derive(Debug)]
 pub struct Listener {
     pub(crate) address: Address,
@@ -39,16 +39,16 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Binds `address` for an engine of `cores` cores. An [`Endpoint::Inherited`] is found in `inherited`, and so is an address
-    /// whose sockets another process has handed over.
+    /// Binds `address` for an engine with `cores` cores. Uses `inherited` for an [`Endpoint::Inherited`], and
+    /// for an address that another process has passed.
     pub fn bind(address: &Address, cores: usize, inherited: &InheritedSockets) -> Result<Self, ListenError> {
         if let Some(listener) = inherited.take_listener(address) {
             return Ok(listener);
         }
         let (bound, sockets, ownership) = match &address.endpoint {
-            Endpoint::Ip(ip) => Self::tcp(address, &tcp::Place::one(*ip), cores)?,
+            Endpoint::Ip(ip) => Self::tcp(address, &tcp::CandidateAddress::one(*ip), cores)?,
             Endpoint::AllInterfaces { port } => {
-                Self::tcp(address, &tcp::Place::every_interface(*port), cores)?
+                Self::tcp(address, &tcp::CandidateAddress::every_interface(*port), cores)?
             }
             Endpoint::Unix { path, mode } => {
                 let (socket, file) = unix::bind(path, *mode)?;
@@ -62,7 +62,8 @@ impl Listener {
         Ok(Self { address: address.clone(), bound, sockets, ownership })
     }
 
-    /// The sockets of `address` that another process has bound and listens on too. A drop closes them here alone.
+    /// Creates a listener from the sockets of another process, which keeps listening. Dropping it does not
+    /// affect the other process.
     pub fn shared(address: Address, descriptors: Vec<OwnedFd>) -> Result<Self, ListenError> {
         let sockets = descriptors.into_iter().map(|descriptor| inherited::shared(&address, descriptor));
         let sockets = sockets.collect::<Result<Vec<_>, _>>()?;
@@ -70,12 +71,14 @@ impl Listener {
         Ok(Self { address, bound, sockets, ownership: Ownership::Shared })
     }
 
-    /// Whether `address` could be bound if no one else had it: what can be known without listening on it. Nothing is known of
-    /// [`Endpoint::Inherited`].
+    /// Checks whether `address` could be bound if no other process used it, as far as that is possible
+    /// without listening. Does not check [`Endpoint::Inherited`].
     pub fn check(address: &Address) -> Result<(), ListenError> {
         let checked = match &address.endpoint {
-            Endpoint::Ip(ip) => tcp::check(address, &tcp::Place::one(*ip)),
-            Endpoint::AllInterfaces { port } => tcp::check(address, &tcp::Place::every_interface(*port)),
+            Endpoint::Ip(ip) => tcp::check(address, &tcp::CandidateAddress::one(*ip)),
+            Endpoint::AllInterfaces { port } => {
+                tcp::check(address, &tcp::CandidateAddress::every_interface(*port))
+            }
             Endpoint::Unix { path, mode } => unix::check(path, *mode),
             Endpoint::Inherited { .. } => Ok(()),
         };
@@ -85,37 +88,42 @@ impl Listener {
         }
     }
 
-    fn tcp(address: &Address, places: &[tcp::Place], cores: usize) -> Result<Parts, ListenError> {
-        let (bound, sockets) = tcp::bind(address, places, cores)?;
+    fn tcp(
+        address: &Address,
+        candidates: &[tcp::CandidateAddress],
+        cores: usize,
+    ) -> Result<Parts, ListenError> {
+        let (bound, sockets) = tcp::bind(address, candidates, cores)?;
         Ok((vec![BoundAddress::Ip(bound)], sockets.into_iter().map(Socket::Tcp).collect(), Ownership::Tcp))
     }
 
-    /// The address as it was asked for.
+    /// Returns the configured address.
     #[must_use]
     pub fn address(&self) -> &Address {
         &self.address
     }
 
-    /// Where it listens indeed: port 0 has become a port. Several only for sockets of a service manager.
+    /// Returns the bound addresses, with the actual port for port 0. Only a service manager's sockets may
+    /// have several.
     #[must_use]
     pub fn bound(&self) -> &[BoundAddress] {
         &self.bound
     }
 
-    /// Whether connections can still come: a process that shares the sockets may have ended them.
+    /// Whether the sockets still accept connections: another process may have shut down shared sockets.
     #[must_use]
     pub fn is_listening(&self) -> bool {
         self.sockets.iter().any(Socket::is_listening)
     }
 
-    /// Its sockets, to be handed to another process.
+    /// Returns the sockets, for passing them to another process.
     pub fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.sockets.iter().map(Socket::as_fd)
     }
 
-    /// For each of `workers` the sockets from which it accepts. TCP sockets of one address have a queue each, so each worker has one
-    /// of its own if there are as many; every socket has a worker in any case. All workers accept from all other sockets: a new
-    /// connection wakes every worker that sleeps, and one of them gets it.
+    /// Returns the sockets for each worker. The TCP sockets of an address have separate queues. Each worker
+    /// gets its own if there are enough, and every socket gets a worker. All workers accept from every other
+    /// kind of socket: a new connection wakes all idle workers, and one of them gets it.
     pub(crate) fn for_workers(&self, workers: usize) -> io::Result<Vec<Vec<Socket>>> {
         let count = self.sockets.len();
         let has_queues = matches!(self.address.endpoint, Endpoint::Ip(_) | Endpoint::AllInterfaces { .. });
@@ -133,7 +141,7 @@ impl Listener {
 }
 
 impl Drop for Listener {
-    /// Where no engine has taken the sockets, because another address could not be had, the ports are free at once.
+    /// If no engine has taken the sockets, because another address failed, frees the ports at once.
     fn drop(&mut self) {
         if matches!(self.ownership, Ownership::Tcp) {
             for socket in self.sockets.drain(..) {
@@ -147,10 +155,10 @@ impl Drop for Listener {
 
 type Parts = (Vec<BoundAddress>, Vec<Socket>, Ownership);
 
-/// Where a socket listens.
+/// The address of a bound socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BoundAddress {
-    /// TCP. `[::]` takes IPv4 as well when every interface was asked for.
+    /// TCP. `[::]` includes IPv4 for a listener on all interfaces.
     Ip(SocketAddr),
     /// A Unix socket at this path.
     Unix(PathBuf),
@@ -165,7 +173,7 @@ impl fmt::Display for BoundAddress {
     }
 }
 
-/// A listening socket, non-blocking.
+/// A non-blocking listening socket.
 #[derive(Debug)]
 pub(crate) enum Socket {
     Tcp(TcpListener),
@@ -180,14 +188,14 @@ impl Socket {
         })
     }
 
-    /// Whether connections can still come from it: a process that shares a socket may have ended it.
+    /// Whether the socket still listens: another process may have shut down a shared socket.
     pub(crate) fn is_listening(&self) -> bool {
         SockRef::from(self).is_listener().unwrap_or(false)
     }
 
     fn bound(&self) -> BoundAddress {
         match self {
-            // The name of a bound socket can always be had; an unspecified one stands for what cannot happen.
+            // A bound socket always has a name, so the fallback is never used.
             Self::Tcp(socket) => {
                 BoundAddress::Ip(socket.local_addr().unwrap_or_else(|_| ([0, 0, 0, 0], 0).into()))
             }
@@ -208,15 +216,15 @@ impl AsFd for Socket {
     }
 }
 
-/// Whose sockets these are, which decides what becomes of them when the engine is done with them.
+/// The owner of the sockets, which determines how to close them.
 #[derive(Debug)]
 pub(crate) enum Ownership {
-    /// Ours: what the kernel has queued is lost when they are closed, so it is accepted first.
+    /// This process. Closing the sockets loses queued connections, so these are accepted first.
     Tcp,
-    /// Ours, and the file too.
+    /// This process, including the socket file.
     Unix(SocketFile),
-    /// The service manager's, which keeps them open: what is queued waits there for whoever comes next.
+    /// The service manager, which keeps the sockets open. Queued connections wait for the next process.
     Inherited,
-    /// Those of another process too, until the engine claims them.
+    /// Another process too, until the engine takes ownership.
     Shared,
 }

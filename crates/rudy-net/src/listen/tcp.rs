@@ -1,4 +1,5 @@
-//! TCP sockets: one for each core, sharing a port by `SO_REUSEPORT`, so that the kernel deals the connections out.
+//! TCP sockets: one for each core, which share a port with `SO_REUSEPORT`, so that the kernel distributes the
+//! connections.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
@@ -8,97 +9,100 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::{Address, BACKLOG, ListenError, Owner};
 
-/// One way to bind what was asked for.
+/// A socket address to try.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct CandidateAddress {
     address: SocketAddr,
     only_v6: bool,
 }
 
-impl Place {
-    /// A written IPv6 address means IPv6 alone, whatever `net.ipv6.bindv6only` says.
+impl CandidateAddress {
+    /// A configured IPv6 address means IPv6 only, regardless of `net.ipv6.bindv6only`.
     pub(super) fn one(address: SocketAddr) -> Vec<Self> {
         vec![Self { address, only_v6: address.is_ipv6() }]
     }
 
-    /// One IPv6 socket that takes IPv4 too, or an IPv4 one where the kernel has no IPv6.
+    /// One IPv6 socket that also accepts IPv4, or an IPv4 socket if the kernel has no IPv6.
     pub(super) fn every_interface(port: u16) -> Vec<Self> {
-        let place = |ip| Self { address: SocketAddr::new(ip, port), only_v6: false };
-        vec![place(Ipv6Addr::UNSPECIFIED.into()), place(Ipv4Addr::UNSPECIFIED.into())]
+        let candidate = |ip| Self { address: SocketAddr::new(ip, port), only_v6: false };
+        vec![candidate(Ipv6Addr::UNSPECIFIED.into()), candidate(Ipv4Addr::UNSPECIFIED.into())]
     }
 }
 
-/// Binds the first of `places` that this kernel has, once for each of `count` cores, and listens. Returns where, with
-/// the port that stands for port 0.
+/// Binds the first of `candidates` that the kernel supports, once for each of `count` cores, and listens. Returns
+/// the address, with the actual port for port 0.
 pub(super) fn bind(
     address: &Address,
-    places: &[Place],
+    candidates: &[CandidateAddress],
     count: usize,
 ) -> Result<(SocketAddr, Vec<TcpListener>), ListenError> {
-    first(address, places, |place| bind_place(place, count))
+    first(address, candidates, |candidate| bind_candidate(candidate, count))
 }
 
-/// Binds the first of `places` that this kernel has, and does not listen.
-pub(super) fn check(address: &Address, places: &[Place]) -> Result<(), ListenError> {
-    first(address, places, |place| new_socket(place)?.bind(&place.address.into()))
+/// Binds the first of `candidates` that the kernel supports, without listening.
+pub(super) fn check(address: &Address, candidates: &[CandidateAddress]) -> Result<(), ListenError> {
+    first(address, candidates, |candidate| new_socket(candidate)?.bind(&candidate.address.into()))
 }
 
-/// Does it with the first of `places` that this kernel has.
+/// Calls `bind` with the first of `candidates` that the kernel supports.
 fn first<R>(
     address: &Address,
-    places: &[Place],
-    bind: impl Fn(Place) -> io::Result<R>,
+    candidates: &[CandidateAddress],
+    bind: impl Fn(CandidateAddress) -> io::Result<R>,
 ) -> Result<R, ListenError> {
-    for (index, &place) in places.iter().enumerate() {
-        match bind(place) {
-            Err(error) if no_such_family(&error) && index + 1 < places.len() => {}
+    for (index, &candidate) in candidates.iter().enumerate() {
+        match bind(candidate) {
+            Err(error) if no_such_family(&error) && index + 1 < candidates.len() => {}
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                let owner = Owner::of_port(place.address);
+                let owner = Owner::of_port(candidate.address);
                 return Err(ListenError::InUse { address: address.clone(), owner });
             }
             Err(error) => return Err(ListenError::system(address, error)),
             Ok(bound) => return Ok(bound),
         }
     }
-    unreachable!("the last place returns from the loop, and there is one at least")
+    unreachable!("the last candidate returns from the loop, and there is one at least")
 }
 
-fn bind_place(mut place: Place, count: usize) -> io::Result<(SocketAddr, Vec<TcpListener>)> {
-    // Without SO_REUSEPORT, with which a second Rudy would share the port silently and get every other connection.
-    // Our own sockets may join a port that is bound but does not listen (SO_REUSEADDR), so this one is held until
-    // they have; for port 0 it chooses the port.
-    let probe = new_socket(place)?;
-    probe.bind(&place.address.into())?;
-    place.address = local_address(&probe)?;
+fn bind_candidate(
+    mut candidate: CandidateAddress,
+    count: usize,
+) -> io::Result<(SocketAddr, Vec<TcpListener>)> {
+    // The probe does not set SO_REUSEPORT, which would let a second Rudy share the port silently and take
+    // half of the connections. SO_REUSEADDR lets our own sockets join a port that is bound but not listening,
+    // so the probe stays open until they have. For port 0 it also chooses the port.
+    let probe = new_socket(candidate)?;
+    probe.bind(&candidate.address.into())?;
+    candidate.address = local_address(&probe)?;
     let mut sockets = Vec::with_capacity(count);
     for _ in 0..count {
-        let socket = new_socket(place)?;
+        let socket = new_socket(candidate)?;
         socket.set_reuse_port(true)?;
-        socket.bind(&place.address.into())?;
+        socket.bind(&candidate.address.into())?;
         sockets.push(socket);
     }
     drop(probe);
     for socket in &sockets {
         socket.listen(BACKLOG)?;
     }
-    Ok((place.address, sockets.into_iter().map(TcpListener::from).collect()))
+    Ok((candidate.address, sockets.into_iter().map(TcpListener::from).collect()))
 }
 
 fn no_such_family(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::AFNOSUPPORT.raw_os_error())
 }
 
-fn new_socket(place: Place) -> io::Result<Socket> {
-    // Close-on-exec is set by `Socket::new`.
-    let socket = Socket::new(Domain::for_address(place.address), Type::STREAM, Some(Protocol::TCP))?;
+fn new_socket(candidate: CandidateAddress) -> io::Result<Socket> {
+    // `Socket::new` sets close-on-exec.
+    let socket = Socket::new(Domain::for_address(candidate.address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_nonblocking(true)?;
-    if place.address.is_ipv6() {
-        socket.set_only_v6(place.only_v6)?;
+    if candidate.address.is_ipv6() {
+        socket.set_only_v6(candidate.only_v6)?;
     }
-    // A restart must not wait for the connections of the last run to leave TIME_WAIT.
+    // A restart must not wait for connections of the last run in TIME_WAIT.
     socket.set_reuse_address(true)?;
-    // Linux hands it on to the accepted sockets: one system call fewer for each. Answers go out whole or say
-    // MSG_MORE, so Nagle's delay has nothing to gain here.
+    // Accepted sockets inherit this in Linux, which saves a system call for each. Responses are written whole
+    // or with MSG_MORE, so Nagle's algorithm has no benefit.
     socket.set_tcp_nodelay(true)?;
     Ok(socket)
 }

@@ -1,4 +1,4 @@
-//! Unix sockets, and the files that stand for them.
+//! Unix sockets and their files.
 
 use std::fs;
 use std::io;
@@ -11,7 +11,7 @@ use rustix::fs::{Access, access};
 
 use super::{Address, BACKLOG, Endpoint, ListenError, Owner};
 
-/// Binds `path` and listens; the file is removed again when the [`SocketFile`] is dropped.
+/// Binds `path` and listens. Dropping the [`SocketFile`] removes the file.
 pub(super) fn bind(path: &Path, mode: Option<u32>) -> Result<(UnixListener, SocketFile), ListenError> {
     let address = || Address::from(Endpoint::Unix { path: path.to_owned(), mode });
     rudy_socket_file::bind(path, mode, BACKLOG).map_err(|error| match error {
@@ -21,7 +21,7 @@ pub(super) fn bind(path: &Path, mode: Option<u32>) -> Result<(UnixListener, Sock
     })
 }
 
-/// Whether the path is free, or will be when its listener is gone, and its folder can be written to.
+/// Checks whether the path is free, or will be when its listener ends, and whether its folder is writable.
 pub(super) fn check(path: &Path, mode: Option<u32>) -> Result<(), ListenError> {
     let system =
         |error| ListenError::system(&Address::from(Endpoint::Unix { path: path.to_owned(), mode }), error);

@@ -1,4 +1,4 @@
-//! Which idle connection is closed when a new one has no room.
+//! Chooses the idle connection to close when a new one has no room.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -6,38 +6,39 @@ use std::time::{Duration, Instant};
 
 use crate::engine::AddressKey;
 
-/// One look at all connections yields victims for this part of them, so that each costs a look at a few.
+/// One scan of all connections chooses this fraction of them as victims, so that the cost of each is small.
 const BATCH_PART: usize = 16;
-/// Connections that are looked at each time, however few are idle.
+/// Up to this number of connections, scan for every eviction.
 const SMALL_SCAN: usize = 64;
-/// How long, for each connection, the next look waits after one that has found too few: many times what the look takes.
+/// Pause after a scan that finds too few victims, for each connection scanned: many times the duration of the
+/// scan.
 const PAUSE_PER_CONNECTION: Duration = Duration::from_micros(1);
 
-/// A connection as one look has seen it.
+/// A connection at the time of a scan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Candidate {
-    /// Whose it is, by its place among the workers.
+    /// The index of the worker.
     pub(crate) worker: usize,
     pub(super) group: AddressKey,
-    /// How many connections of its worker have become idle since it did; `None` if it is not idle.
+    /// How many connections of the worker have become idle since; `None` if the connection is busy.
     pub(super) age: Option<u32>,
-    /// Tells this time of being idle from later ones.
+    /// Identifies the idle period, so that a later one is not mistaken for it.
     pub(super) stamp: u32,
     pub(super) slot: u32,
 }
 
-/// The connections that the last look has chosen.
+/// The connections chosen by the last scan.
 #[derive(Debug, Default)]
 pub(crate) struct VictimQueue {
-    /// The next one is the last.
+    /// In reverse order: the next victim is the last element.
     chosen: Vec<Candidate>,
-    /// When to look again, after a look that has found too few.
+    /// When to scan again, after a scan that found too few victims.
     next_scan: Option<Instant>,
 }
 
 impl VictimQueue {
-    /// The next victim, which may have become busy since it was chosen. `look` looks at all connections, and says how many slots
-    /// it has looked at; `own` is the worker that needs room.
+    /// Returns the next victim, which may have become busy since. `scan` returns the candidates and the
+    /// number of slots scanned; `own` is the worker that needs room.
     pub(crate) fn next(
         &mut self,
         own: usize,
@@ -55,8 +56,8 @@ impl VictimQueue {
     }
 }
 
-/// The longest-idle connection of the group that has most connections, one of its own worker first, and so on, as if each were
-/// closed before the next is chosen. The first one is the last in the list.
+/// Chooses victims one by one, as if each were closed before the next choice: the longest-idle connection of
+/// the group with the most connections, preferably of worker `own`. Returns them in reverse order.
 fn choose(mut candidates: Vec<Candidate>, own: usize, most: usize) -> Vec<Candidate> {
     candidates.sort_unstable_by_key(|candidate| {
         let Candidate { worker, group, age, .. } = *candidate;
@@ -72,7 +73,7 @@ fn choose(mut candidates: Vec<Candidate>, own: usize, most: usize) -> Vec<Candid
     while chosen.len() < most
         && let Some((connections, age, first)) = groups.pop()
     {
-        // Of a group whose connections are all busy none is chosen.
+        // A group without idle connections has no victims.
         if age.is_some() {
             chosen.push(candidates[first].clone());
             if connections > 1 {
@@ -90,7 +91,7 @@ mod tests {
 
     use super::*;
 
-    /// Connections by the last part of their address and their age, in slots from 0.
+    /// Creates candidates from the last byte of their address and their age, with slots from 0.
     fn candidates(of: &[(u8, Option<u32>)]) -> Vec<Candidate> {
         let candidate = |(slot, &(host, age)): (u32, &(u8, Option<u32>))| {
             let group = std::net::IpAddr::from(Ipv4Addr::new(192, 0, 2, host)).into();
@@ -104,15 +105,15 @@ mod tests {
     }
 
     #[test]
-    fn the_group_with_most_connections_loses_its_longest_idle_one_until_others_have_as_many() {
+    fn the_largest_group_loses_its_longest_idle_connection_first() {
         let of = [(1, Some(9)), (2, Some(3)), (2, Some(5)), (2, Some(4)), (1, Some(1)), (3, Some(20))];
-        // 2 has three, then 1 and 2 have two each, and the longest idle of them is next.
+        // Group 2 has three. Then groups 1 and 2 have two each, and the longest idle of these is next.
         assert_eq!(chosen(&of, 2), [2, 0]);
         assert_eq!(chosen(&of, 9), [2, 0, 3, 5, 1, 4]);
     }
 
     #[test]
-    fn the_group_counts_on_all_workers_and_the_worker_that_needs_room_comes_first() {
+    fn groups_span_workers_and_connections_of_the_own_worker_come_first() {
         let mut of = candidates(&[(1, Some(9)), (2, Some(3)), (2, Some(5)), (2, Some(4))]);
         (of[1].worker, of[2].worker) = (1, 1);
         let slots =
@@ -121,36 +122,36 @@ mod tests {
     }
 
     #[test]
-    fn busy_connections_count_for_their_group_and_are_not_chosen() {
+    fn busy_connections_count_for_their_group_but_are_not_chosen() {
         assert_eq!(chosen(&[(1, None), (1, None), (1, Some(0)), (2, Some(7)), (2, Some(8))], 9), [2, 4, 3]);
         assert_eq!(chosen(&[(1, None), (1, None), (1, None), (2, Some(7))], 9), [3]);
         assert_eq!(chosen(&[(1, None), (2, None)], 9), [0_u32; 0]);
     }
 
     #[test]
-    fn a_look_at_many_connections_serves_for_many_victims() {
+    fn one_scan_of_many_connections_chooses_many_victims() {
         let mut victims = VictimQueue::default();
         let many: Vec<_> = (0..1600).map(|age| (1, Some(age))).collect();
         let scan = || (candidates(&many), many.len());
         assert_eq!(victims.next(0, scan).unwrap().slot, 1599);
         for slot in (1500..1599).rev() {
-            assert_eq!(victims.next(0, || unreachable!("they are chosen")).unwrap().slot, slot);
+            assert_eq!(victims.next(0, || unreachable!("they are chosen already")).unwrap().slot, slot);
         }
         assert_eq!(
             victims.next(0, scan).unwrap().slot,
             1599,
-            "this look was found good, so another one follows at once"
+            "the first scan found enough, so another one follows at once"
         );
     }
 
     #[test]
-    fn where_nothing_is_idle_a_few_connections_are_looked_at_each_time_and_many_after_a_pause() {
+    fn without_idle_connections_a_small_scan_repeats_and_a_large_one_pauses() {
         let few = vec![(1, None); SMALL_SCAN];
         let mut victims = VictimQueue::default();
         assert_eq!(victims.next(0, || (candidates(&few), SMALL_SCAN)), None);
         assert_eq!(victims.next(0, || (candidates(&[(1, Some(0))]), SMALL_SCAN)).unwrap().slot, 0);
-        // The pause is longer than the test may take.
+        // The pause is longer than the test.
         assert_eq!(victims.next(0, || (candidates(&few), usize::MAX)), None);
-        assert_eq!(victims.next(0, || unreachable!("it was looked just now")), None);
+        assert_eq!(victims.next(0, || unreachable!("the last scan was just now")), None);
     }
 }

@@ -1,9 +1,10 @@
-//! Deadlines of many connections for the price of one timer.
+//! The deadlines of many connections, with one timer.
 //!
-//! A keep-alive connection moves its deadline with every request, and almost never reaches it. So moving it later is a
-//! store and nothing else: the [`Wheel`] holds a connection where it was first due, and looks again when that time comes.
-//! Only a deadline that moves earlier is queued anew. A tokio `Sleep` in each connection would cost 120 bytes of it and two
-//! visits to the runtime's wheel for each request; ten thousand streams that tick once a second would be as many timers.
+//! A keep-alive connection moves its deadline with every request, and almost never reaches it. So moving a
+//! deadline later only stores it: the [`Wheel`] visits the connection at the earlier time, and queues it
+//! again. Only a deadline that moves earlier is queued at once. A tokio `Sleep` in each connection would cost
+//! 120 bytes, and two operations on the runtime's wheel for each request. Ten thousand streams that tick once
+//! a second would be as many timers.
 
 mod eviction;
 mod timer_fd;
@@ -21,20 +22,20 @@ pub(crate) use self::timer_fd::TimerFd;
 use self::wheel::{NEVER, Wheel};
 use crate::engine::AddressKey;
 
-/// How exact a deadline is. Chunks of a stream should not be late by more than one sees; a shorter tick would wake an
-/// otherwise idle server more often than a hundred times a second.
+/// Resolution of a deadline. It must not delay a stream visibly; a shorter tick would wake a server with
+/// streams more often than a hundred times a second.
 const TICK: Duration = Duration::from_millis(10);
 const TICKS_PER_SECOND: u64 = 100;
-/// Wakers that are taken in one go: the lock is not held while they are woken, nor for long before.
+/// Maximum number of wakers taken at once. The lock is released while they are woken.
 const BATCH: usize = 256;
 
-/// The deadlines of one worker.
+/// The timers of a worker.
 #[derive(Debug)]
 pub(crate) struct Timers {
     wheel: Mutex<Wheel>,
-    /// Connections that are evicted and have not heard of it yet. Changed under the lock of the wheel only.
+    /// Number of evicted connections that have not noticed yet. Changed only under the lock of the wheel.
     evicted: AtomicUsize,
-    /// Wakes the ticker when there is something for it to do sooner than it knows.
+    /// Wakes the timer task when a deadline is earlier than its current one.
     sooner: Notify,
     epoch: Instant,
 }
@@ -51,17 +52,19 @@ impl Default for Timers {
 }
 
 impl Timers {
-    /// A timer for one connection, not set yet. A connection of a group may be evicted while it is idle, as it is at first.
+    /// Creates a timer for a connection, not set yet. A connection with a group may be evicted while it is
+    /// idle, which it is at first.
     pub(crate) fn timer(self: &Arc<Self>, group: Option<AddressKey>) -> Timer {
         Timer { slot: self.lock().allocate_slot(group), timers: self.clone(), has_had_request: false }
     }
 
-    /// The connections that may be evicted now or later, and how many slots there are; `worker` is the place of these timers' worker.
+    /// Returns the connections that may be evicted now or later, and the number of slots. `worker` is the
+    /// index of the worker.
     pub(crate) fn candidates(&self, worker: usize) -> (Vec<Candidate>, usize) {
         self.lock().candidates(worker)
     }
 
-    /// Has a connection close, unless it has become busy since it was chosen.
+    /// Evicts a connection, unless it has become busy since it was chosen.
     pub(crate) fn evict(&self, victim: &Candidate) -> bool {
         let mut wheel = self.lock();
         let Some(waker) = wheel.evict(victim) else { return false };
@@ -71,13 +74,13 @@ impl Timers {
         true
     }
 
-    /// Connections that are evicted and have neither closed yet nor turned out to have a request.
+    /// Returns the number of evicted connections that have neither closed nor received a request yet.
     pub(crate) fn evicted(&self) -> usize {
         self.evicted.load(Ordering::Relaxed)
     }
 
-    /// Turns the wheel, for as long as the worker lives. It sleeps until there is somebody to look at: a server whose
-    /// connections are idle does not tick.
+    /// Runs the timers for as long as the worker lives. Sleeps until the next visit, so a server with idle
+    /// connections only does not tick.
     pub(crate) async fn run(&self, timer_fd: TimerFd) {
         loop {
             let next = self.lock().sleep();
@@ -92,13 +95,13 @@ impl Timers {
         }
     }
 
-    /// Wakes whoever is due at this time.
+    /// Wakes the connections whose deadline has passed.
     pub(crate) fn advance(&self, now: Instant) {
         let tick = self.tick_before(now);
         let mut due = Vec::new();
         loop {
             let is_over = self.lock().advance(tick, BATCH, &mut due);
-            // Outside the lock: a woken task may set its timer at once.
+            // Outside of the lock, because a woken task may set its timer at once.
             due.drain(..).for_each(Waker::wake);
             if is_over {
                 return;
@@ -106,25 +109,26 @@ impl Timers {
         }
     }
 
-    /// Wakes every connection to look again whether it is to end. One that has no timer set yet is woken when it sets it: it may
-    /// have looked before.
+    /// Wakes every connection to check whether it must close. A connection that has not set its timer yet is
+    /// woken when it does, because its check may have been earlier.
     pub(crate) fn wake_all(&self) {
         let wakers = self.lock().all_wakers();
         wakers.into_iter().for_each(Waker::wake);
     }
 
     fn lock(&self) -> MutexGuard<'_, Wheel> {
-        // A panic while the lock is held can only come from a failed allocation; the wheel is whole between its steps.
+        // A panic under the lock can only come from a failed allocation; the wheel is consistent between its
+        // steps.
         self.wheel.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn tick_before(&self, time: Instant) -> u64 {
         let since = time.saturating_duration_since(self.epoch);
-        // Not `as_millis`, whose 128 bits cost more to divide than everything else here.
+        // Not `as_millis`, whose 128-bit division costs more than the rest of the function.
         since.as_secs() * TICKS_PER_SECOND + u64::from(since.subsec_nanos() / TICK.subsec_nanos())
     }
 
-    /// The first tick that does not lie before this time: a deadline is never early.
+    /// Returns the first tick after this time, so that a deadline is never early.
     fn tick_after(&self, time: Instant) -> u64 {
         self.tick_before(time) + 1
     }
@@ -134,23 +138,23 @@ impl Timers {
             tick / TICKS_PER_SECOND,
             u32::try_from(tick % TICKS_PER_SECOND).unwrap_or(0) * TICK.subsec_nanos(),
         );
-        // Later than any clock shows: looked at again when the ticker is told so.
+        // A time beyond the clock's range is visited at the next notification.
         self.epoch.checked_add(since).unwrap_or(self.epoch)
     }
 }
 
-/// One connection's timer. Dropping it gives its place back.
+/// The timer of a connection. Dropping it frees its slot.
 #[derive(Debug)]
 pub(crate) struct Timer {
     timers: Arc<Timers>,
     slot: u32,
-    /// Since it was idle last.
+    /// Whether a request has arrived since the connection was last idle.
     has_had_request: bool,
 }
 
 impl Timer {
-    /// Has `waker` woken once `deadline` has passed; `None` for never. Replaces what was set before. The connection is busy: it
-    /// is not evicted, even if it was chosen just now.
+    /// Wakes `waker` once `deadline` has passed; `None` means never. Replaces the previous deadline. Marks
+    /// the connection as busy, which cancels an eviction.
     pub(crate) fn set(&self, deadline: Option<Instant>, waker: &Waker) {
         self.set_with(deadline, waker, |wheel| {
             self.end_eviction(wheel);
@@ -158,17 +162,18 @@ impl Timer {
         });
     }
 
-    /// The same for a connection that is idle: nothing of a request has come. `true`: it was evicted, and closes unless it finds
-    /// a request now.
+    /// Like [`Self::set`], for an idle connection, which has received no part of a request. Returns `true` if
+    /// it was evicted, and must close unless a request has arrived now.
     pub(crate) fn set_idle(&mut self, deadline: Option<Instant>, waker: &Waker) -> bool {
         let from_now_on = std::mem::take(&mut self.has_had_request);
         self.set_with(deadline, waker, |wheel| wheel.set_idle(self.slot, from_now_on))
     }
 
-    /// The connection has received a request. `true`: it was evicted just before, so this is its last request.
+    /// Marks the start of a request. Returns `true` if the connection was evicted just before, so that this
+    /// is its last request.
     pub(crate) fn begin_request(&mut self) -> bool {
         self.has_had_request = true;
-        // Without the lock: this is all that a request costs.
+        // Without the lock: this is the whole cost for a request.
         self.timers.evicted() > 0 && self.end_eviction(&mut self.timers.lock())
     }
 
@@ -184,7 +189,7 @@ impl Timer {
         result
     }
 
-    /// The connection closes, or has a request: whether it was evicted.
+    /// Ends an eviction, because the connection closes or has a request. Returns whether it was evicted.
     fn end_eviction(&self, wheel: &mut Wheel) -> bool {
         let was_evicted = wheel.is_evicted(self.slot);
         if was_evicted {
@@ -229,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn wakes_once_and_never_early() {
+    fn a_timer_wakes_once_and_never_early() {
         let (timers, count, waker) = fixture();
         let timer = timers.timer(None);
         let start = timers.epoch;
@@ -243,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn moving_later_does_not_wake_at_the_old_time() {
+    fn moving_a_deadline_later_does_not_wake_at_the_old_time() {
         let (timers, count, waker) = fixture();
         let timer = timers.timer(None);
         let start = timers.epoch;
@@ -257,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn moving_earlier_wakes_at_the_new_time_only() {
+    fn moving_a_deadline_earlier_wakes_at_the_new_time_only() {
         let (timers, count, waker) = fixture();
         let timer = timers.timer(None);
         let start = timers.epoch;
@@ -270,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_given_back_does_not_wake_its_next_owner() {
+    fn a_freed_slot_does_not_wake_its_next_owner() {
         let (timers, count, waker) = fixture();
         let start = timers.epoch;
         let timer = timers.timer(None);
@@ -284,18 +289,19 @@ mod tests {
         assert_eq!(woken(&count), 1);
     }
 
-    /// A connection looks whether it is to end, and then sets its timer; on another thread it may be told in between.
+    /// A connection checks whether it must close, and then sets its timer. Another thread may notify it in
+    /// between.
     #[test]
-    fn who_waits_only_after_everybody_was_woken_is_woken_at_once() {
+    fn a_timer_set_after_wake_all_is_woken_at_once() {
         let (timers, count, waker) = fixture();
         let timer = timers.timer(None);
         timers.wake_all();
         timer.set(None, &waker);
         assert_eq!(woken(&count), 1);
         timer.set(Some(timers.epoch + Duration::from_secs(1)), &waker);
-        assert_eq!(woken(&count), 1, "it has looked since");
+        assert_eq!(woken(&count), 1, "it has checked since");
         timers.timer(None).set(None, &waker);
-        assert_eq!(woken(&count), 1, "one that begins later finds the world as it is");
+        assert_eq!(woken(&count), 1, "a later connection sees the current state");
     }
 
     fn group() -> AddressKey {
@@ -308,12 +314,12 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_idle_connection_is_woken_and_told_that_it_is_evicted() {
+    fn an_eviction_wakes_the_longest_idle_connection() {
         let (timers, count, waker) = fixture();
         let [mut first, mut second] = [timers.timer(Some(group())), timers.timer(Some(group()))];
         let deadline = Some(timers.epoch);
         assert!(!second.set_idle(deadline, Waker::noop()) && !first.set_idle(deadline, &waker));
-        // Idle since it was accepted, whenever it looked; looking again changes nothing.
+        // Idle since the accept, whenever it checks; checking again changes nothing.
         assert!(!first.set_idle(deadline, &waker));
         assert!(evict(&timers));
         assert_eq!((woken(&count), timers.evicted()), (1, 1));
@@ -323,18 +329,18 @@ mod tests {
     }
 
     #[test]
-    fn a_request_makes_its_connection_the_last_to_be_evicted() {
+    fn a_request_makes_its_connection_the_last_candidate() {
         let (timers, ..) = fixture();
         let [mut first, mut second] = [timers.timer(Some(group())), timers.timer(Some(group()))];
         assert!(!first.begin_request() && !first.set_idle(None, Waker::noop()));
         assert!(evict(&timers));
-        assert!(second.begin_request(), "its last one");
+        assert!(second.begin_request(), "its last request");
         assert!(!first.begin_request());
         assert_eq!(timers.evicted(), 0);
     }
 
     #[test]
-    fn busy_connections_are_not_evicted_nor_those_without_a_group() {
+    fn busy_connections_and_those_without_a_group_are_not_evicted() {
         let (timers, _, waker) = fixture();
         let [mut timer, mut without_group] = [timers.timer(Some(group())), timers.timer(None)];
         without_group.set_idle(None, &waker);
@@ -342,7 +348,7 @@ mod tests {
         assert!(!evict(&timers));
         timer.set_idle(None, &waker);
         assert!(evict(&timers) && !evict(&timers));
-        // A part of a request has come meanwhile.
+        // A part of a request has arrived meanwhile.
         timer.set(None, &waker);
         assert_eq!(timers.evicted(), 0);
         assert!(!timer.set_idle(None, &waker) && evict(&timers));

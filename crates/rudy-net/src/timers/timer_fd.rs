@@ -1,4 +1,4 @@
-//! The one timer of the operating system that a worker has.
+//! The operating system timer of a worker.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -10,41 +10,40 @@ use rustix::time::{
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// Rings when its time has come.
+/// A `timerfd`.
 ///
-/// Not tokio's timer: one that is set by a task, which is while the runtime does not sleep, has the runtime write to its
-/// own eventfd and go around once more for nothing. Beside streams, which are woken a hundred times a second, that is as many
-/// wakes again.
+/// A tokio timer that a task sets makes the runtime write to its own eventfd, and poll once more for nothing.
+/// With streams, which wake the worker a hundred times a second, that would double the wake-ups.
 #[derive(Debug)]
 pub(crate) struct TimerFd(AsyncFd<OwnedFd>);
 
 impl TimerFd {
-    /// An timer_fd that is not set, on the runtime that is entered.
+    /// Creates a timer that is not set, on the current runtime.
     pub(crate) fn new() -> io::Result<Self> {
         let timer =
             timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
-        // SAFETY: `timer` owns its descriptor, and nobody replaces or closes it before the `AsyncFd` does.
+        // SAFETY: `timer` owns its descriptor, and nothing replaces or closes it before the `AsyncFd` does.
         #[expect(unsafe_code, reason = "tokio has deprecated its safe constructors")]
         let timer = unsafe { AsyncFd::register_with_interest(timer, Interest::READABLE) }?;
         Ok(Self(timer))
     }
 
-    /// Sets it, or sets it anew.
+    /// Sets the timer; replaces the previous time.
     pub(super) fn set(&self, until: Instant) {
-        // A time of zero would disarm it.
+        // Zero would disarm the timer.
         let left = until.saturating_duration_since(Instant::now()).max(Duration::from_nanos(1));
         let value = Timespec {
             tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: left.subsec_nanos().into(),
         };
         let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
-        // It fails for a descriptor that is no timer, or a time that is none.
+        // Fails only for a descriptor that is not a timer, or an invalid time.
         let _ = timerfd_settime(self.0.get_ref(), TimerfdTimerFlags::empty(), &once);
     }
 
-    /// Ready when the time has come, or one that was set before.
+    /// Ready when the timer, or an earlier setting of it, has expired.
     pub(super) async fn expired(&self) {
-        // It fails only when the runtime ends. It is never read: setting it anew takes the readiness away.
+        // Fails only when the runtime ends. The timer is never read: setting it again clears its readiness.
         if let Ok(mut ready) = self.0.readable().await {
             ready.clear_ready();
         }

@@ -1,7 +1,8 @@
-//! A timing wheel of two levels (Varghese and Lauck, 1987), without a clock: ticks go in, wakers come out.
+//! A timing wheel with two levels (Varghese and Lauck, 1987), without a clock: ticks go in, wakers come out.
 //!
-//! The first level has a bucket for each of the next ticks, the second one for each of the next turns of the first. A
-//! deadline far away waits in the second, and is looked at twice at the least: when its turn comes, and when its tick does.
+//! The first level has a bucket for each of the next ticks, the second one for each of the next turns of the
+//! first. A far deadline waits in the second level, and is visited at least twice: at its turn, and at its
+//! tick.
 
 use std::task::Waker;
 
@@ -11,52 +12,52 @@ use crate::engine::AddressKey;
 /// The tick of a deadline that is not set.
 pub(super) const NEVER: u64 = u64::MAX;
 
-/// Buckets of a level: the bits of the word that says which of them hold somebody.
+/// Number of buckets of a level: the width of the bit set of non-empty buckets.
 const BUCKETS: u64 = 128;
-/// Buckets of both levels.
+/// Number of buckets of both levels.
 const HEADS: usize = 256;
-/// The bucket of a slot that waits nowhere.
+/// The bucket of a slot that is not queued.
 const UNQUEUED: u16 = u16::MAX;
 /// The end of a list of slots.
 const END: u32 = u32::MAX;
 
-/// The stamp of a slot whose connection is not idle.
+/// The stamp of a slot whose connection is busy.
 const BUSY: u32 = 0;
-/// The stamp of a slot whose connection was idle and is to close.
+/// The stamp of a slot whose connection is evicted.
 const EVICTED: u32 = u32::MAX;
 
-/// Who is due when.
+/// The deadlines of a worker's connections.
 #[derive(Debug)]
 pub(super) struct Wheel {
     slots: Vec<Slot>,
-    /// Slots that nobody uses.
+    /// Unused slots.
     free: Vec<u32>,
-    /// The first slot of each bucket's list: those of the first level, then those of the second.
+    /// The first slot in each bucket's list: first level, then second level.
     heads: [u32; HEADS],
-    /// Which buckets hold somebody, by level.
+    /// The non-empty buckets of each level.
     occupied: [u128; 2],
     now: u64,
-    /// Until when whoever turns the wheel sleeps.
+    /// When the timer task wakes up next.
     asleep_until: u64,
-    /// How often everybody was woken.
+    /// Number of calls of [`Self::all_wakers`].
     wake_ups: u16,
-    /// The newest of the stamps that count up as connections become idle.
+    /// The newest stamp; stamps count up as connections become idle.
     newest: u32,
 }
 
-/// 48 bytes for each connection. A list links the slots of a bucket, so that no tick allocates, and a slot that moves
-/// earlier leaves nothing behind where it was.
+/// 48 bytes for each connection. The slots of a bucket form a linked list, so that no tick allocates, and a
+/// slot that moves leaves nothing behind.
 #[derive(Debug)]
 struct Slot {
     waker: Option<Waker>,
     deadline: u64,
-    /// Whose connection it is; `None` for a free slot, and for a connection that is never evicted.
+    /// The group of the connection; `None` for a free slot, and for a connection that is never evicted.
     group: Option<AddressKey>,
     previous: u32,
     next: u32,
     /// When the connection became idle, or [`BUSY`], or [`EVICTED`].
     stamp: u32,
-    /// The last of the wake-ups of everybody that it has seen.
+    /// The last wake-up of all that this slot has seen.
     wake_ups: u16,
     bucket: u16,
 }
@@ -88,16 +89,16 @@ impl Default for Wheel {
 }
 
 impl Wheel {
-    /// A slot for a connection of `group`, which is idle until it says otherwise.
+    /// Allocates a slot for a connection of `group`, which is idle at first.
     pub(super) fn allocate_slot(&mut self, group: Option<AddressKey>) -> u32 {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(FREE);
-            // Connections are bounded by descriptors, of which there are fewer than 2^31.
+            // The descriptor limit bounds the number of connections: fewer than 2^31.
             u32::try_from(self.slots.len() - 1).unwrap_or(END)
         });
         let slot = &mut self.slots[index as usize];
         slot.group = group;
-        // What everybody was woken for before was there to be seen already.
+        // A new connection has seen the state after earlier wake-ups.
         slot.wake_ups = self.wake_ups;
         self.set_idle(index, true);
         index
@@ -109,18 +110,18 @@ impl Wheel {
         self.free.push(index);
     }
 
-    /// The connection is idle: from now on, or still if it was. `true`: it was evicted.
+    /// Marks the connection as idle, from now on or still. Returns `true` if it was evicted.
     pub(super) fn set_idle(&mut self, index: u32, from_now_on: bool) -> bool {
         let stamp = &mut self.slots[index as usize].stamp;
         if *stamp != EVICTED && (from_now_on || *stamp == BUSY) {
-            // Every stamp but those with a meaning of their own.
+            // Skips the two special stamps.
             self.newest = if self.newest == EVICTED - 1 { BUSY + 1 } else { self.newest + 1 };
             *stamp = self.newest;
         }
         *stamp == EVICTED
     }
 
-    /// The connection is not idle any more.
+    /// Marks the connection as busy.
     pub(super) fn set_busy(&mut self, index: u32) {
         self.slots[index as usize].stamp = BUSY;
     }
@@ -129,7 +130,7 @@ impl Wheel {
         self.slots[index as usize].stamp == EVICTED
     }
 
-    /// All connections that may be evicted now or later, and how many slots there are.
+    /// Returns all connections that may be evicted now or later, and the number of slots.
     pub(super) fn candidates(&self, worker: usize) -> (Vec<Candidate>, usize) {
         let candidate = |(index, slot): (usize, &Slot)| {
             let is_idle = slot.stamp != BUSY && slot.stamp != EVICTED;
@@ -140,17 +141,17 @@ impl Wheel {
         (self.slots.iter().enumerate().filter_map(candidate).collect(), self.slots.len())
     }
 
-    /// Evicts a connection if it has been idle ever since it became a candidate: what wakes it.
+    /// Evicts a connection if it has been idle ever since it became a candidate. Returns its waker.
     pub(super) fn evict(&mut self, candidate: &Candidate) -> Option<Waker> {
         let slot = &mut self.slots[candidate.slot as usize];
         (slot.stamp == candidate.stamp).then(|| {
             slot.stamp = EVICTED;
-            // One that has not waited yet looks by itself.
+            // A connection without a waker checks before it waits.
             slot.waker.clone().unwrap_or_else(|| Waker::noop().clone())
         })
     }
 
-    /// Sets when a slot is due. `true`: that is sooner than whoever turns the wheel would look.
+    /// Sets the deadline of a slot. Returns `true` if the timer task must wake up earlier for it.
     pub(super) fn set(&mut self, index: u32, deadline: u64, waker: &Waker) -> bool {
         let slot = &mut self.slots[index as usize];
         if !slot.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
@@ -172,17 +173,18 @@ impl Wheel {
         is_sooner
     }
 
-    /// When to look next, if nothing is set that is sooner.
+    /// Returns when the timer task must wake up next.
     pub(super) fn sleep(&mut self) -> Option<u64> {
         let next = self.next_tick();
         self.asleep_until = next.unwrap_or(NEVER);
         next
     }
 
-    /// Goes on to `tick` and takes the wakers of who is due by then, `most` of them at a time. `true` when that is done.
+    /// Advances to `tick`, and collects the wakers that are due, up to `most` at a time. Returns `true` when
+    /// done.
     pub(super) fn advance(&mut self, tick: u64, most: usize, due: &mut Vec<Waker>) -> bool {
         loop {
-            // What waits for a turn that begins now may be due at its first tick, so that level comes first.
+            // The second level comes first: a deadline in it may be due at the first tick of its turn.
             for bucket in [second_level(self.now / BUCKETS), first_level(self.now)] {
                 let turns_now = bucket == first_level(self.now) || self.now.is_multiple_of(BUCKETS);
                 while turns_now && self.heads[bucket as usize] != END {
@@ -201,7 +203,7 @@ impl Wheel {
         true
     }
 
-    /// The wakers of everybody. A slot that has none yet is woken when its timer is first set.
+    /// Returns all wakers. A slot without a waker is woken when its timer is first set.
     pub(super) fn all_wakers(&mut self) -> Vec<Waker> {
         self.wake_ups = self.wake_ups.wrapping_add(1);
         let wake_ups = self.wake_ups;
@@ -213,7 +215,7 @@ impl Wheel {
         with_waker.collect()
     }
 
-    /// Takes a slot whose bucket's time has come: it is due, or its deadline has moved.
+    /// Handles a slot in a bucket whose time has come: its deadline has passed, or has moved.
     fn visit(&mut self, index: u32, due: &mut Vec<Waker>) {
         self.unlink(index);
         let slot = &mut self.slots[index as usize];
@@ -226,10 +228,10 @@ impl Wheel {
         }
     }
 
-    /// The next tick at which a bucket that holds somebody comes.
+    /// Returns the tick of the next non-empty bucket.
     fn next_tick(&self) -> Option<u64> {
         let ahead = |occupied: u128, now: u64| {
-            // Bit 0 is the bucket after this one.
+            // Bit 0 is the bucket after the current one.
             let first = u32::try_from((now + 1) % BUCKETS).unwrap_or(0);
             (occupied != 0).then(|| now + 1 + u64::from(occupied.rotate_right(first).trailing_zeros()))
         };
@@ -238,7 +240,7 @@ impl Wheel {
         [tick, turn.map(|turn| turn * BUCKETS)].into_iter().flatten().min()
     }
 
-    /// When a bucket comes next.
+    /// Returns when the wheel visits a bucket next.
     fn next_visit(&self, bucket: u16) -> u64 {
         let after = |now: u64, bucket: u64| now + 1 + (bucket + BUCKETS - (now + 1) % BUCKETS) % BUCKETS;
         match u64::from(bucket) {
@@ -247,7 +249,7 @@ impl Wheel {
         }
     }
 
-    /// Puts a slot where it is looked at by its deadline at the latest, and says when.
+    /// Queues a slot in a bucket that is visited by its deadline. Returns the tick of that visit.
     fn queue(&mut self, index: u32, deadline: u64) -> u64 {
         let deadline = deadline.max(self.now + 1);
         let bucket = if deadline - self.now < BUCKETS {
@@ -310,7 +312,7 @@ mod tests {
 
     use super::*;
 
-    /// Counts how often it was woken.
+    /// Counts wake-ups.
     #[derive(Default)]
     struct Count(AtomicU32);
 
@@ -320,7 +322,7 @@ mod tests {
         }
     }
 
-    /// A small generator of its own (Marsaglia's xorshift): the same sequence in every run.
+    /// A small random number generator (Marsaglia's xorshift), with the same sequence in every run.
     struct Random(u64);
 
     impl Random {
@@ -332,9 +334,9 @@ mod tests {
         }
     }
 
-    /// The wheel beside what it stands for: each timer with its deadline, looked through at every step.
+    /// Compares the wheel with a naive model: a list of all deadlines, searched at every step.
     #[test]
-    fn whoever_is_due_is_woken_once_and_nobody_else() {
+    fn exactly_the_due_timers_are_woken_once() {
         let mut random = Random(0x2545_F491_4F6C_DD1D);
         let mut wheel = Wheel::default();
         let timers: Vec<_> =
@@ -351,7 +353,7 @@ mod tests {
                 wheel.set(*slot, deadlines[at], &Waker::from(count.clone()));
             }
             let step = [0, 1, 2, 50, 127, 128, 129, 3000][usize::try_from(random.below(8)).unwrap()];
-            // What was set for a time that has passed comes with the next tick.
+            // A deadline that has passed already is due at the next tick.
             let late = step > 0;
             now += step;
             let mut due = Vec::new();
@@ -370,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn between_two_looks_nobody_is_due() {
+    fn no_timer_is_due_while_the_timer_task_sleeps() {
         let mut random = Random(7);
         let mut wheel = Wheel::default();
         let slots: Vec<_> = (0..50).map(|_| wheel.allocate_slot(None)).collect();
@@ -391,29 +393,29 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_far_away_is_looked_at_a_few_times_and_not_at_every_turn() {
+    fn a_far_timer_is_visited_twice_and_not_at_every_turn() {
         let mut wheel = Wheel::default();
         let slot = wheel.allocate_slot(None);
         wheel.set(slot, 7_500, Waker::noop());
-        let mut looks = 0;
+        let mut visits = 0;
         let mut due = Vec::new();
         while due.is_empty() {
             let next = wheel.sleep().unwrap();
             wheel.advance(next, usize::MAX, &mut due);
-            looks += 1;
+            visits += 1;
         }
-        assert_eq!(looks, 2);
+        assert_eq!(visits, 2);
         assert_eq!(wheel.sleep(), None);
     }
 
     #[test]
-    fn only_what_is_sooner_disturbs_the_sleep() {
+    fn only_an_earlier_deadline_wakes_the_timer_task() {
         let mut wheel = Wheel::default();
         let (one, two) = (wheel.allocate_slot(None), wheel.allocate_slot(None));
         assert!(wheel.set(one, 50, Waker::noop()), "nothing was set before");
         assert_eq!(wheel.sleep(), Some(50));
         assert!(!wheel.set(two, 60, Waker::noop()));
-        assert!(!wheel.set(one, 70, Waker::noop()), "later is a store and nothing else");
+        assert!(!wheel.set(one, 70, Waker::noop()), "a later deadline is only stored");
         assert!(wheel.set(two, 40, Waker::noop()));
         assert_eq!(wheel.sleep(), Some(40));
     }

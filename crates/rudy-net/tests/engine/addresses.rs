@@ -26,7 +26,10 @@ fn a_port_is_not_shared_with_a_second_server_and_the_error_names_the_first() {
     let address = format!("127.0.0.1:{}", port(&first));
     let error = bind(&address).unwrap_err();
     assert!(matches!(&error, ListenError::InUse { owner: Owner::Ourselves, .. }), "{error}");
-    assert_eq!(error.to_string(), format!("cannot listen on {address}: it is in use by this very process"));
+    assert_eq!(
+        error.to_string(),
+        format!("cannot listen on {address}: the address is in use by this very process")
+    );
     bind(&format!(":{}", port(&first))).unwrap_err();
 }
 
@@ -66,7 +69,7 @@ fn every_interface_takes_ipv4_and_a_written_ipv6_address_does_not() {
 fn an_address_of_another_machine_is_said_to_be_one() {
     // 192.0.2.0/24 is for documentation (RFC 5737): no interface has it.
     let error = bind("192.0.2.1:0").unwrap_err();
-    assert!(matches!(error, ListenError::NotHere { .. }), "{error}");
+    assert!(matches!(error, ListenError::NotLocal { .. }), "{error}");
 }
 
 #[test]
@@ -145,7 +148,7 @@ fn use_inherited_sockets() {
         Listener::bind(&address.parse::<Address>().unwrap(), engine.workers().len(), inherited)
     };
     let error = bind("systemd:other", &inherited).unwrap_err().to_string();
-    assert!(error.contains("none is called `other`; passed were `web`"), "{error}");
+    assert!(error.contains("none has the name `other`; it passed `web`"), "{error}");
     assert!(bind("systemd", &take()).is_err(), "they are taken once");
 
     for name in ["systemd:web", "systemd"] {
@@ -167,7 +170,7 @@ fn a_service_manager_that_means_another_process_gives_nothing() {
     ] {
         let error =
             Listener::bind(&"systemd".parse().unwrap(), 1, &inherited.unwrap()).unwrap_err().to_string();
-        assert!(error.contains("none was passed"), "{error}");
+        assert!(error.contains("it passed none"), "{error}");
     }
 }
 

@@ -93,7 +93,7 @@ fn the_limit_by_address_holds_for_each_address_by_itself() {
     });
     let expected = Report::Started {
         problem: Problem::AddressLimit,
-        detail: "127.0.0.1 has 1 open, which is the limit".to_owned(),
+        detail: "127.0.0.1 has reached the limit of 1 connections".to_owned(),
     };
     assert_eq!(reports.lock().unwrap()[0], expected);
 }

@@ -289,7 +289,8 @@ fn the_limit_by_address_counts_whom_the_header_names_and_no_proxy() {
     assert_unavailable(&read_all(second));
     let told = site.reports.lock().unwrap()[0].to_string();
     assert!(
-        told.starts_with(&Problem::AddressLimit.to_string()) && told.contains("192.0.2.7 has 1"),
+        told.starts_with(&Problem::AddressLimit.to_string())
+            && told.contains("192.0.2.7 has reached the limit"),
         "{told}"
     );
     drop(first);

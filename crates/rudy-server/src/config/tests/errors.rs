@@ -39,7 +39,7 @@ error: "80800" is not an address to listen on
  --> rudy.toml:1:11
   |
 1 | listen = ["80800", 1.5]
-  |           ^^^^^^^ expected `127.0.0.1:8080`, `[::1]:8080`, `:8080` (every interface), `unix:PATH` or `systemd`
+  |           ^^^^^^^ expected `127.0.0.1:8080`, `[::1]:8080`, `:8080` (all interfaces), `unix:PATH` or `systemd`
 
 error: expected an address to listen on ("127.0.0.1:8080"), found a number
  --> rudy.toml:1:20
