@@ -82,7 +82,10 @@ fn a_list_has_methods_and_bodies_and_says_which_line_is_wrong() {
     fs::write(&list, format!("{index}\n{other} 0\n")).expect("it can be written");
     let (code, said) = refusal(&["-n", "8", "--urls", path]);
     assert_eq!(code, Some(2));
-    assert!(said.starts_with(&format!("error: {path}:2: \"0\" is not a weight (expected an integer")), "{said}");
+    assert!(
+        said.starts_with(&format!("error: {path}:2: \"0\" is not a weight (expected an integer")),
+        "{said}"
+    );
 }
 
 #[test]

@@ -112,7 +112,9 @@ fn wrong_flags_are_told_with_exit_code_2() {
         ),
         (
             &["flood", "-t2", "http://a/"],
-            str!["error: unexpected argument '-t' found\n\n  tip: one thread handles all connections[..]\n..."],
+            str![
+                "error: unexpected argument '-t' found\n\n  tip: one thread handles all connections[..]\n..."
+            ],
         ),
         (
             &["get", "-v", "http://a/"],

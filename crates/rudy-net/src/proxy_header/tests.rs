@@ -11,7 +11,7 @@ fn v2(version_and_command: u8, family: u8, rest: &[u8]) -> Vec<u8> {
     [V2_SIGNATURE, &[version_and_command, family], &length, rest].concat()
 }
 
-/// The address block of IPv4: 192.0.2.7:5000 to 198.51.100.1:443.
+/// The IPv4 address block: 192.0.2.7:5000 to 198.51.100.1:443.
 const V4: &[u8] = &[192, 0, 2, 7, 198, 51, 100, 1, 0x13, 0x88, 0x01, 0xbb];
 
 fn v6(source: &str) -> Vec<u8> {
@@ -49,7 +49,8 @@ fn valid() -> Vec<(Vec<u8>, ProxiedClient)> {
     v1.map(|(text, sender)| (text.into_bytes(), sender)).into_iter().chain(v2).collect()
 }
 
-/// Reads as a driver does, at most `at_once` bytes at a time and never more than the header needs. Returns what was read as well.
+/// Reads like the driver: at most `at_once` bytes at a time, and never more than the header needs. Also
+/// returns the number of bytes read.
 fn read(bytes: &[u8], at_once: usize) -> (Result<ProxiedClient, ProxyHeaderError>, usize) {
     let mut read = 0;
     loop {
@@ -67,11 +68,11 @@ fn read(bytes: &[u8], at_once: usize) -> (Result<ProxiedClient, ProxyHeaderError
 }
 
 #[test]
-fn every_header_is_read_at_every_split_and_nothing_behind_it() {
-    for (header, sender) in valid() {
+fn every_header_is_parsed_at_every_split_and_nothing_after_it_is_read() {
+    for (header, client) in valid() {
         let bytes = [&header[..], b"GET / HTTP/1.1\r\n\r\n"].concat();
         for at_once in [1, 2, 3, 7, 16, usize::MAX] {
-            assert_eq!(read(&bytes, at_once), (Ok(sender), header.len()), "{}", header.escape_ascii());
+            assert_eq!(read(&bytes, at_once), (Ok(client), header.len()), "{}", header.escape_ascii());
         }
         for end in 0..header.len() {
             let Ok(ParseStatus::Incomplete(needs)) = parse(&header[..end]) else {
@@ -83,7 +84,7 @@ fn every_header_is_read_at_every_split_and_nothing_behind_it() {
 }
 
 #[test]
-fn what_is_no_header_is_refused_with_its_first_wrong_byte() {
+fn other_bytes_are_rejected_at_the_first_wrong_byte() {
     for (bytes, wrong_at) in [
         (&b"GET / HTTP/1.1\r\n"[..], 1),
         (b"POST / HTTP/1.1\r\n", 2),
@@ -103,7 +104,7 @@ fn what_is_no_header_is_refused_with_its_first_wrong_byte() {
 }
 
 #[test]
-fn malformed_lines_of_version_1() {
+fn malformed_lines_of_version_1_are_rejected() {
     for line in [
         "PROXY TCP4 192.0.2.7 198.51.100.1 5000 443\n",
         "PROXY TCP4 192.0.2.7 198.51.100.1 5000 443\rx",
@@ -145,7 +146,7 @@ fn malformed_lines_of_version_1() {
 }
 
 #[test]
-fn malformed_headers_of_version_2() {
+fn malformed_headers_of_version_2_are_rejected() {
     for (name, header, expected) in [
         ("another version", v2(0x11, 0x11, V4), ProxyHeaderError::Malformed),
         ("a version that is none yet", v2(0x31, 0x11, V4), ProxyHeaderError::Malformed),
@@ -165,7 +166,7 @@ fn malformed_headers_of_version_2() {
 }
 
 #[test]
-fn errors_say_what_was_expected() {
+fn errors_explain_what_is_wrong() {
     for (error, part) in [
         (ProxyHeaderError::NotAHeader, "does not start with a PROXY protocol header"),
         (ProxyHeaderError::TooLong, "at most 107 bytes"),
@@ -177,15 +178,15 @@ fn errors_say_what_was_expected() {
 
 proptest! {
     #[test]
-    fn no_bytes_are_read_differently_in_pieces(
+    fn bytes_are_parsed_the_same_in_pieces(
         start in proptest::sample::select(vec!["", "PROXY ", "PROXY TCP4 1.2.3.4 ", "\r\n\r\n\0\r\nQUIT\n!", "\r\n\r\n\0\r\nQUIT\n !"]),
         rest in proptest::collection::vec(any::<u8>(), 0..60),
     ) {
-        // Zeros at the end, so that what is announced comes.
+        // Trailing zeros supply the announced length.
         let bytes = [start.as_bytes(), &rest, b"\r\n", &[0; 4200][..]].concat();
         let (whole, had) = read(&bytes, usize::MAX);
         let (pieces, had_in_pieces) = read(&bytes, 1);
-        // A line may be found too long before it is found malformed.
+        // In pieces, a line may be too long before it is malformed.
         prop_assert_eq!(whole.ok(), pieces.ok());
         if whole.is_ok() {
             prop_assert_eq!(had, had_in_pieces);

@@ -1,4 +1,4 @@
-//! The end of a connection, on a runtime without a timer.
+//! Closing connections, on a runtime without timers.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -23,9 +23,9 @@ fn read_until(peer: &mut UnixStream, text: &str) {
     }
 }
 
-/// The client goes on sending, or says nothing, and does not close.
+/// The client keeps sending, or sends nothing, and does not close.
 #[test]
-fn a_linger_ends_by_the_timer_of_the_worker() {
+fn a_timer_of_the_worker_ends_a_linger() {
     for more in [0, 10, 100_000] {
         let limits = Limits { linger_timeout: Duration::from_millis(50), ..Limits::default() };
         let harness = Harness::new(limits, hello);
@@ -38,9 +38,9 @@ fn a_linger_ends_by_the_timer_of_the_worker() {
     }
 }
 
-/// A second descriptor keeps the socket open when the first is closed: what was done to the socket itself can be seen.
+/// A second descriptor keeps the socket open, to inspect it after the first is closed.
 #[test]
-fn an_idle_client_that_closes_costs_nothing_but_the_close() {
+fn a_connection_closed_by_an_idle_client_is_only_closed() {
     for requests in [0, 2] {
         let harness = Harness::new(Limits::default(), hello);
         let (send, again) = std::sync::mpsc::channel();

@@ -1,4 +1,4 @@
-//! One connection, served on a thread whose runtime has no timer but the worker's.
+//! Serves a connection on a thread whose runtime has no timers but the worker's.
 
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -13,22 +13,22 @@ use crate::timers::TimerFd;
 use crate::transport::Stream;
 use crate::{Client, ExchangeOutcome, Limits, Observer, Peer, Reply, Request, Service, Worker};
 
-type Answer = dyn Fn(Request, &Client<'_>) -> Reply + Send + Sync;
+type ServiceFunction = dyn Fn(Request, &Client<'_>) -> Reply + Send + Sync;
 
-/// A service that is a function.
-pub(super) struct Answering {
+/// A service made from a function.
+pub(super) struct FunctionService {
     limits: Arc<Limits>,
-    answer: Box<Answer>,
+    function: Box<ServiceFunction>,
     outcomes: Mutex<Sender<ExchangeOutcome>>,
 }
 
-impl Service for Answering {
+impl Service for FunctionService {
     fn observe(&self, _: &RequestHead<'_>, _: &Client<'_>) -> Option<Box<dyn Observer>> {
         Some(Box::new(SendOutcome(self.outcomes.lock().unwrap().clone())))
     }
 
     fn call(&self, request: Request, client: &Client<'_>) -> Reply {
-        (self.answer)(request, client)
+        (self.function)(request, client)
     }
 
     fn limits(&self) -> &Arc<Limits> {
@@ -48,19 +48,19 @@ impl Observer for SendOutcome {
     }
 }
 
-/// Gives one service for ever.
-pub(super) struct Fixed(Arc<Answering>);
+/// A source that always returns the same service.
+pub(super) struct Fixed(Arc<FunctionService>);
 
 impl ServiceSource for Fixed {
-    type Service = Answering;
-    type Current = Arc<Answering>;
+    type Service = FunctionService;
+    type Current = Arc<FunctionService>;
 
-    fn current(&self) -> Arc<Answering> {
+    fn current(&self) -> Arc<FunctionService> {
         self.0.clone()
     }
 }
 
-/// What a connection is served with.
+/// Serves connections with a function.
 pub(super) struct Harness {
     pub(super) worker: Arc<Worker>,
     pub(super) outcomes: Receiver<ExchangeOutcome>,
@@ -70,11 +70,11 @@ pub(super) struct Harness {
 impl Harness {
     pub(super) fn new(
         limits: Limits,
-        answer: impl Fn(Request, &Client<'_>) -> Reply + Send + Sync + 'static,
+        function: impl Fn(Request, &Client<'_>) -> Reply + Send + Sync + 'static,
     ) -> Self {
         let (sender, outcomes) = channel();
         let (limits, outcome_sender) = (Arc::new(limits), Mutex::new(sender));
-        let service = Answering { limits, answer: Box::new(answer), outcomes: outcome_sender };
+        let service = FunctionService { limits, function: Box::new(function), outcomes: outcome_sender };
         let worker = Arc::<Worker>::default();
         let (source, listener) = (Arc::new(Fixed(Arc::new(service))), Arc::<ListenerState>::default());
         let context =
@@ -86,7 +86,8 @@ impl Harness {
         serve(io, (Peer::Unix, 1), self.context.clone())
     }
 
-    /// Serves one end of a pair on a thread, which ends with the connection, and returns the other.
+    /// Serves one end of a socket pair on a thread, which ends with the connection, and returns the other
+    /// end.
     pub(super) fn start(
         &self,
         transport: impl FnOnce(tokio::net::UnixStream) -> Stream + Send + 'static,

@@ -1,4 +1,4 @@
-//! The driver from within.
+//! Unit tests of the driver.
 
 mod closing;
 mod harness;
@@ -33,19 +33,19 @@ impl Service for Nothing {
     fn rejected(&self, _client: &Client<'_>, _reason: &str, _outcome: &ExchangeOutcome) {}
 }
 
-/// With the 136 bytes that tokio adds and 16 of the engine, the connection's task fills two of its 128-byte cache lines. A field
-/// more and every idle connection costs a third.
+/// With the 136 bytes that tokio adds and 16 of the engine, the task of a connection fills two of its
+/// 128-byte cache lines. One more field would make every idle connection a third larger.
 #[test]
 fn a_waiting_connection_fits_its_cache_lines() {
-    // A socket has 8 bytes more where debug assertions are on.
+    // A socket has 8 more bytes with debug assertions.
     let debug_bytes = if cfg!(debug_assertions) { 8 } else { 0 };
     assert!(size_of::<Serve<Nothing>>() <= 104 + debug_bytes, "{}", size_of::<Serve<Nothing>>());
 }
 
-/// The allocator leaves two holes of 104 bytes beside a task and a socket, which are aligned to cache lines: one for the info, one
-/// for a response that waits and its body, if that has no more than 56.
+/// The allocator leaves two gaps of 104 bytes after a task and a socket, which are aligned to cache lines.
+/// One holds the connection's static data, the other a waiting response with a body of up to 56 bytes.
 #[test]
-fn what_a_connection_keeps_fits_beside_its_task() {
+fn the_boxes_of_a_connection_fit_in_the_gaps_of_the_allocator() {
     assert!(size_of::<ConnectionInfo>() <= 104, "{}", size_of::<ConnectionInfo>());
     assert!(size_of::<Exchange>() <= 40, "{}", size_of::<Exchange>());
 }

@@ -1,4 +1,4 @@
-//! The pump under a second protocol: several bodies share one connection, and none can break into a frame of another.
+//! Tests the pump with a second protocol: several bodies share a connection, and frames never interleave.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
@@ -16,14 +16,14 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use super::toy::{DATA, END, RESET, Toy};
 use crate::{Body, BodyError, BodyPiece, BodyStream, EndReason, FileRange};
 
-/// What a peer got of a stream: its bytes, and how it ended.
+/// What a peer has received of a stream: its bytes, and its end.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Received {
     body: Vec<u8>,
     end: Option<String>,
 }
 
-/// Reads frames until the connection ends, and opens the window of each stream by what came of it.
+/// Reads frames until the connection ends, and opens the window of each stream by the bytes received.
 fn receive(mut peer: UnixStream) -> BTreeMap<u8, Received> {
     let mut streams = BTreeMap::<u8, Received>::new();
     let mut head = [0; 6];
@@ -32,10 +32,10 @@ fn receive(mut peer: UnixStream) -> BTreeMap<u8, Received> {
         let mut payload = vec![0; u32::from_be_bytes(length) as usize];
         peer.read_exact(&mut payload).unwrap();
         let stream = streams.entry(number).or_default();
-        assert!(stream.end.is_none(), "a frame behind the last of stream {number}");
+        assert!(stream.end.is_none(), "a frame after the end of stream {number}");
         match kind {
             DATA => {
-                // Once everything has been sent, the window does not matter.
+                // Fails after everything has been sent, when the window does not matter.
                 let _ = peer.write_all(&[&[number][..], &length].concat());
                 stream.body.extend(payload);
             }
@@ -47,7 +47,7 @@ fn receive(mut peer: UnixStream) -> BTreeMap<u8, Received> {
     streams
 }
 
-/// Bytes of which a wrong order would be seen.
+/// Returns bytes that reveal a wrong order.
 pub(super) fn pattern(seed: usize, length: usize) -> Vec<u8> {
     (0..length).map(|at| (at * 31 + at / 251 + seed).to_le_bytes()[0]).collect()
 }
@@ -68,12 +68,12 @@ async fn pair() -> (tokio::net::UnixStream, UnixStream) {
     let (ours, peer) = UnixStream::pair().unwrap();
     ours.set_nonblocking(true).unwrap();
     let ours = tokio::net::UnixStream::from_std(ours).unwrap();
-    // The runtime knows it now, and a single poll finds it so.
+    // Registers the readiness, so that a single poll finds it.
     ours.writable().await.unwrap();
     (ours, peer)
 }
 
-/// Sends the bodies over one connection, and returns what the peer got of each.
+/// Sends the bodies over one connection, and returns what the peer has received.
 async fn send(window: u64, bodies: Vec<(u8, Body)>) -> BTreeMap<u8, Received> {
     let (ours, peer) = pair().await;
     let peer = std::thread::spawn(move || receive(peer));
@@ -83,7 +83,7 @@ async fn send(window: u64, bodies: Vec<(u8, Body)>) -> BTreeMap<u8, Received> {
     peer.join().unwrap()
 }
 
-/// A body of bytes, one of a file, and one of all kinds of pieces; and what is to come of each.
+/// Returns bodies from bytes, a file and all kinds of pieces, with the expected result.
 fn bodies(length: usize) -> (Vec<(u8, Body)>, BTreeMap<u8, Received>) {
     let [first, second, third] = [1, 2, 3].map(|seed| pattern(seed, length));
     let (half, whole) = (length / 2, length as u64);
@@ -111,7 +111,7 @@ fn bodies(length: usize) -> (Vec<(u8, Body)>, BTreeMap<u8, Received>) {
 }
 
 #[tokio::test]
-async fn bodies_side_by_side_arrive_whole_whatever_their_windows() {
+async fn concurrent_bodies_arrive_complete_with_any_window() {
     for (window, length) in
         [(1, 300), (10, 3000), (65_536, 100), (65_536, 2_000_000), (u64::MAX >> 1, 2_000_000)]
     {
@@ -120,7 +120,7 @@ async fn bodies_side_by_side_arrive_whole_whatever_their_windows() {
     }
 }
 
-/// Of a body that is always ready no stream has more than the others, in each of a connection's turns.
+/// If all bodies are always ready, each stream sends as much as the others in a poll.
 #[tokio::test]
 async fn streams_take_turns() {
     let (ours, mut peer) = pair().await;
@@ -137,7 +137,7 @@ async fn streams_take_turns() {
 }
 
 #[tokio::test]
-async fn a_stream_that_fails_ends_by_itself_alone() {
+async fn a_failing_stream_does_not_affect_the_others() {
     struct Failing;
 
     impl BodyStream for Failing {
@@ -147,7 +147,7 @@ async fn a_stream_that_fails_ends_by_itself_alone() {
             _: Instant,
             _: u64,
         ) -> Poll<Option<Result<BodyPiece, BodyError>>> {
-            Poll::Ready(Some(Err("out of luck".into())))
+            Poll::Ready(Some(Err("injected".into())))
         }
     }
 
@@ -157,9 +157,9 @@ async fn a_stream_that_fails_ends_by_itself_alone() {
     assert_eq!(send(65_536, bodies).await, expected);
 }
 
-/// The file is shorter than it should be: a frame that was promised cannot be kept, and there is no way on.
+/// The file is shorter than its range, so the frame that has begun cannot be completed.
 #[tokio::test]
-async fn a_frame_that_cannot_be_sent_to_its_end_breaks_the_connection() {
+async fn a_frame_that_cannot_be_completed_aborts_the_connection() {
     let (ours, _peer) = pair().await;
     let bodies = [(1, Body::File(range(b"short", 0, 100))), (2, Body::Bytes("whole".into()))];
     let mut toy = Toy::new(ours, 1000, bodies);
@@ -167,9 +167,9 @@ async fn a_frame_that_cannot_be_sent_to_its_end_breaks_the_connection() {
     assert_eq!(polled, Poll::Ready(Err(EndReason::Aborted)));
 }
 
-/// What the socket has not taken of a frame comes before anything else, even when its stream is given up in the middle.
+/// The rest of a partially sent frame comes first, even if its stream is dropped in between.
 #[tokio::test]
-async fn no_frame_breaks_into_another() {
+async fn frames_never_interleave() {
     let kinds =
         || [Body::Bytes(pattern(1, 1 << 20).into()), Body::File(range(&pattern(1, 1 << 20), 0, 1 << 20))];
     for body in kinds() {
@@ -179,9 +179,9 @@ async fn no_frame_breaks_into_another() {
         let mut toy = Toy::new(ours, 1 << 20, [(1, body), (2, Body::Bytes(pattern(2, 100_000).into()))]);
         let cx = &mut Context::from_waker(Waker::noop());
         assert!(toy.poll(cx, Instant::now(), &mut None).is_pending());
-        // The peer reads nothing, so a frame is stuck in the middle.
-        let given_up = toy.streams.iter().position(|stream| stream.number == 1).unwrap();
-        toy.streams.remove(given_up);
+        // The peer does not read, so a frame is partially sent.
+        let dropped = toy.streams.iter().position(|stream| stream.number == 1).unwrap();
+        toy.streams.remove(dropped);
         toy.output.push(&mut BytesMut::from(&[RESET, 1, 0, 0, 0, 0][..]), Vec::new());
         let peer = std::thread::spawn(move || receive(peer));
         poll_fn(|cx| toy.poll(cx, Instant::now(), &mut None)).await.unwrap();
@@ -195,7 +195,7 @@ async fn no_frame_breaks_into_another() {
 }
 
 #[tokio::test]
-async fn a_stream_without_a_window_does_not_hold_up_the_others_and_has_its_deadline() {
+async fn a_stream_without_a_window_does_not_block_the_others_and_has_a_deadline() {
     let (ours, mut peer) = pair().await;
     let mut toy = Toy::new(ours, 5, [(1, Body::Bytes("blocked".into())), (2, Body::Bytes("whole".into()))]);
     let (cx, start) = (&mut Context::from_waker(Waker::noop()), Instant::now());

@@ -1,5 +1,5 @@
-//! A session over a socket, with all that TLS has and no secret: a handshake, bytes that are changed, output that is kept until it
-//! is flushed, input that is there before it is asked for, a goodbye.
+//! A session over a socket, with the features of TLS but no secret: a handshake, transformed bytes, output
+//! buffered until a flush, input buffered before it is read, and a close notification.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -15,30 +15,30 @@ use crate::scratch::Scratch;
 use crate::transport::{Stream, Transport};
 
 const KEY: u8 = 0x5a;
-/// What the session keeps at most until it is flushed.
-const KEPT_BYTES: usize = 20_000;
+/// Maximum size of the output buffer.
+const BUFFER_BYTES: usize = 20_000;
 
-/// What the client sends first, what it gets for it, and what it sends then.
+/// The client's first message, the response, and the client's second message.
 pub(super) const HANDSHAKE: [&[u8]; 3] = [b"hello?", b"hello!", b"agreed"];
-pub(super) const GOODBYE: &[u8] = b"goodbye";
+pub(super) const CLOSE_NOTIFY: &[u8] = b"goodbye";
 
 /// The server's side.
 pub(super) struct Session {
     io: tokio::net::UnixStream,
     tls: Arc<Tls>,
-    /// What the client has sent of the handshake.
+    /// The part of the handshake that the client has sent.
     greeted: Vec<u8>,
-    has_answered: bool,
-    /// Changed, and not yet handed to the kernel.
-    kept: Vec<u8>,
-    /// Read from the socket, and not yet asked for.
+    has_responded: bool,
+    /// Transformed output that the kernel does not have yet.
+    buffered: Vec<u8>,
+    /// Input that has been read from the socket, but not from the session.
     unread: Vec<u8>,
     /// Sent before the socket is shut down.
-    pub(super) goodbye: Vec<u8>,
-    has_said_goodbye: bool,
-    /// Keeps what is written although it is flushed.
-    pub(super) holds_back: Arc<AtomicBool>,
-    /// Finds nothing to read the next time, although there is something.
+    pub(super) close_notify: Vec<u8>,
+    has_sent_close_notify: bool,
+    /// Keeps output in the buffer in spite of a flush.
+    pub(super) holds_output: Arc<AtomicBool>,
+    /// Makes the next read return pending, although there is input.
     pub(super) reads_late: bool,
 }
 
@@ -49,30 +49,30 @@ impl Session {
             io,
             tls: Arc::new(tls),
             greeted: Vec::new(),
-            has_answered: false,
-            kept: Vec::new(),
+            has_responded: false,
+            buffered: Vec::new(),
             unread: Vec::new(),
-            goodbye: changed(GOODBYE),
-            has_said_goodbye: false,
-            holds_back: Arc::default(),
+            close_notify: transformed(CLOSE_NOTIFY),
+            has_sent_close_notify: false,
+            holds_output: Arc::default(),
             reads_late: false,
         }
     }
 
-    /// One whose handshake is over.
+    /// Creates a session whose handshake is done.
     pub(super) fn established(io: tokio::net::UnixStream) -> Self {
-        Self { greeted: [HANDSHAKE[0], HANDSHAKE[2]].concat(), has_answered: true, ..Self::new(io) }
+        Self { greeted: [HANDSHAKE[0], HANDSHAKE[2]].concat(), has_responded: true, ..Self::new(io) }
     }
 
     pub(super) fn into_stream(self) -> Stream {
         Stream::from(Box::new(self) as Box<dyn Transport>)
     }
 
-    fn poll_send_kept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while !self.kept.is_empty() {
+    fn poll_send_buffer(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.buffered.is_empty() {
             let written =
-                ready!(Transport::poll_write(&mut self.io, cx, &[io::IoSlice::new(&self.kept)], false))?;
-            self.kept.drain(..written);
+                ready!(Transport::poll_write(&mut self.io, cx, &[io::IoSlice::new(&self.buffered)], false))?;
+            self.buffered.drain(..written);
         }
         Poll::Ready(Ok(()))
     }
@@ -89,10 +89,10 @@ impl Transport for Session {
         let [first, answer, last] = HANDSHAKE;
         let whole = [first, last].concat();
         loop {
-            if self.greeted.len() >= first.len() && !std::mem::replace(&mut self.has_answered, true) {
-                self.kept.extend_from_slice(answer);
+            if self.greeted.len() >= first.len() && !std::mem::replace(&mut self.has_responded, true) {
+                self.buffered.extend_from_slice(answer);
             }
-            ready!(self.poll_send_kept(cx))?;
+            ready!(self.poll_send_buffer(cx))?;
             if !whole.starts_with(&self.greeted) {
                 return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
             }
@@ -122,7 +122,7 @@ impl Transport for Session {
             let mut scratch = Scratch::borrow();
             let mut read = ReadBuf::new(&mut scratch.input);
             ready!(Transport::poll_read(&mut self.io, cx, &mut read))?;
-            self.unread = changed(read.filled());
+            self.unread = transformed(read.filled());
         }
         let given = self.unread.len().min(buffer.remaining());
         buffer.put_slice(&self.unread[..given]);
@@ -136,36 +136,36 @@ impl Transport for Session {
         slices: &[io::IoSlice<'_>],
         _more: bool,
     ) -> Poll<io::Result<usize>> {
-        if self.kept.len() >= KEPT_BYTES {
+        if self.buffered.len() >= BUFFER_BYTES {
             ready!(self.poll_flush(cx))?;
         }
-        // As a session does that changes bytes on their way to a buffer.
+        // Uses the scratch buffer, like a session that encrypts into a buffer.
         let mut scratch = Scratch::borrow();
         for slice in slices {
             scratch.out.extend_from_slice(slice);
         }
-        let taken = scratch.out.len().min(KEPT_BYTES);
-        self.kept.extend_from_slice(&changed(&scratch.out[..taken]));
+        let taken = scratch.out.len().min(BUFFER_BYTES);
+        self.buffered.extend_from_slice(&transformed(&scratch.out[..taken]));
         Poll::Ready(Ok(taken))
     }
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.holds_back.load(Ordering::Relaxed) {
+        if self.holds_output.load(Ordering::Relaxed) {
             return Poll::Pending;
         }
-        self.poll_send_kept(cx)
+        self.poll_send_buffer(cx)
     }
 
     fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if !std::mem::replace(&mut self.has_said_goodbye, true) {
-            self.kept.append(&mut self.goodbye);
+        if !std::mem::replace(&mut self.has_sent_close_notify, true) {
+            self.buffered.append(&mut self.close_notify);
         }
-        ready!(self.poll_send_kept(cx))?;
+        ready!(self.poll_send_buffer(cx))?;
         self.io.poll_shutdown(cx)
     }
 
     fn unacknowledged(&self) -> io::Result<u64> {
-        Ok(self.io.unacknowledged()? + self.kept.len() as u64)
+        Ok(self.io.unacknowledged()? + self.buffered.len() as u64)
     }
 
     fn has_unread(&self) -> bool {
@@ -174,9 +174,9 @@ impl Transport for Session {
 }
 
 /// The client's side.
-pub(super) struct Visitor(pub(super) UnixStream);
+pub(super) struct SessionClient(pub(super) UnixStream);
 
-impl Visitor {
+impl SessionClient {
     pub(super) fn greet(&mut self) {
         let [first, answer, last] = HANDSHAKE;
         self.0.write_all(first).unwrap();
@@ -187,7 +187,7 @@ impl Visitor {
     }
 
     pub(super) fn send(&mut self, text: &str) {
-        self.0.write_all(&changed(text.as_bytes())).unwrap();
+        self.0.write_all(&transformed(text.as_bytes())).unwrap();
     }
 
     pub(super) fn read_until(&mut self, text: &str) -> String {
@@ -195,19 +195,19 @@ impl Visitor {
         while !bytes.ends_with(text.as_bytes()) {
             let mut byte = [0];
             self.0.read_exact(&mut byte).unwrap();
-            bytes.extend(changed(&byte));
+            bytes.extend(transformed(&byte));
         }
         String::from_utf8(bytes).unwrap()
     }
 
-    /// What comes until the end; nothing of it may be lost.
+    /// Reads until the end; no input may be lost.
     pub(super) fn read_to_end(&mut self) -> String {
         let mut bytes = Vec::new();
         self.0.read_to_end(&mut bytes).unwrap();
-        String::from_utf8_lossy(&changed(&bytes)).into_owned()
+        String::from_utf8_lossy(&transformed(&bytes)).into_owned()
     }
 }
 
-pub(super) fn changed(bytes: &[u8]) -> Vec<u8> {
+pub(super) fn transformed(bytes: &[u8]) -> Vec<u8> {
     bytes.iter().map(|byte| byte ^ KEY).collect()
 }

@@ -1,8 +1,7 @@
-//! A protocol that has nothing to do with HTTP/1.1: bodies side by side on one connection, in frames, each as far as its window
-//! allows.
+//! A protocol unlike HTTP/1.1: concurrent bodies on a connection, in frames, each limited by its window.
 //!
-//! A frame is its kind, the number of its stream, the length of its payload in four bytes, and its payload. The other direction
-//! has messages that open windows: the number of a stream, and four bytes for how many more bytes it may send.
+//! A frame has a kind, a stream number, the length of its payload in four bytes, and the payload. In the
+//! other direction, messages open windows: a stream number, and the number of additional bytes in four bytes.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,16 +25,16 @@ pub(super) const DATA: u8 = b'D';
 pub(super) const END: u8 = b'E';
 pub(super) const RESET: u8 = b'R';
 
-/// The largest payload.
+/// Maximum length of a payload.
 const FRAME_BYTES: u64 = 16 * 1024;
 
 /// The side that sends bodies.
 pub(super) struct Toy {
     io: Stream,
     pub(super) output: Output,
-    /// The next to have its turn is the first.
+    /// The first stream has its turn next.
     pub(super) streams: VecDeque<ToyStream>,
-    /// A part of a message.
+    /// A partial message.
     input: Vec<u8>,
     pub(super) limits: Limits,
     counters: Arc<Counters>,
@@ -46,11 +45,11 @@ pub(super) struct ToyStream {
     window: u64,
     has_ended: bool,
     pump: Pump,
-    /// How long the peer takes to open the window.
+    /// Measures how long the peer takes to open the window.
     pace: Pace,
 }
 
-/// The frames of one stream.
+/// The framing of a stream.
 struct Frames<'a> {
     number: u8,
     window: &'a mut u64,
@@ -107,7 +106,7 @@ impl Framing for Frames<'_> {
 }
 
 impl ToyStream {
-    /// Frames what it has by now, and measures how long the peer leaves it without a window.
+    /// Frames available data, and measures how long the stream is without a window.
     fn fill(
         &mut self,
         limits: &Limits,
@@ -150,7 +149,8 @@ impl Toy {
         Self { io: io.into(), output, streams: streams.collect(), input, limits, counters }
     }
 
-    /// Ready when all bodies have been sent, or the connection is broken. If pending, the turn has the time of the next poll.
+    /// Ready when all bodies have been sent, or the connection is broken. While pending, `due` is the time of
+    /// the next poll.
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -186,7 +186,7 @@ impl Toy {
         }
     }
 
-    /// Has one stream after the other frame something, until there is something to send.
+    /// Lets the streams frame data in turn, until there is something to send.
     fn fill(&mut self, poll_cx: &mut PollContext<'_, '_>, out: &mut BytesMut) -> Option<RawPiece> {
         for _ in 0..self.streams.len() {
             let mut stream = self.streams.pop_front()?;
@@ -199,14 +199,14 @@ impl Toy {
                         return raw;
                     }
                 }
-                // It is over, and nothing but it.
+                // Only this stream has ended.
                 Err(_) => out.put_slice(&[RESET, stream.number, 0, 0, 0, 0]),
             }
         }
         None
     }
 
-    /// Takes what opens windows.
+    /// Reads messages that open windows.
     fn read(&mut self, poll_cx: &mut PollContext<'_, '_>) {
         let mut bytes = [0; 1024];
         loop {

@@ -1,4 +1,4 @@
-//! The driver over a session: handshake, flush, files that are read, the goodbye.
+//! Tests the driver with a session: handshake, flush, reading files, close notification.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -16,7 +16,7 @@ use http::{HeaderMap, StatusCode};
 
 use super::harness::Harness;
 use super::second_protocol::{pattern, range};
-use super::session::{GOODBYE, HANDSHAKE, Session, Visitor};
+use super::session::{CLOSE_NOTIFY, HANDSHAKE, Session, SessionClient};
 use crate::{
     Body, BodyError, BodyPiece, BodyStream, Client, EndReason, Limits, Reply, Request, Response, send_interim,
 };
@@ -24,7 +24,7 @@ use crate::{
 const SHORT: Duration = Duration::from_millis(100);
 const FILE_BYTES: usize = 200_000;
 
-/// Pieces that come when the test sends them.
+/// A body whose pieces the test sends.
 struct Channel(Receiver<Option<Bytes>>, Arc<std::sync::Mutex<Option<Waker>>>);
 
 impl BodyStream for Channel {
@@ -68,7 +68,7 @@ fn answer(request: Request, client: &Client<'_>) -> Reply {
         "/later" => {
             return Reply::Later(Box::pin(async {
                 assert!(send_interim(StatusCode::EARLY_HINTS, HeaderMap::new()));
-                // They do not wait for the final one.
+                // Interim responses are sent before the final one.
                 let mut is_again = false;
                 poll_fn(
                     |_| if std::mem::replace(&mut is_again, true) { Poll::Ready(()) } else { Poll::Pending },
@@ -96,27 +96,27 @@ fn get(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")
 }
 
-fn greeted(harness: &Harness) -> Visitor {
-    let mut visitor = Visitor(harness.start(|io| Session::new(io).into_stream()).0);
-    visitor.greet();
-    visitor
+fn greeted(harness: &Harness) -> SessionClient {
+    let mut client = SessionClient(harness.start(|io| Session::new(io).into_stream()).0);
+    client.greet();
+    client
 }
 
 #[test]
-fn a_handshake_that_stalls_has_the_time_of_a_first_request() {
+fn a_stalled_handshake_ends_at_the_first_request_timeout() {
     let harness = Harness::new(limits(|limits| limits.http.first_request_timeout = SHORT), answer);
     for sent in [&b""[..], b"hel", HANDSHAKE[0]] {
         let (peer, thread) = harness.start(|io| Session::new(io).into_stream());
         (&peer).write_all(sent).unwrap();
         thread.join().unwrap();
     }
-    // Another one that stalls has as long as it needs.
+    // Without a short limit, the handshake may take longer.
     let harness = Harness::new(Limits::default(), answer);
     greeted(&harness).send("x");
 }
 
 #[test]
-fn a_handshake_that_fails_or_is_stopped_ends_the_connection() {
+fn a_failed_or_stopped_handshake_ends_the_connection() {
     let harness = Harness::new(Limits::default(), answer);
     let (peer, thread) = harness.start(|io| Session::new(io).into_stream());
     (&peer).write_all(b"who?").unwrap();
@@ -127,88 +127,89 @@ fn a_handshake_that_fails_or_is_stopped_ends_the_connection() {
 }
 
 #[test]
-fn what_a_response_has_is_flushed_whenever_it_waits() {
+fn output_is_flushed_whenever_a_response_waits() {
     let harness = Harness::new(Limits::default(), answer);
-    let mut visitor = greeted(&harness);
+    let mut client = greeted(&harness);
     let text = "https Some((\"Toy\", \"XOR\", Some(\"a.test\")))";
-    visitor.send(&get("/"));
-    visitor.read_until(text);
-    visitor.send(&[get("/"), get("/large"), get("/"), get("/file"), get("/parts"), get("/")].concat());
+    client.send(&get("/"));
+    client.read_until(text);
+    client.send(&[get("/"), get("/large"), get("/"), get("/file"), get("/parts"), get("/")].concat());
     let large = String::from_utf8(file()).unwrap();
     for expected in [text, &large, text, &large, &format!("<{}>", &large[5..8]), text] {
-        assert!(visitor.read_until(expected).starts_with("HTTP/1.1 200 OK\r\n"));
+        assert!(client.read_until(expected).starts_with("HTTP/1.1 200 OK\r\n"));
     }
-    visitor.send(&get("/later"));
-    assert_eq!(visitor.read_until("\r\n\r\n"), "HTTP/1.1 103 Early Hints\r\n\r\n");
+    client.send(&get("/later"));
+    assert_eq!(client.read_until("\r\n\r\n"), "HTTP/1.1 103 Early Hints\r\n\r\n");
 }
 
 #[test]
-fn each_piece_of_a_stream_is_flushed_when_it_comes() {
+fn each_piece_of_a_stream_is_flushed_at_once() {
     let (pieces, receiver) = channel();
     let waker = Arc::<std::sync::Mutex<Option<Waker>>>::default();
     let body = std::sync::Mutex::new(Some(Channel(receiver, waker.clone())));
     let harness = Harness::new(Limits::default(), move |_, _| {
         response(Body::Stream(Box::new(body.lock().unwrap().take().unwrap()))).into()
     });
-    let mut visitor = greeted(&harness);
-    visitor.send(&get("/"));
-    visitor.read_until("\r\n\r\n");
+    let mut client = greeted(&harness);
+    client.send(&get("/"));
+    client.read_until("\r\n\r\n");
     let send = |piece| {
         pieces.send(piece).unwrap();
         waker.lock().unwrap().as_ref().inspect(|waker| waker.wake_by_ref());
     };
     for length in [1, 16 * 1024, 16 * 1024 + 1, 100_000] {
         send(Some(vec![b'x'; length].into()));
-        assert_eq!(visitor.read_until("x\r\n").len(), format!("{length:x}\r\n\r\n").len() + length);
+        assert_eq!(client.read_until("x\r\n").len(), format!("{length:x}\r\n\r\n").len() + length);
     }
     send(None);
-    visitor.read_until("0\r\n\r\n");
+    client.read_until("0\r\n\r\n");
 }
 
-/// One connection is closed by us; one by a client that waits for its response; one by a client that asks for nothing.
+/// Cases: the server closes; the client closes its write side and waits for its response; the client closes
+/// without a request.
 #[test]
-fn a_session_says_goodbye_however_it_ends() {
-    let goodbye = std::str::from_utf8(GOODBYE).unwrap();
+fn a_session_always_sends_its_close_notification() {
+    let close_notify = std::str::from_utf8(CLOSE_NOTIFY).unwrap();
     let (get, get_later) = ("GET /parts HTTP/1.0\r\n\r\n", "GET /later HTTP/1.0\r\n\r\n");
     for (request, is_half_closed) in [(get, false), (get, true), (get_later, true), ("", true)] {
         let harness = Harness::new(limits(|limits| limits.linger_timeout = SHORT), answer);
-        let mut visitor = greeted(&harness);
-        visitor.send(request);
+        let mut client = greeted(&harness);
+        client.send(request);
         if is_half_closed {
-            visitor.0.shutdown(Shutdown::Write).unwrap();
+            client.0.shutdown(Shutdown::Write).unwrap();
         }
-        let text = visitor.read_to_end();
-        assert!(text.ends_with(goodbye), "{request:?}: {text}");
+        let text = client.read_to_end();
+        assert!(text.ends_with(close_notify), "{request:?}: {text}");
     }
 }
 
-/// A goodbye for which the socket has no room.
-fn long_goodbye(harness: &Harness) -> (Visitor, std::thread::JoinHandle<()>) {
+/// Sends a close notification for which the socket has no room.
+fn long_close_notify(harness: &Harness) -> (SessionClient, std::thread::JoinHandle<()>) {
     let (peer, thread) = harness.start(|io| {
         let mut session = Session::established(io);
-        session.goodbye = vec![0; 4 << 20];
+        session.close_notify = vec![0; 4 << 20];
         session.into_stream()
     });
-    let mut visitor = Visitor(peer);
-    visitor.send("GET / HTTP/1.0\r\n\r\n");
-    visitor.read_until(")))");
-    (visitor, thread)
+    let mut client = SessionClient(peer);
+    client.send("GET / HTTP/1.0\r\n\r\n");
+    client.read_until(")))");
+    (client, thread)
 }
 
 #[test]
-fn a_goodbye_is_waited_for_as_long_as_the_linger_lasts() {
+fn the_linger_timeout_limits_the_wait_for_a_close_notification() {
     let harness = Harness::new(limits(|limits| limits.linger_timeout = SHORT), answer);
-    let (mut visitor, thread) = long_goodbye(&harness);
+    let (mut client, thread) = long_close_notify(&harness);
     thread.join().unwrap();
-    assert!(visitor.read_to_end().len() < 4 << 20);
+    assert!(client.read_to_end().len() < 4 << 20);
     let harness = Harness::new(Limits::default(), answer);
-    let (mut visitor, _) = long_goodbye(&harness);
-    assert_eq!(visitor.read_to_end().len(), 4 << 20);
+    let (mut client, _) = long_close_notify(&harness);
+    assert_eq!(client.read_to_end().len(), 4 << 20);
 }
 
-/// The runtime has not told of the request, and the socket has nothing: it lies in the session.
+/// The runtime has not reported the request, and the socket is empty: the request is in the session's buffer.
 #[test]
-fn a_request_that_the_sessiis_pauseds_is_answered_before_the_end() {
+fn a_request_in_the_buffer_of_the_session_receives_a_response_before_the_end() {
     for (request, expected) in [(get("/"), "HTTP/1.1 200 OK\r\n"), (String::new(), "")] {
         let harness = Harness::new(Limits::default(), answer);
         harness.worker.stop();
@@ -216,30 +217,30 @@ fn a_request_that_the_sessiis_pauseds_is_answered_before_the_end() {
         let (peer, _thread) = harness.start(move |io| {
             is_sent.recv().unwrap();
             let mut session = Session::established(io);
-            (session.reads_late, session.goodbye) = (true, Vec::new());
+            (session.reads_late, session.close_notify) = (true, Vec::new());
             session.into_stream()
         });
-        let mut visitor = Visitor(peer);
-        visitor.send(&request);
+        let mut client = SessionClient(peer);
+        client.send(&request);
         sent.send(()).unwrap();
-        let text = visitor.read_to_end();
+        let text = client.read_to_end();
         assert!(text.starts_with(expected) && text.is_empty() == expected.is_empty(), "{text}");
     }
 }
 
-/// What the session keeps has not been handed to the kernel.
+/// The kernel does not have the output in the session's buffer.
 #[tokio::test]
-async fn a_response_is_complete_when_it_is_flushed() {
+async fn a_response_is_complete_only_after_the_flush() {
     for path in ["/", "/large", "/file"] {
         let harness = Harness::new(Limits::default(), answer);
         let (ours, peer) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
         let ours = tokio::net::UnixStream::from_std(ours).unwrap();
         let mut session = Session::established(ours);
-        let holds_back = Arc::new(AtomicBool::new(true));
-        session.holds_back = holds_back.clone();
-        let mut visitor = Visitor(peer);
-        visitor.send(&(get(path) + &get("/later")));
+        let holds_output = Arc::new(AtomicBool::new(true));
+        session.holds_output = holds_output.clone();
+        let mut client = SessionClient(peer);
+        client.send(&(get(path) + &get("/later")));
         let mut serving = std::pin::pin!(harness.serve(session.into_stream()));
         for _ in 0..20 {
             let polled = serving.as_mut().poll(&mut Context::from_waker(Waker::noop()));
@@ -247,10 +248,10 @@ async fn a_response_is_complete_when_it_is_flushed() {
             tokio::task::yield_now().await;
         }
         assert!(harness.outcomes.try_recv().is_err(), "{path}: nothing has been sent");
-        holds_back.store(false, Ordering::Relaxed);
+        holds_output.store(false, Ordering::Relaxed);
         let reader = std::thread::spawn(move || {
-            visitor.read_until("103 Early Hints\r\n\r\n");
-            visitor
+            client.read_until("103 Early Hints\r\n\r\n");
+            client
         });
         while !reader.is_finished() {
             assert!(serving.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
