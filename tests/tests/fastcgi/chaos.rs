@@ -1,5 +1,5 @@
-//! Clients and an app that do everything at once, good and bad, while the server reads its configuration again: each client gets
-//! its own response or an error, and nothing is left behind.
+//! Clients and an app that fail at random while the server reloads its configuration. Each client gets its own response or an error,
+//! and nothing leaks.
 
 use std::net::SocketAddr;
 use std::sync::mpsc::Sender;
@@ -18,14 +18,14 @@ const HEAD: &[u8] = b"Content-Type: text/plain\r\n\r\n";
 
 const CLIENTS: usize = 8;
 
-/// Requests of each client.
+/// Number of requests per client.
 const REQUESTS: usize = 30;
 
-/// What a request asks of the app, most often to do well.
+/// The behaviors of the app. Most requests are answered correctly.
 const KINDS: &[&str] =
-    &["sends-back", "sends-back", "sends-back", "is-deaf", "closes-at-once", "closes-in-the-body"];
+    &["sends-back", "sends-back", "sends-back", "stops-reading", "closes-at-once", "closes-in-the-body"];
 
-/// Sends the name of the request and its body back, or fails as the name says.
+/// Responds with the name of the request and its body, or fails according to the name.
 fn serve(name: &str, peer: &mut Peer, _: &Sender<String>) -> bool {
     if name.starts_with("/closes-at-once") {
         return false;
@@ -36,15 +36,15 @@ fn serve(name: &str, peer: &mut Peer, _: &Sender<String>) -> bool {
         peer.stdout(&response);
         return false;
     }
-    if name.starts_with("/is-deaf") {
-        // Before the end of the response: what is sent next on the connection is rejected, all of it.
+    if name.starts_with("/stops-reading") {
+        // Before the end of the response, so that the next request on the connection is lost completely.
         peer.stop_reading();
     }
     peer.respond(&response);
     true
 }
 
-/// The same choices in each run (the first steps of `SplitMix64`).
+/// A random number generator with a fixed seed (the first steps of `SplitMix64`).
 struct Random(u64);
 
 impl Random {
@@ -55,7 +55,7 @@ impl Random {
     }
 }
 
-/// One request of a client: what it asks, and how it leaves.
+/// Sends one request, and reads the response or disconnects.
 fn request(address: SocketAddr, client: usize, number: usize, rng: &mut Random) {
     let mut pick = |choices: usize| rng.pick(choices);
     let kind = KINDS[pick(KINDS.len())];
@@ -64,12 +64,13 @@ fn request(address: SocketAddr, client: usize, number: usize, rng: &mut Random) 
     let request = post(&format!("/app{name}"), &body);
     let mut connection = Connection::open(address);
     match pick(5) {
-        // It leaves within its request, or behind it, with a reset or without.
+        // Disconnect within or after the request, with or without a reset.
         0 => connection.send(&request[..pick(request.len())]),
         1 => connection.send(&request),
         2 => {
             connection.send(&request[..pick(request.len())]);
-            sockopt::set_socket_linger(connection.socket(), Some(Duration::ZERO)).expect("TCP has it");
+            sockopt::set_socket_linger(connection.socket(), Some(Duration::ZERO))
+                .expect("TCP supports linger");
         }
         leaves => {
             connection.send(&request);
@@ -80,7 +81,7 @@ fn request(address: SocketAddr, client: usize, number: usize, rng: &mut Random) 
             let is_own = response.starts_with(b"HTTP/1.1 200") && ends_with(&response, &name, &body);
             match kind {
                 "closes-at-once" => assert!(response.starts_with(b"HTTP/1.1 502"), "{name}"),
-                // What comes of it is its own, and may be cut.
+                // The response may be truncated.
                 "closes-in-the-body" => {}
                 _ => assert!(is_own, "{name}: {}", excerpt(&response)),
             }
@@ -92,7 +93,7 @@ fn excerpt(response: &[u8]) -> String {
     String::from_utf8_lossy(&response[..response.len().min(300)]).into_owned()
 }
 
-/// Whether a response, whose body may be in chunks, is that of a request.
+/// Whether a response, possibly chunked, belongs to a request.
 fn ends_with(response: &[u8], name: &str, body: &[u8]) -> bool {
     let expected = [name.as_bytes(), body].concat();
     if !response.windows(7).take(400).any(|seven| seven == b"chunked") {
@@ -116,10 +117,10 @@ fn ends_with(response: &[u8], name: &str, body: &[u8]) -> bool {
     false
 }
 
-fn everything_at_once(model: Model) {
+fn run_chaos(model: Model) {
     let more = ", queue_timeout = \"30s\"";
     let mut site = Site::start_with(model, SHORT_HALF_CLOSE, more, serve);
-    site.all_places_are_free(model, "the start");
+    site.assert_all_connections_free(model, "the start");
     let before = site.descriptors();
     let address = site.server.address();
     thread::scope(|scope| {
@@ -137,13 +138,13 @@ fn everything_at_once(model: Model) {
             site.server.wait_for_line("the configuration was read again");
         }
     });
-    site.all_places_are_free(model, "everything at once");
-    site.descriptors_fall_to(before + CONNECTIONS as u64, "everything at once");
+    site.assert_all_connections_free(model, "everything at once");
+    site.wait_for_descriptors(before + CONNECTIONS as u64, "everything at once");
 }
 
 #[test]
-fn each_client_gets_its_own_response_and_nothing_is_left_behind() {
+fn each_client_gets_its_own_response_and_nothing_leaks() {
     for model in engines() {
-        everything_at_once(model);
+        run_chaos(model);
     }
 }

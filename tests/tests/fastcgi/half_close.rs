@@ -1,5 +1,5 @@
-//! Clients that shut down their sending side, as `nc -N`, socat and health checks do: they are served. One that has closed its
-//! connection looks the same, until nothing could be written to it for `half_close_timeout`.
+//! Clients that shut down their sending side, as `nc -N`, socat and health checks do. They are served. A client that has closed its
+//! connection looks the same, until no write to it has succeeded for `half_close_timeout`.
 
 use std::sync::{Mutex, mpsc};
 use std::thread;
@@ -10,9 +10,9 @@ use rudy_tests::fastcgi::{App, Received};
 use rudy_tests::{Connection, PATIENCE, Server, engines};
 use rustix::net::sockopt;
 
-use crate::site::{Site, answer_with, post};
+use crate::site::{Site, post, respond_with};
 
-/// Routes that have a client wait, in front of an app.
+/// Starts a server with routes that respond late, in front of an app.
 fn server(model: Model, top: &str, app: &App) -> Server {
     let address = app.address();
     let config = format!(
@@ -26,8 +26,8 @@ fn server(model: Model, top: &str, app: &App) -> Server {
     Server::build().config(&config).args(["--engine", &model.to_string()]).start()
 }
 
-/// Sends a request, and shuts the sending side down.
-fn ask_and_finish(server: &Server, request: &[u8]) -> Connection {
+/// Sends a request and shuts down the sending side.
+fn send_and_finish(server: &Server, request: &[u8]) -> Connection {
     let mut client = server.connect();
     client.send(request);
     client.finish();
@@ -39,32 +39,33 @@ pub(crate) fn get(target: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_client_that_has_shut_down_its_sending_side_is_served() {
+fn a_half_closed_client_is_served() {
     for model in engines() {
-        let (go, may_go) = mpsc::channel::<()>();
-        let may_go = Mutex::new(may_go);
+        let (go, permits) = mpsc::channel::<()>();
+        let permits = Mutex::new(permits);
         let app = App::start(move |mut peer| {
             while peer.request().is_some() {
-                // The app is at work when the end of the client's stream comes.
-                may_go
+                // The app is still working when the end of the client's stream arrives.
+                permits
                     .lock()
                     .expect("no thread panics with it")
                     .recv_timeout(PATIENCE)
-                    .expect("the test goes on");
-                if !answer_with(&mut peer, "fine") {
+                    .expect("the test sends a permit");
+                if !respond_with(&mut peer, "fine") {
                     return;
                 }
             }
         });
         let server = server(model, "", &app);
         for request in [get("/app/x"), post("/app/x", b"body"), post("/app/x", &vec![b'a'; 200_000])] {
-            let mut client = ask_and_finish(&server, &request);
+            let mut client = send_and_finish(&server, &request);
             go.send(()).expect("the app listens");
             assert_eq!(client.response().text(), "fine", "{model}");
         }
-        assert_eq!(ask_and_finish(&server, &get("/delay")).response().text(), "late", "{model}");
+        assert_eq!(send_and_finish(&server, &get("/delay")).response().text(), "late", "{model}");
         if keeps_connections(model) {
-            let mut client = ask_and_finish(&server, &[get("/app/x"), get("/delay"), get("/app/x")].concat());
+            let mut client =
+                send_and_finish(&server, &[get("/app/x"), get("/delay"), get("/app/x")].concat());
             for text in ["fine", "late", "fine"] {
                 if text == "fine" {
                     go.send(()).expect("the app listens");
@@ -75,47 +76,47 @@ fn a_client_that_has_shut_down_its_sending_side_is_served() {
     }
 }
 
-/// Whether a connection of an engine may have more than one request where the configuration leaves it open.
+/// Whether connections of an engine are kept alive by default.
 fn keeps_connections(model: Model) -> bool {
     !matches!(model, Model::Serial | Model::Pool(_))
 }
 
 /// Closes a connection with a reset.
 fn reset(client: Connection) {
-    sockopt::set_socket_linger(client.socket(), Some(Duration::ZERO)).expect("TCP has it");
+    sockopt::set_socket_linger(client.socket(), Some(Duration::ZERO)).expect("TCP supports linger");
     drop(client);
 }
 
 #[test]
-fn a_subscriber_that_has_shut_down_its_sending_side_gets_messages() {
+fn a_half_closed_subscriber_gets_messages() {
     let app = App::start(drop);
     for model in engines().into_iter().filter(|model| *model != Model::Serial) {
         let server = server(model, "", &app);
-        let mut client = ask_and_finish(&server, &get("/events"));
+        let mut client = send_and_finish(&server, &get("/events"));
         assert_eq!(client.head().status, 200, "{model}");
         assert!(client.chunk().is_some_and(|text| text.starts_with("retry: ")), "{model}");
         for message in ["one", "two"] {
             let mut publisher = server.connect();
             publisher.send(&post("/events", message.as_bytes()));
             assert_eq!(publisher.response().status, 204, "{model}");
-            let event = client.chunk().expect("it has no end");
+            let event = client.chunk().expect("the stream has no end");
             assert!(event.contains(&format!("data: {message}\n")), "{model}: {event}");
         }
     }
 }
 
-/// Asks for what has no response, closes, and waits until the server has no more descriptors than before.
-fn are_gone(model: Model, clients: usize, half_close_timeout: &str, close: fn(Connection)) {
-    let (tell, told) = mpsc::channel();
+/// Sends requests that get no response, closes, and waits until the server has closed the descriptors.
+fn assert_closed_after(model: Model, clients: usize, half_close_timeout: &str, close: fn(Connection)) {
+    let (sender, events) = mpsc::channel();
     let app = App::start(move |mut peer| {
         if peer.request().is_some() {
-            tell.send("asked".to_owned()).expect("the test listens");
+            sender.send("request".to_owned()).expect("the test listens");
             while !matches!(peer.receive(), Received::Closed) {}
         }
     });
     let server = server(model, &format!("limits.half_close_timeout = \"{half_close_timeout}\"\n"), &app);
-    let site = Site { server, app, told };
-    // The first request has the server open what it keeps, and another thread of a pool may add to that.
+    let site = Site { server, app, events };
+    // The first request makes the server open descriptors that stay open. A second pool thread may open more.
     assert_eq!(site.server.get("/delay").text(), "late");
     let before = site.descriptors();
     for target in ["/app/silent", "/long", "/events"] {
@@ -124,19 +125,19 @@ fn are_gone(model: Model, clients: usize, half_close_timeout: &str, close: fn(Co
             let mut client = site.server.connect();
             client.send(&get(target));
             match target {
-                "/app/silent" => assert_eq!(site.told(), "asked", "{model}"),
+                "/app/silent" => assert_eq!(site.next_event(), "request", "{model}"),
                 "/events" => assert_eq!(client.head().status, 200, "{model}"),
                 _ => {}
             }
             open.push(client);
         }
         open.into_iter().for_each(close);
-        site.descriptors_fall_to(before + 2, &format!("{clients} clients of {target} on {model}"));
+        site.wait_for_descriptors(before + 2, &format!("{clients} clients of {target} on {model}"));
     }
     assert_eq!(site.server.get("/delay").text(), "late", "{model}");
 }
 
-/// As many clients as an engine serves at once, and no more than 20.
+/// Number of clients that an engine serves at once, but at most 20.
 fn clients(model: Model) -> usize {
     match model {
         Model::Serial => 1,
@@ -146,24 +147,24 @@ fn clients(model: Model) -> usize {
 }
 
 #[test]
-fn closed_clients_of_what_has_no_response_are_gone_after_half_close_timeout() {
-    are_gone(Model::PerCore, 200, "300ms", drop);
+fn closed_clients_are_dropped_after_half_close_timeout() {
+    assert_closed_after(Model::PerCore, 200, "300ms", drop);
 }
 
 #[test]
-fn closed_clients_are_gone_on_any_engine() {
+fn closed_clients_are_dropped_on_every_engine() {
     thread::scope(|scope| {
         for model in engines() {
-            scope.spawn(move || are_gone(model, clients(model), "300ms", drop));
+            scope.spawn(move || assert_closed_after(model, clients(model), "300ms", drop));
         }
     });
 }
 
 #[test]
-fn clients_that_reset_their_connection_are_gone_without_a_timeout() {
+fn clients_that_reset_are_dropped_at_once() {
     thread::scope(|scope| {
         for model in engines() {
-            scope.spawn(move || are_gone(model, clients(model), "10m", reset));
+            scope.spawn(move || assert_closed_after(model, clients(model), "10m", reset));
         }
     });
 }

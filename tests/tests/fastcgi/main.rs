@@ -1,23 +1,23 @@
-//! The gateway in front of an app of our own that goes wrong in every way: the right status, no connection, place or
-//! descriptor lost, and the next request served. On every engine.
+//! The gateway in front of an app of the tests that fails in every possible way. The client gets the right status, no connection or
+//! descriptor leaks, and the next request is served. On every engine.
 
-mod answers;
 mod authorize;
 mod backlog;
+mod buffer_limits;
 mod chaos;
-mod disk;
+mod connection_count;
+mod disconnects;
+mod disk_full;
 mod faults;
-mod gone;
+mod few_children;
 mod half_close;
-mod many;
-mod names;
+mod head_only_responses;
+mod name_resolution;
 mod paths;
 mod queue;
 mod request_buffering;
 mod response_buffering;
 mod restart;
-mod room;
 mod site;
-mod started;
-mod starve;
+mod spawned_apps;
 mod variables;

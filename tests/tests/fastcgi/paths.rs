@@ -1,6 +1,6 @@
-//! One path for everybody: what applications and authorizers receive of it, and that no spelling gets around a route.
+//! The normalized path that applications and authorizers receive, and that no spelling of it bypasses a route.
 //!
-//! `tests/src/bin/spellings.rs` puts the same questions to any server.
+//! `tests/src/bin/spellings.rs` sends the same requests to any server.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use rudy_tests::fastcgi::{App, Peer, variable};
 use rudy_tests::{Response, Server};
 use tempfile::TempDir;
 
-/// Responds with all variables, a line each, and the length of the body. As an authorizer it refuses what begins with
+/// Responds with all variables, one per line, and the length of the body. As an authorizer it rejects paths that begin with
 /// `/secret`.
 fn echo(mut peer: Peer) {
     while let Some(params) = peer.request() {
@@ -20,16 +20,16 @@ fn echo(mut peer: Peer) {
             let is_secret = variable(&params, "REQUEST_URI").starts_with("/secret");
             let head: &[u8] =
                 if is_secret { b"Status: 403\r\n\r\n" } else { b"Status: 200\r\nVariable-SEEN: yes\r\n\r\n" };
-            // What it was told goes to the application, so that a test can see it.
-            let told = ["REQUEST_URI", "DOCUMENT_URI", "ORIGINAL_URI"];
-            let told =
-                told.map(|name| format!("Variable-TOLD_{name}: {}\r\n", variable(&params, name))).concat();
+            // Pass the variables on to the application, where a test can read them.
+            let names = ["REQUEST_URI", "DOCUMENT_URI", "ORIGINAL_URI"];
+            let seen =
+                names.map(|name| format!("Variable-SEEN_{name}: {}\r\n", variable(&params, name))).concat();
             let end = head.len() - 2;
-            peer.respond(&[&head[..end], told.as_bytes(), &head[end..]].concat());
+            peer.respond(&[&head[..end], seen.as_bytes(), &head[end..]].concat());
             continue;
         }
         let Some(bytes) = peer.body() else { return };
-        // As most scripts for errors do, this one says the status itself.
+        // Like most error scripts, this one sets the status itself.
         let status: &[u8] = if variable(&params, "SCRIPT_NAME") == "/sorry.php" {
             b"Status: 404\r\nETag: \"x\"\r\n"
         } else {
@@ -43,20 +43,20 @@ fn echo(mut peer: Peer) {
 }
 
 struct Site {
-    // The server goes first: the threads of the application end with its connections.
+    // Dropped first: the application's threads end when the server closes its connections.
     server: Server,
     _app: App,
     _folder: TempDir,
 }
 
 impl Site {
-    /// `{app}` and `{root}` in the routes stand for the application's address and a folder with these files.
+    /// Replaces `{app}` and `{root}` in the routes by the application's address and a folder with these files.
     fn start(files: &[(&str, &str)], routes: &str) -> Self {
         let app = App::start(echo);
         let folder = tempfile::tempdir().expect("a folder can be made");
         for (name, text) in files {
             let path = folder.path().join(name);
-            fs::create_dir_all(path.parent().expect("it is in the folder")).expect("the folder is ours");
+            fs::create_dir_all(path.parent().expect("the path has a parent")).expect("the folder is ours");
             fs::write(path, text).expect("the folder is ours");
         }
         let routes =
@@ -65,7 +65,7 @@ impl Site {
         Self { server, _app: app, _folder: folder }
     }
 
-    fn ask(&self, line: &[u8], body: &str) -> Response {
+    fn request(&self, line: &[u8], body: &str) -> Response {
         let mut connection = self.server.connect();
         let fields = format!(
             " HTTP/1.1\r\nHost: test\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
@@ -76,21 +76,21 @@ impl Site {
     }
 
     fn get(&self, target: &str) -> Response {
-        self.ask(format!("GET {target}").as_bytes(), "")
+        self.request(format!("GET {target}").as_bytes(), "")
     }
 }
 
-/// What the application was told.
-fn told(answer: &Response) -> BTreeMap<Vec<u8>, Vec<u8>> {
+/// Parses the variables in a response.
+fn variables(response: &Response) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let pair = |line: &[u8]| {
         let equals = line.iter().position(|byte| *byte == b'=')?;
         Some((line[..equals].to_vec(), line[equals + 1..].to_vec()))
     };
-    answer.body.split(|byte| *byte == b'\n').filter_map(pair).collect()
+    response.body.split(|byte| *byte == b'\n').filter_map(pair).collect()
 }
 
-fn value<'a>(told: &'a BTreeMap<Vec<u8>, Vec<u8>>, name: &str) -> Option<&'a [u8]> {
-    told.get(name.as_bytes()).map(Vec::as_slice)
+fn value<'a>(variables: &'a BTreeMap<Vec<u8>, Vec<u8>>, name: &str) -> Option<&'a [u8]> {
+    variables.get(name.as_bytes()).map(Vec::as_slice)
 }
 
 #[test]
@@ -109,12 +109,12 @@ fn applications_receive_the_target_as_sent_and_path_info_decoded() {
         ("/app/\"<{|}>?q=<\"é>", b"/\"<{|}>"),
         ("/app/é", "/é".as_bytes()),
     ] {
-        let answer = site.get(target);
-        assert_eq!(answer.status, 200, "{target}");
-        let told = told(&answer);
-        assert_eq!(value(&told, "REQUEST_URI"), Some(target.as_bytes()), "{target}");
-        assert_eq!(value(&told, "SCRIPT_NAME"), Some(&b"/app"[..]), "{target}");
-        assert_eq!(value(&told, "PATH_INFO"), Some(path_info), "{target}");
+        let response = site.get(target);
+        assert_eq!(response.status, 200, "{target}");
+        let variables = variables(&response);
+        assert_eq!(value(&variables, "REQUEST_URI"), Some(target.as_bytes()), "{target}");
+        assert_eq!(value(&variables, "SCRIPT_NAME"), Some(&b"/app"[..]), "{target}");
+        assert_eq!(value(&variables, "PATH_INFO"), Some(path_info), "{target}");
     }
     for target in ["/app/..%2Fx", "/app/x%2F.", "/app/%00", "/app/%2", "/app/../../x"] {
         assert_eq!(site.get(target).status, 400, "{target}");
@@ -122,7 +122,7 @@ fn applications_receive_the_target_as_sent_and_path_info_decoded() {
 }
 
 #[test]
-fn path_translated_is_left_out_where_no_folder_has_the_path() {
+fn path_translated_is_omitted_if_no_file_can_have_the_path() {
     let site = Site::start(
         &[("x.php", "")],
         "[[site.route]]\npath = '/*'\nfastcgi = { address = '{app}', root = '{root}', script_suffix = '.php' }\n",
@@ -130,8 +130,8 @@ fn path_translated_is_left_out_where_no_folder_has_the_path() {
     for (target, has_path) in
         [("/x.php/a", true), ("/x.php/a%2Fb", false), ("/x.php/a%5Cb", false), ("/x.php", false)]
     {
-        let told = told(&site.get(target));
-        assert_eq!(value(&told, "PATH_TRANSLATED").is_some(), has_path, "{target}");
+        let variables = variables(&site.get(target));
+        assert_eq!(value(&variables, "PATH_TRANSLATED").is_some(), has_path, "{target}");
     }
     for (target, status) in [("/a%2Fx.php", 400), ("/a%5Cx.php", 400), ("/y.php", 404), ("/caf%E9.php", 404)]
     {
@@ -140,7 +140,7 @@ fn path_translated_is_left_out_where_no_folder_has_the_path() {
 }
 
 #[test]
-fn an_authorizer_gets_the_path_that_the_route_was_found_by() {
+fn an_authorizer_gets_the_path_that_selected_the_route() {
     let routes = "authorize = { address = '{app}' }\n\
                   [[site.route]]\npath = '/app/*'\nfastcgi = { address = '{app}' }\n\
                   [[site.route]]\npath = '/*'\nfiles = { root = '{root}' }\n";
@@ -156,25 +156,25 @@ fn an_authorizer_gets_the_path_that_the_route_was_found_by() {
         "/secret%2Fa.txt",
         "http://test//secret/a.txt",
     ] {
-        let answer = site.get(target);
-        assert!(matches!(answer.status, 400 | 403), "{target}: {}", answer.status);
-        assert!(!answer.body.ends_with(b"TOPSECRET"), "{target}");
+        let response = site.get(target);
+        assert!(matches!(response.status, 400 | 403), "{target}: {}", response.status);
+        assert!(!response.body.ends_with(b"TOPSECRET"), "{target}");
     }
     assert_eq!(site.get("//open.txt").text(), "open");
-    let told = told(&site.get("/app//%61/../b%3Fc%2fd?e=%66"));
+    let variables = variables(&site.get("/app//%61/../b%3Fc%2fd?e=%66"));
     for (name, expected) in [
-        ("TOLD_REQUEST_URI", "/app/b%3Fc%2Fd?e=%66"),
-        ("TOLD_DOCUMENT_URI", "/app/b?c%2Fd"),
-        ("TOLD_ORIGINAL_URI", "/app//%61/../b%3Fc%2fd?e=%66"),
+        ("SEEN_REQUEST_URI", "/app/b%3Fc%2Fd?e=%66"),
+        ("SEEN_DOCUMENT_URI", "/app/b?c%2Fd"),
+        ("SEEN_ORIGINAL_URI", "/app//%61/../b%3Fc%2fd?e=%66"),
         ("REQUEST_URI", "/app//%61/../b%3Fc%2fd?e=%66"),
         ("SEEN", "yes"),
     ] {
-        assert_eq!(value(&told, name), Some(expected.as_bytes()), "{name}");
+        assert_eq!(value(&variables, name), Some(expected.as_bytes()), "{name}");
     }
 }
 
 #[test]
-fn what_the_route_of_scripts_takes_is_run_and_never_sent() {
+fn files_that_match_a_script_route_are_run_and_never_sent() {
     let routes = "[[site.route]]\npath = '*.php'\nfastcgi = { address = '{app}', root = '{root}' }\n\
                   [[site.route]]\npath = '/*'\n[site.route.files]\nroot = '{root}'\n\
                   index = ['index.php']\nfallback = 'index.php'\nerror_pages = { 404 = 'sorry.php' }\n";
@@ -198,34 +198,34 @@ fn what_the_route_of_scripts_takes_is_run_and_never_sent() {
         ("GET /db.inc", "/sorry.php", 404),
         ("GET /index.php", "/index.php", 200),
     ] {
-        // Twice: the second time the entry may be known.
+        // Twice, because the second lookup may come from the cache.
         for _ in 0..2 {
-            let answer = site.ask(line.as_bytes(), "a=b");
-            assert_eq!(answer.status, status, "{line}");
-            let told = told(&answer);
+            let response = site.request(line.as_bytes(), "a=b");
+            assert_eq!(response.status, status, "{line}");
+            let variables = variables(&response);
             let (method, target) = line.split_once(' ').expect("a method and a target");
-            assert_eq!(value(&told, "SCRIPT_NAME"), Some(script.as_bytes()), "{line}");
-            assert_eq!(value(&told, "REQUEST_URI"), Some(target.as_bytes()), "{line}");
-            assert_eq!(value(&told, "REQUEST_METHOD"), Some(method.as_bytes()), "{line}");
+            assert_eq!(value(&variables, "SCRIPT_NAME"), Some(script.as_bytes()), "{line}");
+            assert_eq!(value(&variables, "REQUEST_URI"), Some(target.as_bytes()), "{line}");
+            assert_eq!(value(&variables, "REQUEST_METHOD"), Some(method.as_bytes()), "{line}");
             let expected = if status == 404 { ["404", "0"] } else { ["200", "3"] };
             assert_eq!(
-                answer.field("etag"),
+                response.field("etag"),
                 None,
                 "{line}: a tag of the page is none of the missing resource"
             );
-            assert_eq!(value(&told, "REDIRECT_STATUS"), Some(expected[0].as_bytes()), "{line}");
-            assert_eq!(value(&told, "BODY"), Some(expected[1].as_bytes()), "{line}");
+            assert_eq!(value(&variables, "REDIRECT_STATUS"), Some(expected[0].as_bytes()), "{line}");
+            assert_eq!(value(&variables, "BODY"), Some(expected[1].as_bytes()), "{line}");
         }
     }
     assert_eq!(site.get("/a.txt").text(), "a");
     for target in ["/index.PHP", "/x/../%69ndex.phP", "/index.php~", "/index.php%00", "/index.php%2F"] {
-        let answer = site.get(target);
-        assert!(!answer.body.windows(7).any(|word| word == b"hunter2"), "{target}");
+        let response = site.get(target);
+        assert!(!response.body.windows(7).any(|word| word == b"hunter2"), "{target}");
     }
 }
 
 #[test]
-fn an_index_of_a_php_site_that_another_route_takes_is_answered_by_it() {
+fn an_index_of_a_php_site_is_served_by_the_route_that_matches_it() {
     let routes = "[[site.route]]\npath = ['/admin/index.php', '/pages/index.html']\nrespond = { status = 403 }\n\
                   [[site.route]]\npath = '/*'\nphp = { root = '{root}', address = '{app}' }\n";
     let files = [
@@ -248,7 +248,7 @@ fn an_index_of_a_php_site_that_another_route_takes_is_answered_by_it() {
 }
 
 #[test]
-fn the_access_rules_of_the_route_that_takes_an_index_hold_for_it() {
+fn the_access_rules_of_the_route_that_matches_an_index_apply() {
     let routes = "[[site.route]]\npath = '/closed/index.html'\nauthorize = { address = '{app}', params = { REQUEST_URI = '/secret' } }\n\
                   files = { root = '{root}' }\n\
                   [[site.route]]\npath = '/*'\nfiles = { root = '{root}' }\n";
@@ -264,7 +264,7 @@ fn trace_reaches_an_application_only_where_a_route_allows_it() {
     let routes = "[[site.route]]\npath = '/traced/*'\nallow_trace = true\nfastcgi = { address = '{app}' }\n\
                   [[site.route]]\npath = '/*'\nfastcgi = { address = '{app}' }\n";
     let site = Site::start(&[], routes);
-    assert_eq!(site.ask(b"TRACE /traced/x", "").status, 200);
-    let refused = site.ask(b"TRACE /x", "");
-    assert_eq!((refused.status, refused.field("allow").is_some()), (405, true));
+    assert_eq!(site.request(b"TRACE /traced/x", "").status, 200);
+    let rejected = site.request(b"TRACE /x", "");
+    assert_eq!((rejected.status, rejected.field("allow").is_some()), (405, true));
 }

@@ -1,4 +1,4 @@
-//! More requests than the app takes at once: they wait, and not for ever.
+//! More requests than connections to the app: they wait for a limited time.
 
 use std::sync::Mutex;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -8,15 +8,15 @@ use rudy_net::engine::Model;
 use rudy_tests::fastcgi::App;
 use rudy_tests::{Connection, PATIENCE, Server};
 
-use crate::site::{CONNECTIONS, SHORT_HALF_CLOSE, Site, answer_with};
+use crate::site::{CONNECTIONS, SHORT_HALF_CLOSE, Site, respond_with};
 
-/// A server whose app has as many requests as it gets at once, and responds to one for each [`Full::go`].
+/// A server whose app is at its connection limit and responds to one request for each [`Full::go`].
 pub(crate) struct Full {
     pub(crate) server: Server,
     pub(crate) clients: Vec<Connection>,
     go: Sender<()>,
     came: Receiver<()>,
-    // Last: its threads end with the connections of the server.
+    // Dropped last: its threads end when the server closes its connections.
     _app: App,
 }
 
@@ -26,50 +26,50 @@ impl Full {
     }
 
     fn start_with(model: Model, top: &str, more: &str) -> Self {
-        let ((go, may_go), (tell, came)) = (mpsc::channel(), mpsc::channel());
-        let may_go = Mutex::new(may_go);
+        let ((go, permits), (sender, came)) = (mpsc::channel(), mpsc::channel());
+        let permits = Mutex::new(permits);
         let app = App::start(move |mut peer| {
             while peer.request().is_some() {
-                // It fails once the test is over.
-                let _ = tell.send(());
-                let went = may_go.lock().expect("no thread panics with it").recv_timeout(PATIENCE);
-                if went.is_err() || !answer_with(&mut peer, "fine") {
+                // It fails after the end of the test.
+                let _ = sender.send(());
+                let went = permits.lock().expect("no thread panics with it").recv_timeout(PATIENCE);
+                if went.is_err() || !respond_with(&mut peer, "fine") {
                     return;
                 }
             }
         });
         let server = Site::build(model, &app.address(), top, more).start();
-        let clients = (0..CONNECTIONS).map(|_| ask(&server)).collect();
+        let clients = (0..CONNECTIONS).map(|_| send_request(&server)).collect();
         let full = Self { server, clients, go, came, _app: app };
-        (0..CONNECTIONS).for_each(|_| full.one_comes());
+        (0..CONNECTIONS).for_each(|_| full.wait_for_request());
         full
     }
 
-    /// A request reaches the app.
-    fn one_comes(&self) {
-        self.came.recv_timeout(PATIENCE).expect("the app is asked");
+    /// Waits until a request reaches the app.
+    fn wait_for_request(&self) {
+        self.came.recv_timeout(PATIENCE).expect("a request reaches the app");
     }
 
-    /// A place is free a moment after its answer has come, and who is faster is refused.
-    fn serves_again(&self) {
+    /// Asserts that a request is served. Retries, because a permit is released shortly after the client gets its response.
+    fn assert_serves_again(&self) {
         self.go.send(()).expect("the app listens");
         let deadline = Instant::now() + PATIENCE;
-        let answer = loop {
-            let answer = self.server.get("/app/x");
-            if answer.status != 503 {
-                break answer;
+        let response = loop {
+            let response = self.server.get("/app/x");
+            if response.status != 503 {
+                break response;
             }
-            assert!(Instant::now() < deadline, "no place becomes free");
+            assert!(Instant::now() < deadline, "no place wait_for_response_from free");
         };
-        assert_eq!(answer.text(), "fine");
+        assert_eq!(response.text(), "fine");
     }
 
-    /// Waits until the server has accepted this many clients beside those in the app, so that they are in its queue.
-    pub(crate) fn all_wait(&self, waiting: usize) {
-        connections_become(&mut self.server.connect(), CONNECTIONS + waiting + 1);
+    /// Waits until the server has accepted this many clients in addition to those in the app. They are then in its queue.
+    pub(crate) fn wait_for_queue(&self, waiting: usize) {
+        wait_for_connections(&mut self.server.connect(), CONNECTIONS + waiting + 1);
     }
 
-    pub(crate) fn answer_all(&mut self) {
+    pub(crate) fn respond_to_all(&mut self) {
         self.clients.iter().for_each(|_| self.go.send(()).expect("the app listens"));
         for client in &mut self.clients {
             assert_eq!(client.response().text(), "fine");
@@ -77,62 +77,62 @@ impl Full {
     }
 }
 
-pub(crate) fn ask(server: &Server) -> Connection {
+pub(crate) fn send_request(server: &Server) -> Connection {
     let mut client = server.connect();
     client.send(b"GET /app/x HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
     client
 }
 
 #[test]
-fn where_the_queue_is_full_it_is_503_at_once_with_a_time_to_come_back() {
+fn a_full_queue_is_503_at_once_with_retry_after() {
     let mut full = Full::start(Model::PerCore, ", queue = 0");
-    let refused = ask(&full.server).response();
-    assert_eq!((refused.status, refused.field("retry-after")), (503, Some("1")));
+    let rejected = send_request(&full.server).response();
+    assert_eq!((rejected.status, rejected.field("retry-after")), (503, Some("1")));
     full.server.wait_for_line("0 requests wait for a connection already (`queue`)");
-    full.answer_all();
-    full.serves_again();
+    full.respond_to_all();
+    full.assert_serves_again();
 }
 
 #[test]
-fn who_waits_too_long_for_a_place_gets_503() {
+fn a_request_that_waits_longer_than_queue_timeout_gets_503() {
     let mut full = Full::start(Model::PerCore, ", queue_timeout = \"50ms\"");
-    let refused = ask(&full.server).response();
-    assert_eq!((refused.status, refused.field("retry-after")), (503, Some("1")));
+    let rejected = send_request(&full.server).response();
+    assert_eq!((rejected.status, rejected.field("retry-after")), (503, Some("1")));
     full.server.wait_for_line("no connection became free within 50ms (`queue_timeout`)");
-    full.answer_all();
-    full.serves_again();
+    full.respond_to_all();
+    full.assert_serves_again();
 }
 
 #[test]
-fn who_waits_is_served_as_soon_as_another_is() {
+fn a_waiting_request_is_served_when_a_connection_becomes_free() {
     let mut full = Full::start(Model::PerCore, "");
-    let waiting: Vec<_> = (0..20).map(|_| ask(&full.server)).collect();
+    let waiting: Vec<_> = (0..20).map(|_| send_request(&full.server)).collect();
     full.clients.extend(waiting);
-    full.answer_all();
+    full.respond_to_all();
 }
 
 #[test]
-fn who_leaves_the_queue_takes_no_place_in_it() {
+fn a_client_that_disconnects_leaves_the_queue() {
     let mut full = Full::start_with(Model::PerCore, SHORT_HALF_CLOSE, ", queue = 1");
     let mut status = full.server.connect();
-    // Those that are in the app, and the one that asks.
+    // The requests in the app, and the connection that polls the status.
     let before = CONNECTIONS + 1;
     for _ in 0..5 {
-        let leaves = ask(&full.server);
-        connections_become(&mut status, before + 1);
+        let leaves = send_request(&full.server);
+        wait_for_connections(&mut status, before + 1);
         drop(leaves);
-        connections_become(&mut status, before);
+        wait_for_connections(&mut status, before);
     }
-    // Were one of them still in the queue, this one would be refused.
-    let last = ask(&full.server);
-    connections_become(&mut status, before + 1);
+    // If one of them were still in the queue, this request would be rejected.
+    let last = send_request(&full.server);
+    wait_for_connections(&mut status, before + 1);
     full.clients.push(last);
-    full.answer_all();
+    full.respond_to_all();
 }
 
-/// Waits until the server has this many connections: it has accepted a client, or noticed that one has left. `status` is one
-/// of them.
-pub(crate) fn connections_become(status: &mut Connection, expected: usize) {
+/// Waits until the server has this many connections, because it has accepted a client or noticed a disconnect. `status` is one of
+/// the connections.
+pub(crate) fn wait_for_connections(status: &mut Connection, expected: usize) {
     let deadline = Instant::now() + PATIENCE;
     loop {
         status.send(b"GET /status HTTP/1.1\r\nHost: test\r\n\r\n");

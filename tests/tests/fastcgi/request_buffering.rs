@@ -1,4 +1,4 @@
-//! Bodies of requests: stored before the app is asked, so that a slow client holds no connection to it.
+//! Buffering of request bodies: a slow client does not occupy a connection to the app.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -11,17 +11,17 @@ use crate::site::{CONNECTIONS, Site, assert_same, pattern, post};
 
 const HEAD: &[u8] = b"Content-Type: application/octet-stream\r\n\r\n";
 
-/// Sends the body back.
+/// Responds with the body.
 pub(crate) fn echo(peer: &mut Peer) -> bool {
     let Some(body) = peer.body_bytes() else { return false };
     peer.respond(&[HEAD, &body].concat());
     true
 }
 
-/// The beginning and the end of an upload.
+/// The connection of an upload, and the part of the body that is not sent yet.
 pub(crate) type Upload = (Connection, Vec<u8>);
 
-/// Sends the beginning of a POST to `/app/echo`.
+/// Begins a POST to `/app/echo`.
 pub(crate) fn begin(site: &Site, body: &[u8], sent: usize) -> Upload {
     let mut request = post("/app/echo", body);
     let rest = request.split_off(request.len() - body.len() + sent);
@@ -31,9 +31,9 @@ pub(crate) fn begin(site: &Site, body: &[u8], sent: usize) -> Upload {
 }
 
 #[test]
-fn a_slow_upload_holds_no_connection_and_reaches_the_app_whole() {
+fn a_slow_upload_occupies_no_connection_and_reaches_the_app_complete() {
     let site = Site::start(Model::PerCore, |_, peer, _| echo(peer));
-    // In memory, at the bound of that, and in a file.
+    // In memory, at the limit of memory, and in a file.
     let bodies: Vec<_> =
         [1000, 65_536, 65_537, 1 << 20].into_iter().cycle().take(4 * CONNECTIONS).map(pattern).collect();
     let uploads: Vec<_> = bodies.iter().map(|body| begin(&site, body, body.len() - 10)).collect();
@@ -48,23 +48,23 @@ fn a_slow_upload_holds_no_connection_and_reaches_the_app_whole() {
 }
 
 #[test]
-fn uploads_that_end_in_the_middle_reach_no_app_and_leave_nothing_behind() {
+fn truncated_uploads_reach_no_app_and_leak_nothing() {
     let site = Site::start(Model::PerCore, |_, peer, _| echo(peer));
     assert_eq!(site.server.get("/app/ok").text(), "fine");
     let before = site.descriptors();
     let body = pattern(1 << 20);
     let uploads: Vec<_> = (0..20).map(|_| begin(&site, &body, body.len() - 10)).collect();
     drop(uploads);
-    site.descriptors_fall_to(before, "uploads that were cut");
+    site.wait_for_descriptors(before, "truncated uploads");
     assert_eq!(site.server.get("/app/ok").text(), "fine");
     assert_eq!(site.app.accepted(), 1);
 }
 
 #[test]
-fn a_body_beyond_the_room_of_all_files_is_507_before_the_app_is_asked() {
+fn a_body_over_the_total_limit_is_507_without_a_request_to_the_app() {
     let top = "buffer_total = \"1 MiB\"\n";
     let site = Site::start_with(Model::PerCore, top, "", |_, peer, _| echo(peer));
-    // With a length, of which nothing is sent, and in chunks.
+    // With a length, with a length and `Expect`, and chunked.
     let mut client = site.server.connect();
     client.send(b"POST /app/echo HTTP/1.1\r\nHost: test\r\nContent-Length: 2000000\r\n\r\n");
     assert_eq!(client.response().status, 507);
@@ -72,11 +72,11 @@ fn a_body_beyond_the_room_of_all_files_is_507_before_the_app_is_asked() {
     let head =
         "POST /app/echo HTTP/1.1\r\nHost: test\r\nExpect: 100-continue\r\nContent-Length: 2000000\r\n\r\n";
     client.send(head.as_bytes());
-    assert_eq!(client.next_response().status, 507, "the client is not asked for the body");
+    assert_eq!(client.next_response().status, 507, "the server does not request the body");
     let mut client = site.server.connect();
     client.send(b"POST /app/echo HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n");
     let chunk = [b"186a0\r\n".as_slice(), &pattern(100_000), b"\r\n"].concat();
-    // Beyond the room by less than the server reads of a rejected body: more would be a reset, which may overtake the response.
+    // Send little enough that the server can discard the rest. Otherwise a reset might overtake the response.
     (0..14).for_each(|_| client.send(&chunk));
     assert_eq!(client.response().status, 507);
     assert_eq!(site.app.accepted(), 0);
@@ -85,17 +85,17 @@ fn a_body_beyond_the_room_of_all_files_is_507_before_the_app_is_asked() {
 }
 
 #[test]
-fn a_body_that_may_have_no_end_reaches_the_app_as_it_comes() {
-    let (tell, told) = mpsc::channel();
+fn an_endless_body_is_streamed_to_the_app() {
+    let (sender, events) = mpsc::channel();
     let app = App::start(move |mut peer| {
         while peer.request().is_some() {
             while let Received::Body(piece) = peer.receive() {
-                tell.send(piece).expect("the test listens");
+                sender.send(piece).expect("the test listens");
             }
             peer.respond(b"Content-Type: text/plain\r\n\r\nfine");
         }
     });
-    // Other apps need the length of a body, and any client could name such a type.
+    // Other apps need the length of a body, so the media type alone must not disable buffering.
     let server = Site::server(Model::PerCore, &app, ", buffer_chunked = false");
     for fields in [
         "Connection: upgrade\r\nUpgrade: example\r\n",
@@ -107,7 +107,8 @@ fn a_body_that_may_have_no_end_reaches_the_app_as_it_comes() {
         client.send(format!("POST /app/x HTTP/1.1\r\nHost: test\r\n{fields}{chunked}\r\n").as_bytes());
         for half in ["12345", "67890"] {
             client.send(format!("5\r\n{half}\r\n").as_bytes());
-            let piece = told.recv_timeout(PATIENCE).expect("it comes before the other half is sent");
+            let piece =
+                events.recv_timeout(PATIENCE).expect("the piece arrives before the other half is sent");
             assert_eq!(piece, half.as_bytes(), "{fields}");
         }
         client.send(b"0\r\n\r\n");
@@ -116,34 +117,34 @@ fn a_body_that_may_have_no_end_reaches_the_app_as_it_comes() {
 }
 
 #[test]
-fn a_post_of_which_a_deaf_connection_takes_nothing_is_repeated_with_its_whole_body() {
+fn a_post_that_could_not_be_sent_is_repeated_with_its_complete_body() {
     for bytes in [10, 60_000, 300_000] {
-        let (site, end) = Site::with_deaf_connection();
+        let (site, end) = Site::with_read_closed_connection();
         assert_eq!(site.server.get("/app/x").text(), "fine");
         let before = site.descriptors();
-        assert_eq!(site.told(), "deaf");
+        assert_eq!(site.next_event(), "read closed");
         let body = pattern(bytes);
         assert_same(&site.post("/app/x", &body).body, &body, "the repeated body");
         assert_eq!(site.app.accepted(), 2);
-        site.descriptors_fall_to(before, "a repeated request");
+        site.wait_for_descriptors(before, "a repeated request");
         drop(end);
     }
 }
 
 #[test]
-fn without_request_buffering_a_body_with_a_length_reaches_the_app_as_it_comes_and_others_are_stored() {
-    let site = Site::start_with(Model::PerCore, "", ", request_buffering = false", |_, peer, tell| {
-        tell.send("asked".to_owned()).expect("the test listens");
+fn without_request_buffering_only_bodies_with_a_length_are_streamed() {
+    let site = Site::start_with(Model::PerCore, "", ", request_buffering = false", |_, peer, sender| {
+        sender.send("request".to_owned()).expect("the test listens");
         echo(peer)
     });
     let (mut client, rest) = begin(&site, b"abc", 0);
-    assert_eq!(site.told(), "asked");
+    assert_eq!(site.next_event(), "request");
     client.send(&rest);
     assert_eq!(client.response().text(), "abc");
     let mut client = site.server.connect();
     client.send(b"POST /app/echo HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n");
-    assert!(site.told.recv_timeout(Duration::from_millis(100)).is_err(), "the length is not known yet");
+    assert!(site.events.recv_timeout(Duration::from_millis(100)).is_err(), "the length is not known yet");
     client.send(b"0\r\n\r\n");
-    assert_eq!(site.told(), "asked");
+    assert_eq!(site.next_event(), "request");
     assert_eq!(client.response().text(), "abc");
 }

@@ -1,4 +1,4 @@
-//! A server in front of a scripted app, and what has to hold behind everything that happens there.
+//! A server in front of a scripted app, with assertions for the end of each test.
 
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Barrier, Mutex};
@@ -11,28 +11,28 @@ use rudy_tests::{Builder, PATIENCE, Response, Server};
 
 use crate::request_buffering::echo;
 
-/// Connections that the server may have to the app.
+/// Number of connections that the server may open to the app.
 pub(crate) const CONNECTIONS: usize = 2;
 
-/// For tests in which a client leaves: a request of a closed client is soon cancelled.
+/// For tests in which a client disconnects: cancels a closed client's request soon.
 pub(crate) const SHORT_HALF_CLOSE: &str = "limits.half_close_timeout = \"300ms\"\n";
 
-/// A server, the app behind it, and what the app has to say.
+/// A server, the app behind it, and the events that the app sends.
 pub(crate) struct Site {
-    // The server goes first: the app's threads end with its connections.
+    // Dropped first: the app's threads end when the server closes its connections.
     pub(crate) server: Server,
     pub(crate) app: App,
-    pub(crate) told: Receiver<String>,
+    pub(crate) events: Receiver<String>,
 }
 
 impl Site {
-    /// On `model`, with an app that serves a request for `/app/NAME` as `serve` does: it gets NAME, and returns whether the
-    /// connection is kept. `/app/ok` and `/app/meet` are common to all.
+    /// Starts a server on `model` with an app. `serve` handles requests for `/app/NAME`: it gets NAME, and returns whether to
+    /// keep the connection. All apps handle `/app/ok` and `/app/meet`.
     pub(crate) fn start(model: Model, serve: fn(&str, &mut Peer, &Sender<String>) -> bool) -> Self {
         Self::start_with(model, "", "", serve)
     }
 
-    /// As [`Self::start`], with more keys: see [`Self::build`].
+    /// Like [`Self::start`], with more keys: see [`Self::build`].
     pub(crate) fn start_with(
         model: Model,
         top: &str,
@@ -42,7 +42,7 @@ impl Site {
         Self::start_with_shell(model, top, more, "exec \"$@\"", serve)
     }
 
-    /// As [`Self::start_with`], by a shell that runs `script`: see [`Builder::through_shell`].
+    /// Like [`Self::start_with`], from a shell that runs `script`: see [`Builder::through_shell`].
     pub(crate) fn start_with_shell(
         model: Model,
         top: &str,
@@ -50,17 +50,17 @@ impl Site {
         script: &str,
         serve: fn(&str, &mut Peer, &Sender<String>) -> bool,
     ) -> Self {
-        let (tell, told) = mpsc::channel();
+        let (sender, events) = mpsc::channel();
         let both = Arc::new(Barrier::new(CONNECTIONS));
         let app = App::start(move |mut peer| {
             while let Some(params) = peer.request() {
                 let is_kept = match variable(&params, "PATH_INFO") {
-                    "/ok" => answer_with(&mut peer, "fine"),
+                    "/ok" => respond_with(&mut peer, "fine"),
                     "/meet" => {
                         both.wait();
-                        answer_with(&mut peer, "met")
+                        respond_with(&mut peer, "met")
                     }
-                    name => serve(name, &mut peer, &tell),
+                    name => serve(name, &mut peer, &sender),
                 };
                 if !is_kept {
                     return;
@@ -68,42 +68,42 @@ impl Site {
             }
         });
         let server = Self::build(model, &app.address(), top, more).through_shell(script).start();
-        Self { server, app, told }
+        Self { server, app, events }
     }
 
-    /// With an app whose first connection stays open after its first response and refuses what is sent, which shows only when it
-    /// is sent. The app sends the body of a POST back. The connection closes when the sender is dropped.
-    pub(crate) fn with_deaf_connection() -> (Self, Sender<()>) {
+    /// Starts an app whose first connection stays open after its first response but rejects input, which the server notices only
+    /// when it writes. The app echoes the body of a POST. The connection closes when the sender is dropped.
+    pub(crate) fn with_read_closed_connection() -> (Self, Sender<()>) {
         let (end, ended) = mpsc::channel::<()>();
-        let (tell, told) = mpsc::channel();
+        let (sender, events) = mpsc::channel();
         let first = Mutex::new(Some(ended));
         let app = App::start(move |mut peer| {
             while let Some(params) = peer.request() {
                 let is_kept = match variable(&params, "REQUEST_METHOD") {
                     "POST" => echo(&mut peer),
-                    _ => answer_with(&mut peer, "fine"),
+                    _ => respond_with(&mut peer, "fine"),
                 };
                 if !is_kept {
                     return;
                 }
                 if let Some(ended) = first.lock().expect("no thread panics with it").take() {
                     peer.stop_reading();
-                    tell.send("deaf".to_owned()).expect("the test listens");
+                    sender.send("read closed".to_owned()).expect("the test listens");
                     let _ = ended.recv_timeout(PATIENCE);
                     return;
                 }
             }
         });
-        (Self { server: Self::server(Model::PerCore, &app, ""), app, told }, end)
+        (Self { server: Self::server(Model::PerCore, &app, ""), app, events }, end)
     }
 
-    /// A server in front of an app. `more` is more of both tables.
+    /// Starts a server in front of an app. `more` contains keys for both tables.
     pub(crate) fn server(model: Model, app: &App, more: &str) -> Server {
         Self::build(model, &app.address(), "", more).start()
     }
 
-    /// A server in front of an app at any address, not yet started. `/app/*` waits long for a response, `/soon/*` does not.
-    /// `top` is lines for the top of the configuration, `more` keys for both tables, with a comma before each.
+    /// Returns a server in front of an app at any address, not yet started. `/app/*` has a long response timeout, `/soon/*` a
+    /// short one. `top` contains lines for the top of the configuration, `more` keys for both tables, each after a comma.
     pub(crate) fn build(model: Model, address: &str, top: &str, more: &str) -> Builder {
         let connections = if more.contains("connections =") {
             String::new()
@@ -123,20 +123,20 @@ impl Site {
         Server::build().config(&config).args(["--engine", &model.to_string()])
     }
 
-    /// The answer to a POST with a body.
+    /// Sends a POST with a body and returns the response.
     pub(crate) fn post(&self, target: &str, body: &[u8]) -> Response {
         let mut connection = self.server.connect();
         connection.send(&post(target, body));
         connection.response()
     }
 
-    /// What the app says next.
-    pub(crate) fn told(&self) -> String {
-        self.told.recv_timeout(PATIENCE).expect("the app says something")
+    /// Waits for the next event from the app.
+    pub(crate) fn next_event(&self) -> String {
+        self.events.recv_timeout(PATIENCE).expect("the app sends an event")
     }
 
-    /// Shows that every place in the pool is free: so many requests as there are places are in the app at once.
-    pub(crate) fn all_places_are_free(&self, model: Model, what: &str) {
+    /// Asserts that no connection leaks: as many requests as the limit reach the app at once.
+    pub(crate) fn assert_all_connections_free(&self, model: Model, what: &str) {
         if model == Model::Serial {
             assert_eq!(self.server.get("/app/ok").text(), "fine", "{model}, after {what}");
             return;
@@ -150,8 +150,8 @@ impl Site {
         }
     }
 
-    /// Waits until the server has no more descriptors than `most`.
-    pub(crate) fn descriptors_fall_to(&self, most: u64, what: &str) {
+    /// Waits until the server has at most this many descriptors.
+    pub(crate) fn wait_for_descriptors(&self, most: u64, what: &str) {
         let deadline = Instant::now() + PATIENCE;
         while self.descriptors() > most {
             assert!(Instant::now() < deadline, "{} descriptors after {what}, not {most}", self.descriptors());
@@ -159,14 +159,14 @@ impl Site {
         }
     }
 
-    /// How many descriptors the server has.
+    /// Number of descriptors of the server.
     pub(crate) fn descriptors(&self) -> u64 {
         let mut process = Process::open(self.server.pid()).expect("the server runs");
         process.descriptors().expect("the server is ours").open.expect("the server is ours")
     }
 }
 
-/// A POST with a body, as it goes over the wire.
+/// Encodes a POST with a body.
 pub(crate) fn post(target: &str, body: &[u8]) -> Vec<u8> {
     let length = body.len();
     let head = format!(
@@ -175,8 +175,8 @@ pub(crate) fn post(target: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-/// Reads the body and answers with a text.
-pub(crate) fn answer_with(peer: &mut Peer, text: &str) -> bool {
+/// Reads the body and responds with a text.
+pub(crate) fn respond_with(peer: &mut Peer, text: &str) -> bool {
     let is_whole = peer.body().is_some();
     if is_whole {
         peer.respond(format!("Content-Type: text/plain\r\n\r\n{text}").as_bytes());
@@ -184,21 +184,21 @@ pub(crate) fn answer_with(peer: &mut Peer, text: &str) -> bool {
     is_whole
 }
 
-/// Waits until the gateway cancels the request, and reports it.
-pub(crate) fn wait_for_end(peer: &mut Peer, tell: &Sender<String>) -> bool {
+/// Waits until the gateway cancels the request, then sends an event.
+pub(crate) fn wait_for_end(peer: &mut Peer, sender: &Sender<String>) -> bool {
     loop {
         match peer.receive() {
             Received::Abort | Received::Closed => break,
             Received::Body(_) | Received::BodyEnd => {}
-            Received::Request(params) => panic!("cancelled, and yet {params:?} comes"),
+            Received::Request(params) => panic!("expected the end of the request, got {params:?}"),
         }
     }
-    // Some tests look at the response alone.
-    let _ = tell.send("cancelled".to_owned());
+    // It fails if the test does not read events.
+    let _ = sender.send("cancelled".to_owned());
     false
 }
 
-/// Bytes of which no part is like another, so that a piece that is lost, doubled or out of order shows.
+/// Returns bytes without repetition, which reveals a piece that is lost, duplicated or out of order.
 pub(crate) fn pattern(bytes: usize) -> Vec<u8> {
     let mut pattern = Vec::with_capacity(bytes + 8);
     for n in 0..bytes.div_ceil(8) as u64 {
@@ -208,7 +208,7 @@ pub(crate) fn pattern(bytes: usize) -> Vec<u8> {
     pattern
 }
 
-/// Asserts that a long body is the expected one, without printing both.
+/// Asserts that two long bodies are equal, without printing them.
 pub(crate) fn assert_same(got: &[u8], expected: &[u8], what: &str) {
     assert_eq!(got.len(), expected.len(), "{what}");
     assert!(got == expected, "{what}: byte {:?} differs", got.iter().zip(expected).position(|(a, b)| a != b));

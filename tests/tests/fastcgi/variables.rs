@@ -1,4 +1,4 @@
-//! What an app is told of a request.
+//! The CGI variables of an app.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -9,8 +9,8 @@ use rudy_tests::fastcgi::{App, Peer};
 use rudy_tests::{Connection, Server};
 use tempfile::TempDir;
 
-/// Answers with all variables, a line each.
-fn tell_all(mut peer: Peer) {
+/// Responds with all variables, one per line.
+fn respond_with_variables(mut peer: Peer) {
     while let Some(params) = peer.request() {
         let pairs = params.iter().map(|(name, value)| [name, b"=", value, b"\n"].concat());
         let all: Vec<u8> = pairs.collect::<Vec<_>>().concat();
@@ -19,9 +19,9 @@ fn tell_all(mut peer: Peer) {
     }
 }
 
-/// A server at these addresses, and its app.
+/// Starts a server on these addresses and its app.
 fn start(model: Model, listen: &str) -> (Server, App) {
-    let app = App::start(tell_all);
+    let app = App::start(respond_with_variables);
     let server = Server::config(&format!(
         "listen = [{listen}]\nengine = \"{model}\"\n[[site]]\n[[site.route]]\npath = \"/app/*\"\nfastcgi = {{ address = \"{}\" }}\n",
         app.address()
@@ -33,16 +33,16 @@ fn variables(text: &str) -> BTreeMap<&str, &str> {
     text.lines().filter_map(|line| line.split_once('=')).collect()
 }
 
-fn assert_told(text: &str, expected: &[(&str, Option<&str>)], what: &str) {
-    let told = variables(text);
+fn assert_variables(text: &str, expected: &[(&str, Option<&str>)], what: &str) {
+    let actual = variables(text);
     for (name, value) in expected {
-        assert_eq!(told.get(name), value.as_ref(), "{what}: {name} of {text}");
+        assert_eq!(actual.get(name), value.as_ref(), "{what}: {name} of {text}");
     }
 }
 
 #[test]
-fn the_address_and_the_port_are_those_that_the_client_has_reached() {
-    // Any of the machine's addresses, so that it has to be asked which.
+fn the_server_address_and_port_are_the_local_ones_of_the_connection() {
+    // A wildcard address, so that the server has to query the local address of each connection.
     let (server, _app) = start(Model::PerCore, "\"0.0.0.0:0\"");
     let port = server.address().port();
     for (ip, request, name) in [
@@ -62,22 +62,22 @@ fn the_address_and_the_port_are_those_that_the_client_has_reached() {
             ("SERVER_NAME", Some(name)),
             ("REMOTE_ADDR", Some("127.0.0.1")),
         ];
-        assert_told(&text, &expected, ip);
+        assert_variables(&text, &expected, ip);
     }
 }
 
 #[test]
-fn the_address_of_ipv6_is_told_without_brackets_and_the_name_with_them() {
+fn an_ipv6_address_has_no_brackets_in_server_addr_and_has_them_in_server_name() {
     let (server, _app) = start(Model::PerCore, "\"[::1]:0\"");
     let mut client = server.connect();
     client.send(b"GET /app/x HTTP/1.0\r\n\r\n");
     let expected =
         [("SERVER_ADDR", Some("::1")), ("SERVER_NAME", Some("[::1]")), ("REMOTE_ADDR", Some("::1"))];
-    assert_told(client.response().text(), &expected, "HTTP/1.0 over IPv6");
+    assert_variables(client.response().text(), &expected, "HTTP/1.0 over IPv6");
 }
 
 #[test]
-fn a_unix_socket_has_no_address_and_the_port_is_the_one_that_the_client_has_named() {
+fn over_a_unix_socket_there_is_no_address_and_the_port_is_from_host() {
     let folder = TempDir::new().unwrap();
     let socket = folder.path().join("rudy.sock");
     let (_server, _app) = start(Model::PerCore, &format!("\"unix:{}\"", socket.display()));
@@ -93,12 +93,12 @@ fn a_unix_socket_has_no_address_and_the_port_is_the_one_that_the_client_has_name
             ("SERVER_NAME", Some("example.org")),
             ("REMOTE_PORT", None),
         ];
-        assert_told(&text, &expected, "over a Unix socket");
+        assert_variables(&text, &expected, "over a Unix socket");
     }
 }
 
 #[test]
-fn fields_become_variables_and_none_passes_for_another() {
+fn fields_become_variables_and_cannot_forge_others() {
     let (server, _app) = start(Model::PerCore, "\"127.0.0.1:0\"");
     let mut client = server.connect();
     client.send(
@@ -109,7 +109,7 @@ fn fields_become_variables_and_none_passes_for_another() {
     );
     let expected = [
         ("HTTP_X_USER", Some("one, three")),
-        // PHP makes an underscore of the dot.
+        // PHP converts the dot to an underscore.
         ("HTTP_X.USER", None),
         ("HTTP_AUTHORIZATION", Some("Basic YTpi")),
         ("HTTP_PROXY", None),
@@ -124,12 +124,12 @@ fn fields_become_variables_and_none_passes_for_another() {
         ("REMOTE_USER", None),
         ("AUTH_TYPE", None),
     ];
-    assert_told(client.response().text(), &expected, "fields");
+    assert_variables(client.response().text(), &expected, "fields");
 }
 
-/// RFC 9112 §3.2.2: the authority of the target is the host, and Host is not looked at.
+/// RFC 9112 §3.2.2: the authority of an absolute target replaces Host.
 #[test]
-fn where_the_target_names_a_host_that_is_the_host() {
+fn the_host_of_an_absolute_target_replaces_host() {
     let (server, _app) = start(Model::PerCore, "\"127.0.0.1:0\"");
     let mut client = server.connect();
     client.send(b"GET http://right.test:81/app/x?y HTTP/1.1\r\nHost: wrong.test\r\n\r\n");
@@ -138,5 +138,5 @@ fn where_the_target_names_a_host_that_is_the_host() {
         ("SERVER_NAME", Some("right.test")),
         ("REQUEST_URI", Some("/app/x?y")),
     ];
-    assert_told(client.response().text(), &expected, "an absolute target");
+    assert_variables(client.response().text(), &expected, "an absolute target");
 }

@@ -1,4 +1,4 @@
-//! Answers of which nothing but the head goes to the client.
+//! Responses of which the client gets only the head.
 
 use std::sync::Mutex;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -9,18 +9,18 @@ use rudy_tests::{Connection, PATIENCE};
 
 use crate::site::{Site, wait_for_end};
 
-/// Says more without an end.
-fn endless(_: &str, peer: &mut Peer, tell: &Sender<String>) -> bool {
+/// Begins an event stream that never ends.
+fn endless(_: &str, peer: &mut Peer, sender: &Sender<String>) -> bool {
     peer.body();
     peer.stdout(b"Content-Type: text/event-stream\r\n\r\ndata: 1\n\n");
-    wait_for_end(peer, tell)
+    wait_for_end(peer, sender)
 }
 
-fn ask(client: &mut Connection, method: &str, target: &str) {
+fn send_request(client: &mut Connection, method: &str, target: &str) {
     client.send(format!("{method} {target} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
 }
 
-/// Ends its answer only when the client has it.
+/// Ends each response only after the client has received its head.
 fn lingering(go: Receiver<()>) -> App {
     let go = Mutex::new(go);
     App::start(move |mut peer| {
@@ -41,10 +41,10 @@ fn lingering(go: Receiver<()>) -> App {
 }
 
 #[test]
-fn an_answer_without_a_body_costs_no_connection() {
-    let (go, may_go) = mpsc::channel();
-    let app = lingering(may_go);
-    // The next request waits until the app has come to its end.
+fn a_response_without_a_body_keeps_the_connection() {
+    let (go, permits) = mpsc::channel();
+    let app = lingering(permits);
+    // The limit is 1, so each request waits until the app has ended the previous one.
     let server = Site::server(Model::PerCore, &app, ", connections = 1");
     for (method, path, status, length) in [
         ("GET", "/nothing", 204, None),
@@ -54,22 +54,22 @@ fn an_answer_without_a_body_costs_no_connection() {
         ("GET", "/nothing", 204, None),
     ] {
         let mut client = server.connect();
-        ask(&mut client, method, &format!("/app{path}"));
-        let answer = client.head_response();
-        assert_eq!((answer.status, answer.field("content-length")), (status, length), "{path}");
+        send_request(&mut client, method, &format!("/app{path}"));
+        let response = client.head_response();
+        assert_eq!((response.status, response.field("content-length")), (status, length), "{path}");
         go.send(()).unwrap();
     }
     assert_eq!(app.accepted(), 1);
 }
 
 #[test]
-fn the_head_of_an_endless_answer_is_passed_on_at_once_and_the_app_is_told_to_give_it_up() {
+fn the_head_of_an_endless_response_is_passed_on_and_the_request_cancelled() {
     let site = Site::start(Model::PerCore, endless);
     let mut client = site.server.connect();
     client.socket().set_read_timeout(Some(PATIENCE / 2)).unwrap();
-    ask(&mut client, "HEAD", "/app/endless");
+    send_request(&mut client, "HEAD", "/app/endless");
     assert_eq!(client.head_response().status, 200);
-    assert_eq!(site.told(), "cancelled");
+    assert_eq!(site.next_event(), "cancelled");
     drop(client);
-    site.all_places_are_free(Model::PerCore, "an endless answer");
+    site.assert_all_connections_free(Model::PerCore, "an endless response");
 }

@@ -1,4 +1,4 @@
-//! Apps whose address is a name. Each server has a file of its own in place of `/etc/hosts`, in a name space of its own.
+//! Apps addressed by name. Each server has its own `/etc/hosts` in a mount namespace.
 
 use std::fs;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener};
@@ -14,22 +14,22 @@ use rustix::fs::{FileType, Mode, mknodat};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use crate::site::answer_with;
+use crate::site::respond_with;
 
-/// The file that a server has in place of `/etc/hosts`.
+/// A replacement of `/etc/hosts`.
 struct Hosts {
     folder: TempDir,
 }
 
 impl Hosts {
-    /// With these lines; `None` after [`skip`].
+    /// Creates a file with these lines. Returns `None` after [`skip`].
     fn new(lines: &str) -> Option<Self> {
         let hosts = Self::unwritten()?;
         hosts.set(lines);
         Some(hosts)
     }
 
-    /// A pipe in its place: each lookup hangs until [`Self::end_lookup`].
+    /// Creates a pipe instead, so that each lookup hangs until [`Self::end_lookup`].
     fn hanging() -> Option<Self> {
         let hosts = Self::unwritten()?;
         let made = mknodat(rustix::fs::CWD, hosts.path(), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0);
@@ -39,7 +39,7 @@ impl Hosts {
 
     fn unwritten() -> Option<Self> {
         let folder = tempfile::tempdir().expect("a temp folder can be made");
-        // The file and nothing else: what it lacks is not looked for in DNS.
+        // Use the file only, and no DNS.
         fs::write(folder.path().join("nsswitch.conf"), "hosts: files\n").expect("the folder is ours");
         let mut try_it = Command::new("unshare");
         let mount = "mount --bind /etc/nsswitch.conf /etc/hosts";
@@ -59,19 +59,19 @@ impl Hosts {
         fs::write(self.path(), lines).expect("the file is ours");
     }
 
-    /// Ends a lookup that hangs, and waits for it if need be. It fails, because one cannot seek in a pipe.
+    /// Ends a lookup that hangs, after waiting for one to begin. The lookup fails, because a pipe cannot seek.
     fn end_lookup(&self) {
         drop(fs::OpenOptions::new().write(true).open(self.path()).expect("the pipe is ours"));
     }
 
-    /// A script for the shell that starts a program.
+    /// Returns a script for the shell that starts a program.
     fn script(&self) -> String {
         let mount = |name| format!("mount --bind '{}/{name}' /etc/{name}", self.folder.path().display());
         let (hosts, switch) = (mount("hosts"), mount("nsswitch.conf"));
         format!("exec unshare -rm sh -c \"{hosts} && {switch} && exec \\\"\\$@\\\"\" sh \"$@\"")
     }
 
-    /// A server with the app at this address.
+    /// Starts a server with the app at this address.
     fn server(&self, address: &str, more: &str) -> Server {
         self.start(&config(address, more))
     }
@@ -89,58 +89,58 @@ fn config(address: &str, more: &str) -> String {
     )
 }
 
-/// Host `number` of the loopback network.
+/// Returns host `number` of the loopback network.
 fn host(number: u8) -> IpAddr {
     [127, 0, 0, number].into()
 }
 
-/// An app that answers with its address, and `/held` only when it may.
+/// An app that responds with its address. A request for `/held` waits for the test.
 struct Instance {
     app: App,
-    /// What happens to it: "held", when it has such a request, and "closed", when a connection ends behind it.
-    told: Receiver<&'static str>,
+    /// Events: "held" when such a request arrives, and "closed" when its connection is closed.
+    events: Receiver<&'static str>,
     go: Sender<()>,
 }
 
 impl Instance {
     fn start(host: IpAddr, port: u16) -> Self {
-        let ((go, may_go), (tell, told)) = (mpsc::channel::<()>(), mpsc::channel());
-        let may_go = Mutex::new(may_go);
+        let ((go, permits), (sender, events)) = (mpsc::channel::<()>(), mpsc::channel());
+        let permits = Mutex::new(permits);
         let app = App::start_at(SocketAddr::new(host, port), move |mut peer| {
-            let mut has_held = false;
+            let mut was_held = false;
             while let Some(params) = peer.request() {
                 if variable(&params, "PATH_INFO") == "/held" {
-                    has_held = true;
-                    tell_test(&tell, "held");
-                    // It fails once the test is over.
-                    let _ = may_go.lock().expect("no thread panics with it").recv_timeout(PATIENCE);
+                    was_held = true;
+                    send_event(&sender, "held");
+                    // It fails after the end of the test.
+                    let _ = permits.lock().expect("no thread panics with it").recv_timeout(PATIENCE);
                 }
-                if !answer_with(&mut peer, &host.to_string()) {
+                if !respond_with(&mut peer, &host.to_string()) {
                     return;
                 }
             }
-            if has_held {
-                tell_test(&tell, "closed");
+            if was_held {
+                send_event(&sender, "closed");
             }
         });
-        Self { app, told, go }
+        Self { app, events, go }
     }
 
-    fn told(&self) -> &'static str {
-        self.told.recv_timeout(PATIENCE).expect("something happens to the app")
+    fn next_event(&self) -> &'static str {
+        self.events.recv_timeout(PATIENCE).expect("the app sends an event")
     }
 }
 
-/// No process listens once the test is over.
-fn tell_test(tell: &Sender<&'static str>, what: &'static str) {
-    let _ = tell.send(what);
+/// Sends an event, which fails after the end of the test.
+fn send_event(sender: &Sender<&'static str>, what: &'static str) {
+    let _ = sender.send(what);
 }
 
-/// Asks until the app with this address answers: a name is looked up once a second at most.
-fn becomes(server: &Server, host: IpAddr) {
-    eventually(&format!("{host} answers"), || {
-        let answer = server.get("/app/x");
-        (answer.status == 200 && answer.text() == host.to_string()).then_some(())
+/// Sends requests until the app with this address responds. The server looks a name up at most once a second.
+fn wait_for_response_from(server: &Server, host: IpAddr) {
+    eventually(&format!("{host} responds"), || {
+        let response = server.get("/app/x");
+        (response.status == 200 && response.text() == host.to_string()).then_some(())
     });
 }
 
@@ -153,7 +153,7 @@ fn has_ipv6() -> bool {
 }
 
 #[test]
-fn an_app_on_either_address_of_localhost_is_found() {
+fn an_app_on_either_address_of_localhost_is_reached() {
     let Some(hosts) = Hosts::new("::1 localhost\n127.0.0.1 localhost\n") else { return };
     if !has_ipv6() {
         return;
@@ -164,7 +164,7 @@ fn an_app_on_either_address_of_localhost_is_found() {
         let mut server = hosts.server(&format!("localhost:{port}"), "");
         for _ in 0..4 {
             assert_eq!(server.get("/app/x").text(), host.to_string());
-            // The next request needs a new connection.
+            // Close the connections, so that the next request opens a new one.
             instance.app.close_all();
         }
         assert!(!server.take_lines().join("\n").contains("error"));
@@ -181,7 +181,7 @@ fn several_addresses_share_the_load_and_the_limit() {
     for client in &mut clients {
         client.send(b"GET /app/held HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
     }
-    assert_eq!(instances.each_ref().map(Instance::told), ["held", "held"], "each has one");
+    assert_eq!(instances.each_ref().map(Instance::next_event), ["held", "held"], "each has one");
     assert_eq!(server.get("/app/x").status, 503, "`connections` is for both together");
     for instance in &instances {
         instance.go.send(()).expect("the app listens");
@@ -192,28 +192,28 @@ fn several_addresses_share_the_load_and_the_limit() {
 }
 
 #[test]
-fn an_address_that_changes_is_followed_and_requests_at_the_old_one_end() {
+fn a_changed_address_is_used_and_requests_at_the_old_one_finish() {
     let Some(hosts) = Hosts::new("127.0.0.2 app.test\n") else { return };
     let port = quiet_port();
     let mut old = Instance::start(host(2), port);
     let mut server = hosts.server(&format!("app.test:{port}"), "");
     let mut held = server.connect();
     held.send(b"GET /app/held HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
-    assert_eq!(old.told(), "held");
-    // As a container that is replaced: its successor runs, and it finishes what it has.
+    assert_eq!(old.next_event(), "held");
+    // Replace the app as a container is replaced: the new one runs while the old one finishes its requests.
     let _new = Instance::start(host(3), port);
     hosts.set("127.0.0.3 app.test\n");
     old.app.stop_accepting();
-    becomes(&server, host(3));
+    wait_for_response_from(&server, host(3));
     server.wait_for_line(&format!("notice: app.test:{port} resolves to 127.0.0.3"));
     old.go.send(()).expect("the app listens");
     assert_eq!(held.response().text(), "127.0.0.2");
-    assert_eq!(old.told(), "closed");
+    assert_eq!(old.next_event(), "closed");
     assert_eq!(server.get("/app/x").text(), "127.0.0.3");
 }
 
 #[test]
-fn a_name_that_disappears_keeps_its_last_address() {
+fn the_last_address_of_a_name_that_disappears_is_still_used() {
     let Some(hosts) = Hosts::new("127.0.0.2 app.test\n") else { return };
     let port = quiet_port();
     let mut instance = Instance::start(host(2), port);
@@ -221,7 +221,7 @@ fn a_name_that_disappears_keeps_its_last_address() {
     assert_eq!(server.get("/app/x").text(), "127.0.0.2");
     hosts.set("");
     instance.app.stop_listening();
-    // The first of them may come less than a second behind the lookup of the start.
+    // The first requests may come within a second of the lookup at the start.
     eventually("the name is looked up", || {
         assert_eq!(server.get("/app/x").status, 502);
         server.take_lines().iter().find(|line| line.contains("no longer resolves")).cloned()
@@ -231,7 +231,7 @@ fn a_name_that_disappears_keeps_its_last_address() {
 }
 
 #[test]
-fn a_name_that_is_unknown_at_the_start_is_a_warning_and_found_later() {
+fn a_name_that_is_unknown_at_the_start_is_logged_and_resolved_later() {
     let Some(hosts) = Hosts::new("") else { return };
     let port = quiet_port();
     let _instance = Instance::start(host(2), port);
@@ -241,23 +241,23 @@ fn a_name_that_is_unknown_at_the_start_is_a_warning_and_found_later() {
     assert_eq!(server.get("/app/x").status, 502);
     server.wait_for_line(&format!("cannot connect to app.test:{port}: the name does not resolve: "));
     hosts.set("127.0.0.2 app.test\n");
-    becomes(&server, host(2));
+    wait_for_response_from(&server, host(2));
     server.wait_for_line(&format!("notice: app.test:{port} resolves to 127.0.0.2"));
 }
 
 #[test]
-fn a_failure_names_every_address_that_was_tried() {
+fn a_connect_failure_lists_every_address() {
     let Some(hosts) = Hosts::new("127.0.0.2 app.test\n127.0.0.3 app.test\n") else { return };
     let port = quiet_port();
     let mut server = hosts.server(&format!("app.test:{port}"), "");
     assert_eq!(server.get("/app/x").status, 502);
     for number in [2, 3] {
-        server.wait_for_line(&format!("{}:{port}: Connection refused", host(number)));
+        server.wait_for_line(&format!("{}:{port}: Connection rejected", host(number)));
     }
 }
 
 #[test]
-fn a_lookup_that_hangs_delays_no_start_no_reload_and_no_stop() {
+fn a_hanging_lookup_delays_no_start_reload_or_stop() {
     let Some(hosts) = Hosts::hanging() else { return };
     let config = config("app.test:9000", "");
     let mut server = hosts.start(&config);
@@ -271,7 +271,7 @@ fn a_lookup_that_hangs_delays_no_start_no_reload_and_no_stop() {
         server.wait_for_line("the configuration was read again");
         assert_eq!(server.get(route).status, status);
     }
-    // The lookup is one, whatever was reloaded meanwhile: it ends with this.
+    // The reloads have not started another lookup, so this ends all of them.
     hosts.end_lookup();
     server.wait_for_line("error: app.test:9000 does not resolve: ");
     let mut other = hosts.start(&config);
@@ -283,7 +283,7 @@ fn a_lookup_that_hangs_delays_no_start_no_reload_and_no_stop() {
 }
 
 #[test]
-fn check_names_what_does_not_resolve_and_the_configuration_is_right() {
+fn check_lists_unresolved_names_and_succeeds() {
     let Some(hosts) = Hosts::new("127.0.0.2 app.test\n") else { return };
     let file = hosts.folder.path().join("rudy.toml");
     let address = "app.test:9000\", \"nowhere.test:9001\", \"127.0.0.1:9002";
@@ -291,7 +291,7 @@ fn check_names_what_does_not_resolve_and_the_configuration_is_right() {
     let mut check = Command::new("sh");
     check.args(["-c", &hosts.script(), "sh"]).arg(binary()).arg("check").arg(&file);
     let output = check.output().expect("sh can be started");
-    let text = String::from_utf8(output.stdout).expect("it prints text");
+    let text = String::from_utf8(output.stdout).expect("the output is text");
     assert!(output.status.success(), "{text}");
     let notices: Vec<_> = text.lines().filter(|line| line.contains("resolve")).collect();
     assert_eq!(notices.len(), 1, "{text}");

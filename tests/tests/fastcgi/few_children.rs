@@ -1,5 +1,5 @@
-//! An app whose children serve one connection each, until it is closed, with fewer children than there are connections: php-fpm
-//! is one. A connection that is kept keeps a child from those that wait in the accept backlog.
+//! An app with fewer children than connections, where each child serves one connection until it is closed, such as php-fpm. An idle
+//! connection occupies a child that connections in the accept backlog need.
 
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -9,20 +9,20 @@ use rudy_net::engine::Model;
 use rudy_tests::fastcgi::App;
 use rudy_tests::{Connection, engines};
 
-use crate::site::{Site, answer_with, post};
+use crate::site::{Site, post, respond_with};
 
 const CHILDREN: usize = 5;
 const CLIENTS: usize = 64;
 const REQUESTS: usize = 20;
 
-/// An app with [`CHILDREN`]. What is accepted and has no child waits, as in the backlog.
+/// Starts an app with [`CHILDREN`]. An accepted connection without a child waits, as in the backlog.
 fn app() -> App {
     let (free, child): (SyncSender<()>, Receiver<()>) = sync_channel(CHILDREN);
     (0..CHILDREN).for_each(|_| free.send(()).expect("there is room"));
     let child = Mutex::new(child);
     App::start(move |mut peer| {
         child.lock().expect("no thread panics with it").recv().expect("the other end is ours");
-        while peer.request().is_some() && answer_with(&mut peer, "fine") {}
+        while peer.request().is_some() && respond_with(&mut peer, "fine") {}
         free.send(()).expect("the other end is ours");
     })
 }
@@ -30,7 +30,7 @@ fn app() -> App {
 fn every_request_is_served(model: Model, clients: usize) {
     let app = app();
     let more = ", connections = 16, queue_timeout = \"30s\"";
-    // Workers whose connections have to move between them.
+    // Two workers, so that connections have to move between them.
     let cores = if model == Model::PerCore { "cores = 2\n" } else { "" };
     let top = format!("keep_alive = true\n{cores}");
     let server = Site::build(model, &app.address(), &top, more).start();
@@ -41,8 +41,8 @@ fn every_request_is_served(model: Model, clients: usize) {
                 let mut connection = Connection::open(address);
                 for request in 0..REQUESTS {
                     connection.send(b"GET /app/x HTTP/1.1\r\nHost: test\r\n\r\n");
-                    let answer = connection.response();
-                    assert_eq!(answer.status, 200, "{model}: {client}, {request}: {}", answer.text());
+                    let response = connection.response();
+                    assert_eq!(response.status, 200, "{model}: {client}, {request}: {}", response.text());
                 }
             });
         }
@@ -50,14 +50,14 @@ fn every_request_is_served(model: Model, clients: usize) {
 }
 
 #[test]
-fn more_connections_than_children_starve_no_request() {
+fn every_request_is_served_with_fewer_children_than_connections() {
     every_request_is_served(Model::PerCore, CLIENTS);
 }
 
 #[test]
-fn more_connections_than_children_starve_no_request_on_any_engine() {
+fn every_request_is_served_with_fewer_children_on_every_engine() {
     for model in engines() {
-        // As many connections as the engine carries at once.
+        // Number of clients that the engine serves at once.
         let clients = match model {
             Model::Serial => 1,
             Model::Pool(_) => 2,
@@ -67,9 +67,9 @@ fn more_connections_than_children_starve_no_request_on_any_engine() {
     }
 }
 
-/// Nothing of what a socket has no room for can be sent before a child accepts the connection.
+/// A body larger than the socket buffer cannot be sent before a child accepts the connection.
 #[test]
-fn more_connections_than_children_starve_no_large_body() {
+fn large_bodies_are_served_with_fewer_children_than_connections() {
     let app = app();
     let server = Site::server(Model::PerCore, &app, ", connections = 16");
     for round in 0..3 {

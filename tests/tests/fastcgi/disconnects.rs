@@ -1,4 +1,4 @@
-//! A client that leaves, a kept connection that died, and an app that is not there.
+//! Clients that disconnect, idle connections that the app has closed, and an app that does not run.
 
 use std::io::Write;
 use std::sync::Mutex;
@@ -10,28 +10,28 @@ use rudy_observe::Process;
 use rudy_tests::fastcgi::{App, Peer, Received};
 use rudy_tests::{PATIENCE, Response, engines};
 
-use crate::site::{SHORT_HALF_CLOSE, Site, answer_with, post, wait_for_end};
+use crate::site::{SHORT_HALF_CLOSE, Site, post, respond_with, wait_for_end};
 
-/// Waits, in the phase that the name says, for the client to leave.
-fn waits(name: &str, peer: &mut Peer, tell: &Sender<String>) -> bool {
+/// Waits for a disconnect in the phase that the name selects.
+fn waits(name: &str, peer: &mut Peer, sender: &Sender<String>) -> bool {
     match name {
-        "/before-the-answer" => assert_eq!(peer.body(), Some(0)),
-        "/in-the-answer" => {
+        "/before-the-response" => assert_eq!(peer.body(), Some(0)),
+        "/in-the-response" => {
             peer.body();
             peer.stdout(b"Content-Type: text/plain\r\n\r\nhalf");
         }
         "/in-the-upload" => assert!(matches!(peer.receive(), Received::Body(_))),
-        _ => panic!("the phase {name} is not known"),
+        _ => panic!("the phase {name} is unknown"),
     }
-    tell.send(name.to_owned()).expect("the test listens");
-    wait_for_end(peer, tell)
+    sender.send(name.to_owned()).expect("the test listens");
+    wait_for_end(peer, sender)
 }
 
 fn client_leaves(model: Model) {
     let site = Site::start_with(model, SHORT_HALF_CLOSE, ", request_buffering = false", waits);
-    site.all_places_are_free(model, "the start");
+    site.assert_all_connections_free(model, "the start");
     let before = site.descriptors();
-    for phase in ["/before-the-answer", "/in-the-answer", "/in-the-upload"] {
+    for phase in ["/before-the-response", "/in-the-response", "/in-the-upload"] {
         let mut client = site.server.connect();
         let request = match phase {
             "/in-the-upload" => format!(
@@ -41,16 +41,16 @@ fn client_leaves(model: Model) {
             _ => format!("GET /app{phase} HTTP/1.1\r\nHost: test\r\n\r\n"),
         };
         client.send(request.as_bytes());
-        assert_eq!(site.told(), phase, "{model}");
+        assert_eq!(site.next_event(), phase, "{model}");
         drop(client);
-        assert_eq!(site.told(), "cancelled", "{model}: {phase}");
-        site.all_places_are_free(model, phase);
-        site.descriptors_fall_to(before + 2, phase);
+        assert_eq!(site.next_event(), "cancelled", "{model}: {phase}");
+        site.assert_all_connections_free(model, phase);
+        site.wait_for_descriptors(before + 2, phase);
     }
 }
 
 #[test]
-fn an_app_is_told_that_its_client_has_left_and_its_place_is_free() {
+fn a_disconnect_cancels_the_request_and_frees_its_connection() {
     std::thread::scope(|scope| {
         for model in engines() {
             scope.spawn(move || client_leaves(model));
@@ -59,52 +59,52 @@ fn an_app_is_told_that_its_client_has_left_and_its_place_is_free() {
 }
 
 #[test]
-fn an_app_that_does_not_listen_finds_its_connection_closed_when_its_client_has_left() {
-    let site = Site::start_with(Model::PerCore, SHORT_HALF_CLOSE, "", |name, peer, tell| {
+fn a_disconnect_closes_the_connection_to_an_app_that_ignores_aborts() {
+    let site = Site::start_with(Model::PerCore, SHORT_HALF_CLOSE, "", |name, peer, sender| {
         peer.body();
-        tell.send(name.to_owned()).expect("the test listens");
-        // Most apps do not know `FCGI_ABORT_REQUEST`, and say nothing for as long as they are at work.
+        sender.send(name.to_owned()).expect("the test listens");
+        // Most apps ignore `FCGI_ABORT_REQUEST`, and write nothing while they work.
         while !matches!(peer.receive(), Received::Closed) {}
-        tell.send("closed".to_owned()).expect("the test listens");
+        sender.send("closed".to_owned()).expect("the test listens");
         false
     });
     let mut client = site.server.connect();
     client.send(b"GET /app/at-work HTTP/1.1\r\nHost: test\r\n\r\n");
-    assert_eq!(site.told(), "/at-work");
+    assert_eq!(site.next_event(), "/at-work");
     drop(client);
-    assert_eq!(site.told(), "closed");
+    assert_eq!(site.next_event(), "closed");
 }
 
 #[test]
-fn a_safe_request_on_a_kept_connection_that_dies_is_asked_again_and_another_is_not() {
-    let (tell, told) = mpsc::channel();
-    // Answers once on each connection, and closes it when asked again.
+fn only_a_safe_request_is_repeated_when_a_reused_connection_closes() {
+    let (sender, events) = mpsc::channel();
+    // Responds once per connection, and closes it at the second request.
     let app = App::start(move |mut peer| {
         for is_again in [false, true] {
             if peer.request().is_none() {
                 return;
             }
-            tell.send(is_again).expect("the test listens");
-            if is_again || !answer_with(&mut peer, "fine") {
+            sender.send(is_again).expect("the test listens");
+            if is_again || !respond_with(&mut peer, "fine") {
                 return;
             }
         }
     });
-    let site = Site { server: Site::server(Model::PerCore, &app, ""), app, told: mpsc::channel().1 };
-    let asked = || std::iter::from_fn(|| told.try_recv().ok()).collect::<Vec<_>>();
+    let site = Site { server: Site::server(Model::PerCore, &app, ""), app, events: mpsc::channel().1 };
+    let requests = || std::iter::from_fn(|| events.try_recv().ok()).collect::<Vec<_>>();
     assert_eq!(site.server.get("/app/x").text(), "fine");
     assert_eq!(site.server.get("/app/x").text(), "fine");
-    assert_eq!(asked(), [false, true, false], "it was asked twice");
-    // RFC 9110 §9.2.1: twice the same is not always nothing, even where twice does no more than once.
+    assert_eq!(requests(), [false, true, false], "the request was sent twice");
+    // RFC 9110 §9.2.1: only safe methods are repeated, because repeating an idempotent one may have an effect.
     for (method, body) in [("POST", "order"), ("POST", ""), ("PUT", ""), ("DELETE", "")] {
-        assert_eq!(ask(&site, method, body).status, 502, "{method}");
-        assert_eq!(asked(), [true], "{method}: it was asked once");
-        assert_eq!(ask(&site, method, body).text(), "fine", "{method}");
-        assert_eq!(asked(), [false], "{method}");
+        assert_eq!(send_request(&site, method, body).status, 502, "{method}");
+        assert_eq!(requests(), [true], "{method}: the request was sent once");
+        assert_eq!(send_request(&site, method, body).text(), "fine", "{method}");
+        assert_eq!(requests(), [false], "{method}");
     }
 }
 
-fn ask(site: &Site, method: &str, body: &str) -> Response {
+fn send_request(site: &Site, method: &str, body: &str) -> Response {
     let mut connection = site.server.connect();
     let length = body.len();
     let head = format!("{method} /app/x HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n");
@@ -113,18 +113,18 @@ fn ask(site: &Site, method: &str, body: &str) -> Response {
 }
 
 #[test]
-fn a_request_of_which_nothing_could_be_sent_is_sent_on_another_connection_whatever_it_asks() {
-    let (site, end) = Site::with_deaf_connection();
+fn a_request_that_could_not_be_sent_is_repeated_with_any_method() {
+    let (site, end) = Site::with_read_closed_connection();
     assert_eq!(site.server.get("/app/x").text(), "fine");
-    assert_eq!(site.told(), "deaf");
-    assert_eq!(ask(&site, "DELETE", "").text(), "fine");
+    assert_eq!(site.next_event(), "read closed");
+    assert_eq!(send_request(&site, "DELETE", "").text(), "fine");
     assert_eq!(site.app.accepted(), 2);
     drop(end);
 }
 
 #[test]
-fn connections_that_an_app_has_closed_in_the_meantime_are_not_used_for_anything() {
-    let site = Site::start(Model::PerCore, |_, peer, _| answer_with(peer, "ordered"));
+fn idle_connections_that_the_app_has_closed_are_not_reused() {
+    let site = Site::start(Model::PerCore, |_, peer, _| respond_with(peer, "ordered"));
     for round in 0..20 {
         assert_eq!(site.post("/app/order", b"one").text(), "ordered", "{round}");
         site.app.close_all();
@@ -133,8 +133,8 @@ fn connections_that_an_app_has_closed_in_the_meantime_are_not_used_for_anything(
 }
 
 #[test]
-fn an_app_that_is_gone_is_502_until_it_is_back() {
-    let mut site = Site::start(Model::PerCore, |_, peer, _| answer_with(peer, "fine"));
+fn an_app_that_is_not_running_is_502_until_it_is_back() {
+    let mut site = Site::start(Model::PerCore, |_, peer, _| respond_with(peer, "fine"));
     assert_eq!(site.server.get("/app/ok").text(), "fine");
     site.app.stop_listening();
     assert_eq!(site.server.get("/app/ok").status, 502);
@@ -144,41 +144,41 @@ fn an_app_that_is_gone_is_502_until_it_is_back() {
     assert_eq!(site.server.get("/app/ok").text(), "fine");
 }
 
-/// Answers, or breaks off, while a body goes up that it does not read.
+/// Responds or closes the connection during an upload that it does not read.
 fn reads_nothing(name: &str, peer: &mut Peer, _: &Sender<String>) -> bool {
     assert!(matches!(peer.receive(), Received::Body(_)));
     match name {
-        "/refuses" => peer.respond(b"Status: 403\r\n\r\nno"),
+        "/rejects" => peer.respond(b"Status: 403\r\n\r\nno"),
         _ => return false,
     }
-    // What it is sent is not looked at.
+    // Discard the rest of the body.
     while !matches!(peer.receive(), Received::Closed) {}
     false
 }
 
 #[test]
-fn an_answer_before_the_body_has_gone_up_is_passed_on() {
+fn a_response_before_the_end_of_an_upload_is_passed_on() {
     let site = Site::start_with(Model::PerCore, "", ", request_buffering = false", reads_nothing);
-    for (target, status) in [("/app/refuses", 403), ("/app/breaks-off", 502)] {
+    for (target, status) in [("/app/rejects", 403), ("/app/closes", 502)] {
         let mut client = site.server.connect();
-        // More than all sockets between hold, so that the app must have answered before it has gone up.
+        // More than the socket buffers hold, so the app must respond before the end of the upload.
         let head = post(target, &[]);
         let head = String::from_utf8(head).unwrap().replace("Length: 0", "Length: 50000000");
         client.send(head.as_bytes());
         client.send(&vec![b'a'; 100_000]);
         assert_eq!(client.response().status, status, "{target}");
         drop(client);
-        site.all_places_are_free(Model::PerCore, target);
+        site.assert_all_connections_free(Model::PerCore, target);
     }
 }
 
 #[test]
-fn a_body_goes_up_no_faster_than_the_app_takes_it() {
-    let (go, may_go) = mpsc::channel::<()>();
-    let may_go = Mutex::new(may_go);
+fn an_unbuffered_upload_is_as_slow_as_the_app() {
+    let (go, permits) = mpsc::channel::<()>();
+    let permits = Mutex::new(permits);
     let app = App::start(move |mut peer| {
         if peer.request().is_some() {
-            may_go.lock().unwrap().recv().expect("the test says when");
+            permits.lock().unwrap().recv().expect("the test sends a permit");
             let body = peer.body();
             peer.respond(format!("Content-Type: text/plain\r\n\r\n{body:?}").as_bytes());
         }
@@ -187,14 +187,14 @@ fn a_body_goes_up_no_faster_than_the_app_takes_it() {
     let mut client = server.connect();
     let bytes = 64 << 20;
     let request = post("/app/x", &vec![b'a'; bytes]);
-    // Until nothing more is taken for a while: then everything between is full.
+    // Send until all buffers are full.
     let socket = client.socket().try_clone().unwrap();
     socket.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
     let mut sent = 0;
-    while let Ok(taken @ 1..) = (&socket).write(&request[sent..]) {
-        sent += taken;
+    while let Ok(written @ 1..) = (&socket).write(&request[sent..]) {
+        sent += written;
     }
-    assert!(sent < bytes / 2, "{sent} bytes were taken of an app that reads nothing");
+    assert!(sent < bytes / 2, "{sent} bytes were sent to an app that reads nothing");
     let mut process = Process::open(server.pid()).unwrap();
     let peak = process.sample().unwrap().memory.peak_rss_bytes;
     assert!(peak < 64 << 20, "{peak} bytes of memory");

@@ -1,4 +1,4 @@
-//! Little room for bodies or none, of all messages together: every body is whole or rejected, and none waits for another.
+//! Little or no space to buffer bodies: each body is transferred completely or rejected, and none blocks another.
 
 use std::sync::mpsc;
 use std::thread;
@@ -15,7 +15,7 @@ use crate::site::{Site, assert_same, pattern};
 const NO_ROOM: &str = "buffer_memory = 0\nbuffer_total = 0\n";
 
 #[test]
-fn responses_reach_their_clients_where_there_is_no_room_at_all() {
+fn responses_are_sent_without_any_buffer_space() {
     thread::scope(|scope| {
         for model in engines() {
             scope.spawn(move || {
@@ -32,14 +32,14 @@ fn responses_reach_their_clients_where_there_is_no_room_at_all() {
                         });
                     }
                 });
-                site.all_places_are_free(model, "responses without room");
+                site.assert_all_connections_free(model, "responses without room");
             });
         }
     });
 }
 
 #[test]
-fn a_request_without_a_body_is_served_and_one_with_a_body_rejected_where_there_is_no_room_at_all() {
+fn without_any_buffer_space_only_requests_without_a_body_are_served() {
     let site = Site::start_with(Model::PerCore, NO_ROOM, "", |_, peer, _| echo(peer));
     for _ in 0..3 {
         assert_eq!(site.post("/app/echo", b"a body").status, 507);
@@ -49,7 +49,7 @@ fn a_request_without_a_body_is_served_and_one_with_a_body_rejected_where_there_i
 }
 
 #[test]
-fn small_bodies_go_to_files_where_there_is_no_room_in_memory() {
+fn small_bodies_are_buffered_in_files_when_memory_is_full() {
     let top = "buffer_memory = \"64 KiB\"\n";
     let site = Site::start_with(Model::PerCore, top, "", |_, peer, _| echo(peer));
     let body = pattern(60_000);
@@ -62,37 +62,38 @@ fn small_bodies_go_to_files_where_there_is_no_room_in_memory() {
 }
 
 #[test]
-fn a_response_that_was_read_ahead_and_broke_off_is_cut_for_a_slow_client() {
+fn a_buffered_response_that_the_app_truncated_is_truncated_for_a_slow_client() {
     for length in ["", "Content-Length: 10000000\r\n"] {
-        let (tell, told) = mpsc::channel();
+        let (sender, events) = mpsc::channel();
         let app = App::start(move |mut peer| {
             if peer.request().is_some() {
                 peer.stdout(format!("Content-Type: text/plain\r\n{length}\r\n").as_bytes());
                 pattern(LARGE_BYTES).chunks(60_000).for_each(|piece| peer.stdout(piece));
-                tell.send("closes".to_owned()).expect("the test listens");
+                sender.send("closes".to_owned()).expect("the test listens");
             }
         });
-        let site = Site { server: Site::server(Model::PerCore, &app, ""), app, told };
+        let site = Site { server: Site::server(Model::PerCore, &app, ""), app, events };
         let mut client = site.server.connect();
         client.send(&get("/app/x"));
-        assert_eq!(site.told(), "closes");
+        assert_eq!(site.next_event(), "closes");
         let bytes = client.read_to_end();
-        let head = bytes.windows(4).position(|four| four == b"\r\n\r\n").expect("a head comes") + 4;
-        // The reset that cuts a response discards what is in the socket's send buffer.
+        let head =
+            bytes.windows(4).position(|four| four == b"\r\n\r\n").expect("the response has a head") + 4;
+        // The reset at the end discards the contents of the server's send buffer, so the body may be shorter.
         if length.is_empty() {
-            assert!(!bytes.ends_with(b"0\r\n\r\n"), "it must not pass for whole");
+            assert!(!bytes.ends_with(b"0\r\n\r\n"), "the response must not look complete");
         } else {
             let body = &bytes[head..];
-            assert_same(body, &pattern(LARGE_BYTES)[..body.len()], "what came before");
+            assert_same(body, &pattern(LARGE_BYTES)[..body.len()], "the body before the failure");
         }
     }
 }
 
 #[test]
-fn a_client_of_http_1_0_gets_a_response_that_was_read_ahead() {
+fn an_http_1_0_client_gets_a_buffered_response() {
     let site = Site::start(Model::PerCore, send);
     let mut client = site.server.connect();
     client.send(b"GET /app/large HTTP/1.0\r\n\r\n");
-    assert_eq!(site.told(), "sent");
+    assert_eq!(site.next_event(), "sent");
     assert_same(&client.response().body, &pattern(LARGE_BYTES), "the response");
 }

@@ -1,10 +1,10 @@
-//! How many connections an app gets where the configuration says nothing of that: as many as it serves, if it tells.
+//! The default number of connections to an app: as many as it reports, or one.
 
 use rudy_tests::Server;
 
 use crate::half_close::get;
 
-/// A server that starts one process of the tests' app.
+/// Starts a server that spawns one process of the tests' app.
 fn server(kind: &str) -> Server {
     let app = env!("CARGO_BIN_EXE_fastcgi-app");
     Server::config(&format!(
@@ -14,13 +14,13 @@ fn server(kind: &str) -> Server {
 }
 
 #[test]
-fn one_process_that_serves_many_connections_gets_them() {
+fn a_process_that_reports_many_connections_gets_them() {
     let server = server("events");
     let mut clients: Vec<_> = (0..200).map(|_| server.connect()).collect();
     for client in &mut clients {
         client.send(&get("/app/events"));
     }
-    // Each response goes on, so that all of them have a connection to the app at the same time.
+    // No response ends, so all of them use a connection to the app at the same time.
     for (number, client) in clients.iter_mut().enumerate() {
         assert_eq!(client.head().status, 200, "{number}");
         assert_eq!(client.chunk().as_deref(), Some("data: first\n\n"), "{number}");
@@ -28,7 +28,7 @@ fn one_process_that_serves_many_connections_gets_them() {
 }
 
 #[test]
-fn a_process_that_does_not_respond_to_the_question_has_one_request_at_a_time() {
+fn a_process_that_ignores_the_query_gets_one_request_at_a_time() {
     let server = server("silent");
     for round in 0..20 {
         let mut clients: Vec<_> = (0..16).map(|_| server.connect()).collect();
