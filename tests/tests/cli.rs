@@ -292,15 +292,15 @@ fn what_only_root_may_do_is_no_error_for_another_user() {
         return;
     }
     let shown = success(&output).replace(&closed.display().to_string(), "/closed");
-    let (_, unknown) = shown.split_once("Known only at the start\n").expect("a section");
+    let (_, unknown) = shown.split_once("Checked only at start-up\n").expect("a section");
     assert_data_eq!(
         unknown,
         str![[r"
   whether another program listens on unix:/closed/sock
   whether root may run /bin/true
-  whether Rudy may listen on unix:/closed/sock (you may not)
-  whether Rudy may write the access log /closed/log (you may not)
-  whether Rudy may start processes as root (you may not)
+  whether Rudy may listen on unix:/closed/sock (you lack the permission)
+  whether Rudy may write the access log /closed/log (you lack the permission)
+  whether Rudy may start processes as root (you lack the permission)
 
 "]]
     );

@@ -592,7 +592,7 @@ fn a_check_by_an_ordinary_user_names_what_it_cannot_know() {
     command.args([&format!("--reuid={UID}"), &format!("--regid={GID}"), "--clear-groups"]);
     let output = command.arg(rudy).arg("check").arg(place.path("rudy.toml")).output().unwrap();
     let stdout = String::from_utf8(output.stdout).unwrap();
-    assert!(stdout.contains("whether Rudy may run as nobody (you may not)"), "{stdout}");
+    assert!(stdout.contains("whether Rudy may run as nobody (you lack the permission)"), "{stdout}");
 }
 
 /// A copy of the program that the user can run, started as root with `arguments` behind `serve`.

@@ -1,4 +1,4 @@
-//! From a configuration to what answers: folders are opened, fixed answers encoded, and what does not fit together is said.
+//! Builds the router of a configuration: opens folders, encodes fixed responses, and reports conflicts between routes.
 
 use rudy_http::semantics::path::RequestPath;
 
@@ -9,8 +9,7 @@ use crate::files::{FilesOptions, Folders, is_withheld};
 use crate::handlers::{BuildContext, Handler, HandlerConfig, HandlerTable};
 use crate::routing::{HostPattern, Hosts, PathPattern, Route, Router};
 
-/// Makes the routes of a configuration ready, or says everything that is wrong with them. Their folders, and what is kept of
-/// them, are those of `folders`.
+/// Builds the routes of a configuration, or returns all problems. Open folders and their caches are shared through `folders`.
 pub(crate) fn compile(config: &Config, folders: &Folders) -> Result<Router<Target>, Vec<Problem>> {
     folders.forget_unused();
     let mut problems = config.engine.problems(&Location::file(0));
@@ -21,8 +20,8 @@ pub(crate) fn compile(config: &Config, folders: &Folders) -> Result<Router<Targe
     for (number, site) in config.sites.iter().enumerate() {
         add_hosts(&mut hosts, config, number, &mut problems);
         unreachable_routes(site, &mut problems);
-        endless_redirects(site, &mut problems);
-        source_that_is_not_run(site, &mut problems);
+        redirect_loops(site, &mut problems);
+        scripts_that_are_not_run(site, &mut problems);
         let of_site = site_authorizer(site, &mut problems);
         let mut routes = Vec::new();
         for route in &site.routes {
@@ -42,12 +41,12 @@ pub(crate) fn compile(config: &Config, folders: &Folders) -> Result<Router<Targe
     if problems.is_empty() { Ok(Router::new(hosts, sites)) } else { Err(problems) }
 }
 
-/// What a route leads to.
+/// The target of a route.
 #[derive(Debug)]
 pub(crate) struct Target {
-    /// Who says who may come in; nobody is asked if absent.
+    /// The authorizer; `None` allows all requests.
     pub(crate) authorizer: Option<Authorizer>,
-    /// Whether TRACE gets to the handler.
+    /// Whether TRACE requests reach the handler.
     pub(crate) allow_trace: bool,
     pub(crate) handler: Box<dyn Handler>,
 }
@@ -57,7 +56,7 @@ fn site_authorizer(site: &config::Site, problems: &mut Vec<Problem>) -> Option<A
     authorizer.map_err(|more| problems.extend(more)).ok()
 }
 
-/// Whom a route asks. The configuration is of no use where there are problems, so that none is asked then matters to nobody.
+/// The authorizer of a route. `None` after a problem, because the configuration is then rejected.
 fn authorizer(
     route: &config::Route,
     of_site: Option<&Authorizer>,
@@ -78,9 +77,9 @@ fn add_hosts(hosts: &mut Hosts, config: &Config, number: usize, problems: &mut V
     if site.hosts.is_empty()
         && let Some(other) = hosts.set_default(number)
     {
-        let problem = Problem::value(&site.location, "two sites are the default one")
-            .label("this has no `hosts` either");
-        problems.push(problem.also(&config.sites[other].location, "the first without `hosts`"));
+        let problem =
+            Problem::value(&site.location, "two sites have no `hosts`").label("a second default site");
+        problems.push(problem.also(&config.sites[other].location, "the first default site"));
     }
     for (index, host) in site.hosts.iter().enumerate() {
         if let Some(other) = hosts.add(host, number) {
@@ -100,7 +99,7 @@ fn host_location(site: &config::Site, host: &HostPattern) -> Location {
     site.location.key("hosts").index(index)
 }
 
-/// A route all of whose paths are taken by earlier ones can never answer.
+/// Reports routes whose paths are all matched by earlier routes.
 fn unreachable_routes(site: &config::Site, problems: &mut Vec<Problem>) {
     for (number, route) in site.routes.iter().enumerate() {
         let earlier = &site.routes[..number];
@@ -111,17 +110,16 @@ fn unreachable_routes(site: &config::Site, problems: &mut Vec<Problem>) {
         if let Some(Some(taker)) = takers.first()
             && takers.iter().all(Option::is_some)
         {
-            let problem = Problem::value(&route.paths_location, "this route never answers")
-                .label("taken by an earlier route");
-            let problem = problem.also(&taker.paths_location, "the first that matches is taken");
-            problems.push(problem.help("put the narrower path before the wider one"));
+            let problem = Problem::value(&route.paths_location, "this route is unreachable")
+                .label("an earlier route matches all of these paths");
+            let problem = problem.also(&taker.paths_location, "the first matching route is used");
+            problems.push(problem.help("put the more specific path first"));
         }
     }
 }
 
-/// A redirect to a path that the same route takes sends browsers round in circles. What placeholders make of an address is
-/// only known for the simplest ones.
-fn endless_redirects(site: &config::Site, problems: &mut Vec<Problem>) {
+/// Reports redirects to a path of the same route. For most targets with placeholders this is unknown.
+fn redirect_loops(site: &config::Site, problems: &mut Vec<Problem>) {
     let taker = |path: &str| {
         let path = RequestPath::parse(path.split(['?', '#']).next()?).ok()?;
         site.routes
@@ -135,16 +133,18 @@ fn endless_redirects(site: &config::Site, problems: &mut Vec<Problem>) {
             to => to.starts_with('/') && !to.contains('{') && taker(to) == Some(number),
         };
         if is_endless {
-            let problem = Problem::value(&route.handler_location.key("to"), "this redirect leads to itself");
+            let problem = Problem::value(&route.handler_location.key("to"), "this redirect loops");
             problems.push(
-                problem.label("taken by this same route").also(&route.paths_location, "which takes these"),
+                problem
+                    .label("the target matches this route")
+                    .also(&route.paths_location, "the paths of the route"),
             );
         }
     }
 }
 
-/// A page of a `files` route that holds source is never sent: either another route runs it, or it is a mistake.
-fn source_that_is_not_run(site: &config::Site, problems: &mut Vec<Problem>) {
+/// Reports index and fallback files that are scripts, which no other route runs: `files` does not serve them.
+fn scripts_that_are_not_run(site: &config::Site, problems: &mut Vec<Problem>) {
     for route in &site.routes {
         let HandlerTable::Files(table) = &route.handler else { continue };
         let location = &route.handler_location;
@@ -159,8 +159,8 @@ fn source_that_is_not_run(site: &config::Site, problems: &mut Vec<Problem>) {
         };
         for (key, page) in options.named_pages() {
             if is_withheld(page, &options) && !is_run(page) {
-                let title = format!("\"{page}\" is the source of a program, and no route runs it");
-                let problem = Problem::value(&location.key(key), title).label("would not be sent");
+                let title = format!("\"{page}\" is a script, and no route runs it");
+                let problem = Problem::value(&location.key(key), title).label("is not served as a file");
                 let help =
                     "add a route such as \"*.php\" with `fastcgi` before this one, or `serve_source = true`";
                 problems.push(problem.help(help));

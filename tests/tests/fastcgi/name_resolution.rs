@@ -297,6 +297,6 @@ fn check_lists_unresolved_names_and_succeeds() {
     assert_eq!(notices.len(), 1, "{text}");
     assert!(notices[0].starts_with("  nowhere.test:9001 does not resolve: "), "{text}");
     for address in ["app.test:9000", "nowhere.test:9001", "127.0.0.1:9002"] {
-        assert!(text.contains(&format!("whether an app answers at {address}")), "{text}");
+        assert!(text.contains(&format!("whether an app listens on {address}")), "{text}");
     }
 }

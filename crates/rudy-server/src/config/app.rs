@@ -1,4 +1,4 @@
-//! How an app is reached or started: what the tables of all have in common that ask one.
+//! The keys that all tables with an app share: how to connect to the app, or start it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -54,35 +54,34 @@ impl Default for AppTable {
             command: None,
             processes: ProcessesTable::default(),
             connections: None,
-            // Each takes some kilobytes; more people than that do not wait for so slow an answer.
+            // Each takes some kilobytes of memory.
             queue: Int(1024),
             queue_timeout: Time(Duration::from_secs(10)),
             connect_timeout: Time(Duration::from_secs(5)),
-            // As nginx and Apache have it, and twice what PHP lets a script compute.
+            // The default of nginx and Apache, and twice the `max_execution_time` of PHP.
             response_timeout: Time(Duration::from_mins(1)),
             idle_timeout: Time(Duration::from_mins(1)),
         }
     }
 }
 
-/// Where php-fpm listens on Debian and Ubuntu, whatever its version.
+/// The socket of php-fpm on Debian and Ubuntu, for all versions.
 const PHP_FPM: &str = "/run/php/php-fpm.sock";
 
 impl AppTable {
-    /// Where the app listens; php-fpm at its usual place if that is not said.
+    /// The addresses of the app; the default is the usual socket of php-fpm.
     pub(crate) fn addresses(&self) -> Vec<UpstreamAddress> {
         let php_fpm = || vec![UpstreamAddress::Unix(PHP_FPM.into())];
         self.address.as_ref().map_or_else(php_fpm, |address| address.as_slice().to_vec())
     }
 
-    /// Connections to each address or process.
+    /// The maximum number of connections to each address or process.
     pub(crate) fn connections(&self) -> u32 {
-        // As many as an app that was set up with care for a small machine serves at once; a process that nobody has said more
-        // of serves one after the other.
+        // A typical number of workers on a small machine; a process usually serves one request at a time.
         self.connections.map_or(if self.command.is_some() { 1 } else { 16 }, Int::as_u32)
     }
 
-    /// For `rudy check`: its addresses, or what Rudy starts.
+    /// For `rudy check`: the addresses or the command.
     pub(crate) fn describe(&self) -> String {
         if let Some(command) = &self.command {
             let ProcessesTable { min, max, .. } = self.processes;
@@ -93,7 +92,7 @@ impl AppTable {
         addresses.join(" ")
     }
 
-    /// What the app is called in the log: its program or its first address.
+    /// The name of the app in the log: its program or its first address.
     pub(crate) fn name(&self) -> String {
         let program = self.command.as_ref().and_then(|command| command.0.first()).map(Path::new);
         match program.and_then(Path::file_name) {
@@ -102,18 +101,18 @@ impl AppTable {
         }
     }
 
-    /// What the schema cannot say.
+    /// Problems that the types cannot express.
     pub(crate) fn problems(&self, location: &Location) -> Vec<Problem> {
         let mut problems = self.problems_with_address(location);
         if self.address.is_none() && self.command.is_none() {
             let problem = missing(location, "address").unless_invalid(&location.key("address"));
             let problem = problem.unless_invalid(&location.key("command"));
-            problems.push(problem.help("or `command`, if Rudy is to start the app"));
+            problems.push(problem.help("or `command`, to have Rudy start the app"));
         }
         problems
     }
 
-    /// The same of one that has an address of its own.
+    /// Like [`Self::problems`], for a table with a default address.
     pub(crate) fn problems_with_address(&self, location: &Location) -> Vec<Problem> {
         let mut problems = Vec::new();
         self.wrong_processes(location, &mut problems);
@@ -123,25 +122,24 @@ impl AppTable {
     fn wrong_processes(&self, location: &Location, problems: &mut Vec<Problem>) {
         let Some(command) = &self.command else {
             if self.processes != ProcessesTable::default() {
-                let problem =
-                    Problem::key(&location.key("processes"), "there is no `command` to start processes with");
+                let problem = Problem::key(&location.key("processes"), "`processes` needs `command`");
                 let problem = problem.unless_invalid(&location.key("command"));
-                problems.push(problem.label("of no use without it"));
+                problems.push(problem.label("has no effect"));
             }
             return;
         };
         if self.address.is_some() {
             let problem =
-                Problem::key(&location.key("command"), "an app is started or has an address, not both");
+                Problem::key(&location.key("command"), "`address` and `command` exclude each other");
             problems.push(
-                problem.label("this starts it").also(&location.key("address"), "this is where it listens"),
+                problem.label("starts the app").also(&location.key("address"), "connects to a running app"),
             );
         }
         if command.0.iter().any(|argument| argument.contains('\0'))
             || command.0.first().is_some_and(String::is_empty)
         {
             problems.push(
-                Problem::value(&location.key("command"), "this names no program")
+                Problem::value(&location.key("command"), "this is not a valid program name")
                     .label("empty, or with a NUL"),
             );
         }

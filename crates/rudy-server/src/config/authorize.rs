@@ -1,4 +1,4 @@
-//! The table of an app that says who may come in.
+//! The table of a FastCGI authorizer.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 
 use super::AppTable;
-use super::read::{ask, two_lines};
+use super::read::{marker, two_lines};
 use super::values::inline_schema;
 
 /// A FastCGI authorizer: an app that allows or denies each request.
@@ -24,12 +24,12 @@ pub struct AuthorizeTable {
     pub params: BTreeMap<String, String>,
 }
 
-/// The app that a route asks in place of the site's.
+/// The authorizer of a route, instead of the one of the site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RouteAuthorize {
-    /// `false`: none.
+    /// `false`: no authorization.
     None,
-    /// This app.
+    /// An app.
     App(Box<AuthorizeTable>),
 }
 
@@ -46,8 +46,8 @@ impl<'de> Deserialize<'de> for RouteAuthorize {
 
             fn visit_bool<E: Error>(self, is_on: bool) -> Result<RouteAuthorize, E> {
                 if is_on {
-                    let label = "expected a table that says which app, or `false`";
-                    return Err(E::custom(two_lines("`true` names no app to ask", label)));
+                    let label = "expected a table with the address of the app, or `false`";
+                    return Err(E::custom(two_lines("`true` is not an authorizer", label)));
                 }
                 Ok(RouteAuthorize::None)
             }
@@ -60,7 +60,7 @@ impl<'de> Deserialize<'de> for RouteAuthorize {
             }
         }
 
-        deserializer.deserialize_newtype_struct(ask::SHORT, Switch)
+        deserializer.deserialize_newtype_struct(marker::SHORT, Switch)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The configuration in effect as a text for people: what `rudy check` prints.
+//! The effective configuration as text, for `rudy check`.
 
 use rudy_net::engine::{Model, THREADS_MAX};
 use serde_json::Value;
@@ -12,19 +12,18 @@ use crate::client_address::{Options as ClientAddress, Source};
 use crate::handlers::HandlerConfig;
 
 impl Config {
-    /// Who listens, which route goes where and in which order, which limits differ from their defaults, and what was
-    /// left out.
+    /// Describes the listeners, the routes in order, the limits that differ from their defaults, and the notices.
     #[must_use]
     pub fn describe(&self) -> String {
         let one_column = |lines: Vec<String>| lines.into_iter().map(|line| vec![line]).collect();
         let listen = self.listen.iter().map(ToString::to_string).collect();
         let mut sections = vec![section("Listens on", one_column(listen))];
         sections.extend(self.sites.iter().map(|site| section(&title_of(site), routes_of(site))));
-        sections.push(section("Limits that are not the default", limits_that_differ(&self.limits)));
+        sections.push(section("Limits that differ from their defaults", limits_that_differ(&self.limits)));
         sections.push(section("Running", self.running()));
         let notices = [self.notices(), self.unresolved_names()].concat();
         sections.push(section("Notices", one_column(notices)));
-        sections.push(section("Known only at the start", one_column(self.unknown_before_start())));
+        sections.push(section("Checked only at start-up", one_column(self.unknown_before_start())));
         let text = sections.into_iter().flatten().collect::<Vec<_>>().join("\n");
         self.sources.placeholders.mask(&text).into_owned()
     }
@@ -34,9 +33,9 @@ impl Config {
         let threads = match model {
             Model::Serial => "1".to_owned(),
             Model::Pool(threads) => threads.to_string(),
-            Model::Thread => format!("one for each connection, {} at most", threads.unwrap_or(THREADS_MAX)),
+            Model::Thread => format!("one per connection, at most {}", threads.unwrap_or(THREADS_MAX)),
             Model::Task | Model::Mailbox | Model::PerCore => {
-                cores.map_or("one for each core".to_owned(), |cores| cores.to_string())
+                cores.map_or("one per core".to_owned(), |cores| cores.to_string())
             }
         };
         let keep_alive = if self.engine.keeps_alive() { "on" } else { "off" };
@@ -65,7 +64,7 @@ impl Config {
     }
 }
 
-/// Empty where there are none.
+/// Empty if there are none.
 fn trusted_proxies(options: &ClientAddress) -> String {
     let proxies: Vec<_> = options.trusted_proxies.iter().map(ToString::to_string).collect();
     let field = match options.source {
@@ -73,13 +72,13 @@ fn trusted_proxies(options: &ClientAddress) -> String {
         Source::XForwardedFor => "X-Forwarded-For",
         Source::Forwarded => "Forwarded",
     };
-    let host = if options.trust_host { ", and the host" } else { "" };
-    format!("{}, which name the client in {field}{host}", proxies.join(", "))
+    let host = if options.trust_host { ", with host" } else { "" };
+    format!("{}, client address from {field}{host}", proxies.join(", "))
 }
 
 fn title_of(site: &Site) -> String {
     if site.hosts.is_empty() {
-        return "Site for every other host".to_owned();
+        return "Default site".to_owned();
     }
     let hosts: Vec<_> = site.hosts.iter().map(ToString::to_string).collect();
     format!("Site {}", hosts.join(", "))
@@ -122,8 +121,7 @@ fn limits_that_differ(limits: &rudy_net::Limits) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// A title and rows in columns beneath it; nothing where there are no rows. What stands in a file is shown without its
-/// control characters, which a terminal would obey.
+/// A title with rows in columns, or `None` without rows. Control characters are escaped, because they could control the terminal.
 fn section(title: &str, rows: Vec<Vec<String>>) -> Option<String> {
     let rows: Vec<Vec<_>> =
         rows.into_iter().map(|row| row.iter().map(|cell| visible(cell)).collect()).collect();

@@ -1,4 +1,4 @@
-//! What is wrong with a configuration: all of it at once, each with its file, its line and what was expected.
+//! Diagnostics of a configuration: all problems at once, each with file, line and expected value.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,26 +12,26 @@ use toml::de::{DeTable, DeValue};
 use super::hints::nearest;
 use super::variables::Placeholders;
 
-/// The files that make up one configuration, with where each value stands in them.
+/// The files of a configuration, with the spans of their values.
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
     files: Vec<Source>,
-    /// What came from the environment, and is not shown.
+    /// Values from the environment, which are not shown.
     pub(crate) placeholders: Placeholders,
 }
 
-/// One file.
+/// A configuration file.
 #[derive(Debug)]
 pub(super) struct Source {
-    /// Its path, as it is shown.
+    /// The path, for display.
     pub(super) name: String,
-    /// Its text.
+    /// The text.
     pub(super) text: String,
-    /// Where each value stands, by its pointer: `site.0.hosts`.
+    /// The span of each value, by its pointer: `site.0.hosts`.
     pub(super) spans: HashMap<String, Spans>,
 }
 
-/// Where a value stands, and the key that names it.
+/// The span of a value and of its key.
 #[derive(Debug, Clone)]
 pub(super) struct Spans {
     pub(super) key: Option<Range<usize>>,
@@ -39,7 +39,7 @@ pub(super) struct Spans {
 }
 
 impl Sources {
-    /// Adds a file; the answer is its number.
+    /// Adds a file and returns its number.
     pub(super) fn add(&mut self, name: String, text: String) -> usize {
         self.files.push(Source { name, text, spans: HashMap::new() });
         self.files.len() - 1
@@ -50,28 +50,28 @@ impl Sources {
         self.files.iter().map(|source| source.name.as_ref())
     }
 
-    /// Notes where each value of a file stands.
-    pub(super) fn note(&mut self, number: usize, table: &DeTable<'_>) {
+    /// Records the spans of all values of a file.
+    pub(super) fn record(&mut self, number: usize, table: &DeTable<'_>) {
         if let Some(source) = self.files.get_mut(number) {
-            source.note_table(table, &Location::file(number));
+            source.record_table(table, &Location::file(number));
         }
     }
 }
 
 impl Source {
-    fn note_table(&mut self, table: &DeTable<'_>, location: &Location) {
+    fn record_table(&mut self, table: &DeTable<'_>, location: &Location) {
         for (key, value) in table {
-            self.note_value(Some(key.span()), value, &location.key(key.get_ref()));
+            self.record_value(Some(key.span()), value, &location.key(key.get_ref()));
         }
     }
 
-    fn note_value(&mut self, key: Option<Range<usize>>, value: &Spanned<DeValue<'_>>, location: &Location) {
+    fn record_value(&mut self, key: Option<Range<usize>>, value: &Spanned<DeValue<'_>>, location: &Location) {
         self.spans.insert(location.pointer.clone(), Spans { key, value: value.span() });
         match value.get_ref() {
-            DeValue::Table(table) => self.note_table(table, location),
+            DeValue::Table(table) => self.record_table(table, location),
             DeValue::Array(array) => {
                 for (index, value) in array.iter().enumerate() {
-                    self.note_value(None, value, &location.index(index));
+                    self.record_value(None, value, &location.index(index));
                 }
             }
             _ => {}
@@ -79,7 +79,7 @@ impl Source {
     }
 }
 
-/// Names a value of a configuration file, whether it is there or not: the file and the keys that lead to it.
+/// The location of a value, present or missing: its file and the path of its keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Location {
     source: usize,
@@ -87,100 +87,100 @@ pub(crate) struct Location {
 }
 
 impl Location {
-    /// The whole file.
+    /// A whole file.
     pub(crate) fn file(source: usize) -> Self {
         Self { source, pointer: String::new() }
     }
 
-    /// No file: a configuration made from flags.
+    /// No file, for a configuration from flags.
     pub(crate) fn none() -> Self {
         Self::file(usize::MAX)
     }
 
-    /// The value of a key in it.
+    /// The value of a key in this table.
     pub(crate) fn key(&self, key: &str) -> Self {
         let dot = if self.pointer.is_empty() { "" } else { "." };
         Self { source: self.source, pointer: format!("{}{dot}{key}", self.pointer) }
     }
 
-    /// An element of it.
+    /// An element of this array.
     pub(crate) fn index(&self, index: usize) -> Self {
         self.key(&index.to_string())
     }
 
-    /// Whether it is `other` or inside of it.
+    /// Whether it is `other` or inside `other`.
     pub(super) fn is_in(&self, other: &Self) -> bool {
         let rest = self.pointer.strip_prefix(&other.pointer);
         self.source == other.source
             && rest.is_some_and(|rest| rest.is_empty() || other.pointer.is_empty() || rest.starts_with('.'))
     }
 
-    /// Whether it is a key of the same table, probably meant to be `other`.
-    pub(super) fn is_near(&self, other: &Self) -> bool {
+    /// Whether it is probably a misspelling of `other`, in the same table.
+    pub(super) fn is_probably(&self, other: &Self) -> bool {
         let key = |location: &Self| location.pointer.rsplit('.').next().unwrap_or_default().to_owned();
         self.parent() == other.parent() && nearest(&key(self), [key(other).as_str()].into_iter()).is_some()
     }
 
-    /// The keys that lead to it, as they stand in the header of a table: `site.route`.
+    /// The keys as in a table header: `site.route`.
     pub(super) fn keys(&self) -> String {
         let keys: Vec<_> = self.pointer.split('.').filter(|key| key.parse::<usize>().is_err()).collect();
         keys.join(".")
     }
 
-    /// The table or list that it is in; nothing for a file.
+    /// The enclosing table or list; `None` for a file.
     pub(super) fn parent(&self) -> Option<Self> {
         let pointer = self.pointer.rsplit_once('.').map_or("", |(parent, _)| parent).to_owned();
         (!self.pointer.is_empty()).then_some(Self { source: self.source, pointer })
     }
 
-    /// As text, for [`Self::from_text`].
+    /// Formats the location for [`Self::from_text`].
     pub(super) fn to_text(&self) -> String {
         format!("{} {}", self.source, self.pointer)
     }
 
-    /// Reads what [`Self::to_text`] has written; nowhere for other text.
+    /// Parses the output of [`Self::to_text`]; other text is [`Self::none`].
     pub(super) fn from_text(text: &str) -> Self {
         let parts = text.split_once(' ').and_then(|(source, pointer)| Some((source.parse().ok()?, pointer)));
         parts.map_or_else(Self::none, |(source, pointer)| Self { source, pointer: pointer.to_owned() })
     }
 }
 
-/// One thing that is wrong, or worth saying.
+/// A problem in the configuration.
 #[derive(Debug, Clone)]
 pub(crate) struct Problem {
     title: String,
-    at: At,
+    at: Target,
     label: String,
     also: Option<(Location, String)>,
     help: Option<String>,
-    /// What it follows from, if one of these is wrong.
+    /// If a value at one of these locations is invalid, the problem is only a consequence.
     causes: Vec<Location>,
 }
 
 #[derive(Debug, Clone)]
-enum At {
+enum Target {
     Value(Location),
     Key(Location),
     Span(usize, Range<usize>),
 }
 
 impl Problem {
-    /// About a value. `title` is what is wrong.
+    /// A problem with a value.
     pub(crate) fn value(location: &Location, title: impl Into<String>) -> Self {
-        Self::new(At::Value(location.clone()), title)
+        Self::new(Target::Value(location.clone()), title)
     }
 
-    /// About a key, whatever its value.
+    /// A problem with a key.
     pub(crate) fn key(location: &Location, title: impl Into<String>) -> Self {
-        Self::new(At::Key(location.clone()), title)
+        Self::new(Target::Key(location.clone()), title)
     }
 
-    /// About a piece of a file's text.
+    /// A problem with a range of a file.
     pub(super) fn span(source: usize, span: Range<usize>, title: impl Into<String>) -> Self {
-        Self::new(At::Span(source, span), title)
+        Self::new(Target::Span(source, span), title)
     }
 
-    fn new(at: At, title: impl Into<String>) -> Self {
+    fn new(at: Target, title: impl Into<String>) -> Self {
         Self {
             title: visible(&title.into()),
             at,
@@ -191,7 +191,7 @@ impl Problem {
         }
     }
 
-    /// Without values that came from the environment.
+    /// Replaces values from the environment with their placeholders.
     fn masked(self, placeholders: &Placeholders) -> Self {
         let mask = |text: String| placeholders.mask(&text).into_owned();
         Self {
@@ -204,44 +204,45 @@ impl Problem {
         }
     }
 
-    /// What was expected, written beside the caret.
+    /// Sets the text beside the caret: what was expected.
     pub(crate) fn label(mut self, label: impl Into<String>) -> Self {
         self.label = visible(&label.into());
         self
     }
 
-    /// Another place that has to do with it.
+    /// Adds a related location.
     pub(crate) fn also(mut self, location: &Location, label: impl Into<String>) -> Self {
         self.also = Some((location.clone(), label.into()));
         self
     }
 
-    /// It is not said if something is wrong at this place.
+    /// Suppresses the problem if something at this location is invalid.
     pub(crate) fn unless_invalid(mut self, cause: &Location) -> Self {
         self.causes.push(cause.clone());
         self
     }
 
-    /// Whether it follows from what was said of these places.
-    pub(super) fn follows_from(&self, wrong: &[Location]) -> bool {
-        let is_wrong =
-            |cause: &Location| wrong.iter().any(|wrong| wrong.is_in(cause) || wrong.is_near(cause));
-        let is_left_out = |about: &Location| wrong.iter().any(|wrong| about.is_in(wrong));
-        let (At::Value(about) | At::Key(about)) = &self.at else { return false };
-        is_left_out(about) || self.causes.iter().any(is_wrong)
+    /// Whether the problem is a consequence of invalid values at these locations.
+    pub(super) fn follows_from(&self, invalid: &[Location]) -> bool {
+        let is_invalid = |cause: &Location| {
+            invalid.iter().any(|invalid| invalid.is_in(cause) || invalid.is_probably(cause))
+        };
+        let is_left_out = |about: &Location| invalid.iter().any(|invalid| about.is_in(invalid));
+        let (Target::Value(about) | Target::Key(about)) = &self.at else { return false };
+        is_left_out(about) || self.causes.iter().any(is_invalid)
     }
 
-    /// What to do next.
+    /// Sets the advice.
     pub(crate) fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
 }
 
-/// The most problems that are shown: people read no more, and each is looked for in the whole text of its file.
+/// The maximum number of problems to show: rendering each one scans its whole file.
 const SHOWN_MAX: usize = 100;
 
-/// Everything that is wrong with a configuration.
+/// All problems of a configuration.
 #[derive(Debug)]
 pub struct Diagnostics {
     sources: Arc<Sources>,
@@ -254,10 +255,10 @@ impl Diagnostics {
         Self { sources, problems }
     }
 
-    /// What is wrong by several checks of the same configuration, together.
+    /// Combines the problems of several checks of the same configuration.
     pub(crate) fn all<const N: usize>(checks: [Result<(), Self>; N]) -> Result<(), Self> {
-        let wrong = checks.into_iter().filter_map(Result::err);
-        wrong
+        let invalid = checks.into_iter().filter_map(Result::err);
+        invalid
             .reduce(|mut all, more| {
                 all.problems.extend(more.problems);
                 all
@@ -265,13 +266,13 @@ impl Diagnostics {
             .map_or(Ok(()), Err)
     }
 
-    /// How many things are wrong.
+    /// The number of problems.
     #[must_use]
     pub fn count(&self) -> usize {
         self.problems.len()
     }
 
-    /// All of them as text for people, in the order of the files, or the first hundred; `colour` is for terminals.
+    /// Renders the first hundred problems in file order; `colour` is for terminals.
     #[must_use]
     pub fn render(&self, colour: bool) -> String {
         let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
@@ -298,10 +299,9 @@ impl Diagnostics {
                 let mut snippet = Snippet::source(&source.text)
                     .path(&source.name)
                     .annotation(AnnotationKind::Primary.span(span).label(&problem.label));
-                let also = problem
-                    .also
-                    .as_ref()
-                    .and_then(|(location, label)| Some((self.locate(&At::Value(location.clone()))?, label)));
+                let also = problem.also.as_ref().and_then(|(location, label)| {
+                    Some((self.locate(&Target::Value(location.clone()))?, label))
+                });
                 match also {
                     Some(((other, span), label)) if other == number => {
                         snippet = snippet.annotation(AnnotationKind::Context.span(span).label(label));
@@ -327,10 +327,10 @@ impl Diagnostics {
         vec![group]
     }
 
-    /// Where to draw the caret. A value that is not there is looked for at the table that should hold it.
-    fn locate(&self, at: &At) -> Option<(usize, Range<usize>)> {
-        let (At::Value(location) | At::Key(location)) = at else {
-            let At::Span(source, span) = at else { return None };
+    /// Returns the span of the caret. For a missing value, it is the table that should contain the value.
+    fn locate(&self, at: &Target) -> Option<(usize, Range<usize>)> {
+        let (Target::Value(location) | Target::Key(location)) = at else {
+            let Target::Span(source, span) = at else { return None };
             return self.sources.files.get(*source).map(|_| (*source, span.clone()));
         };
         let source = self.sources.files.get(location.source)?;
@@ -346,15 +346,14 @@ impl Diagnostics {
         };
         let whole = pointer == location.pointer;
         let span = match at {
-            At::Key(_) if whole => spans.key.as_ref().unwrap_or(&spans.value),
+            Target::Key(_) if whole => spans.key.as_ref().unwrap_or(&spans.value),
             _ => &spans.value,
         };
         Some((location.source, span.clone()))
     }
 }
 
-/// Escapes control characters: a terminal would obey them, and one of them ends a line. (In the lines of a configuration file,
-/// annotate-snippets replaces them.)
+/// Escapes control characters, which could control a terminal or end a line. (annotate-snippets replaces those in source lines.)
 pub(crate) fn visible(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() })

@@ -1,11 +1,11 @@
-//! What `rudy check` notices of apps.
+//! Notices of `rudy check` about apps.
 
 use super::{AppTable, Config};
 use crate::handlers::{HandlerConfig, HandlerTable};
 use crate::upstream::UpstreamAddress;
 
 impl Config {
-    /// Sockets of PHP sites that are not there: a notice and no error, because php-fpm may start after us.
+    /// Missing sockets of PHP sites: a notice, not an error, because php-fpm may start later.
     pub(super) fn absent_sockets(&self) -> impl Iterator<Item = String> {
         let routes = self.sites.iter().flat_map(|site| &site.routes);
         let addresses = routes.flat_map(|route| match &route.handler {
@@ -14,8 +14,8 @@ impl Config {
         });
         addresses.filter_map(|address| match address {
             UpstreamAddress::Unix(path) if !path.exists() => Some(format!(
-                "{} is not there: requests for PHP get 502 until php-fpm listens on it (`address` says \
-                 where, if it is elsewhere)",
+                "{} does not exist: PHP requests get 502 until php-fpm listens on it; set `address` if it \
+                 listens elsewhere",
                 path.display()
             )),
             _ => None,

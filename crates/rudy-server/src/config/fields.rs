@@ -1,4 +1,4 @@
-//! Fields of responses, as they are written in tables.
+//! Response header fields in a table.
 
 use std::fmt;
 
@@ -9,25 +9,25 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use super::read::two_lines;
 use super::values::inline_schema;
 
-/// Fields by name: `{ X-Frame-Options = "DENY" }`.
+/// Header fields by name: `{ X-Frame-Options = "DENY" }`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Fields(Vec<Field>);
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Field {
-    /// The name with its upper and lower case, as the key that it is.
+    /// The name as written.
     key: String,
     name: HeaderName,
     value: HeaderValue,
 }
 
 impl Fields {
-    /// Their names, each behind its key.
+    /// The keys and names.
     pub(crate) fn names(&self) -> impl Iterator<Item = (&str, &HeaderName)> {
         self.0.iter().map(|field| (field.key.as_str(), &field.name))
     }
 
-    /// As fields of a response.
+    /// Converts them into the fields of a response.
     pub(crate) fn to_map(&self) -> HeaderMap {
         self.0.iter().map(|field| (field.name.clone(), field.value.clone())).collect()
     }
@@ -40,7 +40,7 @@ impl FromIterator<(HeaderName, HeaderValue)> for Fields {
     }
 }
 
-/// A name, as the key of a table.
+/// A field name as the key of a table.
 struct Name(String, HeaderName);
 
 impl<'de> Deserialize<'de> for Name {
@@ -62,11 +62,11 @@ impl<'de> Deserialize<'de> for Value {
     }
 }
 
-/// Reads the value of a field: text that does not end its line, and with it the field.
+/// Deserializes the value of a field, without line feeds and control characters.
 pub(crate) fn field_value<'de, D: Deserializer<'de>>(deserializer: D) -> Result<HeaderValue, D::Error> {
     let value = String::deserialize(deserializer)?;
     HeaderValue::try_from(value)
-        .map_err(|_| D::Error::custom("a field's value has no line feeds or control characters"))
+        .map_err(|_| D::Error::custom("a field value cannot contain line feeds or control characters"))
 }
 
 impl<'de> Deserialize<'de> for Fields {

@@ -1,4 +1,4 @@
-//! `rudy.toml` as it is written. The doc comments here are the descriptions in `docs/rudy.schema.json`.
+//! The tables of `rudy.toml`. The doc comments are the descriptions in `docs/rudy.schema.json`.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

@@ -1,5 +1,5 @@
-//! What to write instead of a key that is not known: the nearest name, the new name of an old key, the right table for a key that
-//! is in the wrong one, and our word for what other servers call otherwise.
+//! Hints for unknown keys: a similar name, the new name of a renamed key, the right table for a misplaced key, and the
+//! equivalent of a directive of another server.
 
 use std::sync::LazyLock;
 
@@ -9,7 +9,7 @@ use super::diagnostics::{Location, Problem};
 use super::file::MainFile;
 use super::schema::schema_of;
 
-/// Keys that had another name, or were in another place, in earlier versions.
+/// Keys that were renamed or moved since earlier versions.
 const REPLACED: [(&str, &str); 20] = [
     ("answer_time", "`response_timeout`"),
     ("app_root", "`upstream_root`"),
@@ -33,20 +33,18 @@ const REPLACED: [(&str, &str); 20] = [
     ("stop_time", "`stop_timeout`"),
 ];
 
-const NO_TLS: &str = "Rudy has no TLS yet: put a server that has it in front";
-const NO_PASSWORDS: &str = "Rudy checks no passwords: `authorize` asks an app";
-const NO_ADDRESSES: &str =
-    "only `status`, `info`, `tail` and `broadcast` have lists of addresses; `authorize` asks an app";
-const NO_RATE: &str =
-    "Rudy has no limit on requests per second; `limits = { connections_per_address = 100 }` is near";
-const NO_ERROR_LOG: &str = "errors go to standard error, and systemd stores them: leave this out";
-const NO_HTTP2: &str = "Rudy speaks HTTP/1.1: leave this out";
+const NO_TLS: &str = "Rudy does not support TLS yet: put a TLS proxy in front of it";
+const NO_PASSWORDS: &str = "Rudy has no password authentication: `authorize` lets an app decide";
+const NO_ADDRESSES: &str = "only `status`, `info`, `tail` and `broadcast` can allow addresses; for other routes, `authorize` lets an app decide";
+const NO_RATE: &str = "Rudy does not limit requests per second; `limits = { connections_per_address = 100 }` limits connections";
+const NO_ERROR_LOG: &str = "errors go to standard error, which systemd stores: remove this key";
+const NO_HTTP2: &str = "Rudy supports HTTP/1.1 only: remove this key";
 const ONE_TIMEOUT: &str =
     "write `limits = { head_timeout = \"10s\", idle_timeout = \"75s\" }` at the top of the main file";
 const TRUSTED: &str = "write `trusted_proxies = [\"10.0.0.0/8\"]` at the top of the main file";
-const NO_PROXY: &str = "Rudy is no reverse proxy yet: `fastcgi` and `php` pass requests to applications";
+const NO_PROXY: &str = "Rudy is not a reverse proxy yet: `fastcgi` and `php` pass requests to FastCGI apps";
 
-/// Names that nginx, Caddy and Apache have for something, in lower case, and what to write here.
+/// Directives of nginx, Caddy and Apache, in lower case, with the equivalent.
 const OTHER_SERVERS: [(&str, &str); 72] = [
     ("add_header", "write `headers = { Name = \"value\" }` in `files` or `respond`"),
     ("alias", "write `files = { root = \"...\" }` in a [[site.route]] with `path = \"/docs/*\"`"),
@@ -81,7 +79,7 @@ const OTHER_SERVERS: [(&str, &str); 72] = [
     ("gzip", "write `compression = true` in `files`"),
     ("handle", "write [[site.route]] and `path = \"/docs/*\"`"),
     ("host", "write `hosts = \"example.org\"` in a [[site]]"),
-    ("http", "there is no such table: its keys are at the top of the main file"),
+    ("http", "this table does not exist: write its keys at the top of the main file"),
     ("http2", NO_HTTP2),
     ("keepalive_timeout", "write `limits = { idle_timeout = \"75s\" }` at the top of the main file"),
     ("limit_req", NO_RATE),
@@ -122,7 +120,7 @@ const OTHER_SERVERS: [(&str, &str); 72] = [
     ("worker_processes", "write `cores = 4` at the top of the main file"),
 ];
 
-/// A key that is not known, beside those that are.
+/// Reports an unknown key.
 pub(super) fn unknown(location: &Location, key: &str, known: &[&'static str]) -> Problem {
     let problem = Problem::key(location, format!("unknown key `{key}`"));
     let known: Vec<_> = known.iter().copied().filter(|key| !key.starts_with('$')).collect();
@@ -139,17 +137,17 @@ pub(super) fn unknown(location: &Location, key: &str, known: &[&'static str]) ->
         return problem.label(format!("did you mean `{near}`?"));
     }
     let names: Vec<_> = known.iter().map(|key| format!("`{key}`")).collect();
-    problem.label("not known here").help(format!("the keys known here are {}", names.join(", ")))
+    problem.label("not allowed here").help(format!("the keys of this table are {}", names.join(", ")))
 }
 
-/// Where a key belongs that is known in another table.
+/// Explains where to write a key that belongs to another table.
 fn elsewhere(location: &Location, key: &str) -> Option<String> {
     let table = location.parent()?.keys();
     let is_main = has_main_key(key);
     match table.as_str() {
         "limits" if is_main => Some("write this above [limits]".to_owned()),
         _ if is_main && table.is_empty() => {
-            Some("write this in the main file: an included file has sites only".to_owned())
+            Some("write this in the main file: an included file can only contain sites".to_owned())
         }
         "site" | "site.route" if is_main => Some("write this before the first [[site]]".to_owned()),
         "site" if has_key("FilesTable", key) => Some(format!(
@@ -174,14 +172,14 @@ fn elsewhere(location: &Location, key: &str) -> Option<String> {
     }
 }
 
-/// The schema of the main file, which takes milliseconds to make.
+/// The schema of the main file, cached because it takes milliseconds to build.
 static SCHEMA: LazyLock<Value> = LazyLock::new(schema_of::<MainFile>);
 
 fn has_main_key(key: &str) -> bool {
     SCHEMA["properties"].get(key).is_some()
 }
 
-/// Whether the table of this type has the key. One with a short form is one of two.
+/// Whether the table of this type has the key. A table with a short form is an alternative of two.
 fn has_key(table: &str, key: &str) -> bool {
     let schema = &SCHEMA["$defs"][table];
     let forms = schema["anyOf"].as_array().into_iter().flatten();
@@ -193,7 +191,7 @@ fn is_handler(key: &str) -> bool {
     handlers.into_iter().any(|handler| handler["properties"].get(key).is_some())
 }
 
-/// A value of another type than `expected`: how its key is written.
+/// An example for the key of a value that has another type than `expected`.
 pub(super) fn example(location: &Location, expected: &str) -> Option<String> {
     let keys = location.keys();
     let (name, example) = crate::reference::example(&SCHEMA, keys.rsplit('.').next()?)?;
@@ -205,7 +203,7 @@ pub(super) fn example(location: &Location, expected: &str) -> Option<String> {
     is_that.then(|| format!("write `{name} = {example}`"))
 }
 
-/// A key that is missing in the table at `place`.
+/// Reports a missing key of the table at `location`.
 pub(crate) fn missing(location: &Location, key: &str) -> Problem {
     let problem = Problem::value(&location.key(key), format!("the key `{key}` is missing"));
     let handler = location.keys().rsplit('.').next().unwrap_or_default().to_owned();
@@ -214,22 +212,21 @@ pub(crate) fn missing(location: &Location, key: &str) -> Problem {
             let files = if handler == "tail" { "files = \"access.log\", " } else { "" };
             let problem = problem.label(format!("write {handler} = {{ {files}{key} = \"loopback\" }}"));
             problem.help(format!(
-                "`{key}` says which clients may: \"loopback\" (this machine, without a proxy), a list of addresses and networks, or \
-                 \"anyone\""
+                "`{key}` lists the clients to allow: \"loopback\" (this machine, without a proxy), addresses and networks, or \"anyone\""
             ))
         }
         _ => problem.label(format!("needs `{key}`")),
     }
 }
 
-/// A route in which none of the keys is that of a handler.
+/// Reports a route without a handler.
 pub(super) fn no_variant(location: &Location, names: &[String]) -> Problem {
     let problem = Problem::value(location, "this route has no handler");
     let [before @ .., last] = names else { return problem };
     problem.label(format!("expected {} or {last}", before.join(", ")))
 }
 
-/// The candidate that `text` was probably meant to be: at most one slip in three letters, and one in a short word.
+/// Returns the most similar candidate, with at most one typo per three letters, or one in a short word.
 pub(super) fn nearest<'a>(text: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let with_distance = candidates.map(|candidate| (strsim::osa_distance(text, candidate), candidate));
     let (distance, candidate) = with_distance.min()?;
@@ -241,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_key_is_found_within_one_slip_in_three_letters() {
+    fn the_most_similar_key_is_found() {
         let known = ["head_timeout", "head_bytes", "idle_timeout", "path", "root"];
         for (text, near) in [
             ("hed_timeout", Some("head_timeout")),

@@ -1,23 +1,23 @@
-//! Which files of a folder are taken in, and why the others are not.
+//! Finds the files of an `include` pattern, and explains which files are skipped.
 
 use std::path::{Path, PathBuf};
 
 use globset::GlobBuilder;
 
-/// Most files that one `include` may take: a pattern that meets more has met the wrong folder.
+/// The maximum number of files per `include`. More means that the pattern names the wrong folder.
 const FILES_MAX: usize = 10_000;
 
-/// What a folder holds.
+/// The result of an `include` pattern.
 #[derive(Debug, Default)]
 pub(super) struct Included {
-    /// The files that are taken, by name.
+    /// The files to include, sorted by name.
     pub(super) files: Vec<PathBuf>,
-    /// A sentence for each that is not.
+    /// A message for each skipped file.
     pub(super) notices: Vec<String>,
 }
 
-/// Lists the folder of `pattern` (its last part may have `*`, `?`, `[` and `{`), which stands in the file `main`. The error
-/// is what was expected.
+/// Finds the files that match `pattern` of the file `main`. Only the last part can have `*`, `?`, `[` and `{`. The error is the
+/// expected value.
 pub(super) fn files_to_include(main: &Path, pattern: &str) -> Result<Included, String> {
     let (folder, name) = pattern
         .rsplit_once('/')
@@ -37,40 +37,41 @@ pub(super) fn files_to_include(main: &Path, pattern: &str) -> Result<Included, S
     names.sort();
     for file_name in names {
         let path = folder.join(&file_name);
-        match why_not(&path, &file_name.to_string_lossy(), name, &glob) {
+        match reason_to_skip(&path, &file_name.to_string_lossy(), name, &glob) {
             None if path.canonicalize().ok() == main => {
-                included
-                    .notices
-                    .push(format!("{} is not included: it is the file that includes", path.display()));
+                included.notices.push(format!("{} is not included: it is the main file", path.display()));
             }
             None => included.files.push(path),
             Some(why) => included.notices.push(format!("{} is not included: {why}", path.display())),
         }
     }
     if included.files.len() > FILES_MAX {
-        return Err(format!("this takes {} files; {FILES_MAX} is the most", included.files.len()));
+        return Err(format!(
+            "the pattern matches {} files; the maximum is {FILES_MAX}",
+            included.files.len()
+        ));
     }
     if included.files.is_empty() {
-        included.notices.push(format!("include = \"{pattern}\" takes no file"));
+        included.notices.push(format!("include = \"{pattern}\" matches no file"));
     }
     Ok(included)
 }
 
 fn names_in(folder: &Path) -> Result<Vec<std::ffi::OsString>, String> {
-    // `join` with an empty path leaves a relative base empty; the kernel wants a name.
+    // `read_dir` does not accept the empty path of a relative main file.
     let listed = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    let cannot = |error| format!("the folder {} cannot be listed: {error}", listed.display());
+    let cannot = |error| format!("cannot list the folder {}: {error}", listed.display());
     let entries = std::fs::read_dir(listed).map_err(cannot)?;
     entries.map(|entry| entry.map(|entry| entry.file_name())).collect::<Result<_, _>>().map_err(cannot)
 }
 
-fn why_not(path: &Path, name: &str, pattern: &str, glob: &globset::GlobMatcher) -> Option<String> {
+fn reason_to_skip(path: &Path, name: &str, pattern: &str, glob: &globset::GlobMatcher) -> Option<String> {
     if name.starts_with('.') && !pattern.starts_with('.') {
         return Some("it is hidden (its name begins with a dot)".to_owned());
     }
     let kind = match std::fs::metadata(path) {
         Ok(metadata) => metadata,
-        Err(error) => return Some(format!("it cannot be looked at: {error}")),
+        Err(error) => return Some(format!("it cannot be read: {error}")),
     };
     if kind.is_dir() {
         return Some("it is a folder".to_owned());
@@ -86,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_file_is_taken_or_named_with_the_reason() {
+    fn each_file_is_included_or_listed_with_a_reason() {
         let folder = tempfile::tempdir().unwrap();
         let inside = folder.path().join("conf.d");
         std::fs::create_dir_all(inside.join("folder.toml")).unwrap();
@@ -102,17 +103,17 @@ mod tests {
             "/.hidden.toml is not included: it is hidden (its name begins with a dot)\n\
              /README is not included: its name does not match \"*.toml\"\n\
              /a.toml~ is not included: its name does not match \"*.toml\"\n\
-             /broken.toml is not included: it cannot be looked at: No such file or directory (os error 2)\n\
+             /broken.toml is not included: it cannot be read: No such file or directory (os error 2)\n\
              /folder.toml is not included: it is a folder\n\
              /old.conf is not included: its name does not match \"*.toml\""
         );
     }
 
     #[test]
-    fn a_pattern_that_cannot_be_followed_is_an_error() {
+    fn an_invalid_pattern_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         for (pattern, says) in [
-            ("missing/*.toml", "cannot be listed: No such file"),
+            ("missing/*.toml", "No such file"),
             ("*/x.toml", "only the last part"),
             ("conf.d/", "as in \"conf.d/*.toml\""),
             ("[.toml", "unclosed character class"),
@@ -122,8 +123,8 @@ mod tests {
         }
         let main = folder.path().join("rudy.toml");
         std::fs::write(&main, "").unwrap();
-        let itself = format!("{} is not included: it is the file that includes", main.display());
+        let itself = format!("{} is not included: it is the main file", main.display());
         let notices = files_to_include(&main, "*.toml").unwrap().notices;
-        assert_eq!(notices, [&itself, "include = \"*.toml\" takes no file"]);
+        assert_eq!(notices, [&itself, "include = \"*.toml\" matches no file"]);
     }
 }

@@ -1,5 +1,5 @@
-//! Limits as they are written, with the bounds within which they make sense. The upper bounds keep a slip of the pen (a GB for a
-//! head) from giving the memory to any client; the lower ones leave the server able to respond to a browser.
+//! The `limits` table, with bounds for each value. The upper bounds prevent mistakes such as a head of 1 GB, which would let any
+//! client exhaust the memory; with the lower bounds, the server still works with browsers.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -72,16 +72,18 @@ pub struct LimitsTable {
 }
 
 impl LimitsTable {
-    /// What a type cannot say. What is `wrong` was left out.
-    pub(super) fn problem(&self, location: &Location, wrong: &[Location]) -> Option<Problem> {
+    /// Problems that the types cannot express. Values in `invalid` were skipped.
+    pub(super) fn problem(&self, location: &Location, invalid: &[Location]) -> Option<Problem> {
         let compared = ["target_bytes", "head_bytes"].map(|key| location.key(key));
-        if wrong.iter().any(|wrong| compared.contains(wrong)) || self.target_bytes.0 <= self.head_bytes.0 {
+        if invalid.iter().any(|invalid| compared.contains(invalid))
+            || self.target_bytes.0 <= self.head_bytes.0
+        {
             return None;
         }
         let title =
             format!("target_bytes ({}) is more than head_bytes ({})", self.target_bytes, self.head_bytes);
         let problem = Problem::value(&location.key("target_bytes"), title);
-        Some(problem.label("the target is a part of the head"))
+        Some(problem.label("the target is part of the head"))
     }
 }
 
@@ -93,7 +95,7 @@ impl Default for LimitsTable {
 
 impl From<&rudy_net::Limits> for LimitsTable {
     fn from(limits: &rudy_net::Limits) -> Self {
-        // Every field is named, so that a limit that is added below does not compile until it can be set.
+        // Naming every field makes the compiler require a setting for each new limit.
         let rudy_net::Limits {
             http,
             connections,

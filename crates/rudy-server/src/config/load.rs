@@ -1,4 +1,4 @@
-//! From files to a [`Config`]. What is wrong is left out and the rest looked at, so that everything is said at once.
+//! Loads a [`Config`] from files. Invalid values are skipped and the rest is checked, so that all problems are reported at once.
 
 use std::fs::File;
 use std::io::Read;
@@ -24,35 +24,35 @@ use crate::files::{FilesOptions, FilesTable, Folders};
 use crate::handlers::HandlerTable;
 
 impl Config {
-    /// Reads a configuration file and what it includes. The errors are all there are, those included that
+    /// Reads a configuration file and the files that it includes. The error has all problems, including those that
     /// [`App::new`](crate::App::new) finds.
     pub fn load(path: &Path) -> Result<Self, Diagnostics> {
         let mut loader = Loader {
             sources: Sources::default(),
             problems: Vec::new(),
-            wrong: Vec::new(),
+            invalid: Vec::new(),
             config: Self::empty(),
         };
         loader.main_file(path);
-        let Loader { sources, mut problems, wrong, mut config } = loader;
+        let Loader { sources, mut problems, invalid, mut config } = loader;
         config.sources = Arc::new(sources);
         if problems.is_empty() {
             return Ok(config);
         }
         let more = crate::compile::compile(&config, &Folders::default()).err().unwrap_or_default();
-        problems.extend(more.into_iter().filter(|problem| !problem.follows_from(&wrong)));
+        problems.extend(more.into_iter().filter(|problem| !problem.follows_from(&invalid)));
         Err(Diagnostics::new(config.sources, problems))
     }
 }
 
-/// The largest file that is read: some thousand sites. A device given by mistake has no end.
+/// The maximum size of a file: enough for thousands of sites. A device such as `/dev/zero` has no end.
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 struct Loader {
     sources: Sources,
     problems: Vec<Problem>,
-    /// The places that are left out, of all files.
-    wrong: Vec<Location>,
+    /// The locations of invalid values, in all files.
+    invalid: Vec<Location>,
     config: Config,
 }
 
@@ -60,20 +60,19 @@ impl Loader {
     fn main_file(&mut self, path: &Path) {
         if let Some((location, Some(file))) = self.file::<MainFile>(path) {
             let include = file.include.clone();
-            self.take_main(file, &location, path.parent().unwrap_or(Path::new("")));
+            self.apply_main(file, &location, path.parent().unwrap_or(Path::new("")));
             if let Some(pattern) = include {
                 self.include(path, &pattern, &location);
             }
         }
         if self.problems.is_empty() && self.config.sites.is_empty() {
-            let problem = Problem::value(&Location::file(0), "there is no site")
+            let problem = Problem::value(&Location::file(0), "the configuration has no site")
                 .label("expected a [[site]] here or in an included file");
-            self.problems
-                .push(problem.help("the smallest one has two lines: [[site]] and root = \"public\""));
+            self.problems.push(problem.help("a minimal site has two lines: [[site]] and root = \"public\""));
         }
     }
 
-    fn take_main(&mut self, file: MainFile, location: &Location, folder: &Path) {
+    fn apply_main(&mut self, file: MainFile, location: &Location, folder: &Path) {
         let config = &mut self.config;
         if let Some(listen) = &file.listen {
             let addresses = listen.as_slice().iter();
@@ -85,7 +84,7 @@ impl Loader {
             threads: file.threads.and_then(|threads| NonZeroUsize::new(threads.as_usize())),
             keep_alive: file.keep_alive,
         };
-        self.problems.extend(file.limits.problem(&location.key("limits"), &self.wrong));
+        self.problems.extend(file.limits.problem(&location.key("limits"), &self.invalid));
         config.limits = file.limits.into();
         config.buffer = BufferOptions {
             memory: file.buffer_memory.map_or(BufferOptions::MEMORY, |size| size.0),
@@ -141,62 +140,62 @@ impl Loader {
         let number = self.sources.add(name, text.clone());
         let (mut document, errors) = DeTable::parse_recoverable(&text);
         if !errors.is_empty() {
-            // What a broken file says elsewhere is not trusted: one slip in a quote changes the meaning of all that follows.
+            // After a syntax error, nothing else in the file is reliable: an unclosed quote changes all that follows.
             self.problems.extend(syntax_errors(number, &text, &errors));
             return None;
         }
         let (location, document) = (Location::file(number), document.get_mut());
-        self.sources.note(number, document);
+        self.sources.record(number, document);
         let mut expansion = Expansion {
             lookup: &|name| std::env::var(name).ok(),
             placeholders: &mut self.sources.placeholders,
             problems: &mut self.problems,
             expanded: Vec::new(),
-            wrong: Vec::new(),
+            invalid: Vec::new(),
         };
         expansion.table(document, &location);
-        let Expansion { expanded, wrong, .. } = expansion;
+        let Expansion { expanded, invalid, .. } = expansion;
         let folder = path.parent().unwrap_or(Path::new(""));
-        let Outcome { value, wrong } =
-            read(document, &location, folder, &expanded, wrong, &mut self.problems);
-        self.wrong.extend(wrong);
+        let Outcome { value, invalid } =
+            read(document, &location, folder, &expanded, invalid, &mut self.problems);
+        self.invalid.extend(invalid);
         Some((location, value))
     }
 
     fn sites(&mut self, sites: Vec<Located<SiteTable>>) {
         for Located { location, value: site } in sites {
             let is_empty = site.route.is_empty() && site.root.is_none() && site.php.is_none();
-            // A key that is wrong or not known may be meant to respond.
+            // An invalid or unknown key may have been meant as a route.
             let is_elsewhere =
-                |wrong: &Location| wrong.is_in(&location) && !wrong.is_in(&location.key("hosts"));
-            if is_empty && !self.wrong.iter().any(is_elsewhere) {
-                let problem = Problem::value(&location, "this site answers nothing");
+                |invalid: &Location| invalid.is_in(&location) && !invalid.is_in(&location.key("hosts"));
+            if is_empty && !self.invalid.iter().any(is_elsewhere) {
+                let problem = Problem::value(&location, "this site has no route");
                 let label = "expected `root = \"...\"`, `php = \"...\"` or a [[site.route]]";
                 self.problems.push(problem.label(label));
             }
-            let everything = self.everything(&site, &location);
-            let routes = site.route.into_iter().filter_map(route).chain(everything).collect();
+            let default_route = self.default_route(&site, &location);
+            let routes = site.route.into_iter().filter_map(route).chain(default_route).collect();
             let hosts = site.hosts.map_or_else(Vec::new, |hosts| hosts.as_slice().to_vec());
             let authorize = site.authorize.map(Box::new);
-            // A site whose hosts are wrong would be taken for the default one.
-            if !self.has_wrong(&location.key("hosts")) {
+            // Without its invalid hosts, the site would be the default site.
+            if !self.contains_invalid(&location.key("hosts")) {
                 self.config.sites.push(Site { hosts, routes, authorize, location });
             }
         }
     }
 
-    fn has_wrong(&self, location: &Location) -> bool {
-        self.wrong.iter().any(|wrong| wrong.is_in(location))
+    fn contains_invalid(&self, location: &Location) -> bool {
+        self.invalid.iter().any(|invalid| invalid.is_in(location))
     }
 
-    /// What responds to every path that no route of the site takes.
-    fn everything(&mut self, site: &SiteTable, location: &Location) -> Option<Route> {
+    /// The last route of a site, from its `root` or `php`.
+    fn default_route(&mut self, site: &SiteTable, location: &Location) -> Option<Route> {
         let settings = [
             ("index", site.index.is_some()),
             ("browse", site.browse.is_some()),
             ("fallback", site.fallback.is_some()),
         ];
-        let has_no_root = site.root.is_none() && !self.has_wrong(&location.key("root"));
+        let has_no_root = site.root.is_none() && !self.contains_invalid(&location.key("root"));
         let settings = settings.into_iter().filter(|(_, is_given)| *is_given && has_no_root);
         self.problems.extend(settings.map(|(key, _)| {
             let problem = Problem::key(&location.key(key), format!("`{key}` is for the files of `root`"));
@@ -204,9 +203,9 @@ impl Loader {
         }));
         match (&site.root, &site.php) {
             (Some(_), Some(_)) => {
-                let problem = Problem::key(&location.key("php"), "both `root` and `php` take every path");
+                let problem = Problem::key(&location.key("php"), "both `root` and `php` handle all paths");
                 let problem = problem.label("a second folder").also(&location.key("root"), "the first");
-                let help = "`php` alone runs the scripts of its folder and sends its other files";
+                let help = "use `php` alone: it runs the scripts in its folder and serves the other files";
                 self.problems.push(problem.help(help));
                 None
             }
@@ -237,7 +236,7 @@ fn route(Located { location, value: table }: Located<RouteTable>) -> Option<Rout
 }
 
 fn log_options(log: &AccessLogTable, folder: &Path) -> AccessLogOptions {
-    // In a file, a path starts from its folder; the sign for the standard output has none.
+    // The path is already joined with the folder of the file, `-` too.
     let is_stdout = *log.path == *folder.join("-");
     AccessLogOptions {
         destination: if is_stdout { Destination::Stdout } else { Destination::File(log.path.0.clone()) },
@@ -261,7 +260,7 @@ fn read_text(path: &Path) -> Result<String, String> {
     let mut bytes = Vec::new();
     file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
     if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err("it is larger than 4 MiB, and so hardly a configuration".to_owned());
+        return Err("the file is larger than 4 MiB".to_owned());
     }
     String::from_utf8(bytes).map_err(|error| {
         let line = error.as_bytes()[..error.utf8_error().valid_up_to()].split(|byte| *byte == b'\n').count();
@@ -269,8 +268,7 @@ fn read_text(path: &Path) -> Result<String, String> {
     })
 }
 
-/// One slip (a quote that is not closed) makes nonsense of the lines after it: of errors in lines that follow each other,
-/// the first is the one that counts.
+/// Keeps only the first of several errors in adjacent lines: one mistake, such as an unclosed quote, causes the others.
 fn syntax_errors(source: usize, text: &str, errors: &[toml::de::Error]) -> Vec<Problem> {
     let mut problems = Vec::new();
     let (mut last_line, mut line, mut end) = (None, 0, 0);

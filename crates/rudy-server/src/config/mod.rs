@@ -1,4 +1,4 @@
-//! The configuration: `rudy.toml` as it is written ([`mod@file`]), read with all that is wrong in it ([`read`]), and what it means.
+//! The configuration: the tables of `rudy.toml` ([`mod@file`]), the deserializer with diagnostics ([`read`]), and the result, [`Config`].
 
 mod app;
 mod authorize;
@@ -37,7 +37,7 @@ pub(crate) use hints::missing;
 pub use processes::ProcessesTable;
 #[cfg(test)]
 pub(crate) use read::from_text;
-pub(crate) use read::{ask, two_lines};
+pub(crate) use read::{marker, two_lines};
 use rudy_net::listen::Address;
 pub use schema::json_schema;
 pub(crate) use start::root_may;
@@ -52,68 +52,68 @@ use crate::files::FilesTable;
 use crate::handlers::HandlerTable;
 use crate::routing::{HostPattern, PathPattern};
 
-/// systemd sends SIGKILL after 90 s: well within that, and longer than a request that a person waits for.
+/// Well below the 90 s after which systemd sends SIGKILL, and longer than most requests.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(30);
-/// More than the slowest start of an app that should succeed, and soon enough for a person who waits for the outcome.
+/// Enough for slow apps to start.
 const UPGRADE_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// What a server is to do: a configuration file with what it includes, or what the flags say.
+/// The configuration of a server, from a file and its includes, or from flags.
 ///
-/// Paths in it are resolved. That its pieces fit together is checked by [`App::new`](crate::App::new).
+/// Paths are resolved. [`App::new`](crate::App::new) checks that the parts fit together.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where to accept connections.
+    /// The addresses to accept connections on.
     pub listen: Vec<Address>,
-    /// The concurrency model, and what goes with it.
+    /// The engine and its settings.
     pub engine: EngineOptions,
-    /// What peers may do.
+    /// Limits and timeouts for clients.
     pub limits: rudy_net::Limits,
-    /// Where bodies are stored, and how much of them.
+    /// The settings of buffered bodies.
     pub buffer: BufferOptions,
-    /// Which proxies are believed.
+    /// The trusted proxies.
     pub client_address: crate::client_address::Options,
-    /// Where a line for each request goes.
+    /// The access log.
     pub access_log: Option<AccessLogOptions>,
-    /// How long requests under way may take once the server was asked to stop.
+    /// The time that requests in progress have to finish when the server stops.
     pub shutdown_timeout: Duration,
-    /// How long a process that is to replace this one may take to be ready.
+    /// The time that a new process has to become ready in an upgrade.
     pub upgrade_timeout: Duration,
-    /// The user to run as, and its group: `www-data`, `www-data:group`. The user of the process if absent.
+    /// The user, and optionally group, to run as: `www-data`, `www-data:group`.
     pub user: Option<String>,
-    /// Whether the process confines itself to the folders of the configuration.
+    /// Whether the process restricts itself to the folders of the configuration.
     pub sandbox: bool,
-    /// The sites, in written order.
+    /// The sites, in configuration order.
     pub sites: Vec<Site>,
-    /// What was not taken, with the reason: files in an included folder.
+    /// The skipped files of an included folder, with the reasons.
     pub ignored: Vec<String>,
-    /// What a start needs and this user may not do, though root may: found by [`Self::check_start`].
+    /// The questions that [`Self::check_start`] could not answer without the permissions of root.
     pub(crate) not_permitted: Vec<String>,
     pub(crate) sources: Arc<Sources>,
 }
 
-/// Where a line for each request goes, and how it looks.
+/// The access log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessLogOptions {
-    /// Where to.
+    /// The destination.
     pub destination: Destination,
-    /// How it looks.
+    /// The format of a line.
     pub format: Format,
 }
 
-/// A site: the hosts it answers for, and its routes in written order.
+/// A site (virtual host): its hosts, and its routes in configuration order.
 #[derive(Debug, Clone)]
 pub struct Site {
-    /// The hosts; none for the default site.
+    /// The hosts; empty for the default site.
     pub hosts: Vec<HostPattern>,
-    /// The routes; the first that takes a path answers.
+    /// The routes; the first one that matches handles the request.
     pub routes: Vec<Route>,
-    /// Who says who may come in, before any of them answers.
+    /// The authorizer of all routes.
     pub authorize: Option<Box<AuthorizeTable>>,
     pub(crate) location: Location,
 }
 
 impl Site {
-    /// Whether a route of it runs PHP.
+    /// Whether a route of the site runs PHP.
     pub(crate) fn runs_php(&self) -> bool {
         self.routes.iter().any(|route| match &route.handler {
             HandlerTable::Php(_) => true,
@@ -123,30 +123,27 @@ impl Site {
     }
 }
 
-/// A route: the paths it takes, and what answers them.
+/// A route: its paths and its handler.
 #[derive(Debug, Clone)]
 pub struct Route {
-    /// The paths, one at least.
+    /// The paths, at least one.
     pub paths: Vec<PathPattern>,
-    /// What answers.
+    /// The handler.
     pub handler: HandlerTable,
-    /// Who says who may come in; whom the site asks if absent.
+    /// The authorizer, instead of the one of the site.
     pub authorize: Option<RouteAuthorize>,
-    /// Whether TRACE gets to the handler.
+    /// Whether TRACE requests reach the handler.
     pub allow_trace: bool,
-    /// Where the route stands.
+    /// The location of the route.
     pub(crate) location: Location,
-    /// Where the paths stand.
+    /// The location of the paths.
     pub(crate) paths_location: Location,
-    /// Where the handler's table stands.
+    /// The location of the handler's table.
     pub(crate) handler_location: Location,
 }
 
 impl Config {
-    /// One site that serves the files as `files` says, on 127.0.0.1:8080: for every host until its `hosts` are set.
-    ///
-    /// # Panics
-    /// Never: the pattern for everything is well formed.
+    /// A configuration with a single default site that serves `files` on 127.0.0.1:8080.
     #[must_use]
     pub fn for_files(files: FilesTable) -> Self {
         let route = Route::everything(HandlerTable::Files(Box::new(files)), &Location::none());
@@ -161,7 +158,7 @@ impl Config {
         }
     }
 
-    /// What came from the environment, and is not shown.
+    /// Values from the environment, which are not shown.
     pub(crate) fn placeholders(&self) -> &Placeholders {
         &self.sources.placeholders
     }
@@ -187,7 +184,7 @@ impl Config {
 }
 
 impl Route {
-    /// Every path, answered by one handler.
+    /// A route for all paths.
     fn everything(handler: HandlerTable, location: &Location) -> Self {
         Self {
             paths: vec![PathPattern::everything()],

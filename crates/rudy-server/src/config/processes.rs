@@ -1,4 +1,4 @@
-//! The table of an app's processes.
+//! The `processes` table of an app.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -51,26 +51,29 @@ impl Default for ProcessesTable {
             idle_timeout: None,
             requests: None,
             retire_timeout: Time(Duration::from_secs(30)),
-            // With the grace of the server's own end, less than what service managers wait before they kill.
+            // Together with `shutdown_timeout`, less than service managers wait before SIGKILL.
             stop_timeout: Time(Duration::from_secs(5)),
         }
     }
 }
 
 impl ProcessesTable {
-    /// What the schema cannot say.
+    /// Problems that the types cannot express.
     pub(super) fn problems(&self, location: &Location, problems: &mut Vec<Problem>) {
         if self.min.0 > self.max.0 {
             let problem = Problem::value(
                 &location.key("min"),
                 format!("`min` is {}, and `max` {}", self.min.0, self.max.0),
             );
-            problems.push(problem.label("more than there may be").help("`max` is 1 if it is not given"));
+            problems.push(problem.label("more than `max`").help("the default of `max` is 1"));
         }
         for (name, value) in &self.environment {
             if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
-                let problem = Problem::key(&location.key("environment").key(name), "this is no variable");
-                problems.push(problem.label("a name has no `=`, and neither it nor its value a NUL"));
+                let problem =
+                    Problem::key(&location.key("environment").key(name), "invalid environment variable");
+                problems.push(
+                    problem.label("a name cannot contain `=`, and name and value cannot contain a NUL byte"),
+                );
             }
         }
     }

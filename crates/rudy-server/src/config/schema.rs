@@ -1,4 +1,4 @@
-//! The JSON Schema of `rudy.toml`, made from the structs that it is read into.
+//! The JSON Schema of `rudy.toml`, generated from its structs.
 
 use schemars::generate::SchemaSettings;
 use schemars::transform::{RecursiveTransform, Transform};
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::file::MainFile;
 
-/// The JSON Schema of `rudy.toml` as text, as it stands in `docs/rudy.schema.json`.
+/// Returns the JSON Schema of `rudy.toml`, as in `docs/rudy.schema.json`.
 #[must_use]
 pub fn json_schema() -> String {
     let mut text = serde_json::to_string_pretty(&schema_of::<MainFile>()).unwrap_or_default();
@@ -15,7 +15,7 @@ pub fn json_schema() -> String {
     text
 }
 
-/// The schema of one kind of file.
+/// Generates the schema of a type.
 pub(super) fn schema_of<T: JsonSchema>() -> Value {
     let mut schema =
         SchemaSettings::draft2020_12().for_deserialize().into_generator().into_root_schema_for::<T>();
@@ -23,14 +23,14 @@ pub(super) fn schema_of<T: JsonSchema>() -> Value {
     schema.to_value()
 }
 
-/// TOML has no null: an optional key is one that may be absent, which `required` already says. Descriptions are one line.
+/// Removes what TOML does not need: TOML has no null, and `required` already lists the optional keys. Puts descriptions on one line.
 fn tidy(schema: &mut Schema) {
     let Some(object) = schema.as_object_mut() else { return };
-    // The default of a table is the defaults of its keys, which stand there.
+    // The keys of a table have their own defaults.
     if object.get("default").is_some_and(|default| default.is_null() || default.is_object()) {
         object.remove("default");
     }
-    // A key that must be there has no default.
+    // A required key has no default.
     let required = object.get("required").cloned();
     if let Some(Value::Object(properties)) = object.get_mut("properties") {
         for key in required.iter().filter_map(|keys| keys.as_array()).flatten().filter_map(Value::as_str) {
@@ -67,7 +67,7 @@ mod tests {
     const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/rudy.schema.json");
 
     #[test]
-    fn the_committed_schema_is_fresh() {
+    fn the_committed_schema_is_up_to_date() {
         let schema = json_schema();
         if std::env::var_os("RUDY_WRITE_SCHEMA").is_some() {
             std::fs::write(FILE, &schema).unwrap();
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn every_key_is_described_and_no_other_is_allowed() {
+    fn every_key_has_a_description_and_unknown_keys_are_rejected() {
         let schema = schema_of::<MainFile>();
         let tables = schema["$defs"].as_object().unwrap().values().chain([&schema]);
         for table in tables.filter(|table| table.get("properties").is_some()) {

@@ -1,5 +1,4 @@
-//! What else a start needs of this machine: addresses and the access log. A start finds it by listening and opening, which
-//! `rudy check` must not do.
+//! Checks for `rudy check` what a start would find by binding and opening: addresses and the access log.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -14,21 +13,21 @@ use crate::access_log::Destination;
 use crate::fastcgi::only_root_starts_as;
 use crate::handlers::HandlerConfig;
 
-/// Why a start would fail.
+/// A reason why a start would fail.
 struct Obstacle {
     kind: io::ErrorKind,
     problem: Problem,
-    /// The question that is left open where only this user lacks a right.
+    /// The open question if only this user lacks the permission.
     unknown: String,
 }
 
 impl Config {
-    /// Addresses that cannot be listened on, and an access log that cannot be opened. What only root may do is no error for
-    /// another user, who checks the configuration of a service: it is noted as not known.
+    /// Checks that the addresses can be bound and the access log can be opened. A permission that root has is not an error for
+    /// another user, who may check the configuration of a service; it is listed as unknown.
     ///
     /// # Errors
     ///
-    /// All of them.
+    /// All problems.
     pub(crate) fn check_start(&mut self) -> Result<(), Diagnostics> {
         let obstacles = self.unusable_addresses().chain(self.unusable_access_log());
         let (open, fatal): (Vec<_>, Vec<_>) = obstacles.partition(|obstacle| root_may(obstacle.kind));
@@ -38,7 +37,7 @@ impl Config {
             .filter(|(app, _)| app.command.is_some())
             .filter_map(|(app, _)| {
                 let user = app.processes.user.as_deref().filter(|user| only_root_starts_as(user))?;
-                Some(format!("whether Rudy may start processes as {user} (you may not)"))
+                Some(format!("whether Rudy may start processes as {user} (you lack the permission)"))
             })
             .collect();
         self.not_permitted = open.into_iter().map(|obstacle| obstacle.unknown).chain(users).collect();
@@ -58,7 +57,7 @@ impl Config {
             Some(Obstacle {
                 kind,
                 problem,
-                unknown: format!("whether Rudy may listen on {address} (you may not)"),
+                unknown: format!("whether Rudy may listen on {address} (you lack the permission)"),
             })
         })
     }
@@ -81,17 +80,18 @@ impl Config {
         let title = format!("cannot open the access log {}: {why}", path.display());
         let problem =
             Problem::value(&Location::file(0).key("access_log").key("path"), title).label("this file");
-        let unknown = format!("whether Rudy may write the access log {} (you may not)", path.display());
+        let unknown =
+            format!("whether Rudy may write the access log {} (you lack the permission)", path.display());
         Some(Obstacle { kind, problem, unknown })
     }
 
-    /// Names of apps that do not resolve: the server starts all the same. This waits for lookups, which a start does not.
+    /// Names of apps that do not resolve. The server starts regardless, and does not wait for these lookups.
     pub(super) fn unresolved_names(&self) -> Vec<String> {
         let reached = self.apps().map(|(app, _)| app).filter(|app| app.command.is_none());
         crate::upstream::unresolved(reached.flat_map(AppTable::addresses))
     }
 
-    /// What only a start can find out.
+    /// The questions that only a start can answer.
     pub(super) fn unknown_before_start(&self) -> Vec<String> {
         let addresses = self.listen.iter().filter_map(|address| match &address.endpoint {
             Endpoint::Ip(ip) if ip.port() == 0 => None,
@@ -105,7 +105,7 @@ impl Config {
         for (app, _) in self.apps() {
             let unknown = match (&app.command, &app.processes.user) {
                 (None, _) => {
-                    app.addresses().iter().map(|at| format!("whether an app answers at {at}")).collect()
+                    app.addresses().iter().map(|at| format!("whether an app listens on {at}")).collect()
                 }
                 (Some(command), Some(user)) => {
                     vec![format!("whether {user} may run {}", command.0.join(" "))]
@@ -118,7 +118,7 @@ impl Config {
         addresses.chain(apps).chain(self.not_permitted.iter().cloned()).collect()
     }
 
-    /// The apps of all routes, in written order, each with the place of its table.
+    /// The apps of all routes, in configuration order, with the locations of their tables.
     pub(crate) fn apps(&self) -> impl Iterator<Item = (&AppTable, Location)> {
         self.sites.iter().flat_map(|site| {
             let of_site = site.authorize.iter().map(|table| (&table.app, site.location.key("authorize")));
@@ -134,7 +134,7 @@ impl Config {
     }
 }
 
-/// Whether an error of this kind comes only from the rights of this user, so that root would not have it.
+/// Whether the error is a missing permission of this user that root would have.
 pub(crate) fn root_may(kind: io::ErrorKind) -> bool {
     user_lacks_right(kind, geteuid().is_root())
 }
@@ -144,9 +144,9 @@ fn user_lacks_right(kind: io::ErrorKind, is_root: bool) -> bool {
     kind == io::ErrorKind::PermissionDenied && !is_root
 }
 
-/// Why no file can be made in a folder; nothing where one can.
+/// The error of creating a file in the folder, if any.
 pub(super) fn unusable_folder(folder: &Path) -> Option<io::Error> {
-    // With the dot it must be a folder.
+    // The dot makes this fail for anything but a folder.
     access(folder.join("."), Access::WRITE_OK | Access::EXEC_OK).err().map(io::Error::from)
 }
 
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn root_lacks_no_right_of_its_own() {
+    fn a_missing_permission_of_root_is_an_error() {
         use io::ErrorKind::{NotFound, PermissionDenied};
         for (kind, is_root, expected) in
             [(PermissionDenied, false, true), (PermissionDenied, true, false), (NotFound, false, false)]

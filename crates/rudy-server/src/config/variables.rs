@@ -1,6 +1,6 @@
-//! Variables of the environment in text: `${NAME}`, `${NAME:-default}`, and `$${` for a `${` that is text.
+//! Expands environment variables in text: `${NAME}`, `${NAME:-default}`, and `$${` for a literal `${`.
 //!
-//! What is shown keeps the placeholder: the value may be a secret.
+//! Messages show the placeholder, because the value can be a secret.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -9,13 +9,13 @@ use toml::de::{DeTable, DeValue};
 
 use super::diagnostics::{Location, Problem};
 
-/// Values that came from the environment, each with the placeholder that is shown in its place. Longest first.
+/// Values from the environment with their placeholders, the longest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Placeholders(Vec<(String, String)>);
 
 impl Placeholders {
     pub(crate) fn add(&mut self, value: &str, placeholder: &str) {
-        // Hosts are kept in lower case.
+        // Hosts are stored in lower case.
         for value in [value.to_owned(), value.to_ascii_lowercase()] {
             let pair = (value, placeholder.to_owned());
             if !pair.0.is_empty() && !self.0.contains(&pair) {
@@ -29,7 +29,7 @@ impl Placeholders {
         others.0.iter().for_each(|(value, placeholder)| self.add(value, placeholder));
     }
 
-    /// The text with placeholders in place of their values. A value counts where it is not a piece of a longer word or number.
+    /// Replaces values with their placeholders, unless they are part of a longer word or number.
     pub(crate) fn mask<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let mut masked = Cow::Borrowed(text);
         for (value, placeholder) in &self.0 {
@@ -62,14 +62,14 @@ fn replace_words(text: &str, value: &str, placeholder: &str) -> String {
 
 /// Expands the text values of a file.
 pub(super) struct Expansion<'a> {
-    /// Looks a variable up.
+    /// Looks up a variable.
     pub(super) lookup: &'a dyn Fn(&str) -> Option<String>,
     pub(super) placeholders: &'a mut Placeholders,
     pub(super) problems: &'a mut Vec<Problem>,
-    /// Where a placeholder was.
+    /// The locations of placeholders.
     pub(super) expanded: Vec<Location>,
-    /// Where a placeholder has no value.
-    pub(super) wrong: Vec<Location>,
+    /// The locations of placeholders that have no value.
+    pub(super) invalid: Vec<Location>,
 }
 
 impl Expansion<'_> {
@@ -94,7 +94,7 @@ impl Expansion<'_> {
                 }
                 Err((title, label)) => {
                     self.problems.push(Problem::value(location, title).label(label));
-                    self.wrong.push(location.clone());
+                    self.invalid.push(location.clone());
                 }
             },
             _ => {}
@@ -112,7 +112,7 @@ impl Expansion<'_> {
                 continue;
             }
             out.push_str(&rest[..at]);
-            let unclosed = || ("a placeholder is not closed".to_owned(), "expected \"${NAME}\"".to_owned());
+            let unclosed = || ("the placeholder is not closed".to_owned(), "expected \"${NAME}\"".to_owned());
             let end = rest[at..].find('}').map(|length| at + length).ok_or_else(unclosed)?;
             let (value, is_default) = self.variable(rest, at..end)?;
             out.push_str(&value);
@@ -120,14 +120,14 @@ impl Expansion<'_> {
             rest = &rest[end + 1..];
         }
         out.push_str(rest);
-        // In the middle of a word a value alone would not be found.
+        // Mask the whole text as well: in the middle of a word, the value alone would not be found.
         if is_secret {
             self.placeholders.add(&out, text);
         }
         Ok(out)
     }
 
-    /// The value of the placeholder at `range` of `text`, which ends before its brace; and whether it is the default.
+    /// Returns the value of the placeholder at `range`, which ends before its brace, and whether it is the default.
     fn variable(&mut self, text: &str, range: Range<usize>) -> Result<(String, bool), (String, String)> {
         let inner = &text[range.start + 2..range.end];
         let (name, default) = match inner.split_once(":-") {
@@ -136,18 +136,18 @@ impl Expansion<'_> {
         };
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
         if name.is_empty() || !name.bytes().all(is_name) || name.as_bytes()[0].is_ascii_digit() {
-            let title = format!("\"{name}\" is not the name of a variable");
+            let title = format!("\"{name}\" is not the name of an environment variable");
             return Err((
                 title,
-                "expected \"${NAME}\" or \"${NAME:-default}\"; `$${` is a `${` as text".to_owned(),
+                "expected \"${NAME}\" or \"${NAME:-default}\"; write `$${` for a literal `${`".to_owned(),
             ));
         }
-        // The first brace would end it.
+        // The first closing brace would end the default.
         if default.is_some_and(|default| default.contains("${")) {
             let label = "write the default without a placeholder".to_owned();
-            return Err(("a default holds no other placeholder".to_owned(), label));
+            return Err(("a default cannot contain a placeholder".to_owned(), label));
         }
-        // As a shell has it: a default also stands in for an empty value.
+        // As in a shell, the default also replaces an empty value.
         let value = (self.lookup)(name).filter(|value| default.is_none() || !value.is_empty());
         match (value, default) {
             (Some(value), _) => {
@@ -180,7 +180,7 @@ mod tests {
             placeholders: &mut placeholders,
             problems: &mut problems,
             expanded: Vec::new(),
-            wrong: Vec::new(),
+            invalid: Vec::new(),
         };
         let text = expansion.text(text).map_err(|(title, _)| title)?;
         Ok((text, placeholders))
@@ -198,11 +198,11 @@ mod tests {
             ("${EMPTY:-x}", Ok("x")),
             ("$${PORT}", Ok("${PORT}")),
             ("${NONE}", Err("the environment variable `NONE` is not set")),
-            ("${PORT", Err("a placeholder is not closed")),
-            ("${NONE:-${PORT}}", Err("a default holds no other placeholder")),
-            ("${}", Err("\"\" is not the name of a variable")),
-            ("${1A}", Err("\"1A\" is not the name of a variable")),
-            ("${A B}", Err("\"A B\" is not the name of a variable")),
+            ("${PORT", Err("the placeholder is not closed")),
+            ("${NONE:-${PORT}}", Err("a default cannot contain a placeholder")),
+            ("${}", Err("\"\" is not the name of an environment variable")),
+            ("${1A}", Err("\"1A\" is not the name of an environment variable")),
+            ("${A B}", Err("\"A B\" is not the name of an environment variable")),
         ] {
             assert_eq!(
                 expand(text).map(|(text, _)| text),
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_keeps_the_placeholder() {
+    fn messages_show_the_placeholder_instead_of_the_value() {
         let (_, placeholders) = expand("${PORT}").unwrap();
         for (text, shown) in [
             ("http://127.0.0.1:8080/", "http://127.0.0.1:${PORT}/"),

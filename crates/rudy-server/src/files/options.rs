@@ -20,8 +20,8 @@ use serde::de::{Deserializer, Error as _, Visitor};
 
 use super::Files;
 use crate::config::{
-    Fields, FilePath, Int, Location, OneOrMany, Problem, Size, Time, as_size, as_time, ask, count,
-    field_value, short_form, two_lines,
+    Fields, FilePath, Int, Location, OneOrMany, Problem, Size, Time, as_size, as_time, count, field_value,
+    marker, short_form, two_lines,
 };
 use crate::handlers::{BuildContext, Handler, HandlerConfig};
 
@@ -386,7 +386,7 @@ fn compression<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Comp
         }
     }
 
-    deserializer.deserialize_newtype_struct(ask::SHORT, Switch)
+    deserializer.deserialize_newtype_struct(marker::SHORT, Switch)
 }
 
 fn compression_schema(generator: &mut SchemaGenerator) -> Schema {

@@ -46,7 +46,7 @@ impl Subscribe {
         let is_off = heartbeat.0.is_zero();
         if !is_off && !(HEARTBEAT_MIN..=HEARTBEAT_MAX).contains(&heartbeat.0) {
             let (min, max): (Time, Time) = (Time(HEARTBEAT_MIN), Time(HEARTBEAT_MAX));
-            let problem = Problem::value(&location.key("heartbeat"), format!("{heartbeat} is out of bounds"));
+            let problem = Problem::value(&location.key("heartbeat"), format!("{heartbeat} is out of range"));
             let problem = problem.label(format!("expected {min} to {max}"));
             return Err(vec![problem.help("\"0s\" switches it off")]);
         }

@@ -41,7 +41,9 @@ fn find_all(mut config: Config) -> Result<(Config, Vec<String>), Diagnostics> {
     };
     let user = match user {
         Ok(Change::NotPermitted(user)) => {
-            config.not_permitted.push(format!("whether Rudy may run as {} (you may not)", user.name));
+            config
+                .not_permitted
+                .push(format!("whether Rudy may run as {} (you lack the permission)", user.name));
             Ok(())
         }
         Ok(_) => Ok(()),

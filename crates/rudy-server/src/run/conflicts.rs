@@ -32,9 +32,7 @@ fn in_sandbox(config: &Config) -> impl Iterator<Item = Problem> {
         let problem = Problem::key(&location.key("command"), "an app cannot be started in the sandbox");
         let problem =
             problem.label("cannot be started").also(&Location::file(0).key("sandbox"), "because of this");
-        problem.help(
-            "start this app by a systemd unit of its own, and give Rudy its `address` in place of `command`",
-        )
+        problem.help("run this app as a separate systemd service, and set its `address` instead of `command`")
     })
 }
 

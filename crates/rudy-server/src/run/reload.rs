@@ -55,7 +55,7 @@ impl Server {
             conflicts::check_in_sandbox(&config).map_err(Failure::Config)?;
             sandbox.check(&config)?;
         }
-        let engine_changes = config.go_on_with(self.config.engine).map_err(Failure::Config)?;
+        let engine_changes = config.keep_engine(self.config.engine).map_err(Failure::Config)?;
         let same_log = config.access_log == self.config.access_log;
         let access_log =
             if same_log { self.access_log.clone() } else { open_access_log(&config, &self.context.errors)? };

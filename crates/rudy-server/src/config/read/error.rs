@@ -1,4 +1,4 @@
-//! What serde says of a value that is wrong, with its place.
+//! The error type of the deserializer: a message with a location.
 
 use std::fmt;
 
@@ -10,31 +10,31 @@ use crate::config::hints;
 /// An error of a value, or of a key.
 #[derive(Debug)]
 pub(super) struct Error {
-    /// Lines: what is wrong, what was expected, what to do. Empty if it was said already.
+    /// Lines: the problem, the expected value, the advice. Empty if already reported.
     text: String,
     missing: Option<&'static str>,
     location: Option<Location>,
     is_key: bool,
 }
 
-/// The message of a [`de::Error::custom`] of two lines: what is wrong, and what was expected.
+/// Formats the two lines of a [`de::Error::custom`]: the problem and the expected value.
 pub(crate) fn two_lines(title: impl fmt::Display, label: impl fmt::Display) -> String {
     format!("{title}\n{label}")
 }
 
 impl Error {
-    /// An error that was said already.
-    pub(super) fn said(location: &Location) -> Self {
+    /// An error that was already reported.
+    pub(super) fn reported(location: &Location) -> Self {
         Self { text: String::new(), missing: None, location: Some(location.clone()), is_key: false }
     }
 
-    /// It is about this place, unless it is about one inside of it.
+    /// Sets the location, unless a more specific one is set.
     pub(super) fn at(mut self, location: &Location) -> Self {
         self.location.get_or_insert_with(|| location.clone());
         self
     }
 
-    /// It is about the key at this place.
+    /// Sets the location to a key instead of a value.
     pub(super) fn at_key(mut self, location: &Location) -> Self {
         self.is_key = self.location.is_none();
         self.at(location)
@@ -44,12 +44,12 @@ impl Error {
         self.location.as_ref()
     }
 
-    /// The key that is missing in the table.
+    /// The name of the missing key.
     pub(super) fn missing(&self) -> Option<&'static str> {
         self.missing
     }
 
-    /// As it is shown; nothing if it was said already.
+    /// Converts the error into a problem; `None` if already reported.
     pub(super) fn into_problem(self, at: &Location) -> Option<Problem> {
         if let Some(key) = self.missing {
             return Some(hints::missing(at, key));

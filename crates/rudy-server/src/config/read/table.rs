@@ -1,8 +1,8 @@
-//! The entries of a table, for serde: keys that are not known are said, and left out.
+//! The serde deserializer of tables. Unknown keys are reported and skipped.
 //!
-//! A struct may consist of parts that share its table. Their fields are named with a dollar sign (`#[serde(rename = "$app")]`).
-//! serde's `flatten` would copy the values, and lose their places and the names of the keys. An enum as a part is chosen by
-//! the key that is there.
+//! A struct can have parts that share its table: fields whose names begin with a dollar sign (`#[serde(rename = "$app")]`).
+//! serde's `flatten` would copy the values and lose their locations and the names of the keys. If a part is an enum, the key in
+//! the table selects the variant.
 
 use std::cell::{Cell, RefCell};
 
@@ -17,41 +17,41 @@ use super::value::Value;
 use crate::config::diagnostics::{Location, Problem};
 use crate::config::hints;
 
-/// What the readers of one table share.
-struct Frame<'r> {
+/// The state that a struct and its parts share while they read one table.
+struct TableContext<'r> {
     value: Value<'r>,
     table: &'r DeTable<'r>,
-    /// The keys that the struct and its parts have.
+    /// The keys of the struct and its parts.
     known: RefCell<Vec<&'static str>>,
-    /// Whether all of it was read, so that `known` is complete.
+    /// Whether the whole table was read, so that `known` is complete.
     is_complete: Cell<bool>,
 }
 
-/// An entry to read next.
+/// The next entry to read.
 enum Entry<'r> {
     Key(&'r str, &'r DeValue<'r>),
     Part(&'static str),
 }
 
-/// The entries of a table, one after the other.
+/// Iterates over the entries of a table.
 pub(super) struct Entries<'r, 'f> {
     location: &'f Location,
     reader: &'r super::Reader<'r>,
-    /// Nothing for a map, whose keys are all known.
-    frame: Option<&'f Frame<'r>>,
+    /// `None` for a map, which accepts all keys.
+    context: Option<&'f TableContext<'r>>,
     rest: std::vec::IntoIter<Entry<'r>>,
     next: Option<Entry<'r>>,
 }
 
 impl<'r, 'f> Entries<'r, 'f> {
-    /// All entries, as of a map.
+    /// All entries, for a map.
     pub(super) fn all(value: &'f Value<'r>, table: &'r DeTable<'r>) -> Self {
         Self::new(value, None, table, |_| true, &[])
     }
 
     fn new(
         value: &'f Value<'r>,
-        frame: Option<&'f Frame<'r>>,
+        context: Option<&'f TableContext<'r>>,
         table: &'r DeTable<'r>,
         is_wanted: impl Fn(&str) -> bool,
         fields: &'static [&'static str],
@@ -59,16 +59,16 @@ impl<'r, 'f> Entries<'r, 'f> {
         let (reader, location) = (value.reader, &value.location);
         let keys = table.iter().filter_map(|(key, value)| {
             let key = key.get_ref().as_ref();
-            let is_read = is_wanted(key) && !reader.is_wrong(&location.key(key));
+            let is_read = is_wanted(key) && !reader.is_invalid(&location.key(key));
             is_read.then(|| Entry::Key(key, value.get_ref()))
         });
-        // Parts come last: then the keys of the struct itself are known.
+        // Parts come last, when the keys of the struct itself are known.
         let parts = fields.iter().copied().filter(|field| field.starts_with('$')).map(Entry::Part);
         let entries: Vec<_> = keys.chain(parts).collect();
-        Self { location, reader, frame, rest: entries.into_iter(), next: None }
+        Self { location, reader, context, rest: entries.into_iter(), next: None }
     }
 
-    /// Reads a struct of these fields.
+    /// Reads a struct with these fields.
     pub(super) fn read<'de, V: Visitor<'de>>(
         value: &Value<'r>,
         table: &'r DeTable<'r>,
@@ -76,16 +76,16 @@ impl<'r, 'f> Entries<'r, 'f> {
         visitor: V,
     ) -> Result<V::Value, Error> {
         let known = RefCell::new(fields.to_vec());
-        let frame = Frame { value: value.clone(), table, known, is_complete: Cell::new(false) };
-        let result = frame.struct_of(fields, visitor);
-        if frame.is_complete.get() {
-            frame.say_unknown();
+        let context = TableContext { value: value.clone(), table, known, is_complete: Cell::new(false) };
+        let result = context.struct_of(fields, visitor);
+        if context.is_complete.get() {
+            context.report_unknown();
         }
         result
     }
 }
 
-impl Frame<'_> {
+impl TableContext<'_> {
     fn struct_of<'de, V: Visitor<'de>>(
         &self,
         fields: &'static [&'static str],
@@ -100,8 +100,8 @@ impl Frame<'_> {
         ))
     }
 
-    /// Says which keys are not known, once. Whether there are any.
-    fn say_unknown(&self) -> bool {
+    /// Reports each unknown key once, and returns whether there are any.
+    fn report_unknown(&self) -> bool {
         let Value { reader, location, .. } = &self.value;
         let known = self.known.borrow();
         let mut has_unknown = false;
@@ -112,9 +112,9 @@ impl Frame<'_> {
             }
             has_unknown = true;
             let location = location.key(key);
-            if !reader.is_wrong(&location) {
-                reader.say(hints::unknown(&location, key, &known));
-                reader.wrong.borrow_mut().push(location);
+            if !reader.is_invalid(&location) {
+                reader.report(hints::unknown(&location, key, &known));
+                reader.invalid.borrow_mut().push(location);
             }
         }
         has_unknown
@@ -127,8 +127,8 @@ impl<'de> MapAccess<'de> for Entries<'_, '_> {
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
         self.next = self.rest.next();
         let Some(next) = &self.next else {
-            if let Some(frame) = self.frame {
-                frame.is_complete.set(true);
+            if let Some(context) = self.context {
+                context.is_complete.set(true);
             }
             return Ok(None);
         };
@@ -138,23 +138,23 @@ impl<'de> MapAccess<'de> for Entries<'_, '_> {
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
-        match (self.next.take(), self.frame) {
+        match (self.next.take(), self.context) {
             (Some(Entry::Key(key, value)), _) => {
                 let location = self.location.key(key);
                 seed.deserialize(Value::new(self.reader, value, location.clone()))
                     .map_err(|error| error.at(&location))
             }
-            (Some(Entry::Part(_)), Some(frame)) => seed.deserialize(Part(frame)),
-            _ => Err(Error::custom("a value is asked for before its key")),
+            (Some(Entry::Part(_)), Some(context)) => seed.deserialize(Part(context)),
+            _ => Err(Error::custom("a value is read before its key")),
         }
     }
 }
 
-/// The place of a variant that is not there: what is wrong there was said.
+/// The location of a missing variant, whose problem is already reported.
 const NO_VARIANT: &str = "$none";
 
 /// A part of a struct: another struct, or an enum, in the same table.
-struct Part<'r, 'f>(&'f Frame<'r>);
+struct Part<'r, 'f>(&'f TableContext<'r>);
 
 impl<'de> Deserializer<'de> for Part<'_, '_> {
     type Error = Error;
@@ -173,48 +173,50 @@ impl<'de> Deserializer<'de> for Part<'_, '_> {
         self.0.struct_of(fields, visitor).map_err(|error| error.at(&self.0.value.location))
     }
 
-    /// The variant whose key is there. Of several, the second is an error.
+    /// Reads the variant whose key is in the table. A second one is an error.
     fn deserialize_enum<V: Visitor<'de>>(
         self,
         _name: &'static str,
         variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
-        let Frame { value, table, known, .. } = self.0;
+        let TableContext { value, table, known, .. } = self.0;
         known.borrow_mut().extend(variants);
         let location = &value.location;
         let there =
-            |key: &&&'static str| table.contains_key(**key) && !value.reader.is_wrong(&location.key(key));
+            |key: &&&'static str| table.contains_key(**key) && !value.reader.is_invalid(&location.key(key));
         let mut given = variants.iter().filter(there).copied();
         let Some(first) = given.next() else {
-            if !self.0.say_unknown() && !value.reader.has_wrong(location) {
+            if !self.0.report_unknown() && !value.reader.contains_invalid(location) {
                 let names: Vec<_> = variants.iter().map(|key| format!("`{key}`")).collect();
-                value.reader.say(hints::no_variant(location, &names));
+                value.reader.report(hints::no_variant(location, &names));
             }
-            return Err(Error::said(&location.key(NO_VARIANT)));
+            return Err(Error::reported(&location.key(NO_VARIANT)));
         };
         if let Some(second) = given.next() {
             let title = format!("a route has one handler, and this one has `{first}` and `{second}`");
             let problem = Problem::key(&location.key(second), title).label("a second handler");
-            value.reader.say(problem.also(&location.key(first), "the first"));
-            return Err(Error::said(&location.key(second)));
+            value.reader.report(problem.also(&location.key(first), "the first"));
+            return Err(Error::reported(&location.key(second)));
         }
-        let Some(inner) = table.get(first).map(Spanned::get_ref) else { return Err(Error::said(location)) };
+        let Some(inner) = table.get(first).map(Spanned::get_ref) else {
+            return Err(Error::reported(location));
+        };
         visitor
             .visit_enum(Variant { key: first, value: Value::new(value.reader, inner, location.key(first)) })
     }
 
-    /// Nothing where no variant is right, so that the rest of the table is read.
+    /// `None` if no variant is valid, so that the rest of the table is read.
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         let Value { reader, location, .. } = &self.0.value;
-        if reader.is_wrong(&location.key(NO_VARIANT)) {
+        if reader.is_invalid(&location.key(NO_VARIANT)) {
             visitor.visit_none()
         } else {
             visitor.visit_some(self)
         }
     }
 
-    /// Parts may be boxed, or have a name of their own.
+    /// Supports boxed parts and newtypes.
     fn deserialize_newtype_struct<V: Visitor<'de>>(
         self,
         _name: &'static str,
@@ -229,7 +231,7 @@ impl<'de> Deserializer<'de> for Part<'_, '_> {
     }
 }
 
-/// A key that chooses a variant, and the value of it.
+/// The key of a variant, and its value.
 struct Variant<'r> {
     key: &'static str,
     value: Value<'r>,
@@ -248,7 +250,7 @@ impl<'de> VariantAccess<'de> for Variant<'_> {
     type Error = Error;
 
     fn unit_variant(self) -> Result<(), Error> {
-        Err(self.value.not("a table"))
+        Err(self.value.unexpected("a table"))
     }
 
     fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Error> {
@@ -257,15 +259,15 @@ impl<'de> VariantAccess<'de> for Variant<'_> {
     }
 
     fn tuple_variant<V: Visitor<'de>>(self, _: usize, _: V) -> Result<V::Value, Error> {
-        Err(self.value.not("a table"))
+        Err(self.value.unexpected("a table"))
     }
 
     fn struct_variant<V: Visitor<'de>>(self, _: &'static [&'static str], _: V) -> Result<V::Value, Error> {
-        Err(self.value.not("a table"))
+        Err(self.value.unexpected("a table"))
     }
 }
 
-/// A value behind its place: [`crate::config::Located`].
+/// Presents a value as a map of its location and itself: [`crate::config::Located`].
 pub(super) struct LocatedAccess<'r> {
     value: Option<Value<'r>>,
     is_location_read: bool,
@@ -291,7 +293,7 @@ impl<'de> MapAccess<'de> for LocatedAccess<'_> {
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
         let value = if self.is_location_read { self.value.take() } else { self.value.clone() };
-        let Some(value) = value else { return Err(Error::custom("a value is asked for before its key")) };
+        let Some(value) = value else { return Err(Error::custom("a value is read before its key")) };
         if self.is_location_read {
             return seed.deserialize(value);
         }

@@ -1,4 +1,4 @@
-//! One value of a file, for serde.
+//! The serde deserializer of a value.
 
 use std::os::unix::ffi::OsStrExt;
 
@@ -10,7 +10,7 @@ use toml::de::DeValue;
 
 use super::error::Error;
 use super::table::{Entries, LocatedAccess};
-use super::{Reader, ask};
+use super::{Reader, marker};
 use crate::config::diagnostics::{Location, Problem};
 use crate::config::hints::{self, nearest};
 
@@ -27,8 +27,8 @@ impl<'r> Value<'r> {
         Self { reader, content, location }
     }
 
-    /// An error of this value: another type was expected.
-    pub(super) fn not(&self, expected: &'static str) -> Error {
+    /// The error that this value has the wrong type.
+    pub(super) fn unexpected(&self, expected: &'static str) -> Error {
         let found = match self.content {
             DeValue::String(_) => "a string",
             DeValue::Integer(_) => "an integer",
@@ -55,14 +55,14 @@ impl<'r> Value<'r> {
     }
 
     fn text(&self) -> Result<&'r str, Error> {
-        if let DeValue::String(text) = self.content { Ok(text) } else { Err(self.not("a string")) }
+        if let DeValue::String(text) = self.content { Ok(text) } else { Err(self.unexpected("a string")) }
     }
 
-    /// The text as a path from the folder of the file; `is_program` if a name without a slash is looked for in `PATH`.
+    /// The text as a path relative to the folder of the file. With `is_program`, a name without a slash stays a name in `PATH`.
     fn path<'de, V: Visitor<'de>>(&self, visitor: V, is_program: bool) -> Result<V::Value, Error> {
         let text = self.text()?;
         if text.is_empty() {
-            return Err(Error::custom("the text is empty"));
+            return Err(Error::custom("the value is empty"));
         }
         if is_program && !text.contains('/') {
             return visitor.visit_str(text);
@@ -73,9 +73,9 @@ impl<'r> Value<'r> {
     fn integer<'de, V: Visitor<'de>>(&self, visitor: V) -> Result<V::Value, Error> {
         let number = match self.content {
             DeValue::Integer(number) => i128::from_str_radix(number.as_str(), number.radix()).ok(),
-            // A variable of the environment is text.
+            // The value of an environment variable is text.
             DeValue::String(text) if self.reader.expanded.contains(&self.location) => text.parse().ok(),
-            _ => return Err(self.not("an integer")),
+            _ => return Err(self.unexpected("an integer")),
         };
         match number {
             Some(number) if number >= 0 => u64::try_from(number).map_or_else(
@@ -88,7 +88,7 @@ impl<'r> Value<'r> {
     }
 
     fn list<'de, V: Visitor<'de>>(&self, visitor: V) -> Result<V::Value, Error> {
-        let DeValue::Array(array) = self.content else { return Err(self.not("a list")) };
+        let DeValue::Array(array) = self.content else { return Err(self.unexpected("a list")) };
         visitor.visit_seq(Elements {
             list: self,
             rest: array.iter().enumerate(),
@@ -103,7 +103,7 @@ impl<'r> Value<'r> {
             DeValue::Integer(_) => self.integer(visitor),
             DeValue::Float(number) => match number.as_str().parse() {
                 Ok(number) => visitor.visit_f64(number),
-                Err(_) => Err(Error::custom("this is not a number")),
+                Err(_) => Err(Error::custom("not a number")),
             },
             DeValue::Boolean(value) => visitor.visit_bool(*value),
             DeValue::Datetime(_) => Err(Error::invalid_type(Unexpected::Other("a date"), &visitor)),
@@ -112,7 +112,7 @@ impl<'r> Value<'r> {
         }
     }
 
-    /// One of some words.
+    /// An enumeration of words.
     fn word<'de, V: Visitor<'de>>(
         &self,
         words: &'static [&'static str],
@@ -125,12 +125,12 @@ impl<'r> Value<'r> {
         let names: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();
         let title = format!("expected {}, found \"{text}\"", names.join(" or "));
         let label = nearest(text, words.iter().copied()).map(|near| format!("did you mean \"{near}\"?"));
-        self.reader.say(Problem::value(&self.location, title).label(label.unwrap_or_default()));
-        Err(Error::said(&self.location))
+        self.reader.report(Problem::value(&self.location, title).label(label.unwrap_or_default()));
+        Err(Error::reported(&self.location))
     }
 }
 
-/// Every method gives its place to an error that has none yet.
+/// Adds the location of the value to the errors of each method.
 macro_rules! methods {
     ($($name:ident($self:ident, $visitor:ident $(, $argument:ident: $type:ty)*) => $body:expr;)*) => {
         $(fn $name<V: Visitor<'de>>($self $(, $argument: $type)*, $visitor: V) -> Result<V::Value, Error> {
@@ -148,7 +148,7 @@ impl<'de> Deserializer<'de> for Value<'_> {
         deserialize_any(self, visitor) => self.any(visitor);
         deserialize_bool(self, visitor) => match self.content {
             DeValue::Boolean(value) => visitor.visit_bool(*value),
-            _ => Err(self.not("true or false")),
+            _ => Err(self.unexpected("true or false")),
         };
         deserialize_u8(self, visitor) => self.integer(visitor);
         deserialize_u16(self, visitor) => self.integer(visitor);
@@ -161,20 +161,20 @@ impl<'de> Deserializer<'de> for Value<'_> {
         deserialize_seq(self, visitor) => self.list(visitor);
         deserialize_map(self, visitor) => match self.content {
             DeValue::Table(table) => visitor.visit_map(Entries::all(&self, table)),
-            _ => Err(self.not("a table")),
+            _ => Err(self.unexpected("a table")),
         };
         deserialize_newtype_struct(self, visitor, name: &'static str) => match (name, self.content) {
-            (ask::LIST, DeValue::Array(_)) => self.list(visitor),
-            (ask::SHORT_PATH, DeValue::String(_)) | (ask::PATH, _) => self.path(visitor, false),
-            (ask::SHORT | ask::SHORT_PATH, value) if !matches!(value, DeValue::Table(_)) => self.any(visitor),
-            (ask::PROGRAM, _) => self.path(visitor, true),
+            (marker::LIST, DeValue::Array(_)) => self.list(visitor),
+            (marker::SHORT_PATH, DeValue::String(_)) | (marker::PATH, _) => self.path(visitor, false),
+            (marker::SHORT | marker::SHORT_PATH, value) if !matches!(value, DeValue::Table(_)) => self.any(visitor),
+            (marker::PROGRAM, _) => self.path(visitor, true),
             _ => visitor.visit_newtype_struct(self),
         };
         deserialize_struct(self, visitor, name: &'static str, fields: &'static [&'static str]) => {
             match self.content {
-                _ if name == ask::AT => visitor.visit_map(LocatedAccess::new(self)),
+                _ if name == marker::AT => visitor.visit_map(LocatedAccess::new(self)),
                 DeValue::Table(table) => Entries::read(&self, table, fields, visitor),
-                _ => Err(self.not("a table")),
+                _ => Err(self.unexpected("a table")),
             }
         };
         deserialize_enum(self, visitor, _name: &'static str, words: &'static [&'static str]) => {
@@ -187,13 +187,13 @@ impl<'de> Deserializer<'de> for Value<'_> {
     }
 }
 
-/// The elements of a list. Those that are wrong are left out; where they are no tables, the whole list is, in the end, because the
-/// others would have another number. So is a list of which nothing is left.
+/// The elements of a list, without the invalid ones. If an invalid element is not a table, or no element is left, the whole list is
+/// skipped, because the indices of the others would change.
 struct Elements<'r, 'l> {
     list: &'l Value<'r>,
     rest: std::iter::Enumerate<std::slice::Iter<'r, Spanned<DeValue<'r>>>>,
     is_whole: bool,
-    /// Whether an element was right, or there are none.
+    /// Whether an element was valid, or the list is empty.
     has_any: bool,
 }
 
@@ -203,12 +203,12 @@ impl<'de> SeqAccess<'de> for Elements<'_, '_> {
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
         for (index, element) in self.rest.by_ref() {
             let location = self.list.location.index(index);
-            if !self.list.reader.is_wrong(&location) {
+            if !self.list.reader.is_invalid(&location) {
                 self.has_any = true;
                 return seed.deserialize(Value::new(self.list.reader, element.get_ref(), location)).map(Some);
             }
             self.is_whole &= element.get_ref().is_table();
         }
-        if self.is_whole && self.has_any { Ok(None) } else { Err(Error::said(&self.list.location)) }
+        if self.is_whole && self.has_any { Ok(None) } else { Err(Error::reported(&self.list.location)) }
     }
 }

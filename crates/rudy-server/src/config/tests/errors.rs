@@ -1,12 +1,12 @@
-//! What is said of wrong configurations.
+//! Diagnostics of invalid configurations.
 
 use snapbox::str;
 
 use super::*;
 
 #[test]
-fn all_errors_are_said_at_once_with_their_place() {
-    let said = errors(
+fn all_errors_are_reported_at_once_with_their_locations() {
+    let output = errors(
         r#"listen = ["80800", 1.5]
 colour = "red"
 
@@ -33,7 +33,7 @@ respond = { status = 100, heders = {} }
 "#,
     );
     snapbox::assert_data_eq!(
-        said,
+        output,
         str![[r#"
 error: "80800" is not an address to listen on
  --> rudy.toml:1:11
@@ -51,9 +51,9 @@ error: unknown key `colour`
  --> rudy.toml:2:1
   |
 2 | colour = "red"
-  | ^^^^^^ not known here
+  | ^^^^^^ not allowed here
   |
-  = help: the keys known here are `listen`, `engine`, `cores`, `threads`, `keep_alive`, `buffer_memory`, `buffer_total`, `buffer_dir`, `trusted_proxies`, `client_address`, `trust_forwarded_host`, `include`, `limits`, `access_log`, `shutdown_timeout`, `upgrade_timeout`, `user`, `sandbox`, `site`
+  = help: the keys of this table are `listen`, `engine`, `cores`, `threads`, `keep_alive`, `buffer_memory`, `buffer_total`, `buffer_dir`, `trusted_proxies`, `client_address`, `trust_forwarded_host`, `include`, `limits`, `access_log`, `shutdown_timeout`, `upgrade_timeout`, `user`, `sandbox`, `site`
 
 error: unknown key `hed_timeout`
  --> rudy.toml:5:1
@@ -73,7 +73,7 @@ error: "16 kB or so" is not a size
 7 | head_bytes = "16 kB or so"
   |              ^^^^^^^^^^^^^ expected a number of bytes, or a number and a unit, as in "16k", "20M" or "10MB"
 
-error: 1GiB is out of bounds
+error: 1GiB is out of range
  --> rudy.toml:8:16
   |
 8 | linger_bytes = "1GiB"
@@ -128,8 +128,8 @@ error: unknown key `heders`
 }
 
 #[test]
-fn what_is_well_formed_and_yet_wrong_is_said_with_what_is_not_well_formed() {
-    let said = errors(
+fn conflicts_are_reported_together_with_malformed_values() {
+    let output = errors(
         r#"listne = []
 
 [limits]
@@ -170,7 +170,7 @@ route = []
 "#,
     );
     snapbox::assert_data_eq!(
-        said,
+        output,
         str![[r#"
 error: unknown key `listne`
  --> rudy.toml:1:1
@@ -182,9 +182,9 @@ error: target_bytes (8KiB) is more than head_bytes (1KiB)
  --> rudy.toml:3:1
   |
 3 | [limits]
-  | ^^^^^^^^ the target is a part of the head
+  | ^^^^^^^^ the target is part of the head
 
-error: 48h is out of bounds
+error: 48h is out of range
  --> rudy.toml:5:18
   |
 5 | linger_timeout = "2d"
@@ -205,9 +205,9 @@ error: an answer 204 has no body
    |                      ^^^ leave the body out, or take another status
 ...
 15 | path = ["/docs/a", "/docs/*.pdf"]
-   |        ^^^^^^^^^^^^^^^^^^^^^^^^^^ taken by an earlier route
+   |        ^^^^^^^^^^^^^^^^^^^^^^^^^^ an earlier route matches all of these paths
    |
-   = help: put the narrower path before the wider one
+   = help: put the more specific path first
 
 error: this is not an address that a browser can be sent to
   --> rudy.toml:20:19
@@ -229,7 +229,7 @@ error: this route has no handler
 27 | [[site.route]]
    | ^^^^^^^^^^^^^^ expected `files`, `redirect`, `respond`, `status`, `stream`, `broadcast`, `tail`, `delay`, `info`, `fastcgi` or `php`
 
-error: this site answers nothing
+error: this site has no route
   --> rudy.toml:30:1
    |
 30 | [[site]]
@@ -250,20 +250,20 @@ error: unknown key `status`
 34 | status = {}
    | ^^^^^^ write [[site.route]], `path = "/*"` and `status = ...`
 
-error: this site answers nothing
+error: this site has no route
   --> rudy.toml:36:1
    |
 36 | [[site]]
    | ^^^^^^^^ expected `root = "..."`, `php = "..."` or a [[site.route]]
 
-error: two sites are the default one
+error: two sites have no `hosts`
   --> rudy.toml:36:1
    |
 33 | [[site]]
-   | -------- the first without `hosts`
+   | -------- the first default site
 ...
 36 | [[site]]
-   | ^^^^^^^^ this has no `hosts` either
+   | ^^^^^^^^ a second default site
 
 14 errors in the configuration
 
@@ -272,8 +272,8 @@ error: two sites are the default one
 }
 
 #[test]
-fn who_may_ask_and_which_proxies_are_believed_is_for_the_operator_to_say() {
-    let said = errors(
+fn allowed_clients_and_trusted_proxies_must_be_configured() {
+    let output = errors(
         r#"listen = ["127.0.0.1:8080,proxy_protocol"]
 trust_forwarded_host = true
 client_address = "x-real-ip"
@@ -294,7 +294,7 @@ broadcast = {}
 "#,
     );
     snapbox::assert_data_eq!(
-        said,
+        output,
         str![[r#"
 error: `proxy_protocol` needs `trusted_proxies`
  --> rudy.toml:1:10
@@ -324,7 +324,7 @@ error: the key `allow` is missing
 8 | status = {}
   |          ^^ write status = { allow = "loopback" }
   |
-  = help: `allow` says which clients may: "loopback" (this machine, without a proxy), a list of addresses and networks, or "anyone"
+  = help: `allow` lists the clients to allow: "loopback" (this machine, without a proxy), addresses and networks, or "anyone"
 
 error: "local" is not a group of clients
   --> rudy.toml:11:31
@@ -338,7 +338,7 @@ error: the key `allow` is missing
 14 | tail = { files = "a.log" }
    |        ^^^^^^^^^^^^^^^^^^^ write tail = { files = "access.log", allow = "loopback" }
    |
-   = help: `allow` says which clients may: "loopback" (this machine, without a proxy), a list of addresses and networks, or "anyone"
+   = help: `allow` lists the clients to allow: "loopback" (this machine, without a proxy), addresses and networks, or "anyone"
 
 error: the key `publish` is missing
   --> rudy.toml:17:13
@@ -346,15 +346,15 @@ error: the key `publish` is missing
 17 | broadcast = {}
    |             ^^ write broadcast = { publish = "loopback" }
    |
-   = help: `publish` says which clients may: "loopback" (this machine, without a proxy), a list of addresses and networks, or "anyone"
+   = help: `publish` lists the clients to allow: "loopback" (this machine, without a proxy), addresses and networks, or "anyone"
 
 7 errors in the configuration
 
 "#]]
     );
-    let said = errors("trusted_proxies = [\"10.0.0.1:80\", \"Unix\"]\n[[site]]\nroot = \"/\"\n");
+    let output = errors("trusted_proxies = [\"10.0.0.1:80\", \"Unix\"]\n[[site]]\nroot = \"/\"\n");
     snapbox::assert_data_eq!(
-        said,
+        output,
         str![[r#"
 error: "10.0.0.1:80" is not an address
  --> rudy.toml:1:20
@@ -375,14 +375,14 @@ error: "Unix" is not an address
 }
 
 #[test]
-fn a_common_slip_is_told_what_to_write() {
-    let said = errors(
+fn a_common_mistake_gets_the_correct_line() {
+    let output = errors(
         r#"[site]
 root = "public"
 "#,
     );
     snapbox::assert_data_eq!(
-        said,
+        output,
         str![[r"
 error: expected a list, found a table
  --> rudy.toml:1:1
@@ -394,14 +394,14 @@ error: expected a list, found a table
 
 "]]
     );
-    let said = errors(
+    let output = errors(
         r#"[[site]]
 [site.route]
 path = "/"
 "#,
     );
     snapbox::assert_data_eq!(
-        said,
+        output,
         str![[r"
 error: expected a list, found a table
  --> rudy.toml:2:1
@@ -416,8 +416,8 @@ error: expected a list, found a table
 }
 
 #[test]
-fn a_key_of_an_earlier_version_names_the_one_that_replaces_it() {
-    let said = errors(
+fn a_key_of_an_earlier_version_gets_its_replacement() {
+    let output = errors(
         r#"buffer_dir = "/nowhere"
 
 [[site]]
@@ -431,13 +431,13 @@ spill_bytes = 1
 "#,
     );
     snapbox::assert_data_eq!(
-        said,
+        output,
         str![[r#"
 error: cannot write to /nowhere: No such file or directory (os error 2)
  --> rudy.toml:1:14
   |
 1 | buffer_dir = "/nowhere"
-  |              ^^^^^^^^^^ a folder that can be written to
+  |              ^^^^^^^^^^ expected a writable folder
 
 error: unknown key `needs_length`
  --> rudy.toml:8:1
@@ -464,25 +464,25 @@ error: unknown key `spill_bytes`
 }
 
 #[test]
-fn an_engine_that_is_none_and_what_an_engine_has_no_use_for_are_said() {
+fn an_unknown_engine_and_settings_of_another_engine_are_reported() {
     for (text, expected) in [
         (
             "engine = \"treads\"",
             "unknown engine `treads`; expected serial, thread, pool:N, task, mailbox or percore",
         ),
         ("engine = \"pool\"", "`pool` needs a number of threads: `pool:16`"),
-        ("engine = \"serial\"\ncores = 2", "`cores` is not for the engine `serial`"),
-        ("engine = \"thread\"\ncores = 2", "`cores` is not for the engine `thread`"),
-        ("threads = 100", "`threads` is not for the engine `percore`"),
+        ("engine = \"serial\"\ncores = 2", "`cores` does not apply to the engine `serial`"),
+        ("engine = \"thread\"\ncores = 2", "`cores` does not apply to the engine `thread`"),
+        ("threads = 100", "`threads` does not apply to the engine `percore`"),
     ] {
-        let said = errors(&format!("{text}\n[[site]]\nroot = \"public\"\n"));
-        assert!(said.contains(expected), "{text}: {said}");
+        let output = errors(&format!("{text}\n[[site]]\nroot = \"public\"\n"));
+        assert!(output.contains(expected), "{text}: {output}");
     }
 }
 
 #[test]
-fn a_redirect_to_itself_is_said() {
-    let said = errors(
+fn a_redirect_loop_is_reported() {
+    let output = errors(
         r#"[[site]]
 route = [
     { path = "/sorry", respond = {} },
@@ -494,13 +494,15 @@ route = [
 "#,
     );
     snapbox::assert_data_eq!(
-        said,
+        output,
         str![[r#"
-error: this redirect leads to itself
+error: this redirect loops
  --> rudy.toml:6:40
   |
 6 |     { path = "/c/*", redirect = { to = "/c/d?e" } },
-  |              ------ which takes these  ^^^^^^^^ taken by this same route
+  |              ------                    ^^^^^^^^ the target matches this route
+  |              |
+  |              the paths of the route
 
 1 error in the configuration
 
@@ -509,7 +511,7 @@ error: this redirect leads to itself
 }
 
 #[test]
-fn broken_syntax_is_said_alone() {
+fn a_syntax_error_is_reported_alone() {
     snapbox::assert_data_eq!(
         errors("listen = [\"127.0.0.1:80]\n[[site]]\nroot = 1\n\n\n\n[site\n"),
         str![[r#"
@@ -532,7 +534,7 @@ error: missing comma between array elements, expected `,`
 }
 
 #[test]
-fn a_missing_file_and_an_empty_one_are_said() {
+fn a_missing_file_and_an_empty_file_are_reported() {
     let error = Config::load(std::path::Path::new("/nowhere/rudy.toml")).unwrap_err();
     snapbox::assert_data_eq!(
         error.render(false),
@@ -546,13 +548,13 @@ error: cannot read /nowhere/rudy.toml: No such file or directory (os error 2)
     snapbox::assert_data_eq!(
         errors(""),
         str![[r#"
-error: there is no site
+error: the configuration has no site
  --> rudy.toml:1:1
   |
 1 |
   | ^ expected a [[site]] here or in an included file
   |
-  = help: the smallest one has two lines: [[site]] and root = "public"
+  = help: a minimal site has two lines: [[site]] and root = "public"
 
 1 error in the configuration
 
@@ -561,7 +563,7 @@ error: there is no site
 }
 
 #[test]
-fn a_file_that_is_no_text_is_said() {
+fn a_binary_file_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("rudy.toml");
     for (content, says) in
@@ -571,12 +573,12 @@ fn a_file_that_is_no_text_is_said() {
         let error = Config::load(&file).unwrap_err().to_string();
         assert!(error.contains(says), "{error}");
     }
-    assert!(errors("[[site]]\nroot = ''").contains("the text is empty"));
+    assert!(errors("[[site]]\nroot = ''").contains("the value is empty"));
 }
 
 #[test]
 fn an_error_in_two_files_shows_both() {
-    let said = load(&[
+    let output = load(&[
         (
             "rudy.toml",
             "include = 'conf.d/*.toml'\n[[site]]\nhosts = ['a.org']\nroute = [{ path = '/', respond = {} }]\n",
@@ -587,13 +589,13 @@ fn an_error_in_two_files_shows_both() {
         ),
     ]);
     snapbox::assert_data_eq!(
-        said.unwrap_err(),
+        output.unwrap_err(),
         str![[r#"
 error: unknown key `listen`
  --> conf.d/a.toml:1:1
   |
 1 | listen = [':80']
-  | ^^^^^^ write this in the main file: an included file has sites only
+  | ^^^^^^ write this in the main file: an included file can only contain sites
 
 error: the host "a.org" is given twice
  --> conf.d/a.toml:3:10
@@ -613,7 +615,7 @@ error: the host "a.org" is given twice
 }
 
 #[test]
-fn colour_is_only_used_where_it_is_asked_for() {
+fn colour_is_used_only_on_request() {
     let error = Config::load(std::path::Path::new("/nowhere/rudy.toml")).unwrap_err();
     assert!(!error.render(false).contains('\u{1b}'));
     assert!(error.render(true).contains('\u{1b}'));
@@ -621,7 +623,7 @@ fn colour_is_only_used_where_it_is_asked_for() {
 }
 
 #[test]
-fn every_option_of_a_folder_can_be_set_and_every_wrong_one_is_said() {
+fn every_option_of_a_folder_can_be_set_and_every_invalid_one_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let text = format!(
         r#"[[site]]
@@ -656,7 +658,7 @@ listing_entries = 7
     assert_eq!((files.options.cache_size, files.options.revalidate_after.as_secs()), (1 << 20, 5));
     assert!(files.options.compression != usual.compression && files.options.headers != usual.headers);
 
-    let said = errors(
+    let output = errors(
         r#"[[site]]
 root = "missing"
 
@@ -676,7 +678,7 @@ compression = { level = 12 }
 "#,
     );
     snapbox::assert_data_eq!(
-        said,
+        output,
         str![[r#"
 error: cannot open the folder missing: No such file or directory (os error 2)
  --> rudy.toml:2:8
@@ -720,7 +722,7 @@ error: invalid pattern
 14 | cache_control = [{ pattern = "[", value = "a" }, { pattern = "*", value = "a/nb" }]
    |                              ^^^ unclosed character class; missing ']'
 
-error: a field's value has no line feeds or control characters
+error: a field value cannot contain line feeds or control characters
   --> rudy.toml:14:75
    |
 14 | cache_control = [{ pattern = "[", value = "a" }, { pattern = "*", value = "a/nb" }]
@@ -753,7 +755,7 @@ error: 12 is out of range
 proptest::proptest! {
     /// Nothing that stands in a file brings the reader down, and every error can be shown.
     #[test]
-    fn no_file_is_too_strange_to_be_told_about(
+    fn any_file_gets_diagnostics(
         pieces in proptest::collection::vec(proptest::sample::select(PIECES.to_vec()), 0..24),
         noise in ".{0,6}",
     ) {
@@ -798,10 +800,10 @@ const PIECES: &[&str] = &[
 ];
 
 #[test]
-fn of_very_many_errors_the_first_hundred_are_shown() {
+fn at_most_a_hundred_errors_are_shown() {
     let keys: Vec<_> = (0..300).map(|number| format!("wrong{number} = 1")).collect();
-    let said = errors(&format!("{}\n[[site]]\nroot = '.'\n", keys.join("\n")));
-    assert_eq!(said.matches("unknown key").count(), 100);
-    assert!(said.contains("`wrong99`") && !said.contains("`wrong100`"));
-    assert!(said.ends_with("300 errors in the configuration, the first 100 are shown\n"));
+    let output = errors(&format!("{}\n[[site]]\nroot = '.'\n", keys.join("\n")));
+    assert_eq!(output.matches("unknown key").count(), 100);
+    assert!(output.contains("`wrong99`") && !output.contains("`wrong100`"));
+    assert!(output.ends_with("300 errors in the configuration, the first 100 are shown\n"));
 }

@@ -1,4 +1,4 @@
-//! What a user writes first: accepted, or answered with the line to write.
+//! First guesses of users: accepted, or rejected with the correct line.
 
 use rudy_http::semantics::negotiation::Coding;
 use rudy_net::listen::Endpoint;
@@ -22,11 +22,11 @@ fn a_port_alone_listens_on_all_addresses() {
     let error = with_site("listen = 80800", "root = 'public'").unwrap_err();
     assert!(error.contains("\"80800\" is not an address to listen on"), "{error}");
     let error = with_site("listen = []", "root = 'public'").unwrap_err();
-    assert!(error.contains("the list is empty") && error.contains("leave the key out"), "{error}");
+    assert!(error.contains("the list is empty") && error.contains("remove the key"), "{error}");
 }
 
 #[test]
-fn one_value_stands_for_a_list_and_for_a_table() {
+fn a_single_value_can_replace_a_list_or_a_table() {
     let config = with_site("access_log = 'access.log'", "hosts = 'example.org'\nroot = 'public'").unwrap();
     assert_eq!(config.sites[0].hosts, ["example.org".parse().unwrap()]);
     let AccessLogOptions { destination: Destination::File(path), format: Format::Combined } =
@@ -52,7 +52,7 @@ fn one_value_stands_for_a_list_and_for_a_table() {
 }
 
 #[test]
-fn a_site_with_a_root_takes_index_browse_and_fallback() {
+fn a_site_with_a_root_accepts_index_browse_and_fallback() {
     let site = "root = 'public'\nindex = ['home.html', 'index.html']\nbrowse = true\nfallback = 'index.html'";
     let config = with_site("", site).unwrap();
     let HandlerTable::Files(files) = &config.sites[0].routes[0].handler else { panic!("files") };
@@ -64,7 +64,7 @@ fn a_site_with_a_root_takes_index_browse_and_fallback() {
 }
 
 #[test]
-fn a_site_takes_a_table_for_php() {
+fn php_of_a_site_can_be_a_table() {
     let site = "php = { root = 'public', address = '127.0.0.1:9000', response_timeout = 5 }";
     let config = with_site("", site).unwrap();
     let HandlerTable::Php(php) = &config.sites[0].routes[0].handler else { panic!("php") };
@@ -74,7 +74,7 @@ fn a_site_takes_a_table_for_php() {
 }
 
 #[test]
-fn times_and_sizes_are_taken_as_users_write_them() {
+fn times_and_sizes_accept_common_notations() {
     let limits = |limits: &str| {
         with_site(&format!("limits = {{ {limits} }}"), "root = 'public'").map(|config| config.limits.http)
     };
@@ -90,7 +90,7 @@ fn times_and_sizes_are_taken_as_users_write_them() {
     }
     for (text, says) in [
         ("idle_timeout = -1", "-1 is not a time"),
-        ("idle_timeout = 0", "0s is out of bounds"),
+        ("idle_timeout = 0", "0s is out of range"),
         ("idle_timeout = \"soon\"", "\"soon\" is not a time"),
         ("body_bytes = -1", "-1 is not a size"),
         ("body_bytes = 1.5", "expected a size (\"16k\"), found a number"),
@@ -101,7 +101,7 @@ fn times_and_sizes_are_taken_as_users_write_them() {
 }
 
 #[test]
-fn a_coding_may_have_a_level_of_its_own() {
+fn each_coding_can_have_a_level() {
     let site = |compression: &str| {
         let route = format!(
             "route = [{{ path = '/*', files = {{ root = 'public', compression = {compression} }} }}]"
@@ -142,7 +142,7 @@ fn variables_of_the_environment_are_expanded_and_not_shown() {
 }
 
 #[test]
-fn a_key_in_the_wrong_table_is_answered_with_the_line_to_write() {
+fn a_misplaced_key_gets_the_correct_line() {
     for (site, says) in [
         ("root = 'public'\nlisten = 80", "write this before the first [[site]]"),
         ("root = 'public'\naccess_log = 'x'", "write this before the first [[site]]"),
@@ -160,9 +160,9 @@ fn a_key_in_the_wrong_table_is_answered_with_the_line_to_write() {
         ("root = 'public'\nlocation = {}", "write [[site.route]] and `path = \"/docs/*\"`"),
         ("DocumentRoot = '/x'\nroot = 'public'", "write `root = \"public\"`"),
         ("root = 'public'\nfile_server = true", "write `root = \"public\"`"),
-        ("root = 'public'\nssl_certificate = 'x'", "Rudy has no TLS yet"),
-        ("root = 'public'\nproxy_pass = 'x'", "Rudy is no reverse proxy yet"),
-        ("route = [{ path = '/', proxy_pass = 'x' }]", "Rudy is no reverse proxy yet"),
+        ("root = 'public'\nssl_certificate = 'x'", "Rudy does not support TLS yet"),
+        ("root = 'public'\nproxy_pass = 'x'", "Rudy is not a reverse proxy yet"),
+        ("route = [{ path = '/', proxy_pass = 'x' }]", "Rudy is not a reverse proxy yet"),
     ] {
         let error = with_site("", site).unwrap_err();
         assert!(error.contains(says) && error.contains("1 error in"), "{site}:\n{error}");
@@ -170,7 +170,7 @@ fn a_key_in_the_wrong_table_is_answered_with_the_line_to_write() {
 }
 
 #[test]
-fn every_old_key_names_the_new_one() {
+fn a_renamed_key_gets_its_new_name() {
     for (table, old, new) in [
         ("limits = { OLD = '5s' }", "head_time", "`head_timeout`"),
         ("limits = { OLD = '5s' }", "idle_time", "`idle_timeout`"),
@@ -196,13 +196,13 @@ fn every_old_key_names_the_new_one() {
 }
 
 #[test]
-fn what_follows_from_an_error_is_not_said() {
+fn consequences_of_an_error_are_not_reported() {
     for (main, site, says) in [
         ("", "root = 'public'\nhosts = '${RUDY_TEST_UNSET}'", "`RUDY_TEST_UNSET` is not set"),
         ("", "root = 'public'\nhosts = ['a.org', '${RUDY_TEST_UNSET}']", "`RUDY_TEST_UNSET` is not set"),
         ("listen = [{ address = ':80' }]", "root = 'public'", "expected an address to listen on"),
         ("", "rot = 'public'", "did you mean `root`?"),
-        ("", "proxy_pass = 'x'", "Rudy is no reverse proxy yet"),
+        ("", "proxy_pass = 'x'", "Rudy is not a reverse proxy yet"),
         ("", "route = [{ path = '/', tail = { file = '/x', allow = 'anyone' } }]", "did you mean `files`?"),
         ("", "route = [{ pth = '/', respond = 404 }]", "did you mean `path`?"),
         ("", "route = [{ path = '/', fastcgi = { command = 'app' } }]", "expected a list"),
@@ -213,11 +213,11 @@ fn what_follows_from_an_error_is_not_said() {
         assert!(error.contains(says) && error.contains("1 error in"), "{main} {site}:\n{error}");
     }
     let error = with_site("", "hosts = 'a b'").unwrap_err();
-    assert!(error.contains("\"a b\" is not a host") && error.contains("answers nothing"), "{error}");
+    assert!(error.contains("\"a b\" is not a host") && error.contains("this site has no route"), "{error}");
 }
 
 #[test]
-fn a_guess_that_is_not_taken_is_answered_with_what_to_write() {
+fn an_invalid_guess_gets_the_correct_line() {
     for (main, site, says) in [
         ("root = 'public'", "root = 'public'", "write [[site]] above this"),
         ("respond = 404", "root = 'public'", "write [[site.route]], `path = \"/*\"` and `respond = ...`"),
@@ -231,7 +231,7 @@ fn a_guess_that_is_not_taken_is_answered_with_what_to_write() {
         ("limits = { body_rate_min = -1 }", "root = 'public'", "-1 is out of range"),
         ("limits = { body_rate_min = 99999999999 }", "root = 'public'", "99999999999 is out of range"),
         ("", "route = [{ path = '/', root = 'public' }]", "write `files = \"public\"`"),
-        ("", "root = 'public'\nauth = 1", "Rudy checks no passwords"),
+        ("", "root = 'public'\nauth = 1", "Rudy has no password authentication"),
         ("", "root = 'public'\nrespond = 404", "write [[site.route]], `path = \"/*\"` and `respond = ...`"),
         ("", "route = [{ path = '/', status = true }]", "write `status = { allow = \"loopback\" }`"),
         ("", "route = [{ path = '/', delay = '2s' }]", "write `delay = { time = \"40ms\" }`"),
@@ -241,7 +241,7 @@ fn a_guess_that_is_not_taken_is_answered_with_what_to_write() {
             "write `fastcgi = { address = \"127.0.0.1:9000\" }`",
         ),
         ("", "route = [{ path = '/', fastcgi = { command = 'app' } }]", "write `command = ["),
-        ("", "root = 'public'\nhosts = '${A:-${B}}'", "a default holds no other placeholder"),
+        ("", "root = 'public'\nhosts = '${A:-${B}}'", "a default cannot contain a placeholder"),
     ] {
         let error = with_site(main, site).unwrap_err();
         assert!(error.contains(says) && error.contains("1 error in"), "{main} {site}:\n{error}");

@@ -5,7 +5,7 @@ use snapbox::str;
 use super::*;
 
 #[test]
-fn included_files_add_sites_and_paths_go_by_the_file_that_names_them() {
+fn included_files_add_sites_with_paths_relative_to_themselves() {
     let config = load(&[
         (
             "rudy.toml",
@@ -50,7 +50,7 @@ fn every_limit_can_be_set() {
 }
 
 #[test]
-fn the_folder_of_buffers_goes_by_the_main_file_and_their_bounds_have_defaults() {
+fn the_buffer_folder_is_relative_to_the_main_file_and_limits_have_defaults() {
     let site = "[[site]]\nroute = [{ path = '/', respond = {} }]";
     let keys = "buffer_memory = '1MiB'\nbuffer_total = 0\nbuffer_dir = '.'\n";
     let set = load(&[("rudy.toml", &format!("{keys}{site}"))]).unwrap().buffer;
@@ -60,7 +60,7 @@ fn the_folder_of_buffers_goes_by_the_main_file_and_their_bounds_have_defaults() 
 }
 
 #[test]
-fn the_configuration_in_effect_is_a_table() {
+fn the_effective_configuration_is_described_as_a_table() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("rudy.toml");
     std::fs::create_dir(folder.path().join("conf.d")).unwrap();
@@ -124,29 +124,29 @@ Site example.org, *.example.org
   2  /ping         respond   200 with 5 bytes of text
   3  /test/*       stream    10 Server-Sent Events, 500ms apart
 
-Site for every other host
+Default site
   1  /status  status   for anyone
   2  /info    info     for this machine only
   3  /ticks   stream   lines of text, 1s apart, for ever
   4  /wait    delay    503 after 2s
   5  /*       respond  404
 
-Limits that are not the default
+Limits that differ from their defaults
   head_timeout  5s    (default 10s)
   connections   1000  (default none)
 
 Running
   engine            percore
-  threads           one for each core
+  threads           one per core
   keep-alive        on
   access log        JSON lines to standard output
   shutdown timeout  30s
 
 Notices
   conf.d/README is not included: its name does not match "*.toml"
-  include = "conf.d/*.toml" takes no file
+  include = "conf.d/*.toml" matches no file
 
-Known only at the start
+Checked only at start-up
   whether another program listens on 127.0.0.1:8080
   whether another program listens on *:80
 
@@ -155,7 +155,7 @@ Known only at the start
 }
 
 #[test]
-fn every_example_in_the_documentation_is_right() {
+fn every_example_in_the_documentation_is_valid() {
     let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
     let mut examples = 0;
     for entry in std::fs::read_dir(docs).unwrap() {
@@ -185,17 +185,17 @@ fn every_example_in_the_documentation_is_right() {
 }
 
 #[test]
-fn an_endless_stream_where_there_are_few_threads_is_worth_a_notice() {
+fn an_endless_stream_on_an_engine_with_few_threads_gets_a_notice() {
     let routes = "[[site]]\nroute = [\n{ path = '/ends', stream = { count = 9 } },\n{ path = '/ticks', stream = {} },\n]";
     for (engine, notices) in [
         ("percore", &[][..]),
         ("thread", &[]),
-        ("pool:4", &["/ticks never ends: with the engine `pool:4` each client of it holds one of 4 threads"]),
+        ("pool:4", &["/ticks is an endless stream: with the engine `pool:4`, each of its clients occupies one of 4 threads"]),
         (
             "serial",
             &[
-                "/ticks never ends: with the engine `serial` its first client holds the only thread, and nobody else is \
-               answered",
+                "/ticks is an endless stream: with the engine `serial`, its first client occupies the only thread, and no \
+                 other client is served",
             ],
         ),
     ] {
@@ -217,15 +217,15 @@ fn a_php_site_needs_three_lines() {
     for line in [
         "  1  /b/*  php  app, links followed, run by unix:none.sock",
         "  2  /*    php  app, run by unix:/run/php/php-fpm.sock",
-        "  none.sock is not there: requests for PHP get 502 until php-fpm listens on it (`address` says where, if it \
-         is elsewhere)",
+        "  none.sock does not exist: PHP requests get 502 until php-fpm listens on it; set `address` if it listens \
+         elsewhere",
     ] {
         assert!(text.lines().any(|other| other == line), "{line}\n{text}");
     }
 }
 
 #[test]
-fn a_closed_folder_that_a_front_controller_opens_again_is_worth_a_notice() {
+fn a_restricted_path_that_path_info_reaches_gets_a_notice() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("rudy.toml");
     std::fs::create_dir(folder.path().join("app")).unwrap();
@@ -241,8 +241,8 @@ fn a_closed_folder_that_a_front_controller_opens_again_is_worth_a_notice() {
     let refuse = "respond = { status = 403 }";
     assert_eq!(notices("'/admin/*'", refuse, ""), [""; 0], "there is no front controller");
     std::fs::write(folder.path().join("app/index.php"), "").unwrap();
-    let expected = "\"/admin/*\" is closed, but \"/index.php/admin/*\" runs the script with the same path as PATH_INFO: close \
-                    that too, by path = [\"/admin/*\", \"/index.php/admin/*\"]";
+    let expected = "\"/admin/*\" is restricted, but \"/index.php/admin/*\" runs the script with the same path as PATH_INFO: \
+                    restrict it too, with path = [\"/admin/*\", \"/index.php/admin/*\"]";
     assert_eq!(notices("'/admin/*'", refuse, ""), [expected]);
     let authorize = "files = { root = 'app' }\nauthorize = { address = '127.0.0.1:1' }";
     assert_eq!(notices("'/admin/*'", authorize, ""), [expected]);
@@ -262,7 +262,7 @@ fn a_closed_folder_that_a_front_controller_opens_again_is_worth_a_notice() {
 }
 
 #[test]
-fn a_php_route_checks_scripts_without_being_told_their_suffix() {
+fn a_php_route_checks_scripts_without_a_configured_suffix() {
     let load = |path: &str, table: &str| {
         let text = format!(
             "[[site]]\n[[site.route]]\npath = '{path}'\nfastcgi = {{ address = '127.0.0.1:1', {table} }}"
@@ -287,14 +287,14 @@ fn a_php_route_checks_scripts_without_being_told_their_suffix() {
 }
 
 #[test]
-fn a_page_that_is_source_and_that_no_route_runs_is_an_error() {
+fn a_page_that_is_a_script_without_a_route_is_an_error() {
     let load = |php: &str, table: &str| {
         let text = format!("[[site]]\n{php}\n[[site.route]]\npath = '/*'\nfiles = {{ root = '/', {table} }}");
         load(&[("rudy.toml", &text)])
     };
     let fallback = "fallback = 'index.php'";
     let error = load("", fallback).unwrap_err();
-    assert!(error.contains("\"index.php\" is the source of a program, and no route runs it"), "{error}");
+    assert!(error.contains("\"index.php\" is a script, and no route runs it"), "{error}");
     load("", "error_pages = { 404 = '404.phtml' }").unwrap_err();
     load("", "try_files = ['{path}', 'x.php']").unwrap_err();
     load("", "fallback = 'index.php', serve_source = true").unwrap();
@@ -302,10 +302,10 @@ fn a_page_that_is_source_and_that_no_route_runs_is_an_error() {
 }
 
 #[test]
-fn what_is_wrong_with_a_php_site_is_said() {
+fn problems_of_a_php_site_are_reported() {
     for (text, expected) in [
         ("[[site]]\nphp = 'none'", "cannot open the folder none"),
-        ("[[site]]\nphp = '.'\nroot = '.'", "both `root` and `php` take every path"),
+        ("[[site]]\nphp = '.'\nroot = '.'", "both `root` and `php` handle all paths"),
         ("[[site]]\nroute = [{ path = '/*', php = {} }]", "the key `root` is missing"),
         ("[[site]]\nroute = [{ path = '/*', fastcgi = {} }]", "the key `address` is missing"),
         (
@@ -321,7 +321,7 @@ fn what_is_wrong_with_a_php_site_is_said() {
             "`check_scripts = false`",
         ),
     ] {
-        let said = errors(text);
-        assert!(said.contains(expected) && said.contains("\n1 error in"), "{text}\n{said}");
+        let output = errors(text);
+        assert!(output.contains(expected) && output.contains("\n1 error in"), "{text}\n{output}");
     }
 }

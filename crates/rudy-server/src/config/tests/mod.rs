@@ -1,4 +1,4 @@
-//! Whole configurations: what they mean, and what is said of wrong ones.
+//! Tests of whole configurations.
 
 mod errors;
 mod guesses;
@@ -8,7 +8,7 @@ use super::*;
 use crate::App;
 use crate::handlers::{HandlerConfig, HandlerTable};
 
-/// Loads files written to an empty folder, the first being the main one; what is said names them without the folder.
+/// Loads files written to an empty folder, the first being the main one; what is output names them without the folder.
 fn load(files: &[(&str, &str)]) -> Result<Config, String> {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {

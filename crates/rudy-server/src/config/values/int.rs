@@ -1,4 +1,4 @@
-//! Whole numbers within bounds.
+//! Integers within bounds.
 
 use std::fmt;
 
@@ -8,23 +8,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::read::two_lines;
 
-/// A whole number from `MIN` to `MAX`.
+/// An integer from `MIN` to `MAX`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Int<const MIN: u64, const MAX: u64>(pub u64);
 
 impl<const MIN: u64, const MAX: u64> Int<MIN, MAX> {
-    /// As a length or a count in memory.
+    /// Converts to `usize`.
     pub(crate) fn as_usize(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
 
-    /// With fewer bits; the bounds are within them.
+    /// Converts to `u32`, which the bounds fit.
     pub(crate) fn as_u32(self) -> u32 {
         u32::try_from(self.0).unwrap_or(u32::MAX)
     }
 
-    /// With fewer bits; the bounds are within them.
+    /// Converts to `u16`, which the bounds fit.
     pub(crate) fn as_u16(self) -> u16 {
         u16::try_from(self.0).unwrap_or(u16::MAX)
     }
@@ -72,7 +72,7 @@ inline_schema!([const MIN: u64, const MAX: u64] Int<MIN, MAX>, |_generator| {
     schema
 });
 
-/// Reads a count from `MIN` to `MAX`.
+/// Deserializes a count from `MIN` to `MAX`.
 pub(crate) fn count<'de, D, const MIN: u64, const MAX: u64>(deserializer: D) -> Result<usize, D::Error>
 where
     D: Deserializer<'de>,

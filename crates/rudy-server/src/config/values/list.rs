@@ -1,4 +1,4 @@
-//! Lists of one, and tables that know their place.
+//! Lists that can be a single value, and tables with their location.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -8,18 +8,18 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 
 use crate::config::diagnostics::Location;
-use crate::config::read::ask;
+use crate::config::read::marker;
 
 pub(super) fn empty_list<E: Error>() -> E {
-    E::custom("the list is empty\nexpected one value at least\nleave the key out if there is nothing to say")
+    E::custom("the list is empty\nexpected at least one value\nremove the key to use its default")
 }
 
-/// One value, or a list of one at least.
+/// One value, or a list of at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OneOrMany<T>(Vec<T>);
 
 impl<T> OneOrMany<T> {
-    /// All of them.
+    /// All values.
     #[must_use]
     pub fn as_slice(&self) -> &[T] {
         &self.0
@@ -56,7 +56,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
             }
         }
 
-        deserializer.deserialize_newtype_struct(ask::LIST, List(PhantomData))
+        deserializer.deserialize_newtype_struct(marker::LIST, List(PhantomData))
     }
 }
 
@@ -65,7 +65,7 @@ inline_schema!([T: JsonSchema] OneOrMany<T>, |generator| {
     json_schema!({ "anyOf": [one, { "type": "array", "items": one, "minItems": 1 }] })
 });
 
-/// A table with its place.
+/// A table with its location.
 #[derive(Debug, Clone)]
 pub struct Located<T> {
     pub(crate) location: Location,

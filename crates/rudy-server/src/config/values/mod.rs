@@ -1,6 +1,6 @@
-//! Values that are checked when they are read.
+//! Types of values, which are checked when they are read.
 
-/// Gives a type a schema that is written out wherever the type is used.
+/// Implements a schema that is inlined wherever the type is used.
 macro_rules! inline_schema {
     ([$($generics:tt)*] $type:ty, |$generator:ident| $schema:expr) => {
         impl<$($generics)*> schemars::JsonSchema for $type {

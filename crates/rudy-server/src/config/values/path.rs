@@ -1,4 +1,4 @@
-//! Paths, which start from the folder of their file, and programs.
+//! Paths relative to the folder of their file, and programs.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -11,9 +11,9 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 
 use super::list::empty_list;
-use crate::config::read::ask;
+use crate::config::read::marker;
 
-/// A path that is not empty. In a file it starts from the folder of the file.
+/// A path, not empty, relative to the folder of the configuration file.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct FilePath(pub PathBuf);
 
@@ -39,11 +39,11 @@ impl<T: Into<PathBuf>> From<T> for FilePath {
 
 impl<'de> Deserialize<'de> for FilePath {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_newtype_struct(ask::PATH, Paths).map(Self)
+        deserializer.deserialize_newtype_struct(marker::PATH, Paths).map(Self)
     }
 }
 
-/// Takes what [`ask::PATH`] and [`ask::PROGRAM`] lead to.
+/// Visits the values of [`marker::PATH`] and [`marker::PROGRAM`].
 struct Paths;
 
 impl Visitor<'_> for Paths {
@@ -76,7 +76,7 @@ impl<'de> Deserialize<'de> for Command {
 
         impl<'de> Deserialize<'de> for Program {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                deserializer.deserialize_newtype_struct(ask::PROGRAM, Paths).map(Self)
+                deserializer.deserialize_newtype_struct(marker::PROGRAM, Paths).map(Self)
             }
         }
 

@@ -3,7 +3,7 @@
 use schemars::{Schema, json_schema};
 use serde_json::Value;
 
-/// Makes the schema of a table one of two: the short form and the table. What it is stays outside.
+/// Turns the schema of a table into an alternative of the short form and the table. Description and examples stay outside.
 pub(crate) fn add_short_form(schema: &mut Schema, short: &Value) {
     let mut table = std::mem::take(schema);
     let about = ["description", "examples"].map(|key| (key, table.remove(key)));
@@ -15,10 +15,9 @@ pub(crate) fn add_short_form(schema: &mut Schema, short: &Value) {
     }
 }
 
-/// Gives a table a short form: a value of another type that stands for it. The table itself derives `Deserialize` with
-/// `#[serde(remote = "Self")]`.
+/// Gives a table a short form: a value of another type. The table itself derives `Deserialize` with `#[serde(remote = "Self")]`.
 macro_rules! short_form {
-    ($type:ident, $ask:ident, $what:literal, $kind:literal, { $($visit:ident($value:ident: $from:ty) => $table:expr;)+ }) => {
+    ($type:ident, $marker:ident, $what:literal, $kind:literal, { $($visit:ident($value:ident: $from:ty) => $table:expr;)+ }) => {
         impl<'de> serde::Deserialize<'de> for $type {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 struct Short;
@@ -39,7 +38,7 @@ macro_rules! short_form {
                     })+
                 }
 
-                deserializer.deserialize_newtype_struct($crate::config::ask::$ask, Short)
+                deserializer.deserialize_newtype_struct($crate::config::marker::$marker, Short)
             }
         }
 

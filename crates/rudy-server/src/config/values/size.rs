@@ -1,4 +1,4 @@
-//! Numbers of bytes.
+//! Sizes in bytes.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use crate::config::visible;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Size<const MIN: u64 = 0, const MAX: u64 = { u64::MAX }>(pub u64);
 
-/// As nginx has it, one letter is binary; with a B, SI units are decimal. In the order of [`Size`]'s `Display`, at the end.
+/// As in nginx, single letters are binary units; SI units with a B are decimal. The last ones are in the order that `Display` needs.
 const SIZE_UNITS: [(&str, u64); 17] = [
     ("", 1),
     ("B", 1),
@@ -43,10 +43,10 @@ impl<const MIN: u64, const MAX: u64> Size<MIN, MAX> {
             return Ok(Self(bytes));
         }
         let [size, min, max] = [bytes, MIN, MAX].map(<Size>::from);
-        Err(two_lines(format_args!("{size} is out of bounds"), format_args!("expected {min} to {max}")))
+        Err(two_lines(format_args!("{size} is out of range"), format_args!("expected {min} to {max}")))
     }
 
-    /// As a length in memory.
+    /// Converts to `usize`.
     pub(crate) fn as_usize(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
@@ -87,10 +87,10 @@ impl<'de, const MIN: u64, const MAX: u64> Deserialize<'de> for Size<MIN, MAX> {
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-                let not = || {
+                let invalid = || {
                     E::custom(two_lines(format_args!("\"{}\" is not a size", visible(text)), EXPECTED_SIZE))
                 };
-                Size::within(parse_size(text).ok_or_else(not)?).map_err(E::custom)
+                Size::within(parse_size(text).ok_or_else(invalid)?).map_err(E::custom)
             }
 
             fn visit_u64<E: Error>(self, bytes: u64) -> Result<Self::Value, E> {
@@ -98,8 +98,8 @@ impl<'de, const MIN: u64, const MAX: u64> Deserialize<'de> for Size<MIN, MAX> {
             }
 
             fn visit_i64<E: Error>(self, bytes: i64) -> Result<Self::Value, E> {
-                let not = |_| E::custom(two_lines(format_args!("{bytes} is not a size"), EXPECTED_SIZE));
-                self.visit_u64(u64::try_from(bytes).map_err(not)?)
+                let invalid = |_| E::custom(two_lines(format_args!("{bytes} is not a size"), EXPECTED_SIZE));
+                self.visit_u64(u64::try_from(bytes).map_err(invalid)?)
             }
         }
 
@@ -107,7 +107,7 @@ impl<'de, const MIN: u64, const MAX: u64> Deserialize<'de> for Size<MIN, MAX> {
     }
 }
 
-/// The schema of every [`Size`], whatever its bounds.
+/// The schema of every [`Size`], independent of its bounds.
 struct SizeText;
 
 impl JsonSchema for SizeText {
@@ -133,7 +133,7 @@ impl<const MIN: u64, const MAX: u64> Serialize for Size<MIN, MAX> {
     }
 }
 
-/// Reads and writes a number of bytes as a [`Size`].
+/// Serializes a number of bytes as a [`Size`].
 pub(crate) mod as_size {
     use super::{Deserialize, Deserializer, Serialize, Serializer, Size};
 
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read_and_written_back() {
+    fn sizes_are_parsed_and_formatted() {
         for (text, bytes) in [("16KiB", 16_384), ("1MiB", 1 << 20), ("512B", 512), ("3GiB", 3 << 30)] {
             assert_eq!(parse_size(text), Some(bytes));
             assert_eq!(<Size>::from(bytes).to_string(), text);

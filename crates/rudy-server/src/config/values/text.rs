@@ -1,4 +1,4 @@
-//! Values that are written as text.
+//! Values written as text.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -12,7 +12,7 @@ use serde::{Serialize, Serializer};
 use crate::config::read::two_lines;
 use crate::config::visible;
 
-/// Where to accept connections, as [`rudy_net::listen`] reads it. A number is a port on all addresses.
+/// An address to accept connections on, parsed by [`rudy_net::listen`]. A number is a port on all addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListenAddress(pub Address);
 
@@ -33,7 +33,7 @@ impl fmt::Display for ListenAddress {
     }
 }
 
-/// An engine, as [`rudy_net::engine`] names it.
+/// The name of an engine, as in [`rudy_net::engine`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EngineName(pub Model);
 
@@ -51,22 +51,22 @@ impl fmt::Display for EngineName {
     }
 }
 
-/// Takes text, and an integer in the place of text, for a type that is written so.
+/// Visits text, and optionally an integer, for a type that implements `FromStr`.
 pub(crate) struct TextVisitor<T> {
     what: &'static str,
-    takes_integers: bool,
+    accepts_integers: bool,
     of: PhantomData<T>,
 }
 
 impl<T> TextVisitor<T> {
-    /// `what` is what the text is, with an example: `a host ("example.org")`.
+    /// `what` describes the text, with an example: `a host ("example.org")`.
     pub(crate) fn new(what: &'static str) -> Self {
-        Self { what, takes_integers: false, of: PhantomData }
+        Self { what, accepts_integers: false, of: PhantomData }
     }
 
-    /// Takes an integer for the text that it is written as.
+    /// Also accepts integers, which are converted to text.
     pub(crate) fn or_integer(self) -> Self {
-        Self { takes_integers: true, ..self }
+        Self { accepts_integers: true, ..self }
     }
 }
 
@@ -78,7 +78,7 @@ impl<T: FromStr<Err = String>> Visitor<'_> for TextVisitor<T> {
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
-        // The label has an example already.
+        // The label already has an example.
         let what = self.what.split(" (").next().unwrap_or_default();
         text.parse().map_err(|why: String| {
             E::custom(two_lines(format_args!("\"{}\" is not {what}", visible(text)), visible(&why)))
@@ -86,14 +86,14 @@ impl<T: FromStr<Err = String>> Visitor<'_> for TextVisitor<T> {
     }
 
     fn visit_u64<E: Error>(self, number: u64) -> Result<T, E> {
-        if self.takes_integers {
+        if self.accepts_integers {
             return self.visit_str(&number.to_string());
         }
         Err(E::invalid_type(Unexpected::Unsigned(number), &self))
     }
 }
 
-/// Text on the outside, a checked value on the inside: for a type with `FromStr`, whose error is what was expected, and `Display`.
+/// Implements `Deserialize` and `JsonSchema` for a type with `FromStr`, whose error is the expected value, and `Display`.
 macro_rules! written_as_text {
     ($type:ident, $what:literal, $schema:tt $($or_integer:ident)?) => {
         impl<'de> serde::Deserialize<'de> for $type {

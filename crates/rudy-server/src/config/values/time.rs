@@ -1,4 +1,4 @@
-//! Lengths of time.
+//! Durations.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,13 +13,12 @@ use serde::{Deserialize, Serialize, Serializer};
 use crate::config::read::two_lines;
 use crate::config::visible;
 
-/// A length of time in milliseconds from `MIN` to `MAX`, as in `"500ms"`, `"10s"`, `"1.5s"`, `"5m"`, `"1h 30m"` or `"1d"`; a number is
+/// A duration from `MIN` to `MAX` milliseconds, as in `"500ms"`, `"10s"`, `"1.5s"`, `"5m"`, `"1h 30m"` or `"1d"`; a number is in
 /// seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time<const MIN: u64 = 0, const MAX: u64 = { u64::MAX }>(pub Duration);
 
-/// A time that cuts something off: from a millisecond, so that tests may be quick, to a day, beyond which nothing waits for a
-/// response.
+/// A timeout, from a millisecond (for fast tests) to a day.
 pub(crate) type Timeout = Time<1, 86_400_000>;
 
 impl<const MIN: u64, const MAX: u64> Time<MIN, MAX> {
@@ -29,7 +28,7 @@ impl<const MIN: u64, const MAX: u64> Time<MIN, MAX> {
             return Ok(Self(time));
         }
         let [time, min, max] = [time, *bounds.start(), *bounds.end()].map(<Time>::from);
-        Err(two_lines(format_args!("{time} is out of bounds"), format_args!("expected {min} to {max}")))
+        Err(two_lines(format_args!("{time} is out of range"), format_args!("expected {min} to {max}")))
     }
 
     fn seconds<E: Error>(seconds: f64) -> Result<Self, E> {
@@ -48,7 +47,7 @@ impl From<Duration> for Time {
     }
 }
 
-/// Reads a length of time with units, or seconds without one.
+/// Parses a duration with units, or in seconds without one.
 pub(crate) fn parse_time(text: &str) -> Option<Duration> {
     if let Ok(seconds) = text.parse::<f64>() {
         return Duration::try_from_secs_f64(seconds).ok();
@@ -85,10 +84,10 @@ impl<'de, const MIN: u64, const MAX: u64> Deserialize<'de> for Time<MIN, MAX> {
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-                let not = || {
+                let invalid = || {
                     E::custom(two_lines(format_args!("\"{}\" is not a time", visible(text)), EXPECTED_TIME))
                 };
-                Time::within(parse_time(text).ok_or_else(not)?).map_err(E::custom)
+                Time::within(parse_time(text).ok_or_else(invalid)?).map_err(E::custom)
             }
 
             fn visit_u64<E: Error>(self, seconds: u64) -> Result<Self::Value, E> {
@@ -109,7 +108,7 @@ impl<'de, const MIN: u64, const MAX: u64> Deserialize<'de> for Time<MIN, MAX> {
     }
 }
 
-/// The schema of every [`Time`], whatever its bounds.
+/// The schema of every [`Time`], independent of its bounds.
 struct TimeText;
 
 impl JsonSchema for TimeText {
@@ -135,7 +134,7 @@ impl<const MIN: u64, const MAX: u64> Serialize for Time<MIN, MAX> {
     }
 }
 
-/// Reads and writes a duration as a [`Time`].
+/// Serializes a duration as a [`Time`].
 pub(crate) mod as_time {
     use super::{Deserialize, Deserializer, Duration, Serialize, Serializer, Time};
 
@@ -153,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_read_and_written_back() {
+    fn times_are_parsed_and_formatted() {
         for (text, ms) in
             [("500ms", 500), ("10s", 10_000), ("5m", 300_000), ("1h", 3_600_000), ("1h 30m", 5_400_000)]
         {
