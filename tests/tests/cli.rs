@@ -30,7 +30,8 @@ fn failure(output: &Output) -> (Option<i32>, String) {
 /// What it wrote to stdout; it must have ended well and said nothing else. (To root, `check` says that it is root.)
 fn success(output: &Output) -> String {
     let stderr = String::from_utf8_lossy(&output.stderr);
-    let other: Vec<_> = stderr.lines().filter(|line| !line.starts_with("warning: Rudy stays root")).collect();
+    let other: Vec<_> =
+        stderr.lines().filter(|line| !line.starts_with("warning: Rudy keeps running as root")).collect();
     assert_eq!(other, [""; 0]);
     assert_eq!(output.status.code(), Some(0));
     String::from_utf8_lossy(&output.stdout).into_owned()
@@ -161,7 +162,7 @@ fn what_cannot_be_served_is_told_with_exit_code_2() {
         (&["serve", "nowhere"][..], "error: cannot serve nowhere: No such file or directory (os error 2)\n"),
         (
             &["serve", "page.html"],
-            "error: cannot serve page.html: it is neither a folder nor a configuration, whose name ends in .toml\n",
+            "error: cannot serve page.html: expected a folder or a configuration file (.toml)\n",
         ),
         (
             &["serve", "nowhere.toml"],
@@ -169,11 +170,11 @@ fn what_cannot_be_served_is_told_with_exit_code_2() {
         ),
         (
             &["serve", "rudy.toml", "--host", "a.test"],
-            "error: cannot serve rudy.toml: it is a configuration, and --browse, --spa and --host are for a folder\n",
+            "error: cannot serve rudy.toml: it is a configuration file, and --browse, --spa and --host apply to folders only\n",
         ),
         (
             &["serve", "--json-log"],
-            "error: --json-log says how the access log is written, but there is none: add --access-log PATH, or \
+            "error: --json-log needs an access log: add --access-log PATH, or \
              --access-log - for standard output\n",
         ),
     ] {

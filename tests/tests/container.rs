@@ -227,7 +227,7 @@ fn the_server_is_replaced_twice_and_each_signal_comes_once() {
         let upload = begin_upload(&container);
         container.server.forget_lines();
         container.signal(Signal::USR2);
-        container.server.wait_for_line(" serves in place of process ");
+        container.server.wait_for_line(" has replaced process ");
         container.signal(Signal::HUP);
         container.server.wait_for_line("SIGHUP: the configuration was read again");
         container.signal(Signal::USR1);
@@ -257,7 +257,7 @@ fn a_stop_ends_both_servers_of_an_upgrade_and_finishes_requests() {
         let mut container = Container::start(Server::build().config(&with_upload()));
         let old = begin_upload(&container);
         container.signal(Signal::USR2);
-        container.server.wait_for_line(" serves in place of process ");
+        container.server.wait_for_line(" has replaced process ");
         let new = begin_upload(&container);
         container.signal(Signal::TERM);
         container.server.wait_for_line("SIGTERM: stopping; ");
@@ -279,7 +279,7 @@ fn a_signal_that_a_server_did_not_pass_on_is_for_its_successor() {
     let mut container = Container::start(Server::build().config(&with_upload()));
     let _upload = begin_upload(&container);
     container.signal(Signal::USR2);
-    container.server.wait_for_line(" serves in place of process ");
+    container.server.wait_for_line(" has replaced process ");
     container.signal(Signal::QUIT);
     assert_eq!(container.end().0, 131);
 }
@@ -305,12 +305,12 @@ fn a_reload_inside_finds_the_server_and_tells_its_outcome() {
         text
     };
     let upload = begin_upload(&container);
-    assert!(inside(&["--binary"]).contains(" serves in place of process "));
+    assert!(inside(&["--binary"]).contains(" has replaced process "));
     for arguments in [&[][..], &["--pid", "1"]] {
         assert!(inside(arguments).starts_with("the configuration was read again"));
     }
     finish_upload(upload);
-    assert!(inside(&["--pid", "1", "--binary"]).contains(" serves in place of process "));
+    assert!(inside(&["--pid", "1", "--binary"]).contains(" has replaced process "));
     // Outside, the server has another process id than for itself, so it cannot tell the outcome there.
     for pid in [container.first, container.child()] {
         let output = Command::new(binary()).args(["reload", "--pid", &pid.to_string()]).output().unwrap();

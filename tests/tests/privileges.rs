@@ -462,7 +462,7 @@ fn a_configuration_that_the_user_cannot_read_is_told_before_a_reload_fails() {
     assert!(place.warnings().contains(&expected), "{}", place.warnings());
     let mut server = place.start();
     server.wait_for_line(&expected);
-    reload(&mut server, "the configuration stays as it was");
+    reload(&mut server, "the configuration is unchanged");
     assert_eq!(server.get("/page.txt").text(), "hello");
 }
 
@@ -505,8 +505,8 @@ fn root_without_a_user_is_told_at_the_start_and_by_a_check() {
         return;
     }
     let place = Place::new(SITE);
-    assert!(place.warnings().starts_with("warning: Rudy stays root"), "{}", place.warnings());
-    place.start().wait_for_line("notice: Rudy stays root");
+    assert!(place.warnings().starts_with("warning: Rudy keeps running as root"), "{}", place.warnings());
+    place.start().wait_for_line("notice: Rudy keeps running as root");
     // Who writes it down means it.
     place.write(&format!("listen = [\"127.0.0.1:0\"]\nuser = \"root\"\n{SITE}"));
     assert_eq!(place.warnings(), "");
@@ -525,7 +525,7 @@ fn a_reload_does_not_change_the_user() {
     let mut server = place.start();
     for _ in 0..2 {
         place.write(&format!("listen = [\"127.0.0.1:0\"]\nuser = \"root\"\n{SITE}"));
-        reload(&mut server, "`user` changes with the next start");
+        reload(&mut server, "a change of `user` needs a restart");
     }
     assert_dropped(&server);
 }
@@ -616,7 +616,7 @@ impl Drop for Successor {
 fn upgrade(server: &mut Server, old: Pid) -> Successor {
     server.forget_lines();
     kill_process(old, Signal::USR2).expect("it runs");
-    let line = server.wait_for_line(&format!(" serves in place of process {old}"));
+    let line = server.wait_for_line(&format!(" has replaced process {old}"));
     let (before, _) = line.split_once(" serves in place").expect("it was just found");
     let new = before.rsplit(' ').next().and_then(|pid| Pid::from_raw(pid.parse().ok()?));
     let new = Successor(new.expect("a process id"));

@@ -10,7 +10,7 @@ use rudy_tests::{
 };
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
 
-const KEPT: &str = "the configuration stays as it was";
+const KEPT: &str = "the configuration is unchanged";
 const TAKEN_OVER: &str = "the configuration was read again";
 
 /// A configuration that answers `/` with `body`, and an app at `/info` that says the id of its process.

@@ -78,7 +78,7 @@ fn a_configuration_needs_no_flag_and_is_read_again() {
     fs::remove_file(&path).unwrap();
     fs::create_dir(&path).unwrap();
     server.signal(Signal::HUP);
-    server.wait_for_line("the configuration stays as it was");
+    server.wait_for_line("the configuration is unchanged");
     assert_eq!(server.get("/").text(), "second");
 }
 
@@ -187,7 +187,7 @@ fn a_second_signal_ends_it_at_once_and_says_what_it_cut() {
     server.signal(Signal::INT);
     let (status, stderr) = server.wait();
     assert_eq!(status.code(), Some(130), "{stderr}");
-    assert!(stderr.contains("1 connection was cut"), "{stderr}");
+    assert!(stderr.contains("1 connection was aborted"), "{stderr}");
     assert!((connection.read_to_end().len() as u64) < LARGE);
 }
 
@@ -202,7 +202,7 @@ fn what_outlasts_the_grace_time_is_cut() {
     server.signal(Signal::TERM);
     let (status, stderr) = server.wait();
     assert_eq!(status.code(), Some(0), "{stderr}");
-    assert!(stderr.ends_with("notice: stopped; 1 connection was cut"), "{stderr}");
+    assert!(stderr.ends_with("notice: stopped; 1 connection was aborted"), "{stderr}");
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn a_wrong_configuration_is_told_and_the_old_one_stays() {
     let mut server = Server::config(&answering("old", ""));
     rewrite(&server, "lisen = []\n[[site]]\nrot = \"/\"\n");
     server.signal(Signal::HUP);
-    server.wait_for_line("errors in the configuration; the configuration stays as it was");
+    server.wait_for_line("errors in the configuration; the configuration is unchanged");
     server.wait_for_line("unknown key `lisen`");
     server.wait_for_line("unknown key `rot`");
     assert_eq!(server.get("/").text(), "old");
@@ -269,7 +269,7 @@ fn every_interface_takes_the_place_of_one_address_of_the_same_port() {
     let other = taken.local_addr().unwrap();
     rewrite(&server, &at(&format!("\"127.0.0.1:{port}\", \"{other}\""), "one"));
     server.signal(Signal::HUP);
-    server.wait_for_line("the configuration stays as it was");
+    server.wait_for_line("the configuration is unchanged");
     assert_eq!(server.get("/").text(), "every");
 }
 
@@ -281,7 +281,7 @@ fn an_address_that_cannot_be_had_leaves_everything_as_it_was() {
     let other = format!("[\"{}\", ", taken.local_addr().unwrap());
     rewrite(&server, &answering("new", "").replacen('[', &other, 1));
     server.signal(Signal::HUP);
-    server.wait_for_line("the configuration stays as it was");
+    server.wait_for_line("the configuration is unchanged");
     assert_eq!(server.get("/").text(), "old");
 }
 

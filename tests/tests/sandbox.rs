@@ -13,7 +13,7 @@ use rustix::process::{Signal, geteuid};
 use tempfile::TempDir;
 
 const TAKEN_OVER: &str = "the configuration was read again";
-const KEPT: &str = "the configuration stays as it was";
+const KEPT: &str = "the configuration is unchanged";
 const OUTSIDE: &str = "it needs a restart";
 
 /// Folders beside each other: `config` with the configuration, `site` with a page, `logs` and `bodies`, and `other`, which no
@@ -184,7 +184,7 @@ fn a_reload_does_not_open_the_sandbox() {
     let Some(place) = Place::new() else { return };
     let mut server = place.start();
     place.write("false", "");
-    reload(&mut server, "`sandbox` changes with the next start");
+    reload(&mut server, "a change of `sandbox` needs a restart");
     assert!([403, 404].contains(&server.get("/link.txt").status));
     place.write("false", &route("/app", "fastcgi = { command = [\"/bin/true\"] }"));
     reload(&mut server, KEPT);
@@ -203,7 +203,7 @@ fn an_upgrade_needs_a_restart_and_changes_nothing() {
         let output = Command::new(binary()).args(["reload", "--binary", "--pid", &pid]).output().unwrap();
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{stderr}");
-        let expected = "no program can be started in the sandbox; a new binary needs a restart";
+        let expected = "the sandbox does not allow starting programs; restart Rudy to run a new binary";
         assert!(stderr.starts_with(&format!("error: no upgrade: {expected}")), "{stderr}");
         server.wait_for_line("this process goes on as before");
         assert_eq!(server.get("/page.txt").text(), "hello");
@@ -371,7 +371,7 @@ fn a_kernel_without_landlock_is_an_error_that_names_it() {
         let output = command.output().unwrap();
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{stderr}");
-        assert!(stderr.contains("error: the kernel has no Landlock"), "{stderr}");
+        assert!(stderr.contains("error: the kernel does not support Landlock"), "{stderr}");
     }
     // It is not needed without `sandbox`.
     place.write("false", "");

@@ -78,7 +78,7 @@ fn a_start_that_fails_leaves_no_folder_of_sockets() {
     let text = with_app("exec sleep 1000", "") + second;
     fs::write(&config, text).unwrap();
     // With one descriptor more each time, the start fails later each time: at the address, the first app, the second, the engine.
-    let last = "start the threads that carry connections";
+    let last = "start the worker threads";
     let mut errors = String::new();
     for descriptors in 4..100 {
         let limited = format!(

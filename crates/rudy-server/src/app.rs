@@ -136,7 +136,7 @@ impl Service for App {
         }
         if let Some(log) = &self.error_log {
             let status = outcome.status.as_ref().map_or("no answer", StatusCode::as_str);
-            log.client(reason, &format!("{} was refused ({status}): {reason}", client.peer));
+            log.client(reason, &format!("{} was rejected ({status}): {reason}", client.peer));
         }
     }
 }

@@ -47,7 +47,7 @@ fn reload(options: &Options) -> Result<Result<String, String>, String> {
     let pid = below_first(options.pid.map_or_else(find, Ok)?);
     let cannot = |error: Errno| match error {
         Errno::SRCH => format!("there is no process {pid}"),
-        Errno::PERM => format!("no permission to signal process {pid}: it is another user's"),
+        Errno::PERM => format!("no permission to signal process {pid}: it runs as another user"),
         error => format!("cannot signal process {pid}: {error}"),
     };
     let id = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or_else(|| cannot(Errno::SRCH))?;
@@ -56,7 +56,7 @@ fn reload(options: &Options) -> Result<Result<String, String>, String> {
     let user = user(pid).ok_or_else(|| cannot(Errno::SRCH))?;
     if !catches(pid, signal) {
         return Err(format!(
-            "process {pid} does not handle {name}: it is no `rudy serve`, or has just started"
+            "process {pid} does not handle {name}: it is not `rudy serve`, or is still starting"
         ));
     }
     let outcome = if is_reachable(pid) { Some(Outcome::listen(pid)?) } else { None };
@@ -64,9 +64,9 @@ fn reload(options: &Options) -> Result<Result<String, String>, String> {
     match outcome {
         Some(outcome) => outcome
             .wait(&process, user)
-            .ok_or_else(|| format!("process {pid} has ended and told no outcome; its log says more")),
+            .ok_or_else(|| format!("process {pid} has ended without reporting the result; see its log")),
         None => Ok(Ok(format!(
-            "{name} was sent to process {pid}, which is in a container: the outcome is in its log"
+            "{name} was sent to process {pid}, which is in a container: the result is in its log"
         ))),
     }
 }
@@ -85,9 +85,9 @@ impl Outcome {
         };
         open().map(Self).map_err(|error| match error.kind() {
             io::ErrorKind::AddrInUse => {
-                format!("another `rudy reload` waits for process {pid}; try again when it has ended")
+                format!("another `rudy reload` is waiting for process {pid}; try again later")
             }
-            _ => format!("cannot listen for the outcome: {error}"),
+            _ => format!("cannot listen for the result: {error}"),
         })
     }
 
@@ -139,11 +139,14 @@ fn find() -> Result<u32, String> {
     let mut first = servers.iter().copied().filter(is_first).collect::<Vec<_>>();
     first.sort_unstable();
     match first[..] {
-        [] => Err("no `rudy serve` of this user runs; --pid PID names a process".to_owned()),
+        [] => Err("no `rudy serve` of this user is running; select a process with --pid PID".to_owned()),
         [pid] => Ok(pid),
         _ => {
             let lines = first.iter().map(|pid| format!("\n  {pid}  {}", command_line(*pid).join(" ")));
-            Err(format!("several servers run; choose one with --pid PID:{}", lines.collect::<String>()))
+            Err(format!(
+                "several servers are running; select one with --pid PID:{}",
+                lines.collect::<String>()
+            ))
         }
     }
 }

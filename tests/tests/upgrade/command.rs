@@ -34,7 +34,7 @@ fn the_outcome_of_a_reload_is_printed() {
     let (code, text) = of(rig.pid, &[]);
     assert_eq!(code, Some(1), "{text}");
     for part in
-        ["error: 1 error in the configuration; the configuration stays as it was", "`lisen`", "rudy.toml:1"]
+        ["error: 1 error in the configuration; the configuration is unchanged", "`lisen`", "rudy.toml:1"]
     {
         assert!(text.contains(part), "{text}");
     }
@@ -47,7 +47,7 @@ fn the_outcome_of_an_upgrade_is_printed() {
     let (code, text) = of(rig.pid, &["--binary"]);
     assert_eq!(code, Some(0), "{text}");
     let old = rig.is_replaced();
-    assert_eq!(text, format!("process {} serves in place of process {old}\n", rig.pid));
+    assert_eq!(text, format!("process {} has replaced process {old}\n", rig.pid));
     assert_eq!(rig.get("/"), "new");
     ended(old);
     rig.rewrite("lisen = []\n");
@@ -118,7 +118,7 @@ fn the_only_server_is_found() {
     for part in [
         "error: no `rudy serve` of this user runs",
         "the configuration was read again",
-        " serves in place of process ",
+        " has replaced process ",
     ] {
         assert!(text.contains(part), "{text}");
     }

@@ -101,7 +101,7 @@ fn what_is_not_finished_in_time_is_cut_and_counted() {
     let mut upload = rig.server.connect();
     upload.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
     let old = rig.upgrade();
-    rig.server.wait_for_line("stopped; 1 connection was cut");
+    rig.server.wait_for_line("stopped; 1 connection was aborted");
     ended(old);
     assert_eq!(rig.get("/"), "hello");
 }

@@ -53,7 +53,7 @@ impl Rig {
     /// Waits until another process has taken the place, and returns the process before.
     pub(crate) fn is_replaced(&mut self) -> Pid {
         let old = self.pid;
-        let line = self.server.wait_for_line(&format!(" serves in place of process {old}"));
+        let line = self.server.wait_for_line(&format!(" has replaced process {old}"));
         let (before, _) = line.split_once(" serves in place").expect("it was just found");
         self.pid = pid(before.rsplit(' ').next().expect("a process id"));
         self.started.push(self.pid);

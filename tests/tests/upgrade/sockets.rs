@@ -67,8 +67,8 @@ fn addresses_are_bound_and_closed_as_the_new_configuration_has_them() {
     let mut rig = Rig::start(&text(&with_socket, "old", ""));
     rig.rewrite(&text(&listen([&first, &third]), "new", ""));
     let old = rig.upgrade();
-    rig.server.wait_for_line(&format!("listens no longer on {}", second.address()));
-    rig.server.wait_for_line("listens no longer on unix:");
+    rig.server.wait_for_line(&format!("stopped listening on {}", second.address()));
+    rig.server.wait_for_line("stopped listening on unix:");
     ended(old);
     for port in [&first, &third] {
         TcpStream::connect(port.address()).unwrap();

@@ -6,8 +6,8 @@ use std::path::Path;
 use rustix::fs::{Access, access};
 
 use super::exit::{Exit, Failure};
-use super::hand_over::{access_log, gives_buffer_dir, gives_log};
-use super::privileges::{Change, ROOT, is_root_by_default};
+use super::ownership::{access_log, transfers_buffer_dir, transfers_log};
+use super::privileges::{RUNS_AS_ROOT, UserChange, is_root_by_default};
 use super::{conflicts, print};
 use crate::config::{Config, Diagnostics, Location, Problem};
 use crate::{App, Folders};
@@ -23,24 +23,24 @@ pub fn check(path: &Path) -> Exit {
             }
             print(config.describe().as_bytes())
         }
-        Err(diagnostics) => Failure::Config(diagnostics).tell(),
+        Err(diagnostics) => Failure::Config(diagnostics).print(),
     }
 }
 
 /// Everything that reading a configuration does not find, as a start does; and warnings.
 fn find_all(mut config: Config) -> Result<(Config, Vec<String>), Diagnostics> {
     let (conflicts, start) = (conflicts::check(&config), config.check_start());
-    let user = Change::of(&config);
+    let user = UserChange::of(&config);
     let (made, lost) = match &user {
-        Ok(Change::To(user)) => {
-            let given = Given::of(&config);
-            user.run(|| made_by(&config, &user.name, given))
+        Ok(UserChange::To(user)) => {
+            let given = Transferred::of(&config);
+            user.run(|| check_as_user(&config, &user.name, given))
                 .unwrap_or_else(|error| (not_this_user(&config, &error), Vec::new()))
         }
         _ => (App::new(&config, &Folders::default()).map(drop), Vec::new()),
     };
     let user = match user {
-        Ok(Change::NotPermitted(user)) => {
+        Ok(UserChange::NotPermitted(user)) => {
             config
                 .not_permitted
                 .push(format!("whether Rudy may run as {} (you lack the permission)", user.name));
@@ -50,7 +50,7 @@ fn find_all(mut config: Config) -> Result<(Config, Vec<String>), Diagnostics> {
         Err(error) => not_this_user(&config, &error),
     };
     Diagnostics::all([made, start, conflicts, user])?;
-    let root = is_root_by_default(&config).then(|| ROOT.to_owned());
+    let root = is_root_by_default(&config).then(|| RUNS_AS_ROOT.to_owned());
     Ok((config, root.into_iter().chain(lost).collect()))
 }
 
@@ -62,22 +62,22 @@ fn not_this_user(config: &Config, error: &io::Error) -> Result<(), Diagnostics> 
 
 /// What root gives to the user at a start, before it becomes that user. Root has to find it out.
 #[derive(Debug, Clone, Copy)]
-struct Given {
+struct Transferred {
     log: bool,
     buffer_dir: bool,
 }
 
-impl Given {
+impl Transferred {
     fn of(config: &Config) -> Self {
         Self {
-            log: access_log(config).is_some_and(gives_log),
-            buffer_dir: config.buffer.dir.as_deref().is_some_and(gives_buffer_dir),
+            log: access_log(config).is_some_and(transfers_log),
+            buffer_dir: config.buffer.dir.as_deref().is_some_and(transfers_buffer_dir),
         }
     }
 }
 
 /// What this thread, which has become the user as the server does, cannot do; and what it could not do again.
-fn made_by(config: &Config, user: &str, given: Given) -> (Result<(), Diagnostics>, Vec<String>) {
+fn check_as_user(config: &Config, user: &str, given: Transferred) -> (Result<(), Diagnostics>, Vec<String>) {
     let mut to_make = config.clone();
     if given.buffer_dir {
         to_make.buffer.dir = None;
@@ -85,7 +85,7 @@ fn made_by(config: &Config, user: &str, given: Given) -> (Result<(), Diagnostics
     let made = App::new(&to_make, &Folders::default()).map(drop);
     let log = unusable_log(config, user, given.log);
     let log = log.map_or(Ok(()), |problem| Err(Diagnostics::new(config.sources.clone(), vec![problem])));
-    (Diagnostics::all([made, log]), lost_by(config, user))
+    (Diagnostics::all([made, log]), inaccessible_to(config, user))
 }
 
 /// An access log that the user cannot open.
@@ -99,19 +99,19 @@ fn unusable_log(config: &Config, user: &str, is_given: bool) -> Option<Problem> 
 }
 
 /// What this process, or thread, which runs as `user`, could not do again: read the configuration, open the access log.
-pub(super) fn lost_by(config: &Config, user: &str) -> Vec<String> {
+pub(super) fn inaccessible_to(config: &Config, user: &str) -> Vec<String> {
     let files = config.sources.paths().filter(|path| access(*path, Access::READ_OK).is_err());
     let files = files.map(|path| format!("{user} cannot read {}, so a reload fails", path.display()));
-    files.chain(lost_log(config, user)).collect()
+    files.chain(unwritable_log_folder(config, user)).collect()
 }
 
-fn lost_log(config: &Config, user: &str) -> Option<String> {
+fn unwritable_log_folder(config: &Config, user: &str) -> Option<String> {
     let path = access_log(config).filter(|path| path.is_file() || !path.exists())?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     access(folder, Access::WRITE_OK | Access::EXEC_OK).err()?;
     Some(format!(
-        "{user} cannot create files in {}, so an access log that is renamed cannot be opened again: give it a folder that \
-         belongs to {user}, or have logrotate create it (`create 0640 {user}`)",
+        "{user} cannot create files in {}, so reopening a renamed access log fails: use a folder that \
+         belongs to {user}, or let logrotate create the file (`create 0640 {user}`)",
         folder.display()
     ))
 }

@@ -30,8 +30,9 @@ fn all_of(config: &Config, problems: Vec<Problem>) -> Result<(), Diagnostics> {
 fn in_sandbox(config: &Config) -> impl Iterator<Item = Problem> {
     started_apps(config).map(|(_, location)| {
         let problem = Problem::key(&location.key("command"), "an app cannot be started in the sandbox");
-        let problem =
-            problem.label("cannot be started").also(&Location::file(0).key("sandbox"), "because of this");
+        let problem = problem
+            .label("cannot be started")
+            .also(&Location::file(0).key("sandbox"), "the sandbox is enabled here");
         problem.help("run this app as a separate systemd service, and set its `address` instead of `command`")
     })
 }
@@ -44,7 +45,7 @@ fn other_users(config: &Config) -> Vec<Problem> {
         let location = location.key("processes").key("user");
         let problem = Problem::value(&location, format!("Rudy runs as `{user}` and cannot start an app as `{other}`"));
         let problem = problem.label("another user").also(&Location::file(0).key("user"), "the user of Rudy");
-        let help = "start this app by a systemd unit of its own with `User=`, and give Rudy its `address` in place of `command`";
+        let help = "run this app as a separate systemd service with `User=`, and set its `address` instead of `command`";
         Some(problem.help(help))
     });
     others.collect()

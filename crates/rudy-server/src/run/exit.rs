@@ -40,7 +40,7 @@ pub(super) enum Failure {
     /// The folder cannot be served.
     Folder(PathBuf, String),
     /// `--json-log` without an access log.
-    JsonLogOfNothing,
+    JsonLogWithoutAccessLog,
     /// Nobody can listen there.
     Listen(ListenError),
     /// Something else cannot be done, and why.
@@ -73,9 +73,8 @@ impl Failure {
                 count => format!("{count} errors in the configuration"),
             },
             Self::Folder(path, problem) => format!("cannot serve {}: {problem}", path.display()),
-            Self::JsonLogOfNothing => {
-                "--json-log says how the access log is written, but there is none: add --access-log PATH, or \
-                 --access-log - for standard output"
+            Self::JsonLogWithoutAccessLog => {
+                "--json-log needs an access log: add --access-log PATH, or --access-log - for standard output"
                     .to_owned()
             }
             Self::Listen(error) => error.to_string(),
@@ -99,7 +98,7 @@ impl Failure {
     }
 
     /// Says it on stderr, and as an exit code.
-    pub(super) fn tell(&self) -> Exit {
+    pub(super) fn print(&self) -> Exit {
         let mut stderr = io::stderr().lock();
         // Nobody is left to tell if stderr cannot be written to; the exit code says it too.
         let _ = match self {
@@ -110,7 +109,7 @@ impl Failure {
             _ => writeln!(stderr, "error: {}", self.summary()),
         };
         match self {
-            Self::Config(_) | Self::Folder(..) | Self::JsonLogOfNothing => Exit::BadInput,
+            Self::Config(_) | Self::Folder(..) | Self::JsonLogWithoutAccessLog => Exit::BadInput,
             Self::Listen(_) | Self::Cannot(_) => Exit::CannotRun,
         }
     }

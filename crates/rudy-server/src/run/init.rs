@@ -63,7 +63,7 @@ pub fn fork_if_first() -> Option<ExitCode> {
             make_foreground_group(server);
             Some(ExitCode::from(run(server, &signals)))
         }
-        Err(error) => Some(Failure::cannot("start the server as a child of process 1")(error).tell().into()),
+        Err(error) => Some(Failure::cannot("start the server as a child of process 1")(error).print().into()),
     }
 }
 

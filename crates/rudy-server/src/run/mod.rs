@@ -4,14 +4,14 @@ mod announce;
 mod check;
 mod conflicts;
 mod context;
+mod current_app;
 mod engines;
 mod exit;
-mod generation;
-mod hand_over;
 mod hosts;
 pub mod init;
 mod manual;
 mod outcome;
+mod ownership;
 mod privileges;
 mod reload;
 mod sandbox;
@@ -85,7 +85,7 @@ pub enum Source {
 pub fn serve(options: Options) -> Exit {
     match Server::start(options) {
         Ok(server) => server.run(),
-        Err(failure) => failure.tell(),
+        Err(failure) => failure.print(),
     }
 }
 
@@ -98,7 +98,7 @@ pub fn schema() -> Exit {
 /// Says what cannot be done, and why, as the end of a command.
 #[must_use]
 pub fn cannot(what: &str) -> Exit {
-    Failure::Cannot(what.to_owned()).tell()
+    Failure::Cannot(what.to_owned()).print()
 }
 
 /// Prints what a command is for.
@@ -115,12 +115,13 @@ pub fn print(text: &[u8]) -> Exit {
 impl Options {
     /// Takes a file in the place of the folder for the configuration that it is. This is decided once: a reload does not turn a
     /// configuration into a folder.
-    fn settled(mut self) -> Result<Self, Failure> {
+    fn resolve_source(mut self) -> Result<Self, Failure> {
         let Source::Folder { path, browse, spa, hosts } = &self.source else { return Ok(self) };
         let is_toml = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"));
         if is_toml && path.is_file() {
             if *browse || *spa || !hosts.is_empty() {
-                let problem = "it is a configuration, and --browse, --spa and --host are for a folder";
+                let problem =
+                    "it is a configuration file, and --browse, --spa and --host apply to folders only";
                 return Err(Failure::Folder(path.clone(), problem.to_owned()));
             }
             self.source = Source::File(path.clone());
@@ -146,7 +147,7 @@ impl Options {
         }
         if self.json_log {
             let log = config.access_log.as_mut();
-            log.ok_or(Failure::JsonLogOfNothing)?.format = Format::Json;
+            log.ok_or(Failure::JsonLogWithoutAccessLog)?.format = Format::Json;
         }
         let engine = &mut config.engine;
         engine.model = self.engine.unwrap_or(engine.model);
@@ -162,9 +163,7 @@ fn files(path: &Path, browse: bool, spa: bool) -> Result<FilesTable, Failure> {
     let refused = |problem: String| Failure::Folder(path.to_owned(), problem);
     let metadata = fs::metadata(path).map_err(|error| refused(error.to_string()))?;
     if !metadata.is_dir() {
-        return Err(refused(
-            "it is neither a folder nor a configuration, whose name ends in .toml".to_owned(),
-        ));
+        return Err(refused("expected a folder or a configuration file (.toml)".to_owned()));
     }
     // Links in the path stay: a root that is one is followed when it is turned to another folder.
     let root = std::path::absolute(path).map_err(|error| refused(error.to_string()))?;

@@ -25,14 +25,14 @@ pub(super) fn report(signals: &Signals, outcome: Result<&str, &str>) {
         Err(text) => ('-', text),
     };
     let text = &text[..text.floor_char_boundary(OUTCOME_BYTES_MAX - 1)];
-    for pid in [Some(process::id()), signals.before()].into_iter().flatten() {
+    for pid in [Some(process::id()), signals.predecessor_pid()].into_iter().flatten() {
         // Mostly no one listens. It is in the log as well.
-        let _ = address(pid).and_then(|address| tell(&address, &format!("{mark}{text}")));
+        let _ = address(pid).and_then(|address| send_outcome(&address, &format!("{mark}{text}")));
     }
 }
 
 /// Any user can listen under any abstract name: only root and our own user are told, and none is waited for.
-fn tell(address: &SocketAddrUnix, text: &str) -> io::Result<()> {
+fn send_outcome(address: &SocketAddrUnix, text: &str) -> io::Result<()> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
     connect(&socket, address)?;

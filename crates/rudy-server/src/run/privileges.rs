@@ -15,16 +15,16 @@ use rustix::thread::{
 };
 
 use super::exit::Failure;
-use super::hand_over::hand_over;
+use super::ownership::transfer_ownership;
 use crate::config::Config;
 use crate::user::{User, may_change_user};
 
 /// The warning where Rudy serves as root and the configuration does not say so.
-pub(super) const ROOT: &str = "Rudy stays root, which it needs for no request: set `user = \"www-data\"` in the configuration, or `User=` in its systemd unit";
+pub(super) const RUNS_AS_ROOT: &str = "Rudy keeps running as root, which it does not need: set `user = \"www-data\"` in the configuration, or `User=` in its systemd unit";
 
 /// What `user` means for this process.
 #[derive(Debug)]
-pub(super) enum Change {
+pub(super) enum UserChange {
     /// There is nothing to change.
     None,
     /// It is to become this user.
@@ -33,7 +33,7 @@ pub(super) enum Change {
     NotPermitted(User),
 }
 
-impl Change {
+impl UserChange {
     pub(super) fn of(config: &Config) -> io::Result<Self> {
         let Some(text) = &config.user else { return Ok(Self::None) };
         let user = User::find(text)?;
@@ -43,7 +43,7 @@ impl Change {
         }
         if user.uid.is_root() {
             return Err(io::Error::other(
-                "root keeps its own groups; leave the group out, or name another user",
+                "root cannot have another group; remove the group, or set another user",
             ));
         }
         Ok(if may_change_user() { Self::To(user) } else { Self::NotPermitted(user) })
@@ -58,16 +58,16 @@ pub(super) fn is_root_by_default(config: &Config) -> bool {
 /// Becomes the user of the configuration, for good. Its files are handed over before.
 pub(super) fn drop_root(config: &Config) -> Result<(), Failure> {
     let Some(text) = &config.user else { return Ok(()) };
-    let dropped = Change::of(config).and_then(|change| match change {
-        Change::None => Ok(()),
-        Change::To(user) => {
+    let dropped = UserChange::of(config).and_then(|change| match change {
+        UserChange::None => Ok(()),
+        UserChange::To(user) => {
             single_thread()?;
-            hand_over(config, &user);
+            transfer_ownership(config, &user);
             become_user(&user)?;
             set_environment(&user);
             Ok(())
         }
-        Change::NotPermitted(user) => Err(io::Error::other(format!(
+        UserChange::NotPermitted(user) => Err(io::Error::other(format!(
             "this needs root (CAP_SETUID and CAP_SETGID), and Rudy was started by user {}; start it as root or as `{}`, or \
              remove `user`",
             getuid(),
@@ -103,7 +103,7 @@ pub(super) fn single_thread() -> io::Result<()> {
     if threads == 1 {
         Ok(())
     } else {
-        Err(io::Error::other(format!("there are {threads} threads already; please report this")))
+        Err(io::Error::other(format!("{threads} threads are running already; please report this bug")))
     }
 }
 
@@ -122,7 +122,7 @@ fn become_user(user: &User) -> io::Result<()> {
     // programs, as under the packaged unit: one that must, `sendmail` for instance, belongs into a unit of its own.
     set_no_new_privs(true)?;
     if set_thread_res_uid(Uid::ROOT, Uid::ROOT, Uid::ROOT).is_ok() {
-        return Err(io::Error::other("the system gave root back; please report this"));
+        return Err(io::Error::other("root privileges can be regained; please report this bug"));
     }
     Ok(())
 }

@@ -15,9 +15,9 @@ use crate::error_log::ErrorLog;
 impl Server {
     /// Reads the configuration again. Requests in progress are finished with what they began with.
     pub(super) fn reload(&mut self) {
-        self.tell_service_manager(State::Reloading);
+        self.notify_service_manager(State::Reloading);
         if let Err(failure) = self.try_reload() {
-            let outcome = format!("{}; the configuration stays as it was", failure.summary());
+            let outcome = format!("{}; the configuration is unchanged", failure.summary());
             let (message, errors) = (format!("SIGHUP: {outcome}"), &self.context.errors);
             if let Failure::Config(diagnostics) = failure {
                 let text = diagnostics.render(false);
@@ -30,7 +30,7 @@ impl Server {
             // The old log is opened anew all the same: whoever renamed it waits for that.
             self.reopen_access_log();
         }
-        self.tell_service_manager(State::Ready);
+        self.notify_service_manager(State::Ready);
     }
 
     /// Does first what is likely to fail: the new addresses are bound last of it, because closing an old one for them is
@@ -41,12 +41,12 @@ impl Server {
     /// configuration has.
     fn try_reload(&mut self) -> Result<(), Failure> {
         let (options, inherited) = (self.options.clone(), self.inherited.clone());
-        let config = self.aside(move || options.config(&inherited))?;
+        let config = self.run_blocking(move || options.config(&inherited))?;
         let placeholders = config.placeholders().clone();
-        self.replace_by(config).map_err(|failure| failure.masked(&placeholders))
+        self.apply_config(config).map_err(|failure| failure.masked(&placeholders))
     }
 
-    fn replace_by(&mut self, mut config: Config) -> Result<(), Failure> {
+    fn apply_config(&mut self, mut config: Config) -> Result<(), Failure> {
         let user_changes = config.user != self.config.user;
         config.user.clone_from(&self.config.user);
         let sandbox_changes = config.sandbox != self.config.sandbox;
@@ -60,37 +60,37 @@ impl Server {
         let access_log =
             if same_log { self.access_log.clone() } else { open_access_log(&config, &self.context.errors)? };
         let (context, made_of, log) = (self.context.clone(), config.clone(), access_log.clone());
-        let app = self.aside(move || context.build_app(&made_of, log.as_ref()))?;
+        let app = self.run_blocking(move || context.build_app(&made_of, log.as_ref()))?;
         self.context.start_apps(&app)?;
-        let gone = missing_in(&config.listen, &self.config.listen);
-        let listeners = self.bind_in_place_of(&gone, &missing_in(&self.config.listen, &config.listen))?;
+        let removed = difference(&config.listen, &self.config.listen);
+        let listeners = self.bind_replacing(&removed, &difference(&self.config.listen, &config.listen))?;
 
-        let before = self.generations.replace(Arc::new(app));
+        let before = self.current_app.replace(Arc::new(app));
         self.listen(listeners).inspect_err(|_| {
-            self.generations.replace(before);
-            self.listen_again(&gone);
+            self.current_app.replace(before);
+            self.listen_again(&removed);
         })?;
         self.engine.source_changed();
         self.context.buffers.set(config.buffer.clone());
         self.access_log = access_log;
         self.config = config;
-        self.stop_listening(&gone);
+        self.stop_listening(&removed);
         if same_log {
             self.reopen_access_log();
         }
-        self.tell_notices();
+        self.log_notices();
         if engine_changes {
-            self.context.errors.notice("`engine`, `cores` and `threads` change with the next start");
+            self.context.errors.notice("changes of `engine`, `cores` and `threads` need a restart");
         }
         if user_changes {
-            self.context.errors.notice("`user` changes with the next start");
+            self.context.errors.notice("a change of `user` needs a restart");
         }
         if sandbox_changes {
-            self.context.errors.notice("`sandbox` changes with the next start");
+            self.context.errors.notice("a change of `sandbox` needs a restart");
         }
         let outcome = match self.options.source {
-            Source::Folder { .. } => "there is no configuration to read; the logs were reopened",
-            Source::File(_) => "the configuration was read again and holds from the next request on",
+            Source::Folder { .. } => "no configuration file to reload; the logs were reopened",
+            Source::File(_) => "the configuration was reloaded and applies from the next request",
         };
         self.context.errors.notice(&format!("SIGHUP: {outcome}"));
         outcome::report(&self.signals, Ok(outcome));
@@ -99,7 +99,7 @@ impl Server {
 
     /// Runs `work` on the blocking pool and waits for it. The work looks users up, which may wait for the network, while the
     /// tasks of the main thread go on.
-    fn aside<T: Send + 'static>(
+    fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
@@ -110,28 +110,28 @@ impl Server {
     /// Binds `new`, all of it or nothing. What can be bound beside `gone` is bound first, so that an address that another
     /// program has is found before `gone` is closed. Rudy closes `gone` only if it has to: `:80` cannot be bound while
     /// `127.0.0.1:80` is. If that does not help either, it listens on `gone` again.
-    fn bind_in_place_of(&self, gone: &[Address], new: &[Address]) -> Result<Vec<Listener>, Failure> {
+    fn bind_replacing(&self, removed: &[Address], new: &[Address]) -> Result<Vec<Listener>, Failure> {
         let (mut bound, mut behind) = (Vec::new(), Vec::new());
         for address in new {
             match self.bind_one(address) {
                 Ok(listener) => bound.push(listener),
-                Err(ListenError::InUse { owner: Owner::Ourselves, .. }) if !gone.is_empty() => {
+                Err(ListenError::InUse { owner: Owner::Ourselves, .. }) if !removed.is_empty() => {
                     behind.push(address.clone());
                 }
                 Err(error) => return Err(Failure::Listen(error)),
             }
         }
         if !behind.is_empty() {
-            self.stop_listening(gone);
-            bound.extend(self.bind(&behind).inspect_err(|_| self.listen_again(gone))?);
+            self.stop_listening(removed);
+            bound.extend(self.bind(&behind).inspect_err(|_| self.listen_again(removed))?);
         }
         Ok(bound)
     }
 
     /// Listens on those of `gone` that were closed already, after a failure.
-    fn listen_again(&self, gone: &[Address]) {
+    fn listen_again(&self, removed: &[Address]) {
         let listening: Vec<_> = self.engine.listeners().into_iter().map(|(address, _)| address).collect();
-        let closed = missing_in(&listening, gone);
+        let closed = difference(&listening, removed);
         if let Err(failure) = self.bind(&closed).and_then(|listeners| self.listen(listeners)) {
             self.context.errors.error(&failure.summary());
         }
@@ -152,7 +152,7 @@ impl Server {
             listening.push((address, shown));
         }
         for (_, shown) in &listening {
-            self.context.errors.notice(&format!("listens on {shown}"));
+            self.context.errors.notice(&format!("listening on {shown}"));
         }
         Ok(())
     }
@@ -160,7 +160,7 @@ impl Server {
     fn stop_listening(&self, addresses: &[Address]) {
         for address in addresses {
             if self.runtime.block_on(self.engine.stop_listening(address)) {
-                self.context.errors.notice(&format!("listens no longer on {address}"));
+                self.context.errors.notice(&format!("stopped listening on {address}"));
             }
         }
     }
@@ -175,13 +175,13 @@ pub(super) fn reopen_access_log(log: Option<&AccessLog>, errors: &ErrorLog) {
         && let Err(error) = log.reopen()
     {
         errors.error(&format!(
-            "cannot open the access log {} again: {error}; Rudy still writes to the file that was open",
+            "cannot reopen the access log {}: {error}; Rudy still writes to the old file",
             log.destination()
         ));
     }
 }
 
 /// What is in `these` and not in `others`.
-fn missing_in(others: &[Address], these: &[Address]) -> Vec<Address> {
+fn difference(others: &[Address], these: &[Address]) -> Vec<Address> {
     these.iter().filter(|address| !others.contains(address)).cloned().collect()
 }

@@ -8,16 +8,16 @@ use rudy_net::engine::{self, Engine, Report, ServiceSource as _, Stopped, raise_
 use rudy_net::listen::{Address, Endpoint, InheritedSockets, ListenError, Listener};
 use tokio::runtime::Runtime;
 
-use super::check::lost_by;
+use super::check::inaccessible_to;
 use super::context::Context;
+use super::current_app::CurrentApp;
 use super::engines::{cut_engines, stop_engines};
 use super::exit::{Exit, Failure};
-use super::generation::Generations;
 use super::init::is_below_first;
-use super::privileges::{ROOT, is_root_by_default};
+use super::privileges::{RUNS_AS_ROOT, is_root_by_default};
 use super::sandbox::Sandbox;
 use super::service_manager::{self, State};
-use super::signals::{Asked, Signals, Stop};
+use super::signals::{Action, Signals, Stop};
 use super::upgrade::{CommandLine, Predecessor};
 use super::{Options, announce, privileges, sandbox};
 use crate::access_log::AccessLog;
@@ -34,7 +34,7 @@ pub(super) struct Server {
     pub(super) inherited: Arc<InheritedSockets>,
     /// What the process is confined to, if it is.
     pub(super) sandbox: Option<Sandbox>,
-    pub(super) generations: Arc<Generations>,
+    pub(super) current_app: Arc<CurrentApp>,
     pub(super) engine: Box<dyn Engine>,
     /// Engines that finish their connections, each until its own time, and accept none.
     pub(super) retired: Vec<Box<dyn Engine>>,
@@ -59,12 +59,13 @@ impl Server {
     }
 
     fn start_with(options: Options, runtime: Runtime, signals: Signals) -> Result<Self, Failure> {
-        let command_line = CommandLine::own().map_err(Failure::cannot("find the own program"))?;
+        let command_line =
+            CommandLine::own().map_err(Failure::cannot("find the path of the running program"))?;
         let mut inherited = take_inherited()?;
         if let Some(predecessor) = signals.predecessor() {
             runtime.block_on(predecessor.receive_sockets(&mut inherited))?;
         }
-        let (options, inherited) = (options.settled()?, Arc::new(inherited));
+        let (options, inherited) = (options.resolve_source()?, Arc::new(inherited));
         let config = options.config(&inherited)?;
         let placeholders = config.placeholders().clone();
         Self::start_configured(config, options, inherited, command_line, runtime, signals)
@@ -92,16 +93,16 @@ impl Server {
         context.errors.mask(config.placeholders());
         context.buffers.set(config.buffer.clone());
         let access_log = open_access_log(&config, &context.errors)?;
-        let generations = Generations::new(context.build_app(&config, access_log.as_ref())?);
+        let current_app = CurrentApp::new(context.build_app(&config, access_log.as_ref())?);
         if let Err(error) = descriptors {
             context.errors.error(&format!("cannot raise the limit of open descriptors: {error}"));
         }
-        let (apps, app) = (context.apps.clone(), generations.current());
+        let (apps, app) = (context.apps.clone(), current_app.current());
         let start = || {
             context.start_apps(&app)?;
-            let engine = start_engine(&options_of_engine, &generations, &context)?;
+            let engine = start_engine(&options_of_engine, &current_app, &context)?;
             let has_terminal = io::stderr().is_terminal();
-            let (generations, context) = (generations.clone(), context);
+            let (current_app, context) = (current_app.clone(), context);
             let server = Self {
                 options,
                 config,
@@ -109,7 +110,7 @@ impl Server {
                 access_log,
                 inherited,
                 sandbox,
-                generations,
+                current_app,
                 engine,
                 retired: Vec::new(),
                 signals,
@@ -129,22 +130,23 @@ impl Server {
             self.engine.listen(listener).map_err(Failure::cannot("accept connections"))?;
         }
         let listening = self.engine.listeners();
-        self.tell_notices();
+        self.log_notices();
         if self.sandbox.as_ref().is_some_and(Sandbox::is_partial) {
             self.context.errors.notice(sandbox::PARTIAL);
         }
         if is_root_by_default(&self.config) {
-            self.context.errors.notice(ROOT);
+            self.context.errors.notice(RUNS_AS_ROOT);
         }
         if !self.inherited.is_empty()
             && !self.config.listen.iter().any(|a| matches!(a.endpoint, Endpoint::Inherited { .. }))
         {
-            let unused = "sockets of the service manager are not used: no address is `systemd`";
+            let unused =
+                "sockets passed by the service manager are not used: no `listen` address is `systemd`";
             self.context.errors.notice(unused);
         }
         // A server that cannot say so serves all the same.
         let _ = announce::announce(&mut io::stderr().lock(), &self.options, &self.config, &listening);
-        self.tell_ready();
+        self.report_ready();
         Ok(())
     }
 
@@ -160,27 +162,27 @@ impl Server {
     /// Does what signals ask until one asks to stop.
     pub(super) fn run(mut self) -> Exit {
         loop {
-            let asked = self.runtime.block_on(async {
+            let action = self.runtime.block_on(async {
                 tokio::select! {
-                    asked = self.signals.next() => Some(asked),
+                    action = self.signals.next() => Some(action),
                     _ = self.engine.ended() => None,
                 }
             });
-            let Some(asked) = asked else {
-                self.context.errors.bug("every thread that carries connections has ended");
+            let Some(action) = action else {
+                self.context.errors.bug("all worker threads have ended");
                 self.close_logs();
                 return Exit::CannotRun;
             };
-            match asked {
-                Asked::Stop(stop) => return self.stop(stop),
+            match action {
+                Action::Stop(stop) => return self.stop(stop),
                 // The terminal it was started from was closed, and nobody can see or stop it any more.
-                Asked::Reload if self.has_terminal && !io::stderr().is_terminal() => {
+                Action::Reload if self.has_terminal && !io::stderr().is_terminal() => {
                     return self.stop(Stop { name: "SIGHUP", number: 1 });
                 }
-                Asked::Reload => self.reload(),
-                Asked::OwnSockets => self.own_sockets(),
-                Asked::Upgrade => self.ask_for_upgrade(),
-                Asked::ReopenLog => {
+                Action::Reload => self.reload(),
+                Action::OwnSockets => self.own_sockets(),
+                Action::Upgrade => self.request_upgrade(),
+                Action::ReopenLog => {
                     self.reopen_access_log();
                     self.context.errors.notice("SIGUSR1: the access log was reopened");
                 }
@@ -194,8 +196,8 @@ impl Server {
         }
     }
 
-    pub(super) fn tell_notices(&self) {
-        let lost = self.config.user.as_ref().map(|user| lost_by(&self.config, user));
+    pub(super) fn log_notices(&self) {
+        let lost = self.config.user.as_ref().map(|user| inaccessible_to(&self.config, user));
         self.config
             .notices()
             .iter()
@@ -206,13 +208,13 @@ impl Server {
     /// Stops accepting connections, finishes requests in progress, then ends the application processes: until the grace time is
     /// over or a second signal comes.
     pub(super) fn stop(mut self, first: Stop) -> Exit {
-        self.tell_service_manager(State::Stopping);
+        self.notify_service_manager(State::Stopping);
         if let Some(predecessor) = self.signals.predecessor() {
             predecessor.stopping();
         }
         let grace = self.config.shutdown_timeout;
         self.context.errors.notice(&format!(
-            "{}: stopping; what is under way has {} s to finish, a second signal ends it at once",
+            "{}: stopping; requests in progress have {} s to finish, a second signal stops at once",
             first.name,
             grace.as_secs_f32()
         ));
@@ -244,8 +246,8 @@ impl Server {
     pub(super) fn close(self, exit: Exit, stopped: Stopped) -> Exit {
         match stopped.aborted {
             0 => self.context.errors.notice("stopped"),
-            1 => self.context.errors.notice("stopped; 1 connection was cut"),
-            cut => self.context.errors.notice(&format!("stopped; {cut} connections were cut")),
+            1 => self.context.errors.notice("stopped; 1 connection was aborted"),
+            cut => self.context.errors.notice(&format!("stopped; {cut} connections were aborted")),
         }
         self.close_logs();
         // A process that even SIGKILL does not end at once is not waited for.
@@ -278,14 +280,14 @@ impl Server {
         self.context.errors.close();
     }
 
-    pub(super) fn tell_service_manager(&self, state: State) {
+    pub(super) fn notify_service_manager(&self, state: State) {
         if matches!(state, State::MainPid(_)) && is_below_first() {
             return;
         }
-        if let Err(error) = service_manager::tell(state) {
+        if let Err(error) = service_manager::notify(state) {
             self.context.errors.recurring_error(
-                "the service manager cannot be told",
-                &format!("cannot tell the service manager (NOTIFY_SOCKET): {error}"),
+                "cannot notify the service manager",
+                &format!("cannot notify the service manager (NOTIFY_SOCKET): {error}"),
             );
         }
     }
@@ -306,11 +308,11 @@ fn event_loop() -> Result<(Runtime, Signals), Failure> {
 async fn second_stop(signals: &mut Signals, errors: &ErrorLog) -> Stop {
     loop {
         match signals.next().await {
-            Asked::Stop(stop) => return stop,
-            Asked::Reload => errors.notice("SIGHUP: not heeded, the server is stopping"),
-            Asked::ReopenLog => errors.notice("SIGUSR1: not heeded, the server is stopping"),
-            Asked::Upgrade => errors.notice("SIGUSR2: ignored, the server is stopping"),
-            Asked::OwnSockets => {}
+            Action::Stop(stop) => return stop,
+            Action::Reload => errors.notice("SIGHUP: ignored, the server is stopping"),
+            Action::ReopenLog => errors.notice("SIGUSR1: ignored, the server is stopping"),
+            Action::Upgrade => errors.notice("SIGUSR2: ignored, the server is stopping"),
+            Action::OwnSockets => {}
         }
     }
 }
@@ -324,12 +326,12 @@ pub(super) fn open_access_log(config: &Config, errors: &ErrorLog) -> Result<Opti
 
 pub(super) fn start_engine(
     options: &engine::Options,
-    generations: &Arc<Generations>,
+    current_app: &Arc<CurrentApp>,
     context: &Context,
 ) -> Result<Box<dyn Engine>, Failure> {
     let reporter = reporter(&context.errors);
-    let engine = engine::start(options, generations.clone(), reporter)
-        .map_err(Failure::cannot("start the threads that carry connections"))?;
+    let engine = engine::start(options, current_app.clone(), reporter)
+        .map_err(Failure::cannot("start the worker threads"))?;
     context.metrics.set_engine(options.model, engine.workers().to_vec());
     Ok(engine)
 }
@@ -353,7 +355,7 @@ fn reporter(errors: &ErrorLog) -> Arc<dyn engine::Reporter> {
 fn report_panics(errors: &ErrorLog) {
     let errors = errors.clone();
     std::panic::set_hook(Box::new(move |panic| {
-        let place = panic.location().map_or_else(|| "an unknown place".to_owned(), ToString::to_string);
+        let place = panic.location().map_or_else(|| "an unknown location".to_owned(), ToString::to_string);
         let message = panic.payload_as_str().unwrap_or("no message");
         errors.bug(&format!("panicked at {place}: {message}"));
         // The main thread takes the process with it.

@@ -24,7 +24,7 @@ pub(super) enum State {
 }
 
 /// Tells the service manager, if `NOTIFY_SOCKET` names one.
-pub(super) fn tell(state: State) -> io::Result<()> {
+pub(super) fn notify(state: State) -> io::Result<()> {
     match env::var_os("NOTIFY_SOCKET") {
         Some(name) if !name.is_empty() => send(&name, &message(state)),
         _ => Ok(()),

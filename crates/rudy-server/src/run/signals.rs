@@ -8,7 +8,7 @@ use super::upgrade::{Predecessor, Request, next_of};
 
 /// What is asked of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum Action {
     /// SIGHUP: read the configuration again and open the logs anew.
     Reload,
     /// SIGUSR1: open the access log anew and nothing else, as nginx and its log rotation have it.
@@ -52,13 +52,13 @@ pub(super) struct Signals {
     /// The server that this process replaces, until it has ended.
     predecessor: Option<Predecessor>,
     /// Its process id, also when it has ended.
-    before: Option<u32>,
+    predecessor_pid: Option<u32>,
     /// An upgrade was asked for.
-    upgrade_waits: bool,
+    upgrade_pending: bool,
     /// A stop was asked for by a signal.
-    was_signalled: bool,
+    stopped_by_signal: bool,
     /// A stop was asked for by the other process.
-    was_told: bool,
+    stopped_by_peer: bool,
 }
 
 impl Signals {
@@ -74,22 +74,22 @@ impl Signals {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
             predecessor: None,
-            before: None,
-            upgrade_waits: false,
-            was_signalled: false,
-            was_told: false,
+            predecessor_pid: None,
+            upgrade_pending: false,
+            stopped_by_signal: false,
+            stopped_by_peer: false,
         })
     }
 
     /// Listens to the server that this process replaces, too.
     pub(super) fn follow(&mut self, predecessor: Option<Predecessor>) {
-        self.before = predecessor.as_ref().map(Predecessor::pid);
+        self.predecessor_pid = predecessor.as_ref().map(Predecessor::pid);
         self.predecessor = predecessor;
     }
 
     /// The process id of the server that this process replaces or has replaced.
-    pub(super) fn before(&self) -> Option<u32> {
-        self.before
+    pub(super) fn predecessor_pid(&self) -> Option<u32> {
+        self.predecessor_pid
     }
 
     /// The server that this process replaces, until it has ended.
@@ -98,50 +98,50 @@ impl Signals {
     }
 
     /// Has an upgrade be due, when the server that this process replaces has ended.
-    pub(super) fn ask_for_upgrade(&mut self) {
-        self.upgrade_waits = true;
+    pub(super) fn request_upgrade(&mut self) {
+        self.upgrade_pending = true;
     }
 
     /// Whether an upgrade is due, told once.
     pub(super) fn take_upgrade(&mut self) -> bool {
-        self.predecessor.is_none() && mem::take(&mut self.upgrade_waits)
+        self.predecessor.is_none() && mem::take(&mut self.upgrade_pending)
     }
 
     /// The next one.
-    pub(super) async fn next(&mut self) -> Asked {
+    pub(super) async fn next(&mut self) -> Action {
         loop {
-            let asked = tokio::select! {
+            let action = tokio::select! {
                 _ = self.terminate.recv() => self.stop_by_signal("SIGTERM"),
                 _ = self.interrupt.recv() => self.stop_by_signal("SIGINT"),
-                _ = self.hangup.recv() => Some(Asked::Reload),
-                _ = self.user_1.recv() => Some(Asked::ReopenLog),
-                _ = self.user_2.recv() => Some(Asked::Upgrade),
-                request = next_of(self.predecessor.as_ref()) => self.heard(request),
+                _ = self.hangup.recv() => Some(Action::Reload),
+                _ = self.user_1.recv() => Some(Action::ReopenLog),
+                _ = self.user_2.recv() => Some(Action::Upgrade),
+                request = next_of(self.predecessor.as_ref()) => self.handle_request(request),
             };
-            if let Some(asked) = asked {
-                return asked;
+            if let Some(action) = action {
+                return action;
             }
         }
     }
 
     /// Ctrl-C goes to both processes, and the other one passes it on: the same stop, which the second must not take for a further one.
-    fn stop_by_signal(&mut self, name: &str) -> Option<Asked> {
-        let is_known = self.was_told && !self.was_signalled;
-        self.was_signalled = true;
-        (!is_known).then(|| Asked::Stop(Stop::named(name)))
+    fn stop_by_signal(&mut self, name: &str) -> Option<Action> {
+        let is_known = self.stopped_by_peer && !self.stopped_by_signal;
+        self.stopped_by_signal = true;
+        (!is_known).then(|| Action::Stop(Stop::named(name)))
     }
 
-    fn heard(&mut self, request: Request) -> Option<Asked> {
+    fn handle_request(&mut self, request: Request) -> Option<Action> {
         match request {
-            Request::Signal(Asked::Stop(stop)) => {
-                self.was_told = true;
-                (!self.was_signalled).then_some(Asked::Stop(stop))
+            Request::Signal(Action::Stop(stop)) => {
+                self.stopped_by_peer = true;
+                (!self.stopped_by_signal).then_some(Action::Stop(stop))
             }
-            Request::Signal(asked) => Some(asked),
-            Request::End => Some(Asked::Stop(Stop::named("SIGTERM"))),
+            Request::Signal(action) => Some(action),
+            Request::End => Some(Action::Stop(Stop::named("SIGTERM"))),
             Request::Ended => {
                 self.predecessor = None;
-                Some(Asked::OwnSockets)
+                Some(Action::OwnSockets)
             }
         }
     }

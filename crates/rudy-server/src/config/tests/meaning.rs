@@ -190,7 +190,12 @@ fn an_endless_stream_on_an_engine_with_few_threads_gets_a_notice() {
     for (engine, notices) in [
         ("percore", &[][..]),
         ("thread", &[]),
-        ("pool:4", &["/ticks is an endless stream: with the engine `pool:4`, each of its clients occupies one of 4 threads"]),
+        (
+            "pool:4",
+            &[
+                "/ticks is an endless stream: with the engine `pool:4`, each of its clients occupies one of 4 threads",
+            ],
+        ),
         (
             "serial",
             &[

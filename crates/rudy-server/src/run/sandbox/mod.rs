@@ -21,14 +21,14 @@ use landlock::{
 };
 use rustix::fs::{Mode, OFlags, open};
 
-use self::paths::{Wanted, of_config, of_system};
+use self::paths::{PathAccess, paths_of_config, system_paths};
 use super::exit::Failure;
 use super::privileges::single_thread;
 use crate::config::Config;
 
 /// Said where the kernel confines less than it could: Landlock before ABI 3 (Linux 6.2).
 pub(super) const PARTIAL: &str =
-    "the sandbox is incomplete: this kernel cannot keep files from being truncated (Linux 6.2 can)";
+    "the sandbox is incomplete: this kernel cannot restrict the truncation of files (Linux 6.2 can)";
 
 /// The rights that are confined. Later versions add devices (which a process that may open none does not need), the
 /// network and signals.
@@ -57,8 +57,8 @@ pub(super) fn unsupported() -> Option<String> {
     let created = ruleset.handle_access(AccessFs::from_all(ABI::V1)).and_then(Ruleset::create);
     created.err().map(|error| {
         format!(
-            "the kernel has no Landlock ({error}): Linux 5.13 has it, if /sys/kernel/security/lsm lists it; a container or unit \
-             must allow its system calls (landlock_create_ruleset, landlock_add_rule, landlock_restrict_self)"
+            "the kernel does not support Landlock ({error}): it needs Linux 5.13 with landlock in /sys/kernel/security/lsm; a \
+             container or unit must allow its system calls (landlock_create_ruleset, landlock_add_rule, landlock_restrict_self)"
         )
     })
 }
@@ -68,11 +68,13 @@ impl Sandbox {
     pub(super) fn enter(config: &Config) -> Result<Self, Failure> {
         let cannot = || Failure::cannot("enter the sandbox");
         single_thread().map_err(cannot())?;
-        let wanted = of_config(config).into_iter().chain(of_system());
+        let wanted = paths_of_config(config).into_iter().chain(system_paths());
         let (allowed, status) = confine(wanted).map_err(|error| cannot()(io::Error::other(error)))?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         if status == RulesetStatus::NotEnforced {
-            return Err(Failure::Cannot("enter the sandbox: the kernel has not taken its rules".to_owned()));
+            return Err(Failure::Cannot(
+                "enter the sandbox: the kernel does not enforce the rules".to_owned(),
+            ));
         }
         Ok(Self {
             allowed,
@@ -89,19 +91,22 @@ impl Sandbox {
 
     /// Whether a new configuration needs nothing more than the process was confined to.
     pub(super) fn check(&self, config: &Config) -> Result<(), Failure> {
-        let outside: Vec<_> =
-            of_config(config).iter().filter(|wanted| !self.covers(wanted)).map(Wanted::to_string).collect();
+        let outside: Vec<_> = paths_of_config(config)
+            .iter()
+            .filter(|wanted| !self.covers(wanted))
+            .map(PathAccess::to_string)
+            .collect();
         if outside.is_empty() {
             return Ok(());
         }
         Err(Failure::Cannot(format!(
-            "{}: the sandbox was closed at the start, and this is outside of it; it needs a restart",
+            "{}: outside the sandbox, which a reload cannot extend; restart Rudy",
             outside.join(", ")
         )))
     }
 
     /// As the kernel decides: by the inodes of the path and of all folders above it.
-    fn covers(&self, wanted: &Wanted) -> bool {
+    fn covers(&self, wanted: &PathAccess) -> bool {
         // What is not there cannot be opened in any case, and that error names it.
         let Ok(path) = fs::canonicalize(&wanted.path) else { return true };
         let mut allowed = BitFlags::empty();
@@ -109,18 +114,18 @@ impl Sandbox {
             let is_this = |rule: &&Allowed| (rule.device, rule.inode) == (metadata.dev(), metadata.ino());
             allowed = self.allowed.iter().filter(is_this).fold(allowed, |all, rule| all | rule.access);
         }
-        allowed.contains(fitting(&path, wanted.access))
+        allowed.contains(applicable(&path, wanted.access))
     }
 }
 
-fn confine(wanted: impl Iterator<Item = Wanted>) -> Result<(Vec<Allowed>, RulesetStatus), RulesetError> {
+fn confine(wanted: impl Iterator<Item = PathAccess>) -> Result<(Vec<Allowed>, RulesetStatus), RulesetError> {
     let mut ruleset = Ruleset::default().handle_access(AccessFs::from_all(VERSION))?.create()?;
     let mut allowed = Vec::new();
     for wanted in wanted {
         // What is not there needs no rule. (The rules for a system name places that many systems do not have.)
         let Ok(file) = PathFd::new(&wanted.path) else { continue };
         let Ok(metadata) = fs::metadata(&wanted.path) else { continue };
-        let access = fitting(&wanted.path, wanted.access);
+        let access = applicable(&wanted.path, wanted.access);
         ruleset = ruleset.add_rule(PathBeneath::new(file, access))?;
         allowed.push(Allowed { device: metadata.dev(), inode: metadata.ino(), access });
     }
@@ -128,6 +133,6 @@ fn confine(wanted: impl Iterator<Item = Wanted>) -> Result<(Vec<Allowed>, Rulese
 }
 
 /// Those of the rights that what is at `path` can have: a file has none of a folder's.
-fn fitting(path: &Path, access: BitFlags<AccessFs>) -> BitFlags<AccessFs> {
+fn applicable(path: &Path, access: BitFlags<AccessFs>) -> BitFlags<AccessFs> {
     if path.is_dir() { access } else { access & AccessFs::from_file(VERSION) }
 }

@@ -10,16 +10,16 @@ use rudy_net::listen::Endpoint;
 
 use crate::config::Config;
 use crate::handlers::HandlerConfig;
-use crate::run::hand_over::access_log;
+use crate::run::ownership::access_log;
 
 /// A file or folder, and the access that Rudy needs.
 #[derive(Debug)]
-pub(super) struct Wanted {
+pub(super) struct PathAccess {
     pub(super) path: PathBuf,
     pub(super) access: BitFlags<AccessFs>,
 }
 
-impl fmt::Display for Wanted {
+impl fmt::Display for PathAccess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verb = if self.access == READ { "read" } else { "write in" };
         write!(f, "{verb} {}", self.path.display())
@@ -63,14 +63,14 @@ const SYSTEM: [&str; 19] = [
     "/run/NetworkManager",
 ];
 
-pub(super) fn of_system() -> impl Iterator<Item = Wanted> {
-    SYSTEM.into_iter().map(|path| Wanted { path: path.into(), access: READ })
+pub(super) fn system_paths() -> impl Iterator<Item = PathAccess> {
+    SYSTEM.into_iter().map(|path| PathAccess { path: path.into(), access: READ })
 }
 
 /// What a configuration needs at any time of its life.
-pub(super) fn of_config(config: &Config) -> Vec<Wanted> {
+pub(super) fn paths_of_config(config: &Config) -> Vec<PathAccess> {
     let mut wanted = Vec::new();
-    let mut want = |path: PathBuf, access| wanted.push(Wanted { path, access });
+    let mut want = |path: PathBuf, access| wanted.push(PathAccess { path, access });
     // A reload reads it. The folder, because many programs write a file by putting another one in its place.
     config.sources.paths().for_each(|path| want(folder_of(path), READ));
     let routes = config.sites.iter().flat_map(|site| &site.routes);

@@ -50,7 +50,7 @@ impl Channel {
     }
 
     /// Sends a text at once. What the other process does not receive, because it has ended, it does not need.
-    pub(super) fn tell(&self, text: &str) {
+    pub(super) fn send_now(&self, text: &str) {
         let _ = try_send(&self.0, text, &[]);
     }
 
@@ -88,7 +88,7 @@ fn try_receive(socket: &UnixStream) -> io::Result<Option<Message>> {
         }
     }
     if received.flags.contains(ReturnFlags::CTRUNC) {
-        return Err(io::Error::other("no room for more open descriptors"));
+        return Err(io::Error::other("too many open file descriptors"));
     }
     if received.bytes == 0 {
         return Ok(None);
@@ -110,7 +110,7 @@ mod tests {
         let theirs = Channel::new(theirs).unwrap();
         let (mut reader, writer) = pipe().unwrap();
         ours.send("first", &vec![writer.as_fd(); DESCRIPTORS_MAX]).await.unwrap();
-        ours.tell(&"é".repeat(MESSAGE_BYTES_MAX));
+        ours.send_now(&"é".repeat(MESSAGE_BYTES_MAX));
         drop((ours, writer));
         let first = theirs.receive().await.unwrap().unwrap();
         assert_eq!((first.text.as_str(), first.descriptors.len()), ("first", DESCRIPTORS_MAX));
@@ -121,7 +121,7 @@ mod tests {
         let second = theirs.receive().await.unwrap().unwrap();
         assert_eq!(second.text.len(), MESSAGE_BYTES_MAX);
         assert!(theirs.receive().await.unwrap().is_none());
-        theirs.tell("not read");
+        theirs.send_now("not read");
     }
 
     #[tokio::test]

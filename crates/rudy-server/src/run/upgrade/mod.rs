@@ -5,10 +5,10 @@
 //! the one before it has ended. What a signal asks of the old process concerns both, and is passed on to the new one, so that a
 //! service manager may go on to signal the process that it knows.
 
-mod beside;
 mod channel;
 mod predecessor;
 mod successor;
+mod waiter;
 
 use std::pin::pin;
 use std::time::{Duration, Instant};
@@ -18,16 +18,16 @@ use rudy_net::engine::Stopped;
 use rudy_net::listen::{Endpoint, Listener};
 use tokio::time::{sleep, timeout};
 
-use self::beside::{Beside, Watch};
 pub(super) use self::predecessor::{Predecessor, Request, next_of};
 pub(super) use self::successor::CommandLine;
 use self::successor::Successor;
+use self::waiter::{Waiter, Watch};
 use super::engines::{cut_engines, stop_engines};
 use super::exit::{Exit, Failure};
 use super::outcome;
 use super::server::{Server, start_engine};
 use super::service_manager::State;
-use super::signals::{Asked, Stop};
+use super::signals::{Action, Stop};
 
 /// Set for a new process: the id of the process that it replaces. Their channel is its standard input.
 const VARIABLE: &str = "RUDY_UPGRADE";
@@ -59,8 +59,8 @@ enum Start {
 
 impl Server {
     /// Has an upgrade begin, when the process before this one has ended.
-    pub(super) fn ask_for_upgrade(&mut self) {
-        self.signals.ask_for_upgrade();
+    pub(super) fn request_upgrade(&mut self) {
+        self.signals.request_upgrade();
         if let Some(predecessor) = self.signals.predecessor() {
             self.context.errors.notice(&format!(
                 "SIGUSR2: the upgrade begins when process {} has finished its requests and ended",
@@ -71,7 +71,7 @@ impl Server {
 
     /// Has another process take the place of this one. Returns the server where that fails, or the exit code.
     pub(super) fn upgrade(mut self) -> Result<Self, Exit> {
-        self.tell_service_manager(State::Reloading);
+        self.notify_service_manager(State::Reloading);
         let mut pending = Vec::new();
         let started = match self.engine.share_listeners() {
             Ok(listeners) => self.start_successor(&listeners, &mut pending).map(|start| (start, listeners)),
@@ -83,30 +83,36 @@ impl Server {
             }
             Ok((Start::Stop(stop), _)) => return Err(self.stop(stop)),
             Ok((Start::Failed(why), _)) | Err(why) => {
-                let outcome = format!("no upgrade: {why}; this process goes on as before");
+                let outcome = format!("upgrade failed: {why}; this process continues");
                 self.context.errors.error(&format!("SIGUSR2: {outcome}"));
                 outcome::report(&self.signals, Err(&self.context.errors.masked(&outcome)));
             }
         }
-        self.tell_service_manager(State::Ready);
-        if pending.contains(&Asked::Reload) {
+        self.notify_service_manager(State::Ready);
+        if pending.contains(&Action::Reload) {
             self.reload();
-        } else if pending.contains(&Asked::ReopenLog) {
+        } else if pending.contains(&Action::ReopenLog) {
             self.reopen_access_log();
         }
         Ok(self)
     }
 
     /// Starts the new process and waits until it serves. Whatever else is asked meanwhile is done after that.
-    fn start_successor(&mut self, listeners: &[Listener], pending: &mut Vec<Asked>) -> Result<Start, String> {
+    fn start_successor(
+        &mut self,
+        listeners: &[Listener],
+        pending: &mut Vec<Action>,
+    ) -> Result<Start, String> {
         if self.sandbox.is_some() {
-            return Err("no program can be started in the sandbox; a new binary needs a restart".to_owned());
+            return Err(
+                "the sandbox does not allow starting programs; restart Rudy to run a new binary".to_owned()
+            );
         }
         let Self { runtime, signals, context, config, inherited, command_line, .. } = self;
         runtime.block_on(async {
             let mut successor = Successor::start(command_line)?;
             let pid = successor.pid();
-            context.errors.notice(&format!("SIGUSR2: process {pid} starts in place of this one"));
+            context.errors.notice(&format!("SIGUSR2: starting process {pid} to replace this one"));
             let start = {
                 let ready = successor.until_ready(listeners, inherited);
                 let mut ready = pin!(timeout(config.upgrade_timeout, ready));
@@ -120,18 +126,18 @@ impl Server {
                                 config.upgrade_timeout.as_secs_f32()
                             ))),
                         },
-                        asked = signals.next() => match asked {
-                            Asked::Stop(stop) => break Some(Start::Stop(stop)),
-                            Asked::Upgrade => context.errors.notice("SIGUSR2: ignored, an upgrade is in progress"),
-                            asked if pending.contains(&asked) => {}
-                            asked => pending.push(asked),
+                        action = signals.next() => match action {
+                            Action::Stop(stop) => break Some(Start::Stop(stop)),
+                            Action::Upgrade => context.errors.notice("SIGUSR2: ignored, an upgrade is in progress"),
+                            action if pending.contains(&action) => {}
+                            action => pending.push(action),
                         },
                     }
                 }
             };
             let Some(start) = start else { return Ok(Start::Ready(successor.into())) };
             if !successor.has_ended() {
-                context.errors.notice(&format!("process {pid} is asked to end"));
+                context.errors.notice(&format!("terminating process {pid}"));
                 successor.kill().await;
             }
             Ok(start)
@@ -143,27 +149,27 @@ impl Server {
         mut self,
         successor: Successor,
         listeners: Vec<Listener>,
-        pending: &[Asked],
+        pending: &[Action],
     ) -> Result<Self, Exit> {
         let (began, grace) = (Instant::now(), self.config.shutdown_timeout);
         self.runtime.block_on(self.engine.hand_over_listeners());
         successor.owns_sockets();
-        let outcome = format!("process {} serves in place of process {}", successor.pid(), process::id());
+        let outcome = format!("process {} has replaced process {}", successor.pid(), process::id());
         self.context.errors.notice(&format!(
             "SIGUSR2: {outcome}; requests in progress here have {} s to finish",
             grace.as_secs_f32()
         ));
         outcome::report(&self.signals, Ok(&outcome));
-        self.tell_service_manager(State::Ready);
-        for &asked in pending {
-            if asked == Asked::ReopenLog {
+        self.notify_service_manager(State::Ready);
+        for &action in pending {
+            if action == Action::ReopenLog {
                 self.reopen_access_log();
             }
-            successor.pass_on(asked);
+            successor.pass_on(action);
         }
         let mut watch = Watch::new(successor);
         match self.finish_connections(&mut watch, began + TRIAL_TIME.min(grace), began + grace) {
-            Ok(stopped) => Err(self.end_beside(watch, stopped)),
+            Ok(stopped) => Err(self.end_old_process(watch, stopped)),
             Err(why) => {
                 let pid = watch.successor.pid();
                 let message = format!(
@@ -191,18 +197,18 @@ impl Server {
         until: Instant,
     ) -> Result<Stopped, String> {
         let Self { runtime, signals, engine, retired, context, access_log, .. } = self;
-        let mut beside = Beside { watch, signals, errors: &context.errors, log: access_log.as_ref() };
+        let mut waiter = Waiter { watch, signals, errors: &context.errors, log: access_log.as_ref() };
         let left = |until: Instant| until.saturating_duration_since(Instant::now());
         runtime.block_on(async {
             // A signal to stop ends the trial: no process takes over after it.
-            beside.until(pin!(sleep(left(idle_until)))).await?;
+            waiter.until(pin!(sleep(left(idle_until)))).await?;
             let mut stop = pin!(stop_engines(&**engine, retired, left(until)));
             loop {
-                if beside.watch.second_stop.is_some() {
-                    beside.watch.successor.end_at_once();
+                if waiter.watch.second_stop.is_some() {
+                    waiter.watch.successor.end_at_once();
                     return Ok(cut_engines(&**engine, retired).await);
                 }
-                if let Some(stopped) = beside.until(stop.as_mut()).await? {
+                if let Some(stopped) = waiter.until(stop.as_mut()).await? {
                     return Ok(stopped);
                 }
             }
@@ -210,8 +216,8 @@ impl Server {
     }
 
     /// Ends this process when its connections have ended: the new one goes on by itself, or both end.
-    fn end_beside(mut self, mut watch: Watch, stopped: Stopped) -> Exit {
-        self.end_apps_beside(&mut watch);
+    fn end_old_process(mut self, mut watch: Watch, stopped: Stopped) -> Exit {
+        self.end_old_apps(&mut watch);
         let mut exit = watch.second_stop.map_or(Exit::Done, |stop| Exit::Signal(stop.number));
         let successor = &mut watch.successor;
         if watch.both_stop {
@@ -221,37 +227,37 @@ impl Server {
                 loop {
                     tokio::select! {
                         () = successor.wait() => break,
-                        asked = signals.next() => if let Asked::Stop(stop) = asked {
+                        action = signals.next() => if let Action::Stop(stop) = action {
                             successor.end_at_once();
                             exit = Exit::Signal(stop.number);
                         },
                     }
                 }
             });
-        } else if watch.is_alone || successor.has_ended() {
+        } else if watch.successor_ended || successor.has_ended() {
             // Too late to accept again. With this exit code a service manager restarts the server.
             self.context.errors.error(&format!("process {} has ended", successor.pid()));
             exit = Exit::CannotRun;
         } else {
             // Only now: until here this process could have taken over again.
-            self.tell_service_manager(State::MainPid(successor.pid()));
+            self.notify_service_manager(State::MainPid(successor.pid()));
         }
         self.close(exit, stopped)
     }
 
     /// Ends the application processes, and passes on what signals ask until they have ended.
-    fn end_apps_beside(&mut self, watch: &mut Watch) {
+    fn end_old_apps(&mut self, watch: &mut Watch) {
         let Self { runtime, signals, context, access_log, .. } = self;
-        let mut beside = Beside { watch, signals, errors: &context.errors, log: access_log.as_ref() };
+        let mut waiter = Waiter { watch, signals, errors: &context.errors, log: access_log.as_ref() };
         runtime.block_on(async {
             let apps = context.apps.clone();
             let mut ended = pin!(tokio::task::spawn_blocking(move || apps.stop()));
-            while beside.watch.second_stop.is_none() {
-                if let Ok(Some(_)) = beside.until(ended.as_mut()).await {
+            while waiter.watch.second_stop.is_none() {
+                if let Ok(Some(_)) = waiter.until(ended.as_mut()).await {
                     return;
                 }
             }
-            beside.watch.successor.end_at_once();
+            waiter.watch.successor.end_at_once();
             context.apps.kill();
         });
     }
@@ -259,7 +265,7 @@ impl Server {
     /// Accepts from the sockets that were left to a process that has ended.
     fn accept_again(&mut self, listeners: Vec<Listener>) -> Result<(), Failure> {
         if self.engine.workers().iter().any(|worker| worker.is_stopping()) {
-            let engine = start_engine(&self.config.engine.for_start(), &self.generations, &self.context)?;
+            let engine = start_engine(&self.config.engine.for_start(), &self.current_app, &self.context)?;
             self.retired.retain(|engine| engine.workers().iter().any(|worker| worker.has_connections()));
             self.retired.push(mem::replace(&mut self.engine, engine));
         }
@@ -275,7 +281,7 @@ impl Server {
                 self.engine.listen(listener).map_err(Failure::cannot("accept connections"))?;
             } else {
                 let message = format!(
-                    "listens no longer on {}: the process that has ended closed it",
+                    "stopped listening on {}: the process that has ended closed the socket",
                     listener.address()
                 );
                 self.context.errors.error(&message);
@@ -286,10 +292,10 @@ impl Server {
     }
 
     /// Says that this process serves: to the one that it replaces, or to the service manager.
-    pub(super) fn tell_ready(&self) {
+    pub(super) fn report_ready(&self) {
         match self.signals.predecessor() {
             Some(predecessor) => predecessor.ready(),
-            None => self.tell_service_manager(State::Ready),
+            None => self.notify_service_manager(State::Ready),
         }
     }
 
@@ -300,12 +306,12 @@ impl Server {
             let address = listener.address().clone();
             // As a reload closes it: what the kernel has queued is accepted.
             if let Err(error) = self.engine.listen(listener) {
-                self.context.errors.error(&format!("cannot accept what waits on {address}: {error}"));
+                self.context.errors.error(&format!("cannot accept queued connections on {address}: {error}"));
                 continue;
             }
             self.engine.take_ownership();
             self.runtime.block_on(self.engine.stop_listening(&address));
-            self.context.errors.notice(&format!("listens no longer on {address}"));
+            self.context.errors.notice(&format!("stopped listening on {address}"));
         }
     }
 }

@@ -12,7 +12,7 @@ use super::{
     BEGIN, END, FAILED, LISTENER, READY, RELOAD, REOPEN, SOCKET, STOP, STOPPING, UPGRADE, VARIABLE, YOURS,
 };
 use crate::run::exit::Failure;
-use crate::run::signals::{Asked, Stop};
+use crate::run::signals::{Action, Stop};
 
 /// The server that this process replaces.
 #[derive(Clone)]
@@ -25,7 +25,7 @@ pub(in crate::run) struct Predecessor {
 #[derive(Clone, Copy)]
 pub(in crate::run) enum Request {
     /// What a signal asked of it, which concerns both, or what it asks for itself.
-    Signal(Asked),
+    Signal(Action),
     /// To end at once.
     End,
     /// Nothing any more: it has ended.
@@ -41,7 +41,7 @@ impl Predecessor {
             check(&stdin)?;
             Channel::new(stdin).map(Arc::new)
         };
-        let what = format!("take over from process {pid}, which {VARIABLE} names");
+        let what = format!("take over from process {pid} ({VARIABLE})");
         channel().map(|channel| Some(Self { channel, pid })).map_err(Failure::cannot(&what))
     }
 
@@ -89,17 +89,17 @@ impl Predecessor {
 
     /// Tells it that this process serves.
     pub(in crate::run) fn ready(&self) {
-        self.channel.tell(&format!("{READY} {}", process::id()));
+        self.channel.send_now(&format!("{READY} {}", process::id()));
     }
 
     /// Tells it why this process will not serve.
     pub(in crate::run) fn failed(&self, failure: &Failure) {
-        self.channel.tell(&format!("{FAILED} {}", failure.first_line()));
+        self.channel.send_now(&format!("{FAILED} {}", failure.first_line()));
     }
 
     /// Tells it that this process was asked to stop, so that it does not take over again.
     pub(in crate::run) fn stopping(&self) {
-        self.channel.tell(STOPPING);
+        self.channel.send_now(STOPPING);
     }
 
     /// What it asks for next. Dropping the future loses nothing.
@@ -109,11 +109,11 @@ impl Predecessor {
             let Ok(Some(Message { text, .. })) = self.channel.receive().await else { return Request::Ended };
             let mut words = text.split(' ');
             match (words.next().unwrap_or_default(), words.next()) {
-                (RELOAD, _) => return Request::Signal(Asked::Reload),
-                (REOPEN, _) => return Request::Signal(Asked::ReopenLog),
-                (YOURS, _) => return Request::Signal(Asked::OwnSockets),
-                (UPGRADE, _) => return Request::Signal(Asked::Upgrade),
-                (STOP, Some(name)) => return Request::Signal(Asked::Stop(Stop::named(name))),
+                (RELOAD, _) => return Request::Signal(Action::Reload),
+                (REOPEN, _) => return Request::Signal(Action::ReopenLog),
+                (YOURS, _) => return Request::Signal(Action::OwnSockets),
+                (UPGRADE, _) => return Request::Signal(Action::Upgrade),
+                (STOP, Some(name)) => return Request::Signal(Action::Stop(Stop::named(name))),
                 (END, _) => return Request::End,
                 // Of a version that knows more.
                 _ => {}
@@ -135,7 +135,7 @@ fn check(stdin: &OwnedFd) -> io::Result<()> {
     let is_channel = socket_type(stdin).is_ok_and(|kind| kind == rustix::net::SocketType::SEQPACKET);
     if !is_channel {
         return Err(io::Error::other(
-            "standard input is not its socket; unset the variable to start a server",
+            "standard input is not the socket of the upgrade; unset the variable to start a server",
         ));
     }
     // Both processes set it: it is of the open socket, and this end may have come through a program that changes it.

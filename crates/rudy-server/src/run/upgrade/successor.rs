@@ -17,7 +17,7 @@ use super::channel::{Channel, DESCRIPTORS_MAX};
 use super::{
     BEGIN, END, FAILED, LISTENER, READY, RELOAD, REOPEN, SOCKET, STOP, STOPPING, UPGRADE, VARIABLE, YOURS,
 };
-use crate::run::signals::{Asked, Stop};
+use crate::run::signals::{Action, Stop};
 
 /// How long a new process that is not ready may take to end when it is asked to, before it is killed.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
@@ -48,7 +48,7 @@ pub(super) struct Successor {
 }
 
 /// What the new process says, or what is seen of it.
-pub(super) enum News {
+pub(super) enum Event {
     /// It was asked to stop.
     Stopping,
     /// It has ended, with what is known of that.
@@ -111,34 +111,34 @@ impl Successor {
     }
 
     /// Passes on what a signal asks of this process, and what concerns the one that serves.
-    pub(super) fn pass_on(&self, asked: Asked) {
-        match asked {
-            Asked::Reload => self.channel.tell(RELOAD),
-            Asked::ReopenLog => self.channel.tell(REOPEN),
-            Asked::Upgrade => self.channel.tell(UPGRADE),
+    pub(super) fn pass_on(&self, action: Action) {
+        match action {
+            Action::Reload => self.channel.send_now(RELOAD),
+            Action::ReopenLog => self.channel.send_now(REOPEN),
+            Action::Upgrade => self.channel.send_now(UPGRADE),
             // This process has no other before it.
-            Asked::OwnSockets => {}
-            Asked::Stop(Stop { name, .. }) => self.channel.tell(&format!("{STOP} {name}")),
+            Action::OwnSockets => {}
+            Action::Stop(Stop { name, .. }) => self.channel.send_now(&format!("{STOP} {name}")),
         }
     }
 
     /// Leaves the sockets to it. One that was given up just before it was ready never gets here, and ends none of them.
     pub(super) fn owns_sockets(&self) {
-        self.channel.tell(YOURS);
+        self.channel.send_now(YOURS);
     }
 
     /// Has it end at once.
     pub(super) fn end_at_once(&self) {
-        self.channel.tell(END);
+        self.channel.send_now(END);
     }
 
     /// What it says next. Dropping the future loses nothing.
-    pub(super) async fn next(&mut self) -> News {
+    pub(super) async fn next(&mut self) -> Event {
         loop {
             match self.channel.receive().await {
-                Ok(Some(message)) if message.text == STOPPING => return News::Stopping,
+                Ok(Some(message)) if message.text == STOPPING => return Event::Stopping,
                 Ok(Some(_)) => {}
-                Ok(None) | Err(_) => return News::Ended(self.ended().await),
+                Ok(None) | Err(_) => return Event::Ended(self.ended().await),
             }
         }
     }
@@ -185,8 +185,8 @@ fn describe(status: ExitStatus) -> String {
     use std::os::unix::process::ExitStatusExt;
 
     match (status.code(), status.signal()) {
-        (Some(code), _) => format!("it exited with code {code}; what it wrote is above"),
-        (None, Some(signal)) => format!("signal {signal} ended it"),
+        (Some(code), _) => format!("it exited with code {code}; see its output above"),
+        (None, Some(signal)) => format!("it was killed by signal {signal}"),
         (None, None) => format!("it ended: {status}"),
     }
 }

@@ -9,9 +9,9 @@ use rudy_net::engine;
 use crate::App;
 
 /// Gives each request the application of now. The one before lives as long as a request that it still has to answer.
-pub(super) struct Generations(ArcSwap<App>);
+pub(super) struct CurrentApp(ArcSwap<App>);
 
-impl Generations {
+impl CurrentApp {
     pub(super) fn new(app: App) -> Arc<Self> {
         Arc::new(Self(ArcSwap::from_pointee(app)))
     }
@@ -22,7 +22,7 @@ impl Generations {
     }
 }
 
-impl engine::ServiceSource for Generations {
+impl engine::ServiceSource for CurrentApp {
     type Service = App;
     type Current = Current;
 

@@ -21,7 +21,7 @@ const OF_SERVICE: [&str; 3] = ["STATE_DIRECTORY", "RUNTIME_DIRECTORY", "LOGS_DIR
 
 /// Gives all of it to `user`. What cannot be given stays root's: the user may be able to use it as it is, and if not, opening
 /// it fails, with the reason.
-pub(super) fn hand_over(config: &Config, user: &User) {
+pub(super) fn transfer_ownership(config: &Config, user: &User) {
     let of_service = OF_SERVICE.iter().filter_map(env::var_os);
     let of_service: Vec<PathBuf> =
         of_service.flat_map(|paths| env::split_paths(&paths).collect::<Vec<_>>()).collect();
@@ -40,12 +40,12 @@ pub(super) fn hand_over(config: &Config, user: &User) {
 }
 
 /// Whether the start will give the access log that is there now.
-pub(super) fn gives_log(path: &Path) -> bool {
+pub(super) fn transfers_log(path: &Path) -> bool {
     Kind::Log.open(path, false).is_ok()
 }
 
 /// Whether the start will give the folder for bodies.
-pub(super) fn gives_buffer_dir(path: &Path) -> bool {
+pub(super) fn transfers_buffer_dir(path: &Path) -> bool {
     Kind::EmptyFolder.open(path, false).is_ok()
 }
 
@@ -133,7 +133,7 @@ mod tests {
             assert!(kind.open(&path(name), true).is_ok(), "{name}");
         }
         assert_eq!(fs::metadata(path("new")).unwrap().mode() & 0o137, 0, "others cannot read a new log");
-        assert!(gives_log(&path("old")) && !gives_log(&path("missing")) && !path("missing").exists());
+        assert!(transfers_log(&path("old")) && !transfers_log(&path("missing")) && !path("missing").exists());
     }
 
     #[test]

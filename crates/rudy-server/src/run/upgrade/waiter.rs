@@ -3,11 +3,11 @@
 use std::future::pending;
 use std::pin::Pin;
 
-use super::successor::{News, Successor};
+use super::successor::{Event, Successor};
 use crate::access_log::AccessLog;
 use crate::error_log::ErrorLog;
 use crate::run::reload::reopen_access_log;
-use crate::run::signals::{Asked, Signals, Stop};
+use crate::run::signals::{Action, Signals, Stop};
 
 /// The new process, and what was asked of both while this one finishes.
 pub(super) struct Watch {
@@ -18,59 +18,59 @@ pub(super) struct Watch {
     was_stopped: bool,
     pub(super) second_stop: Option<Stop>,
     /// The new process has ended.
-    pub(super) is_alone: bool,
+    pub(super) successor_ended: bool,
 }
 
 impl Watch {
     pub(super) fn new(successor: Successor) -> Self {
-        Self { successor, both_stop: false, was_stopped: false, second_stop: None, is_alone: false }
+        Self { successor, both_stop: false, was_stopped: false, second_stop: None, successor_ended: false }
     }
 }
 
 /// What a wait needs in which signals and the new process are listened to.
-pub(super) struct Beside<'a> {
+pub(super) struct Waiter<'a> {
     pub(super) watch: &'a mut Watch,
     pub(super) signals: &'a mut Signals,
     pub(super) errors: &'a ErrorLog,
     pub(super) log: Option<&'a AccessLog>,
 }
 
-impl Beside<'_> {
+impl Waiter<'_> {
     /// Waits for `end`, or a signal to stop: `None`. Fails, with the reason, if the new process ends by itself.
     pub(super) async fn until<T>(
         &mut self,
         mut end: Pin<&mut (impl Future<Output = T> + ?Sized)>,
     ) -> Result<Option<T>, String> {
         loop {
-            let Watch { successor, is_alone, .. } = &mut *self.watch;
-            let news = async { if *is_alone { pending().await } else { successor.next().await } };
+            let Watch { successor, successor_ended, .. } = &mut *self.watch;
+            let event = async { if *successor_ended { pending().await } else { successor.next().await } };
             tokio::select! {
                 end = end.as_mut() => return Ok(Some(end)),
-                news = news => match news {
-                    News::Stopping => self.watch.both_stop = true,
-                    News::Ended(why) => {
-                        self.watch.is_alone = true;
+                event = event => match event {
+                    Event::Stopping => self.watch.both_stop = true,
+                    Event::Ended(why) => {
+                        self.watch.successor_ended = true;
                         if !self.watch.both_stop {
                             return Err(why);
                         }
                     }
                 },
-                asked = self.signals.next() => {
-                    self.watch.successor.pass_on(asked);
-                    match asked {
-                        Asked::Stop(stop) => {
-                            self.note_stop(stop);
+                action = self.signals.next() => {
+                    self.watch.successor.pass_on(action);
+                    match action {
+                        Action::Stop(stop) => {
+                            self.record_stop(stop);
                             return Ok(None);
                         }
-                        Asked::ReopenLog => reopen_access_log(self.log, self.errors),
-                        Asked::Reload | Asked::Upgrade | Asked::OwnSockets => {}
+                        Action::ReopenLog => reopen_access_log(self.log, self.errors),
+                        Action::Reload | Action::Upgrade | Action::OwnSockets => {}
                     }
                 }
             }
         }
     }
 
-    fn note_stop(&mut self, stop: Stop) {
+    fn record_stop(&mut self, stop: Stop) {
         let watch = &mut *self.watch;
         watch.both_stop = true;
         if watch.was_stopped {
@@ -79,7 +79,7 @@ impl Beside<'_> {
             watch.was_stopped = true;
             let pid = watch.successor.pid();
             self.errors.notice(&format!(
-                "{}: stopping, and process {pid} too; a second signal ends both at once",
+                "{}: stopping, also process {pid}; a second signal stops both at once",
                 stop.name
             ));
         }
