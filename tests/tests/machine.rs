@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use proptest::prelude::*;
 use rudy_http::Limits;
 use rudy_http::h1::{DateLine, Phase, ResponseHead, ServerConnection};
-use rudy_tests::conformance::wire::{WireAnswer, read_answers};
+use rudy_tests::conformance::wire::{WireResponse, read_responses};
 use rudy_tests::conformance::{Case, End, Expected, Seen, Step, pure};
 
 proptest! {
@@ -42,7 +42,7 @@ proptest! {
     #[test]
     fn an_encoded_answer_is_read_back(asked in asked(), answer in answer()) {
         let (output, phase) = encode(&asked, &answer);
-        let read = read_answers(&output, &[asked.method]);
+        let read = read_responses(&output, &[asked.method]);
         prop_assert!(read.is_ok(), "{:?}: {}", read, output.escape_ascii());
         let read = read.unwrap();
         prop_assert_eq!(read.len(), 1);
@@ -158,14 +158,14 @@ fn converse(pieces: &[&[u8]]) -> Seen {
 }
 
 /// What a client reads. It knows what it asked; we know only what was understood, so a refusal may be to a HEAD or not.
-fn answers(seen: &Seen) -> Result<Vec<WireAnswer>, String> {
+fn answers(seen: &Seen) -> Result<Vec<WireResponse>, String> {
     let requests = seen.saw.iter().filter(|line| !line.starts_with("body ") && !line.starts_with("trailer "));
     let mut methods: Vec<_> = requests.filter_map(|line| line.split(' ').next()).collect();
-    let as_understood = read_answers(&seen.output, &methods);
+    let as_understood = read_responses(&seen.output, &methods);
     methods.push("HEAD");
     as_understood.and_then(|answers| {
         let is_whole = answers.iter().all(|answer| answer.complete);
-        if is_whole { Ok(answers) } else { read_answers(&seen.output, &methods) }
+        if is_whole { Ok(answers) } else { read_responses(&seen.output, &methods) }
     })
 }
 

@@ -1,4 +1,4 @@
-//! What a case holds, and what a run of it yields.
+//! Cases and their results.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,30 +8,30 @@ use rudy_http::Limits;
 /// One conversation with a server.
 #[derive(Debug, Clone)]
 pub struct Case {
-    /// What it shows.
+    /// The behaviour that it shows.
     pub name: String,
-    /// The file and line where it begins.
+    /// The file and line of its start.
     pub place: String,
-    /// The limits under which the server runs.
+    /// The limits of the server.
     pub limits: Limits,
-    /// What the client does, in order.
+    /// The actions of the client, in order.
     pub steps: Vec<Step>,
-    /// What it must receive.
+    /// What the client must receive.
     pub expected: Expected,
-    /// What the service must be told, where the case says so.
+    /// The requests that the service must receive, if the case lists them.
     pub saw: Option<Vec<String>>,
-    /// What becomes of the connection.
+    /// The state of the connection at the end.
     pub end: End,
 }
 
-/// What the client does.
+/// An action of the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     /// Sends bytes.
     Send(Vec<u8>),
-    /// Lets time pass.
+    /// Waits.
     Wait(Duration),
-    /// Says that it will send nothing more.
+    /// Closes its sending side.
     EndOfInput,
 }
 
@@ -40,13 +40,13 @@ pub enum Step {
 pub enum Expected {
     /// Exactly these bytes, with the date of [`super::site::DATE`].
     Bytes(Vec<u8>),
-    /// These answers, however they are framed.
-    Answers(Vec<ExpectedAnswer>),
+    /// These responses, however they are framed.
+    Responses(Vec<ExpectedResponse>),
 }
 
-/// One answer, as far as a case cares.
+/// The expected properties of one response.
 #[derive(Debug, Clone, Default)]
-pub struct ExpectedAnswer {
+pub struct ExpectedResponse {
     /// The status.
     pub status: u16,
     /// Fields it must have, names in lower case.
@@ -55,44 +55,44 @@ pub struct ExpectedAnswer {
     pub absent: Vec<String>,
     /// Its body.
     pub body: Option<Vec<u8>>,
-    /// Whether it answers a HEAD that the service has not seen.
+    /// Whether it responses a HEAD that the service has not seen.
     pub to_head: bool,
-    /// Words that its body must contain.
-    pub says: Option<String>,
+    /// Text that its body must contain.
+    pub contains: Option<String>,
 }
 
-/// What becomes of the connection at the end of a case.
+/// The state of a connection at the end of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// It waits for more.
+    /// The connection is open.
     Open,
-    /// The server has closed it in order.
+    /// The server has closed it gracefully.
     Closed,
-    /// The server has cut it, because an answer that had begun could not be finished.
+    /// The server has cut it, because it could not finish a response.
     Cut,
-    /// Another protocol is spoken on it.
+    /// The connection uses another protocol.
     Upgraded,
 }
 
-/// What a run yields.
+/// The result of running a case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
     /// The bytes received.
     pub output: Vec<u8>,
-    /// What the service was told.
+    /// The requests that the service received.
     pub saw: Vec<String>,
-    /// What became of the connection.
+    /// The state of the connection at the end.
     pub end: End,
 }
 
 impl fmt::Display for Seen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { output, saw, end } = self;
-        write!(f, "came:\n{}\nthe service saw {saw:?}, and the connection is {end:?}", lines(output))
+        write!(f, "received:\n{}\nthe service saw {saw:?}, and the connection is {end:?}", lines(output))
     }
 }
 
-/// Bytes with all but printable characters escaped, a line of text for each of theirs.
+/// Escapes bytes, with a line break after each CRLF.
 pub(super) fn lines(bytes: &[u8]) -> String {
     bytes.escape_ascii().to_string().replace("\\r\\n", "\\r\\n\n")
 }

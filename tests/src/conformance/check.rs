@@ -1,74 +1,74 @@
-//! Compares what a run yielded with what its case expects.
+//! Compares the result of a run with the expectations of its case.
 
 use super::case::lines;
-use super::wire::{WireAnswer, read_answers};
-use super::{Case, End, Expected, ExpectedAnswer, Seen};
+use super::wire::{WireResponse, read_responses};
+use super::{Case, End, Expected, ExpectedResponse, Seen};
 
-/// What is wrong with a run, in words; nothing if all is as the case expects.
+/// Checks the result of a run. The error describes the first difference.
 pub fn check(case: &Case, seen: &Seen) -> Result<(), String> {
     if seen.end != case.end {
-        return Err(format!("the connection should be {:?} and is {:?}", case.end, seen.end));
+        return Err(format!("the connection is {:?}, expected {:?}", seen.end, case.end));
     }
     if let Some(saw) = &case.saw
         && *saw != seen.saw
     {
-        return Err(format!("the service should have seen {saw:#?} and saw {:#?}", seen.saw));
+        return Err(format!("the service saw {:#?}, expected {saw:#?}", seen.saw));
     }
     let mut methods: Vec<&str> = seen.saw.iter().filter_map(|line| requested_method(line)).collect();
-    if let Expected::Answers(expected) = &case.expected
+    if let Expected::Responses(expected) = &case.expected
         && expected.last().is_some_and(|last| last.to_head)
     {
         methods.push("HEAD");
     }
-    let answers = read_answers(&seen.output, &methods)?;
+    let responses = read_responses(&seen.output, &methods)?;
     match &case.expected {
         Expected::Bytes(bytes) if *bytes == seen.output => {}
-        Expected::Bytes(bytes) => return Err(format!("should have come:\n{}\n{seen}", lines(bytes))),
-        Expected::Answers(expected) => {
-            check_answers(expected, &answers).map_err(|wrong| format!("{wrong}\n{seen}"))?;
+        Expected::Bytes(bytes) => return Err(format!("expected:\n{}\n{seen}", lines(bytes))),
+        Expected::Responses(expected) => {
+            check_responses(expected, &responses).map_err(|wrong| format!("{wrong}\n{seen}"))?;
         }
     }
-    let is_broken = answers.last().is_some_and(|answer| !answer.complete);
+    let is_broken = responses.last().is_some_and(|response| !response.complete);
     if is_broken && seen.end != End::Cut {
-        return Err("the last answer is broken off, and the connection was not cut".into());
+        return Err("the last response is incomplete, but the connection was not cut".into());
     }
     Ok(())
 }
 
-/// `GET` of `GET /hello`, but nothing of `body …` and `trailer …`.
+/// Returns the method of a `saw` line, such as `GET /hello`. `None` for `body …` and `trailer …`.
 fn requested_method(line: &str) -> Option<&str> {
     line.split_once(' ').map(|(method, _)| method).filter(|word| *word != "body" && *word != "trailer")
 }
 
-fn check_answers(expected: &[ExpectedAnswer], answers: &[WireAnswer]) -> Result<(), String> {
+fn check_responses(expected: &[ExpectedResponse], responses: &[WireResponse]) -> Result<(), String> {
     let statuses = |of: Vec<u16>| of.iter().map(u16::to_string).collect::<Vec<_>>().join(" ");
-    let wanted = statuses(expected.iter().map(|answer| answer.status).collect());
-    let came = statuses(answers.iter().map(|answer| answer.status).collect());
-    if wanted != came {
-        return Err(format!("the statuses should be `{wanted}` and are `{came}`"));
+    let wanted = statuses(expected.iter().map(|response| response.status).collect());
+    let received = statuses(responses.iter().map(|response| response.status).collect());
+    if wanted != received {
+        return Err(format!("the statuses are `{received}`, expected `{wanted}`"));
     }
-    for (expected, answer) in expected.iter().zip(answers) {
-        check_answer(expected, answer).map_err(|wrong| format!("the {} {wrong}", answer.status))?;
+    for (expected, response) in expected.iter().zip(responses) {
+        check_response(expected, response).map_err(|wrong| format!("the {} {wrong}", response.status))?;
     }
     Ok(())
 }
 
-fn check_answer(expected: &ExpectedAnswer, answer: &WireAnswer) -> Result<(), String> {
+fn check_response(expected: &ExpectedResponse, response: &WireResponse) -> Result<(), String> {
     for (name, value) in &expected.fields {
-        let mut fields = answer.fields.iter().chain(&answer.trailers);
+        let mut fields = response.fields.iter().chain(&response.trailers);
         if !fields.any(|field| field.0 == *name && field.1 == *value) {
             return Err(format!("lacks `{name}: {value}`"));
         }
     }
-    if let Some(name) = expected.absent.iter().find(|name| answer.values(name).next().is_some()) {
+    if let Some(name) = expected.absent.iter().find(|name| response.values(name).next().is_some()) {
         return Err(format!("has `{name}`"));
     }
-    if expected.body.as_ref().is_some_and(|body| *body != answer.body) {
-        return Err(format!("has the body `{}`", answer.body.escape_ascii()));
+    if expected.body.as_ref().is_some_and(|body| *body != response.body) {
+        return Err(format!("has the body `{}`", response.body.escape_ascii()));
     }
-    let said = String::from_utf8_lossy(&answer.body);
-    match &expected.says {
-        Some(words) if !said.contains(words.as_str()) => Err(format!("does not say `{words}`, but `{said}`")),
+    let body = String::from_utf8_lossy(&response.body);
+    match &expected.contains {
+        Some(text) if !body.contains(text.as_str()) => Err(format!("has the body `{body}` without `{text}`")),
         _ => Ok(()),
     }
 }

@@ -1,6 +1,6 @@
-//! Bytes as text: `\r`, `\n`, `\t`, `\\`, `\{`, `\xHH`, and `{text*count}` for what is long.
+//! Bytes as text: `\r`, `\n`, `\t`, `\\`, `\{`, `\xHH`, and `{text*count}` for repetitions.
 
-/// The bytes that `text` stands for.
+/// Decodes the escapes in `text`.
 pub(super) fn unescape(text: &str) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let mut rest = text;
@@ -21,7 +21,7 @@ pub(super) fn unescape(text: &str) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// Appends the byte of the escape that `rest` begins with, after its backslash; returns what is behind it.
+/// Decodes the escape at the start of `rest`, after its backslash. Returns the text after it.
 fn escape<'a>(rest: &'a str, bytes: &mut Vec<u8>) -> Result<&'a str, String> {
     let kind = rest.chars().next().ok_or("a backslash at the end")?;
     let after = &rest[kind.len_utf8()..];
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn escapes_stand_for_bytes() {
+    fn escapes_are_decoded() {
         assert_eq!(unescape(r"a\r\n\x00\xff\\\{{ab*2}é").unwrap(), b"a\r\n\0\xff\\{abab\xc3\xa9");
         for wrong in [r"\q", r"\x1", r"\xgg", "{a", "{a}", "{a*b}", "\\"] {
             assert!(unescape(wrong).is_err(), "{wrong}");

@@ -1,8 +1,7 @@
-//! Conformance cases as data: bytes in, answers out, run against the pure machine and over sockets on every engine.
+//! Conformance cases as data: input bytes and expected responses, for the state machine and for sockets on every engine.
 //!
-//! The cases lie in `tests/conformance/*.case`; [`parse`] describes the format. What the server serves in them is in
-//! [`site`], once for all runners. [`pure`] runs a case against the machine alone, with virtual time; [`socket`] runs
-//! it over loopback against an engine.
+//! The cases are in `tests/conformance/*.case`; [`parse`] describes the format. All runners serve the same [`site`]. [`pure`]
+//! runs a case against the state machine alone, with virtual time; [`socket`] runs it over loopback against an engine.
 
 mod case;
 mod check;
@@ -14,7 +13,7 @@ pub mod site;
 pub mod socket;
 pub mod wire;
 
-pub use case::{Case, End, Expected, ExpectedAnswer, Seen, Step};
+pub use case::{Case, End, Expected, ExpectedResponse, Seen, Step};
 pub use check::check;
 pub use parse::load_all;
 pub use service::Sites;

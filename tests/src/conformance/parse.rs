@@ -1,21 +1,21 @@
 //! The format of the case files.
 //!
 //! ```text
-//! # A comment. Empty lines are passed over.
-//! case what the case shows
+//! # A comment. Empty lines are ignored.
+//! case the behaviour that it shows
 //! limit head_fields 3        a limit other than the default
 //! > GET /hello HTTP/1.1      the client sends this line and CRLF; for escapes see `escape`
 //! >> abc                     the client sends exactly this
-//! wait 10s                   the client does nothing for this long (`s` or `ms`)
-//! eof                        the client will send nothing more
-//! saw GET /hello             the service was told this, and nothing else (see `site`)
-//! = 200                      an answer with this status comes; `= 400 close` has `Connection: close`, too
+//! wait 10s                   the client waits (`s` or `ms`)
+//! eof                        the client closes its sending side
+//! saw GET /hello             the service received this, and nothing else (see `site`)
+//! = 200                      a response has this status; `= 400 close` also has `Connection: close`
 //!   allow: GET               … with this field
 //!   no content-length        … without this field
 //!   body hello               … with exactly this body
-//!   contains the Host        … with this somewhere in its body
-//!   to HEAD                  … to a HEAD that was refused before the service saw it
-//! < HTTP/1.1 200 OK          instead of `=`: exactly this line and CRLF comes
+//!   contains the Host        … with this text in its body
+//!   to HEAD                  … to a HEAD that was rejected before the service received it
+//! < HTTP/1.1 200 OK          instead of `=`: the client receives exactly this line and CRLF
 //! << abc                     … or exactly this
 //! open                       the last line: `open`, `closed`, `cut` or `upgraded`
 //! ```
@@ -27,13 +27,13 @@ use std::time::Duration;
 use rudy_http::Limits;
 
 use super::escape::unescape;
-use super::{Case, End, Expected, ExpectedAnswer, Step};
+use super::{Case, End, Expected, ExpectedResponse, Step};
 
-/// All cases of the `.case` files in `folder`, by file name.
+/// Loads the cases of all `.case` files in `folder`, ordered by file name.
 ///
 /// # Panics
 ///
-/// A file cannot be read or has a mistake in it; the message says where.
+/// A file cannot be read or is invalid; the message has its line.
 #[must_use]
 pub fn load_all(folder: &Path) -> Vec<Case> {
     let mut paths: Vec<_> = fs::read_dir(folder)
@@ -47,7 +47,7 @@ pub fn load_all(folder: &Path) -> Vec<Case> {
     paths.iter().flat_map(|path| parse(&path.display().to_string(), &read(path))).collect()
 }
 
-/// All cases of one file.
+/// Parses all cases of one file.
 fn parse(file: &str, text: &str) -> Vec<Case> {
     let mut cases = Vec::new();
     let mut draft: Option<Draft> = None;
@@ -59,7 +59,7 @@ fn parse(file: &str, text: &str) -> Vec<Case> {
         if let Some(name) = line.strip_prefix("case ") {
             assert!(
                 draft.is_none(),
-                "{place}: the case before has no end: `open`, `closed`, `cut` or `upgraded`"
+                "{place}: the previous case has no end; expected `open`, `closed`, `cut` or `upgraded`"
             );
             draft = Some(Draft { name: name.to_owned(), place, ..Draft::default() });
             continue;
@@ -84,7 +84,7 @@ fn end(line: &str) -> Option<End> {
     })
 }
 
-/// A case whose end has not been read.
+/// A case before its end is parsed.
 #[derive(Default)]
 struct Draft {
     name: String,
@@ -92,15 +92,15 @@ struct Draft {
     limits: Limits,
     steps: Vec<Step>,
     bytes: Option<Vec<u8>>,
-    answers: Vec<ExpectedAnswer>,
+    responses: Vec<ExpectedResponse>,
     saw: Option<Vec<String>>,
 }
 
 impl Draft {
     fn finish(self, end: End) -> Case {
-        let Self { name, place, limits, steps, bytes, answers, saw } = self;
-        assert!(bytes.is_none() || answers.is_empty(), "{place}: `<` and `=` in one case");
-        let expected = bytes.map_or(Expected::Answers(answers), Expected::Bytes);
+        let Self { name, place, limits, steps, bytes, responses, saw } = self;
+        assert!(bytes.is_none() || responses.is_empty(), "{place}: `<` and `=` in one case");
+        let expected = bytes.map_or(Expected::Responses(responses), Expected::Bytes);
         Case { name, place, limits, steps, expected, saw, end }
     }
 
@@ -114,10 +114,10 @@ impl Draft {
             "limit" => set_limit(&mut self.limits, rest)?,
             "saw" => {
                 let seen = self.saw.get_or_insert_default();
-                // A bare `saw` says that the service was told nothing.
+                // `saw` without a request means that the service received nothing.
                 seen.extend((!rest.is_empty()).then(|| rest.to_owned()));
             }
-            "=" => self.answers.push(answer(rest)?),
+            "=" => self.responses.push(response(rest)?),
             "<" | "<<" => {
                 let bytes = self.bytes.get_or_insert_default();
                 bytes.extend(unescape(rest)?);
@@ -126,12 +126,12 @@ impl Draft {
                 }
             }
             "" => self.detail(line.trim())?,
-            _ => return Err(format!("`{word}` is not known here")),
+            _ => return Err(format!("unknown keyword `{word}`")),
         }
         Ok(())
     }
 
-    /// Bytes that are sent one after the other are one step: where they are split is the runner's business.
+    /// Joins consecutive bytes to one step: the runner splits them.
     fn send(&mut self, (bytes, ends_line): &(Vec<u8>, bool)) {
         if !matches!(self.steps.last(), Some(Step::Send(_))) {
             self.steps.push(Step::Send(Vec::new()));
@@ -143,33 +143,34 @@ impl Draft {
     }
 
     fn detail(&mut self, detail: &str) -> Result<(), String> {
-        let answer = self.answers.last_mut().ok_or("an indented line belongs to an answer (`= 200`)")?;
+        let response =
+            self.responses.last_mut().ok_or("an indented line must follow a response (`= 200`)")?;
         let (word, rest) = detail.split_once(' ').unwrap_or((detail, ""));
         match word {
-            "no" => answer.absent.push(rest.to_owned()),
-            "body" => answer.body = Some(unescape(rest)?),
-            "to" if rest == "HEAD" => answer.to_head = true,
-            "contains" => answer.says = Some(rest.to_owned()),
+            "no" => response.absent.push(rest.to_owned()),
+            "body" => response.body = Some(unescape(rest)?),
+            "to" if rest == "HEAD" => response.to_head = true,
+            "contains" => response.contains = Some(rest.to_owned()),
             _ => {
                 let (name, value) =
-                    detail.split_once(':').ok_or_else(|| format!("`{detail}` is no field"))?;
-                answer.fields.push((name.to_owned(), value.trim().to_owned()));
+                    detail.split_once(':').ok_or_else(|| format!("`{detail}` is not a field"))?;
+                response.fields.push((name.to_owned(), value.trim().to_owned()));
             }
         }
         Ok(())
     }
 }
 
-/// `400` or `400 close`.
-fn answer(text: &str) -> Result<ExpectedAnswer, String> {
+/// Parses `400` or `400 close`.
+fn response(text: &str) -> Result<ExpectedResponse, String> {
     let (status, option) = text.split_once(' ').unwrap_or((text, ""));
     let status = status.parse().map_err(|_| format!("`{status}` is not a status"))?;
     let fields = match option {
         "" => Vec::new(),
         "close" => vec![("connection".to_owned(), "close".to_owned())],
-        _ => return Err(format!("`{option}` behind a status: only `close` may stand there")),
+        _ => return Err(format!("`{option}` after a status; only `close` is allowed")),
     };
-    Ok(ExpectedAnswer { status, fields, ..ExpectedAnswer::default() })
+    Ok(ExpectedResponse { status, fields, ..ExpectedResponse::default() })
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
@@ -178,7 +179,7 @@ fn duration(text: &str) -> Result<Duration, String> {
     match &text[split..] {
         "s" => Ok(Duration::from_secs(count)),
         "ms" => Ok(Duration::from_millis(count)),
-        unit => Err(format!("`{unit}` is no unit of time: `s` or `ms`")),
+        unit => Err(format!("`{unit}` is not a unit of time; expected `s` or `ms`")),
     }
 }
 
@@ -193,7 +194,7 @@ fn set_limit(limits: &mut Limits, text: &str) -> Result<(), String> {
         "chunk_extension_bytes" => limits.chunk_extension_bytes = number()? as usize,
         "drain_bytes" => limits.drain_bytes = number()?.into(),
         "requests_per_connection" => limits.requests_per_connection = Some(number()?.into()),
-        _ => return Err(format!("`{name}` is no limit that a case can set")),
+        _ => return Err(format!("`{name}` is not a limit that a case can set")),
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Runs a case against the protocol machine alone. Time is virtual: it passes only where the case says so.
+//! Runs a case against the state machine alone. Time is virtual and passes only in `wait` steps.
 
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
@@ -9,10 +9,10 @@ use rudy_http::h1::{
     BodyLength, DateLine, Event, LengthError, Pace, Phase, Rejection, ResponseHead, ServerConnection, Timeout,
 };
 
-use super::site::{self, Answer, AnswerBody, WholeBody};
+use super::site::{self, ResponseBody, SiteResponse, WholeBody};
 use super::{Case, End, Seen, Step};
 
-/// Runs `case`; its bytes come in pieces of at most `piece_bytes`, the first of which has `first_bytes` at most.
+/// Runs `case` with input in pieces of at most `piece_bytes`; the first piece has at most `first_bytes`.
 #[must_use]
 pub fn run(case: &Case, first_bytes: usize, piece_bytes: usize) -> Seen {
     let mut run = Run::new(&case.limits);
@@ -34,7 +34,7 @@ pub fn run(case: &Case, first_bytes: usize, piece_bytes: usize) -> Seen {
     run.into_seen()
 }
 
-/// A driver without sockets. The service answers at once, as soon as it has what it waits for.
+/// A caller of the state machine without sockets. Its service responds as soon as the request is complete.
 struct Run<'a> {
     machine: ServerConnection,
     limits: &'a Limits,
@@ -90,7 +90,7 @@ impl<'a> Run<'a> {
                 return;
             }
         }
-        assert!(self.machine.wants_input(self.limits), "everything that could be used was used");
+        assert!(self.machine.wants_input(self.limits), "all usable input was consumed");
         if self.machine.phase() == Phase::Close {
             self.end = End::Closed;
         }
@@ -107,26 +107,26 @@ impl<'a> Run<'a> {
                     self.pace = Pace::default();
                 } else {
                     self.machine.ignore_body();
-                    self.answer(&request, &WholeBody::default());
+                    self.respond(&request, &WholeBody::default());
                 }
             }
             Event::Body(piece) => {
-                let (_, body) = self.reading.as_mut().expect("a body comes only where it is read");
+                let (_, body) = self.reading.as_mut().expect("a body event follows a request that reads it");
                 body.bytes.extend_from_slice(&piece);
             }
             Event::BodyEnd(trailers) => {
                 let (request, mut body) =
-                    self.reading.take().expect("an end comes only where a body is read");
+                    self.reading.take().expect("the end of a body follows a request that reads it");
                 body.trailers = trailers.unwrap_or_default();
                 self.saw.extend(site::describe_body(&body));
-                self.answer(&request, &body);
+                self.respond(&request, &body);
             }
         }
     }
 
-    fn answer(&mut self, request: &request::Parts, body: &WholeBody) {
-        let answer = site::answer(request, body);
-        if self.send(&answer).is_err() {
+    fn respond(&mut self, request: &request::Parts, body: &WholeBody) {
+        let response = site::respond(request, body);
+        if self.send(&response).is_err() {
             self.end = End::Cut;
         } else if self.machine.phase() == Phase::Upgrade {
             let fresh = ServerConnection::new(self.now);
@@ -136,13 +136,13 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn send(&mut self, answer: &Answer) -> Result<(), LengthError> {
-        let head = ResponseHead::Fields(answer.status, &answer.fields);
-        let (length, pieces, trailers) = match &answer.body {
-            AnswerBody::Whole(bytes) => (Some(bytes.len() as u64), vec![bytes.clone()], None),
-            AnswerBody::Promised(length, bytes) => (Some(*length), vec![bytes.clone()], None),
-            AnswerBody::Pieces(pieces, trailers) => (None, pieces.clone(), Some(trailers)),
-            AnswerBody::Upgrade => (Some(0), Vec::new(), None),
+    fn send(&mut self, response: &SiteResponse) -> Result<(), LengthError> {
+        let head = ResponseHead::Fields(response.status, &response.fields);
+        let (length, pieces, trailers) = match &response.body {
+            ResponseBody::Whole(bytes) => (Some(bytes.len() as u64), vec![bytes.clone()], None),
+            ResponseBody::Declared(length, bytes) => (Some(*length), vec![bytes.clone()], None),
+            ResponseBody::Pieces(pieces, trailers) => (None, pieces.clone(), Some(trailers)),
+            ResponseBody::Upgrade => (Some(0), Vec::new(), None),
         };
         self.machine.begin(head, length, self.limits, &self.date, &mut self.output);
         for piece in &pieces {
@@ -156,7 +156,7 @@ impl<'a> Run<'a> {
         self.end = End::Closed;
     }
 
-    /// Time passes; what falls due on the way happens when it is due.
+    /// Lets time pass, and handles each timeout at its deadline.
     fn wait(&mut self, time: Duration) {
         let until = self.now + time;
         if self.reading.is_some() {
@@ -170,7 +170,7 @@ impl<'a> Run<'a> {
             self.now = due;
             match self.machine.timeout(due, self.limits) {
                 Timeout::NotYet if self.reading.is_some() => self.reject(Rejection::BodyTooSlow),
-                Timeout::NotYet => unreachable!("its deadline has come"),
+                Timeout::NotYet => unreachable!("the deadline has passed"),
                 Timeout::Close => self.end = End::Closed,
                 Timeout::Reject(rejection) => self.reject(rejection),
             }

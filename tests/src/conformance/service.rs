@@ -1,4 +1,4 @@
-//! The [`site`] as a service, as an engine serves it.
+//! The [`site`] as a service for an engine.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -15,21 +15,21 @@ use rudy_net::{
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::site::{self, Answer, AnswerBody, WholeBody};
+use super::site::{self, ResponseBody, SiteResponse, WholeBody};
 
-/// Gives each new connection the site of now, so that one engine serves cases with different limits.
+/// A source of services that gives new connections the current site, so that one engine can run cases with different limits.
 pub struct Sites {
     current: Mutex<Arc<Site>>,
 }
 
 impl Sites {
-    /// A site with default limits.
+    /// Creates a source with a site that has default limits.
     #[must_use]
     pub fn new() -> Arc<Self> {
         Arc::new(Self { current: Mutex::new(Site::new(&rudy_http::Limits::default())) })
     }
 
-    /// Serves a fresh site under these limits from now on.
+    /// Serves a new site with these limits from now on.
     pub fn open(&self, limits: &rudy_http::Limits) -> Arc<Site> {
         let site = Site::new(limits);
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = site.clone();
@@ -46,7 +46,7 @@ impl ServiceSource for Sites {
     }
 }
 
-/// Serves the site, and notes what it is told.
+/// A service for the site, which records its requests.
 pub struct Site {
     limits: Arc<Limits>,
     saw: Arc<Mutex<Vec<String>>>,
@@ -58,7 +58,7 @@ impl Site {
         Arc::new(Self { limits, saw: Arc::default() })
     }
 
-    /// What it was told so far.
+    /// Returns the requests so far, as lines of a case.
     #[must_use]
     pub fn saw(&self) -> Vec<String> {
         self.saw.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -68,11 +68,11 @@ impl Site {
 impl Service for Site {
     fn call(&self, request: Request, _client: &Client<'_>) -> Reply {
         let (request, body) = request.into_parts();
-        note(&self.saw, [site::describe(&request)]);
+        record(&self.saw, [site::describe(&request)]);
         if site::reads_body(&request) && !body.is_end_stream() {
-            Reply::Later(Box::pin(answer_to_body(request, body, self.saw.clone())))
+            Reply::Later(Box::pin(respond_to_body(request, body, self.saw.clone())))
         } else {
-            Reply::Now(respond(site::answer(&request, &WholeBody::default())))
+            Reply::Now(convert(site::respond(&request, &WholeBody::default())))
         }
     }
 
@@ -83,12 +83,12 @@ impl Service for Site {
     fn rejected(&self, _client: &Client<'_>, _reason: &str, _outcome: &ExchangeOutcome) {}
 }
 
-fn note(saw: &Mutex<Vec<String>>, lines: impl IntoIterator<Item = String>) {
+fn record(saw: &Mutex<Vec<String>>, lines: impl IntoIterator<Item = String>) {
     saw.lock().unwrap_or_else(PoisonError::into_inner).extend(lines);
 }
 
-/// Reads the body to its end, then answers. A body that breaks off is answered by the connection, if at all.
-async fn answer_to_body(
+/// Reads the complete body, then responds. If the body fails, the connection discards this response.
+async fn respond_to_body(
     request: request::Parts,
     mut body: RequestBody,
     saw: Arc<Mutex<Vec<String>>>,
@@ -100,28 +100,28 @@ async fn answer_to_body(
             Err(frame) => whole.trailers = frame.into_trailers().unwrap_or_default(),
         }
     }
-    note(&saw, site::describe_body(&whole));
-    respond(site::answer(&request, &whole))
+    record(&saw, site::describe_body(&whole));
+    convert(site::respond(&request, &whole))
 }
 
-fn respond(answer: Answer) -> Response {
-    let mut response = Response::new(answer.status);
-    response.head = Head::Fields(answer.status, answer.fields);
-    match answer.body {
-        AnswerBody::Whole(bytes) => response.body = Body::Bytes(bytes),
-        AnswerBody::Promised(length, bytes) => {
+fn convert(from_site: SiteResponse) -> Response {
+    let mut response = Response::new(from_site.status);
+    response.head = Head::Fields(from_site.status, from_site.fields);
+    match from_site.body {
+        ResponseBody::Whole(bytes) => response.body = Body::Bytes(bytes),
+        ResponseBody::Declared(length, bytes) => {
             response.body = Pieces::body(Some(length), [BodyPiece::Data(bytes)]);
         }
-        AnswerBody::Pieces(pieces, trailers) => {
+        ResponseBody::Pieces(pieces, trailers) => {
             let pieces = pieces.into_iter().map(BodyPiece::Data);
             response.body = Pieces::body(None, pieces.chain([BodyPiece::Trailers(trailers)]));
         }
-        AnswerBody::Upgrade => response.upgrade = Some(Box::new(|upgraded| Box::pin(shout(upgraded)))),
+        ResponseBody::Upgrade => response.upgrade = Some(Box::new(|upgraded| Box::pin(shout(upgraded)))),
     }
     response
 }
 
-/// Sends everything back in upper case. Whatever fails ends it: that is what a broken connection is.
+/// Returns everything in upper case until the connection ends or fails.
 async fn shout(Upgraded { unread, mut io }: Upgraded) {
     let mut bytes = unread.to_vec();
     loop {
@@ -136,7 +136,7 @@ async fn shout(Upgraded { unread, mut io }: Upgraded) {
     }
 }
 
-/// Pieces that are ready, under a length that may be a lie.
+/// A body of given pieces, with a length that may be wrong.
 struct Pieces {
     length: Option<u64>,
     pieces: VecDeque<BodyPiece>,

@@ -1,29 +1,29 @@
-//! What is served in the conformance cases: a few targets that do one thing each, the same for every runner.
+//! The site of the conformance cases, the same for every runner. Each target does one thing.
 //!
-//! | target | answer |
+//! | target | response |
 //! |---|---|
 //! | `/hello` | `hello`; other methods than GET, HEAD and POST get 405 |
-//! | `/stream` | `one`, `two`, a piece each, with the trailer `x-pieces: 2` |
-//! | `/echo` | the request's body, once all of it is there, with its trailers as fields |
-//! | `/early` | `early`, and the request's body is not wanted |
-//! | `/inspect` | the request's version, target and fields, a line each |
+//! | `/stream` | `one` and `two` as pieces, with the trailer `x-pieces: 2` |
+//! | `/echo` | the complete body of the request, with its trailers as fields |
+//! | `/early` | `early`, without reading the body of the request |
+//! | `/inspect` | the version, target and fields of the request, one per line |
 //! | `/empty`, `/unchanged` | 204, 304, both with a body that must not be sent |
-//! | `/short`, `/long` | bodies shorter and longer than their heads promise |
-//! | `/upgrade` | 101, then everything that comes is sent back in upper case |
+//! | `/short`, `/long` | bodies shorter and longer than their Content-Length |
+//! | `/upgrade` | 101, then all input in upper case |
 //! | `*` | 204 with `Allow` |
-//! | others | 404; a method nobody knows gets 501 |
+//! | others | 404; unknown methods get 501 |
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header, request};
 use rudy_http::RawTarget;
 
-/// The date of every answer in the cases.
+/// The date of every response.
 pub const DATE: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
 
-/// The same in seconds since 1970.
+/// [`DATE`] in seconds since 1970.
 pub const DATE_SECONDS: u64 = 784_111_777;
 
-/// The request's body, once it has been read.
+/// The complete body of a request.
 #[derive(Debug, Clone, Default)]
 pub struct WholeBody {
     /// Its bytes.
@@ -32,38 +32,37 @@ pub struct WholeBody {
     pub trailers: HeaderMap,
 }
 
-/// An answer that any runner can give.
+/// A response, for any runner to send.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct SiteResponse {
     /// The status.
     pub status: StatusCode,
     /// The fields.
     pub fields: HeaderMap,
     /// The body.
-    pub body: AnswerBody,
+    pub body: ResponseBody,
 }
 
-/// The body of an answer.
+/// The body of a response.
 #[derive(Debug, Clone)]
-pub enum AnswerBody {
-    /// All of it, of known length.
+pub enum ResponseBody {
+    /// Bytes of known length.
     Whole(Bytes),
-    /// A promise of a length, and what comes of it.
-    Promised(u64, Bytes),
-    /// Pieces whose number nobody knows beforehand, then trailers.
+    /// Bytes with a Content-Length, which may be wrong.
+    Declared(u64, Bytes),
+    /// Pieces of unknown total length, then trailers.
     Pieces(Vec<Bytes>, HeaderMap),
-    /// None: another protocol follows.
+    /// No body: another protocol follows.
     Upgrade,
 }
 
-/// Whether this request's body is read before it is answered.
+/// Whether the site reads the body of a request before it responds.
 #[must_use]
 pub fn reads_body(request: &request::Parts) -> bool {
     request.uri.path() == "/echo"
 }
 
-/// How a request is written down in `saw` lines: with its target as sent, where a URI cannot hold that with escapes for all
-/// but printable characters.
+/// Formats a request for `saw` lines, with its original target. A target that a URI cannot hold is escaped.
 #[must_use]
 pub fn describe(request: &request::Parts) -> String {
     match request.extensions.get::<RawTarget>() {
@@ -72,7 +71,7 @@ pub fn describe(request: &request::Parts) -> String {
     }
 }
 
-/// How a body that was read is written down: `body hello`, then `trailer x-a: b` for each.
+/// Formats a body for `saw` lines: `body hello`, then `trailer x-a: b` for each trailer.
 #[must_use]
 pub fn describe_body(body: &WholeBody) -> Vec<String> {
     let bytes = format!("body {}", body.bytes.escape_ascii());
@@ -80,9 +79,9 @@ pub fn describe_body(body: &WholeBody) -> Vec<String> {
     std::iter::once(bytes).chain(trailers).collect()
 }
 
-/// The answer to a request.
+/// Returns the response to a request.
 #[must_use]
-pub fn answer(request: &request::Parts, body: &WholeBody) -> Answer {
+pub fn respond(request: &request::Parts, body: &WholeBody) -> SiteResponse {
     if !is_known(&request.method) {
         return plain(StatusCode::NOT_IMPLEMENTED, "not implemented");
     }
@@ -102,14 +101,14 @@ pub fn answer(request: &request::Parts, body: &WholeBody) -> Answer {
         ("/unchanged", _) => {
             with_field(plain(StatusCode::NOT_MODIFIED, "not to be sent"), header::ETAG, "\"1\"")
         }
-        ("/short", _) => promised(10, "short"),
-        ("/long", _) => promised(3, "long"),
-        ("/upgrade", _) => Answer { body: AnswerBody::Upgrade, ..upgrade() },
+        ("/short", _) => declared(10, "short"),
+        ("/long", _) => declared(3, "long"),
+        ("/upgrade", _) => SiteResponse { body: ResponseBody::Upgrade, ..upgrade() },
         _ => plain(StatusCode::NOT_FOUND, "not found"),
     }
 }
 
-/// What the protocol after an upgrade says to these bytes.
+/// Returns the output of the protocol after an upgrade for these bytes.
 #[must_use]
 pub fn upgraded(bytes: &[u8]) -> Vec<u8> {
     bytes.to_ascii_uppercase()
@@ -119,35 +118,35 @@ fn is_known(method: &Method) -> bool {
     [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::DELETE, Method::OPTIONS].contains(method)
 }
 
-fn plain(status: StatusCode, body: impl Into<Bytes>) -> Answer {
-    Answer { status, fields: HeaderMap::new(), body: AnswerBody::Whole(body.into()) }
+fn plain(status: StatusCode, body: impl Into<Bytes>) -> SiteResponse {
+    SiteResponse { status, fields: HeaderMap::new(), body: ResponseBody::Whole(body.into()) }
 }
 
-fn with_field(mut answer: Answer, name: HeaderName, value: &'static str) -> Answer {
-    answer.fields.insert(name, HeaderValue::from_static(value));
-    answer
+fn with_field(mut response: SiteResponse, name: HeaderName, value: &'static str) -> SiteResponse {
+    response.fields.insert(name, HeaderValue::from_static(value));
+    response
 }
 
-fn promised(length: u64, body: &'static str) -> Answer {
-    Answer { body: AnswerBody::Promised(length, Bytes::from(body)), ..plain(StatusCode::OK, "") }
+fn declared(length: u64, body: &'static str) -> SiteResponse {
+    SiteResponse { body: ResponseBody::Declared(length, Bytes::from(body)), ..plain(StatusCode::OK, "") }
 }
 
-fn stream() -> Answer {
+fn stream() -> SiteResponse {
     let mut trailers = HeaderMap::new();
     trailers.insert("x-pieces", HeaderValue::from_static("2"));
     let pieces = vec![Bytes::from("one"), Bytes::new(), Bytes::from("two")];
-    Answer { body: AnswerBody::Pieces(pieces, trailers), ..plain(StatusCode::OK, "") }
+    SiteResponse { body: ResponseBody::Pieces(pieces, trailers), ..plain(StatusCode::OK, "") }
 }
 
-fn echo(body: &WholeBody) -> Answer {
-    Answer { fields: body.trailers.clone(), ..plain(StatusCode::OK, body.bytes.clone()) }
+fn echo(body: &WholeBody) -> SiteResponse {
+    SiteResponse { fields: body.trailers.clone(), ..plain(StatusCode::OK, body.bytes.clone()) }
 }
 
-fn upgrade() -> Answer {
+fn upgrade() -> SiteResponse {
     with_field(plain(StatusCode::SWITCHING_PROTOCOLS, ""), header::UPGRADE, "shout")
 }
 
-/// How the machine understood a request, a line for the request line and each field.
+/// Formats a parsed request: one line for the request line, and one for each field.
 fn inspect(request: &request::Parts) -> String {
     let version = if request.version == Version::HTTP_10 { "1.0" } else { "1.1" };
     let fields = request.headers.iter().map(|(name, value)| format!("{name}: {}\n", text(value)));

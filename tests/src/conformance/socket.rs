@@ -1,8 +1,8 @@
-//! Runs a case over loopback, against whatever engine is given.
+//! Runs a case over loopback, against any engine.
 //!
-//! Nothing is slept for: a part of the input that must arrive by itself is sent when the engine has counted the bytes of
-//! the part before it. That the connection is open is shown by what it answers next. Time passes only at the end of a
-//! case: there a `wait` means that the close is waited for, with [`hurried`] limits.
+//! The runner does not sleep. It sends the next piece when the engine has counted the bytes of the previous one, and sends a
+//! probe to check that a connection is open. Time passes only for a `wait` at the end of a case, where the runner waits for the
+//! close, with [`short_timeouts`].
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -17,14 +17,14 @@ use super::service::{Site, Sites};
 use super::{Case, End, Seen, Step, site};
 use crate::PATIENCE;
 
-/// A time that must pass for a case to end: long enough for a busy machine to send a few bytes in it.
-const HURRIED_TIME: Duration = Duration::from_secs(1);
+/// A timeout at the end of a case: long enough for a busy machine to send a few bytes.
+const SHORT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Asked on a connection that should be open, and the end of the answer, which no answer in a case has.
+/// A request that checks whether a connection is open, and the end of its response, which no response in a case has.
 const PROBE: &[u8] = b"GET /inspect HTTP/1.1\r\nHost: probe\r\n\r\n";
-const PROBE_ANSWER: &[u8] = b"1.1 GET /inspect\nhost: probe\n";
+const PROBE_RESPONSE: &[u8] = b"1.1 GET /inspect\nhost: probe\n";
 
-/// An engine that serves the cases' site.
+/// An engine that serves the site of the cases.
 pub struct Served {
     engine: Box<dyn Engine>,
     sites: Arc<Sites>,
@@ -36,7 +36,7 @@ impl Served {
     ///
     /// # Panics
     ///
-    /// It does not start.
+    /// The engine does not start.
     #[must_use]
     pub fn start(start: impl FnOnce(Arc<Sites>) -> Box<dyn Engine>) -> Self {
         let sites = Sites::new();
@@ -45,18 +45,18 @@ impl Served {
         let listener = Listener::bind(&address, engine.workers().len(), &InheritedSockets::default())
             .expect("a free port");
         let BoundAddress::Ip(address) = listener.bound()[0].clone() else {
-            unreachable!("TCP was asked for")
+            unreachable!("the address is TCP")
         };
         engine.listen(listener).expect("the engine listens");
         Self { engine, sites, address }
     }
 
-    /// Runs `case`; its bytes come in pieces of at most `piece_bytes`, the first of which has `first_bytes` at most.
+    /// Runs `case` with input in pieces of at most `piece_bytes`; the first piece has at most `first_bytes`.
     #[must_use]
     pub fn run(&self, case: &Case, first_bytes: usize, piece_bytes: usize) -> Seen {
-        let limits = if ends_with_wait(case) { hurried(&case.limits) } else { case.limits.clone() };
+        let limits = if ends_with_wait(case) { short_timeouts(&case.limits) } else { case.limits.clone() };
         let site = self.sites.open(&limits);
-        let mut talk = Talk::new(self, &site);
+        let mut exchange = Exchange::new(self, &site);
         let mut left_of_first = first_bytes;
         for step in &case.steps {
             match step {
@@ -66,13 +66,13 @@ impl Served {
                     first
                         .chunks(piece_bytes)
                         .chain(rest.chunks(piece_bytes))
-                        .for_each(|piece| talk.send(piece));
+                        .for_each(|piece| exchange.send(piece));
                 }
                 Step::Wait(_) => {}
-                Step::EndOfInput => talk.finish(),
+                Step::EndOfInput => exchange.finish(),
             }
         }
-        talk.into_seen(case.end)
+        exchange.into_seen(case.end)
     }
 
     fn received_bytes(&self) -> u64 {
@@ -80,36 +80,36 @@ impl Served {
     }
 }
 
-/// Whether time must pass at the end of a case.
+/// Whether a case ends with a `wait`.
 #[must_use]
 pub fn ends_with_wait(case: &Case) -> bool {
     matches!(case.steps.last(), Some(Step::Wait(_)))
 }
 
-/// The same limits, with times that can be waited for.
-fn hurried(limits: &Limits) -> Limits {
+/// Returns the limits with timeouts that are short enough for a test.
+fn short_timeouts(limits: &Limits) -> Limits {
     Limits {
-        head_timeout: HURRIED_TIME,
-        first_request_timeout: HURRIED_TIME,
-        idle_timeout: HURRIED_TIME,
-        rate_grace: HURRIED_TIME,
+        head_timeout: SHORT_TIMEOUT,
+        first_request_timeout: SHORT_TIMEOUT,
+        idle_timeout: SHORT_TIMEOUT,
+        rate_grace: SHORT_TIMEOUT,
         ..limits.clone()
     }
 }
 
-/// The client's side of a case.
-struct Talk<'a> {
+/// The client of a case.
+struct Exchange<'a> {
     served: &'a Served,
     site: &'a Site,
     stream: TcpStream,
     output: Vec<u8>,
-    /// What the engine had received before.
+    /// The number of bytes that the engine received before this case.
     before: u64,
     sent: u64,
     end: End,
 }
 
-impl<'a> Talk<'a> {
+impl<'a> Exchange<'a> {
     fn new(served: &'a Served, site: &'a Site) -> Self {
         let before = served.received_bytes();
         let stream = TcpStream::connect(served.address).expect("the engine listens");
@@ -118,10 +118,10 @@ impl<'a> Talk<'a> {
         Self { served, site, stream, output: Vec::new(), before, sent: 0, end: End::Open }
     }
 
-    /// Sends a piece when the one before it has been received, if anybody still listens.
+    /// Sends a piece after the server has received the previous one, unless the connection has ended.
     fn send(&mut self, piece: &[u8]) {
-        self.wait("the piece before is received", |talk| {
-            talk.served.received_bytes() >= talk.before + talk.sent || talk.is_upgraded()
+        self.wait("the previous piece is received", |exchange| {
+            exchange.served.received_bytes() >= exchange.before + exchange.sent || exchange.is_upgraded()
         });
         let mut rest = piece;
         while !rest.is_empty() && self.end == End::Open {
@@ -129,7 +129,7 @@ impl<'a> Talk<'a> {
                 Ok(written) => rest = &rest[written..],
                 Err(error) if error.kind() == ErrorKind::WouldBlock => self.receive(),
                 Err(error) => {
-                    // What the server said before it closed is still to be read. A reset is reported only once.
+                    // Read the data that the server sent before the close. The kernel reports a reset only once.
                     self.wait("the connection is closed", |_| false);
                     if error.kind() == ErrorKind::ConnectionReset {
                         self.end = End::Cut;
@@ -141,54 +141,55 @@ impl<'a> Talk<'a> {
     }
 
     fn finish(&mut self) {
-        // It fails only if the server has closed already.
+        // Fails only if the server has already closed the connection.
         let _ = self.stream.shutdown(Shutdown::Write);
     }
 
-    /// What came, once the connection is what it should be, or as far as it has come by then.
+    /// Waits for the expected end, and returns the result.
     fn into_seen(mut self, expected: End) -> Seen {
         let saw = match expected {
             End::Closed | End::Cut => {
                 self.wait("the connection is closed", |_| false);
                 self.site.saw()
             }
-            End::Open => self.probe(PROBE, PROBE_ANSWER),
+            End::Open => self.probe(PROBE, PROBE_RESPONSE),
             End::Upgraded => self.probe(b"probe", &site::upgraded(b"probe")),
         };
         let end = if self.end == End::Open { expected } else { self.end };
         Seen { output: normalized(&self.output), saw, end }
     }
 
-    /// Asks once more, waits for the whole answer, and takes it off the output. What the service saw of the case.
-    fn probe(&mut self, question: &[u8], answer_end: &[u8]) -> Vec<String> {
-        self.send(question);
-        self.wait("the probe is answered", |talk| talk.output.ends_with(answer_end));
-        let head = if question == PROBE { b"HTTP/1.1 200 OK\r\n" } else { answer_end };
+    /// Sends a probe, waits for its complete response and removes that from the output. Returns what the service saw of the
+    /// case.
+    fn probe(&mut self, request: &[u8], response_end: &[u8]) -> Vec<String> {
+        self.send(request);
+        self.wait("the probe has its response", |exchange| exchange.output.ends_with(response_end));
+        let head = if request == PROBE { b"HTTP/1.1 200 OK\r\n" } else { response_end };
         let start = self.output.windows(head.len()).rposition(|window| window == head);
         self.output.truncate(start.unwrap_or(self.output.len()));
         let mut saw = self.site.saw();
-        if question == PROBE {
+        if request == PROBE {
             saw.pop();
         }
         saw
     }
 
-    /// Reads until `holds`, or the end.
-    fn wait(&mut self, what: &str, holds: impl Fn(&Self) -> bool) {
+    /// Reads until `is_done` returns true or the connection ends.
+    fn wait(&mut self, what: &str, is_done: impl Fn(&Self) -> bool) {
         let until = Instant::now() + PATIENCE;
-        while !holds(self) && self.end == End::Open {
+        while !is_done(self) && self.end == End::Open {
             assert!(
                 Instant::now() < until,
-                "waited in vain until {what}; came: {}",
+                "timeout: waited until {what}; received: {}",
                 self.output.escape_ascii()
             );
             self.receive();
-            // Gives way to the engine rather than sleeping: it has something to do, or time has to pass.
+            // Yields to the engine instead of sleeping.
             std::thread::yield_now();
         }
     }
 
-    /// What comes after an upgrade is no longer counted by the engine.
+    /// Whether the connection is upgraded. The engine does not count input after an upgrade.
     fn is_upgraded(&self) -> bool {
         self.output.windows(13).any(|window| window == b"HTTP/1.1 101 ")
     }
@@ -205,7 +206,7 @@ impl<'a> Talk<'a> {
     }
 }
 
-/// The output with the date of [`site::DATE`].
+/// Replaces the dates in the output with [`site::DATE`].
 fn normalized(output: &[u8]) -> Vec<u8> {
     const FIELD: &[u8] = b"\r\ndate: ";
     let mut normalized = output.to_vec();
