@@ -3,7 +3,7 @@
 
 use rudy_tests::Server;
 use rudy_tests::fastcgi::{App, Peer, variable};
-use rudy_tests::spellings::{HOST, Seen, Spelling, all, ask_all, percent_encode, site};
+use rudy_tests::spellings::{HOST, Seen, Spelling, all, percent_encode, send_all, site};
 use tempfile::TempDir;
 
 /// Connections at once.
@@ -100,7 +100,7 @@ fn ask_rudy() -> (Vec<Spelling>, Vec<Seen>) {
          [[site]]\nroot = \"{folder}/other\"\n"
     ));
     let spellings = all(1);
-    let seen = ask_all(server.address(), &spellings, CONNECTIONS);
+    let seen = send_all(server.address(), &spellings, CONNECTIONS);
     (spellings, seen)
 }
 

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use rudy_tests::spellings::{Comparison, Seen, Spelling, all, ask_all, site};
+use rudy_tests::spellings::{Comparison, Seen, Spelling, all, send_all, site};
 
 /// How to set a server up, and what to run.
 const HELP: &str = "\
@@ -69,7 +69,7 @@ fn main() -> ExitCode {
     }
     let Some(target) = arguments.target else { return ExitCode::SUCCESS };
     let spellings = all(arguments.seed);
-    let seen = ask_all(target, &spellings, arguments.connections);
+    let seen = send_all(target, &spellings, arguments.connections);
     print_statuses(&seen);
     let violations = print_violations(&spellings, &seen);
     if !arguments.against.is_empty() {
@@ -102,7 +102,7 @@ fn print_violations(spellings: &[Spelling], seen: &[Seen]) -> usize {
 fn print_differences(arguments: &Arguments, target: SocketAddr, spellings: &[Spelling], seen: Vec<Seen>) {
     let names: Vec<String> =
         [&target].into_iter().chain(&arguments.against).map(SocketAddr::to_string).collect();
-    let others = arguments.against.iter().map(|against| ask_all(*against, spellings, arguments.connections));
+    let others = arguments.against.iter().map(|against| send_all(*against, spellings, arguments.connections));
     let servers = names.iter().map(String::as_str).zip([seen].into_iter().chain(others)).collect();
     let comparison = Comparison { spellings, servers };
     let differences = comparison.differences();

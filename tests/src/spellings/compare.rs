@@ -1,33 +1,33 @@
-//! Servers beside each other: where the first one differs from the others, and why.
+//! Compares servers: where the first one differs from the others, and why.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::ask::Seen;
 use super::generate::Spelling;
 use super::rules::{RULES, Rule};
+use super::send::Seen;
 
-/// What several servers made of the same spellings. The first server is the one in question.
+/// The responses of several servers to the same spellings. The first server is compared with the others.
 pub struct Comparison<'a> {
-    /// What was sent.
+    /// The spellings.
     pub spellings: &'a [Spelling],
-    /// The servers' names, and what each made of each spelling.
+    /// The names of the servers, and their responses to each spelling.
     pub servers: Vec<(&'a str, Vec<Seen>)>,
 }
 
-/// A spelling of which the first server makes something else than another one.
+/// A spelling to which the first server responds differently from another one.
 #[derive(Debug)]
 pub struct Difference<'a> {
-    /// What was sent.
+    /// The spelling.
     pub spelling: &'a Spelling,
-    /// What each server made of it.
+    /// The response of each server.
     pub seen: Vec<&'a Seen>,
-    /// What explains it.
+    /// The rule that explains the difference.
     pub rule: Option<&'static Rule>,
 }
 
 impl<'a> Comparison<'a> {
-    /// Every spelling of which the first server makes something else than at least one other.
+    /// Returns all spellings to which the first server responds differently from at least one other.
     #[must_use]
     pub fn differences(&'a self) -> Vec<Difference<'a>> {
         let of_one = |(index, spelling): (usize, &'a Spelling)| {
@@ -39,7 +39,7 @@ impl<'a> Comparison<'a> {
         self.spellings.iter().enumerate().filter_map(of_one).collect()
     }
 
-    /// Differences as text, those alike together: what the servers did, how often, by which tags, and an example.
+    /// Describes groups of equal differences: the responses, their number, the tags, and an example.
     #[must_use]
     pub fn describe(&self, differences: &[&Difference]) -> String {
         let mut groups: BTreeMap<(Vec<&str>, String), Vec<&Difference>> = BTreeMap::new();
@@ -55,7 +55,7 @@ impl<'a> Comparison<'a> {
         text
     }
 
-    /// The rules that explain none of these differences: what they say is not so, or not so any more.
+    /// Returns the rules that explain none of these differences, and so are wrong or outdated.
     #[must_use]
     pub fn unused_rules(differences: &[Difference]) -> Vec<&'static Rule> {
         let is_used = |rule: &&Rule| {
@@ -64,7 +64,7 @@ impl<'a> Comparison<'a> {
         RULES.iter().filter(|rule| !is_used(rule)).collect()
     }
 
-    /// Every rule that explains something, with how many differences, and an example.
+    /// Describes each rule that explains differences, with their number and an example.
     #[must_use]
     pub fn describe_rules(&self, differences: &[Difference]) -> String {
         let mut text = String::new();
@@ -72,7 +72,7 @@ impl<'a> Comparison<'a> {
             let of_rule = |difference: &&Difference| difference.rule.is_some_and(|by| std::ptr::eq(by, rule));
             let explained: Vec<&Difference> = differences.iter().filter(of_rule).collect();
             if let Some(first) = explained.first() {
-                let _ = writeln!(text, "{} of {}: {}", explained.len(), rule.tags.join(" "), rule.because);
+                let _ = writeln!(text, "{} of {}: {}", explained.len(), rule.tags.join(" "), rule.reason);
                 let _ = writeln!(text, "  {}\n  {}", self.outcome(first), example(first.spelling));
             }
         }
@@ -86,13 +86,13 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// The beginning of what was sent.
+/// Returns the beginning of a spelling.
 fn example(spelling: &Spelling) -> String {
     spelling.bytes.escape_ascii().to_string().chars().take(300).collect()
 }
 
 impl Difference<'_> {
-    /// Whether all of the others make something else of it than the first server.
+    /// Whether all other servers respond differently from the first.
     #[must_use]
     pub fn is_from_all(&self) -> bool {
         self.seen[1..].iter().all(|other| differ(self.seen[0], other))
@@ -105,7 +105,8 @@ impl Seen {
     }
 }
 
-/// Whether a connection goes on after an error is up to each server; after a success both have to see the same next request.
+/// Whether two servers differ. After an error, servers may keep the connection or not; after a success, both must parse the same
+/// next request.
 fn differ(one: &Seen, other: &Seen) -> bool {
     one.first != other.first || (one.is_success() && one.then != other.then)
 }

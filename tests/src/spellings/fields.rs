@@ -1,8 +1,8 @@
-//! Other spellings of field lines, Host above all, and of line ends.
+//! Spellings of field lines, mostly Host, and of line ends.
 
 use super::request::{Change, Request};
 
-/// What Host says.
+/// Values of Host.
 const HOSTS: &[(&str, &[&[u8]])] = &[
     ("host/case", &[b"EXAMPLE.TEST", b"Example.Test"]),
     ("host/port", &[b"example.test:80", b"example.test:8080", b"example.test:1"]),
@@ -41,7 +41,7 @@ const HOSTS: &[(&str, &[&[u8]])] = &[
     ("host/long", &[&[b'a'; 300]]),
 ];
 
-/// The line of Host as a whole.
+/// Complete Host lines.
 const HOST_LINES: &[(&str, &[&[u8]])] = &[
     ("host/name-case", &[b"host: example.test", b"HOST: example.test", b"hOsT: example.test"]),
     ("host/white-space", &[b"Host:example.test", b"Host:   example.test  ", b"Host:\texample.test\t"]),
@@ -49,7 +49,7 @@ const HOST_LINES: &[(&str, &[&[u8]])] = &[
     ("host/folded", &[b"Host:\r\n example.test", b"Host: example\r\n .test"]),
 ];
 
-/// A further field.
+/// Additional fields.
 const FIELDS: &[(&str, &[&[u8]])] = &[
     ("field/second-host", &[b"Host: example.test", b"host: example.test", b"Host: other.test", b"Host:"]),
     ("field/space-before-colon", &[b"X-A : b", b"X-A\t: b", b"Host : other.test"]),

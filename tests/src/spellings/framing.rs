@@ -1,13 +1,13 @@
-//! Other spellings of where a body ends: Content-Length, Transfer-Encoding, and chunks.
+//! Spellings of the framing of a body: Content-Length, Transfer-Encoding, and chunks.
 //!
-//! Each body holds a request of its own, for [`SMUGGLED`]: a server that sees the end of the body elsewhere responds to it.
+//! Each body contains the request [`SMUGGLED`]. A server that finds a wrong end of the body responds to it.
 
 use super::request::{Change, Request};
 
-/// What a body asks for; no server may respond to it.
+/// The request in a body, to which no server may respond.
 pub(super) const SMUGGLED: &str = "GET /smuggled.txt HTTP/1.1\r\nHost: example.test\r\n\r\n";
 
-/// Content-Length, with the length of the body for `N`; several lines are several fields.
+/// Content-Length lines, where `N` is the length of the body. Several lines are several fields.
 const LENGTHS: &[(&str, &[&str])] = &[
     (
         "length/same-twice",
@@ -44,7 +44,7 @@ const LENGTHS: &[(&str, &[&str])] = &[
     ("length/space-before-colon", &["Content-Length : N"]),
 ];
 
-/// Transfer-Encoding, for a body in chunks.
+/// Transfer-Encoding lines for a chunked body.
 const CODINGS: &[(&str, &[&str])] = &[
     (
         "coding/chunked",
@@ -94,7 +94,7 @@ const CODINGS: &[(&str, &[&str])] = &[
     ("coding/other-field", &["TE: chunked", "X-Transfer-Encoding: chunked", "Transfer_Encoding: chunked"]),
 ];
 
-/// A chunk with the payload for `P`, whose length is `N` in hexadecimal, and the end of the body.
+/// Chunked bodies, where `P` is the payload and `N` its length in hexadecimal.
 const CHUNKS: &[(&str, &[&str])] = &[
     ("chunk/two", &["1\r\nx\r\nN\r\nP\r\n0\r\n\r\n"]),
     ("chunk/zeros", &["00000N\r\nP\r\n0\r\n\r\n", "N\r\nP\r\n000\r\n\r\n"]),
@@ -192,7 +192,7 @@ pub(super) fn changes() -> Vec<Change> {
             changes.push(Change::new(tag, |request| with_coding(request, text)));
         }
     }
-    // Without the last, which are other fields.
+    // Without the last entry, which has other fields.
     for &(_, texts) in &CODINGS[..CODINGS.len() - 1] {
         for text in texts {
             changes.push(Change::new("coding/and-length", |request| with_both(request, text, true)));
@@ -209,7 +209,7 @@ pub(super) fn changes() -> Vec<Change> {
             }));
         }
     }
-    // Without a body: it would be a request of its own, as everything behind this one.
+    // Without a body, which would be the next request.
     for (tag, line) in [("length/missing", "X-A: b"), ("length/zero", "Content-Length: 0")] {
         changes.push(Change::new(tag, move |request| {
             with_length(request, line);
@@ -231,7 +231,7 @@ pub(super) fn changes() -> Vec<Change> {
     changes
 }
 
-/// Takes the framing away from a request that has one.
+/// Removes the framing of a POST request. Returns whether it was one.
 fn unframe(request: &mut Request) -> bool {
     let is_post = request.is_post();
     if is_post {
@@ -254,7 +254,7 @@ fn with_coding(request: &mut Request, text: &str) {
     }
 }
 
-/// By the length the body holds the request; by the chunks it ends before.
+/// Adds both framings. By its length, the body contains the request; by its chunks, it ends before the request.
 fn with_both(request: &mut Request, text: &str, length_first: bool) {
     if unframe(request) {
         request.body = ["0\r\n\r\n", SMUGGLED].concat().into();

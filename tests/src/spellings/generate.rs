@@ -1,4 +1,4 @@
-//! The spellings: each change alone, then several together as a seeded generator picks them.
+//! Generates the spellings: each change alone, then random combinations from a seed.
 
 use std::collections::HashSet;
 
@@ -6,26 +6,26 @@ use super::request::{Change, Request};
 use super::{fields, framing, line, path};
 use crate::random::Random;
 
-/// One request as it is sent.
+/// One spelling of a request.
 #[derive(Debug, Clone)]
 pub struct Spelling {
-    /// What it means, then how it is spelled: `meaning/file`, `path/encoded-slash`. Rules name these.
+    /// The meaning and the changes, for rules to match: `meaning/file`, `path/encoded-slash`.
     pub tags: Vec<&'static str>,
-    /// What goes over the wire.
+    /// The encoded request.
     pub bytes: Vec<u8>,
-    /// The target in it.
+    /// The target.
     pub target: Vec<u8>,
-    /// Path and query of the target as they are sent, without the scheme and the authority of an absolute target.
+    /// The path and the query, not decoded, without the scheme and the authority of an absolute target.
     pub path_and_query: Vec<u8>,
-    /// The response has no body.
+    /// Whether the response has no body.
     pub is_head: bool,
 }
 
-/// How many requests have several changes at once.
+/// The number of requests with several changes.
 const COMPOSED: usize = 1500;
 
-/// What the requests mean before they are spelled otherwise. `PATH` ones are spelled in every way of a path, `LINE` ones in
-/// every way of a request line and of fields, `BODY` ones in every way of framing.
+/// The unchanged requests. Those with `PATH` get all changes of the path, those with `LINE` all changes of the request line and
+/// of fields, and those with `BODY` all changes of the framing.
 const MEANINGS: &[Meaning] = &[
     ("meaning/file", || Request::get("/docs/a%20b.txt"), &[PATH, LINE, BODY]),
     ("meaning/folder", || Request::get("/docs/"), &[]),
@@ -48,14 +48,14 @@ const MEANINGS: &[Meaning] = &[
     ("meaning/closed-post", || Request::post("/secret/app.php", b"name=value"), &[BODY]),
 ];
 
-/// A tag, the request, and in which ways it is spelled.
+/// A tag, the request, and the kinds of changes.
 type Meaning = (&'static str, fn() -> Request, &'static [&'static str]);
 
 const PATH: &str = "path";
 const LINE: &str = "line";
 const BODY: &str = "body";
 
-/// Every spelling, the same for the same seed.
+/// Returns all spellings. The same seed gives the same spellings.
 #[must_use]
 pub fn all(seed: u64) -> Vec<Spelling> {
     let sets = [
@@ -89,7 +89,7 @@ pub fn all(seed: u64) -> Vec<Spelling> {
     spellings.all
 }
 
-/// Spellings without those that others are already.
+/// Spellings without duplicates.
 #[derive(Default)]
 struct Spellings {
     all: Vec<Spelling>,
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_are_thousands_and_they_are_the_same_every_time() {
+    fn thousands_of_spellings_are_the_same_in_each_run() {
         let (first, second) = (all(1), all(1));
         assert!(first.len() > 3000, "{}", first.len());
         assert!(first.iter().zip(&second).all(|(one, other)| one.bytes == other.bytes));

@@ -1,4 +1,4 @@
-//! Other spellings of the request line: method, form of the target, version, and what separates them.
+//! Spellings of the request line: method, form of the target, version, and separators.
 
 use super::request::{Change, Request};
 
@@ -20,7 +20,7 @@ const METHODS: &[(&str, &[&[u8]])] = &[
     ("method/preface", &[b"PRI"]),
 ];
 
-/// What stands in front of the path in a target.
+/// Prefixes of the path in a target.
 const ORIGINS: &[(&str, &[&str])] = &[
     ("form/absolute", &["http://example.test", "http://EXAMPLE.test", "HTTP://example.test"]),
     ("form/absolute-port", &["http://example.test:80", "http://example.test:8080", "http://example.test:"]),
@@ -40,7 +40,7 @@ const ORIGINS: &[(&str, &[&str])] = &[
     ("form/dot-host", &["http://example.test."]),
 ];
 
-/// Targets that take the place of the whole one.
+/// Replacements of the whole target.
 const TARGETS: &[(&str, &[&str])] = &[
     ("form/authority", &["example.test:80", "example.test"]),
     ("form/asterisk", &["*"]),
@@ -73,7 +73,7 @@ const VERSIONS: &[(&str, &[&[u8]])] = &[
     ("version/space-behind", &[b"HTTP/1.1 ", b"HTTP/1.1\t", b"HTTP/1.1  "]),
 ];
 
-/// Between method and target, and between target and version.
+/// Separators between method and target, and between target and version.
 const GAPS: &[(&str, &[[&[u8]; 2]])] = &[
     ("space/two", &[[b"  ", b" "], [b" ", b"  "], [b"   ", b"   "]]),
     ("space/tab", &[[b"\t", b" "], [b" ", b"\t"], [b" \t", b" "], [b" ", b"\t "]]),

@@ -1,11 +1,10 @@
-//! One request, spelled in thousands of ways, and what servers make of each: how two servers understand the same bytes in
-//! two ways is how requests are smuggled and closed folders opened.
+//! Sends thousands of spellings of one request, and compares the responses of servers. Where two servers understand the same
+//! bytes differently, requests can be smuggled and closed folders opened.
 //!
-//! [`all`] generates the spellings, the same ones every time. [`site`] is what the servers serve. [`mod@ask`] sends one spelling
-//! and names what came back. [`Comparison`] puts the servers beside each other, and [`RULES`] explains where they differ.
-//! The program `spellings` does this with any server.
+//! [`all`] generates the spellings, which are the same in each run. [`site`] has the files of the servers. [`fn@send`] sends one
+//! spelling and describes the responses. [`Comparison`] finds the differences, and [`RULES`] explains them. The program
+//! `spellings` does this with any server.
 
-mod ask;
 mod compare;
 mod fields;
 mod framing;
@@ -14,12 +13,13 @@ mod line;
 mod path;
 mod request;
 mod rules;
+mod send;
 pub mod site;
 
-pub use ask::{Seen, ask, ask_all, percent_encode};
 pub use compare::{Comparison, Difference};
 pub use generate::{Spelling, all};
 pub use rules::{RULES, Rule};
+pub use send::{Seen, percent_encode, send, send_all};
 
-/// The host under which the site is served. Requests for other hosts reach the other site.
+/// The host of the site. Requests for other hosts get the other site.
 pub const HOST: &str = "example.test";

@@ -1,9 +1,9 @@
-//! Other spellings of a path, and of its query.
+//! Spellings of a path and of its query.
 
 use super::request::{Change, Request};
 
-/// What is put behind each slash; most of it goes away when segments are resolved (RFC 3986 §5.2.4).
-const BEHIND_SLASHES: &[(&str, &[&str])] = &[
+/// Insertions after a slash. Most of them disappear when segments are resolved (RFC 3986 §5.2.4).
+const AFTER_SLASHES: &[(&str, &[&str])] = &[
     ("path/double-slash", &["/", "//"]),
     ("path/dot-segment", &["./"]),
     ("path/encoded-dot-segment", &["%2e/", "%2E/"]),
@@ -18,7 +18,7 @@ const BEHIND_SLASHES: &[(&str, &[&str])] = &[
     ("path/three-dots", &["x/.../"]),
 ];
 
-/// What each slash but the first becomes.
+/// Replacements of a slash that is not the first.
 const SLASHES: &[(&str, &[&str])] = &[
     ("path/encoded-slash", &["%2F", "%2f"]),
     ("path/backslash", &["\\", "/\\"]),
@@ -28,7 +28,7 @@ const SLASHES: &[(&str, &[&str])] = &[
     ("path/overlong-slash", &["%c0%af"]),
 ];
 
-/// What is put in front of the whole path.
+/// Prefixes of the path.
 const BEFORE: &[(&str, &[&str])] = &[
     ("path/above-root", &["/..", "/../..", "/%2e%2e", "/x/../..", "/./..", "//..", "/.%2e/x/.."]),
     ("path/first-backslash", &["\\", "/\\..", "\\..\\"]),
@@ -36,8 +36,8 @@ const BEFORE: &[(&str, &[&str])] = &[
     ("path/encoded-first-slash", &["%2F", "/%2F"]),
 ];
 
-/// What is put behind the whole path.
-const BEHIND: &[(&str, &[&[u8]])] = &[
+/// Suffixes of the path.
+const AFTER: &[(&str, &[&[u8]])] = &[
     ("path/final-slash", &[b"/", b"//"]),
     ("path/final-dot-segment", &[b"/.", b"/%2e", b"/./"]),
     ("path/final-dot-dot-segment", &[b"/x/..", b"/x/%2e%2e"]),
@@ -89,7 +89,7 @@ const QUERIES: &[(&str, &[&[u8]])] = &[
 
 pub(super) fn changes() -> Vec<Change> {
     let mut changes = Vec::new();
-    for &(tag, texts) in BEHIND_SLASHES {
+    for &(tag, texts) in AFTER_SLASHES {
         on_slashes(&mut changes, tag, texts, |text| format!("/{text}"), 0);
     }
     for &(tag, texts) in SLASHES {
@@ -100,7 +100,7 @@ pub(super) fn changes() -> Vec<Change> {
             changes.push(Change::new(tag, |request| request.path.splice(..0, text.bytes()).for_each(drop)));
         }
     }
-    for &(tag, texts) in BEHIND {
+    for &(tag, texts) in AFTER {
         changes.extend(
             texts.iter().map(|text| Change::new(tag, |request| request.path.extend_from_slice(text))),
         );
@@ -129,7 +129,7 @@ pub(super) fn changes() -> Vec<Change> {
     changes
 }
 
-/// Replaces each slash from the one with index `first` on, one at a time.
+/// Adds changes that replace one slash each, from the slash with index `first` on.
 fn on_slashes(
     changes: &mut Vec<Change>,
     tag: &'static str,
@@ -149,7 +149,7 @@ fn on_slashes(
     }
 }
 
-/// The letter at this place percent-encoded, with lower-case and with upper-case digits.
+/// Returns changes that percent-encode the letter at this position, with lower-case and upper-case digits.
 fn encoded_letter(at: usize) -> [Change; 2] {
     let encode = |digits: fn(u8) -> String| {
         move |request: &mut Request| {

@@ -1,22 +1,22 @@
-//! A request in pieces, each of which can be spelled in another way.
+//! A request in pieces, and changes to the spelling of a piece.
 
 use super::HOST;
 
-/// The pieces, as they are sent one after the other.
+/// The pieces of a request, in the order in which they are sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Request {
-    /// In front of the request line.
+    /// Bytes before the request line.
     pub(super) before: Vec<u8>,
     pub(super) method: Vec<u8>,
-    /// Between method and target, and between target and version.
+    /// The separators between method and target, and between target and version.
     pub(super) gaps: [Vec<u8>; 2],
-    /// Scheme and authority, where the target has them.
+    /// The scheme and the authority of an absolute target.
     pub(super) origin: Vec<u8>,
     pub(super) path: Vec<u8>,
-    /// With its question mark.
+    /// The query with its question mark.
     pub(super) query: Vec<u8>,
     pub(super) version: Vec<u8>,
-    /// Field lines without their ends; Host is the first.
+    /// The field lines without their ends; the first is Host.
     pub(super) fields: Vec<Vec<u8>>,
     /// The ends of the request line, of each field line, and of the head.
     pub(super) ends: [&'static [u8]; 3],
@@ -25,7 +25,7 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// A GET as every client sends it.
+    /// Creates an ordinary GET request.
     pub(super) fn get(path: &str) -> Self {
         let (path, query) = path.split_at(path.find('?').unwrap_or(path.len()));
         Self {
@@ -42,7 +42,7 @@ impl Request {
         }
     }
 
-    /// A POST of this body.
+    /// Creates a POST request with a body.
     pub(super) fn post(path: &str, body: &[u8]) -> Self {
         let mut request = Self::get(path);
         request.method = b"POST".to_vec();
@@ -67,12 +67,12 @@ impl Request {
         self.method == b"POST"
     }
 
-    /// The target as it is sent.
+    /// Returns the target.
     pub(super) fn target(&self) -> Vec<u8> {
         [&self.origin[..], &self.path, &self.query].concat()
     }
 
-    /// What goes over the wire.
+    /// Encodes the request.
     pub(super) fn bytes(&self) -> Vec<u8> {
         let [first, second] = &self.gaps;
         let line = [&self.before[..], &self.method, first, &self.target(), second, &self.version].concat();
@@ -85,11 +85,11 @@ impl Request {
     }
 }
 
-/// One way to spell a piece otherwise.
+/// A change to the spelling of a piece.
 pub(super) struct Change {
-    /// Which piece, and how: `path/encoded-slash`. Rules name it.
+    /// The piece and the change, for rules to match: `path/encoded-slash`.
     pub(super) tag: &'static str,
-    /// Changes a request; one that it does not fit stays as it is.
+    /// Changes a request, if it is applicable.
     pub(super) apply: Box<dyn Fn(&mut Request) + Send + Sync>,
 }
 
@@ -98,7 +98,7 @@ impl Change {
         Self { tag, apply: Box::new(apply) }
     }
 
-    /// The piece of the request: two changes of one piece do not go together.
+    /// Returns the piece of the request. Two changes of one piece cannot be combined.
     pub(super) fn piece(&self) -> &'static str {
         self.tag.split('/').next().unwrap_or(self.tag)
     }

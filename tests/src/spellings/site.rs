@@ -1,13 +1,13 @@
-//! What the servers serve: a site for [`HOST`](super::HOST), another one for every other host, and what neither may show.
+//! The files of the servers: a site for [`HOST`](super::HOST), another site for all other hosts, and a file outside of both.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Requested behind each spelling: a server that responds to it has kept the connection, and found the end of the spelling.
+/// A request that follows each spelling. A server that responds to it has kept the connection and found the end of the spelling.
 pub(super) const MARKER: &str = "GET /marker.txt HTTP/1.1\r\nHost: example.test\r\nConnection: close\r\n\r\n";
 
-/// What `app.php` tells of its request; [`ask`](super::ask()) reads it.
+/// The variables that `app.php` prints and [`send`](super::send()) parses.
 pub const APP_VARIABLES: [&str; 5] = ["SCRIPT_NAME", "PATH_INFO", "QUERY_STRING", "REQUEST_URI", "HTTP_HOST"];
 
 const APP: &str = r#"<?php header("Content-Type: text/plain");
@@ -39,8 +39,8 @@ const FILES: &[(&str, &str)] = &[
     ("outside.txt", "@@outside\n"),
 ];
 
-/// Writes `site`, which requests for [`HOST`](super::HOST) get, with `secret` in it closed and `*.php` run; `other`, which all
-/// other requests get; and a file beside them that none may get.
+/// Writes the folder `site` for requests to [`HOST`](super::HOST), in which `secret` is closed and `*.php` is executed; the
+/// folder `other` for all other requests; and a file outside of both that no response may contain.
 pub fn write(folder: &Path) -> io::Result<()> {
     for (name, text) in FILES {
         let path = folder.join(name);

@@ -3,7 +3,7 @@
 mod servers;
 
 use rudy_tests::long;
-use rudy_tests::spellings::{Comparison, Seen, Spelling, all, ask_all};
+use rudy_tests::spellings::{Comparison, Seen, Spelling, all, send_all};
 
 use self::servers::Servers;
 
@@ -20,7 +20,7 @@ fn every_difference_from_nginx_lighttpd_and_apache_is_explained() {
     }
     let Some(servers) = Servers::start() else { return };
     let spellings = all(SEED);
-    let seen = servers.addresses().map(|(name, address)| (name, ask_all(address, &spellings, CONNECTIONS)));
+    let seen = servers.addresses().map(|(name, address)| (name, send_all(address, &spellings, CONNECTIONS)));
     for (name, seen) in &seen {
         let hangs = spellings.iter().zip(seen).find(|(_, seen)| !seen.is_closed);
         assert!(hangs.is_none(), "{name} neither responds nor closes: {hangs:?}");

@@ -1,4 +1,4 @@
-//! Sends a spelling and names what came back.
+//! Sends a spelling and describes the responses.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -9,23 +9,23 @@ use super::generate::Spelling;
 use super::site::{APP_VARIABLES, MARKER};
 use crate::PATIENCE;
 
-/// What a server made of a spelling.
+/// The response of a server to a spelling.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
-    /// Its response, in words that can be compared: `400`, `200 file`, `200 app script=/app.php info=/x ...`.
+    /// The response, as comparable text: `400`, `200 file`, `200 app script=/app.php info=/x ...`.
     pub first: String,
-    /// The responses after it on the same connection: `200 marker` where the server went on.
+    /// The next responses on the connection: `200 marker` if the server kept it open.
     pub then: Vec<String>,
-    /// Whether the server has closed the connection in the end.
+    /// Whether the server has closed the connection.
     pub is_closed: bool,
 }
 
-/// What no server may show, whatever the spelling: what is closed or outside of the site, the source of a script, a response to
-/// what is the body of a request, a field that a request has brought in.
+/// The resources that no response may show: closed files, files outside of the site, the source of a script, a response to the
+/// body of a request, an injected field.
 const FORBIDDEN: [&str; 5] = ["closed", "outside", "source", "smuggled", "injected"];
 
 impl Seen {
-    /// What a server may not do, whatever the spelling, as text; nothing where all is in order.
+    /// Returns a description of a response that no server may send, if there is one.
     #[must_use]
     pub fn violation(&self) -> Option<String> {
         let names = || [&self.first].into_iter().chain(&self.then);
@@ -33,21 +33,22 @@ impl Seen {
         let is_own_error =
             |name: &&String| name.starts_with('5') && !name.starts_with("501") && !name.starts_with("505");
         if let Some(word) = shown {
-            Some(format!("it shows what is {word}: {}", self.text()))
+            Some(format!("the response shows a forbidden resource ({word}): {}", self.text()))
         } else if let Some(error) = names().find(is_own_error) {
-            Some(format!("it fails with {error}"))
+            Some(format!("the response is the error {error}"))
         } else if self.then.len() > 1 {
-            Some(format!("it responds to more than the two requests: {}", self.text()))
+            Some(format!("more than two responses: {}", self.text()))
         } else if !self.is_closed {
-            Some("it neither responds nor closes the connection".to_owned())
+            Some("the server neither responds nor closes the connection".to_owned())
         } else {
             None
         }
     }
 
-    /// What Rudy may not tell an application, as text; nothing where all is in order, or no application has responded.
-    /// `REQUEST_URI` is path and query as they were sent, `QUERY_STRING` what follows the first question mark in them, and
-    /// `PATH_INFO` has no `..` segment, which an application could resolve. Other servers differ in these, and need not fail.
+    /// Returns a description of a variable that Rudy must not send to an application, if there is one.
+    ///
+    /// `REQUEST_URI` is the original path and query, `QUERY_STRING` the part after the first question mark, and `PATH_INFO` has
+    /// no `..` segment, which an application could resolve. Other servers may differ.
     #[must_use]
     pub fn wrong_variable(&self, spelling: &Spelling) -> Option<String> {
         let text = &self.first[self.first.find(" app ")?..];
@@ -63,13 +64,13 @@ impl Seen {
         } else if value("query") != encode_but_slashes(query) {
             Some(format!("QUERY_STRING is not {}: {text}", query.escape_ascii()))
         } else if value("info").split('/').any(|segment| segment == "..") {
-            Some(format!("PATH_INFO goes up: {text}"))
+            Some(format!("PATH_INFO has a `..` segment: {text}"))
         } else {
             None
         }
     }
 
-    /// The response, and what followed it.
+    /// Returns all responses as text.
     #[must_use]
     pub fn text(&self) -> String {
         let names: Vec<&str> = [&self.first].into_iter().chain(&self.then).map(String::as_str).collect();
@@ -77,44 +78,44 @@ impl Seen {
     }
 }
 
-/// Sends each spelling on a connection of its own, with the request for the marker behind it; `connections` at once.
+/// Sends each spelling on its own connection, followed by the request for the marker, on `connections` connections at once.
 #[must_use]
-pub fn ask_all(address: SocketAddr, spellings: &[Spelling], connections: usize) -> Vec<Seen> {
+pub fn send_all(address: SocketAddr, spellings: &[Spelling], connections: usize) -> Vec<Seen> {
     let next = AtomicUsize::new(0);
     let work = || {
         let mut seen = Vec::new();
         while let Some((index, spelling)) =
             Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|index| Some((index, spellings.get(index)?)))
         {
-            seen.push((index, ask(address, spelling)));
+            seen.push((index, send(address, spelling)));
         }
         seen
     };
     let mut all: Vec<_> = thread::scope(|scope| {
         let workers: Vec<_> = (0..connections).map(|_| scope.spawn(work)).collect();
-        workers.into_iter().flat_map(|worker| worker.join().expect("asking does not panic")).collect()
+        workers.into_iter().flat_map(|worker| worker.join().expect("sending does not panic")).collect()
     });
     all.sort_by_key(|(index, _)| *index);
     all.into_iter().map(|(_, seen)| seen).collect()
 }
 
-/// Sends one spelling. Both requests go out together, so that a body that ends too early or too late shows.
+/// Sends one spelling. Both requests are sent together, so that a wrong end of the first body changes the second response.
 #[must_use]
-pub fn ask(address: SocketAddr, spelling: &Spelling) -> Seen {
+pub fn send(address: SocketAddr, spelling: &Spelling) -> Seen {
     let mut stream = TcpStream::connect(address).expect("the server accepts connections");
     stream.set_read_timeout(Some(PATIENCE)).expect("the time is not zero");
     stream.set_write_timeout(Some(PATIENCE)).expect("the time is not zero");
-    // A server may have closed already; then its response is there all the same.
+    // The server may already have closed the connection after its response.
     let _ = stream.write_all(&[&spelling.bytes[..], MARKER.as_bytes()].concat());
     let mut received = Vec::new();
     let is_closed = match stream.read_to_end(&mut received) {
         Ok(_) => true,
         Err(error) => error.kind() == ErrorKind::ConnectionReset,
     };
-    name_all(&received, spelling, is_closed)
+    describe_all(&received, spelling, is_closed)
 }
 
-fn name_all(received: &[u8], spelling: &Spelling, is_closed: bool) -> Seen {
+fn describe_all(received: &[u8], spelling: &Spelling, is_closed: bool) -> Seen {
     let mut names = Vec::new();
     let mut rest = received;
     while !rest.is_empty() {
@@ -131,7 +132,7 @@ fn name_all(received: &[u8], spelling: &Spelling, is_closed: bool) -> Seen {
     Seen { first: names.remove(0), then: names, is_closed }
 }
 
-/// A response as it came; 0 is the status of one that has no head, as in HTTP/0.9.
+/// A parsed response. The status is 0 if it has no head, as in HTTP/0.9.
 struct Response<'r> {
     status: u16,
     head: &'r str,
@@ -139,13 +140,13 @@ struct Response<'r> {
 }
 
 impl<'r> Response<'r> {
-    /// Takes the first response off what came. What is no response at all is the body of one without a head.
+    /// Splits off the first response. Other bytes are the body of a response without a head.
     fn split(bytes: &'r [u8], is_head: bool) -> (Self, &'r [u8]) {
-        let bare = || (Self { status: 0, head: "", body: bytes.to_vec() }, &bytes[bytes.len()..]);
+        let without_head = || (Self { status: 0, head: "", body: bytes.to_vec() }, &bytes[bytes.len()..]);
         let Some(end) = find(bytes, b"\r\n\r\n").filter(|_| bytes.starts_with(b"HTTP/1.")) else {
-            return bare();
+            return without_head();
         };
-        let Ok(head) = std::str::from_utf8(&bytes[..end]) else { return bare() };
+        let Ok(head) = std::str::from_utf8(&bytes[..end]) else { return without_head() };
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_default();
         let mut response = Self { status, head, body: Vec::new() };
         let rest = &bytes[end + 4..];
@@ -186,7 +187,7 @@ impl<'r> Response<'r> {
             .find_map(|(given, value)| given.eq_ignore_ascii_case(name).then_some(value.trim()))
     }
 
-    /// Status and resource. A field that only a request could have brought in shows as well.
+    /// Describes the status, the resource and an injected field.
     fn name(&self, spelling: &Spelling) -> String {
         let status = if self.status == 0 { "bare".to_owned() } else { self.status.to_string() };
         let injected = if self.field("x-injected").is_some() { " injected" } else { "" };
@@ -216,7 +217,7 @@ impl<'r> Response<'r> {
     }
 }
 
-/// A location without the server's own name, which differs by its port.
+/// Returns a location without the name of the server, whose port differs.
 fn path_of(location: &str) -> &str {
     let Some((_, rest)) = location.split_once("://") else { return location };
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
@@ -224,7 +225,7 @@ fn path_of(location: &str) -> &str {
     if host.eq_ignore_ascii_case(super::HOST) || host == "127.0.0.1" { path } else { location }
 }
 
-/// As PHP's `rawurlencode` does it (RFC 3986 §2.3).
+/// Percent-encodes bytes like PHP's `rawurlencode` (RFC 3986 §2.3).
 #[must_use]
 pub fn percent_encode(bytes: &[u8]) -> String {
     let encode = |&byte: &u8| match byte {
@@ -234,7 +235,7 @@ pub fn percent_encode(bytes: &[u8]) -> String {
     bytes.iter().map(encode).collect()
 }
 
-/// As [`percent_encode`], with slashes as they are: so paths can be read.
+/// Percent-encodes bytes except slashes, so that paths are readable.
 fn encode_but_slashes(bytes: &[u8]) -> String {
     percent_encode(bytes).replace("%2F", "/")
 }
@@ -254,11 +255,11 @@ mod tests {
     }
 
     fn seen(received: &str) -> Seen {
-        name_all(received.as_bytes(), &spelling(), true)
+        describe_all(received.as_bytes(), &spelling(), true)
     }
 
     #[test]
-    fn responses_are_named_by_status_and_resource() {
+    fn responses_are_described_by_status_and_resource() {
         let file = "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n@@file\n";
         let marker = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\n@@marker\n\r\n0\r\n\r\n";
         let both = seen(&format!("HTTP/1.1 100 Continue\r\n\r\n{file}{marker}"));
@@ -272,24 +273,24 @@ mod tests {
     }
 
     #[test]
-    fn what_no_server_may_do_is_found() {
+    fn forbidden_responses_are_found() {
         let file = "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n@@file\n";
         assert_eq!(seen(&file.repeat(2)).violation(), None);
         let closed = "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n@@closed\n";
         let failed = "HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n";
-        for (wrong, because) in
+        for (wrong, reason) in
             [(format!("{file}{closed}"), "closed"), (failed.to_owned(), "502"), (file.repeat(3), "more than")]
         {
             let violation = seen(&wrong).violation();
-            assert!(violation.as_ref().is_some_and(|text| text.contains(because)), "{violation:?}");
+            assert!(violation.as_ref().is_some_and(|text| text.contains(reason)), "{violation:?}");
         }
     }
 
     #[test]
-    fn variables_that_rudy_may_not_set_are_found() {
+    fn wrong_variables_are_found() {
         let absolute = Spelling { target: b"http://h/app.php/x?a?b".to_vec(), ..spelling() };
         let absolute = Spelling { path_and_query: b"/app.php/x?a?b".to_vec(), ..absolute };
-        for (spelling, info, query, uri, because) in [
+        for (spelling, info, query, uri, reason) in [
             (&spelling(), "/x", "", "as-sent", None),
             (&absolute, "/x", "a%3Fb", "/app.php/x%3Fa%3Fb", None),
             (&absolute, "/x", "a%3Fb", "as-sent", Some("REQUEST_URI")),
@@ -300,14 +301,14 @@ mod tests {
         ] {
             let first = format!("200 app script=/app.php info={info} query={query} uri={uri} host=h body=0");
             let wrong = Seen { first, then: Vec::new(), is_closed: true }.wrong_variable(spelling);
-            assert_eq!(wrong.is_some(), because.is_some(), "{wrong:?}");
-            assert!(wrong.is_none_or(|text| text.starts_with(because.unwrap_or_default())));
+            assert_eq!(wrong.is_some(), reason.is_some(), "{wrong:?}");
+            assert!(wrong.is_none_or(|text| text.starts_with(reason.unwrap_or_default())));
         }
         assert_eq!(seen("HTTP/1.1 200 OK\r\n\r\n@@file\n").wrong_variable(&spelling()), None);
     }
 
     #[test]
-    fn an_app_shows_what_it_was_told() {
+    fn the_variables_of_an_app_are_described() {
         let body = "@@app\nSCRIPT_NAME=%2Fapp.php\nPATH_INFO=%2Fx\nQUERY_STRING=\nREQUEST_URI=%2Fapp.php%2Fx\nHTTP_HOST=h\nBODY=3\n";
         let seen = seen(&format!("HTTP/1.1 200 OK\r\n\r\n{body}"));
         assert_eq!(seen.first, "200 app script=/app.php info=/x query= uri=as-sent host=h body=3");
