@@ -1,5 +1,5 @@
-//! Gives an answer after a time, as one does that waits for a database: it is how many of them are under way at once that shows
-//! what an engine makes of waiting.
+//! The `delay` handler: responds after a delay, like an application that waits for a database. It shows how an engine handles many
+//! concurrent requests that wait.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub struct DelayTable {
 impl Default for DelayTable {
     fn default() -> Self {
         Self {
-            // The time of the measurements that this handler repeats.
+            // The default of the measurements that use this handler.
             time: Time(Duration::from_millis(40)),
             status: ok(),
             body: None,
@@ -64,7 +64,7 @@ impl Handler for Delay {
     }
 }
 
-/// One answer, and how long it is waited for.
+/// A response and its delay.
 #[derive(Debug)]
 pub(crate) struct Delay {
     time: Duration,
@@ -72,20 +72,19 @@ pub(crate) struct Delay {
 }
 
 impl Delay {
-    /// Makes the answer ready.
+    /// Prepares the response.
     pub(crate) fn new(table: &DelayTable, location: &Location) -> Result<Self, Vec<Problem>> {
         let DelayTable { time, status, body, body_file, headers } = table.clone();
-        // These end with their head (RFC 9110 §15.3.5, §15.3.6, §15.4.5).
-        let is_silent = body_file.is_some() || matches!(status.0, 204 | 205 | 304);
-        let body = body.or_else(|| (!is_silent).then(|| format!("Delayed by {time}.\n")));
+        // These statuses have no body (RFC 9110 §15.3.5, §15.3.6, §15.4.5).
+        let has_no_default = body_file.is_some() || matches!(status.0, 204 | 205 | 304);
+        let body = body.or_else(|| (!has_no_default).then(|| format!("Delayed by {time}.\n")));
         let respond = Respond::new(&RespondTable { status, body, body_file, headers }, location)?;
         Ok(Self { time: time.0, respond })
     }
 
-    /// Answers a request, after the time whatever the answer is. It takes a timer, and no thread where the engine has none to
-    /// hold.
+    /// Responds after the delay, also with errors. The wait uses a timer, not a thread.
     fn respond(&self, request: &Request) -> Reply {
-        let response = self.respond.answer(request);
+        let response = self.respond.respond(request);
         let time = self.time;
         Reply::Later(Box::pin(async move {
             tokio::time::sleep(time).await;
@@ -108,29 +107,29 @@ mod tests {
         from_text(table).and_then(|table| Delay::new(&table, &Location::none()))
     }
 
-    /// The answer, and how long it took.
-    fn ask(table: &str, method: &str) -> (Response, Duration) {
+    /// Returns the response, and how long it took.
+    fn request(table: &str, method: &str) -> (Response, Duration) {
         let delay = delay(table).unwrap();
         let request = http::Request::builder().method(method).body(RequestBody::empty()).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
             let start = Instant::now();
-            let Reply::Later(response) = delay.respond(&request) else { panic!("it waits") };
+            let Reply::Later(response) = delay.respond(&request) else { panic!("the response is delayed") };
             (response.await, start.elapsed())
         })
     }
 
     #[test]
-    fn the_answer_does_not_come_before_its_time() {
+    fn the_response_is_delayed() {
         for ms in [1, 7] {
-            let (response, waited) = ask(&format!("time = '{ms}ms'"), "GET");
+            let (response, waited) = request(&format!("time = '{ms}ms'"), "GET");
             assert_eq!(response.status(), StatusCode::OK);
             assert!(waited >= Duration::from_millis(ms), "{waited:?}");
         }
     }
 
     #[test]
-    fn the_answer_is_a_short_text_or_what_is_given() {
+    fn the_body_is_the_configured_one_or_shows_the_delay() {
         for (table, method, status, text) in [
             ("", "GET", 200, "Delayed by 40ms.\n"),
             ("time = '1ms'\nbody = 'a'", "GET", 200, "a"),
@@ -138,7 +137,7 @@ mod tests {
             ("status = 503", "POST", 503, "Delayed by 40ms.\n"),
             ("status = 204", "GET", 204, ""),
         ] {
-            let (response, _) = ask(table, method);
+            let (response, _) = request(table, method);
             assert_eq!(response.status(), status, "{table}");
             let body = match &response.body {
                 Body::Bytes(bytes) => bytes.clone(),
@@ -147,11 +146,11 @@ mod tests {
             };
             assert_eq!(body, text, "{table}");
         }
-        assert_eq!(ask("time = '1ms'", "POST").0.status(), 405);
+        assert_eq!(request("time = '1ms'", "POST").0.status(), 405);
     }
 
     #[test]
-    fn what_cannot_be_answered_or_waited_for_is_refused_beforehand() {
+    fn invalid_tables_are_rejected_at_the_start() {
         for (table, errors) in [
             ("time = '0s'", 1),
             ("time = '11m'", 1),

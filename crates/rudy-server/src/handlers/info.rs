@@ -1,5 +1,5 @@
-//! Answers with who answers: process, thread, task, engine, connection, request. What differs from one request to the next shows
-//! what the engine does.
+//! The `info` handler: shows which process, thread, task and connection serve a request. Several requests show how an engine
+//! distributes them.
 
 use std::{process, thread};
 
@@ -38,11 +38,11 @@ impl HandlerConfig for InfoTable {
 
 impl Handler for Info {
     fn call(&self, request: Request, call: Call<'_>) -> Reply {
-        self.answer(&request, call.context.client, &call.context.routes.metrics).into()
+        self.respond(&request, call.context.client, &call.context.routes.metrics).into()
     }
 }
 
-/// Who answers, for those who may see it.
+/// The handler with its allowed clients.
 #[derive(Debug)]
 pub(crate) struct Info {
     allowed: AllowedClients,
@@ -53,12 +53,12 @@ impl Info {
         Self { allowed: table.allow.clone() }
     }
 
-    /// Answers a request, as text or as JSON.
-    pub(crate) fn answer(&self, request: &Request, client: &Client, metrics: &Metrics) -> Response {
-        if let Some(answer) =
+    /// Responds to a request with text or JSON.
+    pub(crate) fn respond(&self, request: &Request, client: &Client, metrics: &Metrics) -> Response {
+        if let Some(rejection) =
             respond_unless_read(request).or_else(|| self.allowed.reject(request.headers(), client))
         {
-            return answer;
+            return rejection;
         }
         let facts = facts(client, metrics);
         let offers = ["text/plain", "application/json"];
@@ -77,14 +77,14 @@ impl Info {
 
 type Facts = [(&'static str, Value); 11];
 
-/// What is known of this moment, on this thread.
+/// Returns the facts about a request and the current thread.
 fn facts(client: &Client, metrics: &Metrics) -> Facts {
     [
         ("process", json!(process::id())),
-        // As the kernel numbers it, and `top -H` shows it: that of the first thread is the process's own.
+        // The thread id of the kernel, as in `top -H`. That of the main thread is the process id.
         ("thread", json!(rustix::thread::gettid().as_raw_pid())),
         ("thread_name", json!(thread::current().name())),
-        // The number means something only beside another one, and other engines have none.
+        // A task id only means something in comparison with others. Engines without tasks have none.
         ("task", json!(tokio::task::try_id().and_then(|id| id.to_string().parse::<u64>().ok()))),
         ("engine", json!(metrics.engine().map(|model| model.to_string()))),
         ("client", json!(client.address().to_string())),
@@ -96,7 +96,7 @@ fn facts(client: &Client, metrics: &Metrics) -> Facts {
     ]
 }
 
-/// A line for each fact that there is.
+/// Formats the known facts as lines of text.
 fn as_text(facts: Facts) -> String {
     let line = |(name, value): (&str, Value)| match value {
         Value::Null => String::new(),
@@ -106,7 +106,7 @@ fn as_text(facts: Facts) -> String {
     facts.into_iter().map(line).collect()
 }
 
-/// All of them, in one line.
+/// Formats all facts as JSON in one line.
 fn as_json(facts: Facts) -> String {
     let object: Map<_, _> = facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     format!("{}\n", Value::Object(object))
@@ -122,27 +122,27 @@ mod tests {
     use super::*;
     use crate::config::from_text;
 
-    fn ask(peer: Peer, accept: &str, metrics: &Metrics) -> (Response, String) {
-        ask_of(&Client::new(peer, 7, 3), accept, metrics)
+    fn request(peer: Peer, accept: &str, metrics: &Metrics) -> (Response, String) {
+        request_of(&Client::new(peer, 7, 3), accept, metrics)
     }
 
-    fn ask_of(client: &Client<'_>, accept: &str, metrics: &Metrics) -> (Response, String) {
-        let request = http::Request::get("/info").header(header::ACCEPT, accept);
-        let request = request.body(RequestBody::empty()).unwrap();
+    fn request_of(client: &Client<'_>, accept: &str, metrics: &Metrics) -> (Response, String) {
+        let builder = http::Request::get("/info").header(header::ACCEPT, accept);
+        let request = builder.body(RequestBody::empty()).unwrap();
         let info = Info::new(&from_text("allow = ['loopback', '203.0.113.7']").unwrap());
-        let response = info.answer(&request, client, metrics);
+        let response = info.respond(&request, client, metrics);
         let Body::Bytes(body) = &response.body else { panic!("a text is in memory") };
         let text = String::from_utf8(body.to_vec()).unwrap();
         (response, text)
     }
 
     #[test]
-    fn text_and_json_tell_the_same() {
+    fn text_and_json_show_the_same_facts() {
         let worker = Worker::default();
         worker.counters.requests.add(5);
         let metrics = Metrics::new();
         metrics.set_engine(Model::Thread, vec![Arc::new(worker)]);
-        let (response, json) = ask(Peer::Unix, "application/json", &metrics);
+        let (response, json) = request(Peer::Unix, "application/json", &metrics);
         assert_eq!(response.headers()[header::CONTENT_TYPE], "application/json");
         let json: Value = serde_json::from_str(&json).unwrap();
         assert_eq!(json["process"], process::id());
@@ -151,7 +151,7 @@ mod tests {
         assert_eq!((&json["request"], &json["requests_in_all"]), (&json!(3), &json!(5)));
         assert_eq!(json["task"], Value::Null);
 
-        let (response, text) = ask(Peer::Unix, "text/html,*/*;q=0.8", &metrics);
+        let (response, text) = request(Peer::Unix, "text/html,*/*;q=0.8", &metrics);
         assert_eq!(response.headers()[header::CACHE_CONTROL], "no-store");
         for (name, value) in json.as_object().unwrap() {
             let value = value.as_str().map_or(value.to_string(), str::to_owned);
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_has_its_number() {
+    fn the_task_id_is_shown() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let task = runtime.spawn(async { (tokio::task::id(), facts(&client(), &Metrics::new())) });
         let (id, facts) = runtime.block_on(task).unwrap();
@@ -168,20 +168,20 @@ mod tests {
     }
 
     #[test]
-    fn only_clients_that_are_allowed_see_it() {
+    fn other_clients_get_403() {
         let far = Peer::Ip(([192, 0, 2, 1], 1).into());
-        assert_eq!(ask(far, "*/*", &Metrics::new()).0.status(), 403);
+        assert_eq!(request(far, "*/*", &Metrics::new()).0.status(), 403);
     }
 
     #[test]
-    fn a_client_behind_a_proxy_is_told_with_it() {
+    fn client_and_proxy_are_shown() {
         let address = Peer::Ip(([203, 0, 113, 7], 0).into());
         let forwarded = Forwarded { address, scheme: Some(http::uri::Scheme::HTTPS), host: None };
         let proxy = Client::new(Peer::Ip(([10, 0, 0, 1], 80).into()), 1, 1);
         let client = Client { forwarded: Some(Arc::new(forwarded)), ..proxy };
-        let (_, text) = ask_of(&client, "*/*", &Metrics::new());
+        let (_, text) = request_of(&client, "*/*", &Metrics::new());
         assert!(text.contains("client: 203.0.113.7\nproxy: 10.0.0.1:80\nscheme: https\n"), "{text}");
-        assert!(!ask(Peer::Unix, "*/*", &Metrics::new()).1.contains("\nproxy: "));
+        assert!(!request(Peer::Unix, "*/*", &Metrics::new()).1.contains("\nproxy: "));
     }
 
     fn client() -> Client<'static> {

@@ -48,7 +48,7 @@ pub(crate) trait Handler: Debug + Send + Sync {
     /// Responds to a request, now or later.
     fn call(&self, request: Request, call: Call<'_>) -> Reply;
 
-    /// Responds to a request from its head alone, if the response is there: what [`Self::call`] would make of it, for GET and HEAD.
+    /// Responds to a GET or HEAD from its head alone, if a response is ready. It is the same as that of [`Self::call`].
     fn call_head(
         &self,
         head: &RequestHead<'_>,
@@ -59,20 +59,20 @@ pub(crate) trait Handler: Debug + Send + Sync {
         None
     }
 
-    /// Begins what goes on beside requests, when the configuration takes over: the processes of an app. From here on, what goes
-    /// wrong is written to the log; the first log stays.
+    /// Starts background work, such as the processes of an app, when the configuration takes effect. Sets the log for errors; only
+    /// the first call does.
     fn start(&self, start: &Start<'_>) -> io::Result<()> {
         let _ = start;
         Ok(())
     }
 
-    /// The methods that it knows, for `Allow`.
+    /// Returns the supported methods, for `Allow`.
     fn methods(&self) -> &'static str {
         READ_METHODS
     }
 }
 
-/// Which route a request has led to, and what is shared by all.
+/// The context of a request: its path, its route, and what all handlers share.
 #[derive(Clone, Copy)]
 pub(crate) struct Call<'a> {
     /// The canonical path of the request.
@@ -82,18 +82,18 @@ pub(crate) struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// The part of the path that the handler looks at.
+    /// Returns the part of the path that the handler uses.
     pub(crate) fn below(&self) -> PathBelow<'_> {
         self.route.below(self.path)
     }
 
-    /// The path of a file in the folder of the handler, if another route of the site takes it.
+    /// Returns the path in the site of a file in the handler's folder if another route matches it.
     pub(crate) fn path_on_other_route(&self, file: &str) -> Option<RequestPath<'static>> {
         self.route.path_on_other_route(self.path, file)
     }
 }
 
-/// What a handler begins with.
+/// The context in which a handler starts.
 pub(crate) struct Start<'a> {
     /// The processes that run already.
     pub(crate) apps: &'a Apps,
@@ -210,7 +210,7 @@ impl HandlerConfig for HandlerTable {
 pub(crate) type Status = crate::config::Int<200, 599>;
 
 impl Status {
-    /// As the HTTP library has it; the bounds are within those that it takes.
+    /// Returns the status as the HTTP library's type. All values of `Status` are valid there.
     pub(crate) fn code(self) -> StatusCode {
         StatusCode::from_u16(self.as_u16()).unwrap_or(StatusCode::OK)
     }

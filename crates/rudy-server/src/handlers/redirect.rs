@@ -1,4 +1,4 @@
-//! Answers with another address (RFC 9110 §15.4).
+//! The `redirect` handler (RFC 9110 §15.4).
 
 use std::sync::Arc;
 
@@ -75,20 +75,20 @@ impl HandlerConfig for RedirectTable {
 
 impl Handler for Redirect {
     fn call(&self, request: Request, call: Call<'_>) -> Reply {
-        self.answer(&request, call.path, call.route.pattern).into()
+        self.respond(&request, call.path, call.route.pattern).into()
     }
 }
 
-/// Another address, the same for everybody or made from the request.
+/// A redirect to a fixed URL, or to one made from the request.
 #[derive(Debug)]
 pub(crate) enum Redirect {
-    /// Encoded once.
+    /// A fixed URL with an encoded head.
     Fixed(Arc<PreparedHead>, Bytes),
-    /// With places to fill in.
+    /// A URL with placeholders.
     Template(StatusCode, Vec<Piece>),
 }
 
-/// A piece of the address.
+/// A piece of the URL: a text or a placeholder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Piece {
     Literal(String),
@@ -99,33 +99,33 @@ pub(crate) enum Piece {
 }
 
 impl Redirect {
-    /// Makes a redirect ready for a route with these paths.
+    /// Prepares a redirect for a route with these paths.
     pub(crate) fn new(
         table: &RedirectTable,
         paths: &[PathPattern],
         location: &Location,
     ) -> Result<Self, Vec<Problem>> {
-        let wrong = |(title, label): Wrong| vec![Problem::value(&location.key("to"), title).label(label)];
+        let problem = |(title, label): Invalid| vec![Problem::value(&location.key("to"), title).label(label)];
         let pieces =
-            parse(&table.to).and_then(|pieces| check(&pieces, paths).map(|()| pieces)).map_err(wrong)?;
+            parse(&table.to).and_then(|pieces| check(&pieces, paths).map(|()| pieces)).map_err(problem)?;
         let status = StatusCode::from_u16(table.status.0).unwrap_or(StatusCode::TEMPORARY_REDIRECT);
         if !pieces.iter().all(|piece| matches!(piece, Piece::Literal(_))) {
             return Ok(Self::Template(status, pieces));
         }
-        // What is visible ASCII is fit for a field.
-        let location = HeaderValue::from_str(&table.to).map_err(|_| wrong(unfit()))?;
-        Ok(Self::Fixed(Arc::new(PreparedHead::new(status, fields(location))), note(status)))
+        // `check` allows only visible ASCII, so this does not fail.
+        let location = HeaderValue::from_str(&table.to).map_err(|_| problem(invalid_character()))?;
+        Ok(Self::Fixed(Arc::new(PreparedHead::new(status, fields(location))), text(status)))
     }
 
-    /// Answers a request. Every method that exists is redirected: the statuses say themselves what becomes of it.
-    pub(crate) fn answer(
+    /// Responds to a request. All registered methods are redirected; the status determines the method of the new request.
+    pub(crate) fn respond(
         &self,
         request: &Request,
         path: &RequestPath<'_>,
         pattern: &PathPattern,
     ) -> Response {
-        if let Some(answer) = reject_unknown_method(request) {
-            return answer;
+        if let Some(rejection) = reject_unknown_method(request) {
+            return rejection;
         }
         match self {
             Self::Fixed(head, body) => Response::prepared(head.clone(), Body::Bytes(body.clone())),
@@ -133,10 +133,10 @@ impl Redirect {
                 Ok(location) => {
                     let mut response = Response::new(*status);
                     *response.headers_mut() = fields(location);
-                    response.body = Body::Bytes(note(*status));
+                    response.body = Body::Bytes(text(*status));
                     response
                 }
-                Err(sentence) => pages::error(StatusCode::BAD_REQUEST, request.headers(), &sentence),
+                Err(explanation) => pages::error(StatusCode::BAD_REQUEST, request.headers(), &explanation),
             },
         }
     }
@@ -149,15 +149,16 @@ fn fields(location: HeaderValue) -> HeaderMap {
     fields
 }
 
-fn note(status: StatusCode) -> Bytes {
+/// Returns the body of a redirect.
+fn text(status: StatusCode) -> Bytes {
     format!("{} {}: see the Location header\n", status.as_str(), reason_phrase(status).unwrap_or_default())
         .into()
 }
 
-type Wrong = (String, String);
+type Invalid = (String, String);
 
-/// Takes the address apart at its placeholders. The error is what is wrong and what was expected.
-fn parse(to: &str) -> Result<Vec<Piece>, Wrong> {
+/// Splits the URL at its placeholders. The error has a title and the expected value.
+fn parse(to: &str) -> Result<Vec<Piece>, Invalid> {
     let mut pieces = Vec::new();
     let mut rest = to;
     while let Some((before, after)) = rest.split_once('{') {
@@ -165,7 +166,7 @@ fn parse(to: &str) -> Result<Vec<Piece>, Wrong> {
             pieces.push(Piece::Literal(before.to_owned()));
         }
         let Some((name, after)) = after.split_once('}') else {
-            return Err(("a brace is not closed".to_owned(), "expected \"{path}\" or the like".to_owned()));
+            return Err(("missing closing brace".to_owned(), "expected for example \"{path}\"".to_owned()));
         };
         pieces.push(match name {
             "host" => Piece::Host,
@@ -174,7 +175,7 @@ fn parse(to: &str) -> Result<Vec<Piece>, Wrong> {
             "rest" => Piece::Rest,
             other => {
                 let expected = "expected {path}, {rest}, {query} or {host}".to_owned();
-                return Err((format!("nothing is known as {{{other}}}"), expected));
+                return Err((format!("unknown placeholder {{{other}}}"), expected));
             }
         });
         rest = after;
@@ -185,29 +186,23 @@ fn parse(to: &str) -> Result<Vec<Piece>, Wrong> {
     Ok(pieces)
 }
 
-/// What makes a redirect one to the operator's choice and not to the client's: the host is the operator's literal, or the
-/// one that was asked.
-fn check(pieces: &[Piece], paths: &[PathPattern]) -> Result<(), Wrong> {
+/// Checks that a client cannot choose the target host: it must be a literal, or the host of the request.
+fn check(pieces: &[Piece], paths: &[PathPattern]) -> Result<(), Invalid> {
     let has_capture = |text: &str| {
         text.match_indices('$').any(|(at, _)| text[at + 1..].starts_with(|next: char| next.is_ascii_digit()))
     };
     if pieces.iter().any(|piece| matches!(piece, Piece::Literal(text) if has_capture(text))) {
-        let title = "there are no captures: `$1` would be sent as it is".to_owned();
-        return Err((title, "write {rest} for what `*` stands for, or %24 for a dollar sign".to_owned()));
+        let title = "captures such as `$1` are not supported".to_owned();
+        return Err((title, "use {rest} for the part that `*` matches, or %24 for a dollar sign".to_owned()));
     }
     let visible =
         |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\' && byte != b'}');
     if !pieces.iter().all(|piece| !matches!(piece, Piece::Literal(text) if !visible(text))) {
-        let expected =
-            "expected ASCII without spaces, backslashes or stray braces; encode others as %XX".to_owned();
-        return Err(("the address has a character that cannot stand in it".to_owned(), expected));
+        return Err(invalid_character());
     }
     if pieces.contains(&Piece::Rest) && !paths.iter().all(PathPattern::is_prefix) {
-        let expected = "needs a route such as \"/old/*\"".to_owned();
-        return Err((
-            "{rest} is what `*` stands for at the end of a path, and this route has none".to_owned(),
-            expected,
-        ));
+        let title = "{rest} requires a route whose path ends in `/*`".to_owned();
+        return Err((title, "expected a route such as \"/old/*\"".to_owned()));
     }
     let beginning = match pieces.first() {
         Some(Piece::Path) => return Ok(()),
@@ -215,49 +210,52 @@ fn check(pieces: &[Piece], paths: &[PathPattern]) -> Result<(), Wrong> {
         _ => "",
     };
     if beginning.starts_with('/') && !beginning.starts_with("//") {
-        // Two slashes would begin a host: `/{rest}` is safe because a rest never begins with a slash.
+        // Two slashes would start a host. `/{rest}` is safe because {rest} never starts with a slash.
         return Ok(());
     }
     let Some(after_scheme) = ["http://", "https://"].iter().find_map(|scheme| beginning.strip_prefix(scheme))
     else {
         let expected = "expected \"/...\", \"{path}...\", \"http://...\" or \"https://...\"".to_owned();
-        return Err(("this is not an address that a browser can be sent to".to_owned(), expected));
+        return Err(("invalid target of a redirect".to_owned(), expected));
     };
     check_authority(after_scheme, &pieces[1..])
 }
 
-/// Between the scheme and the path, a request may decide nothing but `{host}`.
-fn check_authority(after_scheme: &str, pieces: &[Piece]) -> Result<(), Wrong> {
+/// Checks the part between scheme and path, in which only `{host}` is allowed.
+fn check_authority(after_scheme: &str, pieces: &[Piece]) -> Result<(), Invalid> {
     let ends = |text: &str| text.contains(['/', '?', '#']);
     if after_scheme.contains('@') {
-        return Err(("the address names a user".to_owned(), "expected only a host and a port".to_owned()));
+        return Err((
+            "the URL contains a user name".to_owned(),
+            "expected only a host and a port".to_owned(),
+        ));
     }
-    let mut named = !after_scheme.is_empty();
+    let mut has_host = !after_scheme.is_empty();
     if ends(after_scheme) {
         return if after_scheme.starts_with(['/', '?', '#']) { Err(no_host()) } else { Ok(()) };
     }
     for piece in pieces {
         match piece {
             Piece::Literal(text) if ends(text) => break,
-            Piece::Host | Piece::Literal(_) => named = true,
-            // Begins with a slash, or with a question mark or nothing at all.
+            Piece::Host | Piece::Literal(_) => has_host = true,
+            // A path starts with a slash, and a query with a question mark, or it is empty.
             Piece::Path | Piece::Query => break,
             Piece::Rest => {
                 let expected = "put a slash before {rest}".to_owned();
-                return Err(("the request would decide the host".to_owned(), expected));
+                return Err(("the client could choose the host".to_owned(), expected));
             }
         }
     }
-    if named { Ok(()) } else { Err(no_host()) }
+    if has_host { Ok(()) } else { Err(no_host()) }
 }
 
-fn unfit() -> Wrong {
+fn invalid_character() -> Invalid {
     let expected = "expected ASCII without spaces, backslashes or stray braces; encode others as %XX";
-    ("the address has a character that cannot stand in it".to_owned(), expected.to_owned())
+    ("invalid character in the URL".to_owned(), expected.to_owned())
 }
 
-fn no_host() -> Wrong {
-    ("the address has no host".to_owned(), "expected a host after the scheme".to_owned())
+fn no_host() -> Invalid {
+    ("the URL has no host".to_owned(), "expected a host after the scheme".to_owned())
 }
 
 fn fill_in(
@@ -281,14 +279,14 @@ fn fill_in(
                     location.push_str(&encode_query(query));
                 }
             }
-            Piece::Host => location.push_str(plain_host(request)?),
+            Piece::Host => location.push_str(valid_host(request)?),
         }
     }
     HeaderValue::try_from(location).map_err(|_| "The Location header cannot hold the target.".to_owned())
 }
 
-/// The host that was asked, if it is made of what hosts are made of: nothing else is sent back.
-fn plain_host(request: &Request) -> Result<&str, String> {
+/// Returns the host of the request if all its characters are valid.
+fn valid_host(request: &Request) -> Result<&str, String> {
     let host = without_port(request_host(request));
     let letter = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._[]:".contains(byte);
     match std::str::from_utf8(host) {
@@ -314,10 +312,10 @@ mod tests {
         let (redirect, pattern) = redirect(path, to).unwrap();
         let request = http::Request::get(target).header("host", host).body(RequestBody::empty()).unwrap();
         let Ok(path) = RequestPath::parse(request.uri().path()) else { return Err(StatusCode::BAD_REQUEST) };
-        let answer = redirect.answer(&request, &path, &pattern);
-        match answer.headers().get(header::LOCATION) {
+        let response = redirect.respond(&request, &path, &pattern);
+        match response.headers().get(header::LOCATION) {
             Some(location) => Ok(location.to_str().unwrap().to_owned()),
-            None => Err(answer.status()),
+            None => Err(response.status()),
         }
     }
 
@@ -338,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn no_request_leads_to_a_host_that_the_operator_did_not_choose() {
+    fn a_client_cannot_choose_the_host() {
         for (path, to, target, expected) in [
             ("/*", "{path}", "//evil.org/x", "/evil.org/x"),
             ("/*", "/{rest}", "//evil.org/x", "/evil.org/x"),
@@ -361,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_would_be_wrong_is_refused_beforehand() {
+    fn invalid_targets_are_rejected_at_the_start() {
         for (path, to) in [
             ("/*", "https://example.org{rest}"),
             ("/*", "https://{rest}"),
@@ -387,12 +385,12 @@ mod tests {
     }
 
     #[test]
-    fn every_method_that_exists_is_redirected() {
+    fn every_registered_method_is_redirected() {
         let (redirect, pattern) = redirect("/*", "https://example.org/").unwrap();
         for (method, status) in [("POST", 308), ("HEAD", 308), ("OPTIONS", 308), ("BREW", 501)] {
             let request = http::Request::builder().method(method).body(RequestBody::empty()).unwrap();
             assert_eq!(
-                redirect.answer(&request, &RequestPath::parse("/").unwrap(), &pattern).status().as_u16(),
+                redirect.respond(&request, &RequestPath::parse("/").unwrap(), &pattern).status().as_u16(),
                 status,
                 "{method}"
             );
@@ -400,9 +398,9 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Whatever is asked for, the answer leads to the operator's host and is one line.
+        /// For every request, the location has the configured host and no line break.
         #[test]
-        fn the_operator_decides_the_host(
+        fn every_location_has_the_configured_host(
             to in proptest::sample::select(vec!["{path}{query}", "/{rest}", "/new/{rest}{query}", "https://a.org/{rest}", "https://a.org{path}"]),
             target in "/{1,3}([a-z.:@]|%2f|%5c|%0a|%0d|%40|/){0,12}(\\?[a-z/@&=]{0,6})?",
         ) {

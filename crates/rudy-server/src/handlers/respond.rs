@@ -1,4 +1,4 @@
-//! Always gives the same answer.
+//! The `respond` handler: always sends the same response.
 
 use std::fs::File;
 use std::io::Read;
@@ -21,11 +21,11 @@ use crate::config::{Fields, FilePath, Int, Location, Problem, short_form};
 use crate::methods::{reject_unknown_method, respond_unless_read};
 use crate::routing::RouteMatch;
 
-/// The largest body file: it stays in memory. Larger ones are for the files handler.
+/// Maximum size of a body file, which is kept in memory.
 const BODY_FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Fields that belong to the connection or to the framing: given here they would be dropped, or lie.
-const NOT_OURS: [HeaderName; 6] = [
+/// Header fields that the connection sets.
+const FORBIDDEN_HEADERS: [HeaderName; 6] = [
     header::CONNECTION,
     header::CONTENT_LENGTH,
     header::DATE,
@@ -63,7 +63,7 @@ short_form!(RespondTable, SHORT, "a status (404), a text or a table", r#"{ "type
     };
 });
 
-/// The status of a response where none is given.
+/// Returns the default status.
 pub(super) fn ok() -> Status {
     Int(200)
 }
@@ -95,7 +95,7 @@ impl HandlerConfig for RespondTable {
 
 impl Handler for Respond {
     fn call(&self, request: Request, _: Call<'_>) -> Reply {
-        self.answer(&request).into()
+        self.respond(&request).into()
     }
 
     fn call_head(
@@ -104,11 +104,11 @@ impl Handler for Respond {
         _: &RouteMatch<'_, Target>,
         _: &RequestPath<'_>,
     ) -> Option<Response> {
-        Some(self.answer_read())
+        Some(self.response())
     }
 }
 
-/// One answer, made ready.
+/// A prepared response.
 #[derive(Debug)]
 pub(crate) struct Respond {
     head: Arc<PreparedHead>,
@@ -116,22 +116,24 @@ pub(crate) struct Respond {
 }
 
 impl Respond {
-    /// Reads the body and encodes the head.
+    /// Reads the body file and encodes the head.
     pub(crate) fn new(table: &RespondTable, location: &Location) -> Result<Self, Vec<Problem>> {
         let mut problems = Vec::new();
         let status = table.status.code();
-        for (key, _) in table.headers.names().filter(|(_, name)| NOT_OURS.contains(name)) {
+        for (key, _) in table.headers.names().filter(|(_, name)| FORBIDDEN_HEADERS.contains(name)) {
             let problem =
-                Problem::key(&location.key("headers").key(key), format!("{key} is set by the connection"));
-            problems.push(problem.label("leave it out"));
+                Problem::key(&location.key("headers").key(key), format!("the server sets {key} itself"));
+            problems.push(problem.label("remove this field"));
         }
         let mut fields = table.headers.to_map();
         let body = body(table, location, &mut problems);
         if !body.is_empty() && matches!(status.as_u16(), 204 | 205 | 304) {
-            // RFC 9110 §15.3.5, §15.3.6, §15.4.5: these end with their head.
-            let problem =
-                Problem::value(&location.key("status"), format!("an answer {} has no body", status.as_str()));
-            problems.push(problem.label("leave the body out, or take another status"));
+            // RFC 9110 §15.3.5, §15.3.6, §15.4.5: these statuses have no body.
+            let problem = Problem::value(
+                &location.key("status"),
+                format!("a response with status {} has no body", status.as_str()),
+            );
+            problems.push(problem.label("remove the body, or use another status"));
         }
         if !body.is_empty() && !fields.contains_key(header::CONTENT_TYPE) {
             fields.insert(header::CONTENT_TYPE, content_type(table.body_file.as_deref()));
@@ -143,19 +145,19 @@ impl Respond {
         }
     }
 
-    /// Answers a request. A success is a resource that is read; any other status is told to every method that exists: a
-    /// page that is gone is gone for POST, too.
-    pub(crate) fn answer(&self, request: &Request) -> Response {
-        let other = if self.head.status().is_success() {
+    /// Responds to a request. A success is a read-only resource; any other status applies to all registered methods, because a page
+    /// that is gone is gone for POST too.
+    pub(crate) fn respond(&self, request: &Request) -> Response {
+        let rejection = if self.head.status().is_success() {
             respond_unless_read(request)
         } else {
             reject_unknown_method(request)
         };
-        other.unwrap_or_else(|| self.answer_read())
+        rejection.unwrap_or_else(|| self.response())
     }
 
-    /// Answers GET and HEAD.
-    pub(crate) fn answer_read(&self) -> Response {
+    /// Returns the response to GET and HEAD.
+    pub(crate) fn response(&self) -> Response {
         let body = if self.body.is_empty() { Body::Empty } else { Body::Bytes(self.body.clone()) };
         Response::prepared(self.head.clone(), body)
     }
@@ -164,16 +166,14 @@ impl Respond {
 fn body(table: &RespondTable, location: &Location, problems: &mut Vec<Problem>) -> Bytes {
     match (&table.body, &table.body_file) {
         (Some(_), Some(_)) => {
-            let problem = Problem::key(
-                &location.key("body_file"),
-                "a body is given by `body` or by `body_file`, not by both",
-            );
+            let problem =
+                Problem::key(&location.key("body_file"), "`body` and `body_file` exclude each other");
             problems.push(problem.label("the second").also(&location.key("body"), "the first"));
             Bytes::new()
         }
         (Some(text), None) => text.clone().into(),
         (None, Some(path)) => read(path).unwrap_or_else(|why| {
-            let title = format!("cannot use {} as a body: {why}", path.display());
+            let title = format!("cannot read the body from {}: {why}", path.display());
             problems.push(Problem::value(&location.key("body_file"), title));
             Bytes::new()
         }),
@@ -214,36 +214,36 @@ mod tests {
 
     fn status(respond: &Respond, method: &str) -> u16 {
         let request = http::Request::builder().method(method).body(RequestBody::empty()).unwrap();
-        respond.answer(&request).status().as_u16()
+        respond.respond(&request).status().as_u16()
     }
 
     #[test]
-    fn a_text_is_answered_with_its_fields() {
+    fn a_text_is_sent_with_the_configured_fields() {
         let respond =
             respond("body = 'pong'\nheaders = { X-Pool = 'a', Content-Type = 'text/x-pong' }").unwrap();
         let request = http::Request::get("/").body(RequestBody::empty()).unwrap();
-        let answer = respond.answer(&request);
-        assert_eq!(answer.status(), 200);
-        assert_eq!(answer.headers()["x-pool"], "a");
-        assert_eq!(answer.headers()["content-type"], "text/x-pong");
-        assert_eq!(answer.body.length(), Some(4));
+        let response = respond.respond(&request);
+        assert_eq!(response.status(), 200);
+        assert_eq!(response.headers()["x-pool"], "a");
+        assert_eq!(response.headers()["content-type"], "text/x-pong");
+        assert_eq!(response.body.length(), Some(4));
     }
 
     #[test]
-    fn a_body_file_is_read_beforehand_and_typed_by_its_name() {
+    fn a_body_file_is_read_at_the_start_and_typed_by_its_name() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("sorry.html");
         std::fs::write(&file, "<p>Sorry").unwrap();
         let respond = respond(&format!("status = 503\nbody_file = '{}'", file.display())).unwrap();
         std::fs::remove_file(&file).unwrap();
         let request = http::Request::get("/").body(RequestBody::empty()).unwrap();
-        let answer = respond.answer(&request);
-        assert_eq!(answer.headers()["content-type"], "text/html; charset=utf-8");
-        assert_eq!(answer.body.length(), Some(8));
+        let response = respond.respond(&request);
+        assert_eq!(response.headers()["content-type"], "text/html; charset=utf-8");
+        assert_eq!(response.body.length(), Some(8));
     }
 
     #[test]
-    fn a_success_is_read_and_anything_else_is_told_to_every_method() {
+    fn a_success_is_read_only_and_other_statuses_apply_to_every_method() {
         let pong = respond("body = 'pong'").unwrap();
         let gone = respond("status = 410").unwrap();
         for (method, of_pong, of_gone) in [
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_answered_is_refused_beforehand() {
+    fn invalid_tables_are_rejected_at_the_start() {
         let folder = tempfile::tempdir().unwrap();
         let large = folder.path().join("large");
         std::fs::write(&large, vec![b'x'; 1024 * 1024 + 1]).unwrap();

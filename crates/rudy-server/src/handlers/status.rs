@@ -1,4 +1,4 @@
-//! Answers with the server's counters as JSON.
+//! The `status` handler: the server's counters as JSON.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -23,36 +23,36 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Counts the time from now.
+    /// Starts the uptime now.
     #[must_use]
     pub fn new() -> Self {
         Self { started: Instant::now(), engine: OnceLock::new() }
     }
 
-    /// Says which engine runs and who counts, once the workers are there. A second call changes nothing.
+    /// Sets the engine and its workers. Only the first call has an effect.
     pub fn set_engine(&self, model: Model, workers: Vec<Arc<Worker>>) {
         let _already_set = self.engine.set((model, workers));
     }
 
-    /// The engine that runs, once it does.
+    /// Returns the engine after its start.
     pub(super) fn engine(&self) -> Option<Model> {
         self.engine.get().map(|(model, _)| *model)
     }
 
-    /// Requests answered so far, and under way.
+    /// Returns the number of requests so far, including those in progress.
     pub(super) fn requests(&self) -> u64 {
         let workers = self.engine.get().map_or(&[][..], |(_, workers)| workers);
         workers.iter().map(|worker| worker.counters.requests.get()).sum()
     }
 
-    /// Everything that is counted, added up over the workers.
+    /// Returns the sums of all counters over the workers.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let (model, workers) =
             self.engine.get().map_or((None, &[][..]), |(model, workers)| (Some(model), workers));
         let sum =
             |count: fn(&Counters) -> u64| workers.iter().map(|worker| count(&worker.counters)).sum::<u64>();
-        // Closed first: a connection that ends in between is counted as open, never as less than none.
+        // Read `closed` first: a connection that closes in between counts as open, and the difference is never negative.
         let closed = sum(|counters| counters.closed.get());
         let accepted = sum(|counters| counters.accepted.get());
         json!({
@@ -88,8 +88,8 @@ impl Default for Metrics {
     }
 }
 
-/// The second number of statm, in pages (proc(5)). `smaps_rollup` would tell shared pages apart, but walks every page
-/// table to do so: milliseconds, on the thread that serves others meanwhile.
+/// Returns the second number of statm, which counts pages (proc(5)). `smaps_rollup` would separate shared pages, but it walks every
+/// page table, which blocks the worker for milliseconds.
 fn resident_bytes() -> Option<u64> {
     let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = statm.split_ascii_whitespace().nth(1)?.parse().ok()?;
@@ -119,11 +119,11 @@ impl HandlerConfig for StatusTable {
 
 impl Handler for Status {
     fn call(&self, request: Request, call: Call<'_>) -> Reply {
-        self.answer(&request, call.context.client, &call.context.routes.metrics).into()
+        self.respond(&request, call.context.client, &call.context.routes.metrics).into()
     }
 }
 
-/// The counters, for those who may see them.
+/// The handler with its allowed clients.
 #[derive(Debug)]
 pub(crate) struct Status {
     allowed: AllowedClients,
@@ -134,12 +134,12 @@ impl Status {
         Self { allowed: table.allow.clone() }
     }
 
-    /// Answers a request.
-    pub(crate) fn answer(&self, request: &Request, client: &Client, metrics: &Metrics) -> Response {
-        if let Some(answer) =
+    /// Responds to a request.
+    pub(crate) fn respond(&self, request: &Request, client: &Client, metrics: &Metrics) -> Response {
+        if let Some(rejection) =
             respond_unless_read(request).or_else(|| self.allowed.reject(request.headers(), client))
         {
-            return answer;
+            return rejection;
         }
         let mut text = metrics.to_json().to_string();
         text.push('\n');
@@ -156,9 +156,9 @@ mod tests {
     use super::*;
     use crate::config::from_text;
 
-    fn ask(allow: &str, peer: Peer, metrics: &Metrics) -> Response {
+    fn request(allow: &str, peer: Peer, metrics: &Metrics) -> Response {
         let request = http::Request::get("/status").body(RequestBody::empty()).unwrap();
-        Status::new(&from_text(&format!("allow = '{allow}'")).unwrap()).answer(
+        Status::new(&from_text(&format!("allow = '{allow}'")).unwrap()).respond(
             &request,
             &Client::new(peer, 1, 1),
             metrics,
@@ -178,7 +178,7 @@ mod tests {
         two.counters.sent_bytes.add(1000);
         let metrics = Metrics::new();
         metrics.set_engine(Model::PerCore, vec![one, two]);
-        let response = ask("loopback", Peer::Unix, &metrics);
+        let response = request("loopback", Peer::Unix, &metrics);
         let Body::Bytes(body) = response.body else { panic!("a body") };
         let json: Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(
@@ -191,13 +191,13 @@ mod tests {
     }
 
     #[test]
-    fn only_clients_that_are_allowed_see_the_status() {
+    fn other_clients_get_403() {
         let metrics = Metrics::new();
         let near = Peer::Ip(([127, 0, 0, 1], 1).into());
         let far = Peer::Ip(([192, 0, 2, 1], 1).into());
-        assert_eq!(ask("loopback", near, &metrics).status(), 200);
-        assert_eq!(ask("loopback", Peer::Unix, &metrics).status(), 200);
-        assert_eq!(ask("loopback", far, &metrics).status(), 403);
-        assert_eq!(ask("anyone", far, &metrics).status(), 200);
+        assert_eq!(request("loopback", near, &metrics).status(), 200);
+        assert_eq!(request("loopback", Peer::Unix, &metrics).status(), 200);
+        assert_eq!(request("loopback", far, &metrics).status(), 403);
+        assert_eq!(request("anyone", far, &metrics).status(), 200);
     }
 }

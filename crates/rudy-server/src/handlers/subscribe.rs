@@ -1,4 +1,4 @@
-//! How a client begins to listen to a topic.
+//! Subscribes clients to topics, for `broadcast` and `tail`.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,20 +12,21 @@ use super::stream::fields;
 use crate::config::{Location, Problem, Time};
 use crate::topic::{Framing, StartAt, SubscribeOptions, Topic};
 
-/// The heartbeat's bounds: oftener is a stream of its own, and less often no proxy waits for.
+/// Bounds of the heartbeat. With a longer one, proxies would close the connection.
 const HEARTBEAT_MIN: Duration = Duration::from_secs(1);
 const HEARTBEAT_MAX: Duration = Duration::from_hours(1);
 
-/// As the HTML standard (§9.2.7) advises against proxies that close what is silent.
+/// Returns the default heartbeat: 15 s, as the HTML standard (§9.2.7) recommends because of proxies that close idle connections.
 pub(super) fn heartbeat() -> Time {
     Time(Duration::from_secs(15))
 }
 
+/// Returns the default of `retry`.
 pub(super) fn retry() -> Time {
     Time(Duration::from_secs(2))
 }
 
-/// What all who listen through one route are told alike.
+/// The settings for all subscribers of a route.
 #[derive(Debug)]
 pub(super) struct Subscribe {
     head: Arc<PreparedHead>,
@@ -35,7 +36,7 @@ pub(super) struct Subscribe {
 }
 
 impl Subscribe {
-    /// Makes it ready. `last` is how many messages a client gets that knows none.
+    /// Prepares the settings. `last` is the number of past messages for a new client.
     pub(super) fn new(
         format: StreamFormat,
         last: u32,
@@ -48,7 +49,7 @@ impl Subscribe {
             let (min, max): (Time, Time) = (Time(HEARTBEAT_MIN), Time(HEARTBEAT_MAX));
             let problem = Problem::value(&location.key("heartbeat"), format!("{heartbeat} is out of range"));
             let problem = problem.label(format!("expected {min} to {max}"));
-            return Err(vec![problem.help("\"0s\" switches it off")]);
+            return Err(vec![problem.help("\"0s\" disables it")]);
         }
         Ok(Self {
             head: Arc::new(PreparedHead::new(StatusCode::OK, fields(format))),
@@ -58,8 +59,8 @@ impl Subscribe {
         })
     }
 
-    /// Has a client listen from where it asks to.
-    pub(super) fn answer(&self, topic: &Arc<Topic>, request: &Request) -> Response {
+    /// Responds with a stream of the topic's messages, from the position that the client requests.
+    pub(super) fn respond(&self, topic: &Arc<Topic>, request: &Request) -> Response {
         let start = last_event_id(request).unwrap_or(StartAt::Last(self.last));
         let options = SubscribeOptions { preamble: self.preamble.clone(), heartbeat: self.heartbeat };
         let subscriber = topic.subscribe(start, options, Instant::now());
@@ -67,7 +68,7 @@ impl Subscribe {
     }
 }
 
-/// How a topic is written in this format.
+/// Returns the framing of a format.
 pub(super) fn framing(format: StreamFormat) -> Framing {
     match format {
         StreamFormat::Plain => Framing::Plain,
@@ -75,8 +76,8 @@ pub(super) fn framing(format: StreamFormat) -> Framing {
     }
 }
 
-/// The last message that a client says it has: in the field, which browsers send when they come back, or in the query,
-/// for the first time of a program that remembers.
+/// Returns the last message that the client has received: from the header field, which browsers send when they reconnect, or
+/// from the query, which a program can use for its first request.
 fn last_event_id(request: &Request) -> Option<StartAt> {
     let field = request.headers().get("last-event-id").map(|value| value.to_str().unwrap_or("?"));
     let in_query = |query: &'_ str| {

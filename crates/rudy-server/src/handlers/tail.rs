@@ -1,4 +1,4 @@
-//! The lines of files as they are written: one look at the files, however many look on.
+//! The `tail` handler: streams lines as they are appended to files. One thread follows the files for all clients.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -20,9 +20,9 @@ use crate::methods::respond_unless_read;
 use crate::pages;
 use crate::topic::{Batch, Framing, History, Topic};
 
-/// A client that reloads its page, or whose network comes back, finds the history.
-const LINGER_TIME: Duration = Duration::from_mins(1);
-/// So many bytes of lines are published at once.
+/// How long the files are followed after the last client disconnects, so that a client that reconnects gets past messages.
+const LINGER_TIMEOUT: Duration = Duration::from_mins(1);
+/// Size of a batch in bytes that is published at once.
 const BATCH_BYTES: usize = 64 * 1024;
 
 /// Streams the lines of files while they are written, as `tail -F` does. The files are read once for all clients.
@@ -94,7 +94,7 @@ impl HandlerConfig for TailTable {
 
 impl Handler for Tail {
     fn call(&self, request: Request, call: Call<'_>) -> Reply {
-        self.answer(&request, call.context.client).into()
+        self.respond(&request, call.context.client).into()
     }
 
     fn start(&self, start: &Start<'_>) -> std::io::Result<()> {
@@ -103,7 +103,7 @@ impl Handler for Tail {
     }
 }
 
-/// The folder in which files that are followed come and go: the last one without a pattern in its path.
+/// Returns the folder in which followed files can be created: the last one before a pattern.
 fn before_pattern(files: &Path) -> PathBuf {
     let is_pattern = |path: &Path| path.to_string_lossy().contains(['*', '?', '[', '{']) && !path.exists();
     let folder = files.ancestors().skip(1).find(|folder| !is_pattern(folder));
@@ -113,7 +113,7 @@ fn before_pattern(files: &Path) -> PathBuf {
     }
 }
 
-/// The files of one route.
+/// The handler of one route.
 #[derive(Debug)]
 pub(crate) struct Tail {
     subscribe: Subscribe,
@@ -121,7 +121,7 @@ pub(crate) struct Tail {
     source: Arc<Source>,
 }
 
-/// Who follows the files, and what was read of them.
+/// The followed files and the topic with their lines.
 #[derive(Debug)]
 struct Source {
     patterns: Vec<Pattern>,
@@ -129,21 +129,21 @@ struct Source {
     has_names: bool,
     framing: Framing,
     history: History,
-    /// How long the files are followed after the last client has gone.
+    /// How long the files are followed after the last client disconnects.
     linger_timeout: Duration,
     log: OnceLock<ErrorLog>,
-    /// What is followed into, while anybody follows. A new topic for each time, because what was written in between is
-    /// missing: a client that comes back with an id from before is told so.
+    /// The topic, while the files are followed. Each start creates a new one, because lines written in between are missing: a client
+    /// that reconnects with an old id learns that.
     topic: Mutex<Option<Arc<Topic>>>,
 }
 
 impl Tail {
-    /// Makes a route's files ready to be followed.
+    /// Prepares the handler.
     pub(crate) fn new(table: &TailTable, location: &Location) -> Result<Self, Vec<Problem>> {
-        Self::with_linger_time(table, location, LINGER_TIME)
+        Self::with_linger_timeout(table, location, LINGER_TIMEOUT)
     }
 
-    fn with_linger_time(
+    fn with_linger_timeout(
         table: &TailTable,
         location: &Location,
         linger_timeout: Duration,
@@ -151,13 +151,13 @@ impl Tail {
         let mut problems = Vec::new();
         let subscribe =
             Subscribe::new(table.format, table.last.as_u32(), table.heartbeat, table.retry, location);
-        let subscribe = subscribe.map_err(|wrong| problems.extend(wrong));
+        let subscribe = subscribe.map_err(|more| problems.extend(more));
         let mut patterns = Vec::new();
         for file in table.files.as_slice() {
             match Pattern::new(file) {
                 Ok(pattern) => patterns.push(pattern),
                 Err(why) => {
-                    let title = format!("{} cannot be followed", file.display());
+                    let title = format!("cannot follow {}", file.display());
                     problems.push(Problem::value(&location.key("files"), title).label(why));
                 }
             }
@@ -177,27 +177,27 @@ impl Tail {
         Ok(Self { subscribe, allowed: table.allow.clone(), source: Arc::new(source) })
     }
 
-    /// Answers a request. The first client has the files followed.
-    pub(crate) fn answer(&self, request: &Request, client: &Client) -> Response {
-        if let Some(answer) =
+    /// Responds to a request. The first client starts the thread that follows the files.
+    pub(crate) fn respond(&self, request: &Request, client: &Client) -> Response {
+        if let Some(rejection) =
             respond_unless_read(request).or_else(|| self.allowed.reject(request.headers(), client))
         {
-            return answer;
+            return rejection;
         }
         let mut topic = self.source.lock();
         if let Some(topic) = &*topic {
-            return self.subscribe.answer(topic, request);
+            return self.subscribe.respond(topic, request);
         }
-        let begun = Arc::new(Topic::new(self.source.framing));
-        // It listens before the files are read, so that nothing of what is read first is history to it.
-        let answer = self.subscribe.answer(&begun, request);
-        match self.source.start(&begun) {
+        let new = Arc::new(Topic::new(self.source.framing));
+        // Subscribe before the files are read, so that the first lines are not past messages.
+        let response = self.subscribe.respond(&new, request);
+        match self.source.start(&new) {
             Ok(()) => {
-                *topic = Some(begun);
-                answer
+                *topic = Some(new);
+                response
             }
             Err(error) => {
-                self.source.say(&format!("cannot start the thread that follows files: {error}"));
+                self.source.log_error(&format!("cannot start the thread that follows files: {error}"));
                 let explanation = "Cannot follow the files. See the error log of the server.";
                 pages::error(StatusCode::SERVICE_UNAVAILABLE, request.headers(), explanation)
             }
@@ -212,16 +212,16 @@ impl Source {
         thread::Builder::new().name("follow".to_owned()).spawn(run).map(drop)
     }
 
-    /// The thread: follows until nobody has listened for a while.
+    /// The thread's loop: follows the files until there have been no subscribers for a while.
     fn follow(&self, topic: &Topic) {
-        let _end = EndOfPanic(self);
+        let _reset = ResetOnPanic(self);
         let mut follower = Follower::new(self.patterns.clone(), self.last);
         let mut batch = Batch::default();
         loop {
-            follower.read(Instant::now(), &mut |event| self.take(event, &mut batch, topic));
+            follower.read(Instant::now(), &mut |event| self.handle(event, &mut batch, topic));
             topic.publish(&batch, self.history);
             batch.clear();
-            // Under the lock under which clients begin to listen: none begins while this ends.
+            // Clients subscribe with this lock held, so none subscribes while the thread ends.
             let mut current = self.lock();
             if topic.is_idle(Instant::now(), self.linger_timeout) {
                 *current = None;
@@ -232,49 +232,49 @@ impl Source {
         }
     }
 
-    fn take(&self, event: Event<'_>, batch: &mut Batch, topic: &Topic) {
+    fn handle(&self, event: Event<'_>, batch: &mut Batch, topic: &Topic) {
         match event {
             Event::Line(line) => {
-                batch.push(&self.shown(&line));
+                batch.push(&self.format(&line));
                 if batch.bytes() >= BATCH_BYTES {
                     topic.publish(batch, self.history);
                     batch.clear();
                 }
             }
             Event::Name(_) => {}
-            Event::Notice(what) => {
+            Event::Notice(message) => {
                 if let Some(log) = self.log.get() {
-                    log.notice(what);
+                    log.notice(message);
                 }
             }
-            Event::Error(what) => self.say(what),
+            Event::Error(message) => self.log_error(message),
         }
     }
 
-    fn shown(&self, line: &Line<'_>) -> String {
-        // Whoever may make a file chooses its name: a line break in it would begin a line or a field of theirs.
+    fn format(&self, line: &Line<'_>) -> String {
+        // Escape the name, because a line break in it could start a forged line or SSE field.
         let name = || format!("{} | ", visible(&line.file.to_string_lossy()));
         let name = if self.has_names { name() } else { String::new() };
         let cut = if line.is_cut { format!(" [cut after {LINE_BYTES_MAX} bytes]") } else { String::new() };
         format!("{name}{}{cut}", String::from_utf8_lossy(line.text))
     }
 
-    fn say(&self, what: &str) {
+    fn log_error(&self, message: &str) {
         if let Some(log) = self.log.get() {
-            log.error(what);
+            log.error(message);
         }
     }
 
-    /// A panic while the lock is held leaves nothing half done: the topic is set in one step.
+    /// Ignores poisoning: the topic is set in one step, so a panic leaves it consistent.
     fn lock(&self) -> MutexGuard<'_, Option<Arc<Topic>>> {
         self.topic.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Has the next client begin anew, should a bug of ours end the thread.
-struct EndOfPanic<'a>(&'a Source);
+/// Removes the topic if the thread panics, so that the next client starts a new thread.
+struct ResetOnPanic<'a>(&'a Source);
 
-impl Drop for EndOfPanic<'_> {
+impl Drop for ResetOnPanic<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
             *self.0.lock() = None;
@@ -307,7 +307,7 @@ mod tests {
         }
     }
 
-    /// For this machine if the text does not say.
+    /// Parses a table. The default of `allow` is `loopback`.
     fn table(folder: &Path, text: &str) -> TailTable {
         let allow = if text.contains("allow") { "" } else { "allow = 'loopback'\n" };
         let mut table: TailTable = from_text(&format!("{allow}{text}")).unwrap();
@@ -319,15 +319,15 @@ mod tests {
         Tail::new(&table(folder, text), &Location::none())
     }
 
-    fn ask(tail: &Tail, peer: [u8; 4]) -> Response {
+    fn request(tail: &Tail, peer: [u8; 4]) -> Response {
         let request = http::Request::get("/log").body(RequestBody::empty()).unwrap();
-        tail.answer(&request, &Client::new(Peer::Ip((peer, 1).into()), 1, 1))
+        tail.respond(&request, &Client::new(Peer::Ip((peer, 1).into()), 1, 1))
     }
 
     fn listen(tail: &Tail) -> Box<dyn BodyStream> {
-        match ask(tail, [127, 0, 0, 1]).body {
+        match request(tail, [127, 0, 0, 1]).body {
             Body::Stream(live) => live,
-            _ => panic!("lines come as they are written"),
+            _ => panic!("the response is a stream"),
         }
     }
 
@@ -339,7 +339,7 @@ mod tests {
         }
     }
 
-    /// Waits until so many bytes have come.
+    /// Reads at least `bytes` bytes.
     fn read(live: &mut dyn BodyStream, bytes: usize) -> String {
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
         let mut text = String::new();
@@ -348,7 +348,7 @@ mod tests {
                 Poll::Ready(Some(Ok(BodyPiece::Data(piece)))) => {
                     text.push_str(std::str::from_utf8(&piece).unwrap());
                 }
-                Poll::Ready(_) => panic!("a file that is followed has no end"),
+                Poll::Ready(_) => panic!("the stream does not end"),
                 Poll::Pending => thread::park(),
             }
         }
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn one_look_at_the_files_serves_all_clients() {
+    fn one_thread_serves_all_clients() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("a.log"), "1\n2\n3\n").unwrap();
         let tail = tail(folder.path(), "files = 'a.log'\nlast = 2").unwrap();
@@ -370,16 +370,16 @@ mod tests {
     }
 
     #[test]
-    fn following_ends_after_the_last_client_and_begins_anew_with_the_next() {
+    fn following_ends_after_the_last_client_and_starts_again_with_the_next() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a.log");
         std::fs::write(&file, "1\n").unwrap();
         let table = table(folder.path(), "files = 'a.log'\nlast = 1");
-        let tail = Tail::with_linger_time(&table, &Location::none(), Duration::ZERO).unwrap();
+        let tail = Tail::with_linger_timeout(&table, &Location::none(), Duration::ZERO).unwrap();
         let mut live = listen(&tail);
         assert_eq!(read(&mut *live, 2), "1\n");
         drop(live);
-        // Each write has the thread look, and end.
+        // Each write wakes the thread, which then ends.
         while tail.source.lock().is_some() {
             std::fs::write(&file, "2\n3\n").unwrap();
         }
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_have_the_name_of_their_file_where_there_may_be_several() {
+    fn lines_have_the_name_of_their_file_if_there_can_be_several() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("a.log"), "x\n").unwrap();
         let name = folder.path().join("a.log").display().to_string();
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_a_file_forges_no_line_and_no_event() {
+    fn a_file_name_cannot_forge_a_line_or_an_event() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("a\nid: 7\r\x1b[2J.log"), "x\n").unwrap();
         let name = format!("{}/a\\nid: 7\\r\\u{{1b}}[2J.log", folder.path().display());
@@ -416,14 +416,14 @@ mod tests {
         for name in ["a.log", "b.log", "c.log"] {
             std::fs::write(folder.path().join(name), "x\ny\n").unwrap();
         }
-        // Whether the files are read before the client listens is a race: it is run often.
+        // Repeated, because the order of reading and subscribing could be a race.
         for _ in 0..200 {
             let tail = tail(folder.path(), "files = '*.log'\nlast = 2\nnames = false").unwrap();
             assert_eq!(first_lines(&tail), "x\ny\nx\ny\nx\ny\n");
         }
     }
 
-    /// What the first client finds when the files have been read.
+    /// Returns what the first client receives after the files were read.
     fn first_lines(tail: &Tail) -> String {
         let mut first = listen(tail);
         let topic = tail.source.lock().clone().unwrap();
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_lines_take_no_more_memory_than_others() {
+    fn empty_lines_count_towards_the_memory_limit() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("a.log"), "\n".repeat(500_000)).unwrap();
         let table =
@@ -445,24 +445,27 @@ mod tests {
         while topic.publish(&Batch::default(), tail.source.history).number < 500_000 {
             thread::yield_now();
         }
-        let (mut second, mut kept) = (listen(&tail), 0);
+        let (mut second, mut stored) = (listen(&tail), 0);
         let mut cx = Context::from_waker(Waker::noop());
         while let Poll::Ready(Some(Ok(piece))) = second.poll_piece(&mut cx, Instant::now(), u64::MAX) {
-            kept += piece.length();
+            stored += piece.length();
         }
-        assert!(kept < 2_000_000, "{kept} bytes are kept");
+        assert!(stored < 2_000_000, "{stored} bytes are stored");
     }
 
     #[test]
-    fn the_operator_says_which_clients_read_logs() {
+    fn only_allowed_clients_can_read_logs() {
         let folder = tempfile::tempdir().unwrap();
         let far = [192, 0, 2, 1];
-        assert_eq!(ask(&tail(folder.path(), "files = 'a'").unwrap(), far).status(), 403);
-        assert_eq!(ask(&tail(folder.path(), "files = 'a'\nallow = 'anyone'").unwrap(), far).status(), 200);
+        assert_eq!(request(&tail(folder.path(), "files = 'a'").unwrap(), far).status(), 403);
+        assert_eq!(
+            request(&tail(folder.path(), "files = 'a'\nallow = 'anyone'").unwrap(), far).status(),
+            200
+        );
     }
 
     #[test]
-    fn everything_wrong_is_said_at_once() {
+    fn all_errors_are_reported_at_once() {
         let folder = tempfile::tempdir().unwrap();
         let table = "files = ['**/a', '[', 'fine']\nheartbeat = '1ms'";
         assert_eq!(tail(folder.path(), table).unwrap_err().len(), 3);

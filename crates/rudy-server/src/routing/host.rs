@@ -1,4 +1,4 @@
-//! From the host that a request names to a site.
+//! Matches the host of a request to a site.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -7,18 +7,18 @@ use std::str::FromStr;
 
 use crate::config::written_as_text;
 
-/// The longest name that DNS can hold (RFC 1035 §2.3.4): a longer one is nobody's.
+/// Maximum length of a DNS name (RFC 1035 §2.3.4).
 const NAME_BYTES_MAX: usize = 255;
 
-/// The hosts that a site answers for: `example.org`, or `*.example.org` for every name below it.
+/// A host of a site: `example.org`, or `*.example.org` for all its subdomains.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum HostPattern {
-    /// One name or address, in lower case and without the dot at its end.
+    /// A name or address, in lower case and without a dot at its end.
     Exact(String),
-    /// Every name below this one, however deep; not the name itself.
+    /// All subdomains of this name at any depth, but not the name itself.
     Below(String),
-    /// A host that is not a name: every IP address, and a request without a host. No DNS server can give these another meaning.
-    /// Only flags mean it; it cannot be written.
+    /// Every IP address, and a request without a host. DNS cannot change their meaning. Only flags use it, it has no spelling in
+    /// the configuration.
     Unnamed,
 }
 
@@ -34,14 +34,14 @@ impl FromStr for HostPattern {
         }
         let name = text.to_ascii_lowercase();
         if let Some(address) = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-            // One spelling for each address, so that `[::1]` and `[0:0:0:0:0:0:0:1]` are seen to be the same.
+            // Use the canonical spelling, so that `[::1]` and `[0:0:0:0:0:0:0:1]` are equal.
             let address = address.parse::<Ipv6Addr>();
             return address
                 .map(|address| Self::Exact(format!("[{address}]")))
                 .map_err(|_| "expected an IPv6 address between the brackets, as in \"[::1]\"".to_owned());
         }
         if name.parse::<Ipv6Addr>().is_ok() {
-            return Err(format!("an IPv6 address stands in brackets: \"[{name}]\""));
+            return Err(format!("expected the IPv6 address in brackets: \"[{name}]\""));
         }
         if name.contains(':') {
             return Err("expected the host alone, without a port".to_owned());
@@ -49,9 +49,7 @@ impl FromStr for HostPattern {
         let name = name.strip_suffix('.').unwrap_or(&name);
         match name.strip_prefix("*.") {
             Some(parent) => valid_name(parent).map(|()| Self::Below(parent.to_owned())),
-            None if name == "*" => {
-                Err("leave `hosts` out: a site without it answers for every host".to_owned())
-            }
+            None if name == "*" => Err("remove `hosts`: a site without it serves every host".to_owned()),
             None => valid_name(name).map(|()| Self::Exact(name.to_owned())),
         }
     }
@@ -59,7 +57,7 @@ impl FromStr for HostPattern {
 
 fn valid_name(name: &str) -> Result<(), String> {
     if name.contains('*') {
-        return Err("a `*` may only stand for the first parts, as in \"*.example.org\"".to_owned());
+        return Err("expected `*` only as the first label, as in \"*.example.org\"".to_owned());
     }
     let letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     let fits = |part: &str| !part.is_empty() && part.len() <= 63 && part.bytes().all(letter);
@@ -90,14 +88,14 @@ written_as_text!(HostPattern, "a host (\"example.org\")", {
 #[derive(Debug, Default)]
 pub(crate) struct Hosts {
     exact: HashMap<Box<str>, usize>,
-    /// `.example.org` and its site, the longest first: the most particular pattern wins.
+    /// Suffixes such as `.example.org` and their sites, the longest first, because the most specific pattern wins.
     below: Vec<(Box<str>, usize)>,
     unnamed: Option<usize>,
     default: Option<usize>,
 }
 
 impl Hosts {
-    /// Adds a pattern; the site that already has it, if there is one.
+    /// Adds a pattern. Returns the site that already has it, if any.
     pub(crate) fn add(&mut self, pattern: &HostPattern, site: usize) -> Option<usize> {
         match pattern {
             HostPattern::Exact(name) => self.exact.insert(name.as_str().into(), site),
@@ -114,18 +112,18 @@ impl Hosts {
         }
     }
 
-    /// Whether it is chosen by flags which names are responded to, and not by a configuration.
+    /// Returns whether flags select the allowed hosts, not a configuration.
     pub(crate) fn is_by_flags(&self) -> bool {
         self.unnamed.is_some()
     }
 
-    /// Sets the site for every other host; the one that already is, if there is one.
+    /// Sets the site for all other hosts. Returns the previous one, if any.
     pub(crate) fn set_default(&mut self, site: usize) -> Option<usize> {
         self.default.replace(site)
     }
 
-    /// The site for a host as it stands in a request: in any case, with or without a port and a dot at the end.
-    /// It is only looked up where there is a choice.
+    /// Returns the site for a host as sent in a request: in any case, with or without a port and a dot at the end. Calls `host` only
+    /// if there are several sites.
     pub(crate) fn find<'h>(&self, host: impl FnOnce() -> &'h [u8]) -> Option<usize> {
         if self.exact.is_empty() && self.below.is_empty() && self.unnamed.is_none() {
             return self.default;
@@ -147,7 +145,7 @@ impl Hosts {
     }
 }
 
-/// The name alone, in lower case, without an allocation. Empty for one that no pattern can match.
+/// Returns the name in lower case without the port, or an empty name if no pattern can match. Does not allocate.
 fn normalise<'a>(host: &[u8], buffer: &'a mut [u8; NAME_BYTES_MAX]) -> &'a str {
     let name = without_port(host);
     let name = name.strip_suffix(b".").unwrap_or(name);
@@ -157,7 +155,7 @@ fn normalise<'a>(host: &[u8], buffer: &'a mut [u8; NAME_BYTES_MAX]) -> &'a str {
     std::str::from_utf8(lower).unwrap_or("")
 }
 
-/// Only the spellings that every client takes for an address: a browser has turned `127.1` into `127.0.0.1` before it asks.
+/// Returns whether a name is an IP address in its usual spelling. Browsers send `127.0.0.1` for `127.1`.
 fn is_ip_address(name: &str) -> bool {
     match name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
         Some(address) => address.parse::<Ipv6Addr>().is_ok(),
@@ -165,7 +163,7 @@ fn is_ip_address(name: &str) -> bool {
     }
 }
 
-/// The explanation for a client whose host no flag allows.
+/// Returns the explanation for a client whose host no flag allows.
 pub(crate) fn explain_rejected(host: &[u8]) -> String {
     let host = String::from_utf8_lossy(without_port(host)).parse::<HostPattern>().ok();
     let (this, name) = match host {
@@ -173,13 +171,13 @@ pub(crate) fn explain_rejected(host: &[u8]) -> String {
         _ => ("this host".to_owned(), "NAME".to_owned()),
     };
     format!(
-        "Rudy responds here to IP addresses, localhost, the name of this machine, and names that --host allows; not to \
-         {this}. This protects local files from web pages whose name leads to this machine (DNS rebinding). Start Rudy \
-         with --host {name} to allow the name."
+        "Rudy accepts requests for IP addresses, localhost, the name of this machine, and names that --host allows, but not \
+         for {this}. This protects local files from web pages whose name resolves to this machine (DNS rebinding). Start \
+         Rudy with --host {name} to allow the name."
     )
 }
 
-/// `example.org:80` to `example.org`, `[::1]:80` to `[::1]`.
+/// Removes the port: `example.org:80` becomes `example.org`, and `[::1]:80` becomes `[::1]`.
 pub(crate) fn without_port(host: &[u8]) -> &[u8] {
     let end = match host.first() {
         Some(b'[') => host.iter().position(|byte| *byte == b']').map(|at| at + 1),
@@ -201,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_particular_host_wins_and_spelling_does_not_matter() {
+    fn the_most_specific_host_wins_in_any_spelling() {
         let mut hosts = hosts(&["example.org", "*.example.org", "*.deep.example.org", "[::1]", "127.0.0.1"]);
         for (host, site) in [
             ("example.org", Some(0)),
@@ -232,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_without_a_name_is_an_address_or_absent() {
+    fn the_unnamed_pattern_matches_addresses_and_absent_hosts() {
         let mut hosts = hosts(&["localhost", "*.localhost"]);
         assert!(!hosts.is_by_flags());
         assert_eq!(hosts.find(|| b"127.0.0.1"), None);
@@ -266,41 +264,41 @@ mod tests {
     }
 
     #[test]
-    fn the_explanation_of_a_rejected_host_names_the_flag_and_only_what_a_flag_takes() {
+    fn the_explanation_shows_the_flag_and_only_valid_names() {
         let explained = explain_rejected(b"Evil.Example:8080");
         assert!(
-            explained.contains("not to \"evil.example\".") && explained.contains("--host evil.example to")
+            explained.contains("not for \"evil.example\".") && explained.contains("--host evil.example to")
         );
-        for odd in [&b"<b>"[..], b"\xff", b"a b", b"*.example", b"a$(x)"] {
-            let explained = explain_rejected(odd);
-            let is_general = explained.contains("not to this host.") && explained.contains("--host NAME to");
+        for invalid in [&b"<b>"[..], b"\xff", b"a b", b"*.example", b"a$(x)"] {
+            let explained = explain_rejected(invalid);
+            let is_general = explained.contains("not for this host.") && explained.contains("--host NAME to");
             assert!(is_general, "{explained}");
         }
     }
 
     #[test]
-    fn a_pattern_given_twice_names_its_first_site() {
+    fn a_duplicate_pattern_returns_its_first_site() {
         let mut hosts = hosts(&["example.org", "*.example.org"]);
         assert_eq!(hosts.add(&"Example.Org.".parse().unwrap(), 5), Some(0));
         assert_eq!(hosts.add(&"*.EXAMPLE.org".parse().unwrap(), 5), Some(1));
     }
 
     #[test]
-    fn a_wrong_host_is_told_what_was_expected() {
-        for (text, says) in [
+    fn the_error_of_an_invalid_host_shows_what_was_expected() {
+        for (text, message) in [
             ("http://example.org", "without the scheme"),
             ("example.org:80", "without a port"),
             ("::1", "in brackets: \"[::1]\""),
             ("[::g]", "an IPv6 address between"),
-            ("*", "leave `hosts` out"),
-            ("www.*.org", "may only stand for the first parts"),
+            ("*", "remove `hosts`"),
+            ("www.*.org", "only as the first label"),
             ("bücher.de", "xn--"),
             ("", "expected a name"),
             ("a..b", "expected a name"),
             ("a b", "expected a name"),
         ] {
             let error = text.parse::<HostPattern>().unwrap_err();
-            assert!(error.contains(says), "{text}: {error}");
+            assert!(error.contains(message), "{text}: {error}");
         }
     }
 }

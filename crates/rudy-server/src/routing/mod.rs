@@ -1,4 +1,4 @@
-//! From a request to the handler that answers it: the site by host, the route by path.
+//! Finds the handler for a request: the site by host, then the route by path.
 
 mod host;
 mod path;
@@ -11,7 +11,7 @@ use http::header;
 use rudy_http::semantics::path::{PathBelow, PathError, RequestPath};
 use rudy_net::Request;
 
-/// The host that a request is for, as it was sent. The authority of an absolute target comes before Host
+/// Returns the host of a request as it was sent. The authority of an absolute target takes precedence over the Host field
 /// (RFC 9112 §3.2.2).
 pub(crate) fn request_host(request: &Request) -> &[u8] {
     if let Some(authority) = request.uri().authority() {
@@ -20,21 +20,21 @@ pub(crate) fn request_host(request: &Request) -> &[u8] {
     request.headers().get(header::HOST).map_or(b"", |host| host.as_bytes())
 }
 
-/// The routes of all sites, `H` being what answers.
+/// The routes of all sites, with handlers of type `H`.
 #[derive(Debug)]
 pub(crate) struct Router<H> {
     hosts: Hosts,
     sites: Vec<Vec<Route<H>>>,
 }
 
-/// Paths and what answers them.
+/// Paths and their handler.
 #[derive(Debug)]
 pub(crate) struct Route<H> {
     pub(crate) paths: Vec<PathPattern>,
     pub(crate) handler: H,
 }
 
-/// A route that was found, and the pattern of it that took the path.
+/// The route that matches a request, and the pattern that matched.
 #[derive(Debug)]
 pub(crate) struct RouteMatch<'r, H> {
     pub(crate) pattern: &'r PathPattern,
@@ -44,17 +44,17 @@ pub(crate) struct RouteMatch<'r, H> {
 }
 
 impl<H> RouteMatch<'_, H> {
-    /// The part of a request's path that the handler looks at: below the folder for `/docs/*`, the whole path for others.
+    /// Returns the part of a request's path that the handler uses: below the folder for `/docs/*`, the whole path for others.
     pub(crate) fn below<'p>(&self, path: &'p RequestPath<'_>) -> PathBelow<'p> {
         path.below(self.pattern.mount())
     }
 
-    /// What is only of use where the site has more than this route.
+    /// Returns `value` if the site has other routes.
     pub(crate) fn if_has_other_routes<T>(&self, value: T) -> Option<T> {
         (self.site.len() > 1).then_some(value)
     }
 
-    /// The path of a file in the folder of the handler, if another route of the site takes it.
+    /// Returns the path in the site of a file in the handler's folder if another route matches it.
     pub(crate) fn path_on_other_route(
         &self,
         path: &RequestPath<'_>,
@@ -73,16 +73,16 @@ impl<H> Route<H> {
     }
 }
 
-/// Why there is nobody to answer.
+/// Why a request has no route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NotFound {
-    /// No site is for this host.
+    /// No site has this host.
     Host,
     /// Flags do not allow this host.
     RejectedHost,
     /// The site has no route for this path.
     Path,
-    /// The path reads in two ways, and they lead to different routes.
+    /// The path can be read in two ways that lead to different routes.
     Ambiguous(PathError),
 }
 
@@ -91,16 +91,16 @@ impl<H> Router<H> {
         Self { hosts, sites }
     }
 
-    /// What answers, of all sites.
+    /// Iterates over the handlers of all sites.
     pub(crate) fn handlers(&self) -> impl Iterator<Item = &H> {
         self.sites.iter().flatten().map(|route| &route.handler)
     }
 
-    /// The first route of the host's site that takes the path.
+    /// Returns the first route of the host's site that matches the path.
     ///
-    /// Many applications read an encoded slash as a separator: `/admin%2Fx` is `/admin/x` to them. So that the route
-    /// `/admin/*` cannot be passed by, a path with an encoded slash has to lead to the same route in both readings, unless the
-    /// pattern that takes it has the encoded slash itself.
+    /// Many applications decode an encoded slash: for them, `/admin%2Fx` is `/admin/x`. A path with an encoded slash must lead to
+    /// the same route in both readings, so that it cannot bypass the route `/admin/*`. A pattern that contains the encoded slash
+    /// itself is an exception.
     pub(crate) fn find<'h>(
         &self,
         host: impl FnOnce() -> &'h [u8],
@@ -109,8 +109,8 @@ impl<H> Router<H> {
         let not_found = if self.hosts.is_by_flags() { NotFound::RejectedHost } else { NotFound::Host };
         let site = self.hosts.find(host).and_then(|site| self.sites.get(site)).ok_or(not_found)?;
         let first = |path: &RequestPath<'_>| {
-            let mut taking = site.iter().filter_map(|route| Some((route, route.matching_pattern(path)?)));
-            taking.next().ok_or(NotFound::Path)
+            let mut matches = site.iter().filter_map(|route| Some((route, route.matching_pattern(path)?)));
+            matches.next().ok_or(NotFound::Path)
         };
         let (route, pattern) = first(path)?;
         if !pattern.has_encoded_slash()
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_route_in_written_order_is_taken() {
+    fn the_first_matching_route_wins() {
         let router = router(&[(&["a.org"], &["/x", "/x/*", "*.php", "/q%2F*", "/*"]), (&[], &["/x"])]);
         for (host, path, handler) in [
             ("a.org", "/x", Ok("0/x")),
@@ -171,19 +171,19 @@ mod tests {
     }
 
     #[test]
-    fn a_host_of_nobody_is_not_found_without_a_default_site() {
+    fn an_unknown_host_is_not_found_without_a_default_site() {
         let root = RequestPath::parse("/").unwrap();
         assert_eq!(router(&[(&["a.org"], &["/*"])]).find(|| b"b.org", &root).unwrap_err(), NotFound::Host);
     }
 
     proptest::proptest! {
-        /// However a file's path is spelled, the route that takes the file takes the request.
+        /// The route for a file matches all spellings of its path.
         #[test]
-        fn no_spelling_gets_around_a_route(path in "/{1,2}(p|%70|P|q)(a|%61|/|//|%2e|\\.|%2f|\\\\|%00|%|p){0,5}") {
+        fn no_spelling_bypasses_a_route(path in "/{1,2}(p|%70|P|q)(a|%61|/|//|%2e|\\.|%2f|\\\\|%00|%|p){0,5}") {
             let router = router(&[(&[], &["/p/*", "/pa", "/*"])]);
             let Ok(path) = RequestPath::parse(&path) else { return Ok(()) };
             let Ok(found) = router.find(|| b"", &path) else { return Ok(()) };
-            // What the files handler would open.
+            // The file that the `files` handler would open.
             let Ok(file) = path.below(0).in_folder() else { return Ok(()) };
             let expected = match file {
                 "/pa" => "0/pa",

@@ -198,18 +198,18 @@ error: the host "a.org" is given twice
   |          |
   |          the first
 
-error: an answer 204 has no body
+error: a response with status 204 has no body
   --> rudy.toml:12:22
    |
 12 | respond = { status = 204, body = "x" }
-   |                      ^^^ leave the body out, or take another status
+   |                      ^^^ remove the body, or use another status
 ...
 15 | path = ["/docs/a", "/docs/*.pdf"]
    |        ^^^^^^^^^^^^^^^^^^^^^^^^^^ an earlier route matches all of these paths
    |
    = help: put the more specific path first
 
-error: this is not an address that a browser can be sent to
+error: invalid target of a redirect
   --> rudy.toml:20:19
    |
 20 | redirect = { to = "//evil.org" }

@@ -154,7 +154,10 @@ fn a_misplaced_key_gets_the_correct_line() {
             "route = [{ path = '/', respond = 200, browse = true }]",
             "write `files = { root = \"...\", browse = ... }`",
         ),
-        ("route = [{ path = '/old/*', redirect = { to = '/new$1' } }]", "there are no captures: `$1`"),
+        (
+            "route = [{ path = '/old/*', redirect = { to = '/new$1' } }]",
+            "captures such as `$1` are not supported",
+        ),
         ("root = 'public'\nserver_name = 'x'", "write `hosts = [\"example.org\"]`"),
         ("root = 'public'\nServerName = 'x'", "write `hosts = [\"example.org\"]`"),
         ("root = 'public'\nlocation = {}", "write [[site.route]] and `path = \"/docs/*\"`"),

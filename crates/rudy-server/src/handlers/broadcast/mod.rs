@@ -163,7 +163,7 @@ impl Broadcast {
         match name(path) {
             Ok(name) => {
                 let topic = topics.subscribe(&self.site, name, Instant::now());
-                self.subscribe.answer(&topic, request)
+                self.subscribe.respond(&topic, request)
             }
             Err(none) => none.reject(request),
         }
