@@ -1,11 +1,11 @@
-//! Where what is built from this source is.
+//! Paths of the binaries built from this source.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The `rudy` built from this source, beside the test that asks. The first call has cargo build it, which does nothing
-/// if it is fresh, so that no test ever runs against yesterday's. `RUDY_BINARY` names another one to test.
+/// Returns the path of `rudy` in the build folder of the test. The first call runs `cargo build`, so that the binary is never stale.
+/// `RUDY_BINARY` sets another path.
 #[must_use]
 pub fn binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
@@ -15,15 +15,15 @@ pub fn binary() -> &'static Path {
     })
 }
 
-/// The example app `fastcgi-info`, built in the same way.
+/// Returns the path of the example app `fastcgi-info`, built in the same way.
 #[must_use]
 pub fn fastcgi_info() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| build("fastcgi-info"))
 }
 
-/// Has cargo build a package, whose binary has its name. Where `RUDY_BUILT` is set that was done before the tests: nextest
-/// has a process for each of them, and each would ask cargo again.
+/// Builds a package whose binary has the same name. If `RUDY_BUILT` is set, the caller has already built it: nextest starts a
+/// process for each test, and each would run cargo again.
 fn build(package: &str) -> PathBuf {
     // target/debug/deps/cli-0123456789abcdef, or target/release/soak
     let test = std::env::current_exe().expect("a test runs from a file");

@@ -1,4 +1,4 @@
-//! A connection on which a test says exactly the bytes it wants to.
+//! A connection on which a test sends arbitrary bytes.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -6,7 +6,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use crate::response::read_chunk;
 use crate::{PATIENCE, Response};
 
-/// A TCP connection. Whatever must come is waited for, but not for ever.
+/// A TCP connection with timeouts.
 pub struct Connection {
     stream: BufReader<TcpStream>,
 }
@@ -15,20 +15,20 @@ impl Connection {
     /// Connects.
     #[must_use]
     pub fn open(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).expect("somebody listens there");
-        stream.set_read_timeout(Some(PATIENCE)).expect("the time is not zero");
-        stream.set_write_timeout(Some(PATIENCE)).expect("the time is not zero");
-        stream.set_nodelay(true).expect("TCP has it");
+        let stream = TcpStream::connect(address).expect("the server listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("the timeout is not zero");
+        stream.set_write_timeout(Some(PATIENCE)).expect("the timeout is not zero");
+        stream.set_nodelay(true).expect("TCP supports it");
         Self { stream: BufReader::new(stream) }
     }
 
-    /// The socket, for what is not here.
+    /// Returns the socket, for operations that are not here.
     #[must_use]
     pub fn socket(&self) -> &TcpStream {
         self.stream.get_ref()
     }
 
-    /// Sends bytes. That the peer has closed already is no error: its answer may be there all the same.
+    /// Sends bytes. Ignores that the peer has closed the connection, because its response can still be read.
     pub fn send(&mut self, bytes: &[u8]) {
         match self.stream.get_mut().write_all(bytes) {
             Err(error) if !matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
@@ -38,33 +38,33 @@ impl Connection {
         }
     }
 
-    /// Sends no more.
+    /// Closes the sending side.
     pub fn finish(&mut self) {
-        // It fails only if the peer has closed already.
+        // Fails only if the peer has already closed the connection.
         let _ = self.socket().shutdown(Shutdown::Write);
     }
 
-    /// Reads one answer to a request that was not HEAD, interim ones (1xx) passed over.
+    /// Reads the final response to a request that was not HEAD. Skips interim responses (1xx).
     pub fn response(&mut self) -> Response {
         loop {
-            let answer = Response::read(&mut self.stream, true);
-            if answer.status >= 200 || answer.status == 101 {
-                return answer;
+            let response = Response::read(&mut self.stream, true);
+            if response.status >= 200 || response.status == 101 {
+                return response;
             }
         }
     }
 
-    /// Reads the answer to a HEAD: it has no body, whatever its fields say.
+    /// Reads the response to a HEAD, which has no body.
     pub fn head_response(&mut self) -> Response {
         Response::read(&mut self.stream, false)
     }
 
-    /// Reads one answer, interim or not.
+    /// Reads the next response, interim or final.
     pub fn next_response(&mut self) -> Response {
         Response::read(&mut self.stream, true)
     }
 
-    /// Reads the head of an answer, and leaves its body to be read.
+    /// Reads the head of a response, but not its body.
     pub fn head(&mut self) -> Response {
         Response::read(&mut self.stream, false)
     }
@@ -81,10 +81,10 @@ impl Connection {
         read_chunk(&mut self.stream, body)
     }
 
-    /// Reads exactly so many bytes.
+    /// Reads exactly `length` bytes.
     pub fn read_exactly(&mut self, length: usize) -> Vec<u8> {
         let mut bytes = vec![0; length];
-        self.stream.read_exact(&mut bytes).expect("so many bytes come");
+        self.stream.read_exact(&mut bytes).expect("the peer sends enough bytes");
         bytes
     }
 
@@ -99,7 +99,7 @@ impl Connection {
         }
     }
 
-    /// Whether the peer has closed in order, with nothing more to read.
+    /// Returns whether the peer has closed the connection cleanly, and all data was read.
     pub fn is_closed(&mut self) -> bool {
         self.stream.fill_buf().is_ok_and(<[u8]>::is_empty)
     }

@@ -1,11 +1,11 @@
-//! The engines that a test goes through.
+//! The engines for tests that run on each of them.
 
 use std::num::NonZeroUsize;
 
 use rudy_net::engine::Model;
 
-/// Every engine, `pool` with so few threads that connections have to wait for one.
+/// Returns all engines. `pool` has few threads, so that connections must wait for one.
 #[must_use]
 pub fn engines() -> [Model; 6] {
-    Model::all(NonZeroUsize::new(2).expect("two are not none"))
+    Model::all(NonZeroUsize::new(2).expect("two is not zero"))
 }

@@ -1,5 +1,5 @@
-//! What the tests over real sockets share: [`Server`] starts the built `rudy`, [`Connection`] speaks HTTP to it byte by
-//! byte, [`binary()`] finds it. [`conformance`] holds what the conformance cases are run with.
+//! Helpers for tests over real sockets: [`binary()`] builds `rudy`, [`Server`] starts it, and [`Connection`] sends it arbitrary
+//! bytes. [`conformance`] runs the conformance cases.
 
 mod binary;
 pub mod conformance;
@@ -21,12 +21,12 @@ mod wait;
 
 pub use binary::{binary, fastcgi_info};
 pub use connection::Connection;
-pub use curl::{Curl, Fetched};
+pub use curl::{Curl, CurlResult};
 pub use descriptors::descriptors;
 pub use engines::engines;
 pub use load::{Load, Tally};
-pub use port::{ReservedPort, quiet_port};
-pub use program::{flup, go_httpbin, long, php_fpm, program, redbot, skip, skip_here};
+pub use port::{ReservedPort, free_port};
+pub use program::{flup, go_httpbin, long, php_fpm, program, redbot, skip, skip_unsupported};
 pub use response::Response;
 pub use server::{Builder, Server};
 pub use tls::{Certificates, TlsServer, Valid};
@@ -34,5 +34,5 @@ pub use wait::{children, eventually};
 
 use std::time::Duration;
 
-/// How long a test waits for something that must come. Only a failing test waits so long.
+/// The timeout of tests. Only a failing test waits this long.
 pub const PATIENCE: Duration = Duration::from_secs(30);

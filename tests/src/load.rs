@@ -1,4 +1,4 @@
-//! Many ordinary clients at once.
+//! A load of concurrent ordinary clients.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -7,25 +7,25 @@ use std::thread::{self, JoinHandle};
 
 use crate::{Connection, Response};
 
-/// Clients that ask again as soon as they are answered, until they are told to stop. A connection that is refused or
-/// lost, an answer that does not come or is cut: each fails the test.
+/// Clients that send one request after the other until they are stopped. A refused or lost connection, and a missing or incomplete
+/// response, fail the test.
 pub struct Load {
     stop: Arc<AtomicBool>,
     clients: Vec<JoinHandle<Tally>>,
 }
 
-/// What the clients of a [`Load`] have done.
+/// The totals of a [`Load`].
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Tally {
     /// Connections opened.
     pub connections: u64,
-    /// Answers that came whole and were found right.
-    pub answers: u64,
+    /// Complete responses that passed the check.
+    pub responses: u64,
 }
 
 impl Load {
-    /// Starts clients, one for each number in `requests_per_connection`: so many requests it sends before it opens a
-    /// new connection; fewer if the server says that it closes this one. They ask for `targets` in turn, and `check` looks at what they get.
+    /// Starts a client for each item of `requests_per_connection`. After that number of requests, or if the server closes the
+    /// connection, the client opens a new one. The clients request `targets` in turn, and `check` validates each response.
     #[must_use]
     pub fn start(
         address: SocketAddr,
@@ -41,19 +41,19 @@ impl Load {
         Self { clients: clients.collect(), stop }
     }
 
-    /// Stops them and adds up what they did.
+    /// Stops the clients and returns the totals.
     ///
     /// # Panics
     ///
-    /// If one of them was not served as it should have been.
+    /// If a client failed.
     #[must_use]
     pub fn stop(mut self) -> Tally {
         self.stop.store(true, Ordering::Relaxed);
         let mut sum = Tally::default();
         for client in self.clients.drain(..) {
-            let tally = client.join().expect("every client is served; what one met instead stands above");
+            let tally = client.join().expect("no client fails; the output above has the error");
             sum.connections += tally.connections;
-            sum.answers += tally.answers;
+            sum.responses += tally.responses;
         }
         sum
     }
@@ -80,13 +80,13 @@ fn run(
         for _ in 0..requests {
             let target = targets.next().expect("a cycle has no end");
             connection.send(format!("GET {target} HTTP/1.1\r\nHost: test\r\n\r\n").as_bytes());
-            let answer = connection.response();
-            check(target, &answer);
-            tally.answers += 1;
+            let response = connection.response();
+            check(target, &response);
+            tally.responses += 1;
             if stop.load(Ordering::Relaxed) {
                 return tally;
             }
-            if answer.field("connection") == Some("close") {
+            if response.field("connection") == Some("close") {
                 break;
             }
         }

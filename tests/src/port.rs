@@ -1,4 +1,4 @@
-//! Ports that nobody else is given.
+//! Free ports that no other process gets.
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
 use std::os::fd::OwnedFd;
@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket, sockopt};
 
-/// A port of 127.0.0.1 on which nobody listens but who is told to. As long as this is held the kernel gives it to nobody who
-/// asks for any; a server that sets `SO_REUSEADDR`, as all do, can have it.
+/// A port of 127.0.0.1 that is reserved while this value exists. The kernel does not assign it to a process that requests any port;
+/// a server that sets `SO_REUSEADDR`, as all do, can listen on it.
 #[derive(Debug)]
 pub struct ReservedPort {
     _socket: OwnedFd,
@@ -15,17 +15,17 @@ pub struct ReservedPort {
 }
 
 impl ReservedPort {
-    /// Reserves one.
+    /// Reserves a port.
     #[must_use]
     pub fn new() -> Self {
         let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket can be made");
         sockopt::set_socket_reuseaddr(&socket, true).expect("it is a socket");
         bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
         let address = getsockname(&socket).ok().and_then(|address| address.try_into().ok());
-        Self { _socket: socket, address: address.expect("it is bound to an address of IP") }
+        Self { _socket: socket, address: address.expect("it is bound to an IP address") }
     }
 
-    /// Where it is.
+    /// Returns the address with the port.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -38,18 +38,19 @@ impl Default for ReservedPort {
     }
 }
 
-/// Calls of [`quiet_port`] in this process.
+/// The number of calls of [`free_port`] in this process.
 static CALLS: AtomicU32 = AtomicU32::new(0);
-/// How far apart two tests of a process begin to look: further than ports are taken in a row, and prime to their number.
+/// The distance between the first candidates of two tests of a process. More than the ports that one test uses, and a prime.
 const PORTS_APART: u32 = 997;
 
-/// A port that is free on every interface, and stays so: the kernel gives it to nobody who asks for any, nor to a connection
-/// that goes out.
+/// Returns a port that is free on all interfaces. It is outside of the ephemeral range, so the kernel does not assign it to other
+/// processes or outgoing connections.
 #[must_use]
-pub fn quiet_port() -> u16 {
-    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").expect("Linux has it");
+pub fn free_port() -> u16 {
+    let range =
+        std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").expect("Linux has this file");
     let first: u16 = range.split_whitespace().next().and_then(|first| first.parse().ok()).expect("a number");
-    // Not the same for two tests that run at the same time, in one process or in two.
+    // Concurrent tests, in one process or several, start with different candidates.
     let candidates = first.saturating_sub(1024).max(1);
     let own = std::process::id().wrapping_add(PORTS_APART * CALLS.fetch_add(1, Ordering::Relaxed));
     let begin = u16::try_from(own % u32::from(candidates)).expect("less than there are ports");

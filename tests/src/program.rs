@@ -1,11 +1,11 @@
-//! Programs that the tests need beside `rudy`, and what becomes of a test where one is missing.
+//! External programs for tests, and skipped tests if one is missing.
 
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-/// Where the program `name` is, or `None` after [`skip`]: then the test returns.
+/// Returns the path of a program, or `None` after [`skip`]. Then the test must return.
 ///
 /// ```no_run
 /// let Some(curl) = rudy_tests::program("curl") else { return };
@@ -14,7 +14,7 @@ use std::thread;
 pub fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path)
-        // Servers and Go stand here, and an ordinary user's PATH often leaves these out.
+        // Servers and Go are installed here, and the PATH of a user often lacks these folders.
         .chain(["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/local/go/bin"].map(PathBuf::from))
         .map(|folder| folder.join(name))
         .find(|candidate| candidate.is_file());
@@ -24,7 +24,7 @@ pub fn program(name: &str) -> Option<PathBuf> {
     found
 }
 
-/// Where php-fpm is, which has its version in its name on Debian, or `None` after [`skip`].
+/// Returns the path of php-fpm, whose name includes the version on Debian, or `None` after [`skip`].
 #[must_use]
 pub fn php_fpm() -> Option<PathBuf> {
     let folder = std::fs::read_dir("/usr/sbin").into_iter().flatten().flatten();
@@ -34,8 +34,8 @@ pub fn php_fpm() -> Option<PathBuf> {
     found.pop().or_else(|| program("php-fpm"))
 }
 
-/// Where `redbot` is, which `cargo xtask setup` installs into an environment of its own, or `None` after [`skip`] and where
-/// [`long`] checks do not run.
+/// Returns the path of `redbot`, which `cargo xtask setup` installs into a virtual environment, or `None` after [`skip`]. Also `None`
+/// if [`long`] checks are disabled.
 #[must_use]
 pub fn redbot() -> Option<PathBuf> {
     if !long() {
@@ -49,7 +49,7 @@ pub fn redbot() -> Option<PathBuf> {
     Some(redbot)
 }
 
-/// Where the Python stands that has flup, which `cargo xtask setup` installs, or `None` after [`skip`].
+/// Returns the path of a Python with flup, which `cargo xtask setup` installs, or `None` after [`skip`].
 #[must_use]
 pub fn flup() -> Option<PathBuf> {
     let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/flup/bin/python");
@@ -60,7 +60,7 @@ pub fn flup() -> Option<PathBuf> {
     Some(python)
 }
 
-/// Where `go-httpbin` is, which `cargo xtask setup` builds, or `None` after [`skip`].
+/// Returns the path of `go-httpbin`, which `cargo xtask setup` builds, or `None` after [`skip`].
 #[must_use]
 pub fn go_httpbin() -> Option<PathBuf> {
     let httpbin = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/go/go-httpbin");
@@ -71,20 +71,19 @@ pub fn go_httpbin() -> Option<PathBuf> {
     Some(httpbin)
 }
 
-/// Counts this test as skipped, by name: `cargo xtask test` lists them at its end.
+/// Counts this test as skipped. `cargo xtask test` lists the skipped tests at its end.
 ///
 /// # Panics
 ///
-/// On a build machine (`CI` set), where everything has to be there.
+/// In CI (`CI` is set), where all programs must be installed.
 pub fn skip(reason: &str) {
-    assert!(!on_build_machine(), "{} cannot be skipped on a build machine: {reason}", test_name());
-    note_skipped(reason);
+    assert!(!is_ci(), "{} must not be skipped in CI: {reason}", test_name());
+    record_skipped(reason);
 }
 
-/// Counts this test as skipped for what the kernel or a file system of this machine does not have: nothing can install it, so a
-/// build machine may do without.
-pub fn skip_here(reason: &str) {
-    note_skipped(reason);
+/// Counts this test as skipped because the kernel or a file system lacks a feature. Allowed in CI too, because no package provides it.
+pub fn skip_unsupported(reason: &str) {
+    record_skipped(reason);
 }
 
 fn test_name() -> String {
@@ -92,34 +91,34 @@ fn test_name() -> String {
 }
 
 /// Adds this test to the list that `cargo xtask test` prints.
-fn note_skipped(reason: &str) {
+fn record_skipped(reason: &str) {
     let Some(list) = std::env::var_os("RUDY_SKIPPED_TESTS") else { return };
-    // Each line in one write, so that tests that run at the same time do not mix theirs.
+    // Each line in one write, so that lines of concurrent tests do not mix.
     let line = format!("{}: {reason}\n", test_name());
     let written = OpenOptions::new().create(true).append(true).open(&list);
     let written = written.and_then(|mut file| file.write_all(line.as_bytes()));
-    assert!(written.is_ok(), "cannot note a skipped test in {}: {written:?}", list.display());
+    assert!(written.is_ok(), "cannot record a skipped test in {}: {written:?}", list.display());
 }
 
-/// Whether the long checks with real programs run, as in `cargo xtask test --peers`. Where they do not, this test counts as
-/// skipped, by name, and returns.
+/// Returns whether long checks with external programs are enabled, as in `cargo xtask test --peers`. If not, counts this test as
+/// skipped. Then the test must return.
 ///
 /// ```no_run
 /// if !rudy_tests::long() { return };
 /// ```
 #[must_use]
 pub fn long() -> bool {
-    let asked = std::env::var_os(PEERS).is_some_and(|value| !value.is_empty() && value != "0");
-    if !asked {
-        note_skipped("a long check; `cargo xtask test --peers` runs it");
+    let is_enabled = std::env::var_os(PEERS).is_some_and(|value| !value.is_empty() && value != "0");
+    if !is_enabled {
+        record_skipped("a long check; `cargo xtask test --peers` runs it");
     }
-    asked
+    is_enabled
 }
 
-/// The variable with which `cargo xtask test --peers` asks for the long checks.
+/// The variable with which `cargo xtask test --peers` enables the long checks.
 const PEERS: &str = "RUDY_TEST_PEERS";
 
-fn on_build_machine() -> bool {
+fn is_ci() -> bool {
     std::env::var("CI").is_ok_and(|ci| !ci.is_empty() && ci != "false")
 }
 
@@ -128,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_that_every_system_has_is_found() {
+    fn the_shell_is_found() {
         assert!(program("sh").is_some_and(|path| path.is_absolute()));
     }
 }

@@ -1,6 +1,6 @@
-//! Random numbers that are the same in every run with the same seed.
+//! Reproducible random numbers.
 
-/// `SplitMix64`: a few lines, and the same numbers everywhere.
+/// A `SplitMix64` generator, which needs few lines.
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);
 
@@ -9,7 +9,7 @@ impl Random {
         Self(seed)
     }
 
-    /// A generator of its own, whose numbers follow from this one's.
+    /// Returns a generator seeded by this one.
     pub(crate) fn fork(&mut self) -> Self {
         Self(self.next())
     }
@@ -25,12 +25,12 @@ impl Random {
         usize::try_from(self.next() % end as u64).expect("less than a usize")
     }
 
-    /// A number of this range, its end excluded.
+    /// Returns a number in the range.
     pub(crate) fn within(&mut self, range: std::ops::Range<usize>) -> usize {
         range.start + self.below(range.end - range.start)
     }
 
-    /// True in `percent` of 100 cases.
+    /// Returns true in `percent` of 100 cases.
     pub(crate) fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }

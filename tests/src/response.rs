@@ -1,26 +1,26 @@
-//! An answer as a test looks at it. The reading is deliberately plain and shares nothing with the server's code.
+//! Parses a response for tests. Deliberately simple and independent of the server's code.
 
 use std::io::{BufRead, Read};
 
-/// An answer that was read from the wire.
+/// A response as received.
 #[derive(Debug, Clone)]
 pub struct Response {
     /// The status.
     pub status: u16,
-    /// The status line and the fields as they came, each with its CRLF.
+    /// The status line and the fields as received, each with its CRLF.
     pub head: String,
-    /// The body, chunks joined.
+    /// The body, decoded from chunks.
     pub body: Vec<u8>,
 }
 
 impl Response {
-    /// The value of the first field of this name, upper or lower case.
+    /// Returns the value of the first field of this name, ignoring case.
     #[must_use]
     pub fn field<'a>(&'a self, name: &'a str) -> Option<&'a str> {
         self.fields(name).next()
     }
 
-    /// The values of all fields of this name.
+    /// Iterates over the values of all fields of this name.
     pub fn fields<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.head.lines().skip(1).filter_map(move |line| {
             let (given, value) = line.split_once(':')?;
@@ -28,23 +28,23 @@ impl Response {
         })
     }
 
-    /// The body as text.
+    /// Returns the body as text.
     #[must_use]
     pub fn text(&self) -> &str {
         std::str::from_utf8(&self.body).expect("the body is UTF-8")
     }
 
-    /// Reads an answer. `may_have_body` is false for the answer to HEAD.
+    /// Reads a response. `may_have_body` is false for the response to HEAD.
     pub(crate) fn read(stream: &mut impl BufRead, may_have_body: bool) -> Self {
         let head = read_head(stream);
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
-        let mut answer =
+        let mut response =
             Self { status: status.unwrap_or_else(|| panic!("no status: {head:?}")), head, body: Vec::new() };
-        // RFC 9112 §6.3, rules 1 to 8 as far as they concern a client.
-        if may_have_body && answer.status >= 200 && !matches!(answer.status, 204 | 304) {
-            answer.body = answer.read_body(stream);
+        // RFC 9112 §6.3, the parts of rules 1 to 8 for clients.
+        if may_have_body && response.status >= 200 && !matches!(response.status, 204 | 304) {
+            response.body = response.read_body(stream);
         }
-        answer
+        response
     }
 
     fn read_body(&self, stream: &mut impl BufRead) -> Vec<u8> {
@@ -55,7 +55,7 @@ impl Response {
             body.resize(length.parse().expect("a length is a number"), 0);
             stream.read_exact(&mut body).expect("the length is right");
         } else {
-            stream.read_to_end(&mut body).expect("the end comes");
+            stream.read_to_end(&mut body).expect("the body ends");
         }
         body
     }
@@ -80,18 +80,18 @@ fn read_chunks(stream: &mut impl BufRead, body: &mut Vec<u8>) {
     while read_chunk(stream, body) {}
 }
 
-/// Reads one chunk; false where it was the last.
+/// Reads one chunk. Returns false for the last one.
 pub(crate) fn read_chunk(stream: &mut impl BufRead, body: &mut Vec<u8>) -> bool {
     let mut line = String::new();
-    stream.read_line(&mut line).expect("a chunk's size comes");
+    stream.read_line(&mut line).expect("the chunk has a size");
     let size = line.trim_end().split(';').next().unwrap_or_default();
     let size = u64::from_str_radix(size, 16).unwrap_or_else(|_| panic!("no size of a chunk: {line:?}"));
     if size == 0 {
-        // Trailers, if any, and the empty line.
+        // The trailers, if any, and the empty line.
         read_head(stream);
         return false;
     }
-    let taken = stream.by_ref().take(size).read_to_end(body).expect("the chunk comes");
+    let taken = stream.by_ref().take(size).read_to_end(body).expect("the chunk is complete");
     assert_eq!(taken as u64, size, "the chunk was cut");
     let mut end = [0; 2];
     stream.read_exact(&mut end).expect("CRLF after a chunk");

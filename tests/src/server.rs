@@ -1,4 +1,4 @@
-//! A `rudy serve` of one's own: started on a free port, killed when the test is over.
+//! Starts `rudy serve` on a free port for a test.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
@@ -24,7 +24,7 @@ pub struct Server {
     folder: Option<TempDir>,
 }
 
-/// How a server is to be started.
+/// Configures and starts a server.
 pub struct Builder {
     command: Command,
     folder: Option<TempDir>,
@@ -43,14 +43,13 @@ impl Server {
         Self::build().files(files).start()
     }
 
-    /// Serves what the configuration `text` says. It stands in a new folder as `rudy.toml`, and should say
-    /// `listen = ["127.0.0.1:0"]`.
+    /// Serves the configuration `text`, which should contain `listen = ["127.0.0.1:0"]`. It is `rudy.toml` in a new folder.
     #[must_use]
     pub fn config(text: &str) -> Self {
         Self::build().config(text).start()
     }
 
-    /// Begins a `rudy serve` with other arguments, files, or environment.
+    /// Returns a builder for other arguments, files or environment variables.
     #[must_use]
     pub fn build() -> Builder {
         let mut command = with_plain_environment(Command::new(binary()));
@@ -58,45 +57,45 @@ impl Server {
         Builder { command, folder: None }
     }
 
-    /// The first address it listens on.
+    /// Returns the address of the first listener.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         let url = &self.addresses[0];
         let host = url.strip_prefix("http://").and_then(|rest| rest.strip_suffix('/'));
-        host.and_then(|host| host.parse().ok()).unwrap_or_else(|| panic!("{url} is no address of TCP"))
+        host.and_then(|host| host.parse().ok()).unwrap_or_else(|| panic!("{url} is no TCP address"))
     }
 
-    /// Every address it printed: `http://127.0.0.1:40123/`, `unix:/run/rudy.sock`.
+    /// Returns the printed addresses: `http://127.0.0.1:40123/`, `unix:/run/rudy.sock`.
     #[must_use]
     pub fn addresses(&self) -> &[String] {
         &self.addresses
     }
 
-    /// The URL of `path`, which begins with a slash.
+    /// Returns the URL of `path`, which begins with a slash.
     #[must_use]
     pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address())
     }
 
-    /// The folder that [`Self::files`] or [`Self::config`] made.
+    /// Returns the folder created by [`Self::files`] or [`Self::config`].
     #[must_use]
     pub fn path(&self) -> &Path {
-        self.folder.as_ref().expect("this server was given its folder").path()
+        self.folder.as_ref().expect("this server has a temporary folder").path()
     }
 
-    /// Its process.
+    /// Returns the process id.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// A new connection to the first address.
+    /// Opens a connection to the first listener.
     #[must_use]
     pub fn connect(&self) -> Connection {
         Connection::open(self.address())
     }
 
-    /// Sends `request` as it is on a new connection and reads until the other side closes it.
+    /// Sends `request` unchanged on a new connection, and reads until the server closes it.
     #[must_use]
     pub fn exchange(&self, request: &[u8]) -> Vec<u8> {
         let mut connection = self.connect();
@@ -104,7 +103,7 @@ impl Server {
         connection.read_to_end()
     }
 
-    /// The answer to a GET of `target` on a new connection.
+    /// Sends a GET for `target` on a new connection.
     #[must_use]
     pub fn get(&self, target: &str) -> Response {
         let mut connection = self.connect();
@@ -114,12 +113,12 @@ impl Server {
         connection.response()
     }
 
-    /// Sends it a signal.
+    /// Sends a signal to the server.
     pub fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).expect("the server runs");
     }
 
-    /// Waits for a line on its stderr that contains `part`; lines seen before count. Returns the line.
+    /// Waits for a line on stderr that contains `part`, and returns it. Earlier lines count too.
     pub fn wait_for_line(&mut self, part: &str) -> String {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -141,26 +140,26 @@ impl Server {
         self.seen.clear();
     }
 
-    /// The lines on its stderr since the last call, or since its start. [`Self::wait_for_line`] no longer finds them.
+    /// Returns the lines on stderr since the last call, or since the start. [`Self::wait_for_line`] no longer finds them.
     #[must_use]
     pub fn take_lines(&mut self) -> Vec<String> {
         self.seen.extend(self.lines.try_iter());
         std::mem::take(&mut self.seen)
     }
 
-    /// Whether the process is still there.
+    /// Returns whether the process still runs.
     pub fn is_running(&mut self) -> bool {
         self.child.try_wait().expect("the child is ours").is_none()
     }
 
-    /// Waits for its end. Returns how it ended and what it wrote to stderr.
+    /// Waits until the server exits. Returns its exit status and its stderr.
     pub fn wait(&mut self) -> (ExitStatus, String) {
         let deadline = Instant::now() + PATIENCE;
         let status = loop {
             if let Some(status) = self.child.try_wait().expect("the child is ours") {
                 break status;
             }
-            assert!(Instant::now() < deadline, "it does not end; stderr:\n{}", self.seen.join("\n"));
+            assert!(Instant::now() < deadline, "the server does not exit; stderr:\n{}", self.seen.join("\n"));
             thread::sleep(Duration::from_millis(5));
         };
         if let Some(reader) = self.reader.take() {
@@ -172,9 +171,9 @@ impl Server {
 }
 
 impl Drop for Server {
-    #[expect(clippy::print_stderr, reason = "what the server said explains why the test failed")]
+    #[expect(clippy::print_stderr, reason = "the server's output explains why the test failed")]
     fn drop(&mut self) {
-        // Both fail only if it has ended already.
+        // Both fail only if the server has already exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
         if thread::panicking() {
@@ -206,22 +205,22 @@ impl Builder {
         self
     }
 
-    /// Where its stdout goes; nowhere if this is not called.
+    /// Redirects stdout. The default is `/dev/null`.
     #[must_use]
     pub fn stdout(mut self, stdout: impl Into<Stdio>) -> Self {
         self.command.stdout(stdout);
         self
     }
 
-    /// Where its stdin comes from; nowhere if this is not called.
+    /// Redirects stdin. The default is `/dev/null`.
     #[must_use]
     pub fn stdin(mut self, stdin: impl Into<Stdio>) -> Self {
         self.command.stdin(stdin);
         self
     }
 
-    /// Has `sh` run `script`, which finds the command and its arguments so far as `"$@"`. Environment and stdin set
-    /// before this are lost.
+    /// Runs `script` with `sh`, with the command and its arguments so far as `"$@"`. Removes environment variables and stdin that
+    /// were set before.
     #[must_use]
     pub fn through_shell(mut self, script: &str) -> Self {
         let mut shell = Command::new("sh");
@@ -243,7 +242,7 @@ impl Builder {
         self.arg(folder).args(["--listen", "127.0.0.1:0"])
     }
 
-    /// Serves what the configuration `text` says, which stands in a new folder as `rudy.toml`.
+    /// Serves the configuration `text`, written to `rudy.toml` in a new folder.
     #[must_use]
     pub fn config(mut self, text: &str) -> Self {
         let path = self.new_folder().join("rudy.toml");
@@ -251,17 +250,17 @@ impl Builder {
         self.arg("--config").arg(path)
     }
 
-    /// The command as it stands, to be run to its end.
+    /// Returns the command instead of starting it.
     #[must_use]
     pub fn command(self) -> Command {
         self.command
     }
 
-    /// Starts it and waits until it has said where it listens.
+    /// Starts the server and waits until it has printed its addresses.
     #[must_use]
     pub fn start(mut self) -> Server {
         let mut child = self.command.spawn().expect("rudy can be started");
-        let stderr = child.stderr.take().expect("it was asked for");
+        let stderr = child.stderr.take().expect("stderr is a pipe");
         let (reader, lines) = read_lines(stderr);
         let mut server = Server {
             child,
@@ -282,12 +281,12 @@ impl Builder {
 }
 
 impl Server {
-    /// The addresses are the lines that are indented by two spaces; the first line after them ends them.
+    /// Reads the addresses: lines indented by two spaces, until the first other line.
     fn wait_for_addresses(&mut self) {
         let is_address = |line: &str| line.starts_with("  http://") || line.starts_with("  unix:");
         while self.addresses.is_empty() || self.seen.last().is_some_and(|line| is_address(line)) {
             let Ok(line) = self.lines.recv_timeout(PATIENCE) else {
-                panic!("it did not say where it listens:\n{}", self.seen.join("\n"));
+                panic!("the server did not print its addresses:\n{}", self.seen.join("\n"));
             };
             if is_address(&line) {
                 self.addresses.push(line.split_whitespace().next().unwrap_or_default().to_owned());
@@ -297,19 +296,19 @@ impl Server {
     }
 }
 
-/// What a server says must not depend on where the tests run.
+/// Sets an environment in which the output of a server does not depend on the machine.
 fn with_plain_environment(mut command: Command) -> Command {
     command.env("TZ", "UTC").env_remove("NOTIFY_SOCKET").env_remove("LISTEN_FDS");
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     command
 }
 
-/// Reads to the end whether or not anybody takes the lines: a server must not wait for its test.
+/// Reads all lines, even if the test does not receive them, so that the server never blocks on stderr.
 fn read_lines(stderr: ChildStderr) -> (JoinHandle<()>, Receiver<String>) {
     let (sender, lines) = mpsc::channel();
     let reader = thread::spawn(move || {
         for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
-            // Nobody listens any more: read on, so that the pipe does not fill.
+            // If the receiver is gone, keep reading, so that the pipe does not fill up.
             let _ = sender.send(String::from_utf8_lossy(&line).into_owned());
         }
     });

@@ -1,4 +1,4 @@
-//! Certificates by `openssl`, and its server to show them.
+//! TLS certificates and servers with `openssl`.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::program;
 
-/// How `openssl ca` signs: what it is asked to keep a record of, and with the names that were asked for.
+/// The configuration of `openssl ca`. Signed certificates have the requested names.
 const CONFIG: &str = "\
 [ca]
 default_ca = signing
@@ -25,30 +25,30 @@ unique_subject = no
 commonName = supplied
 ";
 
-/// A key of its own on the curve that is quickest to make, without a password.
+/// Arguments for a new key without a password, on the fastest curve.
 const NEW_KEY: [&str; 5] = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"];
 
-/// A folder with certificates: those of an authority, and whatever it has signed.
+/// A folder with a certificate authority and its certificates.
 pub struct Certificates {
     openssl: PathBuf,
     folder: TempDir,
 }
 
-/// When a certificate is valid.
+/// The validity period of a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Valid {
-    /// Now, and as long as anybody runs this test.
+    /// Valid now and for decades.
     Now,
-    /// On the first day of 2020.
+    /// Valid only on the first day of 2020.
     Once,
 }
 
 impl Certificates {
-    /// Makes an authority, `authority.pem`; or `None` after [`crate::skip`].
+    /// Creates an authority, `authority.pem`. Returns `None` after [`crate::skip`].
     ///
     /// # Panics
     ///
-    /// If `openssl` cannot do what it is asked.
+    /// If `openssl` fails.
     #[must_use]
     pub fn new() -> Option<Self> {
         let openssl = program("openssl")?;
@@ -61,13 +61,13 @@ impl Certificates {
         Some(certificates)
     }
 
-    /// Where a certificate is.
+    /// Returns the path of a certificate.
     #[must_use]
     pub fn path(&self, name: &str) -> String {
         self.folder.path().join(format!("{name}.pem")).display().to_string()
     }
 
-    /// A certificate for a name that nobody but its own key has signed. `constraints` says whether it is an authority's.
+    /// Creates a self-signed certificate. `constraints` sets whether it is an authority.
     pub fn self_signed(&self, name: &str, host: &str, constraints: &str) {
         let constraints = format!("basicConstraints={constraints}");
         let (alternative, key, file) = names(name, host);
@@ -76,7 +76,7 @@ impl Certificates {
         self.openssl(&[&["req", "-x509"], &NEW_KEY[..], &days, &files].concat());
     }
 
-    /// A certificate for a name that the authority has signed.
+    /// Creates a certificate signed by the authority.
     pub fn signed(&self, name: &str, host: &str, valid: Valid) {
         let (alternative, key, file) = names(name, host);
         let files = ["-subj", &subject(name), "-addext", &alternative, "-keyout", &key, "-out", "request"];
@@ -88,7 +88,7 @@ impl Certificates {
         self.openssl(&[&["ca", "-batch"], &authority[..], &dates, &files].concat());
     }
 
-    /// A server that shows a certificate. It answers each request with a page about the connection, and closes it.
+    /// Starts a server with a certificate. It responds to each request with a page about the connection, and closes the connection.
     ///
     /// # Panics
     ///
@@ -109,7 +109,7 @@ impl Certificates {
             .by_ref()
             .map_while(Result::ok)
             .find_map(|line| line.strip_prefix("ACCEPT ")?.rsplit(':').next()?.parse().ok());
-        TlsServer { child, port: port.expect("it says where it listens") }
+        TlsServer { child, port: port.expect("openssl prints its address") }
     }
 
     fn openssl(&self, arguments: &[&str]) {
@@ -119,7 +119,7 @@ impl Certificates {
     }
 }
 
-/// The extension that names the host, and the names of the files.
+/// Returns the extension with the host, and the names of the files.
 fn names(name: &str, host: &str) -> (String, String, String) {
     (format!("subjectAltName=DNS:{host}"), format!("{name}.key"), format!("{name}.pem"))
 }
@@ -131,12 +131,12 @@ fn subject(name: &str) -> String {
 /// An `openssl s_server`; killed when dropped.
 pub struct TlsServer {
     child: Child,
-    /// Where it listens, on 127.0.0.1.
+    /// The port on 127.0.0.1.
     pub port: u16,
 }
 
 impl TlsServer {
-    /// By the name that most of the certificates here have.
+    /// Returns the URL with the host name of most certificates here.
     #[must_use]
     pub fn url(&self) -> String {
         format!("https://localhost:{}/", self.port)
@@ -145,7 +145,7 @@ impl TlsServer {
 
 impl Drop for TlsServer {
     fn drop(&mut self) {
-        // It has ended already if this fails.
+        // Fails only if the server has already exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

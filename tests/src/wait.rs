@@ -1,4 +1,4 @@
-//! What no event tells of: it is looked for again and again.
+//! Polls for conditions without events.
 
 use std::fmt::Display;
 use std::fs;
@@ -8,7 +8,7 @@ use rustix::process::Pid;
 
 use crate::PATIENCE;
 
-/// Looks for something until it is found; `what` says what is missing where it never is.
+/// Polls until `found` returns a value. After the timeout, panics with `what`.
 pub fn eventually<R>(what: &str, mut found: impl FnMut() -> Option<R>) -> R {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -20,7 +20,7 @@ pub fn eventually<R>(what: &str, mut found: impl FnMut() -> Option<R>) -> R {
     }
 }
 
-/// The child processes of a process, those that have ended and are not reaped among them.
+/// Returns the child processes of a process, including zombies.
 #[must_use]
 pub fn children(pid: impl Display) -> Vec<Pid> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("the process runs").flatten();

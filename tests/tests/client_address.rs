@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 
 use rudy_tests::fastcgi::{App, Peer, variable};
 use rudy_tests::{
-    Connection, Curl, ReservedPort, Response, Server, binary, engines, eventually, program, quiet_port,
+    Connection, Curl, ReservedPort, Response, Server, binary, engines, eventually, free_port, program,
 };
 use rustix::net;
 use rustix::process::{Pid, Signal, kill_process};
@@ -275,7 +275,7 @@ fn a_unix_socket_may_be_trusted_and_may_have_headers() {
 
 #[test]
 fn a_reload_begins_and_ends_to_require_headers_at_the_same_address() {
-    let port = quiet_port();
+    let port = free_port();
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     let text = |option: &str| format!("listen = [\"127.0.0.1:{port}{option}\"]\n{TRUST}{INFO}");
     let mut server = Server::config(&text(""));

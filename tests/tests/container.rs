@@ -241,7 +241,7 @@ fn the_server_is_replaced_twice_and_each_signal_comes_once() {
         }
         assert_eq!(children(container.child()).len(), 1, "only the app is a child of the server");
     }
-    assert!(load.stop().answers > 10);
+    assert!(load.stop().responses > 10);
     container.signal(Signal::TERM);
     let (code, stderr) = container.end();
     assert_eq!(code, 0, "{stderr}");

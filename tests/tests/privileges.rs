@@ -6,7 +6,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use rudy_tests::{Builder, Server, binary, children, eventually, fastcgi_info, program, skip, skip_here};
+use rudy_tests::{
+    Builder, Server, binary, children, eventually, fastcgi_info, program, skip, skip_unsupported,
+};
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use tempfile::TempDir;
 
@@ -445,7 +447,7 @@ fn an_access_control_list_lets_the_user_in() {
     assert!(closed.contains("Permission denied"), "{closed}");
     let set = Command::new(setfacl).arg(format!("-m u:{UID}:rx")).arg(place.path("public")).status().unwrap();
     if !set.success() {
-        return skip_here("the file system of the temporary folder has no access control lists");
+        return skip_unsupported("the file system of the temporary folder has no access control lists");
     }
     assert_eq!(place.warnings(), "");
     assert_eq!(place.start().get("/page.txt").text(), "hello");

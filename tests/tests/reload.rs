@@ -5,9 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
 
-use rudy_tests::{
-    Connection, Load, Response, Server, binary, children, eventually, fastcgi_info, quiet_port,
-};
+use rudy_tests::{Connection, Load, Response, Server, binary, children, eventually, fastcgi_info, free_port};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
 
 const KEPT: &str = "the configuration is unchanged";
@@ -148,7 +146,7 @@ fn an_access_log_that_cannot_be_opened_changes_nothing() {
 
 #[test]
 fn an_app_that_cannot_be_started_changes_nothing_and_no_listener_is_given_up() {
-    let port = quiet_port();
+    let port = free_port();
     let mut rig = Rig::start(&format!("\"127.0.0.1:{port}\""));
     let more: String =
         (4..20).map(|number| app(&format!("/{number}"), &format!("\"--tasks\", \"{number}\""))).collect();
@@ -183,7 +181,7 @@ fn an_address_in_use_changes_nothing() {
 #[test]
 fn an_address_in_use_beside_one_to_be_exchanged_is_found_before_the_exchange() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = quiet_port();
+    let port = free_port();
     let mut rig = Rig::start(&format!("\"127.0.0.1:{port}\""));
     let listen = format!("\":{port}\", \"{}\"", taken.local_addr().unwrap());
     rewrite(&rig.server, &changed(&listen, ""));
@@ -193,7 +191,7 @@ fn an_address_in_use_beside_one_to_be_exchanged_is_found_before_the_exchange() {
 
 #[test]
 fn an_exchange_of_addresses_that_fails_gives_the_old_one_back() {
-    let port = quiet_port();
+    let port = free_port();
     // Another program has the port on another address, which every interface takes in.
     let rig = Rig::start(&format!("\"127.0.0.1:{port}\""));
     let _taken = TcpListener::bind(("127.0.0.2", port)).unwrap();
@@ -338,7 +336,7 @@ fn no_response_is_lost_over_many_reloads_of_which_one_in_ten_fails() {
     assert_eq!(process(&mut kept), app, "an app whose table stays is not started again");
     assert!(stream.chunk().is_some(), "the stream lives on");
     let tally = load.stop();
-    assert!(tally.answers > 40 && tally.connections > 4, "{tally:?}");
+    assert!(tally.responses > 40 && tally.connections > 4, "{tally:?}");
 }
 
 /// By renaming, so that it is never seen half done.

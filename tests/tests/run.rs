@@ -8,7 +8,7 @@ use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::Path;
 use std::time::Instant;
 
-use rudy_tests::{PATIENCE, Server, quiet_port};
+use rudy_tests::{PATIENCE, Server, free_port};
 use rustix::process::Signal;
 
 /// A configuration whose one site always answers `body`, with more lines before the site.
@@ -256,7 +256,7 @@ fn a_reload_opens_and_closes_addresses_and_keeps_the_others() {
 #[test]
 fn every_interface_takes_the_place_of_one_address_of_the_same_port() {
     // A port that is free on one address may be somebody's on another.
-    let port = quiet_port();
+    let port = free_port();
     let at = |addresses: &str, body: &str| answering(body, "").replace("\"127.0.0.1:0\"", addresses);
     let mut server = Server::config(&at(&format!("\"127.0.0.1:{port}\""), "one"));
     rewrite(&server, &at(&format!("\":{port}\""), "every"));

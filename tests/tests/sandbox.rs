@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 
 use rudy_fastcgi::ProtocolStatus;
 use rudy_tests::fastcgi::App;
-use rudy_tests::{Server, binary, engines, eventually, program, quiet_port, skip, skip_here};
+use rudy_tests::{Server, binary, engines, eventually, free_port, program, skip, skip_unsupported};
 use rustix::process::{Signal, geteuid};
 use tempfile::TempDir;
 
@@ -35,7 +35,7 @@ impl Place {
         place.write("true", "");
         let errors = String::from_utf8(place.check().stderr).expect("text in UTF-8");
         if errors.contains("has no Landlock") {
-            skip_here("this kernel has no Landlock");
+            skip_unsupported("this kernel has no Landlock");
             return None;
         }
         Some(place)
@@ -317,7 +317,7 @@ fn the_status_and_sockets_work_and_a_stop_leaves_no_file() {
     let status: serde_json::Value = serde_json::from_str(server.get("/status").text()).unwrap();
     assert!(status["memory"]["resident_bytes"].is_u64(), "{status}");
     // Another socket in the same folder, in place of the first; and an address that only the server itself has, widened.
-    let port = quiet_port();
+    let port = free_port();
     listening(&format!("\"unix:../run/two.sock\", \"127.0.0.1:{port}\""));
     reload(&mut server, TAKEN_OVER);
     listening(&format!("\"unix:../run/two.sock\", \":{port}\""));

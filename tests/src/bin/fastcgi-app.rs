@@ -1,7 +1,7 @@
-//! An app for the tests, which Rudy starts: descriptor 0 is its listening socket.
+//! A FastCGI app for the tests, started by Rudy: descriptor 0 is its listening socket.
 //!
-//! `events` says by `FCGI_GET_VALUES` that it serves many connections, and each response is one event and has no end. `silent`
-//! says nothing to that question, and responds with the largest number of requests that it had at once.
+//! `events` reports by `FCGI_GET_VALUES` that it serves many connections. Each response is an endless stream with one event.
+//! `silent` does not respond to `FCGI_GET_VALUES`, and its responses show the maximum number of concurrent requests.
 
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
@@ -20,9 +20,9 @@ use rudy_fastcgi_app::{Body, Concurrency, ServeError, serve};
 
 fn main() {
     match std::env::args().nth(1).as_deref() {
-        Some("events") => events().expect("the socket is there"),
-        Some("silent") => silent().expect("the socket is there"),
-        _ => panic!("events or silent?"),
+        Some("events") => events().expect("the socket exists"),
+        Some("silent") => silent().expect("the socket exists"),
+        _ => panic!("expected the argument `events` or `silent`"),
     }
 }
 
@@ -31,7 +31,7 @@ async fn events() -> Result<(), ServeError> {
     serve(Concurrency::Tasks { at_most: 1000 }, |_: Request<Body>| async {
         let (mut sender, body) = Body::channel();
         tokio::spawn(async move {
-            // It fails when the client has left.
+            // Fails if the client has disconnected.
             let _ = sender.send("data: first\n\n").await;
             std::future::pending::<()>().await;
         });
@@ -42,7 +42,7 @@ async fn events() -> Result<(), ServeError> {
     .await
 }
 
-/// Requests in progress, and the most that there were.
+/// The current and the maximum number of requests in progress.
 #[derive(Default)]
 struct Seen {
     now: AtomicUsize,
@@ -54,13 +54,13 @@ fn silent() -> io::Result<()> {
     let seen = Arc::new(Seen::default());
     for stream in listener.incoming() {
         let (stream, seen) = (stream?, seen.clone());
-        // A connection that breaks off ends alone.
-        thread::spawn(move || answer_all(stream, &seen));
+        // An error affects only this connection.
+        thread::spawn(move || respond_to_all(stream, &seen));
     }
     Ok(())
 }
 
-fn answer_all(mut stream: UnixStream, seen: &Seen) -> io::Result<()> {
+fn respond_to_all(mut stream: UnixStream, seen: &Seen) -> io::Result<()> {
     let (mut machine, mut input, mut output) =
         (ApplicationConnection::new(), BytesMut::new(), BytesMut::new());
     loop {
@@ -75,12 +75,12 @@ fn answer_all(mut stream: UnixStream, seen: &Seen) -> io::Result<()> {
             }
             Event::More => {
                 input.advance(used);
-                let mut room = [0; 4096];
-                let read = stream.read(&mut room)?;
+                let mut buffer = [0; 4096];
+                let read = stream.read(&mut buffer)?;
                 if read == 0 {
                     return Ok(());
                 }
-                input.extend_from_slice(&room[..read]);
+                input.extend_from_slice(&buffer[..read]);
                 continue;
             }
             _ => None,

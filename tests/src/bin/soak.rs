@@ -1,10 +1,6 @@
-//! Runs a server under clients and applications that fail at random, and looks at what it holds before and after.
+//! Runs a server with clients and applications that fail at random, and compares its resources before and after.
 
-#![expect(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "a command-line tool: printing is what it is for"
-)]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool prints")]
 
 use std::process::ExitCode;
 
@@ -19,10 +15,10 @@ struct Arguments {
     /// Duration of the load
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     minutes: u32,
-    /// What happens; the same for the same number, as far as the machine's timing allows
+    /// Seed of the random events; the same seed gives the same events, except for timing
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Be the application that the server starts
+    /// Run as the application that the server starts
     #[arg(long, hide = true)]
     app: bool,
 }

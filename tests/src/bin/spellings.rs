@@ -1,6 +1,6 @@
-//! Sends thousands of spellings of one request to any server, and says what it makes of them.
+//! Sends thousands of spellings of one request to a server, and reports how it interprets them.
 
-#![expect(clippy::print_stdout, reason = "a command-line tool: printing is what it is for")]
+#![expect(clippy::print_stdout, reason = "a command-line tool prints")]
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use rudy_tests::spellings::{Comparison, Seen, Spelling, all, send_all, site};
 
-/// How to set a server up, and what to run.
+/// How to set up a server, and examples.
 const HELP: &str = "\
 The server should serve DIR/site as example.test, with /secret closed (403) and *.php run by
 PHP with PATH_INFO. Other hosts get DIR/other. --site writes both. Timeouts of 2 s keep the run
@@ -35,26 +35,26 @@ Examples:
   spellings --target 127.0.0.1:8081
   spellings --target 127.0.0.1:8080 --against 127.0.0.1:8081
 
-The exit code is 1 if the target shows a closed file, a file outside of the site or the source of
-a script, responds to the body of a request, fails with 5xx, or neither responds nor closes.";
+The exit code is 1 if the target serves a protected file, a file outside of the site or the source
+of a script, treats the body of a request as another request, fails with 5xx, or hangs.";
 
-/// Sends thousands of spellings of one request to a server, and says what it makes of them
+/// Sends thousands of spellings of one request to a server, and reports how it interprets them
 #[derive(Parser)]
 #[command(name = "spellings", after_help = HELP, arg_required_else_help = true)]
 struct Arguments {
-    /// The server
+    /// Address of the server
     #[arg(long, value_name = "ADDRESS", required_unless_present = "site")]
     target: Option<SocketAddr>,
-    /// Another server; what the first one makes of a spelling in another way is printed
+    /// Address of another server; prints the spellings that the first server interprets differently
     #[arg(long, value_name = "ADDRESS")]
     against: Vec<SocketAddr>,
     /// Write the files that the servers should serve into this folder
     #[arg(long, value_name = "DIR")]
     site: Option<PathBuf>,
-    /// Which combinations are sent; the same for the same number
+    /// Seed for the selection of combinations
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Connections at once
+    /// Number of concurrent connections
     #[arg(long, default_value_t = 16)]
     connections: usize,
 }
@@ -95,7 +95,7 @@ fn print_violations(spellings: &[Spelling], seen: &[Seen]) -> usize {
         println!("\n{}: {violation}\n  {}", spelling.tags.join(" "), spelling.bytes.escape_ascii());
         count += 1;
     }
-    println!("{count} of them do what no server may do");
+    println!("{count} violations");
     count
 }
 

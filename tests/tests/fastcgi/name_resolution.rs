@@ -9,7 +9,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 
 use rudy_net::engine::Model;
 use rudy_tests::fastcgi::{App, variable};
-use rudy_tests::{PATIENCE, Server, binary, eventually, quiet_port, skip, skip_here};
+use rudy_tests::{PATIENCE, Server, binary, eventually, free_port, skip, skip_unsupported};
 use rustix::fs::{FileType, Mode, mknodat};
 use rustix::process::Signal;
 use tempfile::TempDir;
@@ -147,7 +147,7 @@ fn wait_for_response_from(server: &Server, host: IpAddr) {
 fn has_ipv6() -> bool {
     let has = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok();
     if !has {
-        skip_here("this machine has no IPv6");
+        skip_unsupported("this machine has no IPv6");
     }
     has
 }
@@ -159,7 +159,7 @@ fn an_app_on_either_address_of_localhost_is_reached() {
         return;
     }
     for host in [host(1), Ipv6Addr::LOCALHOST.into()] {
-        let port = quiet_port();
+        let port = free_port();
         let instance = Instance::start(host, port);
         let mut server = hosts.server(&format!("localhost:{port}"), "");
         for _ in 0..4 {
@@ -174,7 +174,7 @@ fn an_app_on_either_address_of_localhost_is_reached() {
 #[test]
 fn several_addresses_share_the_load_and_the_limit() {
     let Some(hosts) = Hosts::new("127.0.0.2 app.test\n127.0.0.3 app.test\n") else { return };
-    let port = quiet_port();
+    let port = free_port();
     let instances = [2, 3].map(|number| Instance::start(host(number), port));
     let server = hosts.server(&format!("app.test:{port}"), ", queue = 0");
     let mut clients = [(); 2].map(|()| server.connect());
@@ -194,7 +194,7 @@ fn several_addresses_share_the_load_and_the_limit() {
 #[test]
 fn a_changed_address_is_used_and_requests_at_the_old_one_finish() {
     let Some(hosts) = Hosts::new("127.0.0.2 app.test\n") else { return };
-    let port = quiet_port();
+    let port = free_port();
     let mut old = Instance::start(host(2), port);
     let mut server = hosts.server(&format!("app.test:{port}"), "");
     let mut held = server.connect();
@@ -215,7 +215,7 @@ fn a_changed_address_is_used_and_requests_at_the_old_one_finish() {
 #[test]
 fn the_last_address_of_a_name_that_disappears_is_still_used() {
     let Some(hosts) = Hosts::new("127.0.0.2 app.test\n") else { return };
-    let port = quiet_port();
+    let port = free_port();
     let mut instance = Instance::start(host(2), port);
     let mut server = hosts.server(&format!("app.test:{port}"), "");
     assert_eq!(server.get("/app/x").text(), "127.0.0.2");
@@ -233,7 +233,7 @@ fn the_last_address_of_a_name_that_disappears_is_still_used() {
 #[test]
 fn a_name_that_is_unknown_at_the_start_is_logged_and_resolved_later() {
     let Some(hosts) = Hosts::new("") else { return };
-    let port = quiet_port();
+    let port = free_port();
     let _instance = Instance::start(host(2), port);
     let mut server = hosts.server(&format!("app.test:{port}"), "");
     server.wait_for_line(&format!("error: app.test:{port} does not resolve: "));
@@ -248,7 +248,7 @@ fn a_name_that_is_unknown_at_the_start_is_logged_and_resolved_later() {
 #[test]
 fn a_connect_failure_lists_every_address() {
     let Some(hosts) = Hosts::new("127.0.0.2 app.test\n127.0.0.3 app.test\n") else { return };
-    let port = quiet_port();
+    let port = free_port();
     let mut server = hosts.server(&format!("app.test:{port}"), "");
     assert_eq!(server.get("/app/x").status, 502);
     for number in [2, 3] {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use rudy_tests::{Curl, Fetched, Server};
+use rudy_tests::{Curl, CurlResult, Server};
 
 /// A large file of which no two parts are alike, so that a wrong offset shows.
 pub(crate) fn varied(bytes: usize) -> Vec<u8> {
@@ -25,7 +25,7 @@ pub(crate) fn make_older(path: &Path) {
 }
 
 /// What curl makes of `path` on this server.
-pub(crate) fn get(curl: &Curl, server: &Server, path: &str, arguments: &[&str]) -> Fetched {
+pub(crate) fn get(curl: &Curl, server: &Server, path: &str, arguments: &[&str]) -> CurlResult {
     let url = server.url(path);
     curl.run(arguments.iter().copied().chain([url.as_str()]))
 }

@@ -87,7 +87,7 @@ fn nothing_is_lost_while_the_configuration_changes_every_100_ms() {
         thread::sleep((begin + n * PERIOD).saturating_duration_since(Instant::now()));
     }
     let tally = load.stop();
-    assert!(tally.answers > u64::from(RELOADS) && tally.connections > u64::from(RELOADS), "{tally:?}");
+    assert!(tally.responses > u64::from(RELOADS) && tally.connections > u64::from(RELOADS), "{tally:?}");
     assert_eq!(generation(&mut first), RELOADS, "the oldest connection has the configuration of now");
     for connection in &mut through_added {
         assert!(connection.is_closed(), "an idle one whose address is gone is closed");

@@ -89,7 +89,7 @@ fn a_binary_that_does_not_serve_changes_nothing() {
     linked.lead_to(binary());
     let old = linked.rig.upgrade();
     ended(old);
-    assert!(load.stop().answers > 10);
+    assert!(load.stop().responses > 10);
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn the_old_process_takes_over_again_while_it_finishes_its_requests() {
     rig.pid = old;
     let load = Load::start(rig.server.address(), &[u64::MAX, 1], &["/", "/app"], check);
     let old = rig.upgrade();
-    assert!(load.stop().answers > 10);
+    assert!(load.stop().responses > 10);
     // Of both engines that the old process has had only the worker of the upload is left.
     rudy_tests::eventually("all other connections have ended", || (workers(old) == 1).then_some(()));
     upload.send(b"cd");
