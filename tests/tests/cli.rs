@@ -236,7 +236,7 @@ fn a_script_whose_interpreter_is_missing_cannot_be_started() {
     let app = folder.path().join("app");
     std::fs::set_permissions(&app, Permissions::from_mode(0o755)).expect("the file is ours");
     let (_, message) = failure(&rudy_in(folder.path(), &["check"]));
-    assert!(message.contains("its first line names /no/such/interpreter, which is not there"), "{message}");
+    assert!(message.contains("its first line names /no/such/interpreter, which does not exist"), "{message}");
     std::fs::write(&app, "#!/bin/sh\nexit 1\n").expect("the file is ours");
     success(&rudy_in(folder.path(), &["check"]));
 }

@@ -10,7 +10,7 @@ use rudy_upstream::Member;
 use super::connection::Connection;
 use super::failure::Failure;
 use super::output::AppOutput;
-use super::processes::{Event, MemberId, Members, ProcessOptions, Processes};
+use super::processes::{Event, MemberId, MemberPool, ProcessOptions, Processes};
 use super::values;
 use crate::error_log::ErrorLog;
 use crate::upstream::{
@@ -162,7 +162,7 @@ impl Pool {
     }
 }
 
-impl Members for Pool {
+impl MemberPool for Pool {
     fn handle(&self, event: Event) {
         let pool = self.upstream.pool();
         match event {

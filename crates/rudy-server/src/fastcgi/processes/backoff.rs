@@ -1,12 +1,12 @@
-//! How long to wait before a process is started again that does not stay.
+//! The pause before a failing process is started again.
 
 use std::time::{Duration, Instant};
 
-/// A process that ran for so long was well: another takes its place at once. Most that fail do so while they start.
-const WELL_AFTER: Duration = Duration::from_secs(5);
-/// The first pause: too short to be noticed, and long enough for a file that is being replaced.
+/// A process that ran this long was healthy: it is replaced at once. Most failures happen during the start.
+const HEALTHY_AFTER: Duration = Duration::from_secs(5);
+/// The first pause: too short to be noticed, but long enough for a file that is being replaced.
 const PAUSE_FIRST: Duration = Duration::from_millis(100);
-/// The longest pause: who has mended the app should not wait longer to see it run.
+/// The longest pause: after a fix, the app should start soon.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// The pause between starts, doubled with every failure in a row.
@@ -19,10 +19,10 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
-    /// A start failed, or what was started did. Says when to try again.
+    /// Counts a failure. Returns when to try again.
     pub(super) fn fail(&mut self, now: Instant) -> Instant {
         match self.until {
-            // Several that fail together are one failure.
+            // Failures during a pause count as one.
             Some(until) if now < until => until,
             _ => {
                 let until = now + PAUSE_FIRST.saturating_mul(1 << self.failures.min(16)).min(PAUSE_MAX);
@@ -33,20 +33,20 @@ impl Backoff {
         }
     }
 
-    /// A process has ended after it `ran` for so long. Says when to try again if that was a failure.
-    pub(super) fn ended(&mut self, ran: Duration, is_in_order: bool, now: Instant) -> Option<Instant> {
-        if ran >= WELL_AFTER {
+    /// Counts the end of a process that `ran` this long. Returns when to try again if it was a failure.
+    pub(super) fn ended(&mut self, ran: Duration, is_clean: bool, now: Instant) -> Option<Instant> {
+        if ran >= HEALTHY_AFTER {
             self.failures = 0;
         }
-        (ran < WELL_AFTER && !is_in_order).then(|| self.fail(now))
+        (ran < HEALTHY_AFTER && !is_clean).then(|| self.fail(now))
     }
 
-    /// Whether the pause is over.
+    /// Returns whether the pause is over.
     pub(super) fn allows(&self, now: Instant) -> bool {
         self.until.is_none_or(|until| now >= until)
     }
 
-    /// The end of the last pause.
+    /// Returns the end of the last pause.
     pub(super) fn until(&self) -> Option<Instant> {
         self.until
     }
@@ -71,27 +71,27 @@ mod tests {
     }
 
     #[test]
-    fn one_that_ran_long_or_ended_in_order_is_followed_at_once() {
+    fn a_process_that_ran_long_or_exited_cleanly_is_replaced_at_once() {
         let mut backoff = Backoff::default();
         let start = Instant::now();
-        assert_eq!(backoff.ended(WELL_AFTER, false, start), None);
+        assert_eq!(backoff.ended(HEALTHY_AFTER, false, start), None);
         assert_eq!(backoff.ended(MS, true, start), None);
         assert!(backoff.allows(start));
     }
 
     #[test]
-    fn one_that_ran_long_makes_the_next_pause_a_first_one() {
+    fn a_process_that_ran_long_resets_the_pause() {
         let mut backoff = Backoff::default();
         let start = Instant::now();
         backoff.fail(start);
         backoff.fail(start + 100 * MS);
-        let later = start + WELL_AFTER;
-        assert_eq!(backoff.ended(WELL_AFTER, false, later), None);
+        let later = start + HEALTHY_AFTER;
+        assert_eq!(backoff.ended(HEALTHY_AFTER, false, later), None);
         assert_eq!(backoff.fail(later), later + PAUSE_FIRST);
     }
 
     #[test]
-    fn those_that_fail_together_are_one_failure() {
+    fn simultaneous_failures_count_as_one() {
         let mut backoff = Backoff::default();
         let start = Instant::now();
         let until = [0, 1, 99].map(|ms| backoff.ended(MS, false, start + ms * MS));

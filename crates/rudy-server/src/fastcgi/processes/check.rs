@@ -1,4 +1,4 @@
-//! What keeps the processes of an app from being started on this machine, as far as it can be known before.
+//! Checks in advance whether the processes of an app can be started on this machine.
 
 use std::ffi::OsStr;
 use std::io::Read;
@@ -11,25 +11,26 @@ use rustix::io::Errno;
 
 use super::folder::parent;
 use super::spawn::search_path;
-use super::user_to_be;
+use super::user_to_switch_to;
 use crate::config::{AppTable, Location, Problem, root_may};
 
-/// The problems of the app whose table is at `place`, if Rudy starts its processes.
+/// Returns the problems of the app whose table is at `location`, if Rudy manages its processes.
 pub(crate) fn problems(table: &AppTable, location: &Location) -> Vec<Problem> {
     let Some(program) = table.command.as_ref().and_then(|command| command.0.first()) else {
         return Vec::new();
     };
     let (command, processes) = (location.key("command"), location.key("processes"));
-    // For a user who is not root, a missing right is left to the start: `rudy check` may check the configuration of a service.
-    let user = table.processes.user.as_deref().and_then(|name| user_to_be(name).err());
+    // For users other than root, missing permissions are left to the start: `rudy check` may check the
+    // configuration of a service.
+    let user = table.processes.user.as_deref().and_then(|name| user_to_switch_to(name).err());
     let user = user.filter(|error| !root_may(error.kind()));
     let user = user.map(|error| {
-        Problem::value(&processes.key("user"), error.to_string()).label("processes cannot run as this user")
+        Problem::value(&processes.key("user"), error.to_string()).label("cannot start processes as this user")
     });
     let folder = table.processes.folder.as_deref();
     let no_folder = folder.and_then(|folder| fs::metadata(folder.join(".")).err()).map(|error| {
         let title = format!("cannot run in {}: {error}", folder.unwrap_or(Path::new("")).display());
-        Problem::value(&processes.key("folder"), title).label("this folder is needed")
+        Problem::value(&processes.key("folder"), title).label("expected an existing folder")
     });
     let not_found = find(program, table.processes.environment.get("PATH")).err();
     let not_found = not_found.map(|(why, label)| {
@@ -38,20 +39,21 @@ pub(crate) fn problems(table: &AppTable, location: &Location) -> Vec<Problem> {
     let sockets = parent();
     let no_sockets = access(&sockets, Access::WRITE_OK | Access::EXEC_OK).err().map(|errno| {
         let why = io::Error::from(errno);
-        let title = format!("cannot make a folder for the sockets of an app in {}: {why}", sockets.display());
+        let title =
+            format!("cannot create a folder for the sockets of the app in {}: {why}", sockets.display());
         Problem::key(&command, title)
-            .label("its processes are given a socket each")
-            .help("RUNTIME_DIRECTORY, XDG_RUNTIME_DIR or TMPDIR name the folder")
+            .label("each process needs a socket")
+            .help("set RUNTIME_DIRECTORY, XDG_RUNTIME_DIR or TMPDIR to a writable folder")
     });
     [user, no_folder, not_found, no_sockets].into_iter().flatten().collect()
 }
 
-/// Whether root can start processes as `user`, and the user of this process cannot.
+/// Returns whether root can start processes as `user`, but the current user cannot.
 pub(crate) fn only_root_starts_as(user: &str) -> bool {
-    user_to_be(user).is_err_and(|error| root_may(error.kind()))
+    user_to_switch_to(user).is_err_and(|error| root_may(error.kind()))
 }
 
-/// Looks for a program as the system does: why there is none, and what was expected.
+/// Searches a program as the system does. The error is the reason, and what was expected.
 fn find(program: &str, path: Option<&String>) -> Result<(), (String, &'static str)> {
     let candidates: Vec<PathBuf> = if program.contains('/') {
         vec![program.into()]
@@ -63,29 +65,29 @@ fn find(program: &str, path: Option<&String>) -> Result<(), (String, &'static st
     if let Some(path) = files.iter().find(|path| access(*path, Access::EXEC_OK).is_ok()) {
         return match interpreter(path).filter(|interpreter| !interpreter.exists()) {
             Some(interpreter) => {
-                let why = format!("its first line names {}, which is not there", interpreter.display());
-                Err((why, "must name a program"))
+                let why = format!("its first line names {}, which does not exist", interpreter.display());
+                Err((why, "expected an existing interpreter"))
             }
             None => Ok(()),
         };
     }
     match files.first() {
-        Some(file) => Err((format!("{} is not executable", file.display()), "must be executable")),
+        Some(file) => Err((format!("{} is not executable", file.display()), "expected an executable file")),
         None if program.contains('/') => {
             Err((io::Error::from(Errno::NOENT).to_string(), "the path of a program"))
         }
-        None => Err(("it is in no folder of PATH".to_owned(), "give its whole path")),
+        None => Err(("it is not in PATH".to_owned(), "expected a program in PATH, or its absolute path")),
     }
 }
 
-/// The program that the first line of a script names (execve(2)).
+/// Returns the interpreter that the first line of a script names (execve(2)).
 fn interpreter(path: &Path) -> Option<PathBuf> {
-    // Linux reads this much of it.
+    // Linux reads 256 bytes.
     let mut start = Vec::new();
     fs::File::open(path).ok()?.take(256).read_to_end(&mut start).ok()?;
     let line = start.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
     let name = line.trim_ascii().split(u8::is_ascii_whitespace).next()?;
     let interpreter = PathBuf::from(OsStr::from_bytes(name));
-    // A relative one is looked for from where the process runs.
+    // A relative path depends on the working folder of the process.
     interpreter.is_absolute().then_some(interpreter)
 }

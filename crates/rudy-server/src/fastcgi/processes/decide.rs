@@ -1,5 +1,5 @@
-//! What to do next about the processes of an app, decided from their states and the time. This code touches no process and no
-//! clock: the [supervisor](super::supervisor) takes each step and reports its result.
+//! Decides what to do next with the processes of an app, from their states and the time. Pure: the
+//! [supervisor](super::supervisor) executes each step and reports its result.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -8,62 +8,62 @@ use super::MemberId;
 use super::backoff::Backoff;
 
 /// The shortest time between two checks whether busy processes have become idle.
-const LOOK_TIME_MIN: Duration = Duration::from_millis(100);
+const IDLE_POLL_MIN: Duration = Duration::from_millis(100);
 
-/// How many processes run, and for how long.
+/// The number of processes, and their timeouts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rules {
-    /// This many run, whether they are needed or not; 0: the first is started when it is wanted.
+    /// The minimum number of processes. With 0, the first one is started on demand.
     pub(crate) min: usize,
-    /// No more than this many exist at a time, including those that are ending: what a process holds alone, its successor
-    /// must find free. At least 1.
+    /// The maximum number of processes, including those that are ending: a new process may need a resource
+    /// that its predecessor owns. At least 1.
     pub(crate) max: usize,
-    /// A process that was idle for this long ends, as long as `min` are left.
+    /// A process that was idle for this long is stopped, as long as `min` are left.
     pub(crate) idle_timeout: Option<Duration>,
-    /// How long a process that gets no more requests may take for those in progress.
+    /// How long a retired process may take to finish its requests.
     pub(crate) retire_timeout: Duration,
-    /// How long it may then take to end after SIGTERM. SIGKILL comes next.
+    /// How long a process may take to end after SIGTERM. Then it gets SIGKILL.
     pub(crate) stop_timeout: Duration,
 }
 
-/// What to do next.
+/// The next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Start a process; then [`ProcessSet::started`] or [`ProcessSet::cannot_start`].
+    /// Start a process; then call [`ProcessSet::started`] or [`ProcessSet::cannot_start`].
     Start(MemberId),
-    /// Give it no more requests; then, when none is in progress, [`ProcessSet::drained`].
+    /// Pass no more requests to the process; when none is in progress, call [`ProcessSet::drained`].
     Retire(MemberId),
-    /// Ask it to end.
+    /// Send SIGTERM.
     Terminate(MemberId),
-    /// End it.
+    /// Send SIGKILL.
     Kill(MemberId),
-    /// Nothing, until something happens or this time has come.
+    /// Wait for a change, at most until this time.
     Wait(Option<Instant>),
-    /// Nothing any more: all was to stop, and has.
-    Over,
+    /// Exit: a stop was requested, and all processes have ended.
+    Exit,
 }
 
-/// What the end of a process means.
+/// The result of the end of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ended {
     /// How long it ran.
     pub(super) ran: Duration,
-    /// It had been asked to end.
-    pub(super) was_asked: bool,
-    /// It ended soon and of itself. No other is started before this time.
+    /// Whether it was stopped, and did not end by itself.
+    pub(super) was_stopped: bool,
+    /// If it failed: no process is started before this time.
     pub(super) next_start: Option<Instant>,
 }
 
-/// The processes of an app, as far as decisions need them.
+/// The states of an app's processes.
 #[derive(Debug)]
 pub(super) struct ProcessSet {
     rules: Rules,
     members: BTreeMap<MemberId, Member>,
     next_id: MemberId,
-    /// One more than there are is wanted.
-    is_more_wanted: bool,
+    /// Whether one more process was requested.
+    is_more_requested: bool,
     is_stopping: bool,
-    /// All are to be killed, whatever they are at.
+    /// Whether all processes must be killed.
     is_killing: bool,
     backoff: Backoff,
 }
@@ -76,17 +76,17 @@ struct Member {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// It takes requests.
+    /// It accepts requests.
     Serving,
-    /// It takes requests, and is to be replaced.
+    /// It accepts requests until it is replaced.
     WornOut,
-    /// It has requests in progress and gets no more.
+    /// It finishes its requests and gets no more.
     Retiring { until: Instant },
     /// It has no request in progress.
     Drained,
-    /// It was asked to end.
+    /// It got SIGTERM.
     Stopping { until: Instant },
-    /// It was ended, and that is yet to be seen.
+    /// It got SIGKILL.
     Killed,
 }
 
@@ -96,23 +96,23 @@ impl ProcessSet {
             rules,
             members: BTreeMap::new(),
             next_id: 1,
-            is_more_wanted: false,
+            is_more_requested: false,
             is_stopping: false,
             is_killing: false,
             backoff: Backoff::default(),
         }
     }
 
-    /// The next thing to do. `idle_since` says since when a member has had no request in progress.
+    /// Returns the next step. `idle_since` returns since when a process has had no request in progress.
     pub(super) fn next(&mut self, now: Instant, idle_since: &dyn Fn(MemberId) -> Option<Instant>) -> Step {
         if self.is_stopping && self.members.is_empty() {
-            return Step::Over;
+            return Step::Exit;
         }
         let due = self.members.iter().find_map(|(id, member)| Some((*id, self.due(member.state, now)?)));
         if let Some((id, state)) = due {
             return self.enter(id, state);
         }
-        if self.is_start_wanted() && self.backoff.allows(now) {
+        if self.needs_start() && self.backoff.allows(now) {
             return Step::Start(self.next_id);
         }
         if let Some((id, since)) = self.longest_idle(idle_since)
@@ -123,74 +123,74 @@ impl ProcessSet {
         Step::Wait(self.wake_at(now, idle_since))
     }
 
-    /// The process that was to be started runs.
+    /// Records a successful start.
     pub(super) fn started(&mut self, now: Instant) {
         self.members.insert(self.next_id, Member { started: now, state: State::Serving });
         self.next_id += 1;
-        self.is_more_wanted = false;
+        self.is_more_requested = false;
     }
 
-    /// It could not be started, and is not tried again before the time returned.
+    /// Records a failed start. Returns the time of the next attempt.
     pub(super) fn cannot_start(&mut self, now: Instant) -> Instant {
-        self.is_more_wanted = false;
+        self.is_more_requested = false;
         self.backoff.fail(now)
     }
 
-    /// A process has ended. `is_in_order` if it had done work and says that all is well: one that ends itself after a
-    /// number of requests.
-    pub(super) fn ended(&mut self, id: MemberId, now: Instant, is_in_order: bool) -> Ended {
+    /// Records the end of a process. `is_clean` if it has served requests and exited with success: some apps
+    /// exit after a number of requests.
+    pub(super) fn ended(&mut self, id: MemberId, now: Instant, is_clean: bool) -> Ended {
         let member = self.members.remove(&id);
         let ran =
             member.as_ref().map_or(Duration::ZERO, |member| now.saturating_duration_since(member.started));
-        let was_asked =
+        let was_stopped =
             member.is_some_and(|member| matches!(member.state, State::Stopping { .. } | State::Killed));
-        let has_failed = self.backoff.ended(ran, was_asked || is_in_order, now);
-        Ended { ran, was_asked, next_start: has_failed }
+        let has_failed = self.backoff.ended(ran, was_stopped || is_clean, now);
+        Ended { ran, was_stopped, next_start: has_failed }
     }
 
-    /// One more process could be used, if there may be one.
-    pub(super) fn want_more(&mut self) {
-        self.is_more_wanted = self.is_more_wanted || self.taking_requests() < self.rules.max;
+    /// Requests one more process, unless the maximum runs.
+    pub(super) fn request_more(&mut self) {
+        self.is_more_requested = self.is_more_requested || self.serving() < self.rules.max;
     }
 
-    /// Replaces a member when it has no request in progress.
+    /// Replaces a process when it has no request in progress.
     pub(super) fn replace(&mut self, id: MemberId) {
         if self.state(id) == Some(State::Serving) {
             self.set(id, State::WornOut);
         }
     }
 
-    /// A member that was retired has no request in progress.
+    /// Records that a retired process has no request in progress.
     pub(super) fn drained(&mut self, id: MemberId) {
         if matches!(self.state(id), Some(State::Retiring { .. })) {
             self.set(id, State::Drained);
         }
     }
 
-    /// All are to end.
+    /// Stops all processes.
     pub(super) fn stop(&mut self) {
         self.is_stopping = true;
     }
 
-    /// All are to be killed.
+    /// Kills all processes.
     pub(super) fn kill(&mut self) {
         self.is_stopping = true;
         self.is_killing = true;
     }
 
-    /// Whether all are to be killed.
+    /// Returns whether all processes must be killed.
     pub(super) fn is_killing(&self) -> bool {
         self.is_killing
     }
 
-    /// Whether a member was asked to end.
+    /// Returns whether a process got SIGTERM.
     pub(super) fn is_stopping(&self, id: MemberId) -> bool {
         matches!(self.state(id), Some(State::Stopping { .. }))
     }
 
-    /// How many take requests.
-    pub(super) fn taking_requests(&self) -> usize {
-        self.members.values().filter(|member| member.state.takes_requests()).count()
+    /// Returns the number of processes that accept requests.
+    pub(super) fn serving(&self) -> usize {
+        self.members.values().filter(|member| member.state.accepts_requests()).count()
     }
 
     fn state(&self, id: MemberId) -> Option<State> {
@@ -203,7 +203,7 @@ impl ProcessSet {
         }
     }
 
-    /// Puts a member into a state, and returns the step that this takes.
+    /// Changes the state of a process, and returns the step for that.
     fn enter(&mut self, id: MemberId, state: State) -> Step {
         self.set(id, state);
         match state {
@@ -213,7 +213,7 @@ impl ProcessSet {
         }
     }
 
-    /// The state that a member must enter now, whatever the others do.
+    /// Returns the state that a process must enter now, regardless of the others.
     fn due(&self, state: State, now: Instant) -> Option<State> {
         match state {
             State::Killed => None,
@@ -233,41 +233,40 @@ impl ProcessSet {
         State::Retiring { until: now + self.rules.retire_timeout }
     }
 
-    fn is_start_wanted(&self) -> bool {
-        let is_wanted = self.is_more_wanted || self.taking_requests() < self.rules.min;
-        is_wanted && self.members.len() < self.rules.max && !self.is_stopping
+    fn needs_start(&self) -> bool {
+        let is_needed = self.is_more_requested || self.serving() < self.rules.min;
+        is_needed && self.members.len() < self.rules.max && !self.is_stopping
     }
 
-    /// Of those that may end for want of work, the one that has had none for longest.
+    /// Returns the process that has been idle for longest, if one may be stopped.
     fn longest_idle(&self, idle_since: &dyn Fn(MemberId) -> Option<Instant>) -> Option<(MemberId, Instant)> {
-        if self.taking_requests() <= self.rules.min {
+        if self.serving() <= self.rules.min {
             return None;
         }
-        let serving = self.members.iter().filter(|(_, member)| member.state == State::Serving);
-        serving.filter_map(|(id, _)| Some((*id, idle_since(*id)?))).min_by_key(|(_, since)| *since)
+        let candidates = self.members.iter().filter(|(_, member)| member.state == State::Serving);
+        candidates.filter_map(|(id, _)| Some((*id, idle_since(*id)?))).min_by_key(|(_, since)| *since)
     }
 
-    /// When something is due that time alone brings about.
+    /// Returns when the next timeout is due.
     fn wake_at(&self, now: Instant, idle_since: &dyn Fn(MemberId) -> Option<Instant>) -> Option<Instant> {
         let members = self.members.values().filter_map(|member| match member.state {
             State::Stopping { until } | State::Retiring { until } => Some(until),
             _ => None,
         });
-        let start = self.backoff.until().filter(|_| self.is_start_wanted());
-        let idle =
-            self.rules.idle_timeout.filter(|_| self.taking_requests() > self.rules.min).map(|idle_timeout| {
-                match self.longest_idle(idle_since) {
-                    Some((_, since)) => since + idle_timeout,
-                    // One that has work now cannot be idle for long enough before that time has passed from now on.
-                    None => now + idle_timeout.max(LOOK_TIME_MIN),
-                }
-            });
+        let start = self.backoff.until().filter(|_| self.needs_start());
+        let idle = self.rules.idle_timeout.filter(|_| self.serving() > self.rules.min).map(|idle_timeout| {
+            match self.longest_idle(idle_since) {
+                Some((_, since)) => since + idle_timeout,
+                // A busy process cannot have been idle for long enough before this time.
+                None => now + idle_timeout.max(IDLE_POLL_MIN),
+            }
+        });
         members.chain(start).chain(idle).min()
     }
 }
 
 impl State {
-    fn takes_requests(self) -> bool {
+    fn accepts_requests(self) -> bool {
         matches!(self, Self::Serving | Self::WornOut)
     }
 }

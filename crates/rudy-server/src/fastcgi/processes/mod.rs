@@ -1,14 +1,15 @@
-//! The processes of an application that Rudy starts itself.
+//! Manages the processes of an app that Rudy starts.
 //!
-//! Each process has its own listening socket, which exists before the process. So a connection can be made at once, it
-//! reaches a known process, and it is known to be dead when that process ends. One task per application supervises them,
-//! on a thread of its own: the kernel sends the parent-death signal when the *thread* that started a process ends, and a
-//! program on a disk that hangs holds up no other application. What to do next is [decided](decide) by pure code.
+//! Each process has its own listening socket, which exists before the process. So a connection can be opened
+//! at once, reaches a known process, and is known to be dead when that process ends. One task per app
+//! supervises its processes, on a separate thread. The kernel sends the parent-death signal when the *thread*
+//! that started a process ends, and a program on a hanging disk delays no other app. Pure code
+//! [decides](decide) what to do next.
 //!
-//! The processes end with the server. At a stop they get SIGTERM, and SIGKILL with all that they have started if they do not
-//! end. If the server is killed, the kernel sends SIGTERM to each of them; processes that these have started may go on.
-//! Under systemd, `KillMode=mixed` leaves the order to the server and kills what is left. A process that has left its group
-//! (`setsid`) is not signalled.
+//! The processes end with the server. A stop sends them SIGTERM, and after a timeout SIGKILL to their process
+//! groups. If the server is killed, the kernel sends SIGTERM to each process; their children may continue.
+//! Under systemd, `KillMode=mixed` lets the server stop them in order and kills the rest. A process that has
+//! left its group (`setsid`) gets no signal.
 
 mod backoff;
 mod check;
@@ -34,106 +35,109 @@ pub(crate) use self::check::{only_root_starts_as, problems};
 use self::decide::ProcessSet;
 pub(crate) use self::decide::Rules;
 use self::folder::SocketFolder;
-use self::supervisor::{Over, Supervisor};
+use self::supervisor::{EndGuard, Supervisor};
 use super::output::AppOutput;
 use crate::error_log::ErrorLog;
 use crate::user::User;
 
-/// What to start, and how many.
+/// The command to start, and the number of processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ProcessOptions {
     /// The name of the app in the log.
     pub(crate) name: String,
-    /// The program, found in `PATH` if it has no slash, and its arguments. No shell reads them.
+    /// The program and its arguments, without a shell. A program without a slash is searched in `PATH`.
     pub(crate) command: Vec<String>,
-    /// How many, and for how long.
+    /// The number of processes and their timeouts.
     pub(crate) rules: Rules,
-    /// The environment of the app, besides our own `PATH`, `LANG`, `LC_ALL`, `TZ` and `TMPDIR`, and the `HOME`, `USER` and
-    /// `LOGNAME` of its user. Nothing else of ours is passed on.
+    /// Additional environment variables. The app also gets Rudy's `PATH`, `LANG`, `LC_ALL`, `TZ` and
+    /// `TMPDIR`, and the `HOME`, `USER` and `LOGNAME` of its user, but no other variables of Rudy.
     pub(crate) environment: BTreeMap<String, String>,
-    /// The user that it runs as, with all groups of that user. To become another user needs root.
+    /// The user of the processes, with all groups of that user. Changing the user requires root.
     pub(crate) user: Option<String>,
-    /// Its working folder; ours if there is none.
+    /// The working folder; that of Rudy if absent.
     pub(crate) folder: Option<PathBuf>,
 }
 
-/// The number of the start of a process. It identifies the process to its users.
+/// The number of a process, counted from the first start. It identifies the process to its pool.
 pub(crate) type MemberId = u64;
 
-/// What happens to a process.
+/// An event of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// It was started and can be connected to at this socket.
+    /// The process was started and accepts connections at this socket.
     Up(MemberId, PathBuf),
-    /// It gets no more requests. When it has none in progress, [`Processes::drained`] must be called, perhaps at once. It ends
-    /// then, or when [`Rules::retire_timeout`] is over.
+    /// The process must get no more requests. When none is in progress, the pool must call
+    /// [`Processes::drained`], maybe at once. The process ends then, or after [`Rules::retire_timeout`].
     Retire(MemberId),
-    /// It has ended, for this reason, and its connections are dead. If requests wait for a process, [`Processes::grow`] must be
-    /// called.
+    /// The process has ended, for this reason, and its connections are dead. If requests wait, the pool must
+    /// call [`Processes::grow`].
     Down(MemberId, String),
-    /// None runs, for this reason, and none is started for a time.
+    /// No process runs, for this reason, and none will be started for a while.
     Unavailable(String),
 }
 
-/// The users of the processes. All methods are called by the task that supervises the processes, and must not block.
-pub(crate) trait Members: Send + Sync {
-    /// Something has happened.
+/// The pool that connects to the processes. The supervisor task calls all methods; they must not block.
+pub(crate) trait MemberPool: Send + Sync {
+    /// Handles an event.
     fn handle(&self, event: Event);
-    /// How many requests a process has served.
+    /// Returns the number of requests that a process has served.
     fn requests(&self, id: MemberId) -> u64;
-    /// Since when it has had no request in progress; `None` while it has one.
+    /// Returns since when a process has had no request in progress; `None` if it has one.
     fn idle_since(&self, id: MemberId) -> Option<Instant>;
 }
 
-/// The processes of an app. When this is dropped they end as by [`Processes::stop`], but the drop does not wait for it.
+/// The processes of an app. Dropping this stops them as [`Processes::stop`] does, but without waiting.
 #[derive(Debug)]
 pub(crate) struct Processes(Arc<Shared>);
 
-/// What the supervisor shares with the users of the processes.
+/// The state that the supervisor shares with [`Processes`].
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// The set has changed, so that there may be something to do.
+    /// Wakes the supervisor after a change of the set.
     changed: Notify,
-    over: Condvar,
+    all_ended: Condvar,
 }
 
 #[derive(Debug)]
 struct State {
     set: ProcessSet,
     failure: Option<Failure>,
-    /// All processes have ended, and no other is started.
-    is_over: bool,
+    /// Whether all processes have ended and none will be started.
+    has_ended: bool,
 }
 
 /// Why no process runs.
 #[derive(Debug)]
 struct Failure {
     why: String,
-    /// The time of the next try.
+    /// The time of the next attempt.
     next_start: Instant,
 }
 
 impl Processes {
-    /// Starts the task that supervises the processes; it starts the first of them. A command that cannot be run is no error
-    /// here: [`problems`] has rejected a configuration whose command is missing, so the command has gone since, during an
-    /// upgrade for example. The log and [`Self::failure`] report it. What the processes write goes to `output`.
+    /// Starts the supervisor, which starts the first processes. The output of the processes goes to `output`.
+    /// A command that cannot be run is no error here: [`problems`] rejects a configuration with a missing
+    /// command, so the command was removed since, for instance during an upgrade. The log and
+    /// [`Self::failure`] report it.
     ///
     /// # Errors
     ///
-    /// The user does not exist or cannot be taken on, or there is no place for the sockets, no descriptor or no thread.
+    /// The user does not exist, Rudy may not become it, or the system has no folder for the sockets, no
+    /// descriptor or no thread.
     pub(crate) fn start(
         options: ProcessOptions,
         log: &ErrorLog,
         output: Arc<AppOutput>,
-        members: Weak<dyn Members>,
+        members: Weak<dyn MemberPool>,
     ) -> io::Result<Self> {
-        let user = options.user.as_deref().map(user_to_be).transpose()?.flatten();
+        let user = options.user.as_deref().map(user_to_switch_to).transpose()?.flatten();
         if options.user.is_none() && geteuid().is_root() {
-            log.notice(&format!("{}: its processes run as root; give it a `user`", options.name));
+            log.notice(&format!("{}: its processes run as root; set `user`", options.name));
         }
-        let state = State { set: ProcessSet::new(options.rules.clone()), failure: None, is_over: false };
-        let shared = Arc::new(Shared { state: state.into(), changed: Notify::new(), over: Condvar::new() });
+        let state = State { set: ProcessSet::new(options.rules.clone()), failure: None, has_ended: false };
+        let shared =
+            Arc::new(Shared { state: state.into(), changed: Notify::new(), all_ended: Condvar::new() });
         let thread_name = format!("rudy-app-{}", options.name.replace('\0', ""));
         let runtime = runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let supervisor = Supervisor {
@@ -145,65 +149,65 @@ impl Processes {
             output,
             logged: None,
             members,
-            shared: Over(shared.clone()),
+            shared: EndGuard(shared.clone()),
         };
         thread::Builder::new().name(thread_name).spawn(move || runtime.block_on(supervisor.run()))?;
         Ok(Self(shared))
     }
 
-    /// Requests one more process. Never waits. Does nothing if the maximum runs or one is being started; while nothing can be
-    /// started, one request is kept.
+    /// Requests one more process without waiting. Does nothing if the maximum runs or one is being started.
+    /// While starts are paused, one request is remembered.
     pub(crate) fn grow(&self) {
-        self.0.change(ProcessSet::want_more);
+        self.0.change(ProcessSet::request_more);
     }
 
-    /// Replaces a process, for instance because it has had its maximum of requests: it is [retired](Event::Retire), and
+    /// Replaces a process, for instance after its maximum of requests: it is [retired](Event::Retire), and
     /// another is started if `min` or [`Self::grow`] requires it.
     pub(crate) fn replace(&self, id: MemberId) {
         self.0.change(|set| set.replace(id));
     }
 
-    /// A process that was [retired](Event::Retire) has no request in progress any more.
+    /// Reports that a [retired](Event::Retire) process has no request in progress.
     pub(crate) fn drained(&self, id: MemberId) {
         self.0.change(|set| set.drained(id));
     }
 
-    /// Why no process runs and none is started for a time: a sentence for the log. `None` if one runs, none is wanted, or it
-    /// is time to try again by [`Self::grow`].
+    /// Returns why no process runs and starts are paused: a sentence for the log. Returns `None` if a process
+    /// runs, none is requested, or it is time to try again by [`Self::grow`].
     pub(crate) fn failure(&self) -> Option<String> {
         let (state, now) = (self.0.lock(), Instant::now());
         let Failure { why, next_start } =
             state.failure.as_ref().filter(|failure| now < failure.next_start)?;
-        Some(format!("{why}; next try in {:.1} s", (*next_start - now).as_secs_f32()))
+        Some(format!("{why}; next attempt in {:.1} s", (*next_start - now).as_secs_f32()))
     }
 
-    /// Asks all processes to end, without waiting for it, so that several apps can end at the same time.
+    /// Terminates all processes without waiting, so that several apps can end at the same time.
     pub(crate) fn begin_stop(&self) {
         self.0.change(ProcessSet::stop);
     }
 
-    /// Kills all processes with what they have started, without waiting for it.
+    /// Kills all processes and their groups without waiting.
     pub(crate) fn begin_kill(&self) {
         self.0.change(ProcessSet::kill);
     }
 
-    /// Waits for the end of a stop or a kill, but not beyond this time.
+    /// Waits until all processes have ended, at most until `time`.
     pub(crate) fn wait_until(&self, time: Instant) {
         let left = time.saturating_duration_since(Instant::now());
-        drop(self.0.over.wait_timeout_while(self.0.lock(), left, |state| !state.is_over));
+        drop(self.0.all_ended.wait_timeout_while(self.0.lock(), left, |state| !state.has_ended));
     }
 
-    /// Ends all processes and waits for it, a little longer than [`Rules::stop_timeout`] at most. Requests in progress are
-    /// cut.
+    /// Terminates all processes and waits for their end, a little longer than [`Rules::stop_timeout`] at
+    /// most. Aborts requests in progress.
     pub(crate) fn stop(&self) {
         self.begin_stop();
-        drop(self.0.over.wait_while(self.0.lock(), |state| !state.is_over));
+        drop(self.0.all_ended.wait_while(self.0.lock(), |state| !state.has_ended));
     }
 }
 
 impl Drop for Processes {
     fn drop(&mut self) {
-        // This may be on a worker's thread, which serves others, or on that of the supervisor.
+        // No wait: this may run on a worker thread or on the supervisor's.
         self.begin_stop();
     }
 }
@@ -214,19 +218,19 @@ impl Shared {
         self.changed.notify_one();
     }
 
-    /// No change of the state can panic halfway.
+    /// Ignores poisoning: no change of the state can panic halfway.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The user to become; none if we are that user.
-fn user_to_be(name: &str) -> io::Result<Option<User>> {
+/// Looks up the user to switch to. Returns `None` if it is the current user.
+fn user_to_switch_to(name: &str) -> io::Result<Option<User>> {
     let user = User::find(name)?;
     if user.is_current() {
         return Ok(None);
     }
-    // Root has them unless somebody took them away. The last is needed to end what runs as somebody else.
+    // Root may lack these capabilities in a container. KILL is needed to signal processes of another user.
     let needed = CapabilitySet::SETUID | CapabilitySet::SETGID | CapabilitySet::KILL;
     if capabilities(None)?.effective.contains(needed) {
         return Ok(Some(user));
@@ -234,7 +238,7 @@ fn user_to_be(name: &str) -> io::Result<Option<User>> {
     Err(io::Error::new(
         io::ErrorKind::PermissionDenied,
         format!(
-            "only root can start processes as `{name}`: run Rudy as root or as `{name}`, or leave `user` out"
+            "only root can start processes as `{name}`: run Rudy as root or as `{name}`, or remove `user`"
         ),
     ))
 }

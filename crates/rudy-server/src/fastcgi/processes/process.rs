@@ -1,7 +1,7 @@
-//! One process of an app: its output, its end, and its reaping.
+//! One process of an app: its output, its end, and reaping.
 //!
-//! The end is awaited by a pidfd and not by `tokio::process`, which reaps at once. Until its leader is reaped, the number of a
-//! process group cannot be given to another one. So it is reaped when no one of the group is left.
+//! A pidfd reports the end, instead of `tokio::process`, which reaps at once. The id of a process group
+//! cannot be reused until its leader is reaped. So the leader is reaped when no process of the group is left.
 
 use std::fs;
 use std::io;
@@ -27,18 +27,18 @@ use crate::follow::Lines;
 use crate::upstream::watched;
 use crate::user::User;
 
-/// How much output is read at a time.
+/// The number of bytes of output that are read at a time.
 const READ_BYTES: usize = 16 * 1024;
-/// How much output a pipe holds.
+/// The capacity of a pipe.
 const PIPE_BYTES: usize = 64 * 1024;
 
-/// A process that was started. When this is dropped it is killed with its group and reaped, and its socket is removed.
+/// A running process. Dropping this kills and reaps it with its group, and removes its socket.
 #[derive(Debug)]
 pub(super) struct Process {
     child: Child,
-    /// Readable when it has ended; `None` once that was seen.
+    /// Readable when the process has ended; `None` once that was handled.
     exit: Option<AsyncFd<OwnedFd>>,
-    /// What it writes; `None` once no one can write any more.
+    /// The output; `None` once no process can write to it any more.
     pipe: Option<Receiver>,
     lines: Lines,
     output: Arc<AppOutput>,
@@ -47,7 +47,7 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts a process whose descriptor 0 listens at `socket`. The error is a sentence for the log.
+    /// Starts a process whose descriptor 0 is a listener at `socket`. The error is a sentence for the log.
     pub(super) fn start(
         options: &ProcessOptions,
         user: Option<&User>,
@@ -61,26 +61,26 @@ impl Process {
         let (child, pipe) = started.map_err(|error| explain(options, &error))?;
         let lines = Lines::default();
         let process = Self { child, exit: None, pipe: None, lines, output, socket, is_reaped: false };
-        process.watch(pipe.into()).map_err(|error| format!("cannot watch what was started: {error}"))
+        process.watch(pipe.into()).map_err(|error| format!("cannot watch the process: {error}"))
     }
 
     pub(super) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Whether its end was seen. It is not reaped yet.
+    /// Returns whether the process has ended. It is not reaped yet.
     pub(super) fn has_ended(&self) -> bool {
         self.exit.is_none()
     }
 
-    /// Whether no one of its group can write any more.
+    /// Returns whether no process of its group can write output any more.
     pub(super) fn is_silent(&self) -> bool {
         self.pipe.is_none()
     }
 
-    /// Logs what it writes. Ready if it has written something, can write no more, or has ended.
+    /// Logs output. Ready if there was output, there can be no more, or the process has ended.
     pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        // Output first: what a process writes before it ends is logged before its end.
+        // Output first: it must be logged before the end of the process.
         let output = self.poll_output(context);
         match &self.exit {
             Some(exit) if exit.poll_read_ready(context).is_ready() => self.exit = None,
@@ -89,14 +89,15 @@ impl Process {
         Poll::Ready(())
     }
 
-    /// Sends a signal to the process and those that it has started.
+    /// Sends a signal to the process group.
     pub(super) fn signal(&self, signal: Signal) {
-        // The group exists until the process is reaped. It fails if all of it have ended, or we may not signal them: then
-        // there is nothing to do.
+        // The group exists until the process is reaped. An error means that all its processes have ended, or
+        // that Rudy may not signal them; neither can be handled.
         let _ = kill_process_group(Pid::from_child(&self.child), signal);
     }
 
-    /// Kills what is left of its group, and takes its status. It should have ended: if not, this waits for it.
+    /// Kills the rest of the group, and returns the exit status. If the process has not ended yet, this
+    /// waits.
     pub(super) fn reap(&mut self) -> io::Result<ExitStatus> {
         self.signal(Signal::KILL);
         self.is_reaped = true;
@@ -118,14 +119,14 @@ impl Process {
         let mut buffer = ReadBuf::uninit(&mut buffer);
         match ready!(Pin::new(pipe).poll_read(context, &mut buffer)) {
             Ok(()) if !buffer.filled().is_empty() => self.log(buffer.filled()),
-            // The end. A pipe has no errors that could pass.
+            // End of file. A pipe has no temporary errors.
             _ => self.close_output(),
         }
         Poll::Ready(())
     }
 
-    /// Logs what is there. A process that has left the group may hold the pipe, and write: this must not wait for it, and must
-    /// end.
+    /// Logs pending output. A process that has left the group may still hold the pipe and write: this must
+    /// neither wait for it nor loop.
     fn read_last(&mut self) {
         let mut buffer = [0; READ_BYTES];
         for _ in 0..PIPE_BYTES / READ_BYTES {
@@ -152,7 +153,7 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         if !self.is_reaped {
-            // No one needs its status.
+            // The exit status is not needed.
             let _ = self.reap();
         }
         // If it cannot be removed, its folder is removed at the end.

@@ -1,4 +1,4 @@
-//! How a process of an app is started.
+//! Starts a process of an app.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -18,16 +18,17 @@ use rustix::thread::clear_ambient_capability_set;
 use super::ProcessOptions;
 use crate::user::User;
 
-/// What an app gets of our environment, if it is there. The rest is ours: it may hold secrets, and what a service manager
-/// says there is said to us.
+/// The environment variables that an app inherits. The others may contain secrets, or messages of a service
+/// manager to Rudy.
 const ENVIRONMENT: [&str; 8] = ["PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "HOME", "USER", "LOGNAME"];
-/// Where programs are looked for if our environment does not say.
+/// The default `PATH`.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
-/// How many descriptors an app may have open before it asks for more. We take for ourselves all that we may have; what
-/// uses `select`, or closes every descriptor that could be open, expects this.
+/// The soft limit of descriptors for an app. Rudy raises its own to the maximum; programs that use `select`,
+/// or close every possible descriptor, expect this value.
 const DESCRIPTORS: u64 = 1024;
 
-/// Starts the command with the socket as its descriptor 0 (FastCGI 1.0 §2.2) and the two others in one pipe.
+/// Starts the command with the socket as descriptor 0 (FastCGI 1.0 §2.2), and a pipe as standard output and
+/// error.
 pub(super) fn spawn(
     options: &ProcessOptions,
     user: Option<&User>,
@@ -35,7 +36,7 @@ pub(super) fn spawn(
 ) -> io::Result<(Child, PipeReader)> {
     let (output, writer) = io::pipe()?;
     let (program, arguments) = options.command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
-    // Not relative to the folder in which it will run.
+    // Absolute, because the process may run in another folder.
     let path = if program.contains('/') { path::absolute(program)? } else { program.into() };
     let mut command = Command::new(path);
     command
@@ -51,23 +52,23 @@ pub(super) fn spawn(
         command.current_dir(folder);
     }
     prepare(&mut command, user.cloned());
-    // What the command holds of the socket and the pipe is closed with it: from then on only the app has them.
+    // Dropping the command closes its copies of the socket and the pipe: then only the app has them.
     Ok((command.spawn()?, output))
 }
 
-/// What the process does between its making and the app: limits, user, and that it ends with us.
+/// Sets up the process between fork and exec: limits, user, and the parent-death signal.
 fn prepare(command: &mut Command, user: Option<User>) {
     let parent = getpid();
     let before_exec = move || {
         let limit = getrlimit(Resource::Nofile);
         let current = limit.maximum.map_or(DESCRIPTORS, |maximum| maximum.min(DESCRIPTORS));
         setrlimit(Resource::Nofile, Rlimit { current: Some(current), maximum: limit.maximum })?;
-        // What we may do beyond what our user may, such as binding port 80, is not the app's.
+        // Extra capabilities of Rudy, such as binding port 80, are not for the app.
         clear_ambient_capability_set()?;
         if let Some(user) = &user {
             user.assume()?;
         }
-        // A change of user takes it back, so it comes after it.
+        // Changing the user clears this signal, so it comes last.
         set_parent_process_death_signal(Some(Signal::TERM))?;
         if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
     };
@@ -79,25 +80,25 @@ fn prepare(command: &mut Command, user: Option<User>) {
     }
 }
 
-/// Where programs are looked for whose table says nothing of it.
+/// Returns the `PATH` for apps whose table sets none.
 pub(super) fn search_path() -> OsString {
     env::var_os("PATH").unwrap_or_else(|| PATH.into())
 }
 
-/// A small environment, and the app's own over it.
+/// Returns a small environment with the app's own variables.
 fn environment(options: &ProcessOptions, user: Option<&User>) -> BTreeMap<OsString, OsString> {
     let inherited = ENVIRONMENT.iter().filter_map(|name| Some((name.into(), env::var_os(name)?)));
     let mut environment: BTreeMap<OsString, OsString> = inherited.collect();
     environment.entry("PATH".into()).or_insert_with(search_path);
     if let Some(user) = user {
-        let of_user = [("HOME", &user.home), ("USER", &user.name), ("LOGNAME", &user.name)];
-        environment.extend(of_user.map(|(name, value)| (name.into(), value.into())));
+        let user_variables = [("HOME", &user.home), ("USER", &user.name), ("LOGNAME", &user.name)];
+        environment.extend(user_variables.map(|(name, value)| (name.into(), value.into())));
     }
     environment.extend(options.environment.iter().map(|(name, value)| (name.into(), value.into())));
     environment
 }
 
-/// Why a command could not be started, and what to do. The system says one word for several reasons.
+/// Explains why a command could not be started, and what to do. The system has one error for several reasons.
 pub(super) fn explain(options: &ProcessOptions, error: &io::Error) -> String {
     let program = options.command.first().map_or("", String::as_str);
     if let Some(folder) = &options.folder
@@ -107,16 +108,16 @@ pub(super) fn explain(options: &ProcessOptions, error: &io::Error) -> String {
     }
     let hint = match error.kind() {
         io::ErrorKind::NotFound if program.contains('/') && Path::new(program).exists() => {
-            ": the program is there, but not the interpreter that its first line names"
+            ": the program exists, but the interpreter in its first line does not"
         }
         io::ErrorKind::NotFound if program.contains('/') => "",
-        io::ErrorKind::NotFound => ": not in PATH; give its whole path",
-        // A folder of PATH that is closed to the user hides what is not there.
+        io::ErrorKind::NotFound => ": not in PATH; use its absolute path",
+        // An inaccessible folder in PATH has the same error as a missing program.
         io::ErrorKind::PermissionDenied if !program.contains('/') => {
-            ": not in PATH, or not executable; give its whole path"
+            ": not in PATH, or not executable; use its absolute path"
         }
         io::ErrorKind::PermissionDenied => {
-            ": the file must be executable, and each folder above it open, for the app's user"
+            ": the app's user needs execute permission on the file and on each parent folder"
         }
         _ => "",
     };

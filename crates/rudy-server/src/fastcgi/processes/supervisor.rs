@@ -1,4 +1,4 @@
-//! The task that supervises the processes of an app: it does what was [decided](super::decide).
+//! The supervisor task of an app's processes. It executes the steps that [`decide`](super::decide) returns.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -14,72 +14,74 @@ use tokio::time::sleep_until;
 use super::decide::{Ended, Step};
 use super::folder::SocketFolder;
 use super::process::Process;
-use super::{Event, Failure, MemberId, Members, ProcessOptions, Shared};
+use super::{Event, Failure, MemberId, MemberPool, ProcessOptions, Shared};
 use crate::error_log::ErrorLog;
 use crate::fastcgi::output::AppOutput;
 use crate::user::User;
 
-/// The state of the task.
+/// The state of the supervisor.
 #[derive(Debug)]
 pub(super) struct Supervisor {
     pub(super) options: ProcessOptions,
     pub(super) user: Option<User>,
-    /// Before the folder: their sockets are in it.
+    /// Dropped before the folder that contains their sockets.
     pub(super) processes: BTreeMap<MemberId, Process>,
     pub(super) sockets: SocketFolder,
     pub(super) log: ErrorLog,
     pub(super) output: Arc<AppOutput>,
-    /// Why the last start failed, as it was logged; none since one succeeded.
+    /// The last logged reason for a failed start; `None` after a success.
     pub(super) logged: Option<String>,
-    pub(super) members: Weak<dyn Members>,
-    /// Last, so that all else is dropped before.
-    pub(super) shared: Over,
+    pub(super) members: Weak<dyn MemberPool>,
+    /// The last field, so that it is dropped after all others.
+    pub(super) shared: EndGuard,
 }
 
-/// Reports the end of the supervisor when it is dropped, after a panic too.
+/// Reports the end of the supervisor when dropped, also after a panic.
 #[derive(Debug)]
-pub(super) struct Over(pub(super) Arc<Shared>);
+pub(super) struct EndGuard(pub(super) Arc<Shared>);
 
-impl Drop for Over {
+impl Drop for EndGuard {
     fn drop(&mut self) {
-        self.0.lock().is_over = true;
-        self.0.over.notify_all();
+        self.0.lock().has_ended = true;
+        self.0.all_ended.notify_all();
     }
 }
 
 impl Supervisor {
-    /// Supervises the processes until a stop is requested and all have ended.
+    /// Supervises the processes until a stop was requested and all have ended.
     pub(super) async fn run(mut self) {
         loop {
             self.reap_ended();
             match self.next_step() {
                 Step::Start(id) => self.start(id),
-                Step::Retire(id) => self.tell(Event::Retire(id)),
+                Step::Retire(id) => self.notify(Event::Retire(id)),
                 Step::Terminate(id) => self.processes[&id].signal(Signal::TERM),
                 Step::Kill(id) => self.kill(id),
                 Step::Wait(until) => self.wait(until).await,
-                Step::Over => return,
+                Step::Exit => return,
             }
         }
     }
 
     fn next_step(&self) -> Step {
-        // Dropped after the lock: the drop of the last reference requests a stop, which takes the lock.
+        // Declared before the lock, so it is dropped after it: dropping the last reference requests a stop,
+        // which needs the lock.
         let members = self.members.upgrade();
         let idle_since = |id| members.as_ref()?.idle_since(id);
         let mut state = self.shared.0.lock();
         state.set.next(Instant::now(), &idle_since)
     }
 
-    /// Waits until there may be something to do.
+    /// Waits for a change or until `until`.
     async fn wait(&mut self, until: Option<Instant>) {
         let processes = poll_fn(|context| {
-            // All of them: a process that always has output must not hide the others.
+            // Poll all: a process with constant output must not starve the others.
             let ready = self.processes.values_mut().map(|process| process.poll(context).is_ready());
             if ready.fold(false, |any, ready| any | ready) { Poll::Ready(()) } else { Poll::Pending }
         });
         tokio::select! {
-            // Not bounded by a budget, which the first processes would spend. So the runtime gets its turn here.
+            // Without tokio's budget, which the first processes would use up. `yield_now` lets other tasks
+            // run instead.
             () = unconstrained(processes) => yield_now().await,
             () = self.shared.0.changed.notified() => {}
             () = sleep_until(until.unwrap_or_else(Instant::now).into()), if until.is_some() => {}
@@ -96,41 +98,41 @@ impl Supervisor {
                     state.failure = None;
                 }
                 if self.logged.take().is_some() {
-                    self.log.notice(&format!("{}: process {} runs", self.options.name, process.pid()));
+                    self.log.notice(&format!("{}: process {} is running", self.options.name, process.pid()));
                 }
                 self.processes.insert(id, process);
-                self.tell(Event::Up(id, socket));
+                self.notify(Event::Up(id, socket));
             }
             Err(why) => {
                 let next_start = self.shared.0.lock().set.cannot_start(Instant::now());
                 let why = format!("{}: {why}", self.options.name);
                 if self.logged.as_ref() != Some(&why) {
-                    self.log.error(&format!("{why}; it is tried again, less and less often"));
+                    self.log.error(&format!("{why}; trying again with growing pauses"));
                     self.logged = Some(why.clone());
                 }
-                self.has_failed(why, next_start);
+                self.report_failure(why, next_start);
             }
         }
     }
 
-    /// Nothing is started before `next_start`.
-    fn has_failed(&self, why: String, next_start: Instant) {
+    /// Reports a failure if no process serves requests. None is started before `next_start`.
+    fn report_failure(&self, why: String, next_start: Instant) {
         {
             let mut state = self.shared.0.lock();
-            if state.set.taking_requests() > 0 {
+            if state.set.serving() > 0 {
                 return;
             }
             state.failure = Some(Failure { why: why.clone(), next_start });
         }
-        self.tell(Event::Unavailable(why));
+        self.notify(Event::Unavailable(why));
     }
 
     fn kill(&self, id: MemberId) {
         let process = &self.processes[&id];
-        // If it has ended, only what it has started is left.
+        // If it has ended, only its children are left.
         if !process.has_ended() && !self.shared.0.lock().set.is_killing() {
             self.log.error(&format!(
-                "{}: process {} did not end {} s after SIGTERM: it is killed",
+                "{}: process {} did not end {} s after SIGTERM: sending SIGKILL",
                 self.options.name,
                 process.pid(),
                 self.options.rules.stop_timeout.as_secs_f32()
@@ -139,14 +141,14 @@ impl Supervisor {
         process.signal(Signal::KILL);
     }
 
-    /// Reaps the processes that have ended. At a stop, a shell may end before the app that it started: such a process is
-    /// reaped when its output ends, so that no one is left in its group, or when it is killed.
+    /// Reaps processes that have ended. During a stop, a shell may end before the app that it started. It is
+    /// reaped when its output ends, so that its group is empty, or when it is killed.
     fn reap_ended(&mut self) {
         let state = self.shared.0.lock();
-        let is_over = |id, process: &Process| {
+        let can_reap = |id, process: &Process| {
             process.has_ended() && (process.is_silent() || !state.set.is_stopping(id))
         };
-        let ended = self.processes.extract_if(.., |id, process| is_over(*id, process)).collect::<Vec<_>>();
+        let ended = self.processes.extract_if(.., |id, process| can_reap(*id, process)).collect::<Vec<_>>();
         drop(state);
         for (id, process) in ended {
             self.reap(id, process);
@@ -156,26 +158,28 @@ impl Supervisor {
     fn reap(&self, id: MemberId, mut process: Process) {
         let (pid, now) = (process.pid(), Instant::now());
         let status = process.reap();
-        let has_worked = self.members.upgrade().is_some_and(|members| members.requests(id) > 0);
-        let is_in_order = has_worked && status.as_ref().is_ok_and(ExitStatus::success);
-        let Ended { ran, was_asked, next_start } = self.shared.0.lock().set.ended(id, now, is_in_order);
+        let has_served = self.members.upgrade().is_some_and(|members| members.requests(id) > 0);
+        let is_clean = has_served && status.as_ref().is_ok_and(ExitStatus::success);
+        let Ended { ran, was_stopped, next_start } = self.shared.0.lock().set.ended(id, now, is_clean);
         let how = status.map_or_else(|error| error.to_string(), |status| status.to_string());
         let name = &self.options.name;
         let why = format!("{name}: process {pid} ended after {:.1} s ({how})", ran.as_secs_f32());
-        // Its socket is removed first.
+        // This removes its socket.
         drop(process);
-        self.tell(Event::Down(id, why.clone()));
-        if !was_asked && !is_in_order {
-            self.log
-                .recurring_error(&format!("{name}: a process ended of itself"), &format!("{why} of itself"));
+        self.notify(Event::Down(id, why.clone()));
+        if !was_stopped && !is_clean {
+            self.log.recurring_error(
+                &format!("{name}: a process ended unexpectedly"),
+                &format!("{why} unexpectedly"),
+            );
         }
         if let Some(next_start) = next_start {
-            self.has_failed(why, next_start);
+            self.report_failure(why, next_start);
         }
     }
 
-    /// Tells the users of the processes, if there are any left.
-    fn tell(&self, event: Event) {
+    /// Passes an event to the pool, if it still exists.
+    fn notify(&self, event: Event) {
         if let Some(members) = self.members.upgrade() {
             members.handle(event);
         }

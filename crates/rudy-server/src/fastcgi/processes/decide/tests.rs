@@ -1,4 +1,4 @@
-//! What happens, and what is done about it.
+//! Table tests of events and the steps that follow.
 
 use std::collections::BTreeMap;
 
@@ -6,17 +6,17 @@ use super::*;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Processes that are as the test says, and time that passes as it says.
-struct Play {
+/// Processes and a clock that the test controls.
+struct Simulation {
     set: ProcessSet,
     start: Instant,
     now: Instant,
     idle_since: BTreeMap<MemberId, Instant>,
-    /// Nothing can be started.
-    is_broken: bool,
+    /// Whether starts fail.
+    starts_fail: bool,
 }
 
-impl Play {
+impl Simulation {
     fn new(min: usize, max: usize) -> Self {
         let start = Instant::now();
         let rules = Rules {
@@ -27,36 +27,36 @@ impl Play {
             stop_timeout: 300 * MS,
         };
         let set = ProcessSet::new(rules);
-        Self { set, start, now: start, idle_since: BTreeMap::new(), is_broken: false }
+        Self { set, start, now: start, idle_since: BTreeMap::new(), starts_fail: false }
     }
 
-    fn happens(&mut self, event: &str) {
+    fn apply(&mut self, event: &str) {
         let words: Vec<_> = event.split(' ').collect();
         let id = || words[1].parse().unwrap();
         match words[0] {
             "begin" => {}
             "at" => self.now = self.start + words[1].parse::<u32>().unwrap() * MS,
-            "grow" => self.set.want_more(),
+            "grow" => self.set.request_more(),
             "replace" => self.set.replace(id()),
             "drained" => self.set.drained(id()),
             "idle" => drop(self.idle_since.insert(id(), self.now)),
             "busy" => drop(self.idle_since.remove(&id())),
             "ends" => drop(self.set.ended(id(), self.now, words.len() > 2)),
-            "broken" => self.is_broken = true,
-            "mended" => self.is_broken = false,
+            "broken" => self.starts_fail = true,
+            "mended" => self.starts_fail = false,
             "stop" => self.set.stop(),
             "kill" => self.set.kill(),
             _ => panic!("{event}"),
         }
     }
 
-    /// What is done until there is nothing to do.
+    /// Returns the steps up to the next wait.
     fn steps(&mut self) -> String {
         let mut steps = Vec::new();
         loop {
             let idle_since = |id| self.idle_since.get(&id).copied();
             let (step, is_last) = match self.set.next(self.now, &idle_since) {
-                Step::Start(id) if self.is_broken => {
+                Step::Start(id) if self.starts_fail => {
                     self.set.cannot_start(self.now);
                     (format!("try {id}"), false)
                 }
@@ -72,7 +72,7 @@ impl Play {
                     assert!(until > self.now, "it would spin");
                     (format!("wait until {}", (until - self.start).as_millis()), true)
                 }
-                Step::Over => ("over".to_owned(), true),
+                Step::Exit => ("over".to_owned(), true),
             };
             steps.push(step);
             assert!(steps.len() < 20, "{steps:?}");
@@ -83,23 +83,23 @@ impl Play {
     }
 }
 
-/// Plays a piece: in each line what happens, and what is done then.
-fn play(min: usize, max: usize, piece: &[(&str, &str)]) {
-    let mut play = Play::new(min, max);
-    for (number, (events, expected)) in piece.iter().enumerate() {
-        events.split(", ").for_each(|event| play.happens(event));
-        assert_eq!(play.steps(), *expected, "line {number}: {events}");
+/// Runs a script: each line has events and the expected steps.
+fn simulate(min: usize, max: usize, script: &[(&str, &str)]) {
+    let mut simulation = Simulation::new(min, max);
+    for (number, (events, expected)) in script.iter().enumerate() {
+        events.split(", ").for_each(|event| simulation.apply(event));
+        assert_eq!(simulation.steps(), *expected, "line {number}: {events}");
     }
 }
 
 #[test]
-fn as_many_start_at_once_as_always_run() {
-    play(2, 5, &[("begin", "start 1, start 2, wait"), ("at 100000", "wait")]);
+fn the_minimum_starts_at_once() {
+    simulate(2, 5, &[("begin", "start 1, start 2, wait"), ("at 100000", "wait")]);
 }
 
 #[test]
-fn all_are_killed_at_once_whatever_they_are_at() {
-    play(
+fn a_kill_reaches_processes_in_every_state() {
+    simulate(
         2,
         2,
         &[
@@ -109,7 +109,7 @@ fn all_are_killed_at_once_whatever_they_are_at() {
             ("ends 1, ends 2", "over"),
         ],
     );
-    play(
+    simulate(
         1,
         1,
         &[
@@ -121,8 +121,8 @@ fn all_are_killed_at_once_whatever_they_are_at() {
 }
 
 #[test]
-fn others_start_when_they_are_wanted_one_at_a_time_and_no_more_than_may_be() {
-    play(
+fn more_processes_start_on_demand_one_at_a_time_up_to_the_maximum() {
+    simulate(
         0,
         2,
         &[
@@ -136,8 +136,8 @@ fn others_start_when_they_are_wanted_one_at_a_time_and_no_more_than_may_be() {
 }
 
 #[test]
-fn idle_ones_end_the_longest_idle_first_and_the_least_stay() {
-    play(
+fn idle_processes_end_longest_idle_first_down_to_the_minimum() {
+    simulate(
         1,
         3,
         &[
@@ -159,18 +159,18 @@ fn idle_ones_end_the_longest_idle_first_and_the_least_stay() {
 }
 
 #[test]
-fn a_busy_one_that_is_to_end_as_soon_as_it_is_idle_is_not_looked_at_all_the_time() {
-    let mut play = Play::new(0, 1);
-    play.set.rules.idle_timeout = Some(Duration::ZERO);
-    play.happens("grow");
-    assert_eq!(play.steps(), "start 1, wait until 100");
-    play.happens("idle 1");
-    assert_eq!(play.steps(), "retire 1, wait until 2000");
+fn a_busy_process_with_no_idle_timeout_is_not_polled_constantly() {
+    let mut simulate = Simulation::new(0, 1);
+    simulate.set.rules.idle_timeout = Some(Duration::ZERO);
+    simulate.apply("grow");
+    assert_eq!(simulate.steps(), "start 1, wait until 100");
+    simulate.apply("idle 1");
+    assert_eq!(simulate.steps(), "retire 1, wait until 2000");
 }
 
 #[test]
-fn one_that_does_not_end_is_killed() {
-    play(
+fn a_process_that_does_not_end_is_killed() {
+    simulate(
         0,
         1,
         &[
@@ -185,8 +185,8 @@ fn one_that_does_not_end_is_killed() {
 }
 
 #[test]
-fn one_that_does_not_finish_its_requests_is_ended_all_the_same() {
-    play(
+fn a_process_that_does_not_finish_its_requests_is_terminated() {
+    simulate(
         1,
         1,
         &[
@@ -199,8 +199,8 @@ fn one_that_does_not_finish_its_requests_is_ended_all_the_same() {
 }
 
 #[test]
-fn the_successor_of_the_only_one_starts_when_that_has_ended() {
-    play(
+fn with_a_maximum_of_one_the_successor_starts_after_the_end() {
+    simulate(
         1,
         1,
         &[
@@ -215,8 +215,8 @@ fn the_successor_of_the_only_one_starts_when_that_has_ended() {
 }
 
 #[test]
-fn where_there_is_room_the_successor_starts_before_the_end() {
-    play(
+fn below_the_maximum_the_successor_starts_before_the_end() {
+    simulate(
         1,
         2,
         &[
@@ -228,8 +228,8 @@ fn where_there_is_room_the_successor_starts_before_the_end() {
 }
 
 #[test]
-fn one_that_dies_soon_is_followed_after_a_pause() {
-    play(
+fn a_process_that_fails_soon_is_replaced_after_a_pause() {
+    simulate(
         1,
         1,
         &[
@@ -245,13 +245,13 @@ fn one_that_dies_soon_is_followed_after_a_pause() {
 }
 
 #[test]
-fn one_that_ends_in_order_is_followed_at_once() {
-    play(1, 1, &[("begin", "start 1, wait"), ("ends 1 in order", "start 2, wait")]);
+fn a_process_that_exits_cleanly_is_replaced_at_once() {
+    simulate(1, 1, &[("begin", "start 1, wait"), ("ends 1 in order", "start 2, wait")]);
 }
 
 #[test]
-fn what_cannot_be_started_is_tried_less_and_less_often() {
-    play(
+fn failed_starts_are_repeated_with_growing_pauses() {
+    simulate(
         1,
         2,
         &[
@@ -265,8 +265,8 @@ fn what_cannot_be_started_is_tried_less_and_less_often() {
 }
 
 #[test]
-fn what_is_wanted_in_a_pause_starts_after_it_and_nothing_else() {
-    play(
+fn a_process_requested_during_a_pause_starts_after_it() {
+    simulate(
         0,
         1,
         &[
@@ -281,8 +281,8 @@ fn what_is_wanted_in_a_pause_starts_after_it_and_nothing_else() {
 }
 
 #[test]
-fn all_end_at_a_stop_and_none_is_started() {
-    play(
+fn a_stop_ends_all_processes_and_starts_none() {
+    simulate(
         2,
         3,
         &[
@@ -296,8 +296,8 @@ fn all_end_at_a_stop_and_none_is_started() {
 }
 
 #[test]
-fn one_that_is_retired_ends_at_a_stop_too() {
-    play(
+fn a_retired_process_ends_at_a_stop() {
+    simulate(
         1,
         1,
         &[
@@ -307,5 +307,5 @@ fn one_that_is_retired_ends_at_a_stop_too() {
             ("ends 1", "over"),
         ],
     );
-    play(0, 1, &[("stop", "over")]);
+    simulate(0, 1, &[("stop", "over")]);
 }
