@@ -360,7 +360,7 @@ fn requests_fail_while_the_authorizer_is_not_running() {
     assert_eq!(site.request("GET /page", &behavior("allow")).text(), "in");
     site.authorizer.stop_listening();
     assert_eq!(site.request("GET /page", &behavior("allow")).status, 502);
-    site.server.wait_for_line("app.sock: No such file or directory (os error 2); does the app run?");
+    site.server.wait_for_line("app.sock: No such file or directory (os error 2); is the app running?");
     site.authorizer.listen();
     assert_eq!(site.request("GET /page", &behavior("allow")).text(), "in");
 }

@@ -49,7 +49,7 @@ fn a_request_to_an_app_that_does_not_accept_yet_gets_its_response_when_the_app_a
     let mut server = Site::server(Model::PerCore, &app, more);
     // One request uses the only connection and waits for the app. The other one is rejected.
     let mut clients = [send_request(&server), send_request(&server)];
-    server.wait_for_line("0 requests wait for a connection already (`queue`)");
+    server.wait_for_line("the queue is full: 0 requests are waiting for a connection (`queue`)");
     app.accept();
     let mut statuses = clients.each_mut().map(|client| client.response().status);
     statuses.sort_unstable();

@@ -139,7 +139,7 @@ fn an_app_that_is_not_running_is_502_until_it_is_back() {
     site.app.stop_listening();
     assert_eq!(site.server.get("/app/ok").status, 502);
     assert_eq!(site.post("/app/ok", b"abc").status, 502);
-    site.server.wait_for_line("app.sock: No such file or directory (os error 2); does the app run?");
+    site.server.wait_for_line("app.sock: No such file or directory (os error 2); is the app running?");
     site.app.listen();
     assert_eq!(site.server.get("/app/ok").text(), "fine");
 }

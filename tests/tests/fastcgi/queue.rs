@@ -88,7 +88,7 @@ fn a_full_queue_is_503_at_once_with_retry_after() {
     let mut full = Full::start(Model::PerCore, ", queue = 0");
     let rejected = send_request(&full.server).response();
     assert_eq!((rejected.status, rejected.field("retry-after")), (503, Some("1")));
-    full.server.wait_for_line("0 requests wait for a connection already (`queue`)");
+    full.server.wait_for_line("the queue is full: 0 requests are waiting for a connection (`queue`)");
     full.respond_to_all();
     full.assert_serves_again();
 }

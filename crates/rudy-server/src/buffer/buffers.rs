@@ -1,4 +1,4 @@
-//! What the buffers of all messages have in common: their bounds, and how much there is of them.
+//! The shared limits and counts of all buffers.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use super::BufferError;
 use super::options::{Options, default_total};
 
-/// How long the free space of the file system counts as known.
+/// How long the measured free space of the file system is used.
 const FREE_SPACE_AGE: Duration = Duration::from_secs(1);
 
-/// The bounds and counts of all messages of the process. Clones share them, across reloads too.
+/// The limits and counts of all buffered bodies of the process. Clones share them, across reloads too.
 ///
 /// ```
 /// use rudy_server::buffer::{Buffers, Options};
@@ -31,12 +31,12 @@ struct Shared {
     files: Mutex<Files>,
 }
 
-/// Where files go, and how much they may take.
+/// The folder and the limit of the files.
 #[derive(Debug)]
 struct Files {
     dir: PathBuf,
     total: Option<u64>,
-    /// The bound by the free space, and when it was asked for.
+    /// The default limit from the free space, and when it was computed.
     default_total: Option<(Instant, u64)>,
 }
 
@@ -53,7 +53,7 @@ impl Default for Buffers {
 }
 
 impl Buffers {
-    /// No message yet.
+    /// Creates buffers with these limits.
     #[must_use]
     pub fn new(options: Options) -> Self {
         Self(Arc::new(Shared {
@@ -64,46 +64,47 @@ impl Buffers {
         }))
     }
 
-    /// Replaces the bounds. Existing files stay in the folder that they are in, and what is beyond a lower bound stays, too.
+    /// Replaces the limits. Existing files stay where they are, even if they exceed a lower limit.
     pub fn set(&self, options: Options) {
         self.0.memory_max.store(options.memory, Ordering::Relaxed);
         *self.files() = options.into();
     }
 
-    /// Bytes of all messages in memory.
+    /// Returns the number of bytes of all bodies in memory.
     #[must_use]
     pub fn in_memory(&self) -> u64 {
         self.0.memory.load(Ordering::Relaxed)
     }
 
-    /// Bytes of all messages in files.
+    /// Returns the number of bytes of all bodies in files.
     #[must_use]
     pub fn on_disk(&self) -> u64 {
         self.0.disk.load(Ordering::Relaxed)
     }
 
-    /// The folder of new files.
+    /// Returns the folder of new files.
     pub(super) fn dir(&self) -> PathBuf {
         self.files().dir.clone()
     }
 
-    /// Whether all messages together hold more in memory than they may.
+    /// Returns whether all bodies together exceed the limit in memory.
     pub(super) fn memory_is_full(&self) -> bool {
         self.in_memory() > self.0.memory_max.load(Ordering::Relaxed)
     }
 
-    /// Takes `bytes` of the room for files. It may ask the file system for its free space, which blocks.
-    pub(super) fn reserve(&self, bytes: u64) -> Result<Share, BufferError> {
+    /// Reserves `bytes` of the limit for files. This may query the free space of the file system, which
+    /// blocks.
+    pub(super) fn reserve(&self, bytes: u64) -> Result<Reservation, BufferError> {
         let total = self.total();
         let take = |used: u64| used.checked_add(bytes).filter(|used| *used <= total);
-        let taken = self.0.disk.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
-        taken.map_err(|_| BufferError::Total(total))?;
-        Ok(Share { buffers: self.clone(), of: Resource::Disk, bytes })
+        let reserved = self.0.disk.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        reserved.map_err(|_| BufferError::Total(total))?;
+        Ok(Reservation { buffers: self.clone(), of: Resource::Disk, bytes })
     }
 
-    /// Whether there is room for a file of `bytes` now. It takes nothing, so that it takes nothing from others, and it blocks as
+    /// Checks whether a file of `bytes` would be within the limit, without reserving it. Blocks as
     /// [`Self::reserve`] does.
-    pub(super) fn check_room(&self, bytes: u64) -> Result<(), BufferError> {
+    pub(super) fn check_space(&self, bytes: u64) -> Result<(), BufferError> {
         let total = self.total();
         let used = self.on_disk().checked_add(bytes).filter(|used| *used <= total);
         used.map(drop).ok_or(BufferError::Total(total))
@@ -115,13 +116,13 @@ impl Buffers {
             Files { default_total: Some((at, total)), .. } if at.elapsed() < FREE_SPACE_AGE => return *total,
             Files { dir, .. } => dir.clone(),
         };
-        // Not under the lock: a network file system may take long to respond.
+        // Not under the lock: a network file system may respond slowly.
         let total = default_total(&dir, self.on_disk());
         self.files().default_total = Some((Instant::now(), total));
         total
     }
 
-    /// A panic while the lock is held leaves nothing half done: fields are set in one step.
+    /// Ignores poisoning: each field is set in one step.
     fn files(&self) -> MutexGuard<'_, Files> {
         self.0.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -140,15 +141,15 @@ enum Resource {
     Disk,
 }
 
-/// What a message has of the bytes that all messages have. It is given back when the share is dropped.
+/// The part of a shared count that belongs to one body. Dropping this subtracts it.
 #[derive(Debug)]
-pub(super) struct Share {
+pub(super) struct Reservation {
     buffers: Buffers,
     of: Resource,
     bytes: u64,
 }
 
-impl Share {
+impl Reservation {
     pub(super) fn of_memory(buffers: &Buffers) -> Self {
         Self { buffers: buffers.clone(), of: Resource::Memory, bytes: 0 }
     }
@@ -161,7 +162,7 @@ impl Share {
         self.bytes
     }
 
-    /// Counts `bytes` from now on. No atomic operation where that is what is counted already.
+    /// Changes the count to `bytes`. Uses no atomic operation if that is no change.
     pub(super) fn set(&mut self, bytes: u64) {
         let counter = self.buffers.counter(self.of);
         if bytes > self.bytes {
@@ -172,18 +173,18 @@ impl Share {
         self.bytes = bytes;
     }
 
-    /// Moves all of it out.
+    /// Moves the whole count out.
     pub(super) fn take(&mut self) -> Self {
         Self { buffers: self.buffers.clone(), of: self.of, bytes: std::mem::take(&mut self.bytes) }
     }
 
-    /// Adds a share of the same resource.
+    /// Adds another reservation of the same resource.
     pub(super) fn join(&mut self, mut other: Self) {
         self.bytes += std::mem::take(&mut other.bytes);
     }
 }
 
-impl Drop for Share {
+impl Drop for Reservation {
     fn drop(&mut self) {
         self.set(0);
     }

@@ -1,4 +1,4 @@
-//! Why bytes cannot be stored.
+//! Errors of storing a body.
 
 use std::fmt;
 use std::io;
@@ -8,18 +8,18 @@ use rudy_net::RequestBodyError;
 
 use crate::config::Size;
 
-/// Why bytes cannot go to the file of a message. They stay in memory.
+/// Why bytes cannot be stored in the file of a body. They stay in memory.
 #[derive(Debug)]
 pub enum BufferError {
-    /// The file of this message would have more bytes than this limit.
+    /// The file of this body would exceed this limit.
     Limit(u64),
-    /// All files together would have more bytes than this limit.
+    /// All files together would exceed this limit.
     Total(u64),
     /// The file cannot be opened or written.
     Disk {
         /// The folder of the file.
         dir: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         error: io::Error,
     },
 }
@@ -27,7 +27,7 @@ pub enum BufferError {
 impl fmt::Display for BufferError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Limit(limit) => write!(f, "more than {} of one message", <Size>::from(*limit)),
+            Self::Limit(limit) => write!(f, "more than {} for one body", <Size>::from(*limit)),
             Self::Total(total) => {
                 write!(f, "more than {} in all files (`buffer_total`)", <Size>::from(*total))
             }
@@ -45,25 +45,25 @@ impl std::error::Error for BufferError {
     }
 }
 
-/// Why a request's body is not stored.
+/// Why a request body cannot be stored.
 #[derive(Debug)]
-pub enum GatherError {
-    /// The client did not send all of it.
+pub enum StoreError {
+    /// The client did not send the whole body.
     Body(RequestBodyError),
-    /// There is no room for it.
+    /// There is no space for the body.
     Buffer(BufferError),
 }
 
-impl fmt::Display for GatherError {
+impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Body(error) => error.fmt(f),
-            Self::Buffer(error) => write!(f, "the request's body cannot be stored: {error}"),
+            Self::Buffer(error) => write!(f, "cannot store the request body: {error}"),
         }
     }
 }
 
-impl std::error::Error for GatherError {
+impl std::error::Error for StoreError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Body(error) => Some(error),
@@ -72,13 +72,13 @@ impl std::error::Error for GatherError {
     }
 }
 
-impl From<RequestBodyError> for GatherError {
+impl From<RequestBodyError> for StoreError {
     fn from(error: RequestBodyError) -> Self {
         Self::Body(error)
     }
 }
 
-impl From<BufferError> for GatherError {
+impl From<BufferError> for StoreError {
     fn from(error: BufferError) -> Self {
         Self::Buffer(error)
     }

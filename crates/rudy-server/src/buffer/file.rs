@@ -1,4 +1,4 @@
-//! The part of a message that is in a file.
+//! The part of a body that is in a file.
 
 use std::fs::File;
 use std::io::{self, IoSliceMut};
@@ -13,19 +13,19 @@ use rustix::io::{ReadWriteFlags, preadv2};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
-use super::buffers::Share;
+use super::buffers::Reservation;
 use super::{BufferError, Buffers};
 
-/// What is read at once.
+/// The number of bytes that are read at once.
 const READ_BYTES: usize = 64 * 1024;
 
-/// A file without a name, and what is counted for it. The file is opened for the first bytes.
+/// An unlinked file, and the reservation for its bytes. The file is opened for the first bytes.
 #[derive(Debug)]
 pub(super) struct BufferFile {
     dir: PathBuf,
     file: OnceLock<File>,
-    /// Shared with a write in flight, so that the count stays until both are over.
-    counted: Mutex<Option<Share>>,
+    /// Shared with a write in flight, so that the bytes count until both have ended.
+    counted: Mutex<Option<Reservation>>,
 }
 
 impl BufferFile {
@@ -33,14 +33,14 @@ impl BufferFile {
         Self { dir, file: OnceLock::new(), counted: Mutex::default() }
     }
 
-    /// Writes `pieces`, or fails without a change that a reader could see. It blocks.
+    /// Writes `pieces`, or fails without a visible change. Blocks.
     pub(super) fn write(&self, buffers: &Buffers, pieces: &[Bytes], at: u64) -> Result<(), BufferError> {
         let bytes = pieces.iter().map(|piece| piece.len() as u64).sum();
         self.count(buffers.reserve(bytes)?);
         self.write_all(pieces, at).map_err(|error| BufferError::Disk { dir: self.dir.clone(), error })
     }
 
-    fn count(&self, share: Share) {
+    fn count(&self, share: Reservation) {
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         match &mut *counted {
             Some(counted) => counted.join(share),
@@ -62,14 +62,15 @@ impl BufferFile {
         Ok(())
     }
 
-    /// Reads what the page cache has, and returns how much. `None` where it has nothing, or the file system cannot say.
+    /// Reads bytes from the page cache, and returns their number. Returns `None` if they are not cached, or
+    /// the file system does not support this.
     fn read_cached(&self, piece: &mut [u8], at: u64) -> Option<usize> {
         let read = preadv2(self.file.get()?, &mut [IoSliceMut::new(piece)], at, ReadWriteFlags::NOWAIT);
-        // An error shows again in the blocking read. Some kernels return 0 for bytes that are not cached.
+        // The blocking read will report an error again. Some kernels return 0 for bytes that are not cached.
         read.ok().filter(|bytes| *bytes > 0)
     }
 
-    /// Fills `piece`. It blocks.
+    /// Fills `piece`. Blocks.
     fn read(&self, mut piece: BytesMut, at: u64) -> io::Result<Bytes> {
         self.file.get().ok_or(io::ErrorKind::NotFound)?.read_exact_at(&mut piece, at)?;
         Ok(piece.freeze())
@@ -77,7 +78,8 @@ impl BufferFile {
 }
 
 impl Drop for BufferFile {
-    /// To close a large file takes time: its blocks become free. The bytes count until then.
+    /// Closes the file on the blocking pool, because freeing the blocks of a large file takes time. The bytes
+    /// count until then.
     fn drop(&mut self) {
         let Some(file) = self.file.take() else { return };
         let counted = self.counted.get_mut().unwrap_or_else(PoisonError::into_inner).take();
@@ -106,13 +108,13 @@ impl Section {
         self.written.saturating_sub(self.read)
     }
 
-    /// Reads from `position` on.
+    /// Continues to read at `position`.
     pub(super) fn seek(&mut self, position: u64) {
         self.read = position;
         self.reading = None;
     }
 
-    /// The next bytes, of which there have to be some.
+    /// Returns the next bytes. The section must not be empty.
     pub(super) fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
         let piece = ready!(self.poll_read(cx));
         self.reading = None;
@@ -148,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_that_the_page_cache_has_lost_are_read_on_the_blocking_pool() {
+    fn uncached_bytes_are_read_on_the_blocking_pool() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let folder = tempfile::tempdir().unwrap();
         let file = Arc::new(BufferFile::new(folder.path().to_owned()));
@@ -165,6 +167,6 @@ mod tests {
         assert_eq!(read, pieces.concat());
         section.written += 1;
         let error = runtime.block_on(poll_fn(|cx| section.poll_piece(cx))).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof, "the file is shorter than it was");
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof, "the file is shorter than the section");
     }
 }

@@ -1,19 +1,19 @@
-//! The part of a message that is in memory.
+//! The part of a body that is in memory.
 
 use std::collections::VecDeque;
 use std::mem;
 
 use bytes::{Bytes, BytesMut};
 
-/// Smaller pieces are copied together. They would hold the whole receive buffer of which they are a part, and each of them
-/// costs an entry of 32 bytes, and a system call when it is written.
+/// Smaller pieces are merged by copying. Without a copy, each would hold the whole receive buffer that
+/// contains it, and cost an entry of 32 bytes and a system call for its write.
 const COPY_BYTES: usize = 4096;
 
-/// Pieces in their order. It allocates nothing until there is one.
+/// Pieces in order. Allocates nothing while empty.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     pieces: VecDeque<Bytes>,
-    /// What follows them: small pieces, copied together.
+    /// The small pieces after them, merged.
     tail: BytesMut,
     bytes: usize,
 }
@@ -23,7 +23,7 @@ impl Memory {
         self.bytes
     }
 
-    /// Adds a piece. The first one is not copied: most messages have no more than that.
+    /// Adds a piece. The first one is not copied: most bodies have only one.
     pub(super) fn push(&mut self, piece: Bytes) {
         if piece.is_empty() {
             return;
@@ -36,7 +36,7 @@ impl Memory {
         self.pieces.push_back(piece);
     }
 
-    /// Adds a copy.
+    /// Adds a copy of bytes.
     pub(super) fn push_slice(&mut self, bytes: &[u8]) {
         self.bytes += bytes.len();
         self.tail.extend_from_slice(bytes);
@@ -51,13 +51,13 @@ impl Memory {
         Some(piece)
     }
 
-    /// Drops the first `bytes`, which are whole pieces.
+    /// Drops the first `bytes`, which must be whole pieces.
     pub(super) fn discard(&mut self, bytes: u64) {
         let left = (self.bytes as u64).saturating_sub(bytes);
         while self.bytes as u64 > left && self.pop().is_some() {}
     }
 
-    /// All of it. The pieces stay as they are from now on: what is pushed later makes others.
+    /// Returns all pieces. Later pushes do not change them.
     pub(super) fn pieces(&mut self) -> Vec<Bytes> {
         self.close_tail();
         self.pieces.iter().cloned().collect()
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_pieces_are_copied_together_and_others_are_kept() {
+    fn small_pieces_are_merged_and_large_ones_are_not_copied() {
         let mut memory = Memory::default();
         let (first, large) = (Bytes::from(vec![1; 10]), Bytes::from(vec![4; COPY_BYTES]));
         memory.push(first.clone());

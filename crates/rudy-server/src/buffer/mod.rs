@@ -1,18 +1,19 @@
-//! The bytes of a message on its way: in memory as long as it is small, beyond that in a file without a name.
+//! Buffers request and response bodies: small ones in memory, larger ones in an unlinked file.
 //!
-//! 1. [`Buffers`]: the bounds and counts of all messages of the process.
-//! 2. [`Buffer`]: one message, first in, first out. It reads a response ahead while the client is slower than the application.
-//! 3. [`Buffers::gather`]: a whole request body, as [`Stored`], which can be read more than once.
+//! 1. [`Buffers`] has the limits and counts of all bodies of the process.
+//! 2. [`Buffer`] is a queue for one body. It reads a response ahead while the client is slower than the app.
+//! 3. [`Buffers::store`] stores a whole request body as [`StoredBody`], which can be read more than once.
 //!
-//! Nothing here blocks the thread that polls it: files are opened, written and closed on the blocking pool, and read there where
-//! the page cache does not have the bytes. So it needs a tokio runtime around it, as handlers have.
+//! Nothing here blocks the thread that polls it: files are opened, written and closed on the blocking pool,
+//! and read there if their bytes are not in the page cache. So the caller must run in a tokio runtime, as
+//! handlers do.
 
 mod buffers;
 mod error;
 mod file;
-mod gather;
 mod memory;
 mod options;
+mod store;
 mod stored;
 #[cfg(test)]
 mod tests;
@@ -26,39 +27,39 @@ use bytes::Bytes;
 use tokio::task::JoinHandle;
 
 pub use self::buffers::Buffers;
-use self::buffers::Share;
-pub use self::error::{BufferError, GatherError};
+use self::buffers::Reservation;
+pub use self::error::{BufferError, StoreError};
 use self::file::{BufferFile, Section};
 use self::memory::Memory;
 pub use self::options::Options;
-pub use self::stored::Stored;
+pub use self::stored::StoredBody;
 
-/// Bytes of a message that may be in memory. Most forms, API responses and pages have no more than that.
-pub const MESSAGE_BYTES: u64 = 64 * 1024;
+/// The number of bytes of a body that may be in memory. Most forms, API responses and pages are smaller.
+pub const MEMORY_BYTES_MAX: u64 = 64 * 1024;
 
-/// The bytes of one message, first in, first out.
+/// A first-in, first-out buffer for one body.
 ///
-/// [`Self::push`] takes whatever it is given; before the next push, [`Self::poll_room`] makes room for it. Bytes are read in
-/// their order by [`Self::poll_piece`] at any time: before, during and after a write.
+/// [`Self::push`] accepts any number of bytes; before the next push, [`Self::poll_room`] makes room for them.
+/// [`Self::poll_piece`] reads the bytes in order, at any time: before, during and after a write.
 #[derive(Debug)]
 pub struct Buffer {
-    /// What is counted of the memory, except for what a write in flight has.
-    counted: Share,
+    /// The reservation of memory, without that of a write in flight.
+    counted: Reservation,
     limit: Option<u64>,
     memory: Memory,
     overflow: Option<Overflow>,
-    /// Storing has failed: what is pushed now stays in memory.
-    failed: bool,
+    /// A write has failed, so new bytes stay in memory.
+    has_failed: bool,
 }
 
-/// What comes before the memory: a file, which becomes longer.
+/// The file, whose bytes come before those in memory.
 #[derive(Debug)]
 struct Overflow {
     section: Section,
     writing: Option<Write>,
 }
 
-/// A write in flight, of the first pieces in memory. They stay there until it is over.
+/// A write in flight of the first pieces in memory. They stay there until it has ended.
 #[derive(Debug)]
 struct Write {
     task: JoinHandle<Result<(), BufferError>>,
@@ -66,7 +67,7 @@ struct Write {
 }
 
 impl Overflow {
-    /// Bytes in memory that a write in flight counts.
+    /// Returns the bytes in memory that a write in flight counts.
     fn in_flight(&self) -> u64 {
         let Some(write) = &self.writing else { return 0 };
         let Section { read, written, .. } = self.section;
@@ -75,15 +76,16 @@ impl Overflow {
 }
 
 impl Buffer {
-    /// Nothing. `limit` is the largest file that the message may have, in bytes; [`BufferError::Limit`] beyond it. With
-    /// `Some(0)`, it never has one: beyond [`MESSAGE_BYTES`] there is no room until bytes are read, and that is no error.
+    /// Creates an empty buffer. `limit` is the maximum size of the file in bytes; beyond it, there is
+    /// [`BufferError::Limit`]. With `Some(0)` there is never a file: beyond [`MEMORY_BYTES_MAX`] there is no
+    /// room until bytes are read, which is no error.
     #[must_use]
     pub fn new(buffers: &Buffers, limit: Option<u64>) -> Self {
-        let counted = Share::of_memory(buffers);
-        Self { counted, limit, memory: Memory::default(), overflow: None, failed: false }
+        let counted = Reservation::of_memory(buffers);
+        Self { counted, limit, memory: Memory::default(), overflow: None, has_failed: false }
     }
 
-    /// Adds bytes. A piece is kept without a copy where it is the first one in memory, or has 4 KiB.
+    /// Adds bytes. A piece is not copied if it is the first one in memory, or has 4 KiB.
     pub fn push(&mut self, piece: Bytes) {
         self.memory.push(piece);
     }
@@ -93,41 +95,41 @@ impl Buffer {
         self.memory.push_slice(bytes);
     }
 
-    /// Bytes that were pushed and not read yet.
+    /// Returns the number of bytes that were pushed and not read yet.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.overflow.as_ref().map_or(0, |overflow| overflow.section.left()) + self.memory.len() as u64
     }
 
-    /// Whether everything was read.
+    /// Returns whether all bytes were read.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Ready when there is room for more. What is over the bounds goes to the file first.
+    /// Ready when there is room for more bytes. Bytes over the limits are written to the file first.
     ///
-    /// `Pending` while a write is in flight, which wakes the task. It is also `Pending` where only memory can be used and there
-    /// is no room in it; nothing wakes the task then but what the caller waits for itself: ask again after
-    /// [`Self::poll_piece`] has handed out a piece.
+    /// `Pending` while a write is in flight, which wakes the task. Also `Pending` if only memory can be used
+    /// and it is full. Nothing wakes the task for that: call this again after [`Self::poll_piece`] has
+    /// returned a piece.
     ///
     /// # Errors
     ///
-    /// The bytes cannot be stored. Nothing is lost: all of them can still be read. Each failure is reported once; after it the
-    /// buffer uses only memory, until its file is read to the end.
+    /// The bytes cannot be stored. Nothing is lost: all of them can still be read. Each failure is reported
+    /// once; after it, the buffer uses only memory until its file was read completely.
     pub fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BufferError>> {
         ready!(self.poll_write(cx))?;
         if self.has_room() {
             return Poll::Ready(Ok(()));
         }
-        if self.failed || self.limit == Some(0) {
+        if self.has_failed || self.limit == Some(0) {
             return Poll::Pending;
         }
-        self.start_write().inspect_err(|_| self.failed = true)?;
+        self.start_write().inspect_err(|_| self.has_failed = true)?;
         self.poll_write(cx)
     }
 
-    /// The next bytes; `None` if there are none at present.
+    /// Returns the next bytes; `None` if there are none now.
     ///
     /// # Errors
     ///
@@ -144,19 +146,19 @@ impl Buffer {
         if let (Some(Overflow { section, .. }), Some(piece)) = (&mut self.overflow, &piece) {
             section.read += piece.len() as u64;
         }
-        // Nothing is counted of a message that is always read before anyone asks for room.
+        // A body that is always read before a check for room is never counted.
         if self.counted.bytes() > 0 {
             self.count();
         }
         Poll::Ready(piece.map(Ok))
     }
 
-    /// Whether no more is in memory than may be. What a message has alone there is never too much for all of them, or it
-    /// could not go on.
+    /// Returns whether the memory is within the limits. An empty memory always has room, or the body could
+    /// not continue.
     fn has_room(&mut self) -> bool {
         self.count();
         let bytes = self.memory.len() as u64;
-        bytes == 0 || bytes <= MESSAGE_BYTES && !self.counted.buffers().memory_is_full()
+        bytes == 0 || bytes <= MEMORY_BYTES_MAX && !self.counted.buffers().memory_is_full()
     }
 
     fn count(&mut self) {
@@ -164,7 +166,7 @@ impl Buffer {
         self.counted.set(self.memory.len() as u64 - in_flight);
     }
 
-    /// Begins to move all that is in memory to the file.
+    /// Starts to write all bytes in memory to the file.
     fn start_write(&mut self) -> Result<(), BufferError> {
         let bytes = self.memory.len() as u64;
         let at = self.overflow.as_ref().map_or(0, |overflow| overflow.section.written);
@@ -182,7 +184,7 @@ impl Buffer {
             (overflow.section.file.clone(), self.memory.pieces(), self.counted.take());
         let task = tokio::task::spawn_blocking(move || {
             let result = file.write(&buffers, &pieces, at);
-            // Counted until the write is over, even if the message is gone.
+            // Counted until the write has ended, even if the buffer was dropped.
             drop((pieces, counted));
             result
         });
@@ -197,7 +199,7 @@ impl Buffer {
         let result = ready!(Pin::new(task).poll(cx));
         let bytes = *bytes;
         *writing = None;
-        // The runtime ends, or the pool has panicked.
+        // The runtime is shutting down, or the task has panicked.
         let result = result.unwrap_or_else(|error| {
             let dir = self.counted.buffers().dir();
             Err(BufferError::Disk { dir, error: io::Error::other(error) })
@@ -208,26 +210,26 @@ impl Buffer {
             self.memory.discard(section.written.saturating_sub(before));
         }
         self.drop_read_file();
-        self.failed |= result.is_err();
+        self.has_failed |= result.is_err();
         self.count();
         Poll::Ready(result)
     }
 
-    /// Gives the file back where all of it was read, so that a long message does not make it longer and longer.
+    /// Drops the file when all of it was read, so that it does not grow with a long body.
     fn drop_read_file(&mut self) {
         if let Some(Overflow { section, writing: None }) = &self.overflow
             && section.left() == 0
         {
             self.overflow = None;
-            self.failed = false;
+            self.has_failed = false;
         }
     }
 
-    /// What is left, as a whole that can be read more than once.
+    /// Returns the rest of the bytes as a body that can be read more than once.
     #[must_use]
-    pub fn finish(mut self) -> Stored {
+    pub fn finish(mut self) -> StoredBody {
         self.counted.set(self.memory.len() as u64);
         let section = self.overflow.map(|overflow| overflow.section).filter(|section| section.left() > 0);
-        Stored::new(section, self.memory.pieces(), self.counted)
+        StoredBody::new(section, self.memory.pieces(), self.counted)
     }
 }

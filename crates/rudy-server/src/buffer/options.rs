@@ -1,4 +1,4 @@
-//! Where the bodies that do not fit into memory are stored, and how much there may be of them.
+//! The limits and the folder of buffered bodies.
 
 use std::env;
 use std::ffi::OsString;
@@ -7,25 +7,26 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::statvfs;
 
-/// Bytes of all files where no bound is configured.
+/// The maximum size of all files together, if no limit is configured.
 const TOTAL_MAX: u64 = 10 << 30;
 
-/// The bounds of all messages together.
+/// The limits of all bodies together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// Bytes in memory. Beyond it a message goes to its file at once, however small it is.
+    /// The number of bytes in memory. Beyond it, even small bodies are written to files.
     pub memory: u64,
-    /// Bytes in files. If absent, the smaller of 10 GiB and half of the free space of the folder's file system.
+    /// The number of bytes in files. The default is the smaller of 10 GiB and half of the free space of the
+    /// folder's file system.
     pub total: Option<u64>,
-    /// The folder of the files. If absent, the first of `$STATE_DIRECTORY`, else `/var/tmp`.
+    /// The folder of the files. The default is the first of `$STATE_DIRECTORY`, or `/var/tmp`.
     pub dir: Option<PathBuf>,
 }
 
 impl Options {
-    /// Bytes in memory where nothing else is configured.
+    /// The default number of bytes in memory.
     pub const MEMORY: u64 = 64 << 20;
 
-    /// The folder of the files, the default one included.
+    /// Returns the folder of the files.
     pub(crate) fn dir(&self) -> PathBuf {
         self.dir.clone().unwrap_or_else(|| default_dir(env::var_os("STATE_DIRECTORY")))
     }
@@ -37,8 +38,8 @@ impl Default for Options {
     }
 }
 
-/// The folder where none is configured. systemd separates several state directories by colons. Not `/tmp`, which is often in
-/// memory.
+/// Returns the default folder. systemd separates several state directories by colons. `/tmp` is often in
+/// memory, so it is not used.
 pub(super) fn default_dir(state_directory: Option<OsString>) -> PathBuf {
     let directories = state_directory.map(OsString::into_vec).unwrap_or_default();
     match directories.split(|byte| *byte == b':').next() {
@@ -47,9 +48,9 @@ pub(super) fn default_dir(state_directory: Option<OsString>) -> PathBuf {
     }
 }
 
-/// The bound on all files where none is configured. `on_disk` bytes of the occupied space are those of the files themselves.
+/// Returns the default limit of all files. `on_disk` is the number of bytes that the files themselves occupy.
 pub(super) fn default_total(dir: &Path, on_disk: u64) -> u64 {
-    // Where the file system cannot be asked, no file can be opened either, and that error says why.
+    // If this fails, no file can be opened either, and that error has the reason.
     let Ok(system) = statvfs(dir) else { return TOTAL_MAX };
     let free = system.f_bavail.saturating_mul(system.f_frsize);
     TOTAL_MAX.min(free.saturating_add(on_disk) / 2)
@@ -72,11 +73,11 @@ mod tests {
     }
 
     #[test]
-    fn the_files_may_take_half_of_the_free_space_and_no_more_than_10_gib() {
+    fn the_files_may_use_half_of_the_free_space_and_at_most_10_gib() {
         let dir = env::temp_dir();
         assert_eq!(default_total(&dir, u64::MAX), TOTAL_MAX);
         assert!(default_total(Path::new("/proc"), 0) < TOTAL_MAX, "nothing is free there");
-        assert_eq!(default_total(Path::new("/proc"), 1000), 500, "its own files do not lower the bound");
+        assert_eq!(default_total(Path::new("/proc"), 1000), 500, "its own files do not lower the limit");
         assert_eq!(default_total(Path::new("/nowhere"), 0), TOTAL_MAX);
     }
 }

@@ -1,43 +1,43 @@
-//! A whole message.
+//! A stored body.
 
 use std::io;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 
-use super::buffers::Share;
+use super::buffers::Reservation;
 use super::file::Section;
 
-/// A whole message, of known length. It is read piece by piece, and from its beginning as often as needed: where a kept
-/// connection turns out closed, the request is repeated on another one.
+/// A whole body of known length. It can be read from its start repeatedly: if an idle connection turns out to
+/// be closed, the request is repeated on another one.
 #[derive(Debug)]
-pub struct Stored {
+pub struct StoredBody {
     section: Option<Section>,
-    /// Where the section begins.
+    /// The start of the section.
     start: u64,
     memory: Vec<Bytes>,
-    /// How many pieces of the memory were read.
+    /// The number of pieces in memory that were read.
     read: usize,
     length: u64,
-    /// What is counted of the memory.
-    _counted: Share,
+    /// The reservation of memory.
+    _counted: Reservation,
 }
 
-impl Stored {
-    pub(super) fn new(section: Option<Section>, memory: Vec<Bytes>, counted: Share) -> Self {
+impl StoredBody {
+    pub(super) fn new(section: Option<Section>, memory: Vec<Bytes>, counted: Reservation) -> Self {
         let in_file = section.as_ref().map_or(0, Section::left);
         let length = in_file + memory.iter().map(|piece| piece.len() as u64).sum::<u64>();
         let start = section.as_ref().map_or(0, |section| section.read);
         Self { section, start, memory, read: 0, length, _counted: counted }
     }
 
-    /// The length of the whole message in bytes.
+    /// Returns the length of the whole body in bytes.
     #[must_use]
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// The next bytes; `None` at the end.
+    /// Returns the next bytes; `None` at the end.
     ///
     /// # Errors
     ///
@@ -53,7 +53,7 @@ impl Stored {
         Poll::Ready(piece.map(Ok))
     }
 
-    /// Reads from the beginning again.
+    /// Continues to read at the start.
     pub fn rewind(&mut self) {
         self.read = 0;
         if let Some(section) = &mut self.section {

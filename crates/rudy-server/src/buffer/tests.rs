@@ -1,4 +1,4 @@
-//! Whole messages, with a file system below and a reader and a writer of changing pace.
+//! Tests with real files, and with readers and writers of varying speed.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -13,7 +13,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::*;
 
-/// Buffers whose files are in a folder of their own.
+/// Buffers with a separate folder for their files.
 struct Setup {
     buffers: Buffers,
     folder: TempDir,
@@ -25,17 +25,17 @@ impl Setup {
         let folder = tempfile::tempdir().unwrap();
         let dir = options.dir.clone().unwrap_or_else(|| folder.path().to_owned());
         let buffers = Buffers::new(Options { dir: Some(dir), ..*options });
-        // One blocking thread, so that a test can keep writes waiting.
+        // One blocking thread, so that a test can delay writes.
         let runtime = Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
         Self { buffers, folder, runtime }
     }
 
-    /// The room, after the writes that make it.
+    /// Waits for room, including writes.
     fn room(&self, buffer: &mut Buffer) -> Result<(), BufferError> {
         self.runtime.block_on(poll_fn(|cx| buffer.poll_room(cx)))
     }
 
-    /// Whether there is room without a wait.
+    /// Polls for room once.
     fn room_now(&self, buffer: &mut Buffer) -> Poll<Result<(), BufferError>> {
         let _runtime = self.runtime.enter();
         buffer.poll_room(&mut Context::from_waker(Waker::noop()))
@@ -49,12 +49,12 @@ impl Setup {
         std::iter::from_fn(|| self.read(buffer)).flatten().collect()
     }
 
-    fn read_stored(&self, stored: &mut Stored) -> Vec<u8> {
+    fn read_stored(&self, stored: &mut StoredBody) -> Vec<u8> {
         let piece = || self.runtime.block_on(poll_fn(|cx| stored.poll_piece(cx))).map(Result::unwrap);
         std::iter::from_fn(piece).flatten().collect()
     }
 
-    /// Keeps the blocking pool busy until the sender is dropped.
+    /// Blocks the blocking pool until the sender is dropped.
     fn occupy_pool(&self) -> Sender<()> {
         let (sender, receiver) = channel();
         self.runtime.spawn_blocking(move || receiver.recv());
@@ -65,7 +65,7 @@ impl Setup {
         (self.buffers.in_memory(), self.buffers.on_disk())
     }
 
-    /// What is counted when everything is over: the end of the runtime waits for the blocking pool.
+    /// Returns the counts at the end; dropping the runtime waits for the blocking pool.
     fn counts_at_the_end(self) -> (u64, u64) {
         assert_eq!(self.folder.path().read_dir().unwrap().count(), 0, "files have no names");
         drop(self.runtime);
@@ -110,7 +110,7 @@ proptest! {
         let (mut model, mut next) = (VecDeque::new(), 0_usize);
         let mut fresh = |bytes| {
             next += bytes;
-            // A period that is no power of two, so that no two pieces are alike.
+            // A period that is not a power of two, so that no two pieces are equal.
             (0..=250_u8).cycle().skip((next - bytes) % 251).take(bytes).collect::<Vec<_>>()
         };
         for step in steps {
@@ -144,7 +144,7 @@ proptest! {
 }
 
 #[test]
-fn a_message_goes_to_its_file_beyond_64_kib_and_the_file_goes_when_it_was_read() {
+fn beyond_64_kib_a_body_is_written_to_a_file_until_it_is_read() {
     let setup = Setup::new(&Options::default());
     let mut buffer = Buffer::new(&setup.buffers, None);
     buffer.push(piece(1, 65_536));
@@ -157,13 +157,13 @@ fn a_message_goes_to_its_file_beyond_64_kib_and_the_file_goes_when_it_was_read()
     assert_eq!((setup.counts(), buffer.len()), ((10, 65_537), 65_547));
     let expected = [piece(1, 65_536), piece(2, 1), piece(3, 10)].concat();
     assert_eq!(setup.read_all(&mut buffer), expected);
-    // The file is closed on the only blocking thread, which then gets to this.
+    // The only blocking thread closes the file before it runs this task.
     setup.runtime.block_on(setup.runtime.spawn_blocking(|| ())).unwrap();
-    assert_eq!(setup.counts(), (0, 0), "while the message goes on");
+    assert_eq!(setup.counts(), (0, 0), "while the body continues");
 }
 
 #[test]
-fn what_is_over_the_memory_of_all_messages_goes_to_a_file_at_once() {
+fn bytes_over_the_memory_limit_of_all_bodies_are_written_to_a_file() {
     let setup = Setup::new(&Options { memory: 1000, ..Options::default() });
     let [mut first, mut second] = [(); 2].map(|()| Buffer::new(&setup.buffers, None));
     let mut third = Buffer::new(&setup.buffers, Some(0));
@@ -178,11 +178,11 @@ fn what_is_over_the_memory_of_all_messages_goes_to_a_file_at_once() {
     assert!(setup.room_now(&mut third).is_ready());
     setup.buffers.set(Options { memory: 0, dir: None, total: Some(0) });
     assert_eq!(setup.read_all(&mut second), piece(2, 800), "files stay where they are");
-    assert!(setup.room_now(&mut second).is_ready(), "an empty message always has room");
+    assert!(setup.room_now(&mut second).is_ready(), "an empty buffer always has room");
 }
 
 #[test]
-fn a_buffer_in_memory_only_has_room_again_after_a_read() {
+fn a_buffer_without_a_file_has_room_again_after_a_read() {
     let setup = Setup::new(&Options::default());
     let mut buffer = Buffer::new(&setup.buffers, Some(0));
     buffer.push(piece(1, 40_000));
@@ -204,7 +204,7 @@ fn bytes_can_be_read_while_they_are_written() {
     assert!(setup.room_now(&mut buffer).is_pending());
     buffer.push(piece(3, 1000));
     assert_eq!(setup.read(&mut buffer).unwrap(), piece(1, 50_000));
-    assert_eq!(setup.counts(), (100_000, 0), "the write still has what was read");
+    assert_eq!(setup.counts(), (100_000, 0), "the write still holds the bytes that were read");
     drop(pool);
     setup.room(&mut buffer).unwrap();
     assert_eq!((setup.counts(), buffer.len()), ((1000, 100_000), 51_000));
@@ -212,25 +212,25 @@ fn bytes_can_be_read_while_they_are_written() {
 }
 
 #[test]
-fn a_message_that_ends_during_a_write_gives_back_what_it_has() {
+fn a_buffer_dropped_during_a_write_releases_its_reservations() {
     let setup = Setup::new(&Options::default());
     let pool = setup.occupy_pool();
     let mut buffer = Buffer::new(&setup.buffers, None);
     buffer.push(piece(1, 70_000));
     assert!(setup.room_now(&mut buffer).is_pending());
     drop(buffer);
-    assert_eq!(setup.counts(), (70_000, 0), "the write has it until it is over");
+    assert_eq!(setup.counts(), (70_000, 0), "the write holds the bytes until it ends");
     drop(pool);
     assert_eq!(setup.counts_at_the_end(), (0, 0));
 }
 
 #[test]
-fn nothing_is_lost_where_there_is_no_room_on_the_disk() {
+fn no_bytes_are_lost_if_the_disk_is_full() {
     let nowhere = Options { dir: Some("/nowhere".into()), ..Options::default() };
     let total = Options { total: Some(100_000), ..Options::default() };
-    for (options, limit, stored, said) in [
+    for (options, limit, stored, expected_error) in [
         (total, None, 70_000, "more than 100000B in all files (`buffer_total`)"),
-        (Options::default(), Some(100_000), 70_000, "more than 100000B of one message"),
+        (Options::default(), Some(100_000), 70_000, "more than 100000B for one body"),
         (nowhere, None, 0, "/nowhere: No such file or directory (os error 2)"),
     ] {
         let setup = Setup::new(&options);
@@ -240,20 +240,20 @@ fn nothing_is_lost_where_there_is_no_room_on_the_disk() {
             setup.room(&mut buffer).unwrap();
         }
         buffer.push(piece(2, 70_000));
-        assert_eq!(setup.room(&mut buffer).unwrap_err().to_string(), said);
-        assert!(setup.room_now(&mut buffer).is_pending(), "{said}: from now on in memory");
-        assert_eq!(setup.counts(), (70_000, stored as u64), "{said}");
+        assert_eq!(setup.room(&mut buffer).unwrap_err().to_string(), expected_error);
+        assert!(setup.room_now(&mut buffer).is_pending(), "{expected_error}: from now on in memory");
+        assert_eq!(setup.counts(), (70_000, stored as u64), "{expected_error}");
         buffer.push(piece(3, 10));
         let expected = [piece(1, stored), piece(2, 70_000), piece(3, 10)].concat();
-        assert_eq!(setup.read_all(&mut buffer), expected, "{said}");
-        assert!(setup.room_now(&mut buffer).is_ready(), "{said}");
+        assert_eq!(setup.read_all(&mut buffer), expected, "{expected_error}");
+        assert!(setup.room_now(&mut buffer).is_ready(), "{expected_error}");
         drop(buffer);
-        assert_eq!(setup.counts_at_the_end(), (0, 0), "{said}");
+        assert_eq!(setup.counts_at_the_end(), (0, 0), "{expected_error}");
     }
 }
 
 #[test]
-fn a_file_that_was_full_is_used_again_when_it_was_read() {
+fn a_full_file_is_used_again_after_it_was_read() {
     let setup = Setup::new(&Options::default());
     let mut buffer = Buffer::new(&setup.buffers, Some(100_000));
     buffer.push(piece(1, 70_000));
@@ -292,12 +292,12 @@ impl Body for &mut Pieces {
     }
 }
 
-fn gather(setup: &Setup, pieces: &mut Pieces) -> Result<Stored, GatherError> {
-    setup.runtime.block_on(setup.buffers.gather(pieces))
+fn store(setup: &Setup, pieces: &mut Pieces) -> Result<StoredBody, StoreError> {
+    setup.runtime.block_on(setup.buffers.store(pieces))
 }
 
-fn gather_error(setup: &Setup, pieces: &mut Pieces) -> GatherError {
-    gather(setup, pieces).map(|stored| stored.length()).unwrap_err()
+fn store_error(setup: &Setup, pieces: &mut Pieces) -> StoreError {
+    store(setup, pieces).map(|stored| stored.length()).unwrap_err()
 }
 
 fn body(length: Option<u64>, pieces: impl IntoIterator<Item = Bytes>) -> Pieces {
@@ -313,7 +313,7 @@ fn a_whole_body_can_be_read_more_than_once() {
         let pieces: Vec<_> = (0..count).map(|n| piece(n, bytes)).collect();
         let whole = pieces.concat();
         for length in [None, Some(whole.len() as u64)] {
-            let mut stored = gather(&setup, &mut body(length, pieces.clone())).unwrap();
+            let mut stored = store(&setup, &mut body(length, pieces.clone())).unwrap();
             assert_eq!(stored.length(), whole.len() as u64);
             assert_eq!(setup.counts(), (stored.length() - in_file, in_file));
             assert_eq!(setup.read_stored(&mut stored), whole);
@@ -332,29 +332,29 @@ fn a_whole_body_can_be_read_more_than_once() {
 fn a_body_of_one_piece_is_not_copied() {
     let setup = Setup::new(&Options::default());
     let small = piece(1, 20);
-    let mut stored = gather(&setup, &mut body(Some(20), [small.clone()])).unwrap();
+    let mut stored = store(&setup, &mut body(Some(20), [small.clone()])).unwrap();
     let read = setup.runtime.block_on(poll_fn(|cx| stored.poll_piece(cx))).unwrap().unwrap();
     assert_eq!(read.as_ptr(), small.as_ptr());
 }
 
 #[test]
-fn a_body_that_has_no_room_is_refused_and_if_its_length_is_known_before_it_is_read() {
+fn a_body_without_space_is_rejected_unread_if_its_length_is_known() {
     let setup = Setup::new(&Options { total: Some(100_000), ..Options::default() });
     for (length, unread) in [(Some(200_000), 4), (None, 0)] {
         let mut body = body(length, (0..4).map(|n| piece(n, 50_000)));
-        let error = gather_error(&setup, &mut body);
-        assert!(matches!(error, GatherError::Buffer(BufferError::Total(100_000))), "{error}");
+        let error = store_error(&setup, &mut body);
+        assert!(matches!(error, StoreError::Buffer(BufferError::Total(100_000))), "{error}");
         assert_eq!(body.pieces.len(), unread);
     }
     assert_eq!(setup.counts_at_the_end(), (0, 0));
 }
 
 #[test]
-fn a_body_that_its_client_breaks_off_is_dropped() {
+fn an_incomplete_body_is_dropped() {
     let setup = Setup::new(&Options::default());
     let mut body = body(None, [piece(1, 100_000)]);
     body.pieces.push_back(Err(RequestBodyError::PeerGone));
-    let error = gather_error(&setup, &mut body);
-    assert!(matches!(error, GatherError::Body(RequestBodyError::PeerGone)), "{error}");
+    let error = store_error(&setup, &mut body);
+    assert!(matches!(error, StoreError::Body(RequestBodyError::PeerGone)), "{error}");
     assert_eq!(setup.counts_at_the_end(), (0, 0));
 }

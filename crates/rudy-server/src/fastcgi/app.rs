@@ -90,7 +90,7 @@ impl App {
         let mut wanted = if is_safe { Wanted::Any } else { Wanted::Alive };
         loop {
             let checkout = self.pool().checkout(wanted).await?;
-            let may_be_dead = checkout.is_kept() && wanted != Wanted::New;
+            let may_be_dead = checkout.is_reused() && wanted != Wanted::New;
             let mut exchange = self.begin(checkout, role, params, std::mem::take(upload));
             let failure = match exchange.head().await {
                 Ok(head) => return Ok(AppResponse::new(head, exchange)),

@@ -11,7 +11,7 @@ use rudy_fastcgi::cgi::HeadError;
 use rudy_fastcgi::{Fault, ProtocolStatus};
 use rudy_net::{RequestBodyError, Response};
 
-use crate::buffer::{BufferError, GatherError};
+use crate::buffer::{BufferError, StoreError};
 use crate::files::access::Access;
 use crate::internal_redirect::REDIRECTS_MAX;
 use crate::pages;
@@ -250,11 +250,11 @@ impl From<CheckoutError> for Failure {
     }
 }
 
-impl From<GatherError> for Failure {
-    fn from(error: GatherError) -> Self {
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
         match error {
-            GatherError::Body(error) => Self::Client(error),
-            GatherError::Buffer(error) => Self::Buffer(error),
+            StoreError::Body(error) => Self::Client(error),
+            StoreError::Buffer(error) => Self::Buffer(error),
         }
     }
 }

@@ -297,7 +297,7 @@ impl AppRequest {
     async fn response(&self, body: RequestBody) -> Result<Response, Failure> {
         let Self { shared, head, client, script, routes } = self;
         let mut upload = if self.should_store(&body) {
-            Upload::stored(Box::pin(routes.buffers.gather(body)).await?)
+            Upload::stored(Box::pin(routes.buffers.store(body)).await?)
         } else {
             Upload::of_client(body)
         };

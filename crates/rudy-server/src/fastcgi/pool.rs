@@ -124,7 +124,7 @@ impl Pool {
             Failure::Checkout(CheckoutError::Rejected) => self.not_running().unwrap_or(failure),
             failure => failure,
         })?;
-        if !checkout.is_kept() && self.query_limits.swap(false, Ordering::Relaxed) {
+        if !checkout.is_reused() && self.query_limits.swap(false, Ordering::Relaxed) {
             tokio::spawn(values::query_limits(Arc::downgrade(self), checkout.endpoint()));
         }
         Ok(checkout)

@@ -8,7 +8,7 @@ use http_body::Body as _;
 use rudy_net::RequestBody;
 
 use super::failure::Failure;
-use crate::buffer::{MESSAGE_BYTES, Stored};
+use crate::buffer::{MEMORY_BYTES_MAX, StoredBody};
 
 /// A request body that is read piece by piece.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ enum Source {
     /// A body that comes from the client.
     Client(RequestBody),
     /// A complete body that was stored.
-    Stored(Box<Stored>),
+    Stored(Box<StoredBody>),
 }
 
 impl Upload {
@@ -38,7 +38,7 @@ impl Upload {
     }
 
     /// Creates an upload of a stored body.
-    pub(super) fn stored(stored: Stored) -> Self {
+    pub(super) fn stored(stored: StoredBody) -> Self {
         Self { source: Source::Stored(Box::new(stored)), is_ended: false }
     }
 
@@ -76,7 +76,7 @@ impl Upload {
         match &self.source {
             Source::Empty => true,
             Source::Client(_) => false,
-            Source::Stored(stored) => stored.length() <= MESSAGE_BYTES,
+            Source::Stored(stored) => stored.length() <= MEMORY_BYTES_MAX,
         }
     }
 

@@ -1,4 +1,4 @@
-//! Where an upstream listens, as a configuration has it.
+//! The address of an upstream in a configuration.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -14,16 +14,16 @@ pub enum UpstreamAddress {
     Ip(SocketAddr),
     /// A Unix socket.
     Unix(PathBuf),
-    /// The name of a host, as it is written, and a port.
+    /// A host name as it was written, and a port.
     Name {
-        /// The host. The system looks it up.
+        /// The host name, which the system resolves.
         host: String,
         /// The port.
         port: u16,
     },
 }
 
-/// The longest name and the longest label of a name (RFC 1035 §2.3.4).
+/// The maximum length of a name and of a label (RFC 1035 §2.3.4).
 const NAME_MAX: usize = 253;
 const LABEL_MAX: usize = 63;
 
@@ -37,13 +37,13 @@ impl FromStr for UpstreamAddress {
         }
         match text.parse::<SocketAddr>() {
             Ok(address) if address.port() > 0 => Ok(Self::Ip(address)),
-            // A message shows what was written, and stays one line.
+            // The message contains the input, escaped so that it stays one line.
             _ => read_name(text).map_err(|why| visible(&why)),
         }
     }
 }
 
-/// Reads what is neither a Unix socket nor an IP address with a port.
+/// Parses an address that is neither a Unix socket nor an IP address with a port.
 fn read_name(text: &str) -> Result<UpstreamAddress, String> {
     if text.is_empty() {
         let examples = "\"unix:/run/php/php-fpm.sock\", \"127.0.0.1:9000\" or \"php:9000\"";
@@ -63,7 +63,7 @@ fn read_name(text: &str) -> Result<UpstreamAddress, String> {
         _ => {}
     }
     let (host, port) = match text.rsplit_once(':') {
-        // In brackets, no colon is that of a port.
+        // A colon within brackets does not start a port.
         Some((host, port)) if !text.ends_with(']') => (host, Some(port)),
         _ => (text, None),
     };
@@ -78,26 +78,28 @@ fn check_host(host: &str) -> Result<(), String> {
         return Ok(());
     }
     if host.contains([':', '[', ']']) {
-        return Err("an IPv6 address with a port is written as in \"[::1]:9000\"".to_owned());
+        return Err("an IPv6 address needs brackets: write it as in \"[::1]:9000\"".to_owned());
     }
-    // The dot at the end of a name keeps the search domains of resolv.conf away.
+    // A trailing dot disables the search domains of resolv.conf.
     let mut labels = host.strip_suffix('.').unwrap_or(host).split('.');
-    // The system would read these as IPv4 addresses: `127.1`, `0x7f000001`.
+    // The system would parse these as IPv4 addresses: `127.1`, `0x7f000001`.
     if labels.clone().next_back().is_some_and(is_number) {
-        return Err(format!("\"{host}\" is no IPv4 address: write four numbers, as in \"127.0.0.1:9000\""));
+        return Err(format!(
+            "\"{host}\" is not an IPv4 address: write four numbers, as in \"127.0.0.1:9000\""
+        ));
     }
-    // Names of Docker's services may have underscores.
+    // Names of Docker services may contain underscores.
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     let is_label = |label: &str| (1..=LABEL_MAX).contains(&label.len()) && label.bytes().all(is_plain);
     if host.len() <= NAME_MAX && labels.all(is_label) {
         return Ok(());
     }
     Err(format!(
-        "\"{host}\" is no name of a host: write letters, digits, hyphens and underscores, with dots between them"
+        "\"{host}\" is not a host name: write letters, digits, hyphens and underscores, with dots between them"
     ))
 }
 
-/// Whether the system reads the last part of a name as a number: decimal, octal or hexadecimal.
+/// Returns whether the system parses the last label of a name as a number: decimal, octal or hexadecimal.
 fn is_number(label: &str) -> bool {
     let hexadecimal = label.strip_prefix("0x").or_else(|| label.strip_prefix("0X"));
     hexadecimal.is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
@@ -116,7 +118,7 @@ fn read_port(host: &str, port: Option<&str>) -> Result<u16, String> {
     let is_number = port.bytes().all(|byte| byte.is_ascii_digit());
     let number = port.parse().ok().filter(|number| is_number && *number > 0);
     number.ok_or_else(|| {
-        format!("\"{port}\" is no port: write a number from 1 to 65535, as in \"{host}:9000\"")
+        format!("\"{port}\" is not a port: write a number from 1 to 65535, as in \"{host}:9000\"")
     })
 }
 
@@ -138,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_read_as_it_is_written() {
+    fn an_address_prints_as_it_was_written() {
         for text in [
             "unix:/run/php/php-fpm.sock",
             "127.0.0.1:9000",
@@ -157,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_address_is_told_what_to_write() {
+    fn an_invalid_address_is_an_error_with_a_suggestion() {
         let long = format!("{}:9000", ["a"; 127].join("."));
         assert!(long.parse::<UpstreamAddress>().is_ok());
         let (longer, label) = (format!("a{long}"), format!("{}:9000", "a".repeat(64)));
@@ -170,33 +172,33 @@ mod tests {
             ("php:", "the port is missing: write \"php:9000\""),
             ("127.0.0.1", "the port is missing: write \"127.0.0.1:9000\""),
             ("[::1]", "the port is missing: write \"[::1]:9000\""),
-            ("::1", "an IPv6 address with a port is written as in \"[::1]:9000\""),
-            ("fe80::1:9000", "an IPv6 address with a port is written as in \"[::1]:9000\""),
-            ("[::g]:9000", "an IPv6 address with a port is written as in \"[::1]:9000\""),
-            ("php:port", "\"port\" is no port: write a number from 1 to 65535, as in \"php:9000\""),
-            ("php:+80", "\"+80\" is no port"),
-            ("php:0", "\"0\" is no port"),
-            ("php:65536", "\"65536\" is no port"),
+            ("::1", "an IPv6 address needs brackets: write it as in \"[::1]:9000\""),
+            ("fe80::1:9000", "an IPv6 address needs brackets: write it as in \"[::1]:9000\""),
+            ("[::g]:9000", "an IPv6 address needs brackets: write it as in \"[::1]:9000\""),
+            ("php:port", "\"port\" is not a port: write a number from 1 to 65535, as in \"php:9000\""),
+            ("php:+80", "\"+80\" is not a port"),
+            ("php:0", "\"0\" is not a port"),
+            ("php:65536", "\"65536\" is not a port"),
             ("127.0.0.1:99999", "as in \"127.0.0.1:9000\""),
-            ("127.0.0.1:0", "\"0\" is no port"),
+            ("127.0.0.1:0", "\"0\" is not a port"),
             ("[::1]:0", "as in \"[::1]:9000\""),
             (":9000", "the host is missing: write \"127.0.0.1:9000\" or \"php:9000\""),
             ("http://php:9000", "an address has no scheme: write \"php:9000\""),
             ("tcp://10.0.0.1:9000/", "an address has no scheme: write \"10.0.0.1:9000\""),
             ("https://example.org", "an address has no scheme: write \"php:9000\""),
             ("php:9000/app", "an address has no path: write \"php:9000\""),
-            ("my app:9000", "\"my app\" is no name of a host"),
-            ("*:9000", "\"*\" is no name of a host"),
-            ("bücher.example:9000", "\"bücher.example\" is no name of a host"),
-            ("a..b:9000", "\"a..b\" is no name of a host"),
-            (".:9000", "\".\" is no name of a host"),
-            ("p\u{1b}hp:9000", "\"p\\u{1b}hp\" is no name of a host"),
-            (&longer, "is no name of a host"),
-            (&label, "is no name of a host"),
-            ("256.0.0.1:9000", "\"256.0.0.1\" is no IPv4 address"),
-            ("127.1:9000", "\"127.1\" is no IPv4 address"),
-            ("2130706433:9000", "is no IPv4 address"),
-            ("0x7f000001:9000", "is no IPv4 address"),
+            ("my app:9000", "\"my app\" is not a host name"),
+            ("*:9000", "\"*\" is not a host name"),
+            ("bücher.example:9000", "\"bücher.example\" is not a host name"),
+            ("a..b:9000", "\"a..b\" is not a host name"),
+            (".:9000", "\".\" is not a host name"),
+            ("p\u{1b}hp:9000", "\"p\\u{1b}hp\" is not a host name"),
+            (&longer, "is not a host name"),
+            (&label, "is not a host name"),
+            ("256.0.0.1:9000", "\"256.0.0.1\" is not an IPv4 address"),
+            ("127.1:9000", "\"127.1\" is not an IPv4 address"),
+            ("2130706433:9000", "is not an IPv4 address"),
+            ("0x7f000001:9000", "is not an IPv4 address"),
         ] {
             let why = text.parse::<UpstreamAddress>().expect_err(text);
             assert!(why.contains(expected), "{text}: {why}");

@@ -1,4 +1,4 @@
-//! How a request gets a connection, and what is known of that while the request has it.
+//! Checks out a connection for a request, and tracks its state during the request.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -12,47 +12,48 @@ use super::{Connection, Endpoint, Upstream, sweep, worker};
 use rudy_net::{Deadline, poll_time};
 use rudy_upstream::{Checkout as Requested, Permit, PooledConnection, QueuedCheckout};
 
-/// How long other members are preferred to one that could not be connected to.
+/// How long a member that did not accept a connection is avoided.
 const BACK_OFF: Duration = Duration::from_secs(1);
 
-/// How long a new connection may be without a byte of a response before the upstream counts as not accepting it. A shorter time
-/// would close kept connections behind slow responses, a longer one keep requests in the accept backlog.
+/// How long a new connection may be silent before the upstream counts as not accepting it. A shorter time
+/// would close idle connections while responses are slow; a longer one would leave requests in the accept
+/// backlog.
 const UNACCEPTED_AFTER: Duration = Duration::from_millis(20);
 
-/// Which connection a request wants.
+/// The connection that a request needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// Any: the request is repeated on a new one if it turns out to be dead.
+    /// Any connection: the request is repeated on a new one if this one is closed.
     Any,
-    /// One that the upstream has not closed, as far as the kernel knows: the request cannot be repeated.
+    /// A connection that is open as far as the kernel knows: the request cannot be repeated.
     Alive,
-    /// A new one.
+    /// A new connection.
     New,
 }
 
-/// A connection for one request. Dropped, it is closed.
+/// A connection for one request. Dropping this closes it.
 pub(crate) struct Checkout<C> {
-    // Before the permit: the room of a connection is free when it is closed.
+    // Dropped before the permit: the connection is closed before its place is free.
     connection: C,
     permit: Permit<Endpoint, C>,
     state: State,
 }
 
-/// What is known of a connection.
+/// The state of a connection.
 #[derive(Debug)]
 enum State {
-    /// It has been used before.
-    Kept,
-    /// It is new, and nothing has come on it.
+    /// It was used before.
+    Reused,
+    /// It is new, and nothing was received on it.
     New {
-        /// When the upstream counts as not accepting it.
+        /// When the upstream counts as not accepting this connection.
         unaccepted_after: Deadline,
     },
     /// The upstream has accepted it.
     Accepted,
 }
 
-/// How far a request has come on its way to a connection.
+/// The progress of a checkout.
 enum Step<C> {
     Begin,
     /// In the queue.
@@ -72,14 +73,12 @@ impl<C> Step<C> {
 }
 
 impl<C: Connection> Upstream<C> {
-    /// A connection, kept or new, as soon as there is one. `on_wait` is called before the request waits in the queue.
+    /// Waits for a connection, idle or new. Calls `on_wait` before the request enters the queue.
     ///
     /// # Errors
     ///
-    /// There is none in time, or what `on_wait` returns.
-    //
-    // Not an `async fn`: its future has room for each value beside what the value becomes, 350 bytes more, and what waits
-    // here may be a thousand requests.
+    /// There is no connection in time, or `on_wait` returns an error.
+    // Not an `async fn`: its future would be 350 bytes larger, and a thousand requests may wait here.
     pub(crate) fn checkout<'a, E: From<CheckoutError>>(
         self: &'a Arc<Self>,
         wanted: Wanted,
@@ -106,7 +105,7 @@ impl<C: Connection> Upstream<C> {
                         }
                     },
                     Step::Connecting(connect) => match ready!(connect.as_mut().poll(cx)) {
-                        // One member after the other.
+                        // Try the next member.
                         Err(_) if failed_connects + 1 < self.pool.member_count() => {
                             failed_connects += 1;
                             step = Step::Begin;
@@ -115,8 +114,8 @@ impl<C: Connection> Upstream<C> {
                         connected => return Poll::Ready(connected.map_err(Into::into)),
                     },
                 };
-                // One that the upstream has closed meanwhile leaves its room to a new one.
-                step = match use_kept(pooled, wanted != Wanted::Any) {
+                // If the upstream has closed the idle connection, a new one takes its place.
+                step = match use_idle(pooled, wanted != Wanted::Any) {
                     Ok(checkout) => return Poll::Ready(Ok(checkout)),
                     Err(permit) => Step::Connecting(Box::pin(self.clone().connect(permit))),
                 };
@@ -149,38 +148,38 @@ impl<C: Connection> Upstream<C> {
     }
 }
 
-/// The reused connection of a checkout, or its permit, if there is none or the upstream has closed it.
-fn use_kept<C: Connection>(
+/// Uses the pooled connection if there is one and it is open; otherwise returns its permit.
+fn use_idle<C: Connection>(
     pooled: PooledConnection<Endpoint, C>,
-    sure: bool,
+    check_kernel: bool,
 ) -> Result<Checkout<C>, Permit<Endpoint, C>> {
     let PooledConnection { connection, permit } = pooled;
-    let usable =
-        connection.and_then(|mut connection| connection.socket().is_usable(sure).then_some(connection));
+    let usable = connection
+        .and_then(|mut connection| connection.socket().is_usable(check_kernel).then_some(connection));
     match usable {
-        Some(connection) => Ok(Checkout { connection, permit, state: State::Kept }),
+        Some(connection) => Ok(Checkout { connection, permit, state: State::Reused }),
         None => Err(permit),
     }
 }
 
 impl<C: Connection> Checkout<C> {
-    /// The connection.
+    /// Returns the connection.
     pub(crate) fn connection(&mut self) -> &mut C {
         &mut self.connection
     }
 
-    /// The address that it leads to: of a name, one of several.
+    /// Returns the address of the other end; of a name, that is one of several.
     pub(crate) fn endpoint(&mut self) -> Endpoint {
         let address = self.connection.socket().address();
         address.map_or_else(|| self.permit.member().address().clone(), Endpoint::Ip)
     }
 
-    /// Whether it has been used before.
-    pub(crate) fn is_kept(&self) -> bool {
-        matches!(self.state, State::Kept)
+    /// Returns whether the connection was used before.
+    pub(crate) fn is_reused(&self) -> bool {
+        matches!(self.state, State::Reused)
     }
 
-    /// Something has come: the upstream has accepted it.
+    /// Records that the upstream has accepted the connection, because it sent something.
     pub(crate) fn mark_accepted(&mut self) {
         if matches!(self.state, State::New { .. }) {
             self.state = State::Accepted;
@@ -188,26 +187,27 @@ impl<C: Connection> Checkout<C> {
         }
     }
 
-    /// A request was sent, as far as there is room, and nothing has come: closes kept connections that may keep the upstream from
-    /// accepting this one.
+    /// Closes idle connections if this new one is silent for too long after the request was sent: they may
+    /// keep the upstream from accepting it.
     pub(crate) fn poll_unaccepted(&mut self, cx: &mut Context<'_>) {
         if let State::New { unaccepted_after } = &mut self.state
             && unaccepted_after.poll_passed(cx).is_ready()
         {
-            // It stays in this state, and asks for no further poll.
+            // The state stays; no further poll is needed.
             unaccepted_after.set(Instant::now() + Duration::from_hours(24));
             self.permit.mark_unaccepted();
         }
     }
 
-    /// The request is over, and the connection takes the next one, unless its address is no longer one of the name's.
+    /// Returns the connection to the pool for the next request, unless its address is no longer one of the
+    /// name's.
     pub(crate) fn release(self) {
         let Self { mut connection, permit, .. } = self;
-        if !permit.member().address().keeps(connection.socket().address()) {
+        if !permit.member().address().still_has(connection.socket().address()) {
             drop(connection);
             return;
         }
-        connection.socket().rest();
+        connection.socket().clear_waker();
         permit.release(connection, poll_time());
     }
 }

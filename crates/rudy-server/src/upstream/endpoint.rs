@@ -1,4 +1,4 @@
-//! Where the connections to a member of an upstream lead to.
+//! The address of a member of an upstream.
 
 use std::fmt;
 use std::io;
@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use super::name::Name;
 use super::{Socket, UpstreamAddress};
 
-/// Where the connections to a member lead to. A name is one member with one limit, whatever number of addresses it has.
+/// The address of a member. A name is one member with one limit, whatever its number of addresses.
 #[derive(Debug, Clone)]
 pub(crate) enum Endpoint {
     /// An IP address and a port.
@@ -34,11 +34,12 @@ impl From<&UpstreamAddress> for Endpoint {
 }
 
 impl Endpoint {
-    /// Opens a connection within `time`, which all addresses of a name share.
+    /// Opens a connection within `time`. All addresses of a name share this time.
     ///
     /// # Errors
     ///
-    /// There is nothing at the address, it accepts no connection in time, or there is no descriptor for the socket.
+    /// Nothing listens at the address, it accepts no connection in time, or there is no descriptor for the
+    /// socket.
     pub(crate) async fn connect(&self, time: Duration) -> io::Result<Socket> {
         let connected = match self {
             Self::Ip(address) => timeout(time, Socket::connect(*address)).await,
@@ -51,8 +52,8 @@ impl Endpoint {
         })
     }
 
-    /// Whether a connection is kept that leads to this address: a name may have others by now.
-    pub(super) fn keeps(&self, address: Option<SocketAddr>) -> bool {
+    /// Returns whether this endpoint still has the address of a connection: that of a name may have changed.
+    pub(super) fn still_has(&self, address: Option<SocketAddr>) -> bool {
         match (self, address) {
             (Self::Name(name), Some(address)) => name.has(address),
             _ => true,

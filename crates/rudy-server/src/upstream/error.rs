@@ -1,4 +1,4 @@
-//! Why a request gets no connection.
+//! Errors of a checkout.
 
 use std::fmt;
 use std::io;
@@ -9,26 +9,28 @@ use super::Endpoint;
 /// Why a request got no connection.
 #[derive(Debug)]
 pub(crate) enum CheckoutError {
-    /// As many requests wait as [`UpstreamOptions::queue`](super::UpstreamOptions::queue) allows.
+    /// The queue is full ([`UpstreamOptions::queue`](super::UpstreamOptions::queue)).
     QueueFull(usize),
     /// No connection became free within [`UpstreamOptions::queue_timeout`](super::UpstreamOptions::queue_timeout).
     QueueTimeout(Duration),
-    /// Waiting requests were sent away.
+    /// The waiting requests were rejected.
     Rejected,
-    /// The upstream accepts no connection.
+    /// No connection to the upstream could be opened.
     Connect(Endpoint, io::Error),
 }
 
 impl fmt::Display for CheckoutError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::QueueFull(queue) => write!(f, "{queue} requests wait for a connection already (`queue`)"),
+            Self::QueueFull(queue) => {
+                write!(f, "the queue is full: {queue} requests are waiting for a connection (`queue`)")
+            }
             Self::QueueTimeout(time) => {
                 write!(f, "no connection became free within {time:?} (`queue_timeout`)")
             }
-            Self::Rejected => f.write_str("there is no process, and none can be started"),
+            Self::Rejected => f.write_str("no process is running, and none can be started"),
             Self::Connect(address, error) => {
-                write!(f, "cannot connect to {address}: {error}; does the app run?")
+                write!(f, "cannot connect to {address}: {error}; is the app running?")
             }
         }
     }

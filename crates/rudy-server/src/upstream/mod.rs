@@ -1,10 +1,11 @@
-//! Connections to upstreams, whatever protocol is spoken on them.
+//! Connections to upstreams, for any protocol.
 //!
-//! 1. [`UpstreamAddress`]: where an upstream listens, as the configuration has it. [`Endpoint`]: where a member listens.
-//! 2. [`name`]: the addresses of a name, which are alternatives of one member.
-//! 3. [`Upstream`]: its pool. `rudy-upstream` decides which connection a request gets; here they expire.
-//! 4. [`checkout`]: a request waits for its turn, a connection is opened, or moves to the runtime of the request's worker.
-//! 5. [`Socket`]: a connection, watched by the runtime of the worker that uses it.
+//! 1. [`UpstreamAddress`] is an address in the configuration; [`Endpoint`] is the address of a member.
+//! 2. [`name`] resolves host names. The addresses of a name are alternatives of one member.
+//! 3. [`Upstream`] has the pool. `rudy-upstream` decides which connection a request gets; this module closes
+//!    connections that were idle too long.
+//! 4. [`checkout`] waits for a connection, opens one, or moves one to the runtime of the request's worker.
+//! 5. [`Socket`] is a connection that the runtime of the current worker polls.
 
 mod address;
 mod checkout;
@@ -31,29 +32,29 @@ pub(crate) use self::endpoint::Endpoint;
 pub(crate) use self::error::CheckoutError;
 use self::name::Name;
 pub(crate) use self::name::unresolved;
-pub(crate) use self::socket::{Socket, watched};
+pub(crate) use self::socket::{Socket, register};
 
-/// What is spoken on a connection.
+/// A protocol on a connection.
 pub(crate) trait Connection: Send + Sized + 'static {
-    /// A connection that was just opened.
+    /// Creates a connection on a socket that was just opened.
     fn new(socket: Socket) -> Self;
 
-    /// Its socket.
+    /// Returns the socket.
     fn socket(&mut self) -> &mut Socket;
 }
 
-/// The bounds of an upstream.
+/// The limits and timeouts of an upstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UpstreamOptions {
-    /// Requests that wait for a connection.
+    /// The maximum number of requests that wait for a connection.
     pub(crate) queue: usize,
     /// How long a request waits for a connection.
     pub(crate) queue_timeout: Duration,
     /// How long opening a connection may take.
     pub(crate) connect_timeout: Duration,
-    /// How long a connection is kept without a request.
+    /// How long an idle connection stays open.
     pub(crate) idle_timeout: Duration,
-    /// Requests after which a member gets no more.
+    /// The number of requests after which a member gets no more.
     pub(crate) requests_per_member: Option<u64>,
 }
 
@@ -61,14 +62,14 @@ pub(crate) struct UpstreamOptions {
 pub(crate) struct Upstream<C> {
     pool: Arc<Pool<Endpoint, C>>,
     options: UpstreamOptions,
-    /// A task closes connections that were kept for too long.
+    /// Whether a task closes connections that were idle too long.
     has_sweeper: AtomicBool,
-    /// A task for each name. They end with the upstream.
+    /// The lookup tasks of the names. They end with the upstream.
     lookups: OnceLock<JoinSet<()>>,
 }
 
 impl<C: Connection> Upstream<C> {
-    /// An upstream without members. `on_end` is called when a request at a member is over.
+    /// Creates an upstream without members. `on_end` is called at the end of each request to a member.
     pub(crate) fn new(options: UpstreamOptions, on_end: Option<OnEnd<Endpoint>>) -> Self {
         let pool = Options {
             workers: std::thread::available_parallelism().map_or(1, usize::from),
@@ -79,21 +80,22 @@ impl<C: Connection> Upstream<C> {
         Self { pool, options, has_sweeper, lookups: OnceLock::new() }
     }
 
-    /// The pool, to change its members.
+    /// Returns the pool.
     pub(crate) fn pool(&self) -> &Arc<Pool<Endpoint, C>> {
         &self.pool
     }
 
-    /// Looks up the names among its members, from now on and as long as it is there. A name that does not resolve is logged to `log`.
+    /// Resolves the names of its members periodically, as long as the upstream exists. Names that do not
+    /// resolve are logged to `log`.
     ///
     /// # Errors
     ///
-    /// The system has no room for the threads.
+    /// The system cannot create the threads.
     pub(crate) fn look_up_names(self: &Arc<Self>, log: &ErrorLog) -> io::Result<()> {
         let mut lookups = JoinSet::new();
         for member in self.pool.members() {
             if let Endpoint::Name(name) = member.address() {
-                let task = keep_looked_up(Arc::downgrade(self), name.clone(), log.clone());
+                let task = look_up_periodically(Arc::downgrade(self), name.clone(), log.clone());
                 lookups.spawn_on(task, &name::runtime()?);
             }
         }
@@ -102,33 +104,33 @@ impl<C: Connection> Upstream<C> {
     }
 }
 
-/// Closes connections that were kept without a request for `keep`, as long as there are any.
-async fn sweep<C: Connection>(weak: Weak<Upstream<C>>, keep: Duration) {
+/// Closes connections that were idle for `idle_timeout`, as long as there are connections.
+async fn sweep<C: Connection>(weak: Weak<Upstream<C>>, idle_timeout: Duration) {
     loop {
         let Some(upstream) = weak.upgrade() else { return };
         let now = Instant::now();
-        let next = upstream.pool.expire(keep, now);
+        let next = upstream.pool.expire(idle_timeout, now);
         if next.is_none() && upstream.pool.open() == 0 {
             upstream.has_sweeper.store(false, Ordering::SeqCst);
-            // One that was opened meanwhile has found a sweeper.
+            // A connection may have been opened while the flag was still set.
             if upstream.pool.open() == 0 || upstream.has_sweeper.swap(true, Ordering::SeqCst) {
                 return;
             }
         }
         drop(upstream);
-        tokio::time::sleep_until(next.unwrap_or(now + keep).into()).await;
+        tokio::time::sleep_until(next.unwrap_or(now + idle_timeout).into()).await;
     }
 }
 
-/// Looks a name up again and again, and closes the idle connections to addresses that it no longer has. One that was released
-/// at the same time may stay until the next answer.
-async fn keep_looked_up<C: Connection>(weak: Weak<Upstream<C>>, name: Arc<Name>, log: ErrorLog) {
+/// Resolves a name periodically, and closes the idle connections to addresses that it no longer has. A
+/// connection that is released at the same time may stay until the next lookup.
+async fn look_up_periodically<C: Connection>(weak: Weak<Upstream<C>>, name: Arc<Name>, log: ErrorLog) {
     loop {
         name.look_up(&log).await;
         let Some(upstream) = weak.upgrade() else { return };
-        upstream
-            .pool
-            .close_idle_where(|member, connection| !member.address().keeps(connection.socket().address()));
+        upstream.pool.close_idle_where(|member, connection| {
+            !member.address().still_has(connection.socket().address())
+        });
         drop(upstream);
         name.next_lookup().await;
     }

@@ -19,36 +19,36 @@ use tokio::net::TcpStream;
 
 use super::worker;
 
-/// A connection to an upstream, watched by the runtime of the [worker](worker::here) that uses it.
+/// A connection to an upstream, registered with the runtime of the [worker](worker::here) that uses it.
 ///
-/// It is watched for what can be read, and only while more is sent than the socket takes for room as well: a Unix socket
-/// reports room whenever its peer has read anything, which would wake us once more for each request.
+/// It is registered for reading only, and for writing while the socket buffer is full: a Unix socket becomes
+/// writable whenever its peer reads, which would cause an extra wake-up for each request.
 #[derive(Debug)]
 pub(crate) struct Socket {
-    watched: AsyncFd<OwnedFd>,
-    /// The same socket, watched for room.
-    room: Option<AsyncFd<OwnedFd>>,
-    /// Whose runtime watches it.
+    registered: AsyncFd<OwnedFd>,
+    /// The same socket, registered for writing.
+    writable: Option<AsyncFd<OwnedFd>>,
+    /// The worker whose runtime it is registered with.
     worker: usize,
-    /// Where it leads to, if that is no Unix socket.
+    /// The address of the other end, unless that is a Unix socket.
     address: Option<SocketAddr>,
 }
 
-/// The first pause before a Unix socket is tried again whose queue is full, and the longest: each is twice the one before it.
-/// TCP waits in the kernel; a Unix socket says no at once, and has nothing that says when to come back.
+/// The first and the longest pause before a Unix socket with a full backlog is tried again; each pause is
+/// twice the previous one. TCP waits in the kernel, but a Unix socket fails at once and has no event for free
+/// space.
 const RETRY_PAUSE: Duration = Duration::from_millis(1);
 const RETRY_PAUSE_MAX: Duration = Duration::from_millis(64);
 
 impl Socket {
-    /// Connects. While the upstream accepts no connection and its backlog is full, this waits without end: the caller bounds the
-    /// time.
+    /// Connects. Waits without limit while the backlog of the upstream is full: the caller sets the timeout.
     ///
     /// # Errors
     ///
-    /// There is nothing at the address, or no descriptor for the socket.
+    /// Nothing listens at the address, or there is no descriptor for the socket.
     pub(super) async fn connect(address: SocketAddr) -> io::Result<Self> {
         let stream = TcpStream::connect(address).await?;
-        // Messages are written whole; to wait for more of them would only delay them.
+        // Messages are written whole; Nagle's algorithm would only delay them.
         stream.set_nodelay(true)?;
         Self::new(stream.into_std()?.into(), Some(address))
     }
@@ -59,54 +59,57 @@ impl Socket {
     }
 
     fn new(socket: OwnedFd, address: Option<SocketAddr>) -> io::Result<Self> {
-        let watched = watched(socket, Interest::READABLE)?;
-        Ok(Self { watched, room: None, worker: worker::here(), address })
+        let registered = register(socket, Interest::READABLE)?;
+        Ok(Self { registered, writable: None, worker: worker::here(), address })
     }
 
-    /// Where it leads to, if that is no Unix socket.
+    /// The address of the other end, unless that is a Unix socket.
     pub(super) fn address(&self) -> Option<SocketAddr> {
         self.address
     }
 
-    /// Whether a kept connection can be used for another request: nothing has come on it, not even its end. Asks the runtime,
-    /// and the kernel only where that has heard of something, or to be `sure`. Moves the socket to this worker's runtime.
-    pub(crate) fn is_usable(&mut self, sure: bool) -> bool {
+    /// Returns whether an idle connection can be used for another request: nothing was received on it, not
+    /// even its end. Asks the runtime, and the kernel only after an event or with `check_kernel`. Moves the
+    /// socket to the current runtime.
+    pub(crate) fn is_usable(&mut self, check_kernel: bool) -> bool {
         if self.worker != worker::here() {
-            // Its readiness is unknown to the new runtime.
-            return self.is_quiet() && self.move_here().is_ok();
+            // The new runtime does not know its readiness.
+            return self.has_no_input() && self.move_to_current_runtime().is_ok();
         }
-        if sure {
-            return self.is_quiet();
+        if check_kernel {
+            return self.has_no_input();
         }
         self.poll_read(&mut Context::from_waker(Waker::noop()), &mut [0]).is_pending()
     }
 
-    /// Has this worker's runtime watch it. For a moment it has two descriptors: a runtime releases a socket only with its own.
-    fn move_here(&mut self) -> io::Result<()> {
-        self.watched = self.watch_for(Interest::READABLE)?;
-        self.room = None;
+    /// Registers the socket with the current runtime. For a moment it has two descriptors, because a runtime
+    /// deregisters a socket together with its descriptor.
+    fn move_to_current_runtime(&mut self) -> io::Result<()> {
+        self.registered = self.register(Interest::READABLE)?;
+        self.writable = None;
         self.worker = worker::here();
         Ok(())
     }
 
-    /// Whether the kernel has nothing to read.
-    fn is_quiet(&self) -> bool {
-        let peeked = recv(&self.watched, &mut [0], RecvFlags::PEEK | RecvFlags::DONTWAIT);
+    /// Returns whether the kernel has nothing to read.
+    fn has_no_input(&self) -> bool {
+        let peeked = recv(&self.registered, &mut [0], RecvFlags::PEEK | RecvFlags::DONTWAIT);
         matches!(peeked, Err(Errno::AGAIN))
     }
 
-    /// Reads; 0 is the end.
-    pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>, room: &mut [u8]) -> Poll<io::Result<usize>> {
-        let wanted = room.len();
+    /// Reads; returns 0 at the end.
+    pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        let wanted = buffer.len();
         loop {
-            let mut ready = ready!(self.watched.poll_read_ready(cx))?;
+            let mut ready = ready!(self.registered.poll_read_ready(cx))?;
             let read = |socket: &AsyncFd<OwnedFd>| {
-                recv(socket, &mut *room, RecvFlags::DONTWAIT).map(|(count, _)| count).map_err(Into::into)
+                recv(socket, &mut *buffer, RecvFlags::DONTWAIT).map(|(count, _)| count).map_err(Into::into)
             };
             match ready.try_io(read) {
                 Ok(Ok(count)) => {
                     if (1..wanted).contains(&count) {
-                        // That was all there is (epoll(7), "edge-triggered"): asking again would be one system call more.
+                        // A short read means that the buffer is empty (epoll(7), "edge-triggered"); reading
+                        // again would cost another system call.
                         ready.clear_ready();
                     }
                     return Poll::Ready(Ok(count));
@@ -118,39 +121,39 @@ impl Socket {
         }
     }
 
-    /// Writes as much as there is room for.
+    /// Writes as many bytes as the socket accepts.
     pub(crate) fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let write = |socket: &OwnedFd| send(socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
         loop {
-            if let Some(room) = &self.room {
-                let mut ready = ready!(room.poll_write_ready(cx))?;
+            if let Some(writable) = &self.writable {
+                let mut ready = ready!(writable.poll_write_ready(cx))?;
                 if let Ok(sent) = ready.try_io(|socket| write(socket.get_ref()).map_err(Into::into)) {
                     return Poll::Ready(sent);
                 }
                 continue;
             }
-            match write(self.watched.get_ref()) {
+            match write(self.registered.get_ref()) {
                 Ok(sent) => return Poll::Ready(Ok(sent)),
                 Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => self.room = Some(self.watch_for(Interest::WRITABLE)?),
+                Err(Errno::AGAIN) => self.writable = Some(self.register(Interest::WRITABLE)?),
                 Err(error) => return Poll::Ready(Err(error.into())),
             }
         }
     }
 
-    /// The request is over: the socket wakes the request's task no more, and does not keep it alive.
-    pub(crate) fn rest(&mut self) {
-        self.room = None;
+    /// Removes the waker of the last request, so that it neither wakes nor keeps alive that request's task.
+    pub(crate) fn clear_waker(&mut self) {
+        self.writable = None;
         // A runtime that has ended has no waker either.
-        let _ = self.watched.poll_read_ready(&mut Context::from_waker(Waker::noop()));
+        let _ = self.registered.poll_read_ready(&mut Context::from_waker(Waker::noop()));
     }
 
-    fn watch_for(&self, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
-        watched(self.watched.as_fd().try_clone_to_owned()?, interest)
+    fn register(&self, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
+        register(self.registered.as_fd().try_clone_to_owned()?, interest)
     }
 }
 
-/// connect(2): `EAGAIN` is a Unix socket whose queue is full.
+/// connect(2): `EAGAIN` means that the backlog of a Unix socket is full.
 async fn connect_unix(path: &Path) -> io::Result<OwnedFd> {
     let address = SocketAddrUnix::new(path)?;
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -165,17 +168,17 @@ async fn connect_unix(path: &Path) -> io::Result<OwnedFd> {
     unreachable!("the pauses have no end")
 }
 
-/// The pauses between attempts; they have no end.
+/// Returns the pauses between attempts, without end.
 fn retry_pauses() -> impl Iterator<Item = Duration> {
     iter::successors(Some(RETRY_PAUSE), |pause| Some((*pause * 2).min(RETRY_PAUSE_MAX)))
 }
 
-/// Has the runtime of this task watch a descriptor.
-pub(crate) fn watched(descriptor: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
-    // SAFETY: what an `OwnedFd` names is open as long as that lives, and this one is the `AsyncFd`'s own.
-    #[expect(unsafe_code, reason = "tokio's own sockets are always watched for room as well")]
-    let watched = unsafe { AsyncFd::register_with_interest(descriptor, interest) };
-    watched.map_err(Into::into)
+/// Registers a descriptor with the current runtime.
+pub(crate) fn register(descriptor: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: the descriptor of an `OwnedFd` is open as long as it lives, and the `AsyncFd` owns this one.
+    #[expect(unsafe_code, reason = "tokio's own sockets are always registered for writing as well")]
+    let registered = unsafe { AsyncFd::register_with_interest(descriptor, interest) };
+    registered.map_err(Into::into)
 }
 
 #[cfg(test)]
@@ -183,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_upstream_whose_backlog_is_full_is_tried_soon_and_then_sixteen_times_a_second() {
+    fn a_full_backlog_is_retried_soon_and_then_sixteen_times_per_second() {
         let first: Vec<_> = retry_pauses().take(8).map(|pause| pause.as_millis()).collect();
         assert_eq!(first, [1, 2, 4, 8, 16, 32, 64, 64]);
         let mut left = Duration::from_secs(1);
@@ -192,7 +195,7 @@ mod tests {
             left = left.saturating_sub(*pause);
             fits
         });
-        // Six pauses of 63 ms together, and fourteen of 64 ms.
+        // Six pauses of 63 ms in total, and fourteen of 64 ms.
         assert_eq!(attempts.count(), 20);
     }
 }

@@ -1,19 +1,20 @@
-//! Which worker a thread belongs to: its runtime, of which the engines have one for each core or one for all.
+//! Identifies the worker of a thread by its runtime. The engines have one runtime for each core, or one for
+//! all.
 
 use std::cell::Cell;
 use std::sync::{Mutex, PoisonError};
 
 use tokio::runtime::{Handle, Id};
 
-/// The runtimes that were seen so far. They are few, and live as long as their engine.
+/// The runtimes seen so far. There are few, and they live as long as their engine.
 static RUNTIMES: Mutex<Vec<Id>> = Mutex::new(Vec::new());
 
 thread_local! {
-    /// The runtime that this thread was seen in last.
+    /// The last runtime of this thread.
     static HERE: Cell<Option<(Id, usize)>> = const { Cell::new(None) };
 }
 
-/// The number of the runtime that this thread is in, from 0.
+/// Returns the number of the current runtime, from 0.
 pub(super) fn here() -> usize {
     let Ok(id) = Handle::try_current().map(|handle| handle.id()) else { return 0 };
     match HERE.get() {

@@ -24,7 +24,7 @@ use super::ProcessOptions;
 use super::spawn::{explain, spawn};
 use crate::fastcgi::output::AppOutput;
 use crate::follow::Lines;
-use crate::upstream::watched;
+use crate::upstream::register;
 use crate::user::User;
 
 /// The number of bytes of output that are read at a time.
@@ -108,7 +108,7 @@ impl Process {
 
     fn watch(mut self, pipe: OwnedFd) -> io::Result<Self> {
         let exit = pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty())?;
-        self.exit = Some(watched(exit, Interest::READABLE)?);
+        self.exit = Some(register(exit, Interest::READABLE)?);
         self.pipe = Some(Receiver::from_owned_fd(pipe)?);
         Ok(self)
     }

@@ -7,24 +7,24 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 
-/// How long an address that did not take a connection is tried last. As long as nginx takes a server of a group for
-/// unavailable (`fail_timeout`): shorter, and new connections keep waiting for an address that is gone; longer, and an app
-/// that is back stays without work.
-const AVOIDED: Duration = Duration::from_secs(10);
+/// How long an address that did not accept a connection is tried last. It is nginx's `fail_timeout`. A
+/// shorter time makes new connections wait for an address that is gone; a longer one leaves a recovered app
+/// without work.
+const AVOID_TIME: Duration = Duration::from_secs(10);
 
-/// The addresses of the last good answer.
+/// The addresses of the last successful lookup.
 #[derive(Debug, Default)]
 pub(super) struct Alternatives {
-    /// Read when a request ends, on all cores: not behind the lock.
+    /// Not behind the lock, because all workers read them at the end of each request.
     addresses: ArcSwap<Vec<SocketAddr>>,
-    /// Where the next connection begins.
+    /// The index at which the next connection starts.
     next: AtomicUsize,
-    /// Until when an address is tried last.
+    /// Addresses to try last, and until when.
     avoided: Mutex<Vec<(SocketAddr, Instant)>>,
 }
 
 impl Alternatives {
-    /// The addresses, in the order of the answer.
+    /// Returns the addresses in the order of the lookup.
     pub(super) fn addresses(&self) -> Vec<SocketAddr> {
         self.addresses.load().to_vec()
     }
@@ -33,14 +33,15 @@ impl Alternatives {
         self.addresses.load().contains(&address)
     }
 
-    /// Takes the addresses of an answer in place of those before.
+    /// Replaces the addresses.
     pub(super) fn set(&self, addresses: Vec<SocketAddr>) {
         self.addresses.store(addresses.into());
     }
 
-    /// The addresses for a new connection. Each connection begins at the next one, so that the instances of an app share the
-    /// load: `docker compose up --scale` gives a name an address for each. The last good one first would leave the others
-    /// idle. Those that did not take a connection lately come last.
+    /// Returns the addresses for a new connection, in the order to try them. Each connection starts at the
+    /// next address, so that the instances of an app share the load: `docker compose up --scale` gives a name
+    /// one address for each. Always starting at the last good address would leave the others idle. Addresses
+    /// that did not accept a connection lately come last.
     pub(super) fn order(&self, now: Instant) -> Vec<SocketAddr> {
         let mut avoided = self.avoided.lock().unwrap_or_else(PoisonError::into_inner);
         avoided.retain(|(_, until)| now < *until);
@@ -54,11 +55,11 @@ impl Alternatives {
         first
     }
 
-    /// This address did not take a connection.
+    /// Records that an address did not accept a connection.
     pub(super) fn avoid(&self, address: SocketAddr, now: Instant) {
         let mut avoided = self.avoided.lock().unwrap_or_else(PoisonError::into_inner);
         avoided.retain(|(other, _)| *other != address && self.has(*other));
-        avoided.push((address, now + AVOIDED));
+        avoided.push((address, now + AVOID_TIME));
     }
 }
 
@@ -71,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_begin_at_one_address_after_the_other_and_try_those_that_failed_last() {
+    fn connections_rotate_over_the_addresses_and_try_failed_ones_last() {
         let now = Instant::now();
         let alternatives = Alternatives::default();
         assert!(alternatives.order(now).is_empty());
@@ -81,14 +82,14 @@ mod tests {
             assert_eq!(alternatives.order(now), addresses(&order));
         }
         alternatives.avoid(addresses(&[3])[0], now);
-        let later = now + AVOIDED;
+        let later = now + AVOID_TIME;
         for (order, now) in [([1, 2, 3], now), ([2, 1, 3], now), ([1, 2, 3], now), ([2, 3, 1], later)] {
             assert_eq!(alternatives.order(now), addresses(&order));
         }
     }
 
     #[test]
-    fn addresses_that_are_gone_are_forgotten() {
+    fn removed_addresses_are_forgotten() {
         let now = Instant::now();
         let alternatives = Alternatives::default();
         for port in 1..=100 {

@@ -1,16 +1,16 @@
-//! What a lookup has brought.
+//! The result of a lookup.
 
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 
-/// Addresses of a name that are used. DNS gives some dozens at most in one packet.
+/// The maximum number of addresses that are used. DNS returns some dozens at most in one packet.
 const ADDRESSES_MAX: usize = 64;
 
-/// Addresses that a line of the log names.
+/// The maximum number of addresses in a log line.
 const SHOWN_MAX: usize = 8;
 
-/// The addresses of an answer, each once, or why there are none.
+/// Returns the addresses without duplicates, or why there are none.
 pub(super) fn usable(answer: io::Result<Vec<SocketAddr>>) -> Result<Vec<SocketAddr>, String> {
     let mut addresses = Vec::new();
     for address in answer.map_err(|error| error.to_string())? {
@@ -21,12 +21,12 @@ pub(super) fn usable(answer: io::Result<Vec<SocketAddr>>) -> Result<Vec<SocketAd
     if addresses.is_empty() { Err("it has no address".to_owned()) } else { Ok(addresses) }
 }
 
-/// Whether two answers have the same addresses: DNS servers change the order each time.
+/// Returns whether two lookups have the same addresses in any order: DNS servers rotate them.
 pub(super) fn is_same(one: &[SocketAddr], other: &[SocketAddr]) -> bool {
     one.len() == other.len() && one.iter().all(|address| other.contains(address))
 }
 
-/// The addresses, for a line of the log.
+/// Formats addresses for a log line.
 pub(super) fn list(addresses: &[SocketAddr]) -> String {
     let shown: Vec<_> = addresses.iter().take(SHOWN_MAX).map(|address| address.ip().to_string()).collect();
     let more = match addresses.len().saturating_sub(SHOWN_MAX) {
@@ -36,7 +36,7 @@ pub(super) fn list(addresses: &[SocketAddr]) -> String {
     shown.join(", ") + &more
 }
 
-/// The log line for a name without an address.
+/// Returns the log line for a name that does not resolve.
 pub(super) fn unresolved_line(name: impl fmt::Display, why: &str) -> String {
     format!("{name} does not resolve: {why}; requests to it get 502 until it does")
 }
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_has_each_address_once_and_no_more_than_are_used() {
+    fn duplicate_and_excess_addresses_are_dropped() {
         let addresses = |ports: std::ops::Range<u16>| {
             ports.map(|port| ([10, 0, 0, 1], port).into()).collect::<Vec<SocketAddr>>()
         };

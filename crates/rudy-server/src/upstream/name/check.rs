@@ -1,4 +1,4 @@
-//! The names that do not resolve now, for `rudy check`.
+//! Finds names that do not resolve, for `rudy check`.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -6,13 +6,13 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 use super::answer::{unresolved_line, usable};
-use super::lookup::{ask_system, runtime};
+use super::lookup::{resolve, runtime};
 use crate::upstream::UpstreamAddress;
 
-/// How long all lookups may take: as long as one name server has by resolv.conf(5).
-const TIME: Duration = Duration::from_secs(5);
+/// The timeout of all lookups together: that of one name server in resolv.conf(5).
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The names among these addresses that do not resolve now, each with the reason.
+/// Returns the names among these addresses that do not resolve, with the reason.
 pub(crate) fn unresolved(addresses: impl Iterator<Item = UpstreamAddress>) -> Vec<String> {
     let names: BTreeSet<_> = addresses
         .filter_map(|address| match address {
@@ -25,12 +25,12 @@ pub(crate) fn unresolved(addresses: impl Iterator<Item = UpstreamAddress>) -> Ve
     }
     let runtime = match runtime() {
         Ok(runtime) => runtime,
-        Err(error) => return vec![format!("names of apps cannot be looked up: {error}")],
+        Err(error) => return vec![format!("cannot resolve the names of apps: {error}")],
     };
-    let deadline = Instant::now() + TIME;
+    let deadline = Instant::now() + TIMEOUT;
     let look_up = |(host, port): (String, u16)| {
         let name = format!("{host}:{port}");
-        (name, runtime.spawn_blocking(move || usable(ask_system(&host, port))))
+        (name, runtime.spawn_blocking(move || usable(resolve(&host, port))))
     };
     let lookups: Vec<_> = names.into_iter().map(look_up).collect();
     lookups
@@ -39,7 +39,7 @@ pub(crate) fn unresolved(addresses: impl Iterator<Item = UpstreamAddress>) -> Ve
             let why = match runtime.block_on(async { timeout_at(deadline, lookup).await }) {
                 Ok(Ok(answer)) => answer.err()?,
                 Ok(Err(panic)) => panic.to_string(),
-                Err(_) => format!("no answer within {TIME:?}"),
+                Err(_) => format!("no answer within {TIMEOUT:?}"),
             };
             Some(unresolved_line(name, &why))
         })

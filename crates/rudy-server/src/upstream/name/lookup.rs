@@ -1,4 +1,4 @@
-//! When a name is looked up, and what the log says of it.
+//! Schedules the lookups of a name, and logs their results.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -13,51 +13,53 @@ use super::Name;
 use super::answer::{is_same, list, unresolved_line, usable};
 use crate::error_log::ErrorLog;
 
-/// Lookups at once, of all names. One that hangs keeps a thread until the system gives it up (with glibc after 10 s, usually).
+/// The maximum number of simultaneous lookups. A lookup that hangs occupies a thread until the system gives
+/// up (with glibc usually after 10 s).
 const LOOKUPS_MAX: usize = 16;
 
-/// What looks a host up, and blocks meanwhile.
+/// A blocking function that resolves a host.
 pub(super) type LookUp = Box<dyn Fn(&str, u16) -> io::Result<Vec<SocketAddr>> + Send + Sync>;
 
-/// How often a name is looked up.
+/// The timing of lookups.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Pace {
-    /// The pause between lookups.
+pub(super) struct LookupTiming {
+    /// The interval of periodic lookups.
     pub(super) interval: Duration,
-    /// The shortest pause, when no address takes a connection.
+    /// The shortest pause before a lookup that a request needs because no address accepts a connection.
     pub(super) pause: Duration,
-    /// How long requests wait for a lookup, from when it began: one that hangs delays none that comes later.
-    pub(super) patience: Duration,
+    /// How long requests wait for a lookup, counted from its start, so that a lookup that hangs does not
+    /// delay later requests.
+    pub(super) wait_timeout: Duration,
 }
 
-impl Default for Pace {
+impl Default for LookupTiming {
     fn default() -> Self {
         let second = Duration::from_secs(1);
-        Self { interval: 30 * second, pause: second, patience: second }
+        Self { interval: 30 * second, pause: second, wait_timeout: second }
     }
 }
 
-/// Where the lookups of a name are.
+/// The state of a name's lookups.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Round {
-    /// When the one that runs began, or when the last one ended.
+pub(super) struct LookupState {
+    /// When the current lookup started, or the last one ended.
     since: Option<Instant>,
     is_running: bool,
-    /// A request asks for one.
-    pub(super) is_wanted: bool,
-    /// Lookups that have ended.
+    /// Whether a request needs a lookup.
+    pub(super) is_requested: bool,
+    /// The number of finished lookups.
     pub(super) ended: u64,
-    /// Why the last one gave no address.
+    /// Why the last lookup failed.
     failure: Option<String>,
 }
 
-/// Asks the system: `/etc/hosts`, DNS, and what else nsswitch.conf(5) has.
-pub(super) fn ask_system(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+/// Resolves a host by the system: `/etc/hosts`, DNS, and the other sources in nsswitch.conf(5).
+pub(super) fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     (host, port).to_socket_addrs().map(Iterator::collect)
 }
 
-/// The runtime of all lookups, started with the first name. It is no engine's: those wait for their blocking threads when they
-/// end, and a lookup may hang.
+/// Returns the runtime of all lookups, which starts with the first name. The runtimes of the engines cannot
+/// be used: they wait for their blocking threads at the end, and a lookup may hang.
 pub(in crate::upstream) fn runtime() -> io::Result<Handle> {
     static RUNTIME: Mutex<Option<Runtime>> = Mutex::new(None);
     let mut runtime = RUNTIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -70,63 +72,64 @@ pub(in crate::upstream) fn runtime() -> io::Result<Handle> {
 }
 
 impl Name {
-    /// Looks it up. After a failure the addresses stay that it had.
+    /// Resolves the name. After a failure, the previous addresses stay.
     pub(in crate::upstream) async fn look_up(self: &Arc<Self>, log: &ErrorLog) {
-        self.rounds.send_modify(|round| {
-            (round.since, round.is_running, round.is_wanted) = (Some(Instant::now()), true, false);
+        self.state.send_modify(|state| {
+            (state.since, state.is_running, state.is_requested) = (Some(Instant::now()), true, false);
         });
         let name = self.clone();
         let answer = spawn_blocking(move || (name.look_up)(&name.host, name.port)).await;
         let answer = usable(answer.unwrap_or_else(|panic| Err(io::Error::other(panic))));
         self.report(&answer, log);
         let failure = answer.map(|addresses| self.alternatives.set(addresses)).err();
-        self.rounds.send_modify(|round| {
-            (round.since, round.is_running, round.failure) = (Some(Instant::now()), false, failure);
-            round.ended += 1;
+        self.state.send_modify(|state| {
+            (state.since, state.is_running, state.failure) = (Some(Instant::now()), false, failure);
+            state.ended += 1;
         });
     }
 
-    /// Waits until it is time for the next lookup.
+    /// Waits until the next lookup is due.
     pub(in crate::upstream) async fn next_lookup(&self) {
-        let mut rounds = self.rounds.subscribe();
-        let wanted = async {
-            sleep(self.pace.pause).await;
-            // The sender is ours.
-            let _ = rounds.wait_for(|round| round.is_wanted).await;
+        let mut state = self.state.subscribe();
+        let requested = async {
+            sleep(self.timing.pause).await;
+            // This cannot fail: `self` has the sender.
+            let _ = state.wait_for(|state| state.is_requested).await;
         };
-        let _ = timeout(self.pace.interval, wanted).await;
+        let _ = timeout(self.timing.interval, requested).await;
     }
 
-    /// Waits for an answer that is younger than [`Pace::pause`]; not for one whose lookup has taken [`Pace::patience`].
-    pub(super) async fn renew(&self) {
-        let mut rounds = self.rounds.subscribe();
-        let Round { since, is_running, ended, .. } = rounds.borrow().clone();
+    /// Waits for a lookup result that is younger than [`LookupTiming::pause`], but at most
+    /// [`LookupTiming::wait_timeout`] from the start of the lookup.
+    pub(super) async fn refresh(&self) {
+        let mut state = self.state.subscribe();
+        let LookupState { since, is_running, ended, .. } = state.borrow().clone();
         let age = since.map_or(Duration::MAX, |since| since.elapsed());
-        let mut patience = self.pace.patience;
+        let mut wait_timeout = self.timing.wait_timeout;
         if is_running {
-            patience = patience.saturating_sub(age);
-        } else if age < self.pace.pause {
+            wait_timeout = wait_timeout.saturating_sub(age);
+        } else if age < self.timing.pause {
             return;
         } else {
-            // One that has begun meanwhile will do.
-            self.rounds.send_modify(|round| round.is_wanted = !round.is_running);
+            // A lookup that has started meanwhile is enough.
+            self.state.send_modify(|state| state.is_requested = !state.is_running);
         }
-        // After this time the request fails, as without the lookup.
-        let _ = timeout(patience, rounds.wait_for(|round| round.ended > ended)).await;
+        // After a timeout the request fails, as it would without the lookup.
+        let _ = timeout(wait_timeout, state.wait_for(|state| state.ended > ended)).await;
     }
 
-    /// Why it has no address.
+    /// Returns why the name has no address.
     pub(super) fn why_unresolved(&self) -> String {
-        match &self.rounds.borrow().failure {
+        match &self.state.borrow().failure {
             Some(why) => format!("the name does not resolve: {why}"),
             None => "the name is being looked up".to_owned(),
         }
     }
 
-    /// Says what has changed.
+    /// Logs changes.
     fn report(&self, answer: &Result<Vec<SocketAddr>, String>, log: &ErrorLog) {
         let before = self.alternatives.addresses();
-        let had_failed = self.rounds.borrow().failure.is_some();
+        let had_failed = self.state.borrow().failure.is_some();
         let kind = || format!("{self} does not resolve");
         match answer {
             Ok(now) if had_failed || !before.is_empty() && !is_same(&before, now) => {

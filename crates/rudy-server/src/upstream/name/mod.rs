@@ -1,8 +1,9 @@
-//! A name of an upstream: which addresses it has, and which of them a new connection tries first.
+//! Host names of upstreams.
 //!
-//! 1. [`lookup`]: a task of each upstream looks its names up, every 30 s and when no address takes a connection.
-//! 2. [`Alternatives`]: the addresses of the last good answer, and the order in which they are tried.
-//! 3. [`race`]: a connection to the first of them that accepts one.
+//! 1. [`lookup`] resolves the names of an upstream every 30 s, and when no address accepts a connection.
+//! 2. [`Alternatives`] has the addresses of the last successful lookup, and the order in which they are
+//!    tried.
+//! 3. [`race`] connects to the first address that accepts a connection.
 
 mod alternatives;
 mod answer;
@@ -20,31 +21,31 @@ use tokio::sync::watch;
 use self::alternatives::Alternatives;
 pub(crate) use self::check::unresolved;
 pub(super) use self::lookup::runtime;
-use self::lookup::{LookUp, Pace, Round};
+use self::lookup::{LookUp, LookupState, LookupTiming};
 
-/// A name and a port, with what is known of it.
+/// A host name and a port, with the results of its lookups.
 pub(crate) struct Name {
     host: String,
     port: u16,
     alternatives: Alternatives,
-    /// Its lookups. Only the task that looks it up begins and ends them.
-    rounds: watch::Sender<Round>,
+    /// The state of its lookups. Only the lookup task starts and ends them.
+    state: watch::Sender<LookupState>,
     look_up: LookUp,
-    pace: Pace,
+    timing: LookupTiming,
 }
 
 impl Name {
-    /// A name that the system looks up; nothing is known of it yet.
+    /// Creates a name that the system resolves.
     pub(super) fn new(host: &str, port: u16) -> Self {
-        Self::with(host, port, Box::new(lookup::ask_system), Pace::default())
+        Self::with(host, port, Box::new(lookup::resolve), LookupTiming::default())
     }
 
-    fn with(host: &str, port: u16, look_up: LookUp, pace: Pace) -> Self {
-        let (host, rounds) = (host.to_owned(), watch::Sender::default());
-        Self { host, port, alternatives: Alternatives::default(), rounds, look_up, pace }
+    fn with(host: &str, port: u16, look_up: LookUp, timing: LookupTiming) -> Self {
+        let (host, state) = (host.to_owned(), watch::Sender::default());
+        Self { host, port, alternatives: Alternatives::default(), state, look_up, timing }
     }
 
-    /// Whether the last good answer has this address.
+    /// Returns whether the last successful lookup has this address.
     pub(super) fn has(&self, address: SocketAddr) -> bool {
         self.alternatives.has(address)
     }
@@ -62,7 +63,7 @@ impl fmt::Debug for Name {
             .field("host", &self.host)
             .field("port", &self.port)
             .field("alternatives", &self.alternatives)
-            .field("rounds", &self.rounds)
+            .field("rounds", &self.state)
             .finish_non_exhaustive()
     }
 }

@@ -1,8 +1,8 @@
-//! A connection to one of the addresses of a name: RFC 8305 in its simplest form.
+//! Connects to one of the addresses of a name: RFC 8305 (Happy Eyeballs) in its simplest form.
 //!
-//! The addresses are tried one after the other, the next one as soon as one fails or has not connected for [`ATTEMPT_DELAY`].
-//! Those that were begun go on, and the first that connects is taken. If none of them connects, the name is looked up, and
-//! addresses that are new are tried. All of it has one `connect_timeout`.
+//! The addresses are tried in order. The next attempt starts when one fails, or after [`ATTEMPT_DELAY`];
+//! earlier attempts continue, and the first connection is used. If all attempts fail, the name is looked up
+//! and new addresses are tried. One `connect_timeout` covers everything.
 
 use std::future::poll_fn;
 use std::io;
@@ -16,23 +16,24 @@ use tokio::time::timeout;
 use super::Name;
 use crate::upstream::Socket;
 
-/// How long an address has before the next one is tried beside it (RFC 8305 §5, "Connection Attempt Delay").
+/// How long to wait for an address before the next one is tried in parallel (RFC 8305 §5, "Connection Attempt
+/// Delay").
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
-/// Addresses that an error names.
+/// The maximum number of addresses in an error message.
 const SHOWN_MAX: usize = 4;
 
 impl Name {
-    /// A connection to one of the addresses, within `time`.
+    /// Connects to one of the addresses within `time`.
     ///
     /// # Errors
     ///
-    /// There is no address, or none takes a connection: why, of each.
+    /// There is no address, or none accepts a connection. The error lists the reason for each.
     pub(in crate::upstream) async fn connect(&self, time: Duration) -> io::Result<Socket> {
         self.race(time, Socket::connect).await
     }
 
-    /// As [`Self::connect`], with connections that `connect` opens.
+    /// As [`Self::connect`], with another function to connect.
     pub(super) async fn race<T, F>(&self, time: Duration, connect: impl Fn(SocketAddr) -> F) -> io::Result<T>
     where
         F: Future<Output = io::Result<T>>,
@@ -44,7 +45,7 @@ impl Name {
     }
 }
 
-/// The attempts of one connection.
+/// The attempts for one connection.
 struct Race<'a, C, F> {
     name: &'a Name,
     connect: C,
@@ -59,15 +60,15 @@ where
     C: Fn(SocketAddr) -> F,
     F: Future<Output = io::Result<T>>,
 {
-    /// The first connection, or `None` when all attempts have failed.
+    /// Returns the first connection, or `None` if all attempts fail.
     async fn run(&mut self) -> Option<T> {
         if let Some(connected) = self.try_waiting().await {
             return Some(connected);
         }
-        let mut renewed = pin!(self.name.renew());
+        let mut refreshed = pin!(self.name.refresh());
         tokio::select! {
             Some(connected) = self.finish() => return Some(connected),
-            () = &mut renewed => {}
+            () = &mut refreshed => {}
         }
         let addresses = self.name.alternatives.order(Instant::now());
         self.waiting = addresses.into_iter().filter(|address| !self.has_tried(address)).collect();
@@ -77,11 +78,11 @@ where
         }
     }
 
-    /// Tries the addresses that wait. `None` when the last of them has failed or has had its delay.
+    /// Tries the remaining addresses. Returns `None` when the last attempt has failed or has had its delay.
     async fn try_waiting(&mut self) -> Option<T> {
         for address in std::mem::take(&mut self.waiting) {
             self.running.push((address, Box::pin((self.connect)(address))));
-            match timeout(ATTEMPT_DELAY, self.next_end()).await {
+            match timeout(ATTEMPT_DELAY, self.next_result()).await {
                 Ok(Some(connected)) => return Some(connected),
                 Ok(None) => {}
                 Err(_) => self.name.alternatives.avoid(address, Instant::now()),
@@ -90,18 +91,18 @@ where
         None
     }
 
-    /// Waits for the attempts that run. `None` when all have failed.
+    /// Waits for the running attempts. Returns `None` when all have failed.
     async fn finish(&mut self) -> Option<T> {
         while !self.running.is_empty() {
-            if let Some(connected) = self.next_end().await {
+            if let Some(connected) = self.next_result().await {
                 return Some(connected);
             }
         }
         None
     }
 
-    /// Waits until one of the attempts ends. `None` when it has failed.
-    async fn next_end(&mut self) -> Option<T> {
+    /// Waits until an attempt ends. Returns `None` if it failed.
+    async fn next_result(&mut self) -> Option<T> {
         let running = &mut self.running;
         let (index, connected) = poll_fn(|cx| {
             let mut attempts = running.iter_mut().enumerate();
@@ -124,13 +125,13 @@ where
             || self.running.iter().any(|(tried, _)| tried == address)
     }
 
-    /// Why there is no connection, with the addresses that were tried.
+    /// Returns the error with the addresses that were tried.
     fn failure(&self, time: Duration) -> io::Error {
-        let late = self.running.iter().map(|(address, _)| {
+        let timed_out = self.running.iter().map(|(address, _)| {
             format!("{address} accepts no connection within {time:?} (`connect_timeout`)")
         });
         let failed = self.failed.iter().map(|(address, error)| format!("{address}: {error}"));
-        let why: Vec<_> = failed.chain(late).collect();
+        let why: Vec<_> = failed.chain(timed_out).collect();
         if why.is_empty() {
             return io::Error::other(self.name.why_unresolved());
         }

@@ -1,4 +1,4 @@
-//! Names with answers that a test gives, and with connections that need no network where none is asked for.
+//! Tests of names with scripted lookups, and with simulated connections where no network is needed.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -13,14 +13,15 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 use super::Name;
-use super::lookup::Pace;
+use super::lookup::LookupTiming;
 use crate::error_log::ErrorLog;
 use crate::upstream::{CheckoutError, Connection, Endpoint, Socket, Upstream, UpstreamOptions, Wanted};
 
 const LONG: Duration = Duration::from_mins(1);
 
-/// Lookups whenever one is asked for, and no other.
-const WHEN_ASKED: Pace = Pace { interval: Duration::from_hours(1), pause: Duration::ZERO, patience: LONG };
+/// Lookups only when a request needs one.
+const ON_DEMAND: LookupTiming =
+    LookupTiming { interval: Duration::from_hours(1), pause: Duration::ZERO, wait_timeout: LONG };
 
 fn at(port: u16) -> SocketAddr {
     ([127, 0, 0, 1], port).into()
@@ -30,18 +31,18 @@ fn all_at(ports: &[u16]) -> Vec<SocketAddr> {
     ports.iter().copied().map(at).collect()
 }
 
-/// What a lookup brings: addresses with these ports, or a failure.
+/// The result of a lookup: addresses with these ports, or a failure.
 type Script = Option<&'static [u16]>;
 
-/// A name whose lookups bring this, one after the other, and fail behind the last.
-fn scripted(script: &[Script], pace: Pace) -> Arc<Name> {
+/// A name whose lookups return these results in order, and then fail.
+fn scripted(script: &[Script], timing: LookupTiming) -> Arc<Name> {
     let script = Mutex::new(script.iter().copied().collect::<VecDeque<_>>());
     let look_up = move |host: &str, port: u16| {
         assert_eq!((host, port), ("app", 9000));
         let answer = script.lock().unwrap().pop_front().flatten();
         answer.map(all_at).ok_or_else(|| io::Error::other("no such host"))
     };
-    Arc::new(Name::with("app", 9000, Box::new(look_up), pace))
+    Arc::new(Name::with("app", 9000, Box::new(look_up), timing))
 }
 
 fn log() -> (ErrorLog, File) {
@@ -53,12 +54,12 @@ fn run<T>(test: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test)
 }
 
-fn refused<T>() -> io::Result<T> {
+fn connection_refused<T>() -> io::Result<T> {
     Err(io::ErrorKind::ConnectionRefused.into())
 }
 
-/// Looks the name up in the background.
-fn keep_looked_up(name: &Arc<Name>) {
+/// Runs the lookup task in the background.
+fn look_up_periodically(name: &Arc<Name>) {
     let name = name.clone();
     tokio::spawn(async move {
         loop {
@@ -69,33 +70,33 @@ fn keep_looked_up(name: &Arc<Name>) {
 }
 
 #[test]
-fn the_next_address_is_tried_at_once_where_one_refuses() {
+fn after_a_refused_connection_the_next_address_is_tried_at_once() {
     run(async {
-        let name = scripted(&[Some(&[1, 2, 3])], Pace::default());
+        let name = scripted(&[Some(&[1, 2, 3])], LookupTiming::default());
         name.look_up(&log().0).await;
         let tried = Mutex::new(Vec::new());
         let connect = |address: SocketAddr| {
             tried.lock().unwrap().push(address.port());
-            async move { if address.port() < 3 { refused() } else { Ok(address.port()) } }
+            async move { if address.port() < 3 { connection_refused() } else { Ok(address.port()) } }
         };
         assert_eq!(name.race(LONG, connect).await.unwrap(), 3);
-        // From then on the others come last.
+        // The failed addresses come last now.
         assert_eq!(name.race(LONG, connect).await.unwrap(), 3);
         assert_eq!(*tried.lock().unwrap(), [1, 2, 3, 3]);
     });
 }
 
 #[test]
-fn an_address_that_is_silent_delays_no_other_and_may_still_connect() {
+fn a_silent_address_delays_no_other_and_may_still_connect() {
     run(async {
-        let name = scripted(&[Some(&[1, 2])], Pace::default());
+        let name = scripted(&[Some(&[1, 2])], LookupTiming::default());
         name.look_up(&log().0).await;
         let silent = |address: SocketAddr| async move {
             if address.port() == 1 { pending().await } else { Ok(address.port()) }
         };
         assert_eq!(name.race(LONG, silent).await.unwrap(), 2);
         assert_eq!(name.alternatives.order(Instant::now()), all_at(&[2, 1]));
-        // 2 comes first now, and connects when 1 has been begun.
+        // Address 2 comes first now, and connects after the attempt of 1 has started.
         let begun = Notify::new();
         let late = |address: SocketAddr| {
             let begun = &begun;
@@ -113,31 +114,31 @@ fn an_address_that_is_silent_delays_no_other_and_may_still_connect() {
 }
 
 #[test]
-fn all_addresses_share_one_connect_timeout_and_the_error_names_them() {
+fn all_addresses_share_one_connect_timeout_and_the_error_lists_them() {
     run(async {
-        let name = scripted(&[Some(&[1, 2, 3, 4, 5, 6])], Pace::default());
+        let name = scripted(&[Some(&[1, 2, 3, 4, 5, 6])], LookupTiming::default());
         name.look_up(&log().0).await;
         let connect = |address: SocketAddr| async move {
-            if address.port() == 6 { pending::<io::Result<()>>().await } else { refused() }
+            if address.port() == 6 { pending::<io::Result<()>>().await } else { connection_refused() }
         };
         let time = Duration::from_millis(10);
         let expected = "127.0.0.1:1: connection refused; 127.0.0.1:2: connection refused; \
                         127.0.0.1:3: connection refused; 127.0.0.1:4: connection refused; and 2 more";
         assert_eq!(name.race(time, connect).await.unwrap_err().to_string(), expected);
         let expected = "127.0.0.1:6 accepts no connection within 10ms (`connect_timeout`)";
-        let name = scripted(&[Some(&[6])], Pace::default());
+        let name = scripted(&[Some(&[6])], LookupTiming::default());
         name.look_up(&log().0).await;
         assert_eq!(name.race(time, connect).await.unwrap_err().to_string(), expected);
     });
 }
 
 #[test]
-fn a_request_that_no_address_takes_has_the_name_looked_up_and_gets_the_new_one() {
+fn if_no_address_accepts_the_name_is_looked_up_and_new_addresses_are_tried() {
     for is_silent in [false, true] {
         run(async {
-            let name = scripted(&[Some(&[1]), Some(&[1, 2])], WHEN_ASKED);
-            keep_looked_up(&name);
-            // The first of these waits for the first lookup.
+            let name = scripted(&[Some(&[1]), Some(&[1, 2])], ON_DEMAND);
+            look_up_periodically(&name);
+            // The first request waits for the first lookup.
             for expected in [1, 2, 2] {
                 let tried = Mutex::new(Vec::new());
                 let connect = |address: SocketAddr| {
@@ -146,7 +147,7 @@ fn a_request_that_no_address_takes_has_the_name_looked_up_and_gets_the_new_one()
                         match address.port() {
                             port if port == expected => Ok(port),
                             _ if is_silent => pending().await,
-                            _ => refused(),
+                            _ => connection_refused(),
                         }
                     }
                 };
@@ -155,23 +156,23 @@ fn a_request_that_no_address_takes_has_the_name_looked_up_and_gets_the_new_one()
                 tried.dedup();
                 assert!(tried.len() <= 2, "each is tried once: {tried:?}");
             }
-            assert_eq!(name.rounds.borrow().ended, 2);
+            assert_eq!(name.state.borrow().ended, 2);
         });
     }
 }
 
 #[test]
-fn an_answer_is_asked_for_once_in_its_first_second() {
+fn a_recent_result_is_not_looked_up_again() {
     run(async {
-        let name = scripted(&[Some(&[1])], Pace { pause: LONG, ..WHEN_ASKED });
-        keep_looked_up(&name);
-        let connect = |_| async { refused::<()>() };
+        let name = scripted(&[Some(&[1])], LookupTiming { pause: LONG, ..ON_DEMAND });
+        look_up_periodically(&name);
+        let connect = |_| async { connection_refused::<()>() };
         for _ in 0..3 {
             let error = name.race(LONG, connect).await.unwrap_err().to_string();
             assert_eq!(error, "127.0.0.1:1: connection refused");
         }
-        assert_eq!(name.rounds.borrow().ended, 1);
-        assert!(!name.rounds.borrow().is_wanted);
+        assert_eq!(name.state.borrow().ended, 1);
+        assert!(!name.state.borrow().is_requested);
     });
 }
 
@@ -181,24 +182,24 @@ fn requests_do_not_wait_for_a_lookup_that_hangs() {
         let (end, ended) = mpsc::channel();
         let ended = Mutex::new(ended);
         let look_up = move |_: &str, _| ended.lock().unwrap().recv().map_err(io::Error::other);
-        let pace = Pace { patience: Duration::from_millis(10), ..WHEN_ASKED };
-        let name = Arc::new(Name::with("app", 9000, Box::new(look_up), pace));
-        keep_looked_up(&name);
+        let timing = LookupTiming { wait_timeout: Duration::from_millis(10), ..ON_DEMAND };
+        let name = Arc::new(Name::with("app", 9000, Box::new(look_up), timing));
+        look_up_periodically(&name);
         let connect = |address: SocketAddr| async move { Ok(address.port()) };
         for _ in 0..3 {
             let error = name.race(LONG, connect).await.unwrap_err().to_string();
             assert_eq!(error, "the name is being looked up");
         }
         end.send(all_at(&[1])).unwrap();
-        name.rounds.subscribe().wait_for(|round| round.ended == 1).await.unwrap();
+        name.state.subscribe().wait_for(|state| state.ended == 1).await.unwrap();
         assert_eq!(name.race(LONG, connect).await.unwrap(), 1);
-        // The runtime would wait for the thread.
+        // Otherwise the runtime would wait for the thread.
         drop(end);
     });
 }
 
 #[test]
-fn the_last_good_answer_stays_and_the_log_has_each_change_once() {
+fn the_last_good_addresses_stay_and_each_change_is_logged_once() {
     let steps: &[(Script, &[u16], &str)] = &[
         (None, &[], "error: app:9000 does not resolve: no such host; requests to it get 502 until it does"),
         (None, &[], ""),
@@ -211,7 +212,7 @@ fn the_last_good_answer_stays_and_the_log_has_each_change_once() {
         (Some(&[1, 2]), &[1, 2], "notice: app:9000 resolves to 127.0.0.1, 127.0.0.1"),
     ];
     let script: Vec<_> = steps.iter().map(|(answer, ..)| *answer).collect();
-    let name = scripted(&script, Pace::default());
+    let name = scripted(&script, LookupTiming::default());
     let (log, mut file) = log();
     run(async {
         for (step, (_, expected, _)) in steps.iter().enumerate() {
@@ -225,12 +226,12 @@ fn the_last_good_answer_stays_and_the_log_has_each_change_once() {
     file.read_to_string(&mut text).unwrap();
     let lines: Vec<_> = text.lines().map(|line| line.split_once(' ').unwrap().1).collect();
     let mut expected: Vec<_> = steps.iter().map(|(.., line)| *line).filter(|line| !line.is_empty()).collect();
-    // The second failure is counted, being less than a minute behind the first.
+    // The second failure within a minute is only counted.
     expected.push("error: app:9000 does not resolve: 1 more since the last line about it");
     assert_eq!(lines, expected);
 }
 
-/// A connection that nothing is spoken on.
+/// A connection without a protocol.
 struct Plain(Socket);
 
 impl Connection for Plain {
@@ -253,15 +254,15 @@ fn options() -> UpstreamOptions {
     }
 }
 
-/// Waits until the other end of a connection that was accepted is closed.
-fn is_closed(listener: &TcpListener) {
+/// Waits until the client end of an accepted connection is closed.
+fn wait_until_closed(listener: &TcpListener) {
     let (mut stream, _) = listener.accept().unwrap();
     stream.set_read_timeout(Some(LONG)).unwrap();
     assert_eq!(stream.read(&mut [0]).unwrap(), 0);
 }
 
 #[test]
-fn connections_to_an_address_that_is_gone_are_closed_and_the_lookups_end_with_the_upstream() {
+fn connections_to_removed_addresses_are_closed_and_lookups_end_with_the_upstream() {
     let listeners = [2, 3].map(|host| TcpListener::bind(SocketAddr::from(([127, 0, 0, host], 0))).unwrap());
     let [old, new] = listeners.each_ref().map(|listener| listener.local_addr().unwrap());
     let answers = Mutex::new(VecDeque::from([old, new]));
@@ -270,7 +271,7 @@ fn connections_to_an_address_that_is_gone_are_closed_and_the_lookups_end_with_th
         let _ = &alive;
         answers.lock().unwrap().pop_front().map(|address| vec![address]).ok_or_else(|| io::Error::other("no"))
     };
-    let name = Arc::new(Name::with("app", 9000, Box::new(look_up), WHEN_ASKED));
+    let name = Arc::new(Name::with("app", 9000, Box::new(look_up), ON_DEMAND));
     let upstream = Arc::new(Upstream::<Plain>::new(options(), None));
     upstream.pool().add(0, Endpoint::Name(name.clone()), 3, Instant::now());
     upstream.look_up_names(&log().0).unwrap();
@@ -280,15 +281,15 @@ fn connections_to_an_address_that_is_gone_are_closed_and_the_lookups_end_with_th
         assert!(matches!(used.endpoint(), Endpoint::Ip(address) if address == old));
         idle.release();
         assert_eq!(upstream.pool().idle(), 1);
-        name.renew().await;
-        is_closed(&listeners[0]);
-        // The pool counts it out just after its socket is closed.
+        name.refresh().await;
+        wait_until_closed(&listeners[0]);
+        // The pool updates its count just after the socket is closed.
         while upstream.pool().open() > 1 {
             thread::yield_now();
         }
         assert_eq!((upstream.pool().open(), upstream.pool().idle()), (1, 0), "the one in use stays");
         used.release();
-        is_closed(&listeners[0]);
+        wait_until_closed(&listeners[0]);
         while upstream.pool().open() > 0 {
             thread::yield_now();
         }

@@ -1,4 +1,4 @@
-//! A request's body, all of it before the application is asked.
+//! Stores a whole request body before the app receives it.
 
 use std::future::poll_fn;
 use std::io;
@@ -8,21 +8,21 @@ use bytes::Bytes;
 use http_body::Body;
 use rudy_net::RequestBodyError;
 
-use super::{Buffer, BufferError, Buffers, GatherError, MESSAGE_BYTES, Stored};
+use super::{Buffer, BufferError, Buffers, MEMORY_BYTES_MAX, StoreError, StoredBody};
 
 impl Buffers {
-    /// Stores all of a body. Trailers are passed over: CGI has no place for them.
+    /// Stores a whole body. Trailers are dropped, because CGI has none.
     ///
     /// # Errors
     ///
-    /// The client does not send all of it, or there is no room for it. A body whose `Content-Length` is larger than the room
-    /// for files is not read at all.
-    pub async fn gather<B>(&self, mut body: B) -> Result<Stored, GatherError>
+    /// The client does not send the whole body, or there is no space for it. A body whose `Content-Length`
+    /// exceeds the free space is not read at all.
+    pub async fn store<B>(&self, mut body: B) -> Result<StoredBody, StoreError>
     where
         B: Body<Data = Bytes, Error = RequestBodyError> + Unpin,
     {
-        if let Some(length) = body.size_hint().exact().filter(|length| *length > MESSAGE_BYTES) {
-            self.check_room_for(length).await?;
+        if let Some(length) = body.size_hint().exact().filter(|length| *length > MEMORY_BYTES_MAX) {
+            self.check_space_for(length).await?;
         }
         let mut buffer = Buffer::new(self, None);
         while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
@@ -33,9 +33,9 @@ impl Buffers {
         Ok(buffer.finish())
     }
 
-    async fn check_room_for(&self, bytes: u64) -> Result<(), BufferError> {
+    async fn check_space_for(&self, bytes: u64) -> Result<(), BufferError> {
         let buffers = self.clone();
-        let checked = tokio::task::spawn_blocking(move || buffers.check_room(bytes)).await;
+        let checked = tokio::task::spawn_blocking(move || buffers.check_space(bytes)).await;
         checked.unwrap_or_else(|error| {
             Err(BufferError::Disk { dir: self.dir(), error: io::Error::other(error) })
         })
