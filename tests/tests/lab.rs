@@ -198,7 +198,7 @@ fn one_that_does_not_stop_is_killed_with_what_it_leaves() {
     let runs = lab.runs();
     let notes = runs[0]["notes"].to_string();
     assert!(notes.contains("did not end within 5 s of SIGTERM"), "{notes}");
-    assert!(notes.contains("left sleep ("), "{notes}");
+    assert!(notes.contains("left behind sleep ("), "{notes}");
     assert!(are_gone(&pid));
 }
 
@@ -279,11 +279,11 @@ fn starts_that_are_noted_are_counted_and_words_of_its_own_are_put_in() {
 fn one_that_ends_otherwise_or_says_no_figure_or_does_not_end_has_failed() {
     for (script, load, expected) in [
         ("echo time_s 1; echo no memory >&2; exit 3", "", &["exit status: 3", "no memory"][..]),
-        ("true", "", &["it said no figure"]),
+        ("true", "", &["it printed no figure"]),
         ("echo it took 3 s", "", &["\"it took 3 s\""]),
         ("sleep 1000", "within = \"200ms\"\n", &["it did not end within 0.2 s"]),
         ("head -c 2000000 /dev/zero", "", &["it printed more than 1048576 bytes"]),
-        ("sleep 1000 & echo time_s 1", "", &["left behind could still print", "left sleep ("]),
+        ("sleep 1000 & echo time_s 1", "", &["left behind still holds its output open", "left behind sleep ("]),
     ] {
         let lab = run_once(script, load);
         let output = lab.run();
@@ -407,7 +407,7 @@ fn a_program_that_ends_before_the_stall_is_doubted_and_one_whose_server_ends_has
     let text = fs::read_to_string(&plan).expect("written").replace("PID", &pid.to_string_lossy());
     fs::write(&plan, text).expect("written");
     assert_eq!(lab.run().status.code(), Some(1));
-    assert!(why(&lab).contains("server, which is beside it, ended"), "{}", why(&lab));
+    assert!(why(&lab).contains("server, a companion program, ended"), "{}", why(&lab));
 }
 
 #[test]

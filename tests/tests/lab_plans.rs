@@ -93,7 +93,7 @@ fn what_a_build_leaves_running_is_ended_and_not_counted_to_a_subject() {
         run(folder.path(), &built("sleep 1000 >/dev/null 2>&1 & cp \"$1\" \"$2\" && chmod +x \"$2\""));
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{said}");
-    assert_eq!(said.matches("it left sleep (").count(), 1, "{said}");
+    assert_eq!(said.matches("it left behind sleep (").count(), 1, "{said}");
     assert!(said.contains("which we ended"), "{said}");
 }
 
@@ -109,7 +109,7 @@ fn ctrl_c_while_a_program_is_built_ends_the_build_and_leaves_no_folder() {
     let output = child.wait_with_output().expect("it ends");
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{said}");
-    assert!(said.contains("interrupted before a run began: nothing is left running"), "{said}");
+    assert!(said.contains("interrupted before the first run: nothing is left running"), "{said}");
     assert!(test_kill_process(pid).is_err(), "the compiler still runs");
     assert!(!folder.path().join("out").exists());
 }

@@ -1,4 +1,4 @@
-//! A folder of results, read again.
+//! Reads a folder of results.
 
 use std::collections::HashSet;
 use std::fs;
@@ -9,70 +9,69 @@ use serde_json::Value;
 use crate::plan::Plan;
 use crate::record::{Head, Outcome, PLAN, RESULTS, Record, Run};
 
-/// What tells a run from all others: round, subject, load, control or not.
+/// The identity of a run: round, subject, load, control or not.
 pub(crate) type Key = (usize, String, String, bool);
 
-/// What tells this one.
+/// The identity of this run.
 pub(crate) fn key(run: &Run) -> Key {
     (run.round, run.subject.clone(), run.load.clone(), run.is_control)
 }
 
-/// What one folder holds: an experiment, whole or as far as it came.
+/// The contents of one folder: an experiment, complete or interrupted.
 #[derive(Debug, Clone)]
 pub(crate) struct Experiment {
-    /// Where it lies.
+    /// The folder.
     pub(crate) folder: PathBuf,
-    /// How it began, and how it was gone on with each time; at least one.
+    /// The head of the first start and of each resumption; at least one.
     pub(crate) heads: Vec<Head>,
-    /// What was run, in the order in which it was written. Each has a subject and a load of the plan, and no two are the same
-    /// subject's of the same round, load and side of the control.
+    /// The runs in the order in which they were written. Each has a subject and a load of the plan, and no
+    /// identity occurs twice.
     pub(crate) runs: Vec<Run>,
-    /// The text of the plan, before any flag changed it; nothing where its file is gone.
+    /// The text of the plan file, before flags changed the plan; `None` if the file is missing.
     pub(crate) plan_text: Option<String>,
-    /// That the last line is not whole, and is left out: as a sentence.
+    /// A message if the last line is incomplete and was ignored.
     pub(crate) cut: Option<String>,
-    /// How much of its results is whole.
+    /// The length of the complete lines.
     pub(crate) whole_bytes: usize,
 }
 
 impl Experiment {
-    /// What was to be measured.
+    /// The plan.
     pub(crate) fn plan(&self) -> &Plan {
         &self.heads[0].plan
     }
 
-    /// How it began.
+    /// The head of the first start.
     pub(crate) fn first(mut self) -> Head {
         self.heads.swap_remove(0)
     }
 
-    /// All runs of a subject under a load: failures and those of the control among them.
+    /// All runs of a subject under a load, including failed ones and controls.
     pub(crate) fn runs_of<'a>(&'a self, subject: &'a str, load: &'a str) -> impl Iterator<Item = &'a Run> {
         self.runs.iter().filter(move |run| run.subject == subject && run.load == load)
     }
 
-    /// The runs of a subject under a load that have figures, without those of the control.
+    /// The runs of a subject under a load that have figures, without controls.
     pub(crate) fn measured<'a>(&'a self, subject: &'a str, load: &'a str) -> impl Iterator<Item = &'a Run> {
         self.runs_of(subject, load).filter(|run| !run.is_control && run.outcome == Outcome::Measured)
     }
 }
 
-/// Reads a folder that `rudy lab run` has left.
+/// Reads a results folder of `rudy lab run`.
 ///
 /// # Errors
 ///
-/// What is wrong, for people, with the file and the line. A last line without its end is none: it was being written when the
-/// power failed or the disk was full.
+/// A message with the file and the line. An incomplete last line is not an error: the write was interrupted
+/// by a power failure or a full disk.
 pub(crate) fn read(folder: &Path) -> Result<Experiment, String> {
     let path = folder.join(RESULTS);
     let bytes = fs::read(&path).map_err(|error| {
-        let hint = "a folder is expected that `rudy lab run` has written";
+        let hint = "expected a results folder of `rudy lab run`";
         format!("cannot read {}: {error}; {hint}", path.display())
     })?;
     let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-    let cut = (whole < bytes.len()).then(|| {
-        format!("the last line of {} was cut off while it was written, and is left out", path.display())
-    });
+    let cut = (whole < bytes.len())
+        .then(|| format!("the last line of {} is incomplete, and was ignored", path.display()));
     let mut reader = Reader { path: &path, heads: Vec::new(), runs: Vec::new(), seen: HashSet::new() };
     for (number, line) in bytes[..whole].split_inclusive(|byte| *byte == b'\n').enumerate() {
         reader.line(line).map_err(|why| format!("{}:{}: {why}", path.display(), number + 1))?;
@@ -80,7 +79,7 @@ pub(crate) fn read(folder: &Path) -> Result<Experiment, String> {
     let Reader { heads, runs, .. } = reader;
     if heads.is_empty() {
         return Err(format!(
-            "{} is empty: nothing was begun; `rudy lab run PLAN --out {}` begins there",
+            "{} is empty: run `rudy lab run PLAN --out {}` to start an experiment there",
             path.display(),
             folder.display()
         ));
@@ -113,9 +112,7 @@ impl Reader<'_> {
 
     fn head(&mut self, head: Head) -> Result<(), String> {
         if self.heads.first().is_some_and(|first| first.plan != head.plan) {
-            return Err(
-                "here begins another plan: each experiment is expected in a folder of its own".to_owned()
-            );
+            return Err("the head of another plan: each experiment needs its own folder".to_owned());
         }
         self.heads.push(head);
         Ok(())
@@ -123,23 +120,26 @@ impl Reader<'_> {
 
     fn run(&mut self, run: Run) -> Result<(), String> {
         let Some(head) = self.heads.first() else {
-            return Err(format!("a run before its plan: is this the beginning of {}?", self.path.display()));
+            return Err(format!(
+                "a run before the head of its plan: is the start of {} missing?",
+                self.path.display()
+            ));
         };
         let Run { round, subject, load, .. } = &run;
         if !head.plan.subjects.iter().any(|known| known.name == *subject) {
-            return Err(format!("a run of {subject:?}, which is no subject of the plan in line 1"));
+            return Err(format!("a run of {subject:?}, which is not a subject of the plan in line 1"));
         }
         if !head.plan.loads.iter().any(|known| known.name == *load) {
-            return Err(format!("a run under {load:?}, which is no load of the plan in line 1"));
+            return Err(format!("a run under {load:?}, which is not a load of the plan in line 1"));
         }
         if !self.seen.insert(key(&run)) {
-            return Err(format!("round {} of {subject:?} under {load:?} is there a second time", round + 1));
+            return Err(format!("round {} of {subject:?} under {load:?} is duplicate", round + 1));
         }
         self.runs.push(run);
         Ok(())
     }
 
-    /// Why a line is none, and whether another version of Rudy may have written it.
+    /// Why a line is invalid, and whether another version of Rudy may have written it.
     fn no_record(&self, line: &[u8], error: &serde_json::Error) -> String {
         let version = |head: &Head| head.versions.get("rudy").cloned();
         let writer = self.heads.first().and_then(version).or_else(|| {
@@ -153,7 +153,7 @@ impl Reader<'_> {
             }
             _ => String::new(),
         };
-        format!("no record of an experiment that can be read{by}: {error}")
+        format!("not a valid record{by}: {error}")
     }
 }
 
@@ -200,9 +200,9 @@ mod tests {
         for (lines, expected) in [
             (vec![], "results.jsonl is empty"),
             (vec!["nonsense".to_owned()], "results.jsonl:1: no record"),
-            (vec![run.clone()], "results.jsonl:1: a run before its plan"),
+            (vec![run.clone()], "results.jsonl:1: a run before the head"),
             (vec![head.clone(), run.clone(), run.clone()], "results.jsonl:3: round 1 of \"a\" under \"l\""),
-            (vec![head.clone(), other_plan], "results.jsonl:2: here begins another plan"),
+            (vec![head.clone(), other_plan], "results.jsonl:2: the head of another plan"),
             (vec![head.clone(), other_version.clone()], "results.jsonl:2: no record"),
             (vec![older, other_version], "written by rudy 0.0.1 (debug build), and this is"),
             (vec![head, stranger], "results.jsonl:2: a run of \"z\""),

@@ -1,8 +1,8 @@
-//! Experiments: servers side by side under the same load, in rounds, with what is needed to say whether one is better.
+//! Experiments: compares servers under the same load, in rounds, and computes whether one is better.
 //!
-//! A [`plan`] says which subjects, which loads and what is to be compared. A [`run()`] of it starts each subject afresh for
-//! each load and round, in an order that changes, and leaves a folder of [records](record), a line after each single run,
-//! so that what was measured is never lost with what was not.
+//! A [`plan`] defines the subjects, the loads and the comparisons. [`run()`] starts each subject again for
+//! each load and round, in an order that changes. It writes a folder of [records](record), a line after each
+//! run, so that an interruption loses nothing.
 
 mod experiment;
 mod list;

@@ -1,4 +1,4 @@
-//! `rudy lab list`: the plans that Rudy has with it.
+//! `rudy lab list`: prints the built-in plans.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -7,7 +7,7 @@ use rudy_load::Exit;
 
 use crate::plan::builtin;
 
-/// Prints each with its question, its subjects and its loads.
+/// Prints each plan with its question, its subjects and its loads.
 #[must_use]
 pub fn list() -> Exit {
     let mut text = String::new();
@@ -24,7 +24,7 @@ pub fn list() -> Exit {
             Err(why) => drop(writeln!(text, "{why}")),
         }
     }
-    // Whoever closed the pipe has what they wanted.
+    // A closed pipe is no error: the reader has read enough.
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Exit::CannotRun,
         _ => Exit::Done,

@@ -1,4 +1,4 @@
-//! The machine: what it is, and whether a run had it to itself.
+//! Describes the machine, and detects other activity during a run.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,10 +12,10 @@ use crate::plan::Plan;
 use crate::record::Machine;
 use crate::subject::tool;
 
-/// From this share of all cores on it is said that others computed, or that the host gave their time away.
+/// Other CPU usage, or steal, is reported from this fraction of all cores.
 const DISTURBED: f64 = 0.05;
 
-/// What this machine is.
+/// The description of this machine.
 pub(crate) fn describe() -> Machine {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let after = |text: &str, name: &str| {
@@ -34,7 +34,8 @@ pub(crate) fn describe() -> Machine {
     }
 }
 
-/// Programs that say their version, and how: of others nobody knows what a flag does.
+/// Programs with a known flag to print their version. An unknown program might interpret the flag
+/// differently.
 const SAY_VERSION: [(&str, [&str; 2]); 10] = [
     ("nginx", ["nginx", "-v"]),
     ("lighttpd", ["lighttpd", "-v"]),
@@ -48,12 +49,12 @@ const SAY_VERSION: [(&str, [&str; 2]); 10] = [
     ("ab", ["ab", "-V"]),
 ];
 
-/// How long a program may take to say its version.
+/// Timeout for a program to print its version.
 const VERSION_WITHIN: Duration = Duration::from_secs(10);
 
-/// The versions of the programs of a plan, as far as they say them when asked, and ours.
+/// The versions of Rudy and of the programs of a plan, as far as they print them.
 pub(crate) fn versions(plan: &Plan, interrupt: &Interrupt) -> BTreeMap<String, String> {
-    // Figures of a debug build are several times what they should be, and whoever reads them must see it.
+    // A debug build is several times slower, and the report must show that.
     let build = if cfg!(debug_assertions) { " (debug build)" } else { "" };
     let own = ("rudy".to_owned(), format!("{}{build}", env!("CARGO_PKG_VERSION")));
     let subjects = plan
@@ -65,11 +66,11 @@ pub(crate) fn versions(plan: &Plan, interrupt: &Interrupt) -> BTreeMap<String, S
         let name = Path::new(program).file_name()?.to_str()?;
         Some((name, SAY_VERSION.iter().find(|(known, _)| *known == name)?.1))
     });
-    // Each is asked once, however many subjects it has.
+    // Each program runs once, even if several subjects use it.
     let named: BTreeMap<_, _> = named.collect();
     let said = named.into_iter().filter_map(|(name, [program, flag])| {
         let program = find(program)?.to_string_lossy().into_owned();
-        // wrk says it and ends with 1.
+        // wrk prints its version and exits with code 1.
         let used = tool::run(&[program, flag.to_owned()], Path::new("."), VERSION_WITHIN, interrupt);
         let line = used.said.lines().next()?.trim().to_owned();
         Some((name.to_owned(), line))
@@ -77,15 +78,15 @@ pub(crate) fn versions(plan: &Plan, interrupt: &Interrupt) -> BTreeMap<String, S
     said.chain([own]).collect()
 }
 
-/// Servers stand there, which is not in the path of every user.
+/// Folders of servers that are not in every user's `PATH`.
 const SYSTEM_FOLDERS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
-/// Whether what a subject needs is there.
+/// Whether the requirements of a subject are met.
 pub(crate) fn is_installed(program: &str) -> bool {
     program.contains('{') || find(program).is_some()
 }
 
-/// What a name stands for: a path as it is from our folder, or a program in one of the folders of `PATH` and of the system.
+/// The path of a program: a path relative to the current folder, or a name in `PATH` and the system folders.
 pub(crate) fn find(name: &str) -> Option<PathBuf> {
     if name.contains('/') {
         return std::path::absolute(name).ok().filter(|path| path.exists());
@@ -95,12 +96,12 @@ pub(crate) fn find(name: &str) -> Option<PathBuf> {
     folders.map(|folder| folder.join(name)).find(|path| path.is_file())
 }
 
-/// The time that a run had of the machine, beside others.
+/// Other CPU usage during a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shares {
-    /// Of all cores' time: what the host of a virtual machine gave to others.
+    /// The fraction of all cores' time that the host of a virtual machine gave to others (steal).
     pub(crate) stolen: f64,
-    /// Of all cores' time: CPU of processes that are neither the subject nor the load.
+    /// The fraction of all cores' time used by processes other than the subject and the load.
     pub(crate) others: f64,
 }
 
@@ -120,7 +121,7 @@ impl Shares {
         }
     }
 
-    /// What is worth saying of them.
+    /// A message if they are significant.
     pub(crate) fn notes(self) -> impl Iterator<Item = String> {
         let said = |share: f64, what: &str| {
             (share > DISTURBED).then(|| format!("{what} {:.0} % of this machine's time", share * 100.0))

@@ -1,7 +1,8 @@
-//! All-to-all messages on the work-stealing runtime: how many workers are best?
+//! All-to-all messages on the work-stealing runtime: measures how many workers are best.
 //!
-//! N tasks that each ping every other one, answer each ping with a pong, and are done with their last pong. Nothing is
-//! computed: what takes time is to send, to wake and to take turns, which is what a scheduler is for. Erlang calls it `big`.
+//! N tasks send a ping to each other, reply to each ping with a pong, and end after their last pong. They
+//! compute nothing, so the time is that of sending, waking and switching, which is the scheduler's work.
+//! Erlang calls this benchmark `big`.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -13,50 +14,50 @@ use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 
-/// A message has 8 bytes, and all pings may lie in mailboxes at once: of so many tasks 128 MB of them.
+/// A message has 8 bytes, and all pings can be queued at once: 128 MB for the maximum number of tasks.
 const TASKS_MAX: u32 = 4000;
 
-/// As many OS threads as somebody may want to see the cost of.
+/// Maximum number of OS threads.
 const WORKERS_MAX: usize = 1024;
 
-/// What is asked for.
+/// The parameters.
 #[derive(Debug, Clone, Copy)]
 pub struct Messages {
-    /// How many tasks; from 2 to 4000.
+    /// The number of tasks, from 2 to 4000.
     pub tasks: u32,
-    /// How many OS threads carry them; from 1 to 1024.
+    /// The number of worker threads, from 1 to 1024.
     pub workers: usize,
 }
 
-/// What it took.
+/// The result.
 #[derive(Debug, Clone, Copy)]
 struct Taken {
-    /// Pings and pongs that have come.
+    /// The number of received pings and pongs.
     messages: u64,
-    /// From the first ping to the last pong.
+    /// The time from the first ping to the last pong.
     time: Duration,
-    /// CPU of the process meanwhile, all threads together.
+    /// CPU time of the process in that time, over all threads.
     cpu: Duration,
 }
 
-/// Sends all of them once, and prints what it took as lines of a name and a number, as a `run` of the lab reads them.
+/// Runs the benchmark, and prints the results as lines with a name and a number, which a `run` of the lab
+/// parses.
 #[must_use]
 pub fn messages(asked: Messages) -> Exit {
     let refuse = |exit, why: &dyn fmt::Display| {
-        // There is nobody else to tell.
+        // An error of stderr cannot be reported.
         let _ = writeln!(io::stderr(), "error: {why}");
         exit
     };
     if !(2..=TASKS_MAX).contains(&asked.tasks) || !(1..=WORKERS_MAX).contains(&asked.workers) {
-        let expected =
-            format!("N is a number from 2 to {TASKS_MAX}, and --workers one from 1 to {WORKERS_MAX}");
+        let expected = format!("expected N from 2 to {TASKS_MAX}, and --workers from 1 to {WORKERS_MAX}");
         return refuse(Exit::BadInput, &expected);
     }
     let taken = match taken(asked) {
         Ok(taken) => taken,
         Err(error) => return refuse(Exit::CannotRun, &error),
     };
-    // Whoever closed the pipe has what they wanted.
+    // A closed pipe is no error: the reader has read enough.
     match io::stdout().write_all(taken.to_string().as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => refuse(Exit::CannotRun, &error),
         _ => Exit::Done,
@@ -76,7 +77,7 @@ impl fmt::Display for Taken {
 
 fn taken(asked: Messages) -> io::Result<Taken> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(asked.workers).build()?;
-    // As a task, so that the workers alone do it: the thread that waits here is none of them.
+    // Runs as a task, so that only workers do the work and not the thread that waits here.
     let all = runtime.spawn(all_to_all(asked.tasks));
     runtime.block_on(all).map_err(io::Error::other)
 }
@@ -87,8 +88,8 @@ enum Message {
     Pong,
 }
 
-/// Without a bound, as Erlang's mailboxes are, and because with one it could not end: tasks that wait for room in each
-/// other's mailboxes, all of them full of pings, wait for ever. The number of tasks is what bounds them.
+/// Unbounded, like Erlang's mailboxes. With a bound the tasks could deadlock, each waiting for room in full
+/// mailboxes of the others. The number of tasks limits the number of messages.
 type Mailboxes = Arc<[UnboundedSender<Message>]>;
 
 async fn all_to_all(tasks: u32) -> Taken {
@@ -104,17 +105,17 @@ async fn all_to_all(tasks: u32) -> Taken {
     }
     let mut messages = 0;
     while let Some(received) = all.join_next().await {
-        // A task neither panics nor is aborted: what it does cannot fail.
+        // A task neither panics nor is aborted.
         messages += received.unwrap_or(0);
     }
     Taken { messages, time: begun.elapsed(), cpu: cpu().saturating_sub(cpu_before) }
 }
 
-/// One of them. Says how many pings and pongs it has had.
+/// Runs one task. Returns the number of received pings and pongs.
 async fn task(number: u32, mut own: UnboundedReceiver<Message>, mailboxes: Mailboxes) -> u64 {
     let others = mailboxes.len() as u64 - 1;
     let (mut pings, mut pongs) = (0, 0);
-    // It is done with its last pong, and still answers who pings it later than that: they would wait for ever.
+    // The task is done after its last pong, but must still reply to later pings.
     while pings < others || pongs < others {
         match own.recv().await {
             Some(Message::Begin) => {
@@ -126,19 +127,19 @@ async fn task(number: u32, mut own: UnboundedReceiver<Message>, mailboxes: Mailb
                 send(&mailboxes[from as usize], Message::Pong);
             }
             Some(Message::Pong) => pongs += 1,
-            // It does not end while somebody holds its mailbox, and we do.
+            // `recv` never returns `None` while a sender exists, and this task holds one.
             None => break,
         }
     }
     pings + pongs
 }
 
-/// Whoever has gone has had all that it waited for.
+/// A receiver that has gone has received all its messages.
 fn send(mailbox: &UnboundedSender<Message>, message: Message) {
     let _ = mailbox.send(message);
 }
 
-/// What the process has computed so far, to the nanosecond: a small run takes less than the ticks in which `/proc` counts.
+/// The CPU time of the process in nanoseconds. The ticks of `/proc` are too coarse for a small run.
 fn cpu() -> Duration {
     clock_gettime(ClockId::ProcessCPUTime).try_into().unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! What the words in braces stand for, and the files that they lead to.
+//! Replaces placeholders in braces, and creates the files of a plan.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::plan::{Contents, Plan};
 
-/// What all runs of an experiment have in common; gone when this is dropped.
+/// The files that all runs of an experiment share. Removed on drop.
 #[derive(Debug)]
 pub(crate) struct Folders {
     files: TempDir,
@@ -20,38 +20,38 @@ pub(crate) struct Folders {
 }
 
 impl Folders {
-    /// Makes them, with the plan's files; nothing is built yet.
+    /// Creates the folder with the plan's files; builds nothing yet.
     pub(crate) fn make(plan: &Plan) -> io::Result<Self> {
         Ok(Self { files: make_files(plan)?, built: readable("rudy-lab-built-")? })
     }
 
-    /// Of the plan's files.
+    /// The folder of the plan's files.
     pub(crate) fn files(&self) -> &Path {
         self.files.path()
     }
 
-    /// Of the plan's programs.
+    /// The folder of the plan's programs.
     pub(crate) fn built(&self) -> &Path {
         self.built.path()
     }
 }
 
-/// What is known of a subject's place before it is started.
+/// The values of placeholders that are known before a subject starts.
 pub(crate) struct Place<'a> {
     pub(crate) port: u16,
-    /// The ports of the programs beside the subject, by their names.
+    /// The ports of the companion programs, by name.
     pub(crate) beside: &'a BTreeMap<&'a str, u16>,
     pub(crate) folders: &'a Folders,
     pub(crate) temp: &'a Path,
     pub(crate) config: &'a Path,
-    /// Words of the subject's own.
+    /// The subject's own placeholders.
     pub(crate) words: &'a BTreeMap<String, String>,
-    /// How much a subject is to do that is run to its end, if its load says it.
+    /// The value of `{n}`, for a subject that runs to its end.
     pub(crate) n: Option<u32>,
 }
 
 impl Place<'_> {
-    /// The text with what is known in place of its words in braces. Others stay: a configuration may have its own.
+    /// Replaces the known placeholders. Others remain, because a configuration may use braces itself.
     pub(crate) fn fill(&self, text: &str) -> String {
         let rudy = std::env::current_exe().unwrap_or_else(|_| "rudy".into());
         let path = |path: &Path| path.to_string_lossy().into_owned();
@@ -68,7 +68,7 @@ impl Place<'_> {
         let known = known.into_iter().map(|(word, value)| (word.to_owned(), value));
         let n = self.n.map(|n| ("n".to_owned(), n.to_string()));
         let ports = self.beside.iter().map(|(name, port)| (format!("{name}.port"), port.to_string()));
-        // Its own come first, because what they stand for may have others.
+        // The subject's own placeholders come first, because their values may contain others.
         let own = self.words.iter().map(|(word, value)| (word.clone(), value.clone()));
         own.chain(known)
             .chain(n)
@@ -77,19 +77,19 @@ impl Place<'_> {
     }
 }
 
-/// Where this program is, and what is built with it.
+/// The placeholders for this program and for built programs.
 pub(crate) fn programs() -> PathBuf {
     let rudy = std::env::current_exe().unwrap_or_default();
     rudy.parent().map(Path::to_owned).unwrap_or_default()
 }
 
-/// How many cores we may use.
+/// The number of cores that this process may use.
 pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// The peers' configurations are whole as they stand, to be tried by hand. In lines that end in `# port` and `# cores` the
-/// numbers are put in place: of a port that behind `127.0.0.1:`, or else the first number of the line.
+/// Replaces numbers in lines that end in `# port` or `# cores`: the port after `127.0.0.1:`, otherwise the
+/// first number of the line. The configurations of the peers are therefore also valid without the lab.
 pub(crate) fn adapted(text: &str, port: u16) -> String {
     let mut adapted = String::with_capacity(text.len());
     for line in text.lines() {
@@ -107,7 +107,7 @@ pub(crate) fn adapted(text: &str, port: u16) -> String {
     adapted
 }
 
-/// What stands before and behind the number of a line.
+/// The parts of a line before and after its number.
 fn number_at(line: &str) -> Option<(&str, &str)> {
     const HOST: &str = "127.0.0.1:";
     let is_digit = |c: char| c.is_ascii_digit();
@@ -115,11 +115,11 @@ fn number_at(line: &str) -> Option<(&str, &str)> {
     Some((&line[..at], line[at..].trim_start_matches(is_digit)))
 }
 
-/// When the files were last modified, as all servers say it: Wed, 01 Jan 2025 00:00:00 GMT. So the same condition holds for all of
-/// them, and the same tag in each run.
+/// The modification time of all files: Wed, 01 Jan 2025 00:00:00 GMT. A fixed time makes conditional requests
+/// and entity tags the same for all servers and runs.
 const MODIFIED: Duration = Duration::from_hours(20_089 * 24);
 
-/// A folder that others may read: a server that was started by root reads as somebody else.
+/// Makes a folder readable for all users, because a server that root starts may run as another user.
 pub(crate) fn readable(prefix: &str) -> io::Result<TempDir> {
     tempfile::Builder::new().prefix(prefix).permissions(fs::Permissions::from_mode(0o755)).tempdir()
 }
@@ -140,7 +140,7 @@ fn make_files(plan: &Plan) -> io::Result<TempDir> {
     Ok(folder)
 }
 
-/// Numbered lines, cut at `size` bytes; a buffer of them at a time.
+/// Writes numbered lines up to `size` bytes, with a buffer.
 fn write_lines(file: impl Write, size: u64) -> io::Result<()> {
     let mut file = BufWriter::new(file);
     let (mut left, mut number) = (size, 0_u64);

@@ -1,7 +1,7 @@
-//! What an experiment leaves on disk: `results.jsonl`, a line for its beginning and one after every single run.
+//! The records of an experiment: `results.jsonl`, with a head and a line per run.
 //!
-//! The first line is a [`Head`]. A folder whose experiment was interrupted has every line that was written; one that was
-//! resumed has a second head before the lines that came later, so that another machine or version does not go unseen.
+//! The first line is a [`Head`]. An interrupted experiment has all lines so far. A resumed one has a second
+//! head before the later lines, so that a different machine or version is visible.
 
 use std::collections::BTreeMap;
 
@@ -9,93 +9,93 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::Plan;
 
-/// The name of the file in a results folder.
+/// The name of the results file.
 pub const RESULTS: &str = "results.jsonl";
 
-/// The name of the plan beside it, as it was given.
+/// The name of the copy of the plan file.
 pub const PLAN: &str = "plan.toml";
 
-/// One line.
+/// A line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "kebab-case")]
 pub enum Record {
-    /// What is measured, where and with what.
+    /// The plan, the machine and the versions.
     Head(Box<Head>),
-    /// What a single run has shown.
+    /// The result of a run.
     Run(Box<Run>),
 }
 
-/// How an experiment begins.
+/// The head of an experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Head {
-    /// What is measured, what flags have changed in it included.
+    /// The plan, including changes by flags.
     pub plan: Plan,
-    /// When it began: RFC 3339, in UTC.
+    /// The start: RFC 3339, in UTC.
     pub started: String,
-    /// Where the draw of the order began.
+    /// The seed of the order.
     pub seed: u64,
-    /// On what.
+    /// The machine.
     pub machine: Machine,
-    /// With which versions, by name: `rudy`, and each program of a subject that says its own.
+    /// The versions by name: `rudy`, and each program of a subject with a known version flag.
     pub versions: BTreeMap<String, String>,
-    /// The command line that began it.
+    /// The command line.
     pub command: Vec<String>,
 }
 
 /// The machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
-    /// The model of its processor.
+    /// The CPU model.
     pub cpu: String,
-    /// How many cores we may use.
+    /// The number of cores that the lab may use.
     pub cores: usize,
-    /// Its memory.
+    /// The memory size.
     pub memory_bytes: u64,
-    /// The kernel's release.
+    /// The kernel release.
     pub kernel: String,
-    /// How the clock rate of the cores is chosen, where the kernel says.
+    /// The frequency governor of the cores, if known.
     pub governor: Option<String>,
 }
 
-/// A single run: one subject, freshly started, under one load.
+/// A run: a newly started subject under a load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// The round, from 0.
     pub round: usize,
-    /// The place in the order of its round, from 0.
+    /// The position in the order of the round, from 0.
     pub position: usize,
     /// The subject's name.
     pub subject: String,
     /// The load's name.
     pub load: String,
-    /// It is the second of the same subject in this round: A against A.
+    /// Whether it is the second run of the subject in this round: A against A.
     pub is_control: bool,
-    /// When it began, since the experiment did.
+    /// The start, relative to the start of the experiment.
     pub began_s: f64,
-    /// How long it took, start and stop of the subject included.
+    /// The duration, including start and stop of the subject.
     pub seconds: f64,
-    /// What was run.
+    /// The commands.
     pub commands: Commands,
     /// Whether there are figures.
     pub outcome: Outcome,
-    /// What was measured, by name; each name has its unit. What there was nothing to measure of is not in it.
+    /// The figures by name, which includes the unit. Figures that could not be measured are omitted.
     pub figures: BTreeMap<String, f64>,
-    /// The distribution of latency: quantile and nanoseconds, in ascending order.
+    /// The latency distribution: quantile and nanoseconds, in ascending order.
     pub latency: Option<Vec<[f64; 2]>>,
-    /// The subject, once a second.
+    /// Samples of the subject, once per second.
     pub samples: Vec<Sample>,
-    /// Why figures may not be what they seem to be.
+    /// Validity warnings.
     pub doubts: Vec<Doubt>,
-    /// What happened that is worth saying and changes no figure: a process left behind, a core that was not free.
+    /// Events that affect no figure: a process left behind, a core that was not free.
     pub notes: Vec<String>,
-    /// The load by the second, where its generator says.
+    /// The load over time, if its generator reports it.
     pub intervals: Vec<Interval>,
-    /// The rates that a search for the knee has tried, in its order.
+    /// The steps of an SLO search, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<Step>,
 }
 
-/// What was run, so that it can be run again: each a program and its arguments.
+/// The commands of a run, so that it can be repeated: each a program and its arguments.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Commands {
     /// The subject.
@@ -104,30 +104,30 @@ pub struct Commands {
     pub load: Vec<String>,
 }
 
-/// How a run went.
+/// The outcome of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum Outcome {
     /// There are figures.
     Measured,
-    /// There are none, or none that count.
+    /// There are no valid figures.
     Failed {
-        /// What happened, as a sentence for people; the end of the subject's output may follow on lines of its own.
+        /// A message; the last lines of the subject's output may follow.
         why: String,
     },
 }
 
-/// A subject at one moment, with all processes that belong to it.
+/// A sample of a subject, over all its processes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// Since the load began.
+    /// Time since the start of the load.
     pub t_s: f64,
-    /// CPU of each thread since the load began, in user mode and in the kernel, in seconds; threads of one name together, and
-    /// those of which there are many that differ only in a number.
+    /// CPU time of each thread since the start of the load, in user mode and in the kernel, in seconds.
+    /// Threads with the same name are combined, and many threads whose names differ only in a number.
     pub threads: BTreeMap<String, [f64; 2]>,
-    /// Memory that is its own.
+    /// Private memory.
     pub private_bytes: u64,
-    /// Memory that it shares with others.
+    /// Shared memory.
     pub shared_bytes: u64,
     /// Open descriptors.
     pub descriptors: u64,
@@ -135,44 +135,44 @@ pub struct Sample {
     pub sockets: BTreeMap<String, u64>,
     /// Established connections.
     pub connections: u64,
-    /// Times its threads gave up a core since the load began, to wait for something.
+    /// Voluntary context switches of its threads since the start of the load.
     pub voluntary_switches: u64,
-    /// Times a core was taken from them.
+    /// Involuntary context switches.
     pub involuntary_switches: u64,
 }
 
-/// Why figures may not be what they seem to be.
+/// A validity warning.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Doubt {
-    /// What is doubted and why.
+    /// The reason.
     pub sentence: String,
-    /// The names of the figures that it concerns.
+    /// The names of the affected figures.
     pub concerns: Vec<String>,
 }
 
 /// A second of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
-    /// Its end, since the load began.
+    /// Its end, since the start of the load.
     pub t_s: f64,
-    /// Whole answers per second.
+    /// Complete responses per second.
     pub requests_per_s: f64,
-    /// The latency that half of them had, and less.
+    /// The median latency.
     pub p50_ns: Option<f64>,
-    /// The latency that 99 of 100 had, and less.
+    /// The 99th percentile of the latency.
     pub p99_ns: Option<f64>,
 }
 
-/// A rate that was tried.
+/// A step of an SLO search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Step {
-    /// Requests per second that were asked.
+    /// Requests per second.
     pub rate_per_s: f64,
-    /// The latency that 99 of 100 had, and less; nothing where none was answered.
+    /// The 99th percentile of the latency; `None` without a response.
     pub p99_ns: Option<f64>,
-    /// Whether the objective held.
+    /// Whether the objective was met.
     pub held: bool,
-    /// How it went, in words.
+    /// The result as a sentence.
     pub words: String,
 }
 

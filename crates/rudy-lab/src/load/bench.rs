@@ -1,4 +1,4 @@
-//! `rudy bench` as a load, and what its report says.
+//! Runs `rudy bench` as a load, and reads its report.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,25 +13,26 @@ use serde_json::Value;
 use crate::plan::Kind;
 use crate::record::{self, Interval};
 
-/// What a generator has reported.
+/// The results of a load generator.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
-    /// Figures of its own.
+    /// Its own figures.
     pub(crate) figures: BTreeMap<String, f64>,
-    /// Requests that have ended, by which what they cost is divided.
+    /// The number of requests that ended, to compute the cost per request.
     pub(crate) requests: u64,
-    /// The distribution of latency.
+    /// The latency distribution.
     pub(crate) latency: Option<Vec<[f64; 2]>>,
-    /// Why figures may not be what they seem to be.
+    /// Validity warnings.
     pub(crate) doubts: Vec<record::Doubt>,
-    /// Connections that stood at once, of a flood.
+    /// The number of open connections of a flood.
     pub(crate) connections: Option<u64>,
-    /// The rates that were tried, of a search for the knee.
+    /// The steps of an SLO search.
     pub(crate) steps: Vec<record::Step>,
 }
 
 impl Seen {
-    /// What the generator took of a core, where it has not said it of its threads: a flood has but one.
+    /// The CPU usage of the generator, if it has not reported that of its threads: a flood has a single
+    /// thread.
     pub(crate) fn generator_took(&mut self, cpu: Duration, time: Duration) {
         if self.figures.contains_key("generator_share") || self.connections.is_none() {
             return;
@@ -69,7 +70,7 @@ struct Thread {
     wall_s: f64,
 }
 
-/// A row of `--ndjson`: of what it has, what is shown over time.
+/// A row of `--ndjson`, with the fields that are shown over time.
 #[derive(Deserialize)]
 struct Row {
     end_s: f64,
@@ -86,7 +87,7 @@ pub(super) fn arguments(kind: &Kind, time: Option<Time>, rows: Option<&Path>) ->
         Kind::Bench { connections, time: own, rate, requests, is_closing } => {
             add("-c", connections.to_string());
             match requests {
-                // What is sent before anything counts has a time.
+                // Requests of the warm-up have a duration.
                 Some(requests) if time.is_none() => add("-n", requests.to_string()),
                 _ => add("-d", time.unwrap_or(*own).to_string()),
             }
@@ -97,12 +98,12 @@ pub(super) fn arguments(kind: &Kind, time: Option<Time>, rows: Option<&Path>) ->
                 add("-R", rate.to_string());
             }
         }
-        // Each request on a connection of its own, as browsers that know nothing of each other come.
+        // Each request has its own connection, like independent browsers.
         Kind::Burst { requests, timeout } => {
             add("-c", requests.to_string());
             add("-n", requests.to_string());
             add("--requests-per-connection", "1".to_owned());
-            // How long the last of them waits is what is asked.
+            // The figure is how long the last of them waits.
             add("--timeout", timeout.to_string());
         }
         Kind::Sequence { requests } => {
@@ -148,7 +149,7 @@ impl Report {
             ("generator_share".to_owned(), self.busiest()),
         ]);
         if matches!(kind, Kind::Bench { .. }) {
-            // What was seen is without bound where nothing failed; what that proves is not.
+            // The observed nines are infinite without a failure; the proven ones are not.
             figures.insert("nines".to_owned(), self.nines.proven);
         }
         if matches!(kind, Kind::Burst { .. } | Kind::Sequence { .. }) {
@@ -161,7 +162,7 @@ impl Report {
         figures
     }
 
-    /// The share of its time in which the busiest generating thread computed.
+    /// The CPU usage of the busiest generator thread.
     fn busiest(&self) -> f64 {
         self.threads.iter().map(|thread| thread.cpu_s / thread.wall_s.max(1e-9)).fold(0.0, f64::max)
     }
@@ -179,7 +180,7 @@ impl Report {
                 gates.push(lag.map_or(Ok(()), |lag| validity::on_time(lag.quantile(0.99))));
             } else {
                 let mean = latency.map_or(Duration::ZERO, Histogram::mean);
-                // Where each request has a connection of its own, none is under way while that opens.
+                // If each request has its own connection, no request is in flight while it opens.
                 if !is_closing {
                     gates.push(validity::littles_law(f64::from(*connections), self.achieved_rate, mean));
                 }
@@ -189,7 +190,7 @@ impl Report {
         gates.into_iter().filter_map(Result::err).map(|doubt| self.with_example(&doubt)).collect()
     }
 
-    /// A doubt as it is recorded; one about errors with one of them.
+    /// A warning in its recorded form; one about errors with an example.
     fn with_example(&self, doubt: &Doubt) -> record::Doubt {
         let mut recorded = concerning(doubt);
         let example = self.error_examples.values().next();
@@ -201,7 +202,7 @@ impl Report {
     }
 }
 
-/// A doubt with the names of the figures that it concerns.
+/// A warning with the names of the affected figures.
 pub(super) fn concerning(doubt: &Doubt) -> record::Doubt {
     let of = |figure, names: &[&str]| {
         let names = if doubt.concerns(figure) { names } else { &[] };
@@ -216,7 +217,7 @@ pub(super) fn concerning(doubt: &Doubt) -> record::Doubt {
             &["cpu_us_per_request", "cpu_user_us_per_request", "cpu_system_us_per_request"],
         ),
         of(Figure::Memory, &["private_bytes", "private_bytes_per_connection"]),
-        // What was not sent was not answered either, rightly or wrongly.
+        // Requests that were not sent have not succeeded either.
         if matches!(doubt, Doubt::Rate { .. }) {
             vec!["nines".to_owned(), "errors".to_owned()]
         } else {
@@ -226,10 +227,10 @@ pub(super) fn concerning(doubt: &Doubt) -> record::Doubt {
     record::Doubt { sentence: doubt.to_string(), concerns: concerns.concat() }
 }
 
-/// How many points a distribution is drawn with: ten to each time that ten times fewer requests are left above.
+/// Points per factor of ten of the remaining requests, for drawing a distribution.
 const POINTS: u32 = 50;
 
-/// Quantiles ever closer to 1, to one in a hundred thousand, and as far as there are requests above them.
+/// Quantiles that approach 1, to one in a hundred thousand, as far as there are requests above them.
 fn distribution(latency: &Histogram) -> Vec<[f64; 2]> {
     let mut points = vec![[0.0, nanoseconds(latency.min())]];
     for point in 0..=POINTS {
@@ -248,11 +249,11 @@ fn nanoseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e9
 }
 
-/// The rows of a run. One that cannot be read is not shown over time, and changes no figure.
+/// The rows of a run. A row that cannot be parsed is missing over time, and changes no figure.
 pub(crate) fn intervals(rows: &str) -> Vec<Interval> {
     let read = |line: &str| {
         let row: Row = serde_json::from_str(line).ok()?;
-        // What came behind the last whole interval is no interval.
+        // The row after the last whole interval is not an interval.
         let requests_per_s = row.achieved_rate.filter(|_| row.duration_s >= 0.5)?;
         let quantile = |name: &str| Some(row.latency_us.as_ref()?.get(name)?.as_f64()? * 1e3);
         Some(Interval { t_s: row.end_s, requests_per_s, p50_ns: quantile("p50"), p99_ns: quantile("p99") })

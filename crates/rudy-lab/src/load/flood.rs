@@ -1,4 +1,4 @@
-//! `rudy flood` as a load, and what its report says.
+//! Runs `rudy flood` as a load, and reads its report.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ struct Times {
     max: f64,
 }
 
-/// What fewer connections make less of.
+/// Figures that are lower with fewer connections.
 const MEMORY: [&str; 2] = ["private_bytes", "private_bytes_per_connection"];
 
 pub(super) fn arguments(connections: u32, ramp: Time, time: Time, is_idle: bool) -> Vec<String> {
@@ -51,7 +51,7 @@ pub(super) fn read(text: &str) -> Result<Seen, String> {
     let mut doubts = Vec::new();
     if report.open_at_end < report.connections {
         let sentence = format!(
-            "{} of {} connections stood at the end: what the others would have cost is not in it",
+            "{} of {} connections were open at the end: the cost of the others is missing",
             report.open_at_end, report.connections
         );
         let concerns = figures.keys().cloned().chain(MEMORY.map(str::to_owned)).collect();

@@ -1,4 +1,4 @@
-//! `rudy bench --slo` as a load, and what its report says.
+//! Runs `rudy bench --slo` as a load, and reads its report.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use serde::Deserialize;
 use super::bench::Seen;
 use crate::record::{self, Step};
 
-/// What `rudy bench` ends with where not even the lowest rate held: an answer like any other.
+/// The exit code of `rudy bench` if not even the lowest rate passed, which is a valid result.
 pub(super) const NONE_HELD: i32 = 3;
 
-/// Between two steps nothing is sent, for at most so long.
+/// The maximum pause between two steps.
 const COOL_DOWN: Duration = Duration::from_secs(1);
 
 #[derive(Deserialize)]
@@ -44,7 +44,7 @@ pub(super) fn arguments(slo: &str, connections: u32, time: Time, hold: Time) -> 
     words.map(str::to_owned).collect()
 }
 
-/// How long a search may take, the run in a closed loop at its beginning included.
+/// The maximum duration of a search, including the closed loop at its start.
 pub(super) fn bound(time: Time, hold: Time) -> Duration {
     (time.0 + COOL_DOWN) * (STEPS_MAX + 1) + (hold.0 + COOL_DOWN) * HOLDS_MAX
 }

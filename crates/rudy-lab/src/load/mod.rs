@@ -1,4 +1,4 @@
-//! A load: our own generator as a process of its own, whose command anybody can run again.
+//! Runs a load: the generator as a separate process, whose command can be repeated by hand.
 
 mod bench;
 mod flood;
@@ -22,29 +22,29 @@ use rudy_load::Interrupt;
 
 pub(crate) use self::bench::{Seen, intervals};
 
-/// How long a generator may take beyond its own time: its requests give up after ten seconds.
+/// Extra time for a generator, whose requests time out after ten seconds.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// For each request of a load that counts them.
+/// Time per request of a load with a number of requests.
 const EACH: Duration = Duration::from_secs(10);
 
-/// Of a load that is a number of requests: a server that answers fewer in a second has failed.
+/// Minimum rate for a load with a number of requests. A slower server has failed.
 const SLOWEST_PER_S: u32 = 100;
 
-/// How long a generator may take to write its report once it is to end.
+/// Time for a generator to write its report after a signal.
 const STOP: Duration = Duration::from_secs(2);
 
-/// How a load ended.
+/// The end of a load.
 pub(crate) enum Ended {
     /// With a report.
     Report(Seen),
-    /// Without one: in words.
+    /// Without a report: a message.
     Failed(String),
-    /// Somebody wants it all to end.
+    /// The experiment was interrupted.
     Interrupted,
 }
 
-/// A load under way.
+/// A running load.
 pub(crate) struct Generator {
     child: Child,
     stdout: JoinHandle<Vec<u8>>,
@@ -52,8 +52,8 @@ pub(crate) struct Generator {
     until: Instant,
 }
 
-/// The command of a load. Of a bench `time` counts, and nothing before it: what precedes it is a command of its own, so that
-/// CPU time and requests are those of the same time.
+/// The command of a load. A bench has no warm-up of its own: a separate command precedes it, so that CPU time
+/// and requests refer to the same time.
 pub(crate) fn command(
     load: &Load,
     address: SocketAddr,
@@ -82,7 +82,7 @@ pub(crate) fn command(
 }
 
 impl Generator {
-    /// Starts it, in a process group of its own, which no Ctrl-C on our terminal reaches.
+    /// Starts the load in its own process group, so that Ctrl-C on the terminal does not reach it.
     pub(crate) fn start(command: &[String], load: &Load) -> Result<Self, String> {
         let mut process = Command::new(&command[0]);
         process.args(&command[1..]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -98,7 +98,8 @@ impl Generator {
         self.child.id()
     }
 
-    /// Waits for its end. `look` is called over and over meanwhile; what it answers ends the load with that as the reason.
+    /// Waits for the end of the load. Calls `look` repeatedly; its return value ends the load with that
+    /// reason.
     pub(crate) fn wait(
         mut self,
         load: &Load,
@@ -119,7 +120,7 @@ impl Generator {
                 return self.give_up(why);
             }
             if Instant::now() > self.until {
-                return self.give_up("the load did not end, long after its time".to_owned());
+                return self.give_up("the load did not end in time".to_owned());
             }
             thread::sleep(LOOK);
         };
@@ -140,7 +141,7 @@ impl Generator {
         };
         match seen {
             Ok(seen) => Ended::Report(seen),
-            Err(error) => Ended::Failed(format!("the load's report cannot be read: {error}")),
+            Err(error) => Ended::Failed(format!("cannot read the report of the load: {error}")),
         }
     }
 
@@ -150,7 +151,7 @@ impl Generator {
     }
 
     fn end(&mut self) {
-        // One that has ended already cannot be reached.
+        // An error means that the process has already exited.
         let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
         if !wait_until(STOP, || matches!(self.child.try_wait(), Ok(Some(_)) | Err(_))) {
             let _ = self.child.kill();
@@ -159,7 +160,7 @@ impl Generator {
     }
 }
 
-/// How long a load may take at all.
+/// The maximum duration of a load.
 fn bound(kind: &Kind) -> Duration {
     PATIENCE
         + match kind {
@@ -178,7 +179,7 @@ fn bound(kind: &Kind) -> Duration {
 fn read(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
     thread::spawn(move || {
         let mut all = Vec::new();
-        // What could be read before it broke is what there is.
+        // Ignore read errors and use the data so far.
         let _ = pipe.map(|mut pipe| pipe.read_to_end(&mut all));
         all
     })

@@ -1,10 +1,10 @@
-//! The plans that Rudy has with it, and the configurations of the peers that they name.
+//! The built-in plans, and the peer configurations that they use.
 
 use std::path::Path;
 
 use super::{Plan, parse};
 
-/// Each by its name.
+/// The plans by name.
 const PLANS: &[(&str, &str)] = &[
     ("c10k", include_str!("../../../../labs/c10k.toml")),
     ("calibrate", include_str!("../../../../labs/calibrate.toml")),
@@ -17,7 +17,7 @@ const PLANS: &[(&str, &str)] = &[
     ("seminar", include_str!("../../../../labs/seminar.toml")),
 ];
 
-/// Each by its path in `labs`.
+/// The peer files by their path in `labs`.
 macro_rules! peers {
     ($($path:literal),* $(,)?) => {
         &[$(($path, include_str!(concat!("../../../../labs/", $path)))),*]
@@ -48,12 +48,12 @@ pub(crate) fn text(name: &str) -> Option<&'static str> {
     PLANS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
 }
 
-/// All of them, checked.
+/// All built-in plans, parsed.
 pub(crate) fn all() -> impl Iterator<Item = Result<Plan, String>> {
     PLANS.iter().map(|(name, text)| parse(text, name, None))
 }
 
-/// A peer's configuration, named as a plan in `labs` names it.
+/// A peer file, by its path in a plan of `labs`.
 pub(super) fn peer(path: &Path) -> Option<&'static str> {
     PEERS.iter().find(|(known, _)| Path::new(known) == path).map(|(_, text)| *text)
 }

@@ -1,4 +1,4 @@
-//! A plan as it is written in TOML, and what it means.
+//! Parses plan files (TOML).
 
 mod compare;
 mod load;
@@ -66,14 +66,14 @@ struct ThenTable {
     said: Option<String>,
 }
 
-/// How often each subject is measured where nobody says.
+/// Default number of rounds.
 const ROUNDS: usize = 10;
 
-/// As large as a file may be that is made for subjects: it lies in the folder for temporary files, which may be memory.
+/// Maximum size of a generated file. The folder for temporary files may be in memory.
 const FILE_BYTES_MAX: u64 = 1 << 30;
 
-/// Whether a figure may be compared: every one that a [`Run`](crate::record::Run) can have and for which it is known what is
-/// better.
+/// Whether a figure can be compared: a known figure of a [`Run`](crate::record::Run) whose better direction
+/// is known.
 pub(crate) const FIGURES: [&str; 17] = [
     "requests_per_s",
     "cpu_us_per_request",
@@ -94,12 +94,12 @@ pub(crate) const FIGURES: [&str; 17] = [
     "knee_per_s",
 ];
 
-/// Reads a plan. `name` is what it is called in messages and, without what precedes and follows the file's own name, in
-/// reports; `folder` is where the files are that it names, if it has one.
+/// Parses a plan. `name` is used in messages, and its file stem in reports. `folder` is the folder of the
+/// files that the plan names, if any.
 ///
 /// # Errors
 ///
-/// What is wrong, as text for people: the file, the line, and what was expected.
+/// A message with the file, the line, and the expected value.
 pub fn parse(text: &str, name: &str, folder: Option<&Path>) -> Result<Plan, String> {
     let file: File = toml::from_str(text).map_err(|error| format!("{name}: {error}"))?;
     let reader = Reader { text, name, folder };
@@ -118,19 +118,19 @@ impl Reader<'_> {
             None => ROUNDS,
             Some(rounds) if (1..=PAIRS_MAX).contains(rounds.get_ref()) => rounds.into_inner(),
             Some(rounds) => {
-                return Err(self.at(&rounds, &format!("`rounds` is a number from 1 to {PAIRS_MAX}")));
+                return Err(self.at(&rounds, &format!("`rounds` must be a number from 1 to {PAIRS_MAX}")));
             }
         };
         let delta = match file.delta {
             None => 0.05,
             Some(delta) if *delta.get_ref() > 0.0 && *delta.get_ref() < 1.0 => delta.into_inner(),
-            Some(delta) => return Err(self.at(&delta, "`delta` is a share between 0 and 1, as in 0.05")),
+            Some(delta) => return Err(self.at(&delta, "`delta` must be between 0 and 1, as in 0.05")),
         };
         if file.subject.is_empty() {
-            return Err(format!("{}: there is no [[subject]]: what is to be measured?", self.name));
+            return Err(format!("{}: no [[subject]]: expected at least one", self.name));
         }
         if file.load.is_empty() {
-            return Err(format!("{}: there is no [[load]]: what are the subjects to be asked?", self.name));
+            return Err(format!("{}: no [[load]]: expected at least one", self.name));
         }
         self.check_unique("program", file.program.iter().map(|program| &program.name))?;
         self.check_unique("subject", file.subject.iter().map(|subject| &subject.name))?;
@@ -171,11 +171,11 @@ impl Reader<'_> {
     fn file(&self, table: FileTable) -> Result<(String, Contents), String> {
         let path = Path::new(table.path.get_ref());
         if !path.components().all(|part| matches!(part, std::path::Component::Normal(_))) {
-            return Err(self.at(&table.path, "the path of a file is one inside {folder}, without `..`"));
+            return Err(self.at(&table.path, "the path of a file must be inside {folder}, without `..`"));
         }
         let contents = match (table.size, table.text) {
             (Some(size), None) if size.0 > FILE_BYTES_MAX => {
-                return Err(self.at(&table.path, "the `size` of a file is at most 1 GiB"));
+                return Err(self.at(&table.path, "the `size` of a file must be at most 1 GiB"));
             }
             (Some(size), None) => Contents::Size(size),
             (None, Some(text)) => Contents::Text(text),
@@ -203,7 +203,7 @@ impl Reader<'_> {
         Ok(Then { subject, beside, load: load.into_inner(), figures, said })
     }
 
-    /// Names of what there is, each once.
+    /// Rejects duplicate names.
     fn known(
         &self,
         what: &str,
@@ -221,7 +221,7 @@ impl Reader<'_> {
                 return Err(self.at(name, &format!("there is no {what} {:?}{known}", name.get_ref())));
             }
             if !seen.insert(name.get_ref()) {
-                return Err(self.at(name, &format!("the {what} {:?} is there twice", name.get_ref())));
+                return Err(self.at(name, &format!("the {what} {:?} is duplicate", name.get_ref())));
             }
         }
         Ok(names.into_iter().map(Spanned::into_inner).collect())
@@ -238,13 +238,13 @@ impl Reader<'_> {
                 return Err(self.at(name, &format!("a {what} needs a name")));
             }
             if !seen.insert(name.get_ref()) {
-                return Err(self.at(name, &format!("there is another {what} of this name")));
+                return Err(self.at(name, &format!("the name of this {what} is duplicate")));
             }
         }
         Ok(())
     }
 
-    /// What is wrong with a value, where it stands, and the line itself.
+    /// An error message for a value, with its position and the line.
     fn at<T>(&self, value: &Spanned<T>, expected: &str) -> String {
         let before = self.text.get(..value.span().start).unwrap_or_default();
         let number = before.matches('\n').count();
@@ -284,14 +284,17 @@ mod tests {
         for (more, expected) in [
             ("connections = 0\n", "from 1 to 28000"),
             ("rate = -1.0\n", "above 0"),
-            ("ramp = \"1s\"\n", "has no `ramp`"),
-            ("path = \"a\"\n", "begins with a slash"),
-            ("[[load]]\nname = \"l\"\nkind = \"bench\"\n", "x.toml:8: there is another load of this name"),
+            ("ramp = \"1s\"\n", "does not support `ramp`"),
+            ("path = \"a\"\n", "must start with a slash"),
+            ("[[load]]\nname = \"l\"\nkind = \"bench\"\n", "x.toml:8: the name of this load is duplicate"),
             ("[[load]]\nname = \"b\"\nkind = \"burst\"\n", "x.toml:8: `requests` is missing"),
             ("[[compare]]\nsubject = \"a\"\nwith = \"b\"\n", "x.toml:9: there is no subject \"b\""),
-            ("[[compare]]\nsubject = \"a\"\nwith = \"a\"\n", "against itself"),
+            ("[[compare]]\nsubject = \"a\"\nwith = \"a\"\n", "with itself"),
             ("[[file]]\npath = \"../a\"\nsize = 1\n", "inside {folder}"),
-            ("[[file]]\npath = \"a\"\nsize = \"2GiB\"\n", "x.toml:8: the `size` of a file is at most 1 GiB"),
+            (
+                "[[file]]\npath = \"a\"\nsize = \"2GiB\"\n",
+                "x.toml:8: the `size` of a file must be at most 1 GiB",
+            ),
             ("[[file]]\npath = \"a\"\n", "either a `size` or a `text`"),
             ("[[subject]]\nname = \"b\"\ncommand = []\n", "x.toml:8: `command` is empty"),
             ("[[subject]]\nname = \"b\"\ncommand = [\"{config}\"]\n", "there is no `config`"),
@@ -303,12 +306,18 @@ mod tests {
             ("[[load]]\nname = \"k\"\nkind = \"knee\"\nslo = \"fast\"\n", "x.toml:10: "),
             ("[[then]]\nsubject = \"old\"\nload = \"m\"\n", "x.toml:9: there is no load \"m\""),
             ("[[then]]\nsubject = \"old\"\nload = \"l\"\nfigures = { speed = 1 }\n", "no figure \"speed\""),
-            ("[[subject]]\nname = \"b\"\ncommand = [\"b\"]\nready = { http = \"1\" }\n", "`ready` is one of"),
-            ("n = 3\n", "has no `n`"),
-            ("requests = 10\ntime = \"1s\"\n", "x.toml:5: a bench has so many `requests`, or a `time`"),
-            ("requests = 0\n", "from 1 on"),
+            (
+                "[[subject]]\nname = \"b\"\ncommand = [\"b\"]\nready = { http = \"1\" }\n",
+                "`ready` must be one of",
+            ),
+            ("n = 3\n", "does not support `n`"),
+            ("requests = 10\ntime = \"1s\"\n", "x.toml:5: a bench has either `requests`, or a `time`"),
+            ("requests = 0\n", "must be at least 1"),
             ("quick = { requests = 10 }\n", "x.toml:5: `quick` is a time here"),
-            ("requests = 10\nquick = { time = \"1s\" }\n", "x.toml:5: `quick` is a number of requests here"),
+            (
+                "requests = 10\nquick = { time = \"1s\" }\n",
+                "x.toml:5: `quick` must be a number of requests here",
+            ),
             (
                 "[[subject]]\nname = \"b\"\ncommand = [\"b\"]\nwords = { port = \"1\" }\n",
                 "x.toml:8: \"port\" cannot be",
@@ -319,7 +328,10 @@ mod tests {
                 "x.toml:10: there is no [[beside]] \"c\"",
             ),
             ("[[subject]]\nname = \"b\"\ncommand = [\"b\"]\nsays = \"wrk\"\n", "x.toml:8: what it `says`"),
-            ("[[beside]]\nname = \"b c\"\ncommand = [\"b\"]\n", "x.toml:8: its name has letters"),
+            (
+                "[[beside]]\nname = \"b c\"\ncommand = [\"b\"]\n",
+                "x.toml:8: its name may only contain letters",
+            ),
             ("[[beside]]\nname = \"b\"\ncommand = [\"{config}\"]\n", "x.toml:8: its command has {config}"),
             ("[[subject]]\nname = \"b\"\ncommand = [\"b\", \"{n}\"]\n", "x.toml:8: its command has {n}"),
             ("[[load]]\nname = \"b\"\nkind = \"run\"\n", "x.toml:5: a subject is run to its end"),
@@ -339,9 +351,9 @@ mod tests {
         for (more, expected) in [
             ("loads = []\n", "x.toml:11: `loads` is empty"),
             ("figures = []\n", "x.toml:11: `figures` is empty"),
-            ("loads = [\"l\", \"l\"]\n", "x.toml:13: the load \"l\" is there twice"),
-            (compare, "x.toml:14: \"a\" and \"b\" are compared before in cpu_us_per_request under \"l\""),
-            (turned, "x.toml:14: \"b\" and \"a\" are compared before in p99_ns"),
+            ("loads = [\"l\", \"l\"]\n", "x.toml:13: the load \"l\" is duplicate"),
+            (compare, "x.toml:14: \"a\" and \"b\" are already compared in cpu_us_per_request under \"l\""),
+            (turned, "x.toml:14: \"b\" and \"a\" are already compared in p99_ns"),
         ] {
             let why = fails(&format!("{plan}{more}"));
             assert!(why.contains(expected), "{more}: {why}");
@@ -364,7 +376,7 @@ mod tests {
             (has, "", "x.toml:5: {n} in its command"),
             ("command = [\"a\"]", "n = 50", "x.toml:2: {n} in its command"),
             ("command = [\"a\"]\nready = { tcp = true }", "", "x.toml:2: it is run to its end"),
-            (has, "n = 50\npath = \"/a\"", "has no `path`"),
+            (has, "n = 50\npath = \"/a\"", "does not support `path`"),
         ] {
             let why = plan(subject, load).expect_err(load);
             assert!(why.contains(expected), "{subject} {load}: {why}");

@@ -1,4 +1,4 @@
-//! What is to be measured: subjects, loads, rounds, and what is compared with what.
+//! The plan of an experiment: subjects, loads, rounds and comparisons.
 
 pub(crate) mod builtin;
 mod file;
@@ -11,44 +11,44 @@ use serde::{Deserialize, Serialize};
 
 pub use self::file::parse;
 
-/// An experiment. Whatever a plan file leaves out has its default here.
+/// An experiment, with defaults for everything that the plan file omits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// Its name, as in the titles of its report.
+    /// The name, as in the titles of reports.
     pub name: String,
-    /// What it is to answer; empty where nobody said.
+    /// The question that it should answer; may be empty.
     pub question: String,
-    /// How often each subject is measured under each load.
+    /// The number of rounds.
     pub rounds: usize,
-    /// Up to this share two subjects count as equal: 0.05 is 5 %.
+    /// The margin of equivalence: 0.05 is 5 %.
     pub delta: f64,
-    /// Where the draw of the order begins; drawn itself where there is none.
+    /// The seed of the order; random by default.
     pub seed: Option<u64>,
-    /// How long each load is sent before anything counts.
+    /// The duration of the warm-up.
     pub warmup: Time,
-    /// Files for the subjects to serve, by their path in `{folder}`.
+    /// Generated files for the subjects, by their path in `{folder}`.
     pub files: BTreeMap<String, Contents>,
-    /// Programs that are built for it, at `{built}/NAME`.
+    /// Programs to build, at `{built}/NAME`.
     #[serde(default)]
     pub programs: Vec<Program>,
-    /// What a subject may have beside it.
+    /// Companion programs.
     #[serde(default)]
     pub beside: Vec<Beside>,
-    /// What is measured.
+    /// The subjects.
     pub subjects: Vec<Subject>,
-    /// What each of them is asked.
+    /// The loads.
     pub loads: Vec<Load>,
-    /// What is compared with what.
+    /// The comparisons.
     pub comparisons: Vec<Comparison>,
-    /// Where the figures of [`then`](Self::then) come from: whose they are, of when, on what machine.
+    /// The source of the figures in [`then`](Self::then): the report, its date and its machine.
     #[serde(default)]
     pub source: String,
-    /// What the experiment has shown before, to be shown beside what it shows today.
+    /// Older results, to show next to the new ones.
     #[serde(default)]
     pub then: Vec<Then>,
 }
 
-/// A file that the lab makes.
+/// A file that the lab generates.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Contents {
@@ -58,81 +58,81 @@ pub enum Contents {
     Text(String),
 }
 
-/// A program that a plan brings as source.
+/// A program that a plan includes as source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program {
-    /// Its name, and that of the file that is built.
+    /// Its name, and that of the built file.
     pub name: String,
-    /// The name of its source's file.
+    /// The name of the source file.
     pub file: String,
     /// The source.
     pub source: String,
-    /// The command that builds it: `{source}` and `{target}` stand for the files.
+    /// The build command, with the placeholders `{source}` and `{target}`.
     pub build: Vec<String>,
 }
 
 impl Plan {
-    /// How many comparisons there are: with their number grow the rounds that each of them needs.
+    /// The number of comparisons. More comparisons need more rounds.
     pub(crate) fn asked(&self) -> usize {
         self.comparisons.iter().map(|comparison| comparison.loads.len() * comparison.figures.len()).sum()
     }
 }
 
-/// A server under measurement.
+/// A server to measure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Subject {
     /// Its name in reports.
     pub name: String,
-    /// Its program and arguments, placeholders not yet replaced.
+    /// Program and arguments, with placeholders.
     pub command: Vec<String>,
-    /// What `{config}` stands for: a file with this text, placeholders not yet replaced.
+    /// The text of the file `{config}`, with placeholders.
     pub config: Option<String>,
-    /// How to know that it serves.
+    /// The condition for being ready.
     pub ready: Ready,
-    /// How long that may take.
+    /// The timeout for becoming ready.
     pub ready_within: Time,
-    /// The cores it may run on; any of them if empty.
+    /// The cores it may run on; all if empty.
     pub cores: Vec<usize>,
     /// Whether it is measured twice in each round, the second time as a control: A against A.
     pub is_control: bool,
-    /// Whether the experiment goes on without it where something that it needs is not installed.
+    /// Whether it is skipped if a requirement is not installed.
     pub is_optional: bool,
-    /// Programs and, by their whole path, files that it needs beside the program of its command.
+    /// Other required programs, and files by absolute path.
     #[serde(default)]
     pub needs: Vec<String>,
-    /// Words in braces of its own, and what they stand for in its command and configuration.
+    /// Its own placeholders and their values.
     #[serde(default)]
     pub words: BTreeMap<String, String>,
-    /// The names of the programs that are started before it, in this order.
+    /// The companion programs, in the order in which they start.
     #[serde(default)]
     pub beside: Vec<String>,
-    /// How what it prints is read where it is run to its end.
+    /// The format of its output, if it runs to its end.
     #[serde(default)]
     pub says: Says,
 }
 
-/// A program that is started afresh for each run of a subject that has it beside it, and is not measured itself.
+/// A companion program that starts before each run of its subjects and is not measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Beside {
-    /// Its name: `{NAME.port}` is where it is to listen.
+    /// Its name: `{NAME.port}` is its port.
     pub name: String,
-    /// As of a subject.
+    /// As in a subject.
     pub command: Vec<String>,
-    /// As of a subject.
+    /// As in a subject.
     pub config: Option<String>,
-    /// How to know that it serves.
+    /// The condition for being ready.
     pub ready: Ready,
-    /// How long that may take.
+    /// The timeout for becoming ready.
     pub ready_within: Time,
-    /// The cores it may run on; any of them if empty.
+    /// The cores it may run on; all if empty.
     pub cores: Vec<usize>,
 }
 
-/// What a subject prints that is run to its end.
+/// The output format of a subject that runs to its end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Says {
-    /// Its figures, a line each: `NAME VALUE`.
+    /// Figures, one per line: `NAME VALUE`.
     #[default]
     Figures,
     /// The report of `rudy bench --json -`.
@@ -145,55 +145,55 @@ pub enum Says {
     Ab,
 }
 
-/// How to know that a subject serves.
+/// The condition for a subject to be ready.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ready {
-    /// Its port accepts a connection.
+    /// Its port accepts connections.
     Tcp,
-    /// This path is answered with a status below 400.
+    /// This path returns a status below 400.
     Http(String),
-    /// This text stands in a line of its output.
+    /// A line of its output contains this text.
     Line(String),
 }
 
-/// What a subject is asked.
+/// A load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Load {
     /// Its name in reports.
     pub name: String,
-    /// The path that is asked.
+    /// The path to request.
     pub path: String,
-    /// Fields of each request, `Name: value`.
+    /// Header fields of each request, `Name: value`.
     pub headers: Vec<String>,
-    /// When what is beside the subject stands still, if it does.
+    /// When the companion programs stall, if they do.
     #[serde(default)]
     pub stall: Option<Stall>,
-    /// How much of it is enough for a quick run, if it is not the usual second.
+    /// The size of a quick run, if not the default of one second.
     #[serde(default)]
     pub quick: Option<Quick>,
-    /// How.
+    /// The kind.
     #[serde(flatten)]
     pub kind: Kind,
 }
 
-/// A server that stands still: its processes are stopped, and go on later.
+/// A pause of the companion processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stall {
-    /// How long after the load began.
+    /// Time from the start of the load.
     pub after: Time,
-    /// For how long.
+    /// The duration.
     pub time: Time,
 }
 
-/// How much of a load is enough to see that a plan works.
+/// The size of a load in a quick run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Quick {
-    /// So long.
+    /// A duration.
     Time(Time),
-    /// So many requests.
+    /// A number of requests.
     Requests(u32),
 }
 
@@ -201,95 +201,95 @@ pub enum Quick {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Kind {
-    /// `rudy bench`: a closed loop, or an open one at a rate.
+    /// `rudy bench`: a closed loop, or an open loop at a rate.
     Bench {
-        /// Connections in all.
+        /// Number of connections.
         connections: u32,
-        /// How long it counts.
+        /// The duration of the measurement.
         time: Time,
-        /// Requests a second in all, whatever the subject does; none for a closed loop.
+        /// Total requests per second; `None` is a closed loop.
         rate: Option<f64>,
-        /// So many requests, instead of a time.
+        /// The number of requests, instead of a duration.
         #[serde(default)]
         requests: Option<u32>,
-        /// Each request has a connection of its own.
+        /// Whether each request has its own connection.
         #[serde(default)]
         is_closing: bool,
     },
-    /// So many requests at once, each on a connection of its own.
+    /// Concurrent requests, each on a new connection.
     Burst {
-        /// How many.
+        /// The number of requests.
         requests: u32,
-        /// How long each waits for its answer.
+        /// The timeout of each.
         timeout: Time,
     },
-    /// So many requests, one after the other, each on a connection of its own.
+    /// Sequential requests, each on a new connection.
     Sequence {
-        /// How many.
+        /// The number of requests.
         requests: u32,
     },
-    /// `rudy bench --slo`: the search for the highest rate that holds.
+    /// `rudy bench --slo`: searches for the maximum rate.
     Knee {
-        /// What is to hold, as in `p99<20ms, errors<0.01%`.
+        /// The objective, such as `p99<20ms, errors<0.01%`.
         slo: String,
-        /// Connections in all.
+        /// Number of connections.
         connections: u32,
-        /// How long each rate is tried.
+        /// The duration of a step.
         time: Time,
-        /// How long the answer must hold.
+        /// The duration of the run that confirms the result.
         hold: Time,
     },
-    /// `rudy flood --idle`: connections that have had an answer each, and stay.
+    /// `rudy flood --idle`: connections that stay open after one request.
     Idle {
-        /// Connections in all.
+        /// Number of connections.
         connections: u32,
-        /// How long they take to open.
+        /// The time over which they are opened.
         ramp: Time,
-        /// How long they are kept after that.
+        /// The time to hold them.
         time: Time,
     },
-    /// `rudy flood`: streams that stay.
+    /// `rudy flood`: streams that stay open.
     Flood {
-        /// Connections in all.
+        /// Number of connections.
         connections: u32,
-        /// How long they take to open.
+        /// The time over which they are opened.
         ramp: Time,
-        /// How long they are kept after that.
+        /// The time to hold them.
         time: Time,
     },
-    /// The subject itself is run once, to its end, and says its figures.
+    /// The subject itself runs once to its end, and prints its figures.
     Run {
-        /// What `{n}` stands for in its command: how much it is to do.
+        /// The value of `{n}` in its command: the amount of work.
         n: Option<u32>,
-        /// How long that may take.
+        /// The timeout.
         within: Time,
     },
 }
 
-/// One subject beside another.
+/// A comparison of two subjects.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// The subject of which something is said.
+    /// The first subject.
     pub subject: String,
-    /// What it is compared with.
+    /// The subject to compare with.
     pub with: String,
-    /// Under which loads; not empty.
+    /// The loads; not empty.
     pub loads: Vec<String>,
-    /// In which figures, named as in [`Run::figures`](crate::record::Run::figures); not empty.
+    /// The figures by their names in [`Run::figures`](crate::record::Run::figures); not empty.
     pub figures: Vec<String>,
 }
 
-/// Figures of a report that the experiment repeats.
+/// Figures of an older report that the experiment repeats.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Then {
-    /// What was measured, as that report calls it.
+    /// The subject's name in that report.
     pub subject: String,
-    /// The subject of today that it belongs to, if any does.
+    /// The corresponding subject of today, if any.
     pub beside: Option<String>,
-    /// Under which load of today.
+    /// The corresponding load.
     pub load: String,
-    /// Named as in [`Run::figures`](crate::record::Run::figures).
+    /// Names as in [`Run::figures`](crate::record::Run::figures).
     pub figures: BTreeMap<String, f64>,
-    /// What the report says in words.
+    /// A statement of the report in words.
     pub said: Option<String>,
 }

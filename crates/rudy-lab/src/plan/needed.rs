@@ -1,17 +1,17 @@
-//! What the subjects of a plan run: of that and of nothing else it is asked whether it is there, and it alone is built.
+//! Determines the requirements of a plan's subjects. Only these are checked and built.
 
 use std::iter;
 
 use super::{Beside, Plan, Program, Subject};
 
 impl Plan {
-    /// Whether one of its subjects runs this program.
+    /// Whether a subject of the plan uses this program.
     pub(crate) fn uses(&self, program: &Program) -> bool {
         self.subjects.iter().any(|subject| self.runs(subject, program))
     }
 
-    /// Whether a subject runs this program: whether it stands in a command or a configuration, the subject's own or that of something
-    /// beside it.
+    /// Whether a subject uses this program: whether its command or configuration, or that of a companion,
+    /// contains its placeholder.
     pub(crate) fn runs(&self, subject: &Subject, program: &Program) -> bool {
         let own = iter::once((&subject.command, &subject.config));
         let beside = self.beside_of(subject).map(|beside| (&beside.command, &beside.config));
@@ -20,12 +20,12 @@ impl Plan {
             .any(|text| program.is_in(&subject.with_own_words(text)))
     }
 
-    /// What a subject has beside it.
+    /// The companion programs of a subject.
     pub(crate) fn beside_of<'a>(&'a self, subject: &'a Subject) -> impl Iterator<Item = &'a Beside> {
         self.beside.iter().filter(move |beside| subject.beside.contains(&beside.name))
     }
 
-    /// The commands of everything that is started for a subject, its own first.
+    /// All commands of a subject, its own first.
     pub(crate) fn commands<'a>(&'a self, subject: &'a Subject) -> impl Iterator<Item = &'a [String]> {
         let beside = self.beside_of(subject).map(|beside| beside.command.as_slice());
         iter::once(subject.command.as_slice()).chain(beside)
@@ -41,7 +41,7 @@ impl Subject {
 }
 
 impl Program {
-    /// Whether a text names it, and not one whose name begins like its own.
+    /// Whether a text contains the name, and not only a longer one.
     fn is_in(&self, text: &str) -> bool {
         let goes_on = |rest: &str| rest.starts_with(|c: char| c.is_ascii_alphanumeric() || "-_".contains(c));
         text.split(&format!("{{built}}/{}", self.name)).skip(1).any(|rest| !goes_on(rest))
@@ -66,7 +66,7 @@ mod tests {
             ("command = [\"a\"]\nconfig_text = \"run {built}/go;\"", "command = [\"b\"]", true),
             ("command = [\"a\"]\nbeside = [\"b\"]", "command = [\"{built}/go\", \"-x\"]", true),
             ("command = [\"a\"]\nbeside = [\"b\"]", "command = [\"b\"]\nconfig_text = \"{built}/go\"", true),
-            // It is nobody's, and has nothing to be built for.
+            // No subject uses it, so it is not built.
             ("command = [\"a\"]", "command = [\"{built}/go\"]", false),
             ("command = [\"{built}/goconntest\"]", "command = [\"b\"]", false),
         ] {

@@ -1,15 +1,16 @@
-//! Cells and lines of CSV (RFC 4180), for the rows of a report and for the data of its charts.
+//! CSV cells and lines (RFC 4180), for the rows of a report and the data of its charts.
 
-/// What a spreadsheet takes for the beginning of a formula.
+/// Characters that a spreadsheet reads as the start of a formula.
 const FORMULA: [char; 6] = ['=', '+', '-', '@', '\t', '\r'];
 
-/// A line of cells, each as it stands: [`text`] makes those that are not numbers.
+/// A line of cells, which must be escaped already: [`text`] escapes text.
 pub(crate) fn csv_line(cells: &[String]) -> String {
     cells.join(",") + "\r\n"
 }
 
-/// A cell that may hold anything, quoted where it must be. Names and what programs have said come from others, and spreadsheets
-/// compute what looks like a formula: such text has an apostrophe before it. A number stays as it is, also below 0.
+/// A text cell, quoted if necessary. Names and program output are untrusted, and spreadsheets compute text
+/// that looks like a formula, so such text is prefixed with an apostrophe. Numbers stay unchanged, also
+/// negative ones.
 pub(crate) fn text(cell: &str) -> String {
     let is_number = cell.parse::<f64>().is_ok();
     let cell = if cell.starts_with(FORMULA) && !is_number { format!("'{cell}") } else { cell.to_owned() };

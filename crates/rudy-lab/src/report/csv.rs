@@ -1,4 +1,4 @@
-//! The runs of a report, a row each, with all their figures.
+//! The runs of a report with all their figures, one per row.
 
 use std::collections::BTreeSet;
 
@@ -7,11 +7,11 @@ use super::cells::{csv_line, text};
 use crate::experiment::Experiment;
 use crate::record::{Outcome, Run};
 
-/// What each row has before the figures.
+/// The columns before the figures.
 const COLUMNS: [&str; 8] =
     ["experiment", "round", "position", "load", "subject", "is_control", "outcome", "doubted"];
 
-/// All rows under one line of names. A run without a figure has an empty cell.
+/// All rows below a line of names. A missing figure is an empty cell.
 pub(super) fn write(report: &Report) -> String {
     let experiments = || report.sections.iter().map(|section| (section.title.as_str(), section.experiment));
     let names: BTreeSet<&str> = experiments()

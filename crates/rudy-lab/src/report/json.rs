@@ -1,4 +1,4 @@
-//! A report for programs. Names are stable, and have their units.
+//! A report as JSON. Names are stable and include units.
 
 use std::collections::BTreeMap;
 
@@ -9,22 +9,22 @@ use super::analysis::trouble::Trouble;
 use super::analysis::{Answer, Compared, Controlled, Report, Section, Table, then};
 use crate::record::{Head, Machine};
 
-/// All of it, as one object.
+/// The whole document.
 pub(super) fn write(report: &Report) -> String {
     let document = Document {
         rudy: env!("CARGO_PKG_VERSION"),
         comparisons_judged: report.judged,
         experiments: report.sections.iter().map(ExperimentOut::of).collect(),
     };
-    // Strings, numbers and maps of them by name: what may be no number is written as null.
+    // Strings, numbers and maps always serialize; NaN becomes null.
     serde_json::to_string_pretty(&document).expect("it has nothing that JSON has not") + "\n"
 }
 
 #[derive(Serialize)]
 struct Document<'a> {
-    /// The version that made this.
+    /// The version of the program.
     rudy: &'a str,
-    /// For how many comparisons the verdicts are corrected.
+    /// The number of comparisons by which the verdicts are corrected.
     comparisons_judged: usize,
     experiments: Vec<ExperimentOut<'a>>,
 }
@@ -34,23 +34,23 @@ struct ExperimentOut<'a> {
     name: &'a str,
     folder: String,
     question: &'a str,
-    /// The answer in sentences, one for each two subjects.
+    /// The answer as sentences, one for each compared pair.
     headline: &'a [String],
-    /// Two subjects are equivalent up to this share: 0.05 is 5 %.
+    /// The margin of equivalence: 0.05 is 5 %.
     delta: f64,
     rounds: usize,
     findings: Vec<FindingOut<'a>>,
     controls: Vec<ControlOut<'a>>,
     summaries: Vec<SummaryOut<'a>>,
-    /// Where the figures of `then_and_now` are from.
+    /// The source of the figures of `then_and_now`.
     source: &'a str,
     then_and_now: Vec<ThenOut<'a>>,
     doubts: Vec<TroubleOut<'a>>,
     failures: Vec<TroubleOut<'a>>,
     notes: Vec<TroubleOut<'a>>,
-    /// What is to be said of the records as a whole.
+    /// Notes about the records as a whole.
     remarks: &'a [String],
-    /// How it was begun, and gone on with.
+    /// The heads of the start and of resumptions.
     begun: Vec<Begun<'a>>,
 }
 
@@ -61,30 +61,30 @@ struct FindingOut<'a> {
     with: &'a str,
     load: &'a str,
     figure: &'a str,
-    /// Rounds in which both show the figure.
+    /// Rounds in which both have the figure.
     rounds: usize,
-    /// Rounds in which both were run; in those that are missing one failed, or did not show it.
+    /// Rounds in which both ran; in missing ones, a subject failed or lacks the figure.
     rounds_run: usize,
-    /// Of the rounds in which both show it, in the figure's own unit.
+    /// The medians over the rounds in which both have the figure, in its unit.
     median_subject: Option<f64>,
     median_with: Option<f64>,
-    /// `subject` is so many times `with`; where nothing was judged that of the medians.
+    /// The ratio of `subject` to `with`; that of the medians if it was not evaluated.
     ratio: Option<f64>,
     interval: Option<IntervalOut>,
     p_value: Option<f64>,
     /// Corrected for the number of comparisons (Holm).
     p_adjusted: Option<f64>,
-    /// `better`, `worse`, `equivalent`, `inconclusive`, or null where nothing was judged.
+    /// `better`, `worse`, `equivalent`, `inconclusive`, or null if it was not evaluated.
     verdict: Option<String>,
-    /// How many rounds a verdict takes, where there were fewer.
+    /// The number of rounds that a verdict needs, if there were fewer.
     rounds_needed: Option<usize>,
-    /// Why nothing was judged.
+    /// Why it was not evaluated.
     why: Option<&'a str>,
-    /// It rests on a subject that differs from itself.
+    /// Whether it depends on a subject that differs from itself.
     is_flagged: bool,
-    /// It rests on runs that are doubted.
+    /// Whether it depends on suspect runs.
     is_doubtful: bool,
-    /// The same in words.
+    /// The same as a sentence.
     sentence: &'a str,
 }
 
@@ -92,11 +92,11 @@ struct FindingOut<'a> {
 struct IntervalOut {
     low: f64,
     high: f64,
-    /// The probability that such an interval holds what it is of.
+    /// The confidence level.
     confidence: f64,
 }
 
-/// A subject against itself.
+/// A subject compared with itself.
 #[derive(Serialize)]
 struct ControlOut<'a> {
     subject: &'a str,
@@ -106,13 +106,13 @@ struct ControlOut<'a> {
     rounds_run: usize,
     ratio: Option<f64>,
     interval: Option<IntervalOut>,
-    /// `agrees`, `unclear`, `differs`, or null where there was nothing to judge.
+    /// `agrees`, `unclear`, `differs`, or null if it was not evaluated.
     outcome: Option<&'static str>,
-    /// Why there was not.
+    /// Why it was not evaluated.
     why: Option<&'a str>,
 }
 
-/// A figure of a subject under a load, over its rounds without those of the control.
+/// A figure of a subject under a load, over its rounds without controls.
 #[derive(Serialize)]
 struct SummaryOut<'a> {
     subject: &'a str,
@@ -123,7 +123,7 @@ struct SummaryOut<'a> {
     median: f64,
     min: f64,
     max: f64,
-    /// Of the median, of 95 %.
+    /// The 95 % interval of the median.
     interval: Option<IntervalOut>,
     is_doubtful: bool,
 }
@@ -131,12 +131,12 @@ struct SummaryOut<'a> {
 #[derive(Serialize)]
 struct ThenOut<'a> {
     load: &'a str,
-    /// As the older report calls it; null where it has nothing beside today's.
+    /// The name in the older report; null for a new figure without an older one.
     subject: Option<&'a str>,
     said: Option<&'a str>,
     figure: Option<&'a str>,
     then: Option<f64>,
-    /// Today's subject.
+    /// The subject of today.
     beside: Option<&'a str>,
     now_median: Option<f64>,
     now_per_then: Option<f64>,
@@ -146,12 +146,12 @@ struct ThenOut<'a> {
 struct TroubleOut<'a> {
     load: &'a str,
     subject: &'a str,
-    /// That of the first run.
+    /// The message of the first run.
     sentence: &'a str,
-    /// In so many of `of_runs`.
+    /// The number of runs, of `of_runs`.
     runs: usize,
     of_runs: usize,
-    /// The figures that it concerns, of a doubt.
+    /// The affected figures, for a warning.
     concerns: &'a [String],
 }
 

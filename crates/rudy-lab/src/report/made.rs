@@ -1,4 +1,4 @@
-//! Experiments that tests make, without anything being run.
+//! Artificial experiments for tests.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use crate::record::{Commands, Head, Machine, Outcome, Run};
 
 use crate::experiment::Experiment;
 
-/// Of which run figures are asked.
+/// The identity of the run whose figures are needed.
 pub(crate) struct Turn<'a> {
     pub(crate) round: usize,
     pub(crate) subject: &'a str,
@@ -16,7 +16,7 @@ pub(crate) struct Turn<'a> {
     pub(crate) is_control: bool,
 }
 
-/// The experiment of a plan (TOML) with every run that it asks for; a run for which there are no figures has failed.
+/// The experiment of a plan (TOML) with all its runs; a run without figures has failed.
 pub(crate) fn experiment(
     plan: &str,
     mut figures: impl FnMut(&Turn) -> Option<Vec<(&'static str, f64)>>,

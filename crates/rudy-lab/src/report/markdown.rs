@@ -1,11 +1,11 @@
-//! A report in Markdown, with tables as GitHub has them.
+//! A report in GitHub's Markdown.
 
 use super::analysis::trouble::Trouble;
 use super::analysis::{Report, Section};
 use super::rows::{self, Rows};
 use super::shell;
 
-/// All of it.
+/// The whole report.
 pub(super) fn write(report: &Report) -> String {
     report.sections.iter().map(section).collect::<Vec<_>>().join("\n")
 }
@@ -58,7 +58,7 @@ fn list(troubles: &[Trouble]) -> String {
     troubles.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Where and with what, so that it can be repeated.
+/// The machine, the versions and the commands.
 fn conditions(section: &Section) -> String {
     let head = &section.experiment.heads[0];
     let machine = &head.machine;
@@ -73,7 +73,7 @@ fn conditions(section: &Section) -> String {
         super::unit::Unit::Bytes.text(rows::float(machine.memory_bytes)),
         escaped(&machine.kernel),
         escaped(&versions.join("; ")),
-        // What is indented is code; a return would begin a line that is not.
+        // Indented text is code; a carriage return would end it.
         shell::command(&head.command).replace('\r', " ").replace('\n', "\n    "),
     )
 }
@@ -88,7 +88,7 @@ fn table(rows: &Rows) -> String {
     [line(&rows.head), rule].into_iter().chain(body).collect::<Vec<_>>().join("\n")
 }
 
-/// Text as itself: nothing of it is markup, and it stays on its line.
+/// Escapes markup and line ends in text.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

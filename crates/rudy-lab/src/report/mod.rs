@@ -1,4 +1,4 @@
-//! What an experiment has shown: its findings in words and numbers, made from the records that it has left.
+//! The report of an experiment, from its records.
 
 mod analysis;
 mod cells;
@@ -22,43 +22,43 @@ use rudy_load::Exit;
 
 use crate::experiment::{self, Experiment};
 
-/// The name of the page in a folder of results.
+/// The name of the page in a results folder.
 const PAGE: &str = "report.html";
 
-/// What is asked for.
+/// The options of `rudy lab report`.
 #[derive(Debug, Clone)]
 pub struct ReportOptions {
-    /// Folders that `rudy lab run` has left; several make one report.
+    /// Results folders of `rudy lab run`; several make one report.
     pub folders: Vec<PathBuf>,
-    /// How it is written.
+    /// The format.
     pub format: Format,
-    /// To where: a file, or `-` for standard output. If absent, a page goes to `report.html` in its folder, or in the working
-    /// folder if it is of several; everything else to standard output.
+    /// The output: a file, or `-` for standard output. By default, a page is written to `report.html` in its
+    /// folder, or in the current folder for several; other formats go to standard output.
     pub out: Option<PathBuf>,
-    /// A folder for the charts, each as `ID.svg` and `ID.csv`.
+    /// The folder for charts, each as `ID.svg` and `ID.csv`.
     pub charts: Option<PathBuf>,
 }
 
-/// How a report is written.
+/// The format of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// A page for a browser, with charts.
+    /// A web page with charts.
     Html,
-    /// Tables as in the issues of GitHub.
+    /// Tables in GitHub's Markdown.
     Markdown,
-    /// Everything that was found, for programs.
+    /// All comparisons and figures as JSON.
     Json,
-    /// A row for each run with all its figures, for programs that compute with them.
+    /// One row per run with all figures.
     Csv,
 }
 
-/// Makes a report of experiments that were run.
+/// Writes a report of experiments.
 #[must_use]
 pub fn report(options: &ReportOptions) -> Exit {
     match make(options) {
         Ok(()) => Exit::Done,
         Err((exit, why)) => {
-            // That nobody reads it changes nothing.
+            // An error of stderr cannot be reported.
             let _ = writeln!(io::stderr(), "error: {why}");
             exit
         }
@@ -82,7 +82,7 @@ fn make(options: &ReportOptions) -> Result<(), (Exit, String)> {
 }
 
 impl ReportOptions {
-    /// Where the report goes: that of one folder into it, so that they stay together.
+    /// The output path. The page of a single folder is written into that folder.
     fn place(&self) -> PathBuf {
         match (&self.out, self.format, self.folders.as_slice()) {
             (Some(out), ..) => out.clone(),
@@ -93,11 +93,11 @@ impl ReportOptions {
     }
 }
 
-/// Writes to a file and says on stderr that it is there, or to standard output.
+/// Writes to a file and reports its name on stderr, or writes to standard output.
 fn write(text: &str, place: &Path) -> Result<(), String> {
     if place == Path::new("-") {
         return match io::stdout().write_all(text.as_bytes()) {
-            // Whoever closed the pipe has what they wanted.
+            // A closed pipe is no error: the reader has read enough.
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
                 Err(format!("cannot write to standard output: {error}"))
             }
@@ -113,7 +113,7 @@ fn save(text: &str, place: &Path) -> Result<(), String> {
     fs::write(place, text).map_err(|error| format!("cannot write {}: {error}", place.display()))
 }
 
-/// Each chart as a picture and as its data; of several experiments each in a folder of its own.
+/// Writes each chart as SVG and its data as CSV; for several experiments, into a folder for each.
 fn write_charts(experiments: &[Experiment], folder: &Path) -> Result<(), String> {
     for (number, experiment) in experiments.iter().enumerate() {
         let folder = match experiments {
@@ -129,11 +129,12 @@ fn write_charts(experiments: &[Experiment], folder: &Path) -> Result<(), String>
     Ok(())
 }
 
-/// Writes the page of a run that is over into its folder. Where it is, and the findings as text for a terminal.
+/// Writes the page of a completed run into its folder. Returns its path, and the findings as text for a
+/// terminal.
 ///
 /// # Errors
 ///
-/// What is wrong with the folder, or why nothing can be written there.
+/// A message, if the folder is invalid or not writable.
 pub(crate) fn after_run(folder: &Path) -> Result<(PathBuf, String), String> {
     let experiments = [experiment::read(folder)?];
     let report = analysis::analyse(&experiments);

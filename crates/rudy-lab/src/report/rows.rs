@@ -1,4 +1,4 @@
-//! The tables of a report, cell by cell, for every format that people read.
+//! The tables of a report by cell, for all text formats.
 
 use rudy_stats::compare::Interval;
 
@@ -6,26 +6,26 @@ use super::analysis::words::{missing, ratio, rounds_of, sure};
 use super::analysis::{Answer, Cell, Compared, Controlled, Section, Table, then};
 use super::unit::{Figure, Unit, digits};
 
-/// What stands where there is nothing.
+/// The text of an empty cell.
 pub(super) const NONE: &str = "–";
 
-/// Marks a number that rests on runs that are doubted, or not on all of them.
+/// Marks a value that depends on suspect runs, or not on all runs.
 pub(super) const DOUBTFUL: &str = "†";
 
-/// What the marks mean.
+/// The explanation of the marks.
 pub(super) const LEGEND: &str = "† rests on runs that are doubted, or not on all rounds: see the doubts and the failures. \
     ‡ rests on a subject that differs from itself: see the controls.";
 
-/// Marks what rests on a control that differs.
+/// Marks a result that depends on a control that differs.
 const FLAGGED: &str = "‡";
 
-/// A table: what stands above each column, and the rows.
+/// A table: headings and rows.
 pub(super) struct Rows {
     pub(super) head: Vec<String>,
     pub(super) body: Vec<Vec<String>>,
 }
 
-/// What was compared, and what it showed.
+/// The table of comparisons.
 pub(super) fn findings(section: &Section) -> Rows {
     let head = ["compared", "under", "in", "medians", "ratio", "between", "verdict"];
     Rows { head: head.map(str::to_owned).to_vec(), body: section.comparisons.iter().map(finding).collect() }
@@ -43,7 +43,7 @@ fn finding(compared: &Compared) -> Vec<String> {
     ]
 }
 
-/// The ratio with its marks; nothing where there is none.
+/// The ratio with its marks; empty without one.
 pub(super) fn times(compared: &Compared) -> String {
     let doubtful = if compared.is_marked() { DOUBTFUL } else { "" };
     match &compared.answer {
@@ -56,7 +56,7 @@ pub(super) fn times(compared: &Compared) -> String {
     }
 }
 
-/// The interval of the ratio, where there is one.
+/// The interval of the ratio, if any.
 pub(super) fn between(answer: &Answer) -> String {
     match answer {
         Answer::Judged(finding) => {
@@ -66,7 +66,7 @@ pub(super) fn between(answer: &Answer) -> String {
     }
 }
 
-/// How sure the intervals of a table are that has any: `Intervals: 97.9 to 99.8 % sure each.`
+/// The confidence levels of a table: `Intervals: 97.9 to 99.8 % sure each.`
 pub(super) fn sureness(intervals: impl Iterator<Item = Interval>) -> Option<String> {
     let mut levels: Vec<f64> = intervals.map(|interval| interval.confidence).collect();
     levels.sort_by(f64::total_cmp);
@@ -96,12 +96,12 @@ pub(super) fn verdict(compared: &Compared) -> String {
     })
 }
 
-/// `7.31 / 9.88 µs`: the median of either; nothing where there is none.
+/// `7.31 / 9.88 µs`: both medians; empty without them.
 pub(super) fn medians(compared: &Compared) -> String {
     compared.medians.map_or(String::new(), |[a, b]| two(&compared.figure, a, b))
 }
 
-/// Two values in the unit of the larger, or each in its own where it would be a small part of that.
+/// Two values in the unit of the larger one, or each in its own unit if they differ much.
 fn two(figure: &Figure, a: f64, b: f64) -> String {
     const APART: f64 = 20.0;
     let [a, b] = [a, b].map(|value| value * figure.factor);
@@ -116,7 +116,7 @@ fn two(figure: &Figure, a: f64, b: f64) -> String {
     format!("{} / {} {name}", digits(a / size), digits(b / size)).trim_end().to_owned()
 }
 
-/// What a control showed.
+/// The result of a control.
 pub(super) fn controls(section: &Section) -> Rows {
     let head = ["subject", "under", "in", "times itself", "between", "so it"];
     let row = |control: &Controlled| {
@@ -145,7 +145,7 @@ pub(super) fn controls(section: &Section) -> Rows {
     Rows { head: head.map(str::to_owned).to_vec(), body: section.controls.iter().map(row).collect() }
 }
 
-/// Everything that was measured under a load: a figure in each row, since its values have one unit.
+/// The figures of a load, one per row, since the values of a figure share a unit.
 pub(super) fn table(table: &Table) -> Rows {
     let subjects = table.rows.iter().map(|(subject, _)| (*subject).to_owned());
     let row = |(column, figure): (usize, &Figure)| {
@@ -165,7 +165,7 @@ pub(super) fn spread(cell: &Cell, figure: &Figure) -> String {
     median(cell, figure) + &range
 }
 
-/// `7.31 µs`; where there is none, whether that is because it failed.
+/// `7.31 µs`; without a value, whether the subject failed.
 pub(super) fn median(cell: &Cell, figure: &Figure) -> String {
     let is_marked = cell.is_doubtful || cell.misses_rounds();
     let mark = if is_marked { DOUBTFUL } else { "" };
@@ -176,8 +176,7 @@ pub(super) fn median(cell: &Cell, figure: &Figure) -> String {
     }
 }
 
-/// From where to where the rounds go, in the unit of their median, where they are not all the same; and how many they are,
-/// where they are not all that there were.
+/// The range of the rounds in the unit of the median, if they differ; and their number, if some are missing.
 pub(super) fn range(cell: &Cell, figure: &Figure) -> String {
     let Some(summary) = cell.summary else { return String::new() };
     let (size, _) = figure.unit.part(summary.median * figure.factor);
@@ -188,7 +187,7 @@ pub(super) fn range(cell: &Cell, figure: &Figure) -> String {
     range.into_iter().chain(rounds).collect::<Vec<_>>().join("; ")
 }
 
-/// What was shown before, beside today's.
+/// The table of older results, next to the new ones.
 pub(super) fn then(section: &Section) -> Rows {
     let head = ["under", "in", "then", "it was", "now", "it is", "now / then"];
     let none = || NONE.to_owned();

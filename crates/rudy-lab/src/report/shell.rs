@@ -1,6 +1,6 @@
-//! Commands as a shell takes them.
+//! Shell commands.
 
-/// Words in one line, quoted where a shell would read them otherwise.
+/// Joins words into a command line, with quotes if necessary.
 pub(super) fn command(words: &[String]) -> String {
     let is_plain = |character: char| character.is_ascii_alphanumeric() || "/.:=_-+,@%".contains(character);
     let quoted = |word: &String| {

@@ -4,10 +4,10 @@ use super::analysis::trouble::Trouble;
 use super::analysis::{Cell, Report, Section, Table};
 use super::rows::{self, Rows};
 
-/// As wide as lines may be.
+/// The maximum width of lines.
 const WIDTH: usize = 100;
 
-/// The headlines, the findings and what is doubtful in them; the rest stands in the other formats.
+/// The headlines, the findings and their warnings; other formats contain the rest.
 pub(super) fn write(report: &Report) -> String {
     report.sections.iter().map(section).collect::<Vec<_>>().join("\n")
 }
@@ -49,7 +49,7 @@ fn section(section: &Section) -> String {
     text
 }
 
-/// What an older report shows, and what its subject of today shows, a line each. A table of it would be too wide.
+/// Older results with today's, one per line, because a table would be too wide.
 fn then_and_now(section: &Section) -> String {
     let one = |row: &Vec<String>| {
         let [load, figure, then, was, now, is, _] = row.as_slice() else { return Vec::new() };
@@ -61,7 +61,7 @@ fn then_and_now(section: &Section) -> String {
     lines.map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
 }
 
-/// The table of findings; where it has no room without the medians, and then with names cut.
+/// The table of findings; if it is too wide, without the medians, and then with shortened names.
 fn findings(section: &Section) -> String {
     let mut findings = rows::findings(section);
     let has_room = |text: &String| text.lines().all(|line| line.chars().count() <= WIDTH);
@@ -84,10 +84,10 @@ fn findings(section: &Section) -> String {
     aligned(&findings)
 }
 
-/// As wide as the name of a subject, a load or a figure may be.
+/// The maximum width of the name of a subject, a load or a figure.
 const NAME: usize = 28;
 
-/// Names in so many characters; where two would be the same that are not, each has its number at the end.
+/// Shortens names to a maximum length. If different names would become the same, they get a number.
 fn short(names: &[String]) -> Vec<String> {
     let mut distinct: Vec<&String> = Vec::new();
     for name in names {
@@ -108,7 +108,7 @@ fn short(names: &[String]) -> Vec<String> {
     names.iter().map(one).collect()
 }
 
-/// Cut in the middle, since names that begin alike mostly end differently.
+/// Cuts the middle, because similar names usually differ at the end.
 fn cut(name: &str, width: usize) -> String {
     let characters: Vec<char> = name.chars().collect();
     if characters.len() <= width {
@@ -118,8 +118,7 @@ fn cut(name: &str, width: usize) -> String {
     characters[..start].iter().chain(&['…']).chain(&characters[characters.len() - end..]).collect()
 }
 
-/// The medians of a load, a figure in each line: of what is compared with nothing. As many subjects stand beside each other as
-/// there is room for.
+/// The medians of a load without comparisons, a figure per line, with as many subjects per table as fit.
 fn medians(table: &Table) -> String {
     let titles = table.figures.iter().map(|figure| cut(&figure.title, NAME));
     let first: Vec<String> =
@@ -139,7 +138,7 @@ fn medians(table: &Table) -> String {
     blocks.collect::<Vec<_>>().join("\n\n")
 }
 
-/// As many columns together as fit beside the first one.
+/// Groups columns so that they fit next to the first one.
 fn blocks<'a>(first: &[String], columns: &'a [Vec<String>]) -> Vec<&'a [Vec<String>]> {
     let width = |column: &[String]| column.iter().map(|cell| cell.chars().count()).max().unwrap_or(0);
     let mut blocks = Vec::new();
@@ -157,7 +156,7 @@ fn blocks<'a>(first: &[String], columns: &'a [Vec<String>]) -> Vec<&'a [Vec<Stri
     blocks
 }
 
-/// Each column as wide as its widest cell; the last takes what is left, in several lines if it must.
+/// Sets each column to its widest cell; the last one gets the remaining width, with line breaks if necessary.
 fn aligned(rows: &Rows) -> String {
     let lines = || std::iter::once(&rows.head).chain(&rows.body);
     let columns = rows.head.len() - 1;
@@ -175,7 +174,7 @@ fn aligned(rows: &Rows) -> String {
     text.trim_end().to_owned()
 }
 
-/// Lines of so many characters at most, as far as the words allow.
+/// Wraps text at words to lines of a maximum length.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {

@@ -1,35 +1,35 @@
-//! Figures as people read them, and which unit an axis is in.
+//! Formats figures, and chooses the units of axes.
 
-/// What a value is measured in.
+/// The unit of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unit {
     /// Seconds.
     Time,
     /// Bytes, shown in steps of 1024.
     Bytes,
-    /// So many a second.
+    /// A rate per second.
     Rate,
-    /// Of something that is counted, or has no unit.
+    /// A count, or a figure without a unit.
     Count,
-    /// Cores that are busy.
+    /// Busy cores.
     Cores,
-    /// A share of a whole, shown in percent.
+    /// A fraction, shown in percent.
     Share,
 }
 
-/// A figure of a run as it is drawn.
+/// A figure as it is shown.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Figure {
-    /// As in the records.
+    /// The name in the records.
     pub(super) name: String,
-    /// As in a sentence.
+    /// The name in a sentence.
     pub(super) title: String,
     pub(super) unit: Unit,
-    /// From the value in the record to that in the unit.
+    /// The factor from the recorded value to the unit.
     pub(super) factor: f64,
 }
 
-/// Names that say more than they are made of.
+/// Names of figures that differ from their keys.
 const TITLES: [(&str, &str); 23] = [
     ("requests_per_s", "throughput"),
     ("errors", "errors"),
@@ -56,7 +56,7 @@ const TITLES: [(&str, &str); 23] = [
     ("knee_per_s", "highest rate that holds"),
 ];
 
-/// The end of a name says its unit.
+/// The suffix of a name is its unit.
 const ENDS: [(&str, Unit, f64); 10] = [
     ("_ns", Unit::Time, 1e-9),
     ("_us", Unit::Time, 1e-6),
@@ -71,7 +71,7 @@ const ENDS: [(&str, Unit, f64); 10] = [
 ];
 
 impl Figure {
-    /// From its name in the records.
+    /// Looks up a figure by its name in the records.
     pub(super) fn named(name: &str) -> Self {
         let (end, unit, factor) =
             ENDS.into_iter().find(|(end, ..)| name.ends_with(end)).unwrap_or(("", Unit::Count, 1.0));
@@ -82,7 +82,7 @@ impl Figure {
 }
 
 impl Unit {
-    /// A value with its unit, in three digits: `1.23 ms`, `61,100/s`, `5.44 MiB`.
+    /// A value with its unit and three digits: `1.23 ms`, `61,100/s`, `5.44 MiB`.
     pub(super) fn text(self, value: f64) -> String {
         match self {
             Self::Rate => format!("{}/s", digits(value)),
@@ -109,7 +109,7 @@ impl Unit {
         format!("{}{after}", round(value / size))
     }
 
-    /// The unit in which an axis that ends at a value is numbered: its size, and its name as in a title.
+    /// The unit of an axis that ends at a value: its size, and its name in the title.
     pub(super) fn part(self, end: f64) -> (f64, &'static str) {
         let of = |parts: &[(f64, &'static str)]| {
             let fits = parts.iter().rev().find(|(size, _)| end.abs() >= size * 0.9995);
@@ -132,7 +132,7 @@ impl Unit {
     }
 }
 
-/// Three digits, thousands apart; of a small whole number no decimals.
+/// Three digits with thousands separators; small integers have no decimals.
 pub(super) fn digits(value: f64) -> String {
     let size = value.abs();
     if size < 100.0 && (value - value.round()).abs() < 1e-9 {

@@ -1,4 +1,4 @@
-//! Programs that a plan brings as source, built once before its first run.
+//! Compiles the programs of a plan once before the first run.
 
 use std::fs;
 use std::path::Path;
@@ -11,10 +11,10 @@ use crate::place::{self, Folders};
 use crate::plan::{Plan, Program};
 use crate::subject::{StartError, tool};
 
-/// How long a compiler may take: a large program of many libraries takes minutes.
+/// Timeout of a build: a large program with many libraries takes minutes.
 const WITHIN: Duration = Duration::from_mins(30);
 
-/// Builds what subjects of the plan need.
+/// Builds the programs that subjects of the plan use.
 pub(super) fn build(plan: &Plan, folders: &Folders, interrupt: &Interrupt) -> Result<(), String> {
     for program in plan.programs.iter().filter(|program| plan.uses(program)) {
         say(&format!("building {}", program.name));

@@ -1,4 +1,4 @@
-//! A subject under its load: what both have shown.
+//! Runs a subject under its load and collects the results of both.
 
 use std::fs;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::sample::{self, Sampler};
 use crate::subject::{Company, Process, Scene, Stalling, StartError, Wanted};
 
 impl Bench<'_> {
-    /// From the first program that is started to the last that is stopped.
+    /// From the start of the first program to the end of the last.
     pub(super) fn stage(
         &self,
         subject: &plan::Subject,
@@ -70,7 +70,7 @@ impl Bench<'_> {
         let idle_private_bytes = sample::private_bytes(&beside);
         self.warm_up(program, load, company)?;
         let is_bench = matches!(load.kind, Kind::Bench { .. });
-        // That there was none is no error.
+        // A missing file is not an error.
         let _ = fs::remove_file(self.rows);
         let command = load::command(load, program.address, None, is_bench.then_some(self.rows));
         run.commands.load.clone_from(&command);
@@ -88,7 +88,7 @@ impl Bench<'_> {
         Ok(Measured { seen, cpu, samples, idle_private_bytes, shares: spent.shares, stalled })
     }
 
-    /// What a subject has shown that is run to its end.
+    /// The results of a subject that runs to its end.
     fn finish(
         &self,
         program: &mut Process,
@@ -113,7 +113,7 @@ impl Bench<'_> {
         Ok(Measured { seen, cpu, samples: sampler.samples(), idle_private_bytes: 0, shares, stalled })
     }
 
-    /// What is sent before anything counts, by a generator of its own.
+    /// Sends the warm-up, with a separate generator.
     fn warm_up(&self, program: &mut Process, load: &Load, company: &mut Company) -> Result<(), StartError> {
         if self.plan.warmup.0.is_zero() || !matches!(load.kind, Kind::Bench { .. }) {
             return Ok(());

@@ -1,16 +1,16 @@
-//! Who had the machine while a load went on.
+//! Measures other activity on the machine during a load.
 
 use std::time::{Duration, Instant};
 
 use crate::machine::Shares;
 use crate::subject::family::{self, Cpu};
 
-/// From so long a load on it is said who else had the machine: of a moment ticks of 10 ms tell nothing.
+/// Minimum duration for which other activity is reported; ticks of 10 ms are too coarse for shorter loads.
 const SHARES_MIN: Duration = Duration::from_secs(1);
 
-/// How things stood when it began.
+/// The state at the start.
 pub(super) struct Meter<'a> {
-    /// The first processes of what is beside the subject.
+    /// The first processes of the companion programs.
     beside: &'a [u32],
     subject_cpu: Cpu,
     beside_cpu: Cpu,
@@ -19,14 +19,15 @@ pub(super) struct Meter<'a> {
     begun: Instant,
 }
 
-/// What happened since.
+/// The changes since the start.
 pub(super) struct Spent {
-    /// CPU of the subject, as far as it is still there.
+    /// CPU time of the subject's processes that still exist.
     pub(super) subject: Cpu,
-    /// CPU of what the lab has waited for meanwhile: of a generator, or of a subject that was run to its end.
+    /// CPU time of child processes that the lab has reaped meanwhile: a generator, or a subject that ran to
+    /// its end.
     pub(super) waited: Cpu,
     pub(super) time: Duration,
-    /// Nothing of a short time.
+    /// `None` for a short time.
     pub(super) shares: Option<Shares>,
 }
 

@@ -1,4 +1,4 @@
-//! An experiment from its plan to its folder of results.
+//! Runs an experiment, from its plan to its results folder.
 
 mod build;
 mod measure;
@@ -27,7 +27,7 @@ use crate::plan::Plan;
 use crate::record::Outcome;
 use crate::{machine, report, subject};
 
-/// Carries an experiment out, and says on stderr what runs.
+/// Runs an experiment, and reports progress on stderr.
 #[must_use]
 pub fn run(options: &Options) -> Exit {
     let run = |experiment: Experiment| {
@@ -41,7 +41,7 @@ pub fn run(options: &Options) -> Exit {
         Err(Refusal::World(why)) => refuse(Exit::CannotRun, &why),
         Err(Refusal::Interrupted(signal, left_behind)) => {
             let left_behind = left_behind.as_deref().unwrap_or(progress::NOTHING_LEFT);
-            progress::say(&format!("interrupted before a run began: {left_behind}"));
+            progress::say(&format!("interrupted before the first run: {left_behind}"));
             Exit::Signal(signal)
         }
     }
@@ -52,19 +52,19 @@ fn refuse(exit: Exit, why: &str) -> Exit {
     exit
 }
 
-/// What has come of it. That it cannot be shown takes nothing from what was measured.
+/// Prints the findings. An error here does not affect the results.
 fn show(folder: &Path) {
     match report::after_run(folder) {
         Ok((page, findings)) => {
-            // Nobody has to read it.
+            // An error of stderr cannot be reported.
             let _ = io::stdout().write_all(findings.as_bytes());
             progress::say(&format!("the report is in {}", page.display()));
         }
-        Err(why) => progress::say(&format!("there is no report: {why}")),
+        Err(why) => progress::say(&format!("cannot write the report: {why}")),
     }
 }
 
-/// Of the programs of a plan, by name.
+/// The versions of the plan's programs, by name.
 type Versions = BTreeMap<String, String>;
 
 struct Experiment {
@@ -87,7 +87,7 @@ impl Experiment {
 
     fn run(&self) -> Result<Exit, Refusal> {
         let interrupt = Interrupt::catch_always().map_err(cannot("catch Ctrl-C"))?;
-        // What a subject leaves behind becomes our child, and is found.
+        // Orphaned processes of a subject become children of the lab, so that they are found.
         set_child_subreaper(Some(getpid()))
             .map_err(|error| cannot("become the reaper of subjects")(error.into()))?;
         let folders = Folders::make(&self.plan).map_err(cannot("make the files of the plan"))?;
@@ -98,7 +98,7 @@ impl Experiment {
         self.measure(&folders, rows.path(), &interrupt, &mut log)
     }
 
-    /// Builds what the plan brings as source, and asks programs for their versions.
+    /// Builds the programs of the plan, and determines the versions of all programs.
     fn prepare(&self, folders: &Folders, interrupt: &Interrupt) -> Result<Versions, Refusal> {
         let built = build::build(&self.plan, folders, interrupt);
         let versions = built.map(|()| machine::versions(&self.plan, interrupt));
@@ -112,7 +112,7 @@ impl Experiment {
         versions.map_err(Refusal::World)
     }
 
-    /// One run after the other, those left out that have been.
+    /// Executes the runs that have no results yet, in order.
     fn measure(
         &self,
         folders: &Folders,
@@ -138,7 +138,7 @@ impl Experiment {
             progress.tell(&run, left.get(number + 1).copied());
         }
         progress.done();
-        // Nothing but failures is no experiment.
+        // An experiment in which every run failed has no result.
         Ok(if measured == 0 && !left.is_empty() { Exit::CannotRun } else { Exit::Done })
     }
 }
@@ -147,7 +147,7 @@ fn cannot(what: &str) -> impl Fn(io::Error) -> Refusal {
     move |error| Refusal::World(format!("cannot {what}: {error}"))
 }
 
-/// A number that nobody has chosen: the time, in nanoseconds.
+/// A seed: the current time in nanoseconds.
 fn drawn() -> u64 {
     let time = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     u64::from(time.subsec_nanos()) ^ time.as_secs().rotate_left(32)

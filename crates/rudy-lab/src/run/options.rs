@@ -1,4 +1,4 @@
-//! What is asked for, and the plan that it makes.
+//! The options of `rudy lab run`, and the plan that results from them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,40 +11,40 @@ use super::progress::say;
 use crate::plan::{Kind, Plan, Quick, Subject, builtin, parse};
 use crate::{machine, place};
 
-/// Of a quick run: long enough to see that it works.
+/// The duration of a load in a quick run: enough to see that it works.
 const QUICK: Time = Time(Duration::from_secs(1));
 const QUICK_ROUNDS: usize = 2;
 
-/// What is asked for.
+/// The options of `rudy lab run`.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// A plan's file, or the name of a built-in one. Not wanted where `resume` is given.
+    /// The plan file, or the name of a built-in plan. `None` with `resume`.
     pub plan: Option<String>,
-    /// How many rounds, whatever the plan says.
+    /// The number of rounds, instead of the plan's.
     pub rounds: Option<usize>,
-    /// The folder for the results; one of its own in the working folder if absent.
+    /// The results folder; by default a new one in the current folder.
     pub out: Option<PathBuf>,
     /// Only these subjects and loads.
     pub only: Vec<String>,
-    /// Goes on with the experiment in this folder.
+    /// The folder of the experiment to continue.
     pub resume: Option<PathBuf>,
-    /// Short loads and two rounds, to see whether a plan works.
+    /// Two rounds of short loads, to try a plan.
     pub is_quick: bool,
 }
 
-/// Why nothing is run, and with whom it lies.
+/// Why nothing runs, and the kind of error.
 #[derive(Debug)]
 pub(super) enum Refusal {
-    /// The flags or the plan.
+    /// The flags or the plan are invalid.
     Input(String),
-    /// The world.
+    /// A resource is missing or failed.
     World(String),
-    /// Nobody: a signal of this number came before anything was measured. With what there is to say of what still runs.
+    /// A signal with this number came before the first result. With a message about processes that still run.
     Interrupted(u8, Option<String>),
 }
 
 impl Options {
-    /// The plan as it is to be run, and the text it was read from.
+    /// The plan to run, and the text of its file.
     pub(super) fn plan(&self) -> Result<(Plan, String), Refusal> {
         let name = self.plan.as_deref().unwrap_or_default();
         let (text, folder) = read(name)?;
@@ -55,7 +55,7 @@ impl Options {
         }
         if let Some(rounds) = self.rounds {
             if !(1..=PAIRS_MAX).contains(&rounds) {
-                return Err(Refusal::Input(format!("--rounds is a number from 1 to {PAIRS_MAX}")));
+                return Err(Refusal::Input(format!("--rounds must be a number from 1 to {PAIRS_MAX}")));
             }
             plan.rounds = rounds;
         }
@@ -66,7 +66,7 @@ impl Options {
         Ok((plan, text))
     }
 
-    /// Where the results go.
+    /// The results folder.
     pub(super) fn folder(&self, plan: &Plan) -> PathBuf {
         self.out.clone().unwrap_or_else(|| {
             let now = jiff::Zoned::now().strftime("%Y%m%d-%H%M%S").to_string();
@@ -74,7 +74,7 @@ impl Options {
         })
     }
 
-    /// `--only`: subjects where some are named, loads where some are.
+    /// Applies `--only`: to subjects if some are named, to loads if some are named.
     fn narrow(&self, plan: &mut Plan) -> Result<(), Refusal> {
         let is_subject = |name: &String| plan.subjects.iter().any(|subject| subject.name == *name);
         let is_load = |name: &String| plan.loads.iter().any(|load| load.name == *name);
@@ -99,7 +99,7 @@ fn read(name: &str) -> Result<(String, Option<PathBuf>), Refusal> {
     let path = Path::new(name);
     let text = fs::read_to_string(path).map_err(|error| {
         let hint =
-            if name.contains(['/', '.']) { "" } else { "; `rudy lab list` names the plans that Rudy has" };
+            if name.contains(['/', '.']) { "" } else { "; see `rudy lab list` for the built-in plans" };
         Refusal::Input(format!("cannot read the plan {name}: {error}{hint}"))
     })?;
     Ok((text, path.parent().map(Path::to_owned)))
@@ -124,14 +124,14 @@ fn quicken(plan: &mut Plan) {
     }
 }
 
-/// Of a subject that is optional; without any other there is no experiment.
+/// Removes an optional subject; without any other subject there is no experiment.
 fn leave_out_what_is_not_installed(plan: &mut Plan) -> Result<(), Refusal> {
     let mut refusal = None;
     let mut subjects = std::mem::take(&mut plan.subjects);
     subjects.retain(|subject| {
         let Some(why) = missing(plan, subject) else { return true };
         if subject.is_optional {
-            say(&format!("{} is left out: {why}", subject.name));
+            say(&format!("{} is skipped: {why}", subject.name));
         } else {
             refusal.get_or_insert(format!("{} cannot be measured: {why}", subject.name));
         }
@@ -142,9 +142,9 @@ fn leave_out_what_is_not_installed(plan: &mut Plan) -> Result<(), Refusal> {
     refusal.map_or(Ok(()), |why| Err(Refusal::World(why)))
 }
 
-/// What there is to say where something is not there that a subject needs.
+/// A message if a requirement of a subject is missing.
 fn missing(plan: &Plan, subject: &Subject) -> Option<String> {
-    // Those of one that is not optional are looked for when they are started: its run has failed, and the others are measured.
+    // Requirements of other subjects are checked at their start: their runs fail, and the others continue.
     let started = plan.commands(subject).filter_map(<[String]>::first).filter(|_| subject.is_optional);
     let builders = plan.programs.iter().filter(|program| plan.runs(subject, program));
     let builders = builders.map(|program| &program.build[0]);
@@ -154,13 +154,13 @@ fn missing(plan: &Plan, subject: &Subject) -> Option<String> {
             .map_or_else(|| name.clone(), |own| place::programs().join(own).to_string_lossy().into_owned());
         let why = own.map_or_else(
             || "is not installed".to_owned(),
-            |own| format!("is not there; it is built by `cargo build --release -p {own}`"),
+            |own| format!("does not exist; build it with `cargo build --release -p {own}`"),
         );
         (!machine::is_installed(&path)).then(|| format!("{path} {why}"))
     })
 }
 
-/// Of the comparisons those whose subjects and loads are still there.
+/// The comparisons whose subjects and loads remain.
 fn keep_comparisons(plan: &mut Plan) {
     let Plan { subjects, loads, comparisons, .. } = plan;
     let is_there = |name: &str| subjects.iter().any(|subject| subject.name == name);

@@ -1,4 +1,4 @@
-//! What is said on stderr while an experiment runs: what was found, what is next, and how long it takes.
+//! Progress on stderr: the last result, the next run, and the remaining time.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -10,16 +10,16 @@ use super::schedule::Turn;
 use crate::plan::{Kind, Plan};
 use crate::record::{Outcome, Run};
 
-/// What a start, a stop and what lies between take of a run, for the first guess.
+/// Overhead of a run for start and stop, for the first estimate.
 const AROUND: Duration = Duration::from_millis(1500);
 
-/// What a request takes of a load that is a number of them, for the first guess.
+/// Time per request of a load with a number of requests, for the first estimate.
 const EACH: Duration = Duration::from_micros(100);
 
-/// What there is to say of what still runs, where nothing does.
+/// The message about processes that still run, if there are none.
 pub(super) const NOTHING_LEFT: &str = "nothing is left running";
 
-/// Writes a line. That nobody reads it is no reason to stop.
+/// Prints a line. Errors are ignored, because they are no reason to stop.
 pub(super) fn say(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
@@ -27,7 +27,7 @@ pub(super) fn say(line: &str) {
 pub(super) struct Progress<'a> {
     plan: &'a Plan,
     folder: &'a Path,
-    /// Runs of the whole experiment, and of this part of it.
+    /// The number of runs of the experiment, and of this part of it.
     all: usize,
     left: usize,
     told: usize,
@@ -49,7 +49,7 @@ impl<'a> Progress<'a> {
         Self { plan, folder, all, left, told: 0, failed: 0, begun: Instant::now() }
     }
 
-    /// A run is over.
+    /// Reports a completed run.
     pub(super) fn tell(&mut self, run: &Run, next: Option<&Turn>) {
         self.told += 1;
         let number = self.all - self.left + self.told;
@@ -76,12 +76,12 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// With what there is to say of what still runs.
+    /// Reports a failure, with a message about processes that still run.
     pub(super) fn interrupted(&self, left_behind: Option<&str>) {
         let done = self.all - self.left + self.told;
         let (folder, left_behind) = (self.folder.display(), left_behind.unwrap_or(NOTHING_LEFT));
         say(&format!(
-            "interrupted: {left_behind}; {done} of {} runs are kept. Go on with: rudy lab run --resume {folder}",
+            "interrupted: {left_behind}; {done} of {} runs are complete. Continue with: rudy lab run --resume {folder}",
             self.all
         ));
     }
@@ -93,7 +93,7 @@ impl<'a> Progress<'a> {
     }
 }
 
-/// What there is to say where no verdict can come of it; nothing where none is asked for.
+/// A message if no verdict is possible; `None` without comparisons.
 fn too_few_rounds(plan: &Plan) -> Option<String> {
     let (asked, rounds) = (plan.asked(), plan.rounds);
     let needed = rounds_needed(asked);
@@ -102,7 +102,7 @@ fn too_few_rounds(plan: &Plan) -> Option<String> {
         .then(|| format!("a verdict takes {needed} rounds with {asked} {comparisons}, and this has {rounds}"))
 }
 
-/// What a line has room for.
+/// The maximum length of a line.
 fn figures(run: &Run) -> String {
     let shown = [
         ("time_s", "all after ", 1e3, " ms"),
@@ -125,13 +125,13 @@ fn figures(run: &Run) -> String {
     said.join(", ") + &errors
 }
 
-/// Three digits at least, and no more behind the point than that takes.
+/// Three digits, and only the necessary decimals.
 fn digits(value: f64) -> String {
     let behind = if value < 9.995 { 2 } else { usize::from(value < 99.95) };
     format!("{value:.behind$}")
 }
 
-/// How long the whole plan takes, as far as it says.
+/// The estimated duration of the plan.
 fn guess(plan: &Plan, runs: usize) -> Duration {
     let of_a_round: Duration = plan
         .loads
@@ -139,7 +139,7 @@ fn guess(plan: &Plan, runs: usize) -> Duration {
         .map(|load| match load.kind {
             Kind::Bench { requests: Some(requests), .. } => EACH * requests + plan.warmup.0 + AROUND,
             Kind::Bench { time, .. } => time.0 + plan.warmup.0 + AROUND,
-            // A search that knows about where to look: eight steps from a factor of two to a twentieth.
+            // A search with a good first estimate: eight steps from a factor of two to a twentieth.
             Kind::Knee { time, hold, .. } => time.0 * 8 + hold.0 + AROUND,
             Kind::Idle { ramp, time, .. } | Kind::Flood { ramp, time, .. } => ramp.0 + time.0 + AROUND,
             Kind::Burst { .. } | Kind::Sequence { .. } | Kind::Run { .. } => AROUND,

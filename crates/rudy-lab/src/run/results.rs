@@ -1,5 +1,5 @@
-//! The folder of results: written after every single run, read again to go on. It is looked at before anything is built, and
-//! touched when there is something to write: an experiment that never begins leaves no folder that is in the way of the next.
+//! The results folder, written after each run and read again to continue. It is checked before anything is
+//! built, and created with the first result, so that an experiment that never starts leaves no folder behind.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File, OpenOptions};
@@ -15,7 +15,7 @@ use crate::machine;
 use crate::plan::Plan;
 use crate::record::{Head, PLAN, RESULTS, Record, Run};
 
-/// Where results are to be written.
+/// Where the results go.
 pub(super) struct Results {
     folder: PathBuf,
     done: HashSet<Key>,
@@ -23,27 +23,27 @@ pub(super) struct Results {
 }
 
 enum Beginning {
-    /// Of a new experiment, with the text of its plan.
+    /// A new experiment, with the text of its plan.
     New { plan: String },
-    /// Of one that is gone on with, so much of which is whole.
+    /// A resumed experiment, with the length of its complete lines.
     Resumed { whole_bytes: u64 },
 }
 
-/// The file of the results, open.
+/// The open results file.
 pub(super) struct Log(File);
 
 impl Results {
-    /// A folder for a new experiment, which need not be there.
+    /// A folder for a new experiment, which may not exist yet.
     pub(super) fn create(folder: &Path, plan: String) -> Result<Self, Refusal> {
         if is_begun(&folder.join(RESULTS)) {
             return Err(Refusal::Input(format!(
-                "{} has results already: go on with them by --resume, or name another folder by --out",
+                "{} has results already: continue with --resume, or choose another folder with --out",
                 folder.display()
             )));
         }
         if !is_free_for(&folder.join(PLAN), &plan) {
             return Err(Refusal::Input(format!(
-                "{} has a {PLAN} that is another than this: name another folder by --out",
+                "{} has a {PLAN} that differs from this plan: choose another folder with --out",
                 folder.display()
             )));
         }
@@ -52,7 +52,7 @@ impl Results {
         Ok(Self { folder: folder.to_owned(), done: HashSet::new(), beginning: Beginning::New { plan } })
     }
 
-    /// A folder whose experiment was interrupted, and how it began.
+    /// The folder of an interrupted experiment, and its head.
     pub(super) fn resume(folder: &Path) -> Result<(Self, Head), Refusal> {
         let experiment = experiment::read(folder).map_err(Refusal::Input)?;
         let results = Self {
@@ -67,13 +67,13 @@ impl Results {
         &self.folder
     }
 
-    /// Whether a run has been.
+    /// Whether a run has a result.
     pub(super) fn has(&self, plan: &Plan, turn: &Turn) -> bool {
         let (subject, load) = (&plan.subjects[turn.subject].name, &plan.loads[turn.load].name);
         self.done.contains(&(turn.round, subject.clone(), load.clone(), turn.is_control))
     }
 
-    /// Makes the folder if it is not there, and writes what is measured, where and with what.
+    /// Creates the folder if necessary, and writes the head.
     pub(super) fn begin(
         &self,
         plan: &Plan,
@@ -99,7 +99,7 @@ impl Results {
         match &self.beginning {
             Beginning::New { plan } => {
                 if is_begun(&path) {
-                    return Err(io::Error::other("somebody else has begun there meanwhile"));
+                    return Err(io::Error::other("another process has created it meanwhile"));
                 }
                 fs::create_dir_all(&self.folder)?;
                 write_new(&self.folder.join(PLAN), plan)?;
@@ -115,33 +115,33 @@ impl Results {
 }
 
 impl Log {
-    /// Adds a run.
+    /// Appends a run.
     pub(super) fn add(&mut self, run: &Run) -> io::Result<()> {
         self.write(&Record::Run(Box::new(run.clone())))
     }
 
-    /// One write for a line, so that nobody reads half of one.
+    /// A single write per line, so that readers never see a partial one.
     fn write(&mut self, record: &Record) -> io::Result<()> {
         let line = serde_json::to_string(record)?;
         self.0.write_all((line + "\n").as_bytes())
     }
 }
 
-/// Whether there are results. An empty file is none: its experiment never began.
+/// Whether the file has results. In an empty file, the experiment never started.
 fn is_begun(results: &Path) -> bool {
     fs::metadata(results).is_ok_and(|file| file.len() > 0)
 }
 
-/// Whether a plan can be put there: nothing is there yet, or the plan itself.
+/// Whether the plan file can be written: nothing exists there, or the same plan.
 fn is_free_for(path: &Path, plan: &str) -> bool {
     match fs::read(path) {
         Ok(there) => there == plan.as_bytes(),
-        // A link that leads nowhere is something, too.
+        // A dangling link also counts as existing.
         Err(_) => fs::symlink_metadata(path).is_err(),
     }
 }
 
-/// Writes a plan, and over no other file.
+/// Writes the plan, but overwrites no other file.
 fn write_new(path: &Path, plan: &str) -> io::Result<()> {
     match File::create_new(path) {
         Ok(mut file) => file.write_all(plan.as_bytes()),
@@ -150,7 +150,7 @@ fn write_new(path: &Path, plan: &str) -> io::Result<()> {
     }
 }
 
-/// Whether a folder can be written to, or made: better known before everything is built than after it.
+/// Checks that a folder can be written or created, before programs are built.
 fn check_writable(folder: &Path) -> io::Result<()> {
     let folder = std::path::absolute(folder)?;
     let nearest = folder.ancestors().find(|folder| folder.exists()).unwrap_or(&folder);
@@ -186,7 +186,7 @@ mod tests {
         assert!(
             second
                 .begin(&plan(), 8, BTreeMap::new())
-                .is_err_and(|error| error.to_string().contains("somebody else"))
+                .is_err_and(|error| error.to_string().contains("another process"))
         );
     }
 
@@ -203,14 +203,14 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_somebody_has_there_stays_as_it_is() {
+    fn an_existing_plan_is_not_overwritten() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(PLAN);
-        fs::write(&path, "of somebody").unwrap();
+        fs::write(&path, "of another user").unwrap();
         let Err(Refusal::Input(why)) = create(folder.path()) else { panic!("it is another plan") };
         assert!(why.contains(PLAN) && why.contains("--out"), "{why}");
         assert!(write_new(&path, PLAN_TEXT).is_err());
-        assert_eq!(fs::read_to_string(&path).unwrap(), "of somebody");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "of another user");
         fs::write(&path, PLAN_TEXT).unwrap();
         create(folder.path()).unwrap().begin(&plan(), 7, BTreeMap::new()).unwrap();
     }

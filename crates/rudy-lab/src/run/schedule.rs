@@ -1,10 +1,10 @@
-//! What is measured when.
+//! The order of all runs.
 
 use rudy_stats::rotation;
 
 use crate::plan::Plan;
 
-/// A single run that is to be.
+/// A planned run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Turn {
     pub(super) round: usize,
@@ -15,8 +15,8 @@ pub(super) struct Turn {
     pub(super) is_control: bool,
 }
 
-/// All of them, in order: round by round, in each load by load, and under each load every subject in an order that changes from
-/// round to round. So all that is compared with each other lies as close together as it can.
+/// All runs in order: by round, by load, and then by subject in an order that changes with each round. Runs
+/// that are compared are therefore close together.
 pub(super) fn turns(plan: &Plan, seed: u64) -> Vec<Turn> {
     let mut arms: Vec<(usize, bool)> = (0..plan.subjects.len()).map(|subject| (subject, false)).collect();
     let controls = plan.subjects.iter().enumerate().filter(|(_, subject)| subject.is_control);

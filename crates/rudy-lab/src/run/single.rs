@@ -1,4 +1,4 @@
-//! A single run: a subject started afresh, a load, and what both have shown.
+//! A single run: starts a subject, applies a load, and collects the results.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,32 +15,32 @@ use crate::subject::StartError;
 use crate::subject::family::Cpu;
 use rudy_load::Interrupt;
 
-/// The kernel counts CPU in ticks of 10 ms, so of less than ten of them nothing is said.
+/// Minimum CPU time for a figure: ten ticks of 10 ms.
 const CPU_MIN: Duration = Duration::from_millis(100);
 
-/// Where and under what conditions.
+/// The conditions of a run.
 pub(super) struct Bench<'a> {
     pub(super) plan: &'a Plan,
     pub(super) folders: &'a Folders,
-    /// What the generator writes by the second.
+    /// The output file of the generator's rows.
     pub(super) rows: &'a Path,
     pub(super) interrupt: &'a Interrupt,
     pub(super) begun: Instant,
 }
 
-/// What happened between the start and the stop of the subject.
+/// The events between start and stop of the subject.
 pub(super) struct Measured {
     pub(super) seen: Seen,
     pub(super) cpu: Cpu,
     pub(super) samples: Vec<Sample>,
     pub(super) idle_private_bytes: u64,
     pub(super) shares: Option<Shares>,
-    /// How long what is beside it stood still, or why not as long as it was to.
+    /// How long its companion programs stalled, or why not as long as planned.
     pub(super) stalled: Result<Option<Duration>, String>,
 }
 
 impl Bench<'_> {
-    /// Carries it out. Nothing where it was interrupted.
+    /// Executes the run. `None` if it was interrupted.
     pub(super) fn run(&self, turn: &Turn) -> Option<Run> {
         let subject = &self.plan.subjects[turn.subject];
         let load = &self.plan.loads[turn.load];
@@ -72,13 +72,13 @@ impl Bench<'_> {
         Some(run)
     }
 
-    /// Enters what was measured into the record.
+    /// Adds the results to the record.
     fn enter(&self, measured: Measured, load: &Load, run: &mut Run) {
         let Measured { seen, cpu, samples, idle_private_bytes, shares, stalled } = measured;
         run.figures.extend(seen.figures);
         run.figures.extend(cpu_figures(cpu, seen.requests));
         if let Kind::Run { .. } = load.kind {
-            // What it says of itself is without its start. How much memory it had when is not asked: it may end between samples.
+            // Its own figure excludes its start. Memory is not recorded, because it may end between samples.
             if cpu.total() >= CPU_MIN {
                 run.figures.entry("cpu_s".to_owned()).or_insert(cpu.total().as_secs_f64());
             }
@@ -100,12 +100,12 @@ impl Bench<'_> {
                 run.doubts.push(Doubt { sentence, concerns });
             }
         }
-        // Without rows nothing is shown by the second.
+        // Without rows, nothing is shown over time.
         run.intervals = load::intervals(&fs::read_to_string(self.rows).unwrap_or_default());
     }
 }
 
-/// What a request cost, where it was enough to be counted.
+/// The CPU time per request, if there is enough to measure.
 fn cpu_figures(cpu: Cpu, requests: u64) -> Vec<(String, f64)> {
     if requests == 0 || cpu.total() < CPU_MIN {
         return Vec::new();
@@ -119,8 +119,8 @@ fn cpu_figures(cpu: Cpu, requests: u64) -> Vec<(String, f64)> {
     ]
 }
 
-/// The most that the subject had for itself, before the load or in it; of a flood also what each connection made it grow by,
-/// when most of them had stood for longest.
+/// The maximum private memory of the subject before or during the load. For a flood, also the growth per
+/// connection, when most connections had been open for the longest time.
 #[expect(clippy::cast_precision_loss, reason = "bytes of memory")]
 fn memory_figures(samples: &[Sample], idle: u64, connections: Option<u64>) -> Vec<(String, f64)> {
     let Some(most) = samples.iter().map(|sample| sample.private_bytes).max() else { return Vec::new() };
@@ -129,7 +129,7 @@ fn memory_figures(samples: &[Sample], idle: u64, connections: Option<u64>) -> Ve
         ("idle_private_bytes".to_owned(), idle as f64),
     ];
     if let Some(connections @ 1..) = connections {
-        // The subject's own count, where it can be had: more may stand than it has accepted, and those cost it nothing.
+        // Uses the subject's own count if possible: connections in its accept queue cost it nothing.
         let fullest =
             samples.iter().filter(|sample| sample.connections > 0).max_by_key(|sample| sample.connections);
         let (bytes, held) =
@@ -157,7 +157,8 @@ mod tests {
             voluntary_switches: 0,
             involuntary_switches: 0,
         };
-        // Of a thousand that stand a hundred are accepted; memory is given back after the requests, and again at the end.
+        // Of a thousand open connections, a hundred are accepted; memory is released after the requests, and
+        // again at the end.
         let samples = [sample(100, 9_000), sample(100, 6_000), sample(0, 7_000)];
         let figures = BTreeMap::from_iter(memory_figures(&samples, 1_000, Some(1_000)));
         let figure = |name: &str| format!("{:.0}", figures[name]);

@@ -1,16 +1,16 @@
-//! Threads that are the same but for a number in their names.
+//! Combines threads whose names differ only in a number.
 
 use std::collections::BTreeMap;
 
 use crate::record::Sample;
 
-/// Where more of them than this are alike they are written down together: a server with a thread for each connection has
-/// thousands, and its record would be megabytes of names.
+/// Threads are combined if more than this number are alike. A server with a thread per connection has
+/// thousands, and their names would take megabytes.
 const ALIKE_MAX: usize = 8;
 
-/// Takes them together in all samples. CPU adds up, so that each sample still has all of it.
+/// Combines them in all samples. CPU adds up, so each sample still has the total.
 pub(super) fn take_together(samples: &mut [Sample]) {
-    // The names of threads that have ended stay in the samples that follow.
+    // The names of ended threads remain in later samples.
     let Some(last) = samples.last() else { return };
     let mut alike: BTreeMap<String, usize> = BTreeMap::new();
     for name in last.threads.keys() {
@@ -32,7 +32,7 @@ pub(super) fn take_together(samples: &mut [Sample]) {
     }
 }
 
-/// A name with a star in the place of its number, at its beginning or its end.
+/// Replaces the number at the start or the end of a name by a star.
 fn stem(name: &str) -> String {
     let is_digit = |character: char| character.is_ascii_digit();
     let start = name.trim_end_matches(is_digit);

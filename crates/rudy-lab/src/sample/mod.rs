@@ -1,4 +1,4 @@
-//! A subject beside its load: what each of its processes has, once a second.
+//! Samples the processes of a subject once per second.
 
 mod alike;
 
@@ -11,10 +11,10 @@ use rudy_observe::{Process, State, by_state};
 use crate::record::Sample;
 use crate::subject::family;
 
-/// How far samples are apart.
+/// The time between samples.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Looks at a subject while a load goes on.
+/// Samples a subject during a load.
 pub(crate) struct Sampler {
     without: Vec<u32>,
     begun: Instant,
@@ -31,7 +31,7 @@ struct Watched {
     last: Option<rudy_observe::Sample>,
 }
 
-/// Memory of a process, page by page.
+/// The memory of a process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Pages {
     pub(crate) private_bytes: u64,
@@ -39,7 +39,8 @@ pub(crate) struct Pages {
 }
 
 impl Sampler {
-    /// From now on. `without` are processes that are none of the subject's: the load, and what is beside it.
+    /// Starts sampling. `without` are processes that do not belong to the subject: the load and companion
+    /// programs.
     pub(crate) fn new(without: Vec<u32>) -> Self {
         let now = Instant::now();
         Self {
@@ -54,7 +55,7 @@ impl Sampler {
         }
     }
 
-    /// Takes a sample where one is due.
+    /// Takes a sample if one is due.
     pub(crate) fn look(&mut self) {
         let now = Instant::now();
         if now < self.next {
@@ -65,7 +66,7 @@ impl Sampler {
         self.samples.push(sample);
     }
 
-    /// All that were taken.
+    /// All samples.
     pub(crate) fn samples(mut self) -> Vec<Sample> {
         alike::take_together(&mut self.samples);
         self.samples
@@ -86,7 +87,7 @@ impl Sampler {
             involuntary_switches: 0,
         };
         for member in members {
-            // One that has ended since it was listed has nothing to tell.
+            // A process may have ended since it was listed.
             let _ = self.add(member.pid, &mut sample);
         }
         sample.threads = self.threads.clone();
@@ -132,13 +133,13 @@ impl Sampler {
     }
 }
 
-/// What all processes of the subject have in memory that is their own.
+/// The private memory of all processes of the subject.
 pub(crate) fn private_bytes(without: &[u32]) -> u64 {
     let members = family::members(without);
     members.iter().filter_map(|member| pages(member.pid)).map(|pages| pages.private_bytes).sum()
 }
 
-/// From `smaps_rollup`; nothing where it has ended, or is not ours to look at.
+/// From `smaps_rollup`; `None` if it has ended or is not readable.
 fn pages(pid: u32) -> Option<Pages> {
     parse(&fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?)
 }

@@ -1,18 +1,18 @@
-//! The programs that a subject has beside it: started before it, ended after it, and not measured.
+//! Companion programs: start before a subject, stop after it, and are not measured.
 
 use rudy_load::Interrupt;
 
 use super::{Process, Scene, StartError, Wanted};
 use crate::plan::{Plan, Subject};
 
-/// Those of one subject, as they were started.
+/// The running companion programs of a subject.
 #[derive(Debug, Default)]
 pub(crate) struct Company<'a> {
     programs: Vec<(&'a str, Process)>,
 }
 
 impl<'a> Company<'a> {
-    /// Starts each, and waits until it serves, before the next.
+    /// Starts each program, and waits until it is ready, before the next.
     pub(crate) fn start(
         plan: &'a Plan,
         subject: &'a Subject,
@@ -21,7 +21,7 @@ impl<'a> Company<'a> {
     ) -> Result<Self, StartError> {
         let mut company = Self::default();
         for name in &subject.beside {
-            // That there is one of each name was checked when the plan was read.
+            // The plan parser has checked that each name exists.
             for beside in plan.beside.iter().filter(|beside| beside.name == *name) {
                 let filled = scene.command(&beside.command, beside.config.as_deref(), Some(name));
                 let started = filled
@@ -44,24 +44,24 @@ impl<'a> Company<'a> {
         Ok(company)
     }
 
-    /// The first process of each.
+    /// The first process of each program.
     pub(crate) fn pids(&self) -> Vec<u32> {
         self.programs.iter().map(|(_, program)| program.pid()).collect()
     }
 
-    /// What there is to say where one has ended.
+    /// A message if one has ended.
     pub(crate) fn ended(&mut self) -> Option<String> {
         self.programs.iter_mut().find_map(|(name, program)| {
             let status = program.ended()?;
-            Some(program.tell(&format!("{name}, which is beside it, ended ({status})")))
+            Some(program.tell(&format!("{name}, a companion program, ended ({status})")))
         })
     }
 
-    /// Ends all of them, the last first. What there is to say of that is the answer.
+    /// Stops all of them in reverse order. Returns a message about problems.
     pub(crate) fn stop(mut self) -> Vec<String> {
         let mut notes = Vec::new();
         while let Some((name, program)) = self.programs.pop() {
-            let of = |note| format!("of {name}, which is beside it: {note}");
+            let of = |note| format!("of the companion program {name}: {note}");
             notes.extend(program.stop(&self.pids()).into_iter().map(of));
         }
         notes

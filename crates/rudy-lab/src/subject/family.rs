@@ -1,8 +1,8 @@
-//! Which processes belong to a subject, and what CPU time they had.
+//! Determines the processes of a subject and their CPU time.
 //!
-//! The lab is the reaper of everything below it: a process whose parent has ended becomes its child, whatever session or
-//! group it has made for itself. So all that descends from the lab, but for what it has started itself to measure, is the
-//! subject's.
+//! The lab is the subreaper of its descendants: a process whose parent has ended becomes its child, in any
+//! session or process group. All descendants of the lab therefore belong to the subject, except those that
+//! the lab has started for measuring.
 
 use std::collections::HashMap;
 use std::fs;
@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 pub(crate) struct Member {
     pub(crate) pid: u32,
     pub(crate) name: String,
-    /// In ticks, in user mode and in the kernel: its own, and those of its children that it has waited for.
+    /// CPU time in ticks, in user mode and in the kernel: its own, and that of its reaped children.
     own: [u64; 2],
     waited: [u64; 2],
     parent: u32,
@@ -34,7 +34,7 @@ pub(crate) struct Cpu {
 pub(crate) struct Lab {
     /// Its own.
     pub(crate) itself: Cpu,
-    /// Of every child that it has waited for: between the start of a load and its end that of the load's generator.
+    /// That of all reaped children: between start and end of a load, that of its generator.
     pub(crate) waited: Cpu,
 }
 
@@ -55,12 +55,12 @@ impl Cpu {
     }
 }
 
-/// All living descendants of the lab but for these and what descends from them; parents first.
+/// All living descendants of the lab, except these and their descendants; parents first.
 pub(crate) fn members(without: &[u32]) -> Vec<Member> {
     living(descendants(vec![std::process::id()], without))
 }
 
-/// These processes, and all living descendants of theirs.
+/// These processes and all their living descendants.
 pub(crate) fn below(roots: &[u32]) -> Vec<Member> {
     let mut found: Vec<_> = roots.iter().filter_map(|pid| member(*pid)).collect();
     found.extend(living(descendants(roots.to_vec(), &[])));
@@ -72,7 +72,7 @@ fn living(mut members: Vec<Member>) -> Vec<Member> {
     members
 }
 
-/// All descendants, also those that have ended and are not waited for yet: their CPU was theirs.
+/// All descendants, including zombies, which still have their CPU time.
 fn descendants(mut parents: Vec<u32>, without: &[u32]) -> Vec<Member> {
     let mut children: HashMap<u32, Vec<Member>> = HashMap::new();
     for member in all() {
@@ -90,29 +90,29 @@ fn descendants(mut parents: Vec<u32>, without: &[u32]) -> Vec<Member> {
     found
 }
 
-/// Every process there is.
+/// All processes.
 fn all() -> impl Iterator<Item = Member> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| read(entry.file_name().to_str()?))
 }
 
-/// This process, which may have ended and not be waited for yet.
+/// This process, which may be a zombie.
 pub(crate) fn member(pid: u32) -> Option<Member> {
     read(&pid.to_string())
 }
 
-/// The CPU time that they have had.
+/// The sum of their CPU times.
 pub(crate) fn cpu(members: &[Member]) -> Cpu {
     let sum = |mode: usize| members.iter().map(|member| member.own[mode] + member.waited[mode]).sum();
     Cpu::of([sum(0), sum(1)])
 }
 
-/// Of the subject: of all descendants of the lab but these and what is below them.
+/// Of the subject: all descendants of the lab except these and their descendants.
 pub(crate) fn cpu_without(others: &[u32]) -> Cpu {
     cpu(&descendants(vec![std::process::id()], others))
 }
 
-/// Of these, and of what is below them.
+/// Of these and their descendants.
 pub(crate) fn cpu_below(roots: &[u32]) -> Cpu {
     let roots_themselves: Vec<_> = roots.iter().filter_map(|pid| member(*pid)).collect();
     let below = cpu(&descendants(roots.to_vec(), &[]));
@@ -126,20 +126,20 @@ pub(crate) fn lab() -> Lab {
     lab.map(|lab| Lab { itself: Cpu::of(lab.own), waited: Cpu::of(lab.waited) }).unwrap_or_default()
 }
 
-/// Sends all of them a signal. One that has ended meanwhile cannot be reached, which is what is wanted of it.
+/// Sends a signal to all. Ignores those that have ended meanwhile.
 pub(crate) fn signal(members: &[Member], signal: Signal) {
     for pid in members.iter().filter_map(|member| raw(member.pid)) {
         let _ = kill_process(pid, signal);
     }
 }
 
-/// Waits for what has ended and whose parent the lab has become, but for those that somebody still wants to wait for.
+/// Reaps orphaned processes that have ended, except those that are awaited elsewhere.
 pub(crate) fn reap(without: &[u32]) {
     let own = std::process::id();
     let is_ours =
         |member: &Member| member.has_ended && member.parent == own && !without.contains(&member.pid);
     for pid in all().filter(is_ours).filter_map(|member| raw(member.pid)) {
-        // It has ended, so that this does not wait.
+        // It has ended, so this does not block.
         let _ = waitpid(Some(pid), WaitOptions::NOHANG);
     }
 }
@@ -158,7 +158,8 @@ fn read(pid: &str) -> Option<Member> {
     parse(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// proc(5). The name stands in parentheses and may hold anything, parentheses too: only what follows the last one counts.
+/// proc(5). The name is in parentheses and may contain any characters, so only the part after the last
+/// parenthesis counts.
 fn parse(pid: u32, stat: &str) -> Option<Member> {
     let (name, fields) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = fields.split_ascii_whitespace().collect();

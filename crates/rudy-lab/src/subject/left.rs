@@ -1,4 +1,4 @@
-//! What a program leaves behind: found, and ended.
+//! Finds and ends processes that a program leaves behind.
 
 use std::time::Duration;
 
@@ -7,30 +7,30 @@ use rustix::process::Signal;
 use super::family::{self, Member};
 use super::wait_until;
 
-/// How long what is left may take to end when it is asked to.
+/// Timeout for them to end after SIGTERM.
 const ASK: Duration = Duration::from_secs(1);
 
-/// How long the kernel may take to end what was killed.
+/// Timeout for the kernel to end them after SIGKILL.
 const KILL: Duration = Duration::from_secs(5);
 
-/// How long the workers of a program may take to go after it.
+/// Timeout for workers to end after their main process.
 pub(super) const GO: Duration = Duration::from_millis(500);
 
-/// Processes that are there after the end of a program, but for those of `others` that are still to be there. Workers that end
-/// with it are given a moment.
+/// Processes that remain after the end of a program, except `others`. Waits a moment for workers that end
+/// with it.
 pub(super) fn behind(others: &[u32]) -> Vec<Member> {
     wait_until(GO, || is_nothing(others));
     family::members(others)
 }
 
-/// Ends what is left of a program: first asks, then kills. Answers with what is still there after that.
+/// Ends the remaining processes: with SIGTERM, then SIGKILL. Returns those that still exist.
 pub(super) fn end_all(others: &[u32]) -> Vec<Member> {
     if is_nothing(others) {
         return Vec::new();
     }
     family::signal(&family::members(others), Signal::TERM);
     if !wait_until(ASK, || is_nothing(others)) {
-        // Again and again, because what is asked to end may start others, and these know of no signal.
+        // Repeat the signal, because processes may start others that have not received it.
         wait_until(KILL, || {
             family::signal(&family::members(others), Signal::KILL);
             is_nothing(others)
@@ -39,13 +39,13 @@ pub(super) fn end_all(others: &[u32]) -> Vec<Member> {
     family::members(others)
 }
 
-/// Ends everything that descends from us and is no longer wanted. What there is to say where something cannot be ended is the
-/// answer: it will be counted to whatever is measured next.
+/// Ends all descendants that are no longer needed. Returns a message if some cannot be ended, because they
+/// would affect the next measurement.
 pub(crate) fn end_whatever_is_left() -> Option<String> {
     let left = end_all(&[]);
     (!left.is_empty()).then(|| {
         format!(
-            "{} did not end within {} s of SIGKILL, and disturbs what follows",
+            "{} did not end within {} s of SIGKILL, and affects the following runs",
             named(&left),
             KILL.as_secs()
         )
@@ -57,7 +57,7 @@ fn is_nothing(others: &[u32]) -> bool {
     family::members(others).is_empty()
 }
 
-/// `sh (4711), worker (4712)`; of many the first few.
+/// `sh (4711), worker (4712)`; the first few of many.
 pub(super) fn named(members: &[Member]) -> String {
     const SHOWN: usize = 5;
     let shown: Vec<_> =

@@ -1,4 +1,4 @@
-//! The programs of a run: started afresh, awaited, watched, and ended with all that they have started.
+//! The processes of a run: starts them, waits until they are ready, and ends them with all their descendants.
 
 mod company;
 pub(crate) mod family;
@@ -30,18 +30,18 @@ pub(crate) use self::left::end_whatever_is_left;
 pub(crate) use self::scene::Scene;
 pub(crate) use self::stall::Stalling;
 
-/// How long a program may take to end when it is asked to, before it is killed.
+/// Timeout for a program to end after SIGTERM, before SIGKILL.
 const STOP: Duration = Duration::from_secs(5);
 
-/// How often it is looked how things are.
+/// Time between checks of a process.
 pub(crate) const LOOK: Duration = Duration::from_millis(10);
 
-/// Why there is nothing to measure.
+/// Why a run has no results.
 #[derive(Debug)]
 pub(crate) enum StartError {
-    /// A program did not come to do what it should: in words.
+    /// A program failed: a message.
     Failed(String),
-    /// Somebody wants it all to end.
+    /// The experiment was interrupted.
     Interrupted,
 }
 
@@ -50,7 +50,7 @@ impl StartError {
         Self::Failed(format!("cannot {what}: {error}"))
     }
 
-    /// With what there is to say beside it.
+    /// Adds a message.
     fn with(self, notes: &[String]) -> Self {
         match self {
             Self::Failed(why) if !notes.is_empty() => Self::Failed(format!("{why}\n{}", notes.join("\n"))),
@@ -58,41 +58,42 @@ impl StartError {
         }
     }
 
-    /// Said of a program that is not the subject.
+    /// Adds the name of the program, if it is not the subject.
     fn of(self, name: &str) -> Self {
         match self {
-            Self::Failed(why) => Self::Failed(format!("of {name}, which is beside it: {why}")),
+            Self::Failed(why) => Self::Failed(format!("of the companion program {name}: {why}")),
             Self::Interrupted => Self::Interrupted,
         }
     }
 }
 
-/// What is to be started.
+/// A program to start.
 #[derive(Debug)]
 pub(crate) struct Wanted<'a> {
-    /// Its program and arguments, everything in place.
+    /// Program and arguments, without placeholders.
     pub(crate) command: &'a [String],
-    /// The cores it may run on; any of them if empty.
+    /// The cores it may run on; all if empty.
     pub(crate) cores: &'a [usize],
-    /// Where it is to listen.
+    /// Its port.
     pub(crate) address: SocketAddr,
-    /// How to know that it serves, and how long that may take; nothing for one that is run to its end.
+    /// The condition for being ready, and the timeout; `None` if it runs to its end.
     pub(crate) ready: Option<(&'a Ready, Time)>,
 }
 
-/// A program that serves, or one that is run to its end.
+/// A running program: a server, or one that runs to its end.
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
     output: Output,
-    /// What it prints, of one that is run to its end.
+    /// The output of a program that runs to its end.
     printed: Option<Printed>,
-    /// Where it listens.
+    /// Its address.
     pub(crate) address: SocketAddr,
 }
 
 impl Process {
-    /// Starts it, and waits until it serves if it is to. `others` are the first processes of those that stay.
+    /// Starts it, and waits until it is ready if necessary. `others` are the first processes of programs that
+    /// continue.
     pub(crate) fn start(
         wanted: &Wanted,
         scene: &Scene,
@@ -146,15 +147,15 @@ impl Process {
         self.child.id()
     }
 
-    /// How its first process ended, if it has.
+    /// The exit status of its first process, if it has ended.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
 
-    /// A sentence, and behind it the end of what it has said.
+    /// A sentence, followed by the last lines of its output.
     pub(crate) fn tell(&mut self, sentence: &str) -> String {
         if self.ended().is_some() {
-            // What it said last may not be read yet.
+            // The last output may not be read yet.
             wait_until(left::GO, || self.output.is_over());
         }
         match self.output.end() {
@@ -163,12 +164,12 @@ impl Process {
         }
     }
 
-    /// Ends it and everything it has left; `others` stay. What there is to say of that is the answer.
+    /// Ends it and everything it has left behind, except `others`. Returns a message about problems.
     pub(crate) fn stop(mut self, others: &[u32]) -> Vec<String> {
         let mut notes = Vec::new();
         let group = Pid::from_child(&self.child);
         if self.ended().is_none() {
-            // The first process alone: how it ends the others is a part of it.
+            // Signal the first process only: it is responsible for ending the others.
             let _ = kill_process(group, Signal::TERM);
             if !wait_until(STOP, || self.ended().is_some()) {
                 notes.push(format!("it did not end within {} s of SIGTERM, and was killed", STOP.as_secs()));
@@ -180,14 +181,14 @@ impl Process {
         let left = left::behind(others);
         if !left.is_empty() {
             let still = left::end_all(others);
-            let ended = if still.is_empty() { "which we ended" } else { "which could not all be ended" };
-            notes.push(format!("it left {} behind, {ended}", left::named(&left)));
+            let ended = if still.is_empty() { "which we ended" } else { "not all of which could be ended" };
+            notes.push(format!("it left behind {}, {ended}", left::named(&left)));
         }
         notes
     }
 }
 
-/// Whether it came to be within this time.
+/// Waits for a condition up to this time. Returns whether it became true.
 pub(crate) fn wait_until(time: Duration, mut is_so: impl FnMut() -> bool) -> bool {
     let begun = Instant::now();
     loop {

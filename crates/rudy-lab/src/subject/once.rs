@@ -1,4 +1,4 @@
-//! A subject that is run to its end.
+//! A subject that runs to its end.
 
 use std::io::Read;
 use std::process::ChildStdout;
@@ -11,10 +11,10 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use super::family::{self, Cpu};
 use super::{LOOK, Process, StartError, wait_until};
 
-/// So much of what it prints is read. The longest that is expected is a report of `rudy bench`, of some ten KiB.
+/// Maximum size of its output. The longest expected one is a report of `rudy bench`, with about ten KiB.
 const PRINTED_BYTES: usize = 1 << 20;
 
-/// What a program prints, collected on a thread of its own, so that it never waits for us.
+/// Collects the output of a program on a separate thread, so that the program never blocks.
 #[derive(Debug)]
 pub(super) struct Printed(JoinHandle<Vec<u8>>);
 
@@ -22,7 +22,8 @@ impl Printed {
     pub(super) fn collect(mut pipe: ChildStdout) -> Self {
         Self(thread::spawn(move || {
             let mut all = Vec::new();
-            // What could be read before it broke is what there is. One byte more says that it was too much.
+            // Ignore read errors and use the data so far. An additional byte shows that the output is too
+            // long.
             let _ = (&mut pipe).take(PRINTED_BYTES as u64 + 1).read_to_end(&mut all);
             let _ = std::io::copy(&mut pipe, &mut std::io::sink());
             all
@@ -31,8 +32,8 @@ impl Printed {
 }
 
 impl Process {
-    /// Waits for its end, `look`ing meanwhile: what that answers ends the waiting with it as the reason. Answers with what it
-    /// has printed, and the CPU time of it and of those of its children that it has waited for.
+    /// Waits for its end and calls `look` meanwhile, whose result ends the wait with that reason. Returns its
+    /// output, and the CPU time of the process and its reaped children.
     pub(crate) fn finish(
         &mut self,
         within: Duration,
@@ -54,7 +55,7 @@ impl Process {
             let why = format!("it did not end within {} s", within.as_secs_f64());
             return Err(StartError::Failed(self.tell(&why)));
         }
-        // Its numbers are there until it is waited for.
+        // Its counters exist until it is reaped.
         let cpu = family::cpu(&family::member(self.child.id()).into_iter().collect::<Vec<_>>());
         match self.child.wait() {
             Ok(status) if status.success() => {}
@@ -65,7 +66,7 @@ impl Process {
         Ok((printed, cpu))
     }
 
-    /// Whether it has ended; it is not waited for.
+    /// Whether it has ended; does not reap it.
     fn is_over(&self) -> bool {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         matches!(waitid(WaitId::Pid(Pid::from_child(&self.child)), options), Ok(Some(_)) | Err(_))
@@ -73,9 +74,11 @@ impl Process {
 
     fn printed(&mut self) -> Result<String, String> {
         let Some(printed) = self.printed.take() else { return Ok(String::new()) };
-        // A child that it has left behind may hold what it prints into open for ever.
+        // A child that it left behind may hold its output open forever.
         if !wait_until(LOOK * 50, || printed.0.is_finished()) {
-            return Err("it has ended, and something that it has left behind could still print".to_owned());
+            return Err(
+                "it has ended, but a process that it left behind still holds its output open".to_owned()
+            );
         }
         let bytes = printed.0.join().unwrap_or_default();
         if bytes.len() > PRINTED_BYTES {

@@ -1,11 +1,11 @@
-//! What a subject says: read as it comes, so that it never waits for us, and the end of it kept.
+//! Collects the output of a subject, so that it never blocks, and retains the last part.
 
 use std::collections::VecDeque;
 use std::io::{self, PipeReader, Read};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-/// So much of it is kept: enough for a stack trace, and little beside any subject.
+/// The size of the retained part: enough for a stack trace.
 pub(crate) const KEPT_BYTES: usize = 16 * 1024;
 
 /// The output of a subject so far.
@@ -16,7 +16,7 @@ pub(crate) struct Output(Arc<Mutex<Said>>);
 struct Said {
     kept: VecDeque<u8>,
     total: u64,
-    /// What is waited for, and the end of what was said as far as it may be the beginning of it.
+    /// The text to wait for, and the last bytes, which may be its beginning.
     wanted: Vec<u8>,
     tail: Vec<u8>,
     is_found: bool,
@@ -24,7 +24,7 @@ struct Said {
 }
 
 impl Output {
-    /// Reads it on a thread of its own until everybody who could write has ended. `wanted` is looked for in it.
+    /// Reads the output on a separate thread until all writers have closed it. Searches it for `wanted`.
     pub(crate) fn follow(mut pipe: PipeReader, wanted: &str) -> io::Result<Self> {
         let said = Said { wanted: wanted.as_bytes().to_owned(), ..Said::default() };
         let output = Self(Arc::new(Mutex::new(said)));
@@ -40,17 +40,17 @@ impl Output {
         Ok(output)
     }
 
-    /// Whether what was looked for has been said.
+    /// Whether the text was found.
     pub(crate) fn is_found(&self) -> bool {
         self.said().is_found
     }
 
-    /// Whether everything has been said: nobody is left who could.
+    /// Whether the output is complete: all writers have closed it.
     pub(crate) fn is_over(&self) -> bool {
         self.said().is_over
     }
 
-    /// The end of what was said, for people; nothing where nothing was.
+    /// The last lines of the output with an introduction; empty without output.
     pub(crate) fn end(&self) -> Option<String> {
         let text = self.text();
         (!text.is_empty()).then(|| {
@@ -62,7 +62,7 @@ impl Output {
         })
     }
 
-    /// The end of what was said, alone.
+    /// The last lines of the output.
     pub(crate) fn text(&self) -> String {
         let kept: Vec<u8> = self.said().kept.iter().copied().collect();
         let text: String = String::from_utf8_lossy(&kept)
@@ -72,7 +72,7 @@ impl Output {
         text.trim().to_owned()
     }
 
-    /// A reader that panicked has left what it had read.
+    /// A reader that panicked has left its data.
     fn said(&self) -> MutexGuard<'_, Said> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

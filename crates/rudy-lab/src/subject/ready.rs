@@ -1,4 +1,4 @@
-//! Whether a subject serves.
+//! Checks whether a subject is ready.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -6,32 +6,32 @@ use std::time::Duration;
 
 use crate::plan::Ready;
 
-/// How long one try may take.
+/// Timeout of a single try.
 const TRY: Duration = Duration::from_secs(1);
 
-/// Whether somebody accepts a connection.
+/// Whether the port accepts a connection.
 pub(super) fn listens(address: SocketAddr) -> bool {
     TcpStream::connect_timeout(&address, TRY).is_ok()
 }
 
-/// Whether a path is answered with a status below 400.
+/// Whether a path returns a status below 400.
 pub(super) fn answers(address: SocketAddr, path: &str) -> bool {
     ask(address, path).is_ok_and(|status| status < 400)
 }
 
-/// What was waited for.
+/// A description of the condition.
 pub(super) fn expected(ready: &Ready, address: SocketAddr) -> String {
     match ready {
         Ready::Tcp => format!("nothing accepts connections at {address}"),
         Ready::Http(path) => match ask(address, path) {
-            Ok(status) => format!("http://{address}{path} is answered with {status}"),
-            Err(error) => format!("http://{address}{path} is not answered: {error}"),
+            Ok(status) => format!("http://{address}{path} returned {status}"),
+            Err(error) => format!("http://{address}{path} did not respond: {error}"),
         },
-        Ready::Line(text) => format!("it has not said {text:?}"),
+        Ready::Line(text) => format!("it has not printed {text:?}"),
     }
 }
 
-/// The status of the answer to one request.
+/// The status of the response to a request.
 fn ask(address: SocketAddr, path: &str) -> io::Result<u16> {
     let mut stream = TcpStream::connect_timeout(&address, TRY)?;
     stream.set_read_timeout(Some(TRY))?;
@@ -41,5 +41,5 @@ fn ask(address: SocketAddr, path: &str) -> io::Result<u16> {
     // RFC 9112 §4: `HTTP/1.1 200`.
     let status = std::str::from_utf8(&line).ok().and_then(|line| line.strip_prefix("HTTP/1."));
     let status = status.and_then(|rest| rest.get(2..)?.parse().ok());
-    status.ok_or_else(|| io::Error::other("the answer is not HTTP/1"))
+    status.ok_or_else(|| io::Error::other("the response is not HTTP/1"))
 }

@@ -1,4 +1,4 @@
-//! Where a run takes place: a folder, and a port for each program in it.
+//! The folder and the ports of a run.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -13,13 +13,13 @@ use super::spawn;
 use crate::place::{Folders, Place, adapted, readable};
 use crate::plan::{Kind, Load, Subject};
 
-/// The file in which a program may note, a line each, that it was started.
+/// The file to which a program can append a line at its start.
 const STARTS: &str = "starts";
 
-/// So much of it is read: a start a line, more than anybody waits for.
+/// Maximum size that is read of it.
 const STARTS_BYTES_MAX: u64 = 64 << 20;
 
-/// The place of one run. Its folder goes when this is dropped.
+/// The folder and the ports of a run. Removes the folder on drop.
 #[derive(Debug)]
 pub(crate) struct Scene<'a> {
     subject: &'a Subject,
@@ -28,16 +28,16 @@ pub(crate) struct Scene<'a> {
     n: Option<u32>,
     /// The port of the subject.
     port: u16,
-    /// The port of each program beside it, by its name.
+    /// The ports of companion programs, by name.
     beside: BTreeMap<&'a str, u16>,
 }
 
 impl<'a> Scene<'a> {
-    /// For this subject under this load. In its folder `www` is a link to the plan's files.
+    /// Creates the folder for a subject under a load, with a link `www` to the plan's files.
     pub(crate) fn new(subject: &'a Subject, load: &Load, folders: &'a Folders) -> io::Result<Self> {
         let folder = readable("rudy-lab-")?;
         symlink(folders.files(), folder.path().join("www"))?;
-        // Whoever a server is started as may note in it that it was.
+        // Writable for all users, because a server may run as another user.
         let starts = folder.path().join(STARTS);
         fs::write(&starts, "")?;
         fs::set_permissions(&starts, fs::Permissions::from_mode(0o666))?;
@@ -48,23 +48,23 @@ impl<'a> Scene<'a> {
         Ok(Self { subject, folders, folder, n, port, beside })
     }
 
-    /// Where programs are started.
+    /// The working folder of programs.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// How often a program was started that notes it; nothing where none does, or where there is more than starts can be.
+    /// The number of recorded starts; `None` without any, or if the file is too long.
     pub(crate) fn starts(&self) -> Option<usize> {
         lines(File::open(self.folder().join(STARTS)).ok()?, STARTS_BYTES_MAX).filter(|count| *count > 0)
     }
 
-    /// Where one of them is to listen: the one beside the subject of this name, or the subject itself.
+    /// The address of the companion program with this name, or of the subject.
     pub(crate) fn address(&self, beside: Option<&str>) -> SocketAddr {
         let port = beside.and_then(|name| self.beside.get(name).copied()).unwrap_or(self.port);
         (Ipv4Addr::LOCALHOST, port).into()
     }
 
-    /// The command of a program with everything in place, its configuration written.
+    /// The command of a program without placeholders; writes its configuration.
     pub(crate) fn command(
         &self,
         command: &[String],
@@ -94,7 +94,7 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// How many lines there are, the last of which need not be whole; nothing where they have more bytes than that.
+/// The number of lines, including an incomplete last one; `None` if the file exceeds the size.
 fn lines(file: impl Read, bytes_max: u64) -> Option<usize> {
     let mut file = BufReader::new(file.take(bytes_max + 1));
     let (mut bytes, mut ends, mut is_whole) = (0, 0, true);
@@ -110,7 +110,7 @@ fn lines(file: impl Read, bytes_max: u64) -> Option<usize> {
     (bytes <= bytes_max).then_some(ends + usize::from(!is_whole))
 }
 
-/// So many, all of them held until the last is found, so that no two are the same.
+/// Finds this number of free ports. Holds all until the last is found, so that they differ.
 fn free_ports(count: usize) -> io::Result<Vec<u16>> {
     let bind = |_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
     let listeners: Vec<_> = (0..count).map(bind).collect::<io::Result<_>>()?;

@@ -1,4 +1,4 @@
-//! How a process is started: in a group of its own, on its cores, with what it says read from the beginning.
+//! Starts processes: in a process group, on selected cores, with captured output.
 
 use std::ffi::OsString;
 use std::io;
@@ -12,8 +12,8 @@ use super::left::end_whatever_is_left;
 use super::output::Output;
 use crate::machine;
 
-/// Starts a command in a process group of its own, which no Ctrl-C on our terminal reaches, on these cores. What it prints is
-/// its child's to read where `is_run`, and otherwise a part of what it says.
+/// Starts a command in its own process group on these cores, so that Ctrl-C on the terminal does not reach
+/// it. If `is_run`, stdout is separate; otherwise it is part of the output.
 pub(super) fn spawn(
     command: &[String],
     cores: &[usize],
@@ -24,29 +24,29 @@ pub(super) fn spawn(
     let (reader, writer) = io::pipe()?;
     let mut process = Command::new(OsString::from(&command[0]));
     process.args(&command[1..]).current_dir(folder).stdin(Stdio::null()).process_group(0);
-    // A shell would set it; lighttpd's configuration asks for it, and ours is another folder.
+    // A shell would set `PWD`, which lighttpd's configuration uses, and the lab runs in another folder.
     process.env("PWD", folder);
     process.stdout(if is_run { Stdio::piped() } else { writer.try_clone()?.into() }).stderr(writer);
     let child = on_cores(cores, || process.spawn())?;
-    // Our own ends of the pipe go with `process`: otherwise it would never end.
+    // The write ends of the pipe are dropped with `process`; otherwise the output would never end.
     drop(process);
     match Output::follow(reader, wanted) {
         Ok(output) => Ok((child, output)),
         Err(error) => {
-            // What cannot be ended is told at the end of the run, when it is tried again.
+            // A process that cannot be ended now is reported at the end of the run.
             let _ = end_whatever_is_left();
             Err(error)
         }
     }
 }
 
-/// Where a program is. One that is named by a path is there from our folder, and not from the subject's.
+/// The path of a program. A relative path refers to the current folder of the lab, not of the subject.
 pub(super) fn program(name: &str) -> String {
     let path = machine::find(name).or_else(|| std::path::absolute(name).ok().filter(|_| name.contains('/')));
     path.map_or_else(|| name.to_owned(), |path| path.to_string_lossy().into_owned())
 }
 
-/// A process may run where the thread that starts it may.
+/// A process inherits the cores of the thread that starts it.
 fn on_cores<T>(cores: &[usize], start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     if cores.is_empty() {
         return start();
@@ -59,7 +59,7 @@ fn on_cores<T>(cores: &[usize], start: impl FnOnce() -> io::Result<T>) -> io::Re
     started
 }
 
-/// These cores, if all of them are among ours. The kernel takes those that are, and says nothing of the others.
+/// These cores, if all of them are available. The kernel would ignore unavailable ones silently.
 fn among(ours: &CpuSet, cores: &[usize]) -> Result<CpuSet, String> {
     let is_ours = |core: usize| core < CpuSet::MAX_CPU && ours.is_set(core);
     let mut wanted = CpuSet::new();
@@ -67,7 +67,7 @@ fn among(ours: &CpuSet, cores: &[usize]) -> Result<CpuSet, String> {
         if !is_ours(*core) {
             let ours: Vec<_> =
                 (0..CpuSet::MAX_CPU).filter(|core| is_ours(*core)).map(|core| core.to_string()).collect();
-            return Err(format!("there is no core {core} that it may use: those are {}", ours.join(", ")));
+            return Err(format!("core {core} is not available; expected one of {}", ours.join(", ")));
         }
         wanted.set(*core);
     }
@@ -85,7 +85,7 @@ mod tests {
         ours.set(2);
         assert_eq!(among(&ours, &[2]).unwrap().count(), 1);
         for (cores, missing) in [(&[0, 7][..], 7), (&[1], 1), (&[CpuSet::MAX_CPU], CpuSet::MAX_CPU)] {
-            let expected = format!("there is no core {missing} that it may use: those are 0, 2");
+            let expected = format!("core {missing} is not available; expected one of 0, 2");
             assert_eq!(among(&ours, cores).unwrap_err(), expected);
         }
     }

@@ -1,4 +1,4 @@
-//! A server that stands still for a while.
+//! Stalls a server for a while.
 
 use std::time::{Duration, Instant};
 
@@ -7,8 +7,8 @@ use rustix::process::Signal;
 use super::family;
 use crate::plan::Stall;
 
-/// Stops what is beside a subject when it is time, and lets it go on after that: at the latest when this is dropped, whatever has
-/// happened meanwhile. A stopped process does not even end.
+/// Stops the companion processes at the planned time, and continues them afterwards, at the latest on drop. A
+/// stopped process cannot even exit.
 #[derive(Debug)]
 pub(crate) struct Stalling {
     stall: Option<Stall>,
@@ -19,12 +19,12 @@ pub(crate) struct Stalling {
 }
 
 impl Stalling {
-    /// From now on, the processes below `roots` and those themselves.
+    /// Plans the stall from now, for the processes in `roots` and their descendants.
     pub(crate) fn new(stall: Option<Stall>, roots: Vec<u32>) -> Self {
         Self { stall, roots, begun: Instant::now(), stopped: None, lasted: None }
     }
 
-    /// Does what is due.
+    /// Stops or continues the processes if due.
     pub(crate) fn look(&mut self) {
         let Some(stall) = self.stall.filter(|_| self.lasted.is_none()) else { return };
         match &self.stopped {
@@ -38,17 +38,17 @@ impl Stalling {
         }
     }
 
-    /// How long it stood still; an error where it did not do so as long as it was to.
+    /// The duration of the stall; an error if it was not as long as planned.
     pub(crate) fn lasted(mut self) -> Result<Option<Duration>, String> {
         self.go_on();
         match (self.stall, self.lasted) {
             (Some(stall), Some(lasted)) if lasted < stall.time.0 => Err(format!(
-                "it was over {} ms after the stall began, which was to last {}",
+                "the load ended {} ms after the start of the stall, which should last {}",
                 lasted.as_millis(),
                 stall.time
             )),
             (Some(stall), None) => {
-                Err(format!("it was over before the stall, which was to begin after {}", stall.after))
+                Err(format!("the load ended before the stall, which should start after {}", stall.after))
             }
             (_, lasted) => Ok(lasted),
         }

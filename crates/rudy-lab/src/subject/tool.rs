@@ -1,4 +1,4 @@
-//! A program that the lab needs for itself: a compiler, or one that is asked for its version.
+//! Runs a helper program of the lab: a compiler, or a program that prints its version.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -8,19 +8,19 @@ use rudy_load::Interrupt;
 
 use super::{Process, StartError, left, spawn, wait_until};
 
-/// What one did.
+/// The result of a helper program.
 #[derive(Debug)]
 pub(crate) struct Used {
-    /// Whether it ended with exit code 0 in its time, and if not, why, with what it said.
+    /// Whether it ended with exit code 0 in time; if not, a message with its output.
     pub(crate) ended: Result<(), StartError>,
-    /// The end of what it said.
+    /// The last lines of its output.
     pub(crate) said: String,
-    /// What there is to say of what it left behind, which is ended.
+    /// A message about processes that it left behind, which were ended.
     pub(crate) notes: Vec<String>,
 }
 
-/// Runs it to its end in this folder: as subjects are run, so that no Ctrl-C on our terminal ends it in our place, and nothing that
-/// it leaves is counted to one of them.
+/// Runs it to its end in this folder. Like a subject, it does not receive Ctrl-C, and its remaining processes
+/// are ended.
 pub(crate) fn run(command: &[String], folder: &Path, within: Duration, interrupt: &Interrupt) -> Used {
     let (child, output) = match spawn::spawn(command, &[], folder, "", false) {
         Ok(started) => started,
@@ -32,7 +32,7 @@ pub(crate) fn run(command: &[String], folder: &Path, within: Duration, interrupt
     let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let mut tool = Process { child, output, printed: None, address: nowhere };
     let ended = tool.finish(within, interrupt, || None).map(drop);
-    // What it said last may not be read yet.
+    // The last output may not be read yet.
     wait_until(left::GO, || tool.output.is_over());
     let said = tool.output.text();
     Used { ended, said, notes: tool.stop(&[]) }

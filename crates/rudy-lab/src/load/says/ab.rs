@@ -1,15 +1,16 @@
-//! `ab`. Its times are whole milliseconds.
+//! Parses the output of `ab`. Its times are whole milliseconds.
 
 use std::time::Duration;
 
 use super::{Tally, after};
 
-/// Nothing where it is no such report.
+/// `None` if it is not such a report.
 pub(super) fn read(text: &str) -> Option<Tally> {
     let count = |name: &str| after(text, name)?.parse().ok();
     Some(Tally {
         requests: count("Complete requests:")?,
-        // Answers of another length than the first among them; those of another status are no part of it, and may be the same.
+        // `ab` includes responses with a different length; it excludes error statuses, which can be the same
+        // responses.
         wrong: count("Failed requests:")?.max(count("Non-2xx responses:").unwrap_or(0)),
         lost: 0,
         requests_per_s: after(text, "Requests per second:")?.parse().ok()?,
@@ -17,7 +18,8 @@ pub(super) fn read(text: &str) -> Option<Tally> {
     })
 }
 
-/// `  99%      1`, and ` 100%   1015 (longest request)`. Of what took less than half a millisecond it says 0, which is no time.
+/// Parses `  99%      1` and ` 100%   1015 (longest request)`. Ignores 0, which means less than half a
+/// millisecond.
 fn quantile(line: &str) -> Option<(f64, Duration)> {
     let mut words = line.split_ascii_whitespace();
     let percent = words.next()?.strip_suffix('%')?.parse::<f64>().ok()?;

@@ -1,23 +1,23 @@
-//! Figures as they are.
+//! Parses plain figures.
 
 use std::collections::BTreeMap;
 
 use super::super::Seen;
 
-/// Reads lines of a name and a number, as in `time_s 0.0123`.
+/// Parses lines with a name and a number, such as `time_s 0.0123`.
 pub(super) fn read(text: &str) -> Result<Seen, String> {
     let mut figures = BTreeMap::new();
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
         let (name, value) = figure(line).ok_or_else(|| {
-            format!("it said {line:?}, where a name and a number are expected, as in `time_s 0.5`")
+            format!("it printed {line:?} instead of a name and a number, as in `time_s 0.5`")
         })?;
         if figures.insert(name.to_owned(), value).is_some() {
-            return Err(format!("it said {name} more than once"));
+            return Err(format!("it printed {name} more than once"));
         }
     }
     if figures.is_empty() {
         return Err(
-            "it said no figure: a line of a name and a number is expected, as in `time_s 0.5`".to_owned()
+            "it printed no figure: expected a line with a name and a number, as in `time_s 0.5`".to_owned()
         );
     }
     Ok(Seen { figures, ..Seen::default() })

@@ -1,8 +1,8 @@
-//! `h2load`. Of latency it says the mean and the extremes, and no percentile.
+//! Parses the output of `h2load`, which has the mean and the extremes of the latency, but no percentiles.
 
 use super::{Tally, time};
 
-/// Nothing where it is no such report.
+/// `None` if it is not such a report.
 pub(super) fn read(text: &str) -> Option<Tally> {
     let after = |name: &str| text.lines().find_map(|line| line.trim_start().strip_prefix(name));
     // `finished in 3.01s, 32736.67 req/s, 40.68MB/s`
@@ -18,7 +18,7 @@ pub(super) fn read(text: &str) -> Option<Tally> {
     let mut times = after("time for request:")?.split_ascii_whitespace().map(time);
     Some(Tally {
         requests: count("done")?,
-        // Among them are those with errors and those that timed out.
+        // Includes errors and timeouts.
         wrong: count("failed")?,
         lost: 0,
         requests_per_s: rate.parse().ok()?,

@@ -1,4 +1,4 @@
-//! What a subject prints that is run to its end: its figures, or the report of a generator that people know.
+//! Parses the output of a subject that runs to its end: its figures, or the report of a known load generator.
 
 mod ab;
 mod figures;
@@ -14,30 +14,30 @@ use super::Seen;
 use super::bench::{self, concerning};
 use crate::plan::{Kind, Says};
 
-/// Reads it. What is expected and not there is told in words.
+/// Parses the output. An error names the missing part.
 pub(crate) fn read(says: Says, text: &str, kind: &Kind) -> Result<Seen, String> {
     let of = |tool: &str, tally: Option<Tally>| {
-        tally.map(Tally::seen).ok_or_else(|| format!("it printed something else than a report of {tool}"))
+        tally.map(Tally::seen).ok_or_else(|| format!("its output is not a report of {tool}"))
     };
     match says {
         Says::Figures => figures::read(text),
-        Says::Bench => bench::read(text, kind).map_err(|why| format!("its report cannot be read: {why}")),
+        Says::Bench => bench::read(text, kind).map_err(|why| format!("its report is invalid: {why}")),
         Says::Wrk => of("wrk --latency", wrk::read(text)),
         Says::H2load => of("h2load", h2load::read(text)),
         Says::Ab => of("ab", ab::read(text)),
     }
 }
 
-/// What a generator has counted.
+/// The counts of a load generator.
 #[derive(Debug, Default, PartialEq)]
 struct Tally {
     requests: u64,
-    /// Those of them that were not answered rightly.
+    /// The number of failed requests.
     wrong: u64,
-    /// Those that were not answered at all, where they are not among the requests.
+    /// Requests without a response that `requests` does not include.
     lost: u64,
     requests_per_s: f64,
-    /// Of latency, in ascending order: as many quantiles as it says.
+    /// The reported quantiles of the latency, in ascending order.
     quantiles: Vec<(f64, Duration)>,
 }
 
@@ -56,7 +56,7 @@ impl Tally {
             let of = self.quantiles.iter().find(|(quantile, _)| *quantile == wanted);
             figures.extend(of.map(|(_, time)| (name.to_owned(), nanoseconds(*time))));
         }
-        // A line of two points would be none.
+        // A distribution of two points is not useful.
         let points = self.quantiles.iter().map(|(quantile, time)| [*quantile, nanoseconds(*time)]);
         let latency = (self.quantiles.len() > 2).then(|| points.collect());
         let doubt = validity::errors(all - errors.min(all), all).err();
@@ -70,7 +70,7 @@ impl Tally {
     }
 }
 
-/// The number behind a name at the beginning of a line, which other words may follow.
+/// The number after a name at the start of a line.
 fn after<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     let line = text.lines().find_map(|line| line.trim_start().strip_prefix(name))?;
     line.split_ascii_whitespace().next()
@@ -107,7 +107,7 @@ mod tests {
         figures.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
     }
 
-    /// Each had 16 connections to a server that stood still for the second of three seconds.
+    /// Each report is of 16 connections to a server that stalled for the second of three seconds.
     #[test]
     fn the_figures_of_each_generator_are_those_it_prints() {
         assert_eq!(
@@ -125,7 +125,7 @@ mod tests {
             figures(Says::H2load, include_str!("tests/h2load.txt")),
             expected(&[("requests_per_s", 32737.0), ("errors", 0.0), ("max_ns", 1_010_000e3)])
         );
-        // Whole milliseconds: the median is less than one, of which it says 0.
+        // The median is below a millisecond, which `ab` prints as 0.
         assert_eq!(
             figures(Says::Ab, include_str!("tests/ab.txt")),
             expected(&[("requests_per_s", 42449.0), ("errors", 0.0), ("p99_ns", 1e6), ("max_ns", 1015e6)])

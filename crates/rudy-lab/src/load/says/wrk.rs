@@ -1,8 +1,8 @@
-//! `wrk --latency`.
+//! Parses the output of `wrk --latency`.
 
 use super::{Tally, after, time};
 
-/// Nothing where it is no such report.
+/// `None` if it is not such a report.
 pub(super) fn read(text: &str) -> Option<Tally> {
     let requests = text.lines().find_map(|line| line.trim_start().split_once(" requests in "))?.0;
     let mut quantiles: Vec<_> = text.lines().filter_map(quantile).collect();
@@ -11,7 +11,7 @@ pub(super) fn read(text: &str) -> Option<Tally> {
     quantiles.push((1.0, time(latency.split_ascii_whitespace().nth(2)?)?));
     Some(Tally {
         requests: requests.parse().ok()?,
-        // Those that it got to the end of; it says nothing of them where there are none.
+        // Responses with an error status; the line is missing without errors.
         wrong: after(text, "Non-2xx or 3xx responses:").map_or(Some(0), |count| count.parse().ok())?,
         lost: text.lines().find_map(lost).unwrap_or(0),
         requests_per_s: after(text, "Requests/sec:")?.parse().ok()?,

@@ -1,4 +1,4 @@
-//! What is compared with what, as it is written.
+//! Parses comparisons.
 
 use std::collections::HashSet;
 
@@ -18,7 +18,7 @@ pub(super) struct CompareTable {
 }
 
 impl Reader<'_> {
-    /// All comparisons. None is there twice: each is counted where verdicts are corrected for their number.
+    /// All comparisons, without duplicates, because each one counts in the correction of the verdicts.
     pub(super) fn comparisons(
         &self,
         tables: Vec<CompareTable>,
@@ -32,14 +32,14 @@ impl Reader<'_> {
             let comparison = self.comparison(table, subjects, loads)?;
             let Comparison { subject, with, loads, figures } = &comparison;
             let mut pair = [subject.clone(), with.clone()];
-            // A with B is the same question as B with A.
+            // A with B is the same comparison as B with A.
             pair.sort();
             for (load, figure) in
                 loads.iter().flat_map(|load| figures.iter().map(move |figure| (load, figure)))
             {
                 if !asked.insert((pair.clone(), load.clone(), figure.clone())) {
                     let why =
-                        format!("{subject:?} and {with:?} are compared before in {figure} under {load:?}");
+                        format!("{subject:?} and {with:?} are already compared in {figure} under {load:?}");
                     return Err(self.at(&first, &why));
                 }
             }
@@ -60,12 +60,11 @@ impl Reader<'_> {
             }
         }
         if table.subject == table.with {
-            return Err(self.at(&table.with, "a subject against itself is `control = true` of the subject"));
+            return Err(self.at(&table.with, "to compare a subject with itself, set its `control = true`"));
         }
         for (key, names) in [("loads", &table.loads), ("figures", &table.figures)] {
             if names.as_ref().is_some_and(Vec::is_empty) {
-                let why =
-                    format!("`{key}` is empty: at least one is expected, or no `{key}` for the usual ones");
+                let why = format!("`{key}` is empty: give at least one, or remove `{key}` for the default");
                 return Err(self.at(&table.subject, &why));
             }
         }

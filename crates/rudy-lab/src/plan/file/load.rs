@@ -1,4 +1,4 @@
-//! A load as it is written.
+//! Parses loads.
 
 use std::time::Duration;
 
@@ -45,14 +45,15 @@ enum KindName {
     Run,
 }
 
-/// Connections of a load where nobody says: those of `rudy bench`.
+/// Default number of connections, the same as that of `rudy bench`.
 const CONNECTIONS: u32 = 64;
 
-/// As many connections, requests of a burst or streams as a load may have: beyond it the ports of an address are used up.
+/// Maximum number of connections, requests of a burst, or streams: more would exhaust the ports of an
+/// address.
 const AT_ONCE_MAX: u32 = 28_000;
 
 impl LoadTable {
-    /// The keys that are given, and whether a load of its kind has them.
+    /// The given keys, and whether the kind of load supports them.
     fn keys(&self) -> [(&'static str, bool, bool); 14] {
         use KindName::{Bench, Burst, Flood, Idle, Knee, Run, Sequence};
         let is = |kinds: &[KindName]| kinds.contains(&self.kind);
@@ -87,25 +88,25 @@ impl LoadTable {
 impl Reader<'_> {
     pub(super) fn load(&self, table: LoadTable) -> Result<Load, String> {
         let wrong = |expected: &str| Err(self.at(&table.name, expected));
-        // Those of a bench come one after the other.
+        // The requests of a bench are sequential per connection.
         let at_once = table.requests.filter(|_| table.kind != KindName::Bench);
         if [table.connections, at_once].into_iter().flatten().any(|count| !(1..=AT_ONCE_MAX).contains(&count))
         {
-            return wrong(&format!("`connections` and `requests` are numbers from 1 to {AT_ONCE_MAX}"));
+            return wrong(&format!("`connections` and `requests` must be numbers from 1 to {AT_ONCE_MAX}"));
         }
         if table.kind == KindName::Bench {
             self.check_bench(&table)?;
         }
         if table.rate.is_some_and(|rate| !(rate.is_finite() && rate > 0.0)) {
-            return wrong("`rate` is a number of requests per second, above 0");
+            return wrong("`rate` must be a number of requests per second above 0");
         }
         if let Some((key, ..)) = table.keys().into_iter().find(|(_, is_there, belongs)| *is_there && !belongs)
         {
-            return wrong(&format!("a load of this kind has no `{key}`"));
+            return wrong(&format!("this kind of load does not support `{key}`"));
         }
         let path = table.path.clone().unwrap_or_else(|| "/".to_owned());
         if !path.starts_with('/') {
-            return wrong("`path` begins with a slash, as in \"/1k.html\"");
+            return wrong("`path` must start with a slash, as in \"/1k.html\"");
         }
         let kind = self.kind(&table)?;
         Ok(Load {
@@ -121,14 +122,16 @@ impl Reader<'_> {
     fn check_bench(&self, table: &LoadTable) -> Result<(), String> {
         let wrong = |expected: &str| Err(self.at(&table.name, expected));
         match (table.requests, table.quick) {
-            (Some(0), _) | (_, Some(Quick::Requests(0))) => wrong("`requests` is a number from 1 on"),
+            (Some(0), _) | (_, Some(Quick::Requests(0))) => wrong("`requests` must be at least 1"),
             (Some(_), _) if table.time.is_some() || table.rate.is_some() => {
-                wrong("a bench has so many `requests`, or a `time` and possibly a `rate`")
+                wrong("a bench has either `requests`, or a `time` and optionally a `rate`")
             }
             (Some(_), Some(Quick::Time(_))) => {
-                wrong("`quick` is a number of requests here, as in { requests = 1000 }")
+                wrong("`quick` must be a number of requests here, as in { requests = 1000 }")
             }
-            (None, Some(Quick::Requests(_))) => wrong("`quick` is a time here, as in { time = \"10s\" }"),
+            (None, Some(Quick::Requests(_))) => {
+                wrong("`quick` must be a time here, as in { time = \"10s\" }")
+            }
             _ => Ok(()),
         }
     }
@@ -137,7 +140,7 @@ impl Reader<'_> {
         let time = |time: Option<Time>, seconds| time.unwrap_or(Time(Duration::from_secs(seconds)));
         let connections = table.connections.unwrap_or(CONNECTIONS);
         let missing = |what: &str| self.at(&table.name, what);
-        let requests = || table.requests.ok_or_else(|| missing("`requests` is missing: how many?"));
+        let requests = || table.requests.ok_or_else(|| missing("`requests` is missing"));
         Ok(match table.kind {
             KindName::Bench => Kind::Bench {
                 connections,

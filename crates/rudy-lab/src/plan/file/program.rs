@@ -1,4 +1,4 @@
-//! A program that a plan brings as source, as it is written.
+//! Parses programs that a plan includes as source.
 
 use std::path::PathBuf;
 
@@ -20,11 +20,11 @@ impl Reader<'_> {
     pub(super) fn program(&self, table: ProgramTable) -> Result<Program, String> {
         if table.build.is_empty() {
             return Err(
-                self.at(&table.name, "`build` is empty: a command with {source} and {target} is expected")
+                self.at(&table.name, "`build` is empty: expected a command with {source} and {target}")
             );
         }
         if !table.name.get_ref().chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)) {
-            return Err(self.at(&table.name, "the name of a program has letters, digits, - and _"));
+            return Err(self.at(&table.name, "the name of a program may contain letters, digits, - and _"));
         }
         let source = self.read(&table.source)?;
         let file = table.source.get_ref().file_name().unwrap_or_default().to_string_lossy().into_owned();

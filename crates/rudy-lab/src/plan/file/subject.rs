@@ -1,4 +1,4 @@
-//! A subject as it is written.
+//! Parses subjects.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -57,10 +57,10 @@ struct ReadyTable {
     within: Option<Time>,
 }
 
-/// The words in braces that every plan has.
+/// The placeholders of every plan.
 const WORDS: [&str; 9] = ["rudy", "programs", "port", "folder", "built", "temp", "config", "cores", "n"];
 
-/// How long a subject may take to serve where nobody says.
+/// Default timeout for a subject to become ready.
 const READY_WITHIN: Time = Time(Duration::from_secs(10));
 
 impl SubjectTable {
@@ -69,7 +69,7 @@ impl SubjectTable {
     }
 }
 
-/// Whether it can stand in braces.
+/// Whether it is a valid placeholder name.
 fn is_plain(name: &str) -> bool {
     name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
@@ -84,7 +84,7 @@ impl Reader<'_> {
         if let Some(word) = table.words.keys().find(|word| !is_plain(word) || WORDS.contains(&word.as_str()))
         {
             let why = format!(
-                "{word:?} cannot be a word of its own: it has letters, digits and hyphens, and is none of {}",
+                "{word:?} is not a valid placeholder: expected letters, digits and hyphens, and none of {}",
                 WORDS.join(", ")
             );
             return Err(self.at(&table.name, &why));
@@ -112,7 +112,7 @@ impl Reader<'_> {
         if !is_plain(table.name.get_ref()) {
             return Err(self.at(
                 &table.name,
-                "its name has letters, digits and hyphens, as {NAME.port} stands for its port",
+                "its name may only contain letters, digits and hyphens, because {NAME.port} is its port",
             ));
         }
         let config = self.configuration(&table.name, &table.command, table.config, table.config_text)?;
@@ -121,7 +121,7 @@ impl Reader<'_> {
         Ok(Beside { name, command, config, ready, ready_within, cores })
     }
 
-    /// A command, and the text of its configuration.
+    /// Parses a command and its configuration.
     fn configuration(
         &self,
         name: &Spanned<String>,
@@ -130,19 +130,19 @@ impl Reader<'_> {
         text: Option<String>,
     ) -> Result<Option<String>, String> {
         if command.is_empty() {
-            return Err(self.at(name, "`command` is empty: a program and its arguments are expected"));
+            return Err(self.at(name, "`command` is empty: expected a program and its arguments"));
         }
         if config.is_none() && text.is_none() && has(command, "{config}") {
-            return Err(self.at(name, "its command has {config}, and there is no `config`"));
+            return Err(self.at(name, "its command has {config}, but there is no `config`"));
         }
         match (config, text) {
             (None, text) => Ok(text),
             (Some(path), None) => self.read(&path).map(Some),
-            (Some(path), Some(_)) => Err(self.at(&path, "`config` and `config_text` are the same")),
+            (Some(path), Some(_)) => Err(self.at(&path, "`config` and `config_text` exclude each other")),
         }
     }
 
-    /// A program that is run to its end cannot serve, and a server does not end: each plan has the one or the other.
+    /// A subject either serves or runs to its end, and all subjects of a plan must do the same.
     pub(super) fn check_together(
         &self,
         subjects: &[SubjectTable],
@@ -151,38 +151,34 @@ impl Reader<'_> {
         if let Some(load) = loads.iter().find(|load| load.stall.is_some())
             && let Some(subject) = subjects.iter().find(|subject| subject.beside.is_empty())
         {
-            let (load, why) =
-                (load.name.get_ref(), "stops what a subject has `beside` it, and this has nothing");
+            let (load, why) = (load.name.get_ref(), "needs a program `beside` the subject, which has none");
             return Err(self.at(&subject.name, &format!("the stall of {load:?} {why}")));
         }
         let runs = loads.iter().filter(|load| load.is_run()).count();
         if runs == 0 {
             if let Some(subject) = subjects.iter().find(|subject| subject.says.is_some()) {
-                return Err(self.at(
-                    &subject.name,
-                    "what it `says` is read of one that is run to its end, by a load of the kind \"run\"",
-                ));
+                return Err(self.at(&subject.name, "`says` needs a load of the kind \"run\""));
             }
             let odd = subjects.iter().find(|subject| subject.has("{n}"));
             return odd.map_or(Ok(()), |subject| {
                 Err(self.at(
                     &subject.name,
-                    "its command has {n}, and no load has an `n`: that is of the kind \"run\"",
+                    "its command has {n}, which needs a load of the kind \"run\" with an `n`",
                 ))
             });
         }
         if let Some(load) = loads.iter().find(|load| !load.is_run()) {
-            let why = "a subject is run to its end by a load of the kind \"run\", and asked by this one: it needs a plan of its own";
+            let why = "a load of the kind \"run\" runs subjects to their end, which this one does not: use separate plans";
             return Err(self.at(&load.name, why));
         }
         for subject in subjects {
             if subject.ready.is_some() {
-                return Err(self.at(&subject.name, "it is run to its end, and never `ready`"));
+                return Err(self.at(&subject.name, "a subject that runs to its end has no `ready`"));
             }
             if let Some(load) = loads.iter().find(|load| load.has_n() != subject.has("{n}")) {
                 let [with, without] = if load.has_n() { ["load", "subject"] } else { ["subject", "load"] };
                 let why = format!(
-                    "{{n}} in its command is what a load has as `n`: this {without} has none, and a {with} has one"
+                    "{{n}} in the command needs `n` in the load: this {without} has none, but a {with} has one"
                 );
                 let name = if load.has_n() { &subject.name } else { &load.name };
                 return Err(self.at(name, &why));
@@ -198,14 +194,14 @@ impl Reader<'_> {
             (None, Some(path), None) if path.starts_with('/') => Ready::Http(path),
             (None, None, Some(line)) if !line.is_empty() => Ready::Line(line),
             _ => {
-                let expected = "`ready` is one of tcp = true, http = \"/PATH\" and line = \"TEXT\"";
+                let expected = "`ready` must be one of tcp = true, http = \"/PATH\" and line = \"TEXT\"";
                 return Err(self.at(name, expected));
             }
         };
         Ok((ready, table.within.unwrap_or(READY_WITHIN)))
     }
 
-    /// The text of a configuration: a file beside the plan, or one of those that Rudy has for its own plans.
+    /// The text of a configuration: a file next to the plan, or a built-in one.
     pub(super) fn read(&self, path: &Spanned<PathBuf>) -> Result<String, String> {
         let wanted = path.get_ref();
         let beside = self.folder.map(|folder| folder.join(wanted));
@@ -213,7 +209,7 @@ impl Reader<'_> {
             Some(Ok(text)) => Ok(text),
             other => builtin::peer(wanted).map(str::to_owned).ok_or_else(|| {
                 let why =
-                    other.and_then(Result::err).map_or("not one of Rudy's own".to_owned(), |e| e.to_string());
+                    other.and_then(Result::err).map_or("not a built-in file".to_owned(), |e| e.to_string());
                 self.at(path, &format!("cannot read {}: {why}", wanted.display()))
             }),
         }

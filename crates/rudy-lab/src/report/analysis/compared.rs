@@ -1,4 +1,4 @@
-//! Every comparison that a plan asks for, and what it rests on.
+//! Evaluates the comparisons of a plan.
 
 use rudy_stats::compare::{Better, Comparison, Control, Finding, PAIRS_MIN, Paired, rounds_needed};
 
@@ -9,7 +9,7 @@ use crate::plan::Plan;
 use crate::record::Outcome;
 use crate::report::unit::Figure;
 
-/// A comparison that is to be judged together with all others.
+/// A comparison, to be evaluated together with all others.
 pub(super) struct Question<'a> {
     experiment: &'a Experiment,
     subject: &'a str,
@@ -17,20 +17,20 @@ pub(super) struct Question<'a> {
     load: &'a str,
     figure: Figure,
     pairs: Pairs,
-    /// What is to be judged, or why it cannot be.
+    /// The input of a comparison, or why there is none.
     pub(super) comparison: Result<Comparison, Unfit>,
 }
 
-/// Why there is nothing to judge.
+/// Why a comparison cannot be evaluated.
 #[derive(Debug, Clone)]
 pub(super) enum Unfit {
-    /// There are fewer rounds than a verdict takes.
+    /// There are too few rounds for a verdict.
     TooFew,
-    /// In words.
+    /// A message.
     Other(String),
 }
 
-/// All that a plan asks.
+/// All comparisons of a plan.
 pub(super) fn questions(experiment: &Experiment) -> Vec<Question<'_>> {
     let controls = controls(experiment);
     let comparisons = experiment.plan().comparisons.iter();
@@ -46,11 +46,11 @@ pub(super) fn questions(experiment: &Experiment) -> Vec<Question<'_>> {
         .collect()
 }
 
-/// In what a subject is held against itself that is compared with nothing, as far as it shows it.
+/// The figures in which a subject without comparisons is compared with itself, as far as it has them.
 const CONTROLLED: [&str; 4] = ["time_s", "cpu_us_per_request", "p99_ns", "private_bytes_per_connection"];
 
-/// What each subject that was measured twice was against itself, wherever a comparison rests on it; where none does, in what
-/// loads are mostly compared.
+/// The controls: each subject that was measured twice, compared with itself. Uses the figures of its
+/// comparisons, or else the usual figures of the load.
 pub(super) fn controls(experiment: &Experiment) -> Vec<Controlled<'_>> {
     let plan = experiment.plan();
     let mut controls = Vec::new();
@@ -72,7 +72,7 @@ pub(super) fn controls(experiment: &Experiment) -> Vec<Controlled<'_>> {
     controls
 }
 
-/// In which figures a subject is compared under a load.
+/// The figures in which a subject is compared under a load.
 fn figures_of<'a>(plan: &'a Plan, subject: &str, load: &str) -> Vec<&'a str> {
     let rests = plan.comparisons.iter().filter(|comparison| {
         [&comparison.subject, &comparison.with].contains(&&subject.to_owned())
@@ -114,7 +114,7 @@ fn controlled<'a>(
     }
 }
 
-/// Which way of a figure is the good one: of rates up, of all that is a cost down.
+/// Which direction of a figure is better: up for rates, down for costs.
 fn better(figure: &str) -> Better {
     if figure.ends_with("_per_s") || figure == "nines" { Better::Higher } else { Better::Lower }
 }
@@ -155,12 +155,13 @@ impl<'a> Question<'a> {
         question
     }
 
-    /// Whether there is any round in which both have the figure.
+    /// Whether both subjects have the figure in any round.
     pub(super) fn is_measured(&self) -> bool {
         self.pairs.rounds() > 0
     }
 
-    /// What it has come to: the finding where it was judged. `asked` is how many comparisons there are.
+    /// The result of a comparison, with its finding if it was evaluated. `asked` is the number of
+    /// comparisons.
     pub(super) fn answer(self, finding: Option<Finding>, asked: usize) -> Compared<'a> {
         let medians = self.pairs.medians();
         let ratio = medians.map(|[a, b]| a / b).filter(|ratio| ratio.is_finite() && *ratio > 0.0);
@@ -210,7 +211,7 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// Why there is no round with both.
+    /// Why no round has both figures.
     fn nothing(&self) -> String {
         for subject in [self.subject, self.with] {
             let runs = || self.experiment.runs_of(subject, self.load).filter(|run| !run.is_control);

@@ -1,4 +1,4 @@
-//! What the records of experiments show: everything that a report says, in whichever format.
+//! The analysis of records: the contents of a report, independent of its format.
 
 mod compared;
 mod pairs;
@@ -15,71 +15,71 @@ use self::compared::Question;
 use super::unit::Figure;
 use crate::experiment::Experiment;
 
-/// What one or several experiments show, judged together.
+/// The analysis of one or several experiments, evaluated together.
 #[derive(Debug)]
 pub(crate) struct Report<'a> {
-    /// Each experiment by itself.
+    /// The experiments.
     pub(crate) sections: Vec<Section<'a>>,
-    /// How many comparisons were judged, and corrected for how many they are.
+    /// The number of evaluated comparisons, by which verdicts are corrected.
     pub(crate) judged: usize,
 }
 
-/// What an experiment shows.
+/// The analysis of an experiment.
 #[derive(Debug)]
 pub(crate) struct Section<'a> {
     /// The records.
     pub(crate) experiment: &'a Experiment,
-    /// The plan's name, and the folder where two experiments of a report have the same.
+    /// The name of the plan, with the folder if two experiments of a report have the same name.
     pub(crate) title: String,
-    /// The answer to the plan's question, as far as there is one: a sentence for each two subjects that are compared.
+    /// The answer to the plan's question, if any: a sentence for each compared pair.
     pub(crate) headline: Vec<String>,
-    /// Every comparison that the plan asks for, in its order.
+    /// The comparisons of the plan, in its order.
     pub(crate) comparisons: Vec<Compared<'a>>,
-    /// What the subjects that were measured twice in each round were against themselves.
+    /// The controls: subjects that were measured twice in each round.
     pub(crate) controls: Vec<Controlled<'a>>,
-    /// Every figure of every subject, a table for each load.
+    /// All figures of all subjects, with a table per load.
     pub(crate) tables: Vec<Table<'a>>,
-    /// What the plan says was shown before, beside what was shown now.
+    /// Older results of the plan, next to the new ones.
     pub(crate) then: Vec<then::Row<'a>>,
-    /// Why numbers that are marked may not be what they seem to be.
+    /// Validity warnings.
     pub(crate) doubts: Vec<trouble::Trouble<'a>>,
-    /// Runs without figures, and why.
+    /// Failed runs, with the reasons.
     pub(crate) failures: Vec<trouble::Trouble<'a>>,
-    /// What happened that changes no figure.
+    /// Events that affect no figure.
     pub(crate) notes: Vec<trouble::Trouble<'a>>,
-    /// What is to be said of the records as a whole: another machine in their midst, a line that was cut off.
+    /// Notes about the records as a whole: a different machine, a truncated line.
     pub(crate) remarks: Vec<String>,
 }
 
-/// One subject beside another in a figure under a load.
+/// A comparison of two subjects in a figure under a load.
 #[derive(Debug)]
 pub(crate) struct Compared<'a> {
     pub(crate) subject: &'a str,
     pub(crate) with: &'a str,
     pub(crate) load: &'a str,
     pub(crate) figure: Figure,
-    /// Rounds in which both show the figure.
+    /// Rounds in which both have the figure.
     pub(crate) rounds: usize,
-    /// Rounds in which both were run.
+    /// Rounds in which both ran.
     pub(crate) rounds_run: usize,
-    /// The median of either in the rounds in which both show it.
+    /// The medians over the rounds in which both have the figure.
     pub(crate) medians: Option<[f64; 2]>,
-    /// Whether one of the runs is doubted in this figure.
+    /// Whether one of the runs is suspect in this figure.
     pub(crate) is_doubtful: bool,
-    /// What they show.
+    /// The outcome.
     pub(crate) answer: Answer,
-    /// The same as a sentence.
+    /// The outcome as a sentence.
     pub(crate) sentence: String,
 }
 
 impl Compared<'_> {
-    /// Whether rounds are missing in which one of both failed or did not show the figure: those that are left may be the
-    /// good ones.
+    /// Whether rounds are missing because a subject failed or lacks the figure. The remaining rounds may be
+    /// its good ones.
     pub(crate) fn misses_rounds(&self) -> bool {
         self.rounds < self.rounds_run
     }
 
-    /// What was found; nothing where nothing was judged.
+    /// The finding; `None` if the comparison was not evaluated.
     pub(crate) fn verdict(&self) -> Option<Verdict> {
         match &self.answer {
             Answer::Judged(finding) => Some(finding.verdict),
@@ -87,7 +87,7 @@ impl Compared<'_> {
         }
     }
 
-    /// Why there is no verdict, where no values of these rounds could have led to one.
+    /// Why no values of these rounds could have led to a verdict.
     pub(crate) fn why_open(&self) -> Option<String> {
         match &self.answer {
             Answer::Open { why, .. } => Some(why.clone()),
@@ -98,79 +98,79 @@ impl Compared<'_> {
         }
     }
 
-    /// Whether what is said of it is to be marked.
+    /// Whether the result must be marked as suspect.
     pub(crate) fn is_marked(&self) -> bool {
         self.is_doubtful || self.misses_rounds()
     }
 
-    /// Whether it is known which is better, or that neither is.
+    /// Whether it is known which is better, or that they are equivalent.
     pub(crate) fn is_settled(&self) -> bool {
         self.verdict().is_some_and(|verdict| verdict != Verdict::Inconclusive)
     }
 }
 
-/// What a comparison has shown.
+/// The outcome of a comparison.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    /// It was judged.
+    /// It was evaluated.
     Judged(Finding),
-    /// There is nothing to judge.
+    /// It was not evaluated.
     Open {
-        /// So many times the median of the other, where both have one that is not 0.
+        /// The ratio of the medians, if both exist and are not 0.
         ratio: Option<f64>,
-        /// Why it was not judged.
+        /// Why it was not evaluated.
         why: String,
-        /// How many rounds it takes, where that is why.
+        /// The number of rounds needed, if there were too few.
         needed: Option<usize>,
     },
 }
 
-/// A subject beside itself.
+/// A subject compared with itself.
 #[derive(Debug)]
 pub(crate) struct Controlled<'a> {
     pub(crate) subject: &'a str,
     pub(crate) load: &'a str,
     pub(crate) figure: Figure,
-    /// Rounds in which it shows the figure twice.
+    /// Rounds in which it has the figure twice.
     pub(crate) rounds: usize,
-    /// Rounds in which it was run twice.
+    /// Rounds in which it ran twice.
     pub(crate) rounds_run: usize,
-    /// What they show; where they are too few or have values of 0, why they do not.
+    /// The result, or why there is none: too few rounds, or values of 0.
     pub(crate) outcome: Result<Control, String>,
 }
 
-/// What was measured under a load.
+/// The figures of a load.
 #[derive(Debug)]
 pub(crate) struct Table<'a> {
     pub(crate) load: &'a str,
     /// The figures that any subject has.
     pub(crate) figures: Vec<Figure>,
-    /// The subjects in the order of the plan, each with as many cells as there are figures.
+    /// The subjects in the order of the plan, each with a cell per figure.
     pub(crate) rows: Vec<(&'a str, Vec<Cell>)>,
 }
 
 /// A figure of a subject under a load.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cell {
-    /// Of the rounds that have the figure; nothing where none has it.
+    /// Over the rounds that have the figure; `None` if none does.
     pub(crate) summary: Option<Summary>,
-    /// In how many rounds it was run.
+    /// The number of rounds in which it ran.
     pub(crate) rounds_run: usize,
     /// Whether it failed in all of them.
     pub(crate) has_failed: bool,
-    /// Whether one of these runs is doubted in this figure.
+    /// Whether one of these runs is suspect in this figure.
     pub(crate) is_doubtful: bool,
 }
 
 impl Cell {
-    /// Whether there are rounds that failed or have no such figure, beside some that have it.
+    /// Whether some rounds failed or lack the figure, while others have it.
     pub(crate) fn misses_rounds(&self) -> bool {
         self.summary.is_some_and(|summary| summary.rounds < self.rounds_run)
     }
 }
 
-/// All of it. One correction for the number of comparisons is made over all experiments, since somebody who reads several
-/// reads them as one.
+/// Analyses all experiments. The verdicts are corrected for all comparisons together, because readers see
+/// them as one report.
 pub(crate) fn analyse(experiments: &[Experiment]) -> Report<'_> {
     let questions: Vec<Vec<Question>> = experiments.iter().map(compared::questions).collect();
     let comparisons: Vec<Comparison> =
@@ -212,7 +212,7 @@ fn title(experiment: &Experiment, all: &[Experiment]) -> String {
     }
 }
 
-/// What difference matters to a plan.
+/// The smallest difference that matters to a plan.
 fn delta(experiment: &Experiment) -> Delta {
     Delta::new(experiment.plan().delta).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! The values of two that are compared, round by round.
+//! Pairs of values by round.
 
 use std::collections::BTreeMap;
 
@@ -7,21 +7,21 @@ use rudy_stats::compare::Summary;
 use crate::experiment::Experiment;
 use crate::record::{Doubt, Outcome, Run};
 
-/// One side of a comparison: a subject, or the second time that it was measured in each round.
+/// A side of a comparison: a subject, or its second measurement in each round.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Side<'a> {
     pub(super) subject: &'a str,
     pub(super) is_control: bool,
 }
 
-/// The values of the rounds in which both sides have them, in the order of the rounds.
+/// The values of the rounds in which both sides have them, in order.
 #[derive(Debug, Default)]
 pub(super) struct Pairs {
     pub(super) a: Vec<f64>,
     pub(super) b: Vec<f64>,
-    /// In how many rounds both were run: where these are more, one of them failed or did not show the figure.
+    /// The number of rounds in which both ran. If it is higher, one of them failed or lacks the figure.
     pub(super) rounds_run: usize,
-    /// Whether one of the runs of those rounds is doubted in this figure, whether it has it or not.
+    /// Whether one of the runs is suspect in this figure, even if it lacks the figure.
     pub(super) is_doubtful: bool,
 }
 
@@ -45,28 +45,28 @@ impl Pairs {
         self.a.len()
     }
 
-    /// The median of either side.
+    /// The median of each side.
     pub(super) fn medians(&self) -> Option<[f64; 2]> {
         Some([Summary::of(&self.a)?.median, Summary::of(&self.b)?.median])
     }
 
-    /// In how many rounds either side is 0 or less, of which there is no ratio.
+    /// The number of rounds in which a side is 0 or less, so that there is no ratio.
     pub(super) fn zeros(&self) -> [usize; 2] {
         [&self.a, &self.b].map(|side| side.iter().filter(|value| **value <= 0.0).count())
     }
 }
 
-/// Whether a run is doubted in a figure.
+/// Whether a run is suspect in a figure.
 pub(super) fn is_doubted(run: &Run, figure: &str) -> bool {
     doubt(run, figure).is_some()
 }
 
-/// The first doubt about a figure of a run.
+/// The first warning about a figure of a run.
 pub(super) fn doubt<'a>(run: &'a Run, figure: &str) -> Option<&'a Doubt> {
     run.doubts.iter().find(|doubt| doubt.concerns.iter().any(|name| name == figure))
 }
 
-/// What a run shows of a figure; nothing if it failed.
+/// A figure of a run; `None` if it failed.
 pub(super) fn value(run: &Run, figure: &str) -> Option<f64> {
     let is_measured = run.outcome == Outcome::Measured;
     run.figures.get(figure).copied().filter(|_| is_measured)

@@ -1,4 +1,4 @@
-//! Every figure of every subject, by load.
+//! Tables of all figures, by load.
 
 use rudy_stats::compare::Summary;
 
@@ -8,7 +8,7 @@ use crate::experiment::Experiment;
 use crate::record::Outcome;
 use crate::report::unit::Figure;
 
-/// What stands first in a table. The figures of a subject's own follow, and those of the run itself come last.
+/// The first figures of a table. The subject's own figures follow, and those of the run come last.
 const FIRST: [&str; 20] = [
     "time_s",
     "requests_per_s",
@@ -34,7 +34,7 @@ const FIRST: [&str; 20] = [
 
 const LAST: [&str; 4] = ["generator_lag_p99_ns", "generator_share", "others_share", "stolen_share"];
 
-/// One for each load under which anything was measured.
+/// A table for each load with figures.
 pub(super) fn tables(experiment: &Experiment) -> Vec<Table<'_>> {
     let loads = experiment.plan().loads.iter().map(|load| table(experiment, &load.name));
     loads.filter(|table| !table.figures.is_empty()).collect()
@@ -52,7 +52,7 @@ fn table<'a>(experiment: &'a Experiment, load: &'a str) -> Table<'a> {
     Table { load, rows: rows.collect(), figures: names.iter().map(|name| Figure::named(name)).collect() }
 }
 
-/// The names of the figures that any run under a load has, in the order of a table.
+/// The names of all figures of a load, in the order of the table.
 pub(super) fn figures<'a>(experiment: &'a Experiment, load: &str) -> Vec<&'a str> {
     let mut names: Vec<&str> = Vec::new();
     for run in experiment.runs.iter().filter(|run| run.load == load) {
@@ -71,7 +71,7 @@ pub(super) fn figures<'a>(experiment: &'a Experiment, load: &str) -> Vec<&'a str
     names
 }
 
-/// A figure of a subject under a load, of all its rounds without those of the control.
+/// A figure of a subject under a load, over all rounds without controls.
 pub(super) fn cell(experiment: &Experiment, subject: &str, load: &str, figure: &str) -> Cell {
     let runs: Vec<_> = experiment.runs_of(subject, load).filter(|run| !run.is_control).collect();
     let values: Vec<f64> = runs.iter().filter_map(|run| value(run, figure)).collect();

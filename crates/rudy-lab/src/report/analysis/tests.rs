@@ -1,4 +1,4 @@
-//! From records to what is said of them.
+//! From records to sentences.
 
 use rudy_stats::compare::{Outcome, Verdict};
 
@@ -8,7 +8,7 @@ use crate::record::{Doubt, Run};
 use crate::report::made::{self, Turn};
 use crate::report::rows;
 
-/// Two subjects, the one of them a control, one load, one figure.
+/// Two subjects, one of them a control, one load, one figure.
 fn plan(rounds: usize, figures: &str) -> String {
     format!(
         "name = \"made\"\nquestion = \"Which?\"\nrounds = {rounds}\n\
@@ -45,7 +45,7 @@ impl Noise {
     }
 }
 
-/// An experiment of ten rounds in which `new` costs so many times what `old` does; every round does something to all.
+/// An experiment of ten rounds in which `new` costs a multiple of `old`; each round affects all subjects.
 fn noisy(seed: u64, times: f64) -> Experiment {
     let mut noise = Noise(seed);
     let rounds: Vec<f64> = (0..10).map(|_| noise.factor().powi(3)).collect();
@@ -70,7 +70,7 @@ fn a_subject_that_is_ten_percent_slower_is_found_in_ten_rounds() {
 fn a_subject_that_is_the_same_is_not_called_better_or_worse() {
     let verdicts: Vec<_> = (0..400).map(|seed| verdict(noisy(seed, 1.0))).collect();
     let wrong = verdicts.iter().filter(|verdict| verdict.is_difference()).count();
-    // 5 % and three standard errors are 33; what is within 5 % is no difference, so there are fewer.
+    // 5 % plus three standard errors are 33; differences within 5 % do not count, so there are fewer.
     assert!(wrong <= 20, "{wrong} of 400");
     let same = verdicts.iter().filter(|verdict| **verdict == Verdict::Equivalent).count();
     assert!(same > 350, "{same} of 400");
@@ -96,7 +96,7 @@ fn only_rounds_in_which_both_were_measured_are_compared_and_no_control_among_the
         section.failures[0].to_string(),
         "1k, new, 1 of 10 runs: it ended (exit code 1) under the load"
     );
-    // Its second time cost a hundred times its first.
+    // Its second measurement costs a hundred times its first.
     let control = section.controls[0].outcome.as_ref().expect("it has ten rounds");
     assert_eq!((control.outcome, finding.is_flagged), (Outcome::Differs, true));
     assert!(compared.sentence.contains("rests on a subject that differs from itself"));

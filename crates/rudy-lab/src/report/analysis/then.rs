@@ -1,41 +1,41 @@
-//! What a plan says was shown before, beside what was shown now.
+//! Older results of a plan, next to the new ones.
 
 use super::{Cell, tables};
 use crate::experiment::Experiment;
 use crate::plan::Then;
 use crate::report::unit::Figure;
 
-/// A figure under a load, then and now; one of both is there. Of then that may be only words.
+/// An older and a new figure under a load; one of them exists. The older one may be text only.
 #[derive(Debug)]
 pub(crate) struct Row<'a> {
     pub(crate) load: &'a str,
-    /// Nothing where the older report has only words, and today there is nothing to stand beside them.
+    /// `None` if the older report has only text, and there is no figure to show next to it.
     pub(crate) figure: Option<Figure>,
     pub(crate) then: Option<Before<'a>>,
-    /// The subject of today, and what it showed.
+    /// The subject of today, and its figure.
     pub(crate) now: Option<(&'a str, Cell)>,
 }
 
-/// What an older report shows.
+/// A result of the older report.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Before<'a> {
-    /// What was measured, as that report calls it.
+    /// The name of the subject in that report.
     pub(crate) subject: &'a str,
     pub(crate) value: Option<f64>,
-    /// What that report says in words.
+    /// A statement of that report in words.
     pub(crate) said: Option<&'a str>,
 }
 
 impl Row<'_> {
-    /// Today's median is so many times the value of then.
+    /// The ratio of today's median to the older value.
     pub(crate) fn ratio(&self) -> Option<f64> {
         let ratio = self.now?.1.summary?.median / self.then?.value?;
         (ratio.is_finite() && ratio > 0.0).then_some(ratio)
     }
 }
 
-/// For each load that was run and each figure that there is of then: what was shown, each beside the subject of today that it
-/// belongs to, and after that the other subjects of today. What was only said has beside it what says today most of the same.
+/// For each load and each older figure: the older value next to that of today's subject, followed by today's
+/// other subjects. A statement in words is shown next to the figure that matches it best.
 pub(super) fn rows(experiment: &Experiment) -> Vec<Row<'_>> {
     let plan = experiment.plan();
     let mut rows = Vec::new();
@@ -64,7 +64,7 @@ pub(super) fn rows(experiment: &Experiment) -> Vec<Row<'_>> {
     rows
 }
 
-/// The figure of today that stands beside words: how many nines came right, or else what a table has first.
+/// The figure to show next to a statement in words: the nines, or else the first figure of the table.
 fn worded<'a>(experiment: &'a Experiment, load: &str) -> Option<&'a str> {
     let figures = tables::figures(experiment, load);
     figures.iter().find(|name| **name == "nines").or(figures.first()).copied()

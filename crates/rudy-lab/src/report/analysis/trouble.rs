@@ -1,22 +1,22 @@
-//! What went wrong or may have: doubts, failures, and what else happened.
+//! Warnings, failures and other events.
 
 use std::fmt;
 
 use crate::experiment::Experiment;
 use crate::record::{Outcome, Run};
 
-/// The same thing in one run or several.
+/// An event that happened in one or more runs.
 #[derive(Debug)]
 pub(crate) struct Trouble<'a> {
     pub(crate) load: &'a str,
     pub(crate) subject: &'a str,
-    /// What happened, in the words of the first run in which it did.
+    /// The message of the first run.
     pub(crate) sentence: &'a str,
-    /// In how many runs.
+    /// The number of runs in which it happened.
     pub(crate) runs: usize,
-    /// Of how many that there were of this subject under this load, those of the control among them.
+    /// The number of runs of this subject under this load, including controls.
     pub(crate) of: usize,
-    /// The figures that it concerns, of a doubt.
+    /// The affected figures, for a warning.
     pub(crate) concerns: &'a [String],
 }
 
@@ -29,14 +29,14 @@ impl fmt::Display for Trouble<'_> {
     }
 }
 
-/// Why figures may not be what they seem to be.
+/// All validity warnings.
 pub(super) fn doubts(experiment: &Experiment) -> Vec<Trouble<'_>> {
     gather(experiment, |run| {
         run.doubts.iter().map(|doubt| (doubt.sentence.as_str(), doubt.concerns.as_slice())).collect()
     })
 }
 
-/// Why there are none.
+/// All failures.
 pub(super) fn failures(experiment: &Experiment) -> Vec<Trouble<'_>> {
     gather(experiment, |run| match &run.outcome {
         Outcome::Measured => Vec::new(),
@@ -44,12 +44,12 @@ pub(super) fn failures(experiment: &Experiment) -> Vec<Trouble<'_>> {
     })
 }
 
-/// What happened beside.
+/// All other events.
 pub(super) fn notes(experiment: &Experiment) -> Vec<Trouble<'_>> {
     gather(experiment, |run| run.notes.iter().map(|note| (note.as_str(), [].as_slice())).collect())
 }
 
-/// What is to be said of the records as a whole.
+/// Notes about the records as a whole.
 pub(super) fn remarks(experiment: &Experiment) -> Vec<String> {
     let mut remarks = Vec::new();
     let [first, later @ ..] = experiment.heads.as_slice() else { return remarks };
@@ -80,14 +80,15 @@ pub(super) fn remarks(experiment: &Experiment) -> Vec<String> {
     remarks
 }
 
-/// How many runs the plan asks for.
+/// The number of runs of the plan.
 fn planned(experiment: &Experiment) -> usize {
     let plan = experiment.plan();
     let arms = plan.subjects.len() + plan.subjects.iter().filter(|subject| subject.is_control).count();
     plan.rounds * plan.loads.len() * arms
 }
 
-/// What `said` finds in the runs, by load and subject; sentences that differ only in their numbers are the same.
+/// The messages that `said` finds in the runs, by load and subject. Messages that differ only in numbers are
+/// combined.
 fn gather<'a>(
     experiment: &'a Experiment,
     said: impl Fn(&'a Run) -> Vec<(&'a str, &'a [String])>,
@@ -111,7 +112,7 @@ fn gather<'a>(
     all
 }
 
-/// A sentence without its numbers.
+/// A message without its numbers.
 fn shape(sentence: &str) -> String {
     sentence.chars().filter(|character| !(character.is_ascii_digit() || *character == '.')).collect()
 }

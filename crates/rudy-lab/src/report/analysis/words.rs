@@ -1,11 +1,11 @@
-//! What was found, as sentences.
+//! The findings as sentences.
 
 use rudy_stats::compare::{Delta, Interval, Verdict};
 
 use super::{Answer, Compared};
 use crate::report::unit::{Figure, digits};
 
-/// How it is said of a subject that it has a figure: `rudy needs 0.74 times the CPU per request of nginx`.
+/// The verb and the noun for a figure: `rudy needs 0.74 times the CPU per request of nginx`.
 const PHRASES: [(&str, &str, &str); 18] = [
     ("requests_per_s", "answers", "requests per second"),
     ("knee_per_s", "holds", "rate"),
@@ -38,22 +38,22 @@ pub(super) fn rounds(count: usize) -> String {
     if count == 1 { "1 round".to_owned() } else { format!("{count} rounds") }
 }
 
-/// The same, where they are fewer than there were: `6 of 10 rounds`.
+/// The number of rounds, if some are missing: `6 of 10 rounds`.
 pub(crate) fn rounds_of(count: usize, of: usize) -> String {
     if count < of { format!("{count} of {}", rounds(of)) } else { rounds(count) }
 }
 
-/// Why there is no verdict of so few rounds.
+/// Why so few rounds give no verdict.
 pub(super) fn too_few(rounds: usize, of: usize, needed: usize) -> String {
     format!("no verdict: {}, it takes {needed}", rounds_of(rounds, of))
 }
 
-/// What follows where something rests on fewer rounds than there were: `; 6 of 10 rounds`.
+/// A suffix for results with missing rounds: `; 6 of 10 rounds`.
 pub(crate) fn missing(count: usize, of: usize) -> String {
     if (1..of).contains(&count) { format!("; {}", rounds_of(count, of)) } else { String::new() }
 }
 
-/// A ratio in two decimals; in more where that would make it 1, which it is not.
+/// A ratio with two decimals; with more if it would otherwise be shown as 1.
 pub(crate) fn ratio(value: f64) -> String {
     if format!("{value:.2}") == "1.00" && (value - 1.0).abs() >= 0.0005 {
         return format!("{value:.3}");
@@ -61,7 +61,7 @@ pub(crate) fn ratio(value: f64) -> String {
     digits_of_ratio(value)
 }
 
-/// How sure an interval is: cut, not rounded, since 99.96 % is not 100 %.
+/// The confidence level, rounded down, because 99.96 % is not 100 %.
 pub(crate) fn sure(confidence: f64) -> String {
     format!("{:.1} %", (confidence * 1000.0 + 1e-9).floor() / 10.0)
 }
@@ -75,7 +75,7 @@ fn digits_of_ratio(value: f64) -> String {
     }
 }
 
-/// A comparison in a sentence.
+/// A comparison as a sentence.
 pub(super) fn sentence(compared: &Compared, delta: Delta) -> String {
     let Compared { subject, with, load, figure, .. } = compared;
     let (verb, noun) = phrase(figure);
@@ -106,7 +106,8 @@ pub(super) fn sentence(compared: &Compared, delta: Delta) -> String {
     format!("{said}: {verdict}{too_few}{missing}{flag}{doubt}")
 }
 
-/// The answer to what was asked, as far as it goes: for each two subjects in what one is better, worse, or the same.
+/// The answer to the question: for each compared pair, the figures in which one is better, worse or
+/// equivalent.
 pub(super) fn headline(comparisons: &[Compared]) -> Vec<String> {
     if comparisons.is_empty() {
         return vec!["Nothing was compared: the tables show what each subject did.".to_owned()];
@@ -125,7 +126,8 @@ pub(super) fn headline(comparisons: &[Compared]) -> Vec<String> {
     pairs.iter().map(of_pair).collect()
 }
 
-/// What is said of two subjects: `rudy is better than nginx in CPU per request under 1k and 304 (0.61 to 0.74 times)`.
+/// The result for two subjects: `rudy is better than nginx in CPU per request under 1k and 304 (0.61 to 0.74
+/// times)`.
 fn summary(subject: &str, with: &str, own: &[&Compared]) -> String {
     let loads = loads(own);
     let lists = [(Verdict::Better, "than"), (Verdict::Worse, "than"), (Verdict::Equivalent, "to")];
@@ -161,7 +163,7 @@ fn summary(subject: &str, with: &str, own: &[&Compared]) -> String {
     settled + &not_settled + &reservations(own)
 }
 
-/// What is to be known of what was settled.
+/// Remarks about settled comparisons.
 fn reservations(own: &[&Compared]) -> String {
     let settled = || own.iter().filter(|one| one.is_settled());
     let is_flagged = |one: &Compared| matches!(&one.answer, Answer::Judged(found) if found.is_flagged);
@@ -169,7 +171,7 @@ fn reservations(own: &[&Compared]) -> String {
     if settled().any(|one| one.is_doubtful) {
         rests.push("on runs that are doubted (†)".to_owned());
     }
-    // Of several the one that misses most.
+    // Of several, the one with the most missing rounds.
     let missing = settled().filter(|one| one.misses_rounds());
     if let Some(fewest) = missing.max_by_key(|one| one.rounds_run - one.rounds) {
         rests.push(format!("on only {} (†)", rounds_of(fewest.rounds, fewest.rounds_run)));
@@ -180,7 +182,7 @@ fn reservations(own: &[&Compared]) -> String {
     if rests.is_empty() { String::new() } else { format!(" Some of it rests {}.", rests.join(", or ")) }
 }
 
-/// Why nothing of it was judged; one reason where all have the same.
+/// Why none of them was evaluated; one reason if all have the same.
 fn unjudged(open: &[&Compared]) -> String {
     let why = |one: &&Compared| one.why_open().unwrap_or_default();
     let first = open.first().map(why).unwrap_or_default();
@@ -201,7 +203,8 @@ fn loads<'a>(own: &[&Compared<'a>]) -> Vec<&'a str> {
     loads
 }
 
-/// Figures, each with its loads and, if wanted, the ratios: `CPU per request under 1k and 304 (0.61 to 0.74 times)`.
+/// Figures with their loads, and optionally the ratios: `CPU per request under 1k and 304 (0.61 to 0.74
+/// times)`.
 fn places(found: &[&Compared], loads_of_pair: usize, with_ratios: bool) -> String {
     let mut figures: Vec<&str> = Vec::new();
     for one in found {

@@ -1,6 +1,6 @@
-//! Whether people see what is drawn: the contrasts of the colours in the style, light and dark, for tests.
+//! Tests the contrast of the colours in the style, light and dark.
 //!
-//! WCAG 2.2 asks for 4.5 of text (1.4.3) and for 3 of lines and marks (1.4.11).
+//! WCAG 2.2 requires 4.5 for text (1.4.3) and 3 for lines and marks (1.4.11).
 
 use super::sheet::STYLE;
 use super::sizes::opacity;
@@ -11,7 +11,7 @@ const LINE: f64 = 3.0;
 
 type Colour = [f64; 3];
 
-/// What a rule says in light, or in dark where that has one of its own.
+/// The colour of a rule in light mode, or in dark mode if it differs.
 fn colour(is_dark: bool, selector: &str, property: &str) -> Colour {
     let (light, dark) = STYLE.split_once("@media").expect("the style has both");
     let found = if is_dark { rule(dark, selector, property) } else { None };
@@ -48,7 +48,7 @@ fn contrast(a: Colour, b: Colour) -> f64 {
     (a.max(b) + 0.05) / (a.min(b) + 0.05)
 }
 
-/// So much of a colour over another.
+/// A colour blended over another.
 fn over(above: Colour, below: Colour, opacity: f64) -> Colour {
     [0, 1, 2].map(|part| above[part] * opacity + below[part] * (1.0 - opacity))
 }

@@ -1,4 +1,4 @@
-//! What charts ask of the records.
+//! Extracts the data of charts from the records.
 
 use rudy_stats::compare::Summary;
 
@@ -10,7 +10,7 @@ use crate::report::rows::DOUBTFUL;
 
 pub(super) use crate::report::rows::float;
 
-/// The greatest value that is drawn: nothing that is measured comes near, and no sum or product of such overflows.
+/// The maximum value that is drawn: above all measured values, and small enough to avoid overflow.
 const VALUE_MAX: f64 = 1e18;
 
 /// A figure of one run.
@@ -23,16 +23,16 @@ pub(super) struct Seen {
     pub(super) value: f64,
 }
 
-/// What the rounds of a subject, or those of its control, have shown of a figure under a load.
+/// The values of a subject, or of its control, under a load.
 #[derive(Debug, PartialEq)]
 pub(super) struct Rounds {
-    /// Of each run that has the figure.
+    /// A value for each run with the figure.
     pub(super) seen: Vec<Seen>,
-    /// How many were run.
+    /// The number of runs.
     pub(super) run: usize,
-    /// How many of them failed.
+    /// The number of failed runs.
     pub(super) failed: usize,
-    /// One of them is doubted in the figure, whether it has it or not.
+    /// Whether a run is suspect in the figure, even if it lacks the figure.
     pub(super) is_doubtful: bool,
 }
 
@@ -59,7 +59,7 @@ impl Rounds {
         rounds
     }
 
-    /// Nothing where none has the figure.
+    /// `None` if no run has the figure.
     pub(super) fn median(&self) -> Option<Median> {
         let values: Vec<f64> = self.seen.iter().map(|seen| seen.value).collect();
         Some(Median { value: median(&values)?, is_doubtful: self.is_doubtful })
@@ -74,7 +74,7 @@ impl Rounds {
         }
     }
 
-    /// How many have failed where others have not: `1 of 3 rounds failed`.
+    /// The number of failed rounds, if others succeeded: `1 of 3 rounds failed`.
     pub(super) fn failures(&self) -> Option<String> {
         let is_part = self.failed > 0 && self.failed < self.run;
         is_part.then(|| format!("{} of {} rounds failed", self.failed, self.run))
@@ -86,28 +86,28 @@ impl Rounds {
 pub(super) struct Median {
     /// In the unit of the figure.
     pub(super) value: f64,
-    /// It rests on a run that is doubted.
+    /// Whether it includes a suspect run.
     pub(super) is_doubtful: bool,
 }
 
 impl Median {
-    /// With its unit, and marked where it is doubtful.
+    /// With its unit, and a mark if suspect.
     pub(super) fn text(self, unit: Unit) -> String {
         unit.text(self.value) + dagger(self.is_doubtful)
     }
 }
 
-/// The mark of the tables behind a number that rests on runs that are doubted.
+/// The mark in tables for values that include suspect runs.
 pub(super) fn dagger(is_doubtful: bool) -> &'static str {
     if is_doubtful { DOUBTFUL } else { "" }
 }
 
-/// What a caption ends with where there is such a mark.
+/// The end of a caption with such a mark.
 pub(super) fn legend_of_dagger(is_there: bool) -> &'static str {
     if is_there { " † rests on rounds that are doubted." } else { "" }
 }
 
-/// What has failed, as the last sentence of a caption; nothing where all went well.
+/// The failures as the last sentence of a caption; empty without failures.
 pub(super) fn failures(experiment: &Experiment, load: &str) -> String {
     let of = |subject: &Subject| {
         let runs = || experiment.runs_of(&subject.name, load).filter(|run| !run.is_control);
@@ -120,22 +120,22 @@ pub(super) fn failures(experiment: &Experiment, load: &str) -> String {
     if failures.is_empty() { String::new() } else { format!(" Failed: {}.", failures.join(", ")) }
 }
 
-/// Whether there is a doubt about a figure of a run.
+/// Whether a figure of a run is suspect.
 pub(super) fn is_doubtful(run: &Run, figure: &str) -> bool {
     run.doubts.iter().any(|doubt| doubt.concerns.iter().any(|name| name == figure))
 }
 
-/// A value that has a place on an axis.
+/// A value that can be placed on an axis.
 pub(super) fn drawable(value: f64) -> Option<f64> {
     (0.0..=VALUE_MAX).contains(&value).then_some(value)
 }
 
-/// Half of the values are above it; nothing where there are none.
+/// The median; `None` without values.
 pub(super) fn median(values: &[f64]) -> Option<f64> {
     Summary::of(values).map(|summary| summary.median)
 }
 
-/// A name as part of a file's.
+/// A name as part of a file name.
 pub(super) fn slug(name: &str) -> String {
     let plain = |character: char| {
         let character = character.to_ascii_lowercase();

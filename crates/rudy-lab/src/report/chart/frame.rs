@@ -4,18 +4,18 @@ use super::scale::{Rank, Scale, Tick, Ticks};
 use super::sheet::{Anchor, EDGE, Sheet, WIDTH, width};
 use super::unit::{Unit, round};
 
-/// An axis: where values stand, and what is written beside it.
+/// An axis: its scale, its ticks and its title.
 pub(super) struct Axis {
     scale: Scale,
     title: String,
     labels: Labels,
 }
 
-/// What stands at ticks.
+/// The labels of ticks.
 enum Labels {
-    /// Numbers of parts of this size; the title says what they are.
+    /// Numbers in this unit, which the title names.
     Parts(f64),
-    /// Each with its unit: a logarithmic axis has more than one.
+    /// Numbers with units: a logarithmic axis has more than one.
     Each(Unit),
     Percent,
 }
@@ -36,7 +36,7 @@ impl Axis {
         Self { scale, title, labels: Labels::Parts(size) }
     }
 
-    /// From zero, unless what is lower could not be told apart then.
+    /// From zero, unless the lower values would be indistinguishable.
     pub(super) fn fitting(title: &str, unit: Unit, values: impl Iterator<Item = f64>) -> Self {
         let values: Vec<f64> = values.collect();
         let lowest = values.iter().copied().filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min);
@@ -48,7 +48,7 @@ impl Axis {
         }
     }
 
-    /// By factors, around values.
+    /// A logarithmic axis around values.
     pub(super) fn log(title: &str, unit: Unit, values: impl Iterator<Item = f64>) -> Self {
         let part = match unit {
             Unit::Rate => ", per second",
@@ -69,18 +69,18 @@ impl Axis {
         Self { scale, title: format!("{title}{part} (logarithmic)"), labels }
     }
 
-    /// By factors, from a value to another, whether they are round or not.
+    /// A logarithmic axis between two given values.
     pub(super) fn log_between(title: &str, unit: Unit, start: f64, end: f64) -> Self {
         let scale = Scale::Log { start, end, ticks: Ticks::Decimal, has_zero: false };
         Self { scale, title: title.to_owned(), labels: Labels::Each(unit) }
     }
 
-    /// Quantiles as far as this many nines.
+    /// Quantiles up to this number of nines.
     pub(super) fn nines(title: &str, nines: f64) -> Self {
         Self { scale: Scale::Nines { nines }, title: title.to_owned(), labels: Labels::Percent }
     }
 
-    /// Where a value stands, as a share of the axis.
+    /// The position of a value, as a fraction of the axis.
     pub(super) fn share(&self, value: f64) -> f64 {
         self.scale.share(value)
     }
@@ -94,7 +94,7 @@ impl Axis {
         }
     }
 
-    /// Ticks with labels, such as leave each other room: those of the second rank only where all of them fit.
+    /// Ticks with labels that do not overlap; those of the second rank only if all of them fit.
     fn labels(&self, length: f64, extent: impl Fn(&str) -> f64) -> Vec<(f64, String)> {
         let fits = |kept: &[(f64, String)], place: f64, label: &str| {
             let room = |other: &(f64, String)| {
@@ -125,7 +125,7 @@ impl Axis {
     }
 }
 
-/// The area that things are drawn in.
+/// The drawing area.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Frame {
     pub(super) left: f64,
@@ -134,17 +134,18 @@ pub(super) struct Frame {
     pub(super) bottom: f64,
 }
 
-/// From the lowest to the highest, so much makes an axis from zero useless: the lower ones would be one point.
+/// If the values span more than this factor, an axis from zero would merge the lower ones.
 const WIDE: f64 = 20.0;
 
-/// How high a line of labels is.
+/// The height of a line of labels.
 const LINE: f64 = 18.0;
 
-/// What labels keep from each other.
+/// The minimum distance between labels.
 const GAP: f64 = 10.0;
 
 impl Frame {
-    /// Draws axes of an area of this height on the sheet, below what is there: x below, y on the left, and another y on the right.
+    /// Draws axes with an area of this height below the existing contents: x below, y on the left, and
+    /// optionally another y on the right.
     pub(super) fn draw(
         sheet: &mut Sheet,
         height: f64,
@@ -169,8 +170,8 @@ impl Frame {
         frame
     }
 
-    /// One of several areas below each other with the same axes: what x is stands only below the last, and what y is their
-    /// title says.
+    /// One of several areas with the same axes: only the last has an x title, and their own titles replace
+    /// the y title.
     pub(super) fn panel(sheet: &mut Sheet, height: f64, x: &Axis, y: &Axis, is_last: bool) -> Self {
         let top = sheet.bottom + 6.0;
         let frame =
@@ -187,7 +188,7 @@ impl Frame {
         frame
     }
 
-    /// The same with rows instead of a y axis: their names have so much room on the left, and their figures on the right.
+    /// The same with rows instead of a y axis, with room for names on the left and for figures on the right.
     pub(super) fn rows(sheet: &mut Sheet, height: f64, x: &Axis, names: f64, figures: f64) -> Self {
         let top = sheet.bottom + 6.0;
         let (left, right) = (EDGE + names + 10.0, WIDTH - EDGE - figures);
@@ -242,7 +243,7 @@ impl Frame {
         }
         sheet.line("axis", (self.left, self.bottom), (self.right, self.bottom));
         for (place, label) in axis.labels(self.right - self.left, |label| width(label) + GAP) {
-            // One at the very end would be cut off at the edge of the sheet.
+            // A label at the very end would be cut off at the edge.
             let half = width(&label) / 2.0;
             let x = (self.left + place).clamp(half, WIDTH - half - 2.0);
             sheet.text((x, self.bottom + LINE), Anchor::Middle, "soft", &label);

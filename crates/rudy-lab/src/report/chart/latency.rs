@@ -1,4 +1,4 @@
-//! Latency by percentile: each subject's distribution under a load, as far out as its requests reach.
+//! Latency by percentile: the distribution of each subject under a load, as far as its requests reach.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::unit::{Unit, digits};
 use crate::experiment::Experiment;
 use crate::plan::Load;
 
-/// A quantile and the seconds that so many requests did not exceed.
+/// A quantile and its latency in seconds.
 type Place = (f64, f64);
 
 /// A distribution.
@@ -22,23 +22,23 @@ struct Round {
     /// From 1.
     number: usize,
     places: Vec<Place>,
-    /// There is a doubt about its p99.
+    /// Whether its p99 is suspect.
     is_doubtful: bool,
 }
 
-/// What a subject's rounds have shown.
+/// The rounds of a subject.
 #[derive(Debug, PartialEq)]
 struct Curve {
     subject: String,
     look: Look,
     rounds: Vec<Round>,
-    /// At each quantile that every round has enough requests for.
+    /// The quantiles for which every round has enough requests.
     median: Vec<Place>,
-    /// One of the rounds is.
+    /// Whether one of the rounds is suspect.
     is_doubtful: bool,
 }
 
-/// Of a load that latencies are known of.
+/// The chart of a load with latencies.
 pub(super) fn charts(experiment: &Experiment, load: &Load) -> Vec<Chart> {
     let curves = curves(experiment, &load.name);
     chart(&load.name, &curves, &failures(experiment, &load.name)).into_iter().collect()
@@ -68,8 +68,8 @@ fn curve(experiment: &Experiment, index: usize, subject: &str, load: &str) -> Op
     (!median.is_empty()).then_some(Curve { subject, look: look(index), rounds, median, is_doubtful })
 }
 
-/// Quantile by quantile. One that not all rounds have would be the median of other rounds than its neighbours, and a line
-/// through both would fall where latency cannot.
+/// Takes medians by quantile. Omits a quantile that some rounds lack: its median would come from other rounds
+/// than its neighbours', and the line could fall.
 fn medians(rounds: &[Round]) -> Vec<Place> {
     let mut by_quantile: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
     for (quantile, seconds) in rounds.iter().flat_map(|round| &round.places) {
@@ -100,7 +100,7 @@ fn chart(load: &str, curves: &[Curve], failures: &str) -> Option<Chart> {
     for curve in curves {
         draw(&mut sheet, &frame, (&x, &y), curve);
     }
-    // Above all lines, so that none of them hides what is to be pointed at.
+    // Above all lines, so that none of them covers the points with tips.
     for curve in curves {
         for (quantile, seconds) in curve.median.iter().filter(|(quantile, _)| is_marked(*quantile)) {
             let name =
@@ -123,7 +123,7 @@ fn chart(load: &str, curves: &[Curve], failures: &str) -> Option<Chart> {
     })
 }
 
-/// How many nines the quantiles below 1 reach to, at least one.
+/// The number of nines of the quantiles below 1, at least one.
 fn nines(quantiles: impl Iterator<Item = f64>) -> f64 {
     let highest = quantiles.filter(|quantile| *quantile < 1.0).fold(0.0, f64::max);
     (-(1.0 - highest).log10()).clamp(1.0, 9.0)

@@ -1,4 +1,4 @@
-//! Which mark is whose: names beside marks, in as many lines as they take.
+//! The legend: names with their marks, in as many lines as needed.
 
 use super::mark::{Fill, Look, mark};
 use super::sheet::{Anchor, EDGE, Sheet, WIDTH, fitted, width};

@@ -1,4 +1,4 @@
-//! A line for each subject over something that was varied: shared by the charts of a rate and of a size.
+//! A line for each subject over a varied parameter: shared by the charts of rates and of sizes.
 
 use super::data::{Rounds, float, median};
 use super::frame::{Axis, Frame};
@@ -8,34 +8,34 @@ use super::sheet::Sheet;
 use super::unit::{Figure, Unit};
 use crate::experiment::Experiment;
 
-/// What a subject showed.
+/// The line of a subject.
 #[derive(Debug, PartialEq)]
 pub(super) struct Line {
     pub(super) subject: String,
     pub(super) look: Look,
-    /// In ascending order of what was varied.
+    /// In ascending order of the parameter.
     pub(super) points: Vec<Point>,
 }
 
-/// What a subject showed at one value of what was varied.
+/// The values of a subject for one parameter.
 #[derive(Debug, PartialEq)]
 pub(super) struct Point {
     pub(super) x: f64,
-    /// A value for each time that it was measured. Where there is none, the line is broken.
+    /// A value for each measurement. Without a value, the line is broken.
     pub(super) values: Vec<f64>,
-    /// How often it was to be measured and failed.
+    /// The number of failed measurements.
     pub(super) failed: usize,
-    /// It rests on a run that is doubted, or is not what was asked for.
+    /// Whether it includes a suspect run.
     pub(super) is_doubtful: bool,
-    /// What else is to be said of it.
+    /// An additional remark.
     pub(super) said: String,
 }
 
-/// How far one cross is below the other, where several lines have no value at one place.
+/// The distance between crosses, if several lines lack a value at the same place.
 const CROSS: f64 = 11.0;
 
 impl Point {
-    /// The rounds of a subject under a load that stands for this value; nothing where it was not run.
+    /// The rounds of a subject under the load of this parameter; `None` if it did not run.
     pub(super) fn of(
         experiment: &Experiment,
         subject: &str,
@@ -71,8 +71,8 @@ pub(super) fn keys(lines: &[Line]) -> Vec<Entry> {
     lines.iter().map(entry).collect()
 }
 
-/// Draws the medians as a line, and each single value faintly; `tip` says what is at a point. What has no value is on top, so
-/// that a line through its neighbours does not make one up.
+/// Draws the medians as a line, and each single value faintly. `tip` is the text of a point. Missing values
+/// are drawn on top, so that a line through their neighbours does not suggest a value.
 pub(super) fn draw(
     sheet: &mut Sheet,
     frame: &Frame,
@@ -94,7 +94,7 @@ pub(super) fn draw(
             mark(sheet, line.look, place, 4.0, fill, "");
         }
     }
-    // Above all lines, so that none of them hides what is to be pointed at.
+    // Above all lines, so that none of them covers the points with tips.
     for (index, line) in lines.iter().enumerate() {
         for point in &line.points {
             let tip = tip(line, point);
@@ -109,7 +109,7 @@ pub(super) fn draw(
     }
 }
 
-/// How many of the lines have no value at this place.
+/// How many of the lines lack a value at this place.
 fn nothing_at(lines: &[Line], x: f64) -> usize {
     let points = lines.iter().flat_map(|line| &line.points);
     points.filter(|point| point.values.is_empty() && point.x.total_cmp(&x).is_eq()).count()

@@ -1,14 +1,14 @@
-//! What tells one subject from another: a colour, and a shape for those who cannot see it.
+//! The colour and the shape of a subject.
 
 use super::sheet::{Sheet, number};
 
-/// How a subject looks, in every chart alike.
+/// The appearance of a subject, the same in every chart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Look {
     /// The class that sets its colour.
     pub(super) class: &'static str,
     pub(super) shape: Shape,
-    /// Beyond as many as there are colours, lines are dashed.
+    /// Lines of subjects beyond the number of colours are dashed.
     pub(super) is_dashed: bool,
 }
 
@@ -29,7 +29,7 @@ pub(super) enum Shape {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fill {
     Full,
-    /// There is a doubt about it.
+    /// Suspect.
     Hollow,
 }
 

@@ -1,4 +1,4 @@
-//! Memory over connections: what each stream of a flood made a subject grow by.
+//! Memory by number of connections: how much each stream of a flood adds to a subject.
 
 use super::Chart;
 use super::data::{Median, Rounds, drawable, failures, float, is_doubtful, legend_of_dagger, slug};
@@ -15,17 +15,17 @@ use crate::record::Run;
 /// Connections and bytes.
 type Place = (u64, u64);
 
-/// A flood, second by second.
+/// A flood over time.
 #[derive(Debug, PartialEq)]
 struct Round {
     /// From 1.
     number: usize,
     places: Vec<Place>,
-    /// There is a doubt about its memory.
+    /// Whether its memory is suspect.
     is_doubtful: bool,
 }
 
-/// What the rounds of a subject have shown.
+/// The rounds of a subject.
 #[derive(Debug, PartialEq)]
 struct Growth {
     subject: String,
@@ -37,13 +37,14 @@ struct Growth {
     bytes_per_connection: Option<Median>,
 }
 
-/// What is asked of each run.
+/// The data taken from each run.
 const FIGURE: &str = "private_bytes_per_connection";
 
-/// A mark at about each so many of the axis, so that lines differ without colour and still are lines.
+/// The distance of marks on a line, as a fraction of the axis, so that lines are distinguishable without
+/// colour.
 const MARKS: u64 = 6;
 
-/// Of a load whose connections stay.
+/// The chart of a load with long-lived connections.
 pub(super) fn charts(experiment: &Experiment, load: &Load) -> Vec<Chart> {
     chart(load, &growths(experiment, load), &failures(experiment, &load.name)).into_iter().collect()
 }
@@ -74,7 +75,7 @@ fn growths(experiment: &Experiment, load: &Load) -> Vec<Growth> {
     subjects.filter_map(growth).collect()
 }
 
-/// Until the flood's end: what is closed then still takes memory, and is no connection any more.
+/// Until the end of the hold time: connections that close later still use memory.
 fn places(run: &Run, end: f64) -> Vec<Place> {
     let samples = run.samples.iter().filter(|sample| sample.t_s <= end);
     samples
@@ -106,7 +107,7 @@ fn chart(load: &Load, growths: &[Growth], failures: &str) -> Option<Chart> {
     };
     legend::draw(&mut sheet, &growths.iter().map(entry).collect::<Vec<_>>());
     let x = Axis::linear("connections", Unit::Count, float(most));
-    // From zero in any case: that it grows by the same for each connection is seen by a straight line.
+    // Always from zero, so that constant memory per connection appears as a straight line.
     let y = Axis::linear(
         "private memory",
         Unit::Bytes,
@@ -147,7 +148,7 @@ fn draw(sheet: &mut Sheet, frame: &Frame, (x, y): (&Axis, &Axis), growth: &Growt
     let (mut next, mut last) = (0, None);
     for (connections, bytes) in places {
         let place = at(&(*connections, *bytes));
-        // While all are kept, one second lies on the other.
+        // While all connections are held, all seconds are at the same place.
         if last.is_some_and(|last| apart(last, place) < 3.0) {
             continue;
         }

@@ -1,9 +1,9 @@
-//! The pictures of a report: SVG of our own making, over a few drawing primitives.
+//! The charts of a report as SVG.
 //!
-//! A kind of chart is a module that takes its data out of the records, by functions that know nothing of drawing, and then
-//! draws it. Below them are a [`sheet`] to draw on, scales ([`scale`]), units ([`mod@unit`]), a [`frame`] of axes, marks ([`mark`])
-//! and a [`legend`]. Whatever the records hold, what comes out is XML: what is no number is left out by whoever takes the data,
-//! and all text is escaped by the sheet.
+//! Each kind of chart is a module that extracts its data from the records and then draws it. They share a
+//! [`sheet`] to draw on, scales ([`scale`]), units ([`mod@unit`]), a [`frame`] of axes, marks ([`mark`]) and
+//! a [`legend`]. The output is valid XML for any records: the extraction drops values that are not numbers,
+//! and the sheet escapes all text.
 
 #[cfg(test)]
 mod contrast;
@@ -31,22 +31,22 @@ use std::collections::HashSet;
 use super::unit;
 use crate::experiment::Experiment;
 
-/// A picture, and the numbers that it is made of.
+/// A chart and its data.
 #[derive(Debug, Clone)]
 pub(crate) struct Chart {
-    /// The name of its file, of `a-z`, `0-9` and `-`; unique in its experiment.
+    /// The file name, of `a-z`, `0-9` and `-`; unique in its experiment.
     pub(crate) id: String,
-    /// What stands above it.
+    /// The title.
     pub(crate) title: String,
-    /// What one sees in it, in a sentence or two.
+    /// The caption, in a sentence or two.
     pub(crate) caption: String,
-    /// A whole SVG document, which stands alone as well as in a page.
+    /// A complete SVG document, which also works outside of a page.
     pub(crate) svg: String,
     /// Its data.
     pub(crate) csv: String,
 }
 
-/// All charts that the records of an experiment have something for, in the order in which they are shown.
+/// All charts for which an experiment has data, in display order.
 pub(crate) fn charts(experiment: &Experiment) -> Vec<Chart> {
     let of_load = [
         then::charts,
@@ -69,7 +69,7 @@ pub(crate) fn charts(experiment: &Experiment) -> Vec<Chart> {
     charts
 }
 
-/// Names of loads may differ in what no file name has.
+/// Names of loads may differ only in characters that a file name cannot have.
 fn unused(id: &str, taken: &HashSet<String>) -> String {
     let numbered = (2..).map(|number| format!("{id}-{number}"));
     [id.to_owned()].into_iter().chain(numbered).find(|id| !taken.contains(id)).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Latency over the rate that was asked: of a search for the knee, and of loads at several rates.
+//! Latency by rate: the steps of an SLO search, and loads at several rates.
 
 use rudy_server::config::Time;
 
@@ -15,19 +15,19 @@ use crate::experiment::Experiment;
 use crate::plan::{Kind, Load};
 use crate::record::Run;
 
-/// What one of these charts is made of.
+/// The data of such a chart.
 struct Picture {
     id: String,
     title: String,
     caption: String,
     lines: Vec<Line>,
-    /// The knee of each line, where one was looked for and found.
+    /// The result of each search.
     knees: Vec<Option<Median>>,
-    /// What was to hold, and how long the p99 may be where that says so.
+    /// The objective, and its limit of the p99 if it has one.
     slo: Option<(String, Option<f64>)>,
 }
 
-/// Of a search for the knee; and where a load is the first of several at other rates, of them.
+/// The chart of a search, or of loads at several rates if this load is the first of them.
 pub(super) fn charts(experiment: &Experiment, load: &Load) -> Vec<Chart> {
     let picture = match &load.kind {
         Kind::Knee { slo, .. } => Some(search(experiment, load, slo)),
@@ -63,7 +63,7 @@ fn search(experiment: &Experiment, load: &Load, slo: &str) -> Picture {
     }
 }
 
-/// The round whose knee is the median; one that has none is below all others.
+/// The round with the median result; a search without a result is below all others.
 fn middle(mut runs: Vec<&Run>) -> Option<&Run> {
     let knee = |run: &Run| run.figures.get("knee_per_s").copied().unwrap_or(0.0);
     runs.retain(|run| !run.steps.is_empty());
@@ -71,7 +71,7 @@ fn middle(mut runs: Vec<&Run>) -> Option<&Run> {
     runs.get(runs.len().checked_sub(1)? / 2).copied()
 }
 
-/// The steps of a search by their rate. One rate may have been tried more than once.
+/// The steps of a search by rate. A rate may occur more than once.
 fn steps(run: &Run) -> Vec<Point> {
     let mut points: Vec<Point> = Vec::new();
     let mut steps: Vec<_> = run.steps.iter().filter(|step| drawable(step.rate_per_s).is_some()).collect();
@@ -96,7 +96,7 @@ fn steps(run: &Run) -> Vec<Point> {
     points
 }
 
-/// How long the p99 may be at most.
+/// The limit of the p99.
 fn p99_of(slo: &str) -> Option<f64> {
     let bound = slo.split(',').find_map(|term| term.trim().strip_prefix("p99<"))?;
     let time: Time = bound.trim_start_matches('=').trim().parse().ok()?;
@@ -169,7 +169,7 @@ fn draw(picture: &Picture) -> Option<Chart> {
     Some(Chart { id, title, caption, svg: sheet.finish(), csv: csv(picture) })
 }
 
-/// The knees, and how long the latency may be.
+/// Draws the results, and the limit of the latency.
 fn bounds(sheet: &mut Sheet, frame: &Frame, (x, y): (&Axis, &Axis), picture: &Picture) {
     for (line, knee) in picture.lines.iter().zip(&picture.knees) {
         if let Some(knee) = knee {
@@ -199,7 +199,7 @@ fn csv(picture: &Picture) -> String {
     let mut table = Table::new(&columns);
     for (line, knee) in picture.lines.iter().zip(&picture.knees) {
         for point in &line.points {
-            // A sweep has nothing to hold; of a search it is the knee that may be doubtful.
+            // A sweep has no objective; the result of a search may be suspect.
             let (held, is_doubtful) = match picture.slo {
                 Some(_) => ((!point.is_doubtful).to_string(), knee.is_some_and(|knee| knee.is_doubtful)),
                 None => (String::new(), point.is_doubtful),

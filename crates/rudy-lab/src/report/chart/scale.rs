@@ -1,60 +1,60 @@
-//! From values to places on an axis, and where its ticks stand.
+//! Scales: positions of values on an axis, and its ticks.
 
 use rudy_load::svg::round_up;
 
-/// How values are laid out. Places are shares of the axis, from 0 to 1; what lies beyond an end is drawn at that end.
+/// A scale. Positions are fractions of the axis, from 0 to 1; values beyond an end are drawn at that end.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Scale {
-    /// From zero.
+    /// Linear, from zero.
     Linear {
         /// The value at its end.
         end: f64,
-        /// From tick to tick.
+        /// The distance of ticks.
         step: f64,
     },
-    /// By factors.
+    /// Logarithmic.
     Log {
-        /// The value at its beginning.
+        /// The value at its start.
         start: f64,
         /// The value at its end.
         end: f64,
         /// What its ticks are.
         ticks: Ticks,
-        /// A logarithm has no zero: where there are values of zero, a place of their own is kept for them, before the start.
+        /// Zero has no logarithm, so it gets a separate position before the start.
         has_zero: bool,
     },
-    /// Quantiles by how little is left above them: 0, 0.9, 0.99, 0.999 are equally far apart. Above 1 nothing is left, and it
-    /// stands a little beyond them.
+    /// Quantiles by the remaining fraction: 0, 0.9, 0.99, 0.999 have equal distances. The maximum is drawn
+    /// slightly beyond the last nine.
     Nines {
-        /// How many of them there are.
+        /// The number of nines.
         nines: f64,
     },
 }
 
-/// Where a logarithmic axis has ticks.
+/// The ticks of a logarithmic axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Ticks {
-    /// At 1 to 9 of each power of ten.
+    /// 1 to 9 of each power of ten.
     Decimal,
     /// At powers of two.
     Binary,
-    /// So far apart, where values are so close together that their powers say nothing.
+    /// At this distance, for values within the same power.
     Steps(f64),
 }
 
-/// A place on an axis that is marked.
+/// A tick.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Tick {
-    /// What stands there.
+    /// Its value.
     pub(super) value: f64,
-    /// How important it is that it has a label; none where it has never one.
+    /// The rank of its label; `None` without a label.
     pub(super) rank: Option<Rank>,
 }
 
-/// Labels of the first rank are there before those of the second.
+/// Labels of the first rank have priority over those of the second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
-    /// The maximum, which nobody guesses.
+    /// The maximum, which readers cannot infer.
     Always,
     /// A decade.
     First,
@@ -62,30 +62,30 @@ pub(super) enum Rank {
     Second,
 }
 
-/// So many steps a linear axis has at most.
+/// Maximum number of steps of a linear axis.
 const STEPS_MAX: f64 = 5.0;
 
-/// Over so many decades, 2 and 5 are worth a label.
+/// Up to this number of decades, 2 and 5 get labels.
 const DECADES_OF_ALL: f64 = 2.5;
 
-/// Values within this factor are not laid out between powers of ten.
+/// Values within this factor do not use ticks at powers of ten.
 const NARROW: f64 = 3.0;
 
-/// What an axis keeps for zero.
+/// The room for zero on an axis.
 const ZERO: f64 = 0.1;
 
-/// The lowest value that a logarithmic axis shows: where nothing is above it, there is nothing to see.
+/// The lowest value of a logarithmic axis.
 const LOG_MIN: f64 = 1e-12;
 
 impl Scale {
-    /// From zero to a round number that is not below the highest value.
+    /// From zero to a round number above the highest value.
     pub(super) fn linear(highest: f64) -> Self {
         let highest = if highest > LOG_MIN { highest } else { 1.0 };
         let step = round_up(highest / STEPS_MAX);
         Self::Linear { end: step * (highest / step - 1e-9).ceil(), step }
     }
 
-    /// Between round numbers around the values that are above zero.
+    /// Between round numbers around the positive values.
     pub(super) fn log(values: impl Iterator<Item = f64>, ticks: Ticks) -> Self {
         let (mut lowest, mut highest, mut has_zero) = (f64::INFINITY, 0.0_f64, false);
         for value in values {
@@ -99,7 +99,8 @@ impl Scale {
             (lowest, highest) = (1.0, 1.0);
         }
         if highest < lowest * NARROW {
-            // Seen from the next decades they would be one line; room around them keeps what is small from looking large.
+            // Between the next decades, close values would merge; some room around them shows that the
+            // difference is small.
             (lowest, highest) = (lowest / 1.1, highest * 1.1);
             let step = round_up((highest - lowest) / STEPS_MAX);
             let (start, end) = ((lowest / step).floor() * step, (highest / step).ceil() * step);
@@ -112,7 +113,7 @@ impl Scale {
         Self::Log { start, end, ticks, has_zero }
     }
 
-    /// Where a value stands.
+    /// The position of a value.
     pub(super) fn share(self, value: f64) -> f64 {
         let share = match self {
             Self::Linear { end, .. } => value / end,
@@ -128,7 +129,7 @@ impl Scale {
         if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 }
     }
 
-    /// In ascending order.
+    /// The ticks in ascending order.
     pub(super) fn ticks(self) -> Vec<Tick> {
         let first = |value| Tick { value, rank: Some(Rank::First) };
         match self {
@@ -161,12 +162,12 @@ impl Scale {
     }
 }
 
-/// How far beyond the last nine the maximum stands: room for its label.
+/// The distance of the maximum from the last nine: room for its label.
 fn beyond(nines: f64) -> f64 {
     (nines * 0.17).max(0.4)
 }
 
-/// Powers of two; labelled are those of 1024, and of 4 or 16 where that is not enough.
+/// Powers of two, with labels at those of 1024, and at those of 4 or 16 if these are too few.
 fn powers_of_two(start: f64, end: f64) -> Vec<Tick> {
     let doublings = (end / start).log2();
     let second = if doublings < 11.0 { 2 } else { 5 };
@@ -209,7 +210,7 @@ fn factors(start: f64, end: f64) -> Vec<Tick> {
     ticks
 }
 
-/// The last of 1, 2, 5, 10, … that is not more.
+/// The largest of 1, 2, 5, 10, … that is not larger.
 fn round_down(number: f64) -> f64 {
     let decade = 10_f64.powi(exponent(number));
     [10.0, 5.0, 2.0]

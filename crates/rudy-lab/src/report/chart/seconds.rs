@@ -1,5 +1,4 @@
-//! A load by the second: how many requests were answered, and how long the slowest of a hundred took. What pauses or slows down is
-//! seen here, and is in no median.
+//! A load over time: the rate and the p99 by second. Shows pauses and slowdowns, which medians hide.
 
 use super::Chart;
 use super::data::{drawable, failures, is_doubtful, slug};
@@ -13,27 +12,27 @@ use crate::experiment::Experiment;
 use crate::plan::{Kind, Load};
 use crate::record::Interval;
 
-/// A subject in the first of its rounds that was measured.
+/// A subject in the first measured round.
 struct Course {
     subject: String,
     look: Look,
     /// From 1.
     round: usize,
-    /// There is a doubt about what is drawn.
+    /// Whether its data is suspect.
     is_doubtful: bool,
     seconds: Vec<Second>,
 }
 
 #[expect(clippy::struct_field_names, reason = "the end of a name is its unit")]
 struct Second {
-    /// Its end, since the load began.
+    /// Its end, since the start of the load.
     t_s: f64,
     requests_per_s: Option<f64>,
-    /// Nothing where nothing was answered.
+    /// `None` without a response.
     p99_s: Option<f64>,
 }
 
-/// What is drawn over time.
+/// The values over time.
 struct Quantity {
     title: &'static str,
     unit: Unit,
@@ -45,21 +44,21 @@ const QUANTITIES: [Quantity; 2] = [
     Quantity { title: "latency, p99", unit: Unit::Time, of: |second| second.p99_s },
 ];
 
-/// The figures of a run whose doubts are those of its seconds.
+/// The figures whose warnings affect the values over time.
 const FIGURES: [&str; 2] = ["requests_per_s", "p99_ns"];
 
-/// Fewer seconds than this are no development.
+/// Minimum number of seconds for a chart.
 const SECONDS_MIN: usize = 3;
 
 const HEIGHT: f64 = 110.0;
 
-/// About so many marks a line has, so that lines differ without colour and still are lines.
+/// The approximate number of marks of a line, so that lines are distinguishable without colour.
 const MARKS: usize = 6;
 
-/// How far apart places are at least that can be pointed at.
+/// The minimum distance of points with tips.
 const APART: f64 = 3.0;
 
-/// Of a load whose generator tells each second.
+/// The chart of a load whose generator reports every second.
 pub(super) fn charts(experiment: &Experiment, load: &Load) -> Vec<Chart> {
     if !matches!(load.kind, Kind::Bench { .. }) {
         return Vec::new();
@@ -119,14 +118,14 @@ fn draw(sheet: &mut Sheet, courses: &[Course]) {
         for course in courses {
             line(sheet, &frame, (&x, &y), course, quantity);
         }
-        // Above all lines, so that none of them hides what is to be pointed at.
+        // Above all lines, so that none of them covers the points with tips.
         for course in courses {
             tips(sheet, &frame, (&x, &y), course, quantity);
         }
     }
 }
 
-/// Broken where a second has no value.
+/// Broken if a second has no value.
 fn line(sheet: &mut Sheet, frame: &Frame, (x, y): (&Axis, &Axis), course: &Course, quantity: &Quantity) {
     let at = |second: &Second| Some(frame.at(x.share(second.t_s), y.share((quantity.of)(second)?)));
     for stretch in course.seconds.split(|second| (quantity.of)(second).is_none()) {

@@ -1,29 +1,29 @@
-//! The SVG document that a chart is drawn on: elements, text that fits, tips, and the style that all charts share.
+//! The SVG document of a chart: elements, fitted text, tips, and the common style.
 
 use std::fmt::Write;
 
 use rudy_load::svg::escape;
 
-/// The width of every chart. Text is 12 units high: 11 pixels where a chart is shown 440 pixels wide, and hard to read where it
-/// is shrunk to a phone's. There it is better scrolled.
+/// The width of every chart. Text is 12 units high: 11 pixels in a chart of 440 pixels. On a phone, scrolling
+/// is better than shrinking.
 pub(super) const WIDTH: f64 = 480.0;
 
-/// What stays free on the left and on the right.
+/// The margin on the left and on the right.
 pub(super) const EDGE: f64 = 10.0;
 
-/// Colours, lines and text. It stands in each document, so that one can be shown alone. Subjects and layers set `color`, and
-/// what is drawn takes that.
+/// Colours, lines and text, included in each document so that it works on its own. Subjects and layers set
+/// `color`, which shapes inherit.
 pub(super) const STYLE: &str = include_str!("style.css");
 
 /// A document that grows downwards.
 pub(super) struct Sheet {
     title: String,
     body: String,
-    /// How far it is filled.
+    /// The height so far.
     pub(super) bottom: f64,
 }
 
-/// From where text reaches.
+/// The left edge of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Anchor {
     Start,
@@ -32,7 +32,7 @@ pub(super) enum Anchor {
 }
 
 impl Sheet {
-    /// A new one with its title on top.
+    /// A new document with a title.
     pub(super) fn new(title: &str) -> Self {
         let mut sheet = Self { title: title.to_owned(), body: String::new(), bottom: 30.0 };
         let room = (WIDTH - 2.0 * EDGE) / BOLD;
@@ -40,7 +40,7 @@ impl Sheet {
         sheet
     }
 
-    /// An element that is written as it is. All that comes from elsewhere in it must have been [escaped](escape).
+    /// Adds a raw element. Untrusted text in it must be [escaped](escape).
     fn raw(&mut self, element: &str) {
         self.body.push_str(element);
         self.body.push('\n');
@@ -71,7 +71,7 @@ impl Sheet {
         self.tipped(&start, "rect", tip);
     }
 
-    /// A small point among many.
+    /// A small point.
     pub(super) fn dot(&mut self, class: &str, (x, y): (f64, f64)) {
         self.raw(&format!(
             "<circle class=\"{class} full faint\" cx=\"{}\" cy=\"{}\" r=\"1.5\"/>",
@@ -80,13 +80,13 @@ impl Sheet {
         ));
     }
 
-    /// A place that is not seen and has a tip.
+    /// An invisible area with a tip.
     pub(super) fn hit(&mut self, (x, y): (f64, f64), tip: &str) {
         let start = format!("<circle class=\"hit\" cx=\"{}\" cy=\"{}\" r=\"8\"", number(x), number(y));
         self.tipped(&start, "circle", tip);
     }
 
-    /// Ends an element with a tip: where there is something to say.
+    /// Ends an element, with a tip if there is text.
     pub(super) fn tipped(&mut self, start: &str, name: &str, tip: &str) {
         let tip = escape(tip);
         let element = if tip.is_empty() {
@@ -102,7 +102,7 @@ impl Sheet {
         self.text_in(f64::INFINITY, (x, y), anchor, class, text);
     }
 
-    /// A line of text that has so much room: what does not fit is cut, and then the whole is in a tip.
+    /// A line of text with limited room. Text that does not fit is cut, and then a tip shows all of it.
     pub(super) fn text_in(&mut self, room: f64, (x, y): (f64, f64), anchor: Anchor, class: &str, text: &str) {
         let anchor = match anchor {
             Anchor::Start => "",
@@ -139,7 +139,7 @@ fn places(points: &[(f64, f64)]) -> String {
     places.join(" ")
 }
 
-/// A coordinate. What is no number cannot be placed; those who draw leave it out, and no document breaks on it here.
+/// A coordinate. Callers drop values that are not numbers; this function prevents invalid documents.
 pub(super) fn number(value: f64) -> String {
     let value = if value.is_finite() { value } else { 0.0 };
     let text = format!("{value:.1}");
@@ -149,8 +149,8 @@ pub(super) fn number(value: f64) -> String {
 /// How much wider bold text is.
 pub(super) const BOLD: f64 = 1.18;
 
-/// About how wide a line of 12 units is. Which font there is nobody knows: this is a wide one (`DejaVu Sans`), so that what fits
-/// here fits everywhere.
+/// The approximate width of a line of text with 12 units. The font is unknown, so this uses a wide one
+/// (`DejaVu Sans`).
 pub(super) fn width(text: &str) -> f64 {
     text.chars().map(advance).sum::<f64>() * 12.0
 }
@@ -167,7 +167,7 @@ fn advance(character: char) -> f64 {
     }
 }
 
-/// As much of a text as there is room for, with an ellipsis where something is missing.
+/// The text cut to the available width, with an ellipsis.
 pub(super) fn fitted(text: &str, room: f64) -> String {
     if width(text) <= room {
         return text.to_owned();
@@ -186,8 +186,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_name_is_cut_and_said_in_whole_by_its_tip() {
-        let name = "a server with a name that nobody can remember";
+    fn a_long_name_is_cut_and_its_tip_has_all_of_it() {
+        let name = "a server with a name that is far too long to remember";
         let cut = fitted(name, 100.0);
         assert!(cut.ends_with('…') && width(&cut) <= 100.0 && cut.len() > 8, "{cut}");
         assert_eq!(fitted("nginx", 100.0), "nginx");

@@ -1,4 +1,4 @@
-//! Time over how much was to be done: a line for each subject, and the heat map of how far each is from the best.
+//! Time by size: a line for each subject, and a heat map of the distance from the best.
 
 use super::Chart;
 use super::data::{dagger, drawable, float, legend_of_dagger, slug};
@@ -12,27 +12,27 @@ use super::unit::{Figure, Unit, digits};
 use crate::experiment::Experiment;
 use crate::plan::{Kind, Load};
 
-/// What is measured.
+/// The figure.
 const FIGURE: &str = "time_s";
 
-/// A heat map of fewer columns says less than the lines.
+/// A heat map with fewer columns is less useful than the lines.
 const COLUMNS_MIN: usize = 3;
 
 const ROW: f64 = 26.0;
 
-/// Names have no more room than this.
+/// The maximum width of names.
 const NAME_MAX: f64 = 120.0;
 
-/// Loads that differ in their size alone.
+/// Loads that differ only in size.
 struct Family<'a> {
-    /// What the size is of, as the title of an axis.
+    /// The title of the size axis.
     of: &'static str,
     slug: String,
-    /// In ascending order of their size.
+    /// In ascending order of size.
     loads: Vec<(u32, &'a Load)>,
 }
 
-/// Of several loads, where this one is the first of them in the plan.
+/// The chart of several loads, if this one is the first of them.
 pub(super) fn charts(experiment: &Experiment, load: &Load) -> Vec<Chart> {
     let Some(family) = family(experiment, load) else { return Vec::new() };
     let lines = lines_of(experiment, &family);
@@ -54,7 +54,7 @@ fn family<'a>(experiment: &'a Experiment, load: &Load) -> Option<Family<'a>> {
     (is_first && loads.len() > 1).then(|| Family { of, slug: slug(of), loads })
 }
 
-/// How much a load is, and of what.
+/// The size of a load, and its unit.
 fn size(load: &Load) -> Option<(&'static str, u32)> {
     match load.kind {
         Kind::Run { n: Some(n), .. } => Some(("n", n)),
@@ -99,7 +99,7 @@ fn curves(family: &Family, lines: &[Line]) -> Chart {
     }
 }
 
-/// What a point shows, in words; `more` stands behind the time.
+/// The tip of a point; `more` follows the time.
 fn said(point: &Point, more: &str) -> String {
     let also = if point.said.is_empty() { String::new() } else { format!(", {}", point.said) };
     format!("{}{more}{also}", point.text(Unit::Time))
@@ -124,7 +124,7 @@ fn csv(family: &Family, lines: &[Line]) -> String {
     table.finish()
 }
 
-/// How many times as long as the best of each size.
+/// The ratio to the best of each size.
 fn heat(family: &Family, lines: &[Line]) -> Option<Chart> {
     if family.loads.len() < COLUMNS_MIN || lines.len() < 2 {
         return None;
@@ -175,7 +175,7 @@ fn at(line: &Line, size: u32) -> Option<&Point> {
     line.points.iter().find(|point| point.x.total_cmp(&f64::from(size)).is_eq())
 }
 
-/// Nothing where the best took no time to speak of.
+/// `None` if the best time is close to zero.
 fn multiple(time: f64, best: f64) -> Option<f64> {
     drawable(time / best)
 }
@@ -247,8 +247,7 @@ impl Cell {
     }
 }
 
-/// How strong the colour of a multiple is: equal factors are equal steps. With more than two thirds of it, the text above it
-/// could not be read, in light or in dark.
+/// The colour intensity of a ratio, on a logarithmic scale. Above two thirds, text on it would be unreadable.
 pub(super) fn opacity(multiple: f64, worst: f64) -> f64 {
     let shade = if worst > 1.0 { multiple.ln() / worst.ln() } else { 0.0 };
     let shade = if shade.is_finite() { shade.clamp(0.0, 1.0) } else { 0.0 };

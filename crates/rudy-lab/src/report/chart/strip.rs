@@ -1,4 +1,4 @@
-//! A figure of all subjects under a load: a row for each of them, with every round's point in it.
+//! A figure of all subjects under a load: a row for each, with a point per round.
 
 use super::Chart;
 use super::data::{Median, Rounds, legend_of_dagger, slug};
@@ -11,7 +11,7 @@ use super::unit::Figure;
 use crate::experiment::Experiment;
 use crate::plan::{Kind, Load};
 
-/// A subject's rounds, or those of its control.
+/// The rounds of a subject, or of its control.
 #[derive(Debug)]
 struct Row {
     name: String,
@@ -21,17 +21,17 @@ struct Row {
     median: Option<Median>,
 }
 
-/// How many answers of a load at a rate are right.
+/// The success rate of a load at a rate.
 const NINES: &str = "nines";
 
-/// How high a row is, and that of a control.
+/// The height of a row, and of a control's row.
 const ROW: f64 = 34.0;
 const CONTROL: f64 = 22.0;
 
-/// Names have no more room than this.
+/// The maximum width of names.
 const NAME_MAX: f64 = 130.0;
 
-/// Of the figures that are most asked of a load of this kind.
+/// The most useful figures for a kind of load.
 pub(super) fn charts(experiment: &Experiment, load: &Load) -> Vec<Chart> {
     let of = |figure: &&str| chart(experiment, &load.name, &Figure::named(figure));
     figures(&load.kind).iter().filter_map(of).collect()
@@ -40,13 +40,13 @@ pub(super) fn charts(experiment: &Experiment, load: &Load) -> Vec<Chart> {
 fn figures(kind: &Kind) -> &'static [&'static str] {
     match kind {
         Kind::Bench { rate: None, .. } => &["requests_per_s", "cpu_us_per_request"],
-        // How many requests come is then the generator's choice.
+        // The generator then determines the number of requests.
         Kind::Bench { rate: Some(_), .. } => &[NINES, "errors", "p99_ns", "cpu_us_per_request"],
         Kind::Burst { .. } | Kind::Sequence { .. } => &["time_s", "errors", "cpu_us_per_request"],
         Kind::Knee { .. } => &["knee_per_s"],
-        // Shown over n, where there is more than one.
+        // Shown by size instead, if there is more than one.
         Kind::Run { n: Some(_), .. } => &["time_s"],
-        // Whatever it says: of a generator of load, these.
+        // The figures of a load generator.
         Kind::Run { n: None, .. } => &["time_s", "requests_per_s", "cpu_us_per_request", "p99_ns", "max_ns"],
         Kind::Idle { .. } => &["private_bytes", "private_bytes_per_connection"],
         Kind::Flood { .. } => &["private_bytes_per_connection", "late_p99_ns"],
@@ -55,7 +55,7 @@ fn figures(kind: &Kind) -> &'static [&'static str] {
 
 fn chart(experiment: &Experiment, load: &str, figure: &Figure) -> Option<Chart> {
     let rows = rows(experiment, load, figure);
-    // That nobody had an error needs no picture.
+    // A chart without any error is useless.
     let is_of_errors = figure.name == "errors";
     if !rows.iter().flat_map(|row| &row.rounds.seen).any(|seen| !is_of_errors || seen.value > 0.0) {
         return None;
@@ -69,7 +69,7 @@ fn chart(experiment: &Experiment, load: &str, figure: &Figure) -> Option<Chart> 
         title,
         caption: format!(
             "A point for each round, the first on top in its row; the line is their median.{}{}",
-            // Without a failure it is the number of requests alone that says how much is proven.
+            // Without a failure, the proven nines depend only on the number of requests.
             if figure.name == NINES {
                 " Nines are as many as the answers prove: more requests prove more."
             } else {
@@ -82,14 +82,14 @@ fn chart(experiment: &Experiment, load: &str, figure: &Figure) -> Option<Chart> 
     })
 }
 
-/// Of each subject that was run, and below it those of its control.
+/// A row for each subject, followed by its control.
 fn rows(experiment: &Experiment, load: &str, figure: &Figure) -> Vec<Row> {
     let mut rows = Vec::new();
     for (index, subject) in experiment.plan().subjects.iter().enumerate() {
         let of = |is_control| Rounds::of(experiment, &subject.name, load, figure, is_control);
         let (own, control) = (of(false), of(true));
         let has_any = |rounds: &Rounds| !rounds.seen.is_empty() || rounds.failed > 0;
-        // A control is shown below the subject that it belongs to, even if that has nothing to show itself.
+        // A control is shown below its subject, even if that has no value.
         let is_own_shown = has_any(&own) || !control.seen.is_empty();
         let is_control_shown = has_any(&control);
         for (is_control, is_shown, rounds) in [(false, is_own_shown, own), (true, is_control_shown, control)]
@@ -110,7 +110,7 @@ fn rows(experiment: &Experiment, load: &str, figure: &Figure) -> Vec<Row> {
     rows
 }
 
-/// What needs to be said of the marks.
+/// The explanation of the marks.
 fn keys(rows: &[Row]) -> Vec<Entry> {
     let plain = |shape| Look { class: "soft", shape, is_dashed: false };
     let is_doubtful = rows.iter().flat_map(|row| &row.rounds.seen).any(|seen| seen.is_doubtful);
@@ -167,7 +167,7 @@ fn height_of_half(row: &Row) -> f64 {
     height(row) / 2.0
 }
 
-/// Rounds from top to bottom, so that points of equal value do not hide each other, and what drifts is seen.
+/// Rounds from top to bottom, so that equal values do not overlap and drift is visible.
 fn points(sheet: &mut Sheet, frame: &Frame, axis: &Axis, row: &Row, figure: &Figure, middle: f64) {
     let reach = height_of_half(row) - 6.0;
     if let Some(median) = row.median {

@@ -1,4 +1,4 @@
-//! The numbers of a chart as CSV (RFC 4180), with a unit in the name of each column.
+//! The data of a chart as CSV (RFC 4180), with units in the column names.
 
 use crate::report::cells::{csv_line, text};
 

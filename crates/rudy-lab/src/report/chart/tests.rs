@@ -1,4 +1,4 @@
-//! All charts together, of any records that there may be.
+//! All charts with arbitrary records.
 
 use std::collections::HashSet;
 
@@ -35,7 +35,7 @@ const FIGURES: [&str; 9] = [
     "late_p99_ns",
 ];
 
-/// So many subjects, and figures of then for each load.
+/// This number of subjects, and older figures for each load.
 fn plan(subjects: &[String], rounds: usize) -> String {
     let subject = |(index, subject): (usize, &String)| {
         let name = toml::Value::from(subject.as_str());
@@ -104,7 +104,7 @@ fn check(charts: &[Chart]) -> Result<(), String> {
             return Err(wrong("a number that is none".to_owned()));
         }
         if chart.csv.lines().count() < 2 || chart.title.is_empty() || chart.caption.is_empty() {
-            return Err(wrong("nothing is said of it".to_owned()));
+            return Err(wrong("it has no text".to_owned()));
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Then and now: what a report has shown before, beside what its experiment shows today, on one axis.
+//! Older and new figures on one axis.
 
 use super::Chart;
 use super::data::{Rounds, drawable, float, legend_of_dagger, slug};
@@ -11,31 +11,31 @@ use super::unit::Figure;
 use crate::experiment::Experiment;
 use crate::plan::{Load, Then};
 
-/// A value of then or of today.
+/// An older or a new value.
 #[derive(Debug, PartialEq)]
 struct Row {
     name: String,
     look: Look,
     is_then: bool,
-    /// Nothing where all rounds failed.
+    /// `None` if all rounds failed.
     value: Option<f64>,
-    /// The same as it is written, or why it is not there.
+    /// The formatted value, or why it is missing.
     text: String,
-    /// It rests on a run that is doubted.
+    /// Whether it includes a suspect run.
     is_doubtful: bool,
-    /// What else is to be said of it.
+    /// An additional remark.
     said: Option<String>,
-    /// It has to do with the row above.
+    /// Whether it belongs to the row above.
     belongs: bool,
 }
 
-/// How high a row is.
+/// The height of a row.
 const ROW: f64 = 22.0;
 
-/// Names have no more room than this.
+/// The maximum width of names.
 const NAME_MAX: f64 = 190.0;
 
-/// Of each figure that was shown then under a load.
+/// The charts of a load: one for each older figure.
 pub(super) fn charts(experiment: &Experiment, load: &Load) -> Vec<Chart> {
     let plan = experiment.plan();
     let mut names: Vec<&String> =
@@ -45,7 +45,7 @@ pub(super) fn charts(experiment: &Experiment, load: &Load) -> Vec<Chart> {
     names.into_iter().filter_map(|name| chart(experiment, &load.name, &Figure::named(name))).collect()
 }
 
-/// Each value of then above that of the subject it belongs to, and last what there is today without one.
+/// Each older value above that of its subject of today; new values without an older one come last.
 fn rows(experiment: &Experiment, load: &str, figure: &Figure) -> Vec<Row> {
     let plan = experiment.plan();
     let mut rows = Vec::new();
@@ -57,7 +57,7 @@ fn rows(experiment: &Experiment, load: &str, figure: &Figure) -> Vec<Row> {
         };
         let subject = plan.subjects.iter().position(|subject| then.beside.as_ref() == Some(&subject.name));
         rows.push(then_row(then, subject, value, figure));
-        // Two reports may have measured what is one subject today: it stands below the first of them.
+        // Two older results may belong to one subject of today, which is shown below the first of them.
         if let Some(place) = left.iter().position(|index| Some(*index) == subject) {
             left.remove(place);
             rows.extend(subject.and_then(|subject| now_row(experiment, load, figure, subject, true)));
@@ -83,7 +83,7 @@ fn then_row(then: &Then, subject: Option<usize>, value: f64, figure: &Figure) ->
     }
 }
 
-/// What a subject shows today; nothing where it was not run, or has no such figure.
+/// The value of a subject; `None` if it did not run or lacks the figure.
 fn now_row(
     experiment: &Experiment,
     load: &str,

@@ -1,6 +1,6 @@
-//! Whether a document is XML, as far as ours go: for tests.
+//! A simple check for well-formed XML, for tests.
 
-/// Why it is not.
+/// Returns the first error.
 pub(super) fn check(document: &str) -> Result<(), String> {
     if let Some(character) = document.chars().find(|character| !is_allowed(*character)) {
         return Err(format!("{character:?} cannot be in XML"));

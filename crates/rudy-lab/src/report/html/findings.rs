@@ -1,4 +1,4 @@
-//! The table of ratios, each with its interval drawn.
+//! The table of ratios, with drawn intervals.
 
 use std::fmt::Write as _;
 
@@ -9,11 +9,11 @@ use crate::report::analysis::{Answer, Compared, Section};
 use crate::report::rows;
 use crate::report::unit::digits;
 
-/// The width of a drawn interval, in units of its own.
+/// The width of a drawn interval, in its own units.
 const WIDTH: f64 = 176.0;
 const HEIGHT: f64 = 24.0;
 
-/// All comparisons, under the two subjects that they are of; nothing where there are none.
+/// All comparisons, grouped by pair; empty if there are none.
 pub(super) fn write(section: &Section, judged: usize) -> String {
     let Some(scale) = Scale::of(section) else { return String::new() };
     let head = ["", "ratio", "verdict", "between", "", "medians"];
@@ -72,7 +72,7 @@ fn badge(compared: &Compared, finding: &Finding) -> String {
     format!("<span class=\"badge {}\">{}</span>", finding.verdict, escaped(&rows::verdict(compared)))
 }
 
-/// How the table is to be read: what its marks mean, how sure its intervals are, and how it was made.
+/// The legend of the table: marks, confidence levels, and method.
 fn about(section: &Section, judged: usize) -> String {
     let marks = section.comparisons.iter().map(rows::times).collect::<String>();
     let legend = if marks.contains(['†', '‡']) { section::legend() } else { String::new() };
@@ -85,7 +85,7 @@ fn about(section: &Section, judged: usize) -> String {
     )
 }
 
-/// What the ratios are, by what there is of them.
+/// The explanation of the ratios.
 fn ratios(section: &Section) -> String {
     let of_medians =
         section.comparisons.iter().any(|one| matches!(one.answer, Answer::Open { ratio: Some(_), .. }));
@@ -97,7 +97,7 @@ fn ratios(section: &Section) -> String {
     [if is_judged { estimated } else { "" }, if of_medians { plain } else { "" }].concat()
 }
 
-/// What the verdicts mean, where there is any.
+/// The explanation of the verdicts, if any.
 fn verdicts(section: &Section, judged: usize) -> String {
     if rows::intervals(section).next().is_none() {
         return "Nothing here was judged: each verdict says why.".to_owned();
@@ -117,7 +117,7 @@ fn verdicts(section: &Section, judged: usize) -> String {
     format!("{corrected} Equivalent means that the whole interval is within {delta} %, the grey zone.")
 }
 
-/// The logarithms that the drawn intervals of a table have room for.
+/// The range of logarithms of the drawn intervals.
 struct Scale {
     low: f64,
     high: f64,
@@ -125,7 +125,7 @@ struct Scale {
 }
 
 impl Scale {
-    /// As wide as the widest interval and the zone of what is equivalent; nothing where nothing is compared.
+    /// Covers the widest interval and the zone of equivalence; `None` without comparisons.
     fn of(section: &Section) -> Option<Self> {
         section.comparisons.first()?;
         let zone = Delta::new(section.experiment.plan().delta).unwrap_or_default().margins();
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
     use crate::report::{analysis, made};
 
-    /// What the page says below a table of comparisons of so many rounds.
+    /// The text below a table of comparisons with this number of rounds.
     fn read(rounds: usize, figures: &str) -> String {
         let plan = format!(
             "rounds = {rounds}\n[[subject]]\nname = \"a\"\ncommand = [\"a\"]\n\

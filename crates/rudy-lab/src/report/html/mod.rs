@@ -1,4 +1,4 @@
-//! A report as one page that needs nothing beside it: no network, and no script to be read.
+//! A report as a single page without external resources, readable without scripts.
 
 mod findings;
 mod repeat;
@@ -9,7 +9,7 @@ use super::analysis::Report;
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// The only script that the page runs, whatever else gets into it:
+/// The only script that the content security policy allows:
 /// `openssl dgst -sha256 -binary page.js | base64`.
 const SCRIPT_HASH: &str = "l4rrUGVRjKFI/bxB8HCe9A8fOZx1dafhU44BH5qgqpY=";
 
@@ -39,7 +39,7 @@ pub(super) fn write(report: &Report) -> String {
     )
 }
 
-/// Where each of several experiments stands, and what it has come to.
+/// The table of contents of several experiments, with their headlines.
 fn contents(report: &Report, title: &str) -> String {
     if report.sections.len() < 2 {
         return String::new();
@@ -58,7 +58,7 @@ fn all(parts: impl IntoIterator<Item = String>) -> String {
     parts.into_iter().collect()
 }
 
-/// Text as itself, in an element or in an attribute.
+/// Escapes text for elements and attributes.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
@@ -68,7 +68,7 @@ fn escaped(text: &str) -> String {
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#39;"),
-            // What HTML has no place for, such as the colours of a terminal.
+            // Removes characters that HTML cannot contain, such as terminal colours.
             other if other.is_control() && !other.is_whitespace() => escaped.push('\u{fffd}'),
             other => escaped.push(other),
         }

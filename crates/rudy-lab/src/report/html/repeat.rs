@@ -1,4 +1,4 @@
-//! What anyone needs to repeat an experiment: plan, machine, versions, commands.
+//! The information to repeat an experiment: plan, machine, versions, commands.
 
 use crate::experiment::Experiment;
 use crate::plan::{Beside, Plan, Program};
@@ -33,7 +33,7 @@ fn details(summary: &str, body: &str) -> String {
     format!("<details><summary>{summary}</summary>\n{body}</details>\n")
 }
 
-/// Of each time that it was begun, if there are several.
+/// The heads of each start, if there are several.
 fn conditions(experiment: &Experiment) -> String {
     let entry = |name: &str, value: &str| format!("<dt>{}</dt><dd>{}</dd>\n", escaped(name), escaped(value));
     let of_head = |head: &Head| {
@@ -56,7 +56,7 @@ fn conditions(experiment: &Experiment) -> String {
     experiment.heads.iter().map(of_head).collect::<Vec<_>>().concat()
 }
 
-/// One of each subject and one of each load, as they were run.
+/// The commands of each subject and of each load, as they ran.
 fn commands(experiment: &Experiment) -> String {
     let plan = experiment.plan();
     let first = |is_it: &dyn Fn(&Run) -> bool, words: fn(&Run) -> &Vec<String>| {
@@ -82,7 +82,7 @@ fn commands(experiment: &Experiment) -> String {
     )
 }
 
-/// Programs that are started before a subject; of their commands there is no record but the plan's.
+/// The commands of companion programs, from the plan, because the records do not contain them.
 fn beside(plan: &Plan) -> String {
     let one = |beside: &Beside| format!("# {}\n{}\n", beside.name, command(&beside.command));
     let commands: Vec<_> = plan.beside.iter().map(one).collect();
@@ -92,10 +92,10 @@ fn beside(plan: &Plan) -> String {
     format!("<p class=\"note\">{WORDS}</p>\n<pre>{}</pre>\n", escaped(&commands.join("\n")))
 }
 
-/// What is said of texts that are not filled in.
+/// The explanation of texts with placeholders.
 const WORDS: &str = "As in the plan: words in braces stand for what is another in each run.";
 
-/// Each configuration once, under the names of all that have it.
+/// Each configuration once, with the names of all its users.
 fn configurations(plan: &Plan) -> String {
     let of_subjects = plan.subjects.iter().map(|subject| (&subject.name, &subject.config));
     let of_beside = plan.beside.iter().map(|beside| (&beside.name, &beside.config));
@@ -114,7 +114,7 @@ fn configurations(plan: &Plan) -> String {
     format!("<p class=\"note\">{WORDS}</p>\n{}", all(texts.iter().map(one)))
 }
 
-/// The source of each, and how it is built.
+/// The source of each program, and its build command.
 fn programs(plan: &Plan) -> String {
     let one = |program: &Program| {
         let title = format!("{}: {}", program.file, command(&program.build));

@@ -10,7 +10,7 @@ use crate::report::chart::{self, Chart};
 use crate::report::rows::{self, Rows};
 use crate::report::unit::Figure;
 
-/// From the question to what repeats it.
+/// The whole section, from the question to the commands.
 pub(super) fn write(section: &Section, number: usize, judged: usize) -> String {
     let mut page = format!("<section id=\"experiment-{number}\">\n{}", answer(section));
     let mut part = |title: &str, body: &str| {
@@ -21,7 +21,7 @@ pub(super) fn write(section: &Section, number: usize, judged: usize) -> String {
     };
     let is_compared = !section.comparisons.is_empty();
     let tables = tables(section);
-    // Where nothing is compared they are the answer, and the headline says so.
+    // Without comparisons, the figures are the answer, and the headline says so.
     let (first, later) = if is_compared { ("", tables.as_str()) } else { (tables.as_str(), "") };
     part("Findings", &findings::write(section, judged));
     part("Everything that was measured", first);
@@ -36,7 +36,7 @@ pub(super) fn write(section: &Section, number: usize, judged: usize) -> String {
     page + "</section>\n"
 }
 
-/// What was asked, and what is answered.
+/// The question and the answer.
 fn answer(section: &Section) -> String {
     let question = &section.experiment.plan().question;
     let mut page = format!("<h1>{}</h1>\n", escaped(&section.title));
@@ -60,7 +60,7 @@ fn charts(charts: &[Chart], number: usize) -> String {
     format!("<div class=\"charts\">\n{}</div>\n", all(charts.iter().map(|chart| figure(chart, number))))
 }
 
-/// A chart with its data. The data stand in the link, so that it needs no script.
+/// A chart with its data. The link contains the data, so that it works without scripts.
 fn figure(chart: &Chart, number: usize) -> String {
     let Chart { id, title, caption, svg, csv } = chart;
     format!(
@@ -73,7 +73,7 @@ fn figure(chart: &Chart, number: usize) -> String {
     )
 }
 
-/// For what follows the comma of a data URL (RFC 2397).
+/// Escapes the data part of a data URL (RFC 2397).
 fn percent_encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len() * 2);
     for byte in text.bytes() {
@@ -90,7 +90,7 @@ fn percent_encoded(text: &str) -> String {
     encoded
 }
 
-/// What was shown before, each value with what was said of it, beside today's.
+/// Older results, each next to today's.
 fn then(section: &Section) -> String {
     if section.then.is_empty() {
         return String::new();
@@ -156,10 +156,10 @@ fn controls(section: &Section) -> String {
     format!("<p class=\"note\">{about} {sureness}</p>\n{}", table(&rows::controls(section)))
 }
 
-/// So many tables stand open, and all where nothing is compared; of more each is shown when it is asked for.
+/// Maximum number of expanded tables; further ones are collapsed. Without comparisons, all are expanded.
 const OPEN_MAX: usize = 3;
 
-/// A table for each load: a figure in each row, since its values have one unit.
+/// A table for each load, with a figure per row, since its values share a unit.
 fn tables(section: &Section) -> String {
     if section.tables.is_empty() {
         return String::new();
@@ -180,7 +180,7 @@ fn tables(section: &Section) -> String {
     [note, &legend, &tables].concat()
 }
 
-/// What the marks of a table mean.
+/// The explanation of the marks of a table.
 pub(super) fn legend() -> String {
     format!("<p class=\"note\">{}</p>\n", escaped(rows::LEGEND))
 }
@@ -215,7 +215,7 @@ fn list(troubles: &[Trouble], about: &str) -> String {
     format!("<p class=\"note\">{about}</p>\n<ul class=\"plain\">\n{lines}</ul>\n")
 }
 
-/// Any table that is only text.
+/// A table of text.
 fn table(rows: &Rows) -> String {
     let head = all(rows.head.iter().map(|cell| format!("<th scope=\"col\">{}</th>", escaped(cell))));
     let row = |cells: &Vec<String>| {

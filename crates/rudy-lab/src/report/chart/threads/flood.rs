@@ -1,5 +1,5 @@
-//! The picture of a flood: time on a logarithmic axis, the planned ramp dashed and the connections that stood, CPU stacked by
-//! thread, memory as a thick line.
+//! The chart of a flood: a logarithmic time axis, the planned ramp dashed, the open connections, CPU stacked
+//! by thread, and memory as a thick line.
 
 use std::time::Duration;
 
@@ -14,17 +14,17 @@ use crate::report::chart::sheet::{Anchor, Sheet, width};
 use crate::report::chart::table::Table;
 use crate::report::chart::unit::{Unit, digits};
 
-/// What was planned.
+/// The plan.
 pub(super) struct Plan {
     connections: u32,
     ramp_s: f64,
     end_s: f64,
 }
 
-/// What stays free above the line of all connections, for their number.
+/// The room above the line of all connections, for their number.
 const ABOVE: f64 = 1.12;
 
-/// The line of memory, and what is written of it.
+/// The line of memory, and its label.
 const MEMORY: &str = "line thick s1";
 
 impl Plan {
@@ -32,25 +32,25 @@ impl Plan {
         Self { connections, ramp_s: ramp.as_secs_f64(), end_s: (ramp + hold).as_secs_f64() }
     }
 
-    /// How many connections are to stand at a time.
+    /// The planned number of connections at a time.
     fn planned(&self, seconds: f64) -> f64 {
         let all = f64::from(self.connections);
         if self.ramp_s > 0.0 { (seconds / self.ramp_s).min(1.0) * all } else { all }
     }
 }
 
-/// Nothing where there were too few samples.
+/// `None` with too few samples.
 pub(super) fn chart(plan: &Plan, load: &str, subject: &str, run: &Run) -> Option<Chart> {
     let fits = |sample: &&Sample| {
         (0.0..=plan.end_s).contains(&sample.t_s) && drawable(float(sample.private_bytes)).is_some()
     };
     let all: Vec<&Sample> = run.samples.iter().filter(fits).collect();
     let (start, end) = (all.get(1)?.t_s, all.last()?.t_s);
-    // Times before the first one that is shown have one place, which is its beginning.
+    // Times before the first shown one are at the start of the axis.
     let samples =
         thinned(&all, |t_s| if t_s < start { -1.0 } else { (t_s / start).ln() / (end / start).ln() });
     let layers = Layers::new(&samples)?;
-    // At time zero nothing has happened, and a logarithm has no place for it.
+    // At time zero nothing has happened, and it has no logarithm.
     let shown = &samples[samples.len() - layers.ends_s.len()..];
     let title = format!("{load}, {subject}: connections, CPU and memory over time");
     let mut sheet = Sheet::new(&title);
@@ -76,7 +76,7 @@ pub(super) fn chart(plan: &Plan, load: &str, subject: &str, run: &Run) -> Option
 
 fn draw(sheet: &mut Sheet, plan: &Plan, layers: &Layers, samples: &[&Sample]) {
     let (first, last) = (layers.ends_s[0], layers.ends_s[layers.ends_s.len() - 1]);
-    // A sample of the first second comes a little after it, and its tick is to be seen.
+    // A sample of the first second is slightly later than its tick.
     let start = if first >= 1.0 { first.floor() } else { first };
     let x = Axis::log_between(
         "time since the first connection (logarithmic)",
@@ -111,7 +111,7 @@ fn draw(sheet: &mut Sheet, plan: &Plan, layers: &Layers, samples: &[&Sample]) {
     tips(sheet, &frame, &x, layers, samples);
 }
 
-/// Writes the name of each layer into it, where there is room.
+/// Writes the name of each layer into it, if it fits.
 fn names(sheet: &mut Sheet, layers: &Layers, edges: &[Vec<(f64, f64)>]) {
     for (index, layer) in layers.threads.iter().enumerate() {
         let wide = width(&layer.name) + 8.0;
@@ -129,13 +129,13 @@ fn names(sheet: &mut Sheet, layers: &Layers, edges: &[Vec<(f64, f64)>]) {
     }
 }
 
-/// What was in each second, over its whole height.
+/// Tips for each second, over the whole height.
 fn tips(sheet: &mut Sheet, frame: &Frame, x: &Axis, layers: &Layers, samples: &[&Sample]) {
     let total = layers.total();
     let mut left = frame.left;
     for (second, sample) in samples.iter().enumerate() {
         let right = frame.x(x.share(sample.t_s));
-        // Seconds that lie on the same unit of the picture cannot be pointed at one by one.
+        // Seconds at the same position cannot have separate tips.
         if right - left < 1.0 && second > 0 {
             continue;
         }

@@ -1,39 +1,39 @@
-//! What each thread of a subject burnt, second by second.
+//! CPU usage by thread and second.
 
 use std::collections::BTreeMap;
 
 use crate::record::Sample;
 use crate::report::chart::data::drawable;
 
-/// So many layers have a name, the busiest; what all other threads burnt lies on top of them.
+/// Maximum number of named layers, the busiest threads; one more layer has all others.
 pub(super) const NAMED_MAX: usize = 5;
 
-/// How far samples are apart at least, as a share of the axis: three units of a picture.
+/// The minimum distance of samples, as a fraction of the axis: three units of a chart.
 const APART: f64 = 0.0075;
 
-/// CPU by thread, from sample to sample.
+/// CPU usage by thread, between samples.
 #[derive(Debug, PartialEq)]
 pub(super) struct Layers {
-    /// When the first second began.
+    /// The start of the first second.
     pub(super) start_s: f64,
-    /// When each second ended.
+    /// The end of each second.
     pub(super) ends_s: Vec<f64>,
-    /// From the one that burnt most to that of the others.
+    /// From the busiest to that of the others.
     pub(super) threads: Vec<Layer>,
 }
 
-/// One thread, those of one name, or all others together.
+/// A thread, threads with the same name, or all others.
 #[derive(Debug, PartialEq)]
 pub(super) struct Layer {
     pub(super) name: String,
-    /// Cores that were busy in each second.
+    /// Busy cores in each second.
     pub(super) cores: Vec<f64>,
-    /// It is what has no layer of its own.
+    /// Whether it combines the threads without their own layer.
     pub(super) is_rest: bool,
 }
 
 impl Layers {
-    /// Nothing where there is no second to speak of, or nobody did anything.
+    /// `None` without a full second, or without any activity.
     pub(super) fn new(samples: &[&Sample]) -> Option<Self> {
         let pairs: Vec<_> = samples.windows(2).filter(|pair| pair[1].t_s > pair[0].t_s).collect();
         let mut burnt: BTreeMap<String, Vec<f64>> = BTreeMap::new();
@@ -52,7 +52,7 @@ impl Layers {
         (!layers.is_empty()).then_some(Self { start_s, ends_s, threads: layers })
     }
 
-    /// Of all threads together, in each second.
+    /// The total of each second.
     pub(super) fn total(&self) -> Vec<f64> {
         let mut total = vec![0.0; self.ends_s.len()];
         for layer in &self.threads {
@@ -62,8 +62,8 @@ impl Layers {
     }
 }
 
-/// The samples that are so far apart that each second, or what becomes of several, is seen; `share` says where on the axis a
-/// time is. Samples count from the beginning, so that what is left out is in what comes next.
+/// The samples at sufficient distances to be visible; `share` is the position of a time on the axis. Samples
+/// are cumulative, so the next one includes a skipped one.
 pub(super) fn thinned<'a>(samples: &[&'a Sample], share: impl Fn(f64) -> f64) -> Vec<&'a Sample> {
     let mut kept: Vec<&Sample> = Vec::new();
     for sample in samples {

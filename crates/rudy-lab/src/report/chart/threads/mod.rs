@@ -1,4 +1,4 @@
-//! CPU by thread over time: of a flood the picture of connections, CPU and memory, of other loads the CPU alone.
+//! CPU by thread over time: for a flood together with connections and memory, for other loads alone.
 
 mod flood;
 mod layers;
@@ -14,7 +14,7 @@ use crate::plan::{Kind, Load};
 
 use self::layers::{Layer, Layers};
 
-/// A picture of each subject of a flood, and one with all subjects of another load.
+/// A chart for each subject of a flood, and one chart with all subjects for another load.
 pub(super) fn charts(experiment: &Experiment, load: &Load) -> Vec<Chart> {
     match &load.kind {
         Kind::Flood { connections, ramp, time } | Kind::Idle { connections, ramp, time } => {
@@ -26,20 +26,20 @@ pub(super) fn charts(experiment: &Experiment, load: &Load) -> Vec<Chart> {
             };
             subjects.filter_map(chart).collect()
         }
-        // What it burnt while it started cannot be told from what it was asked to do.
+        // The CPU usage of the start cannot be separated from that of the work.
         Kind::Run { .. } => Vec::new(),
         _ => panels::chart(experiment, &load.name).into_iter().collect(),
     }
 }
 
-/// The colours of layers, the busiest first. None is that of the line of memory.
+/// The colours of layers, the busiest first. All differ from that of the memory line.
 pub(super) const COLOURS: [&str; layers::NAMED_MAX + 1] = ["s5", "s4", "s2", "s7", "s3", "s0"];
 
 fn colour(layer: &Layer, index: usize) -> &'static str {
     if layer.is_rest { "rest" } else { COLOURS[index % COLOURS.len()] }
 }
 
-/// The class of a name on an area of this one.
+/// The class of a name on the area of this layer.
 pub(super) fn ink(colour: &str) -> &'static str {
     if colour == "s0" { "on-dark" } else { "on" }
 }
@@ -53,9 +53,9 @@ fn keys(layers: &Layers) -> Vec<Entry> {
     layers.threads.iter().enumerate().map(entry).collect()
 }
 
-/// Draws the layers on top of each other, and answers where the upper edge of each one is.
+/// Draws the stacked layers, and returns the upper edge of each.
 fn stack(sheet: &mut Sheet, frame: &Frame, (x, y): (&Axis, &Axis), layers: &Layers) -> Vec<Vec<(f64, f64)>> {
-    // What was burnt in the first second is shown from its beginning.
+    // The usage of the first second is drawn from its start.
     let times = [layers.start_s].into_iter().chain(layers.ends_s.iter().copied());
     let shares: Vec<f64> = times.map(|time| x.share(time)).collect();
     let edge = |heights: &[f64]| -> Vec<(f64, f64)> {
@@ -76,7 +76,7 @@ fn stack(sheet: &mut Sheet, frame: &Frame, (x, y): (&Axis, &Axis), layers: &Laye
     edges
 }
 
-/// What was in a second, in words: of all threads, and of each one.
+/// The tip of a second: the total, and each thread.
 fn words(layers: &Layers, second: usize, total: f64) -> String {
     let each = layers.threads.iter().filter(|layer| layer.cores[second] > 0.0);
     let each: Vec<_> =

@@ -1,4 +1,4 @@
-//! CPU by thread under a load that is over soon: a small panel for each subject, all with the same axes.
+//! CPU by thread for short loads: a small panel for each subject, all with the same axes.
 
 use super::layers::thinned;
 use super::{Layers, keys, stack, words};
@@ -12,12 +12,12 @@ use crate::report::chart::sheet::{Anchor, EDGE, Sheet};
 use crate::report::chart::table::Table;
 use crate::report::chart::unit::Unit;
 
-/// Fewer seconds than this are no development.
+/// Minimum number of seconds for a chart.
 const SECONDS_MIN: usize = 3;
 
 const PANEL: f64 = 62.0;
 
-/// A subject in the first of its rounds that was measured.
+/// A subject in the first measured round.
 struct Panel {
     subject: String,
     /// From 1.
@@ -25,7 +25,7 @@ struct Panel {
     layers: Layers,
 }
 
-/// Of each subject that has samples.
+/// The chart of each subject with samples.
 pub(super) fn chart(experiment: &Experiment, load: &str) -> Option<Chart> {
     let subjects = experiment.plan().subjects.iter();
     let of = |subject: &crate::plan::Subject| {
@@ -65,7 +65,7 @@ fn draw(sheet: &mut Sheet, panels: &[Panel]) {
     let (x, y) = (Axis::linear("time", Unit::Time, last), Axis::linear("CPU", Unit::Cores, most));
     for (index, Panel { subject, round, layers }) in panels.iter().enumerate() {
         sheet.bottom += 18.0;
-        // That rounds before it failed is seen by its number.
+        // The round number shows that earlier rounds failed.
         let name = format!("{subject}, round {round}");
         sheet.text_in(400.0, (EDGE, sheet.bottom - 4.0), Anchor::Start, "name", &name);
         legend::draw(sheet, &keys(layers));
