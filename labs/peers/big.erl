@@ -1,14 +1,14 @@
 #!/usr/bin/env escript
-%% The peer for `rudy lab messages`: N processes that each ping every other one, answer each ping with a pong, and are done with
-%% their last pong. `ERL_FLAGS="+S 4:4" escript big.erl N` has four schedulers. It times itself, so that the start of the
-%% emulator and the compiler are not in it.
+%% The counterpart of `rudy lab messages`: N processes that send a ping to each other, reply to each ping with a pong, and end after
+%% their last pong. `ERL_FLAGS="+S 4:4" escript big.erl N` has four schedulers. It measures its own time, which
+%% excludes the start of the emulator and the compiler.
 -mode(compile).
 
 main([N]) ->
     Number = list_to_integer(N),
     Main = self(),
     Processes = [spawn_link(fun() -> wait(Main, Number - 1) end) || _ <- lists:seq(1, Number)],
-    %% A message is copied, so each knows the others before the time begins.
+    %% Messages are copied, so the list of processes is sent before the measurement.
     [Process ! {others, lists:delete(Process, Processes)} || Process <- Processes],
     [receive {ready, Process} -> ok end || Process <- Processes],
     {Cpu, _} = statistics(runtime),
@@ -29,7 +29,7 @@ wait(Main, Others) ->
             answer(Main, Others, 0, 0)
     end.
 
-%% It is done with its last pong, and still answers who pings it later than that: they would wait for ever.
+%% The process is done after its last pong, but must still reply to later pings.
 answer(Main, Others, Others, Others) -> Main ! {done, self(), 2 * Others};
 answer(Main, Others, Pings, Pongs) ->
     receive

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The app of `fastcgi-nines`: `NAME NOTES OPTIONS...` notes its process in NOTES and becomes NAME-info, which is
-# `examples/fastcgi-info`. So a second process is seen, however short it lives.
+# The app of `fastcgi-nines`: `NAME NOTES OPTIONS...` appends its process id to NOTES and executes NAME-info, which is
+# `examples/fastcgi-info`. So a second process is counted even if it ends at once.
 echo $$ >>"$1"
 shift
 # A web server that runs as another user must be able to connect to the socket.

@@ -1,13 +1,13 @@
 #!/usr/bin/env escript
-%% The three servers of the seminar report, in today's Erlang and from its description: `escript seminar.escript MODEL PORT BACKLOG`.
-%% Each answers GET /delay with a string after 40 ms, other paths with 404 and other methods with 501, and then closes.
+%% The three servers of the seminar report, rewritten from its description in current Erlang: `escript seminar.escript MODEL PORT BACKLOG`.
+%% Each responds to GET /delay with a string after 40 ms, to other paths with 404, to other methods with 501, and then closes.
 %%
-%% MODEL is how a connection is carried:
-%%   serial       accept, receive, answer, close, next
+%% MODEL is the concurrency model:
+%%   serial       accept, receive, respond, close, next
 %%   spawn        a process for each connection, which blocks in receive
-%%   active_once  a process for each connection, which is sent what comes, one message at a time
+%%   active_once  a process for each connection, which gets received data as messages, one at a time
 %%
-%% BACKLOG is how many connections wait to be accepted: 5 where nobody says, as it was then.
+%% BACKLOG is the listen backlog; 5 is Erlang's default, as in the report.
 -mode(compile).
 
 -define(DELAY_MS, 40).
@@ -30,7 +30,7 @@ carry(spawn, Socket) ->
 carry(active_once, Socket) ->
     hand_over(Socket, spawn(fun() -> own(fun() -> serve_messages(Socket, <<>>) end) end)).
 
-%% A handler that began before it owns its socket would miss what came to the acceptor meanwhile: it waits until it is told.
+%% A handler waits for a message that it owns its socket; otherwise it would miss data that the acceptor receives.
 hand_over(Socket, Handler) ->
     case gen_tcp:controlling_process(Socket, Handler) of
         ok -> Handler ! owner;
@@ -54,7 +54,7 @@ serve_messages(Socket, Before) ->
         {tcp_error, Socket, _} -> gen_tcp:close(Socket)
     end.
 
-%% Answers where the head is whole, and else goes on reading.
+%% Responds if the head is complete, otherwise continues reading.
 continue(Socket, Received, Read) ->
     case binary:match(Received, <<"\r\n\r\n">>) of
         nomatch when byte_size(Received) > ?REQUEST_BYTES_MAX -> gen_tcp:close(Socket);

@@ -1,7 +1,7 @@
 #!/usr/bin/env escript
 %%! +P 1000000 +Q 65536
-%% The peer for streams: what the field report of 2011 was ported from, in today's Erlang. A process for each connection, which
-%% sends a chunk a second, for ever: `escript streams.escript PORT`.
+%% Streams: the Erlang server of the field report of 2011, in current Erlang. A process for each connection sends a chunk per
+%% second, without end: `escript streams.escript PORT`.
 -mode(compile).
 
 main([Port]) ->
@@ -23,7 +23,7 @@ greet(Socket) ->
         {ok, <<"/test/", _/binary>> = Id} ->
             Head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n",
             Welcome = chunk(["Goconntest welcomes you! Your Id: ", Id, "\n"]),
-            %% What the client says from now on is only that it goes.
+            %% From now on, only the close of the connection matters.
             ok = inet:setopts(Socket, [{packet, raw}, {active, once}]),
             send(Socket, [Head, Welcome], Id, 1, erlang:monotonic_time(millisecond) + 1000);
         {ok, _} ->

@@ -187,7 +187,7 @@ mod tests {
         let experiment = read(folder.path()).unwrap();
         assert_eq!((experiment.heads.len(), experiment.runs.len()), (1, 1));
         assert_eq!(experiment.measured("a", "l").count(), 1);
-        assert!(experiment.cut.is_some_and(|cut| cut.contains("results.jsonl was cut off")));
+        assert!(experiment.cut.is_some_and(|cut| cut.contains("results.jsonl is incomplete")));
     }
 
     #[test]
@@ -199,11 +199,11 @@ mod tests {
         let stranger = run.replace("\"subject\":\"a\"", "\"subject\":\"z\"");
         for (lines, expected) in [
             (vec![], "results.jsonl is empty"),
-            (vec!["nonsense".to_owned()], "results.jsonl:1: no record"),
+            (vec!["nonsense".to_owned()], "results.jsonl:1: not a valid record"),
             (vec![run.clone()], "results.jsonl:1: a run before the head"),
             (vec![head.clone(), run.clone(), run.clone()], "results.jsonl:3: round 1 of \"a\" under \"l\""),
             (vec![head.clone(), other_plan], "results.jsonl:2: the head of another plan"),
-            (vec![head.clone(), other_version.clone()], "results.jsonl:2: no record"),
+            (vec![head.clone(), other_version.clone()], "results.jsonl:2: not a valid record"),
             (vec![older, other_version], "written by rudy 0.0.1 (debug build), and this is"),
             (vec![head, stranger], "results.jsonl:2: a run of \"z\""),
         ] {

@@ -1,5 +1,5 @@
-// The peer for streams: what the field report of 2011 describes, in today's Go. A goroutine for each connection, which
-// sleeps, writes a chunk and flushes it, for ever.
+// Streams: the Go server of the field report of 2011, in current Go. A goroutine for each connection sleeps, writes a
+// chunk and flushes it, without end.
 package main
 
 import (

@@ -313,28 +313,31 @@ mod tests {
             ("n = 3\n", "does not support `n`"),
             ("requests = 10\ntime = \"1s\"\n", "x.toml:5: a bench has either `requests`, or a `time`"),
             ("requests = 0\n", "must be at least 1"),
-            ("quick = { requests = 10 }\n", "x.toml:5: `quick` is a time here"),
+            ("quick = { requests = 10 }\n", "x.toml:5: `quick` must be a time here"),
             (
                 "requests = 10\nquick = { time = \"1s\" }\n",
                 "x.toml:5: `quick` must be a number of requests here",
             ),
             (
                 "[[subject]]\nname = \"b\"\ncommand = [\"b\"]\nwords = { port = \"1\" }\n",
-                "x.toml:8: \"port\" cannot be",
+                "x.toml:8: \"port\" is not a valid placeholder",
             ),
-            ("stall = { after = \"1s\", time = \"1s\" }\n", "x.toml:2: the stall of \"l\" stops"),
+            ("stall = { after = \"1s\", time = \"1s\" }\n", "x.toml:2: the stall of \"l\" needs"),
             (
                 "[[subject]]\nname = \"b\"\ncommand = [\"b\"]\nbeside = [\"c\"]\n",
                 "x.toml:10: there is no [[beside]] \"c\"",
             ),
-            ("[[subject]]\nname = \"b\"\ncommand = [\"b\"]\nsays = \"wrk\"\n", "x.toml:8: what it `says`"),
+            ("[[subject]]\nname = \"b\"\ncommand = [\"b\"]\nsays = \"wrk\"\n", "x.toml:8: `says` needs"),
             (
                 "[[beside]]\nname = \"b c\"\ncommand = [\"b\"]\n",
                 "x.toml:8: its name may only contain letters",
             ),
             ("[[beside]]\nname = \"b\"\ncommand = [\"{config}\"]\n", "x.toml:8: its command has {config}"),
             ("[[subject]]\nname = \"b\"\ncommand = [\"b\", \"{n}\"]\n", "x.toml:8: its command has {n}"),
-            ("[[load]]\nname = \"b\"\nkind = \"run\"\n", "x.toml:5: a subject is run to its end"),
+            (
+                "[[load]]\nname = \"b\"\nkind = \"run\"\n",
+                "x.toml:5: a load of the kind \"run\" runs subjects",
+            ),
         ] {
             let why = fails(&format!("{WHOLE}{more}"));
             assert!(why.contains(expected), "{more}: {why}");
@@ -362,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_run_to_its_end_serves_nobody() {
+    fn a_subject_that_runs_to_its_end_does_not_serve() {
         let plan = |subject: &str, load: &str| {
             let subject = format!("[[subject]]\nname = \"a\"\n{subject}\n");
             parse(&format!("{subject}[[load]]\nname = \"l\"\nkind = \"run\"\n{load}"), "x.toml", None)
@@ -373,9 +376,9 @@ mod tests {
             Kind::Run { n: Some(50), within: Time(std::time::Duration::from_mins(1)) }
         );
         for (subject, load, expected) in [
-            (has, "", "x.toml:5: {n} in its command"),
-            ("command = [\"a\"]", "n = 50", "x.toml:2: {n} in its command"),
-            ("command = [\"a\"]\nready = { tcp = true }", "", "x.toml:2: it is run to its end"),
+            (has, "", "x.toml:5: {n} in the command"),
+            ("command = [\"a\"]", "n = 50", "x.toml:2: {n} in the command"),
+            ("command = [\"a\"]\nready = { tcp = true }", "", "x.toml:2: a subject that runs to its end"),
             (has, "n = 50\npath = \"/a\"", "does not support `path`"),
         ] {
             let why = plan(subject, load).expect_err(load);
