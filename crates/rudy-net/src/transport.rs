@@ -269,7 +269,7 @@ pub(crate) fn has_unread(socket: impl AsFd) -> bool {
 
 /// Which directions the peer has shut down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PeerShutdown {
+pub(crate) enum PeerClose {
     None,
     /// The peer's write side; it may still read.
     WriteSide,
@@ -278,17 +278,17 @@ pub(crate) enum PeerShutdown {
 }
 
 /// Queries the kernel for a shutdown by the peer, even behind unread input. The runtime does not report this.
-pub(crate) fn peer_shutdown(socket: impl AsFd) -> PeerShutdown {
+pub(crate) fn peer_close(socket: impl AsFd) -> PeerClose {
     let mut polled = [PollFd::new(&socket, PollFlags::RDHUP)];
     // Fails only for lack of memory; the next call tries again.
     let _ = poll(&mut polled, Some(&Timespec::default()));
     let events = polled[0].revents();
     if events.intersects(PollFlags::ERR | PollFlags::HUP) {
-        PeerShutdown::Both
+        PeerClose::Both
     } else if events.contains(PollFlags::RDHUP) {
-        PeerShutdown::WriteSide
+        PeerClose::WriteSide
     } else {
-        PeerShutdown::None
+        PeerClose::None
     }
 }
 

@@ -1,5 +1,5 @@
-//! What a connection holds while its client waits for a response and has sent more, or between two requests, counted where memory is
-//! allocated.
+//! The memory of a connection that waits for a response while its client sends more, or between two requests,
+//! measured at the allocator.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
@@ -22,10 +22,10 @@ use crate::counting::HELD;
 use crate::support::{engine_of, eventually, listen, sum};
 
 const CONNECTIONS: usize = 50;
-/// The connection's task, its exchange, and what its handler keeps.
+/// The connection's task, its exchange, and its handler.
 const SMALL: usize = 3 * 1024;
 
-/// Never answers but at `/now`; what it is at is dropped with the connection.
+/// Responds only to `/now`; other requests wait until the connection is dropped.
 struct Silent(Arc<Limits>);
 
 impl Service for Silent {
@@ -52,12 +52,12 @@ impl Service for Silent {
 
 /// One test, so that little else allocates.
 #[test]
-fn a_connection_that_waits_holds_as_much_as_a_head_may_have_at_most() {
+fn a_waiting_connection_buffers_at_most_the_head_limit() {
     const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
     const POST: &str = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n";
     const CHUNKED: &str = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
     let head_bytes = Limits::default().http.head_bytes;
-    // A buffer has room for a quarter more than it holds.
+    // A buffer grows by at most a quarter more than its content.
     let full = head_bytes + head_bytes / 4 + SMALL;
     let pipeline = GET.repeat(60 * 1024 / GET.len());
     for (name, request, most) in [
@@ -69,12 +69,12 @@ fn a_connection_that_waits_holds_as_much_as_a_head_may_have_at_most() {
         let held = held_by_each("127.0.0.1:0", &request);
         assert!(held <= most, "{name}: {held} bytes, of {most} at most");
     }
-    a_header_of_the_proxy_protocol_leaves_nothing_behind();
+    a_proxy_protocol_header_holds_no_memory();
 }
 
-fn a_header_of_the_proxy_protocol_leaves_nothing_behind() {
+fn a_proxy_protocol_header_holds_no_memory() {
     const NOW: &str = "GET /now HTTP/1.1\r\nHost: a\r\n\r\n";
-    // Version 1 at its longest.
+    // The longest version 1 header.
     let address = "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff";
     let header = format!("PROXY TCP6 {address} {address} 65535 65535\r\n");
     let idle = held_by_each("127.0.0.1:0", NOW);
@@ -82,7 +82,7 @@ fn a_header_of_the_proxy_protocol_leaves_nothing_behind() {
     assert!(behind_header <= idle, "{behind_header} bytes, {idle} without a header");
 }
 
-/// Memory in bytes of one of many connections whose clients have sent `request` and wait.
+/// Returns the memory per connection, for many connections whose clients have sent `request` and wait.
 fn held_by_each(address: &str, request: &str) -> usize {
     let (engine, _) = engine_of(1, Silent(Arc::default()));
     let BoundAddress::Ip(address) = listen(&*engine, address) else { panic!("TCP") };
@@ -91,7 +91,7 @@ fn held_by_each(address: &str, request: &str) -> usize {
         stream.write_all(request.as_bytes()).unwrap();
         stream
     };
-    // What is allocated once: the thread's buffers, the first block of the timers.
+    // Performs one-time allocations: the thread's buffers, the first block of the timers.
     let first: Vec<_> = (0..64).map(|_| connect()).collect();
     let requests = |count: usize| {
         eventually("the requests arrive", || sum(&*engine, |counters| &counters.requests) == count as u64);
@@ -101,7 +101,7 @@ fn held_by_each(address: &str, request: &str) -> usize {
     let before = HELD.load(Ordering::Relaxed);
     streams.extend((0..CONNECTIONS).map(|_| connect()));
     requests(first.len() + CONNECTIONS);
-    // Each has read all that it is willing to, when one that came later has been refused.
+    // A later connection has been rejected, so the others have read all that they buffer.
     let mut last = TcpStream::connect(address).unwrap();
     last.write_all(b"bad\r\n\r\n").unwrap();
     last.read_to_end(&mut Vec::new()).unwrap();

@@ -14,7 +14,7 @@ use super::poll_context::PollContext;
 use super::upload::{Upload, UploadFault};
 use crate::engine::ServiceSource;
 use crate::scratch::Scratch;
-use crate::transport::{PeerShutdown, peer_shutdown};
+use crate::transport::{PeerClose, peer_close};
 
 /// How often to query the kernel for a disconnect while nothing is read from the connection.
 const PEER_CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -73,7 +73,7 @@ impl Input {
             }
         }
         if self.reads_nothing(connection) {
-            return self.poll_peer_shutdown(connection, poll_cx.now);
+            return self.poll_peer_close(connection, poll_cx.now);
         }
         if connection.machine.awaits_response_only() {
             match connection.poll_read_ahead(poll_cx.cx, poll_cx.now) {
@@ -99,17 +99,17 @@ impl Input {
     }
 
     /// Detects a disconnect. No event wakes the task for it, so it polls once a second ([`Self::due`]).
-    fn poll_peer_shutdown<S: ServiceSource>(
+    fn poll_peer_close<S: ServiceSource>(
         &mut self,
         connection: &Connection<S>,
         now: Instant,
     ) -> Poll<InputFault> {
-        match peer_shutdown(&connection.io) {
-            PeerShutdown::None => {}
-            PeerShutdown::WriteSide => {
+        match peer_close(&connection.io) {
+            PeerClose::None => {}
+            PeerClose::WriteSide => {
                 self.half_closed.get_or_insert(now);
             }
-            PeerShutdown::Both => return Poll::Ready(InputFault::PeerGone),
+            PeerClose::Both => return Poll::Ready(InputFault::PeerGone),
         }
         Poll::Pending
     }
@@ -117,8 +117,8 @@ impl Input {
     /// Returns when the connection must be polled again without a wake-up.
     pub(super) fn due<S: ServiceSource>(&self, connection: &Connection<S>, now: Instant) -> Option<Instant> {
         let limits = &connection.info.limits.http;
-        let peer_shutdown = self.reads_nothing(connection).then(|| now + PEER_CHECK_INTERVAL);
-        [self.upload_deadline(limits), self.half_close_deadline(limits), peer_shutdown]
+        let peer_close = self.reads_nothing(connection).then(|| now + PEER_CHECK_INTERVAL);
+        [self.upload_deadline(limits), self.half_close_deadline(limits), peer_close]
             .into_iter()
             .flatten()
             .min()

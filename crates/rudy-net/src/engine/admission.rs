@@ -144,17 +144,17 @@ mod tests {
         for _ in 0..2 {
             admission.admit(&two, None, |_, _| unreachable!("there is room")).unwrap();
         }
-        let mut asked = Vec::new();
+        let mut excesses = Vec::new();
         let mut enter = |makes_room| {
             let make_room = |excess, _: &LimitReached| {
-                asked.push(excess);
+                excesses.push(excess);
                 makes_room
             };
             admission.admit(&two, None, make_room).is_ok()
         };
         // The first two evicted connections have not closed yet, and the third was not admitted.
         assert!(enter(true) && enter(true) && !enter(false) && enter(true));
-        assert_eq!(asked, [1, 2, 3, 3]);
+        assert_eq!(excesses, [1, 2, 3, 3]);
     }
 
     #[test]

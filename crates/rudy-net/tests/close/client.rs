@@ -1,4 +1,4 @@
-//! The close on the client's side, against servers that misbehave.
+//! Closing on the client's side, with misbehaving servers.
 
 use std::time::Duration;
 
@@ -10,24 +10,24 @@ use tokio::task::JoinSet;
 
 use crate::sockets::{Side, wait_until_gone, wait_until_returned};
 
-/// What a server does.
+/// The behaviour of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Misbehaviour {
-    /// Has closed before.
+    /// Has closed already.
     Gone,
-    /// Has reset before.
+    /// Has reset already.
     Reset,
-    /// Resets when it hears that the client is done.
-    ResetsInTheMiddle,
-    /// Has closed its side, and keeps the rest open.
+    /// Resets when the client closes its write side.
+    ResetsDuringClose,
+    /// Has closed its write side, and keeps the rest open.
     HalfClosed,
     /// Neither reads nor closes.
     NeverReads,
     /// Reads, and does not close.
     NeverCloses,
-    /// Sends on as fast as it can.
-    SendsForEver,
-    /// Sends on, a little at a time.
+    /// Keeps sending at full speed.
+    SendsForever,
+    /// Keeps sending slowly.
     Trickles,
 }
 
@@ -35,19 +35,19 @@ impl Misbehaviour {
     const ALL: [Self; 8] = [
         Self::Gone,
         Self::Reset,
-        Self::ResetsInTheMiddle,
+        Self::ResetsDuringClose,
         Self::HalfClosed,
         Self::NeverReads,
         Self::NeverCloses,
-        Self::SendsForEver,
+        Self::SendsForever,
         Self::Trickles,
     ];
 
-    /// What has to run out for the close to come to its end. Nothing else may end it, nor is waited for.
+    /// Returns limits of which exactly one must end the close.
     fn linger(self) -> LingerLimits {
         let (long, short) = (Duration::from_mins(10), Duration::from_millis(50));
         match self {
-            Self::SendsForEver => LingerLimits { time: long, bytes: 4 * 1024 * 1024 },
+            Self::SendsForever => LingerLimits { time: long, bytes: 4 * 1024 * 1024 },
             Self::NeverReads | Self::NeverCloses | Self::Trickles => {
                 LingerLimits { time: short, bytes: u64::MAX }
             }
@@ -55,7 +55,7 @@ impl Misbehaviour {
         }
     }
 
-    /// A client connected to such a server.
+    /// Returns a client connected to such a server.
     async fn connect(self, listener: &TcpListener, servers: &mut JoinSet<()>) -> TcpStream {
         let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (server, _) = listener.accept().await.unwrap();
@@ -72,7 +72,7 @@ impl Misbehaviour {
         match self {
             Self::Gone => {}
             Self::Reset => SockRef::from(&server).set_linger(Some(Duration::ZERO)).unwrap(),
-            Self::ResetsInTheMiddle => {
+            Self::ResetsDuringClose => {
                 let _ = server.read_u8().await;
                 SockRef::from(&server).set_linger(Some(Duration::ZERO)).unwrap();
             }
@@ -85,10 +85,10 @@ impl Misbehaviour {
                 let _ = server.read_to_end(&mut Vec::new()).await;
                 std::future::pending::<()>().await;
             }
-            Self::SendsForEver => while server.write_all(&[b'x'; 0x1000]).await.is_ok() {},
+            Self::SendsForever => while server.write_all(&[b'x'; 0x1000]).await.is_ok() {},
             Self::Trickles => {
                 while server.write_all(b"x").await.is_ok() {
-                    // The pace is what is tested.
+                    // This pace is the subject of the test.
                     tokio::time::sleep(Duration::from_millis(5)).await;
                 }
             }
@@ -96,7 +96,7 @@ impl Misbehaviour {
     }
 }
 
-/// Has `end` end a connection to each server in each way, and looks what is left.
+/// Closes a connection to each server in each mode with `end`, and checks that nothing is left.
 async fn end_all<F: Future<Output = ()>>(end: impl Fn(TcpStream, CloseMode, LingerLimits) -> F) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -113,11 +113,11 @@ async fn end_all<F: Future<Output = ()>>(end: impl Fn(TcpStream, CloseMode, Ling
 }
 
 #[tokio::test]
-async fn whatever_the_server_does_the_client_closes() {
+async fn a_client_closes_with_any_server() {
     end_all(close).await;
 }
 
 #[tokio::test]
-async fn whatever_the_server_does_the_client_closes_at_once_where_it_cannot_wait() {
+async fn a_client_closes_without_waiting_with_any_server() {
     end_all(async |client, mode, _| close_at_once(client, mode)).await;
 }

@@ -1,4 +1,4 @@
-//! How connections end, whatever the peer does: the kernel says what is left of them.
+//! Tests how connections end with any peer, by the state of the kernel's sockets.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 

@@ -1,4 +1,4 @@
-//! Each way to end by itself, and ten thousand connections that end in all of them.
+//! Each way to end a connection by itself, and ten thousand connections that end in all ways.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,41 +14,41 @@ use crate::sockets::{Side, Socket, descriptors, wait_until_gone, wait_until_retu
 use crate::support::{eventually, is_child, is_serial, model, sum};
 
 #[tokio::test]
-async fn however_a_connection_ends_its_descriptor_is_returned() {
+async fn every_end_of_a_connection_returns_its_descriptor() {
     let servers = Servers::start();
     let mut kept = Vec::new();
     for peer in Peer::all() {
         let closed = servers.of(peer).closed();
-        kept.extend(peer.meet(servers.of(peer).address).await);
-        // One by one, so that a failure has a name.
+        kept.extend(peer.run(servers.of(peer).address).await);
+        // One by one, so that a failure names the peer.
         eventually(&format!("{peer:?} is closed"), || servers.of(peer).closed() == closed + 1);
     }
     wait_until_returned(Side::Server, &servers.addresses());
     drop(kept);
-    servers.assert_time_waits_only_where_first();
+    servers.assert_time_wait_only_at_the_first_to_close();
 }
 
 const CONNECTIONS: usize = 10_000;
 
-/// At the same time.
+/// Maximum number of open connections.
 const OPEN_MAX: usize = 256;
 
 #[tokio::test]
-async fn after_ten_thousand_connections_the_process_is_as_it_was_before() {
-    if !is_child("many::after_ten_thousand_connections_the_process_is_as_it_was_before") {
+async fn ten_thousand_connections_leave_no_descriptor_open() {
+    if !is_child("many::ten_thousand_connections_leave_no_descriptor_open") {
         return;
     }
-    keep_quiet_about_panics_of_connections();
+    silence_panics_of_connections();
     let servers = Servers::start();
-    // Threads, timers and the poller have what they need after the first round, and keep it.
-    let mut peers = servers.meet_all(1000).await;
+    // The first round allocates threads, timers and the poller.
+    let mut peers = servers.run_all(1000).await;
     let before = descriptors();
 
     let begun = Instant::now();
-    peers.extend(servers.meet_all(CONNECTIONS).await);
+    peers.extend(servers.run_all(CONNECTIONS).await);
     let time = begun.elapsed();
     let mut after = descriptors();
-    eventually("there are as many descriptors as before", || {
+    eventually("no additional descriptor is open", || {
         after = descriptors();
         after == before
     });
@@ -64,8 +64,7 @@ async fn after_ten_thousand_connections_the_process_is_as_it_was_before() {
     }
 }
 
-/// A server for those who take no time, one for those whose time runs out, and one for those whose time runs out when they
-/// have asked.
+/// One server with long timeouts, one with short timeouts, and one with a short timeout for sending only.
 struct Servers {
     patient: Server,
     hasty: Server,
@@ -101,9 +100,9 @@ impl Servers {
         self.all().map(Server::closed).iter().sum()
     }
 
-    /// Has so many peers meet the servers, and waits until nothing is left of them but what the kernel keeps for a minute.
-    async fn meet_all(&self, number: usize) -> Vec<Peer> {
-        // Where one waits for the other, waiting is for few.
+    /// Runs this number of peers, and waits until only sockets in TIME_WAIT are left.
+    async fn run_all(&self, number: usize) -> Vec<Peer> {
+        // A serial engine serves one connection at a time, so only a few may be slow.
         let slow_every = if is_serial() { number / 10 } else { 20 };
         let peers = (0..number).map(|at| match at % slow_every {
             0 => Peer::SLOW[at / slow_every % Peer::SLOW.len()],
@@ -112,28 +111,29 @@ impl Servers {
         let peers: Vec<_> = peers.collect();
         let closed = self.closed() + number as u64;
         let room = Arc::new(Semaphore::new(OPEN_MAX));
-        let mut meeting = JoinSet::new();
+        let mut running = JoinSet::new();
         for peer in peers.iter().copied() {
             let permit = room.clone().acquire_owned().await.unwrap();
             let server = self.of(peer).address;
-            meeting.spawn(async move {
-                let kept = peer.meet(server).await;
+            running.spawn(async move {
+                let kept = peer.run(server).await;
                 drop(permit);
                 kept
             });
         }
-        // Kept open until the servers are done with them.
-        let kept = meeting.join_all().await;
+        // Stays open until the servers have closed.
+        let kept = running.join_all().await;
         eventually("every connection is closed", || self.closed() == closed);
         drop(kept);
-        self.assert_time_waits_only_where_first();
+        self.assert_time_wait_only_at_the_first_to_close();
         peers
     }
 
-    fn assert_time_waits_only_where_first(&self) {
+    fn assert_time_wait_only_at_the_first_to_close(&self) {
         let left = wait_until_gone(&self.addresses());
-        Peer::all()
-            .for_each(|peer| TimeWaits::of(peer, &left, &self.addresses()).assert_only_where_first(peer));
+        Peer::all().for_each(|peer| {
+            TimeWaits::of(peer, &left, &self.addresses()).assert_only_at_the_first_to_close(peer)
+        });
     }
 }
 
@@ -143,7 +143,7 @@ impl Server {
     }
 }
 
-/// A peer's connections whose last packets the kernel may still have to answer, by the side that holds them.
+/// The number of a peer's connections in `TIME_WAIT`, at each side.
 struct TimeWaits {
     server: usize,
     client: usize,
@@ -157,7 +157,7 @@ impl TimeWaits {
         Self { server: at(Side::Server), client: at(Side::Client) }
     }
 
-    fn assert_only_where_first(&self, peer: Peer) {
+    fn assert_only_at_the_first_to_close(&self, peer: Peer) {
         if peer.first() != First::Server {
             assert_eq!(self.server, 0, "{peer:?}: TIME_WAIT at the server, which did not close first");
         }
@@ -167,8 +167,8 @@ impl TimeWaits {
     }
 }
 
-/// The panics of connections are what is tested here; ten thousand messages would hide one that is not.
-fn keep_quiet_about_panics_of_connections() {
+/// These panics are expected, and their messages would hide an unexpected one.
+fn silence_panics_of_connections() {
     let default = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
         if !thread::current().name().unwrap_or_default().starts_with("rudy-") {

@@ -1,4 +1,4 @@
-//! Peers, each with its own way to end a connection or to keep it from ending.
+//! Peers, each with its own way to end a connection or to prevent its end.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -12,81 +12,81 @@ use tokio::net::{TcpSocket, TcpStream};
 
 use crate::support::{LAST_REQUEST, REQUEST};
 
-/// What a peer does.
+/// The behaviour of a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Peer {
-    /// Asks for one answer, reads it to the end, closes.
-    AsksOnce,
-    /// Asks, and closes when it has its answer, before the server would.
+    /// Sends a request, reads the response to the end, closes.
+    RequestsOnce,
+    /// Sends a request, and closes after the response, before the server does.
     ClosesFirst,
-    /// Asks, says that this was all, and reads to the end.
+    /// Sends a request, closes its write side, and reads to the end.
     HalfCloses,
-    /// Closes before it has asked.
-    AsksNothing,
+    /// Closes without a request.
+    RequestsNothing,
     /// Resets between two requests.
     Resets,
-    /// Resets in the middle of an answer.
-    ResetsInAnswer,
-    /// Closes in the middle of an answer, with some of it unread.
-    ClosesInAnswer,
-    /// Sends what is no request.
-    Babbles,
-    /// Asks for what panics before there is an answer.
-    MeetsPanic,
-    /// Asks for what panics in the middle of the answer.
-    MeetsPanicInBody,
-    /// Asks for what fails in the middle of the answer.
-    MeetsFault,
-    /// Sends a body that nobody wants, all of it, and then reads.
+    /// Resets during a response.
+    ResetsInResponse,
+    /// Closes during a response, with unread input.
+    ClosesInResponse,
+    /// Sends an invalid request.
+    SendsGarbage,
+    /// Requests a panic before the response.
+    PanicsInHandler,
+    /// Requests a panic during the response.
+    PanicsInBody,
+    /// Requests a failure during the response.
+    FailsInBody,
+    /// Sends a whole body that the server does not read, and then reads.
     Uploads,
-    /// Sends a body that nobody wants, for ever.
-    UploadsForEver,
-    /// Goes on in another protocol, which the server ends.
+    /// Sends an endless body that the server does not read.
+    UploadsForever,
+    /// Changes to another protocol, which the server ends.
     Upgrades,
-    /// Goes on in another protocol and closes in the middle, which the other side does not expect: it panics.
+    /// Changes to another protocol and closes unexpectedly, which makes the handler panic.
     ClosesUpgraded,
-    /// Says nothing.
+    /// Sends nothing.
     Silent,
-    /// Does not end its head.
+    /// Does not complete its head.
     StallsInHead,
-    /// Does not end its body.
+    /// Does not complete its body.
     StallsInBody,
-    /// Does not read its answer.
+    /// Does not read its response.
     NeverReads,
-    /// Reads its answer to the end, and does not close.
+    /// Reads its response to the end, and does not close.
     NeverCloses,
 }
 
-/// Who closes first, and so has the connection's `TIME_WAIT`.
+/// The side that closes first, and so has the connection's `TIME_WAIT`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum First {
     Server,
     Client,
-    /// A reset ends it for both.
-    Nobody,
+    /// A reset ends both sides.
+    Neither,
 }
 
 impl Peer {
-    /// Those who come to their end by themselves.
+    /// Peers that end without a timeout.
     pub(crate) const PROMPT: [Self; 15] = [
-        Self::AsksOnce,
+        Self::RequestsOnce,
         Self::ClosesFirst,
         Self::HalfCloses,
-        Self::AsksNothing,
+        Self::RequestsNothing,
         Self::Resets,
-        Self::ResetsInAnswer,
-        Self::ClosesInAnswer,
-        Self::Babbles,
-        Self::MeetsPanic,
-        Self::MeetsPanicInBody,
-        Self::MeetsFault,
+        Self::ResetsInResponse,
+        Self::ClosesInResponse,
+        Self::SendsGarbage,
+        Self::PanicsInHandler,
+        Self::PanicsInBody,
+        Self::FailsInBody,
         Self::Uploads,
-        Self::UploadsForEver,
+        Self::UploadsForever,
         Self::Upgrades,
         Self::ClosesUpgraded,
     ];
 
-    /// Those whose time has to run out.
+    /// Peers that end by a timeout.
     pub(crate) const SLOW: [Self; 5] =
         [Self::Silent, Self::StallsInHead, Self::StallsInBody, Self::NeverReads, Self::NeverCloses];
 
@@ -96,25 +96,26 @@ impl Peer {
 
     pub(crate) fn first(self) -> First {
         match self {
-            Self::ClosesFirst | Self::HalfCloses | Self::AsksNothing => First::Client,
+            Self::ClosesFirst | Self::HalfCloses | Self::RequestsNothing => First::Client,
             Self::Resets
-            | Self::ResetsInAnswer
-            | Self::ClosesInAnswer
-            | Self::MeetsPanicInBody
-            | Self::MeetsFault
+            | Self::ResetsInResponse
+            | Self::ClosesInResponse
+            | Self::PanicsInBody
+            | Self::FailsInBody
             | Self::ClosesUpgraded
-            | Self::NeverReads => First::Nobody,
+            | Self::NeverReads => First::Neither,
             _ => First::Server,
         }
     }
 
-    /// The address that it comes from: its own, so that the kernel's table tells the peers apart.
+    /// Returns the source address of the peer: one for each behaviour, to identify them in the kernel's
+    /// table.
     pub(crate) fn address(self) -> IpAddr {
         IpAddr::from([127, 0, 1, self as u8 + 1])
     }
 
-    /// Meets the server. Returns what it keeps open.
-    pub(crate) async fn meet(self, server: SocketAddr) -> Option<TcpStream> {
+    /// Runs the peer. Returns the connection if the peer keeps it open.
+    pub(crate) async fn run(self, server: SocketAddr) -> Option<TcpStream> {
         let stream = self.connect(server).await.unwrap();
         self.act(stream).await.unwrap_or_else(|error| panic!("{self:?}: {error}"))
     }
@@ -129,8 +130,8 @@ impl Peer {
     async fn act(self, mut stream: TcpStream) -> io::Result<Option<TcpStream>> {
         let mut answer = Vec::new();
         match self {
-            Self::AsksOnce | Self::NeverCloses => {
-                // A server that is in a hurry may have closed before it was asked.
+            Self::RequestsOnce | Self::NeverCloses => {
+                // A server with short timeouts may have closed before the request.
                 let _ = exchange(&mut stream, LAST_REQUEST, &mut answer).await;
                 assert!(answer.ends_with(b"hello") || self == Self::NeverCloses);
                 if self == Self::NeverCloses {
@@ -140,7 +141,7 @@ impl Peer {
             Self::ClosesFirst => {
                 stream.write_all(REQUEST).await?;
                 read_until(&mut stream, b"hello").await?;
-                // The other side of the same function: it waits for the server to close.
+                // The client uses the same function, and waits for the server to close.
                 close(stream, CloseMode::Linger, LONG).await;
                 return Ok(None);
             }
@@ -150,30 +151,30 @@ impl Peer {
                 stream.read_to_end(&mut answer).await?;
                 assert!(answer.ends_with(b"hello"));
             }
-            Self::AsksNothing => {}
+            Self::RequestsNothing => {}
             Self::Resets => {
                 stream.write_all(REQUEST).await?;
                 read_until(&mut stream, b"hello").await?;
                 close(stream, CloseMode::Reset, LONG).await;
                 return Ok(None);
             }
-            Self::ResetsInAnswer | Self::ClosesInAnswer => {
+            Self::ResetsInResponse | Self::ClosesInResponse => {
                 stream.write_all(b"GET /file HTTP/1.1\r\nHost: a\r\n\r\n").await?;
                 stream.read_u8().await?;
-                if self == Self::ResetsInAnswer {
+                if self == Self::ResetsInResponse {
                     SockRef::from(&stream).set_linger(Some(Duration::ZERO))?;
                 }
             }
-            Self::Babbles => {
+            Self::SendsGarbage => {
                 exchange(&mut stream, b"babble\r\n\r\n", &mut answer).await?;
                 assert!(answer.starts_with(b"HTTP/1.1 400 "));
             }
-            Self::MeetsPanic => {
+            Self::PanicsInHandler => {
                 exchange(&mut stream, b"GET /panic HTTP/1.1\r\nHost: a\r\n\r\n", &mut answer).await?;
                 assert!(answer.starts_with(b"HTTP/1.1 500 "));
             }
-            Self::MeetsPanicInBody | Self::MeetsFault => {
-                let path = if self == Self::MeetsFault { "fail" } else { "panic-in-body" };
+            Self::PanicsInBody | Self::FailsInBody => {
+                let path = if self == Self::FailsInBody { "fail" } else { "panic-in-body" };
                 let request = format!("GET /{path} HTTP/1.1\r\nHost: a\r\n\r\n");
                 let error = exchange(&mut stream, request.as_bytes(), &mut answer).await.unwrap_err();
                 assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
@@ -184,7 +185,7 @@ impl Peer {
                 exchange(&mut stream, &vec![b'x'; UPLOAD_BYTES], &mut answer).await?;
                 assert!(answer.ends_with(b"hello"));
             }
-            Self::UploadsForEver => {
+            Self::UploadsForever => {
                 stream.write_all(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n").await?;
                 let chunk = [b"1000\r\n".as_slice(), &[b'x'; 0x1000], b"\r\n"].concat();
                 while stream.write_all(&chunk).await.is_ok() {}
@@ -204,7 +205,7 @@ impl Peer {
             Self::StallsInHead | Self::StallsInBody => {
                 let head: &[u8] = b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab";
                 let length = if self == Self::StallsInHead { 30 } else { head.len() };
-                // As above.
+                // See above.
                 let _ = exchange(&mut stream, &head[..length], &mut answer).await;
                 assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 408 "));
             }
@@ -217,13 +218,13 @@ impl Peer {
     }
 }
 
-/// Much more than a close takes here.
+/// Much longer than any close in these tests.
 const LONG: LingerLimits = LingerLimits { time: Duration::from_mins(10), bytes: u64::MAX };
 
-/// More than is read for the next request's sake and than the sockets hold, and less than a close reads.
+/// Larger than the server's drain limit and the socket buffers, smaller than the limit of a close.
 const UPLOAD_BYTES: usize = 512 * 1024;
 
-/// Nobody's time runs out here.
+/// Limits with long timeouts.
 pub(crate) fn patient() -> Limits {
     let long = Duration::from_mins(10);
     let mut limits =
@@ -237,7 +238,7 @@ pub(crate) fn patient() -> Limits {
 
 const SHORT: Duration = Duration::from_millis(100);
 
-/// Everybody's time runs out here.
+/// Limits with short timeouts.
 pub(crate) fn hasty() -> Limits {
     let mut limits = Limits { linger_timeout: SHORT, ..Limits::default() };
     (limits.http.head_timeout, limits.http.first_request_timeout, limits.http.idle_timeout) =
@@ -246,7 +247,7 @@ pub(crate) fn hasty() -> Limits {
     limits
 }
 
-/// The time of those who do not read runs out here, and of no others: however long it takes them to ask.
+/// Limits with a short timeout for peers that do not read, and long ones otherwise.
 pub(crate) fn hasty_to_send() -> Limits {
     let mut limits = patient();
     limits.http.send_stall_timeout = SHORT;

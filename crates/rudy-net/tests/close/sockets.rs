@@ -1,4 +1,4 @@
-//! What the kernel knows: the sockets of a port by their states, and the descriptors of this process.
+//! The kernel's state: the sockets of a port with their TCP states, and the descriptors of this process.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -7,20 +7,20 @@ use std::time::{Duration, Instant};
 
 use crate::support::PATIENCE;
 
-/// A row of `/proc/net/tcp`: one end of a connection. Both ends are there, since both are on this machine.
+/// A line of `/proc/net/tcp`: one end of a connection. Both ends are on this machine.
 #[derive(Debug)]
 pub(crate) struct Socket {
     local: SocketAddr,
     remote: SocketAddr,
     state: &'static str,
-    /// Whether a descriptor leads to it.
-    is_held: bool,
+    /// Whether a descriptor refers to the socket.
+    has_descriptor: bool,
 }
 
 const TIME_WAIT: &str = "TIME_WAIT";
 const LISTEN: &str = "LISTEN";
 
-/// The states by their numbers, `linux/net/tcp_states.h`.
+/// The TCP states by number, `linux/net/tcp_states.h`.
 const STATES: [&str; 13] = [
     "",
     "ESTABLISHED",
@@ -38,12 +38,12 @@ const STATES: [&str; 13] = [
 ];
 
 impl Socket {
-    /// Whether it is on this side of a connection to one of these servers.
+    /// Whether the socket is on this side of a connection to one of these servers.
     pub(crate) fn is_at(&self, side: Side, servers: &[SocketAddr]) -> bool {
         servers.contains(if side == Side::Server { &self.local } else { &self.remote })
     }
 
-    /// Whether the client comes from this address.
+    /// Whether the client has this address.
     pub(crate) fn is_from(&self, client: IpAddr) -> bool {
         [self.local, self.remote].iter().any(|end| end.ip() == client)
     }
@@ -55,50 +55,51 @@ impl Socket {
             local: address(fields.get(1)?)?,
             remote: address(fields.get(2)?)?,
             state: STATES.get(state)?,
-            is_held: *fields.get(9)? != "0",
+            has_descriptor: *fields.get(9)? != "0",
         })
     }
 }
 
-/// An address as proc(5) has it: a number in the machine's order of bytes, and a port.
+/// Parses an address as in proc(5): a number in native byte order, and a port.
 fn address(text: &str) -> Option<SocketAddr> {
     let (ip, port) = text.split_once(':')?;
     let ip = u32::from_str_radix(ip, 16).ok()?.to_ne_bytes();
     Some(SocketAddr::new(Ipv4Addr::from(ip).into(), u16::from_str_radix(port, 16).ok()?))
 }
 
-/// Every socket of a connection to one of these servers, those that listen included.
+/// Returns every socket of a connection to one of these servers, including listening ones.
 fn sockets(servers: &[SocketAddr]) -> Vec<Socket> {
     let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
-    // Few of tens of thousands of lines are worth a closer look.
+    // Parses only the matching ones of tens of thousands of lines.
     let ends: Vec<_> = servers.iter().map(|server| format!(":{:04X} ", server.port())).collect();
     let lines = table.lines().filter(|line| ends.iter().any(|end| line.contains(end)));
     let sockets = lines.map(|line| Socket::parse(line).unwrap_or_else(|| panic!("{line}")));
     sockets.filter(|socket| servers.contains(&socket.local) || servers.contains(&socket.remote)).collect()
 }
 
-/// Which sockets are meant: a server's have its address at their own end, its clients' at the other.
+/// A side of a connection. A server's socket has the server's address at its local end, a client's at its
+/// remote end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     Server,
     Client,
 }
 
-/// Waits until no descriptor leads to a socket of this side of these servers' connections.
+/// Waits until no descriptor refers to a socket on this side of these servers' connections.
 pub(crate) fn wait_until_returned(side: Side, servers: &[SocketAddr]) {
     wait_until_all(servers, |socket| {
-        !socket.is_held || socket.state == LISTEN || !socket.is_at(side, servers)
+        !socket.has_descriptor || socket.state == LISTEN || !socket.is_at(side, servers)
     });
 }
 
-/// Waits until nothing is left of the connections to these servers but `TIME_WAIT`, and says where that is.
+/// Waits until only sockets in `TIME_WAIT` are left of the connections to these servers, and returns them.
 pub(crate) fn wait_until_gone(servers: &[SocketAddr]) -> Vec<Socket> {
     let mut left = wait_until_all(servers, |socket| [LISTEN, TIME_WAIT].contains(&socket.state));
     left.retain(|socket| socket.state == TIME_WAIT);
     left
 }
 
-/// The kernel tells nobody when it is done with a socket, so it is asked now and then.
+/// Polls, because the kernel sends no notification when a socket ends.
 fn wait_until_all(servers: &[SocketAddr], is_as_expected: impl Fn(&Socket) -> bool) -> Vec<Socket> {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -109,11 +110,11 @@ fn wait_until_all(servers: &[SocketAddr], is_as_expected: impl Fn(&Socket) -> bo
     }
 }
 
-/// The descriptors of this process by what they lead to.
+/// Counts the descriptors of this process by kind.
 pub(crate) fn descriptors() -> BTreeMap<String, usize> {
     let mut kinds = BTreeMap::new();
     for entry in std::fs::read_dir("/proc/self/fd").unwrap() {
-        // The one with which the folder is read may be gone.
+        // The descriptor that reads the folder may be closed already.
         let Ok(target) = std::fs::read_link(entry.unwrap().path()) else { continue };
         let target = target.to_string_lossy();
         let kind =

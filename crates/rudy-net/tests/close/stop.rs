@@ -1,4 +1,5 @@
-//! A server that stops: what is under way ends as it would by itself, or is cut so that nobody takes it for a whole.
+//! Stopping a server: complete connections close properly, incomplete responses are reset, so that they do
+//! not look complete.
 
 use std::time::Duration;
 
@@ -12,19 +13,19 @@ use crate::service::Server;
 use crate::sockets::{Side, wait_until_gone, wait_until_returned};
 use crate::support::{LAST_REQUEST, REQUEST, eventually, sum};
 
-/// What a connection is at when its server stops.
+/// The state of a connection when its server stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum At {
     Idle,
     Head,
     Handler,
-    /// The peer has read some of it.
+    /// The peer has read a part of it.
     Answer,
-    /// The peer has read some of it, and its end would be that of the connection.
+    /// The peer has read a part of it, and the end of the connection would be its end.
     Unframed,
     /// Another protocol.
     Upgraded,
-    /// The server has closed its side, and waits for the peer's.
+    /// The server has closed its write side, and waits for the peer.
     Close,
 }
 
@@ -32,7 +33,7 @@ impl At {
     const ALL: [Self; 7] =
         [Self::Idle, Self::Head, Self::Handler, Self::Answer, Self::Unframed, Self::Upgraded, Self::Close];
 
-    /// A connection that is there.
+    /// Returns a connection in this state.
     async fn reach(self, server: &Server) -> TcpStream {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
         let (request, last): (&[u8], &[u8]) = match self {
@@ -57,13 +58,13 @@ impl At {
         stream
     }
 
-    /// Whether what the peer has so far is no whole.
+    /// Whether the peer has an incomplete response.
     fn is_incomplete(self) -> bool {
         matches!(self, Self::Handler | Self::Answer | Self::Unframed | Self::Upgraded)
     }
 }
 
-/// Stops servers in the middle of a connection, and looks what has become of it.
+/// Stops servers with a connection in each state, and checks how the connection ended.
 async fn stop_at(at: impl IntoIterator<Item = At>, stop: impl AsyncFn(At, Server)) {
     let mut stopped = Vec::new();
     for at in at {
@@ -82,7 +83,7 @@ async fn stop_at(at: impl IntoIterator<Item = At>, stop: impl AsyncFn(At, Server
 }
 
 #[tokio::test]
-async fn a_server_that_is_stopped_at_once_cuts_what_is_incomplete_and_closes_the_rest() {
+async fn an_immediate_stop_resets_incomplete_responses_and_closes_the_rest() {
     stop_at(At::ALL, async |at, server: Server| {
         server.engine.stop_now();
         assert_eq!(server.engine.ended().await, Stopped { aborted: 1 }, "{at:?}");
@@ -91,17 +92,17 @@ async fn a_server_that_is_stopped_at_once_cuts_what_is_incomplete_and_closes_the
 }
 
 #[tokio::test]
-async fn what_has_not_ended_in_the_grace_time_is_cut_in_the_same_way() {
-    // A live answer ends when it is asked to.
+async fn connections_that_outlast_the_grace_period_are_reset() {
+    // A stop ends a live response properly.
     let at = At::ALL.into_iter().filter(|at| *at != At::Unframed);
     stop_at(at, async |at, server: Server| {
-        let Stopped { aborted: cut } = server.engine.stop(Duration::ZERO).await;
-        assert!(cut == 1 || at == At::Idle, "{at:?}");
+        let Stopped { aborted } = server.engine.stop(Duration::ZERO).await;
+        assert!(aborted == 1 || at == At::Idle, "{at:?}");
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_server_that_is_dropped_leaves_no_connection_open() {
+async fn a_dropped_server_leaves_no_connection_open() {
     stop_at(At::ALL, async |_, server| drop(server)).await;
 }

@@ -12,7 +12,7 @@ fn server() -> Server {
 }
 
 #[test]
-fn a_body_is_echoed_whole_and_the_connection_goes_on() {
+fn a_body_is_echoed_and_the_connection_stays_open() {
     let server = server();
     let mut stream = server.send("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhel");
     stream.write_all(b"lo").unwrap();
@@ -23,7 +23,7 @@ fn a_body_is_echoed_whole_and_the_connection_goes_on() {
 }
 
 #[test]
-fn a_stream_answers_while_the_request_is_still_coming() {
+fn a_response_can_start_before_the_request_is_complete() {
     let server = server();
     let mut stream =
         server.send("POST /stream-echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
@@ -36,7 +36,7 @@ fn a_stream_answers_while_the_request_is_still_coming() {
 }
 
 #[test]
-fn a_large_body_passes_through_without_being_held() {
+fn a_large_body_is_streamed_without_buffering() {
     let server = server();
     let mut stream = server.send("POST /stream-echo HTTP/1.1\r\nHost: a\r\nContent-Length: 8000000\r\n\r\n");
     let mut writer = stream.try_clone().unwrap();
@@ -60,7 +60,7 @@ fn continue_is_sent_when_the_service_reads() {
 }
 
 #[test]
-fn continue_is_sent_before_an_answer_that_reads_while_it_is_sent() {
+fn continue_is_sent_before_a_response_that_reads_the_body() {
     let server = server();
     let mut stream = server
         .send("POST /stream-echo HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
@@ -70,18 +70,18 @@ fn continue_is_sent_before_an_answer_that_reads_while_it_is_sent() {
 }
 
 #[test]
-fn a_body_that_is_read_elsewhere_ends_with_its_exchange() {
+fn a_body_read_by_another_task_ends_with_its_exchange() {
     let server = server();
     let mut stream = server.send("POST /elsewhere HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab");
     read_until(&mut stream, "hello");
-    assert!(server.told.recv().unwrap().contains("went away"));
-    // What is left of it is drained, and the next request is not taken for a part of it.
+    assert!(server.body_ends.recv().unwrap().contains("disconnected"));
+    // The rest of the body is drained and does not become part of the next request.
     stream.write_all(b"cdeGET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
     read_until(&mut stream, "hello");
 }
 
 #[test]
-fn no_continue_is_sent_where_the_answer_needs_no_body() {
+fn no_continue_is_sent_if_the_response_needs_no_body() {
     let server = server();
     let mut stream =
         server.send("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
@@ -94,7 +94,7 @@ fn no_continue_is_sent_where_the_answer_needs_no_body() {
 }
 
 #[test]
-fn a_small_body_that_nobody_reads_is_drained() {
+fn a_small_unread_body_is_drained() {
     let server = server();
     let mut stream = server.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab");
     read_until(&mut stream, "hello");
@@ -103,17 +103,17 @@ fn a_small_body_that_nobody_reads_is_drained() {
 }
 
 #[test]
-fn an_answer_arrives_before_a_large_unread_body_is_cut() {
+fn the_response_to_a_large_unread_body_arrives_before_the_close() {
     let server = server();
     let mut stream = server.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9000000\r\n\r\n");
-    // It may fail, once the server has read all that it is willing to.
+    // Fails if the server has reached its drain limit.
     let _ = stream.write_all(&vec![b'x'; 200_000]);
     let answer = read_until(&mut stream, "hello");
     assert!(answer.contains("connection: close\r\n"), "{answer}");
 }
 
 #[test]
-fn a_malformed_body_is_refused_and_the_service_learns_why() {
+fn a_malformed_body_is_rejected_and_the_service_receives_the_error() {
     let server = server();
     let mut stream =
         server.send("POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n");
@@ -125,7 +125,7 @@ fn a_malformed_body_is_refused_and_the_service_learns_why() {
 }
 
 #[test]
-fn a_chunked_body_over_the_limit_is_refused() {
+fn a_chunked_body_over_the_limit_is_rejected() {
     let limits = Limits {
         http: rudy_http::Limits { body_bytes: 10, ..rudy_http::Limits::default() },
         ..Limits::default()
@@ -136,11 +136,11 @@ fn a_chunked_body_over_the_limit_is_refused() {
     assert!(read_to_close(&mut stream).0.starts_with("HTTP/1.1 413 "));
     let mut stream = server.send("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n\r\n");
     assert!(read_to_close(&mut stream).0.starts_with("HTTP/1.1 413 "));
-    assert!(server.refusals.recv().unwrap().contains("larger than the limit"));
+    assert!(server.rejections.recv().unwrap().contains("larger than the limit"));
 }
 
 #[test]
-fn a_peer_that_leaves_in_the_middle_of_its_body_ends_the_exchange() {
+fn a_disconnect_during_the_body_ends_the_exchange() {
     let server = server();
     let mut stream = server.send("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab");
     stream.shutdown(Shutdown::Write).unwrap();

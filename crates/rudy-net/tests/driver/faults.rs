@@ -1,4 +1,4 @@
-//! What breaks in the middle: the answer is cut, and nobody can take it for a whole one.
+//! Failures during a response: it is aborted, and never looks complete.
 
 use std::io::{Read, Write};
 
@@ -12,7 +12,7 @@ fn server() -> Server {
 }
 
 #[test]
-fn a_stream_that_fails_is_cut_without_its_last_chunk() {
+fn a_failing_stream_ends_without_its_last_chunk() {
     let server = server();
     let mut stream = server.send("GET /fail HTTP/1.1\r\nHost: a\r\n\r\n");
     let (answer, ended) = read_to_close(&mut stream);
@@ -21,7 +21,7 @@ fn a_stream_that_fails_is_cut_without_its_last_chunk() {
 }
 
 #[test]
-fn a_stream_that_fails_is_reset_where_its_end_would_be_the_close() {
+fn a_failing_stream_without_framing_is_reset() {
     let server = server();
     let mut stream = server.send("GET /fail HTTP/1.0\r\n\r\n");
     let (_, ended) = read_to_close(&mut stream);
@@ -29,32 +29,32 @@ fn a_stream_that_fails_is_reset_where_its_end_would_be_the_close() {
 }
 
 #[test]
-fn a_file_that_shrank_is_cut_before_its_length() {
+fn a_response_with_a_shrunken_file_is_aborted() {
     let server = server();
     let mut stream = server.send("GET /file-that-shrank HTTP/1.1\r\nHost: a\r\n\r\n");
     let head = read_until(&mut stream, "\r\n\r\n");
     assert!(head.contains(&format!("content-length: {}\r\n", 2 * FILE_BYTES)), "{head}");
     let mut body = Vec::new();
-    assert!(stream.read_to_end(&mut body).is_err(), "reset, not ended");
+    assert!(stream.read_to_end(&mut body).is_err(), "expected a reset");
     assert!(body.len() as u64 <= FILE_BYTES);
 }
 
 #[test]
-fn a_file_that_changes_in_place_is_cut() {
+fn a_response_with_a_changed_file_is_aborted() {
     let server = server();
     let mut stream = server.send("GET /file HTTP/1.1\r\nHost: a\r\n\r\n");
     read_until(&mut stream, "\r\n\r\n");
-    // The socket buffers are full of what has been sent so far; the rest waits for us to read.
+    // The socket buffers are full; the server waits for the client to read.
     let mut file = server.path.reopen().unwrap();
     file.write_all(b"changed").unwrap();
     let mut body = Vec::new();
-    assert!(stream.read_to_end(&mut body).is_err(), "reset, not ended");
+    assert!(stream.read_to_end(&mut body).is_err(), "expected a reset");
     assert!((body.len() as u64) < FILE_BYTES);
     assert_eq!(server.outcomes.recv().unwrap().end_reason, EndReason::Aborted);
 }
 
 #[test]
-fn an_answer_that_fails_does_not_take_those_before_it_along() {
+fn a_failing_response_does_not_affect_earlier_ones() {
     let server = server();
     let mut stream = server.send("GET / HTTP/1.1\r\nHost: a\r\n\r\nGET /fail HTTP/1.1\r\nHost: a\r\n\r\n");
     read_until(&mut stream, "hello");
@@ -63,15 +63,18 @@ fn an_answer_that_fails_does_not_take_those_before_it_along() {
 }
 
 #[test]
-fn a_panic_in_a_body_cuts_the_answer() {
+fn a_panic_in_a_body_aborts_the_response() {
     let server = server();
     let mut stream = server.send("GET /panic-in-body HTTP/1.0\r\n\r\n");
-    assert!(!read_to_close(&mut stream).1, "reset: its end would pass for the end of the body");
+    assert!(
+        !read_to_close(&mut stream).1,
+        "expected a reset, because a close would look like the end of the body"
+    );
     assert_eq!(server.outcomes.recv().unwrap().end_reason, EndReason::Aborted);
 }
 
 #[test]
-fn a_panic_is_answered_500_and_ends_only_its_connection() {
+fn a_panic_causes_status_500_and_ends_only_its_connection() {
     if is_serial() {
         return;
     }
@@ -90,7 +93,7 @@ fn a_panic_is_answered_500_and_ends_only_its_connection() {
 }
 
 #[test]
-fn an_answer_that_the_peer_leaves_is_told_so() {
+fn a_disconnect_is_the_end_reason_of_its_exchange() {
     let server = server();
     let mut stream = server.send("GET /file HTTP/1.1\r\nHost: a\r\n\r\n");
     read_until(&mut stream, "\r\n\r\n");

@@ -15,7 +15,7 @@ use rudy_net::{
 use tokio::sync::Notify;
 
 use crate::scene::Scene;
-use crate::service::beat::LARGE;
+use crate::service::live_body::LARGE;
 use crate::service::{read_to_close, read_until};
 
 fn hint(link: &'static str) -> bool {
@@ -27,7 +27,7 @@ fn hello() -> Response {
     Response::text(StatusCode::OK, "text/plain", "hello")
 }
 
-/// Hints; waits until it may go on; hints again, reads the body and responds.
+/// Returns a service that sends early hints, waits for `go`, sends them again, reads the body and responds.
 fn hinting(go: Arc<Notify>) -> impl Fn(Request) -> Reply + Send + Sync + 'static {
     move |request| {
         let go = go.clone();
@@ -49,7 +49,7 @@ const FIRST: &str =
 const THIRD: &str = "HTTP/1.1 103 Early Hints\r\nlink: third\r\n\r\n";
 
 #[test]
-fn interim_responses_come_before_the_response_and_as_soon_as_they_are_sent() {
+fn interim_responses_are_sent_at_once_and_before_the_response() {
     let go = Arc::new(Notify::new());
     let scene = Scene::start(hinting(go.clone()));
     let mut stream = scene.send("GET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -61,7 +61,7 @@ fn interim_responses_come_before_the_response_and_as_soon_as_they_are_sent() {
 }
 
 #[test]
-fn a_client_that_is_asked_to_continue_gets_them_too() {
+fn a_client_that_expects_100_continue_receives_them_too() {
     let go = Arc::new(Notify::new());
     let scene = Scene::start(hinting(go.clone()));
     let mut stream =
@@ -75,7 +75,7 @@ fn a_client_that_is_asked_to_continue_gets_them_too() {
 }
 
 #[test]
-fn a_client_that_speaks_http_1_0_gets_the_response_alone() {
+fn an_http_1_0_client_receives_no_interim_response() {
     let go = Arc::new(Notify::new());
     let scene = Scene::start(hinting(go.clone()));
     go.notify_one();
@@ -83,7 +83,7 @@ fn a_client_that_speaks_http_1_0_gets_the_response_alone() {
     assert!(ended && text.starts_with("HTTP/1.1 200 OK\r\n"), "{text}");
 }
 
-/// A body whose first piece says whether it could send an interim response.
+/// A body whose first piece states whether it could send an interim response.
 struct Hinting(bool);
 
 impl BodyStream for Hinting {
@@ -100,17 +100,17 @@ impl BodyStream for Hinting {
 }
 
 #[test]
-fn what_nobody_would_send_is_refused() {
-    let (told, results) = channel();
+fn invalid_interim_responses_are_rejected() {
+    let (sender, results) = channel();
     let scene = Scene::start(move |_| {
-        told.send(hint("in the call")).unwrap();
-        let told = told.clone();
+        sender.send(hint("in the call")).unwrap();
+        let sender = sender.clone();
         Reply::Later(Box::pin(async move {
             for status in [100, 101, 200, 404] {
-                told.send(send_interim(StatusCode::from_u16(status).unwrap(), HeaderMap::new())).unwrap();
+                sender.send(send_interim(StatusCode::from_u16(status).unwrap(), HeaderMap::new())).unwrap();
             }
             let elsewhere = tokio::spawn(async { hint("elsewhere") });
-            told.send(elsewhere.await.unwrap()).unwrap();
+            sender.send(elsewhere.await.unwrap()).unwrap();
             let mut response = hello();
             response.body = Body::Stream(Box::new(Hinting(false)));
             response
@@ -122,9 +122,9 @@ fn what_nobody_would_send_is_refused() {
     assert_eq!(results.try_iter().collect::<Vec<_>>(), [false; 6]);
 }
 
-/// Who has closed its sending side may have gone: but it takes what it is sent.
+/// A half-closed client may have disconnected, but accepting data shows that it has not.
 #[test]
-fn a_half_closed_client_that_gets_interim_responses_is_there() {
+fn a_half_closed_client_that_accepts_interim_responses_is_connected() {
     const TIMEOUT: Duration = Duration::from_millis(150);
     let mut limits = Limits::default();
     limits.http.half_close_timeout = TIMEOUT;
@@ -144,20 +144,20 @@ fn a_half_closed_client_that_gets_interim_responses_is_there() {
     assert!(ended && text.ends_with("hello") && text.matches("102 Processing").count() == 8, "{text}");
 }
 
-/// As many as there may be, from an upstream: they do not pile up.
+/// As an upstream may send them: without a limit. They must not accumulate.
 #[test]
-fn a_client_that_does_not_read_gets_no_further_interim_responses() {
+fn a_client_that_does_not_read_receives_no_further_interim_responses() {
     const MOST: usize = 100_000;
-    let (told, results) = channel();
+    let (sender, results) = channel();
     let scene = Scene::start(move |_| {
-        let told = told.clone();
+        let sender = sender.clone();
         Reply::Later(Box::pin(async move {
             let mut sent = 0;
             while sent < MOST && hint(std::str::from_utf8(&LARGE[..4096]).unwrap()) {
                 sent += 1;
                 tokio::task::yield_now().await;
             }
-            told.send(sent).unwrap();
+            sender.send(sent).unwrap();
             hello()
         }))
     });

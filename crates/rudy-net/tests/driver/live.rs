@@ -1,4 +1,4 @@
-//! Bodies whose pieces come at their own time.
+//! Live bodies, whose pieces arrive over time.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use rudy_net::{Counters, EndReason, Limits};
 
-use crate::service::beat::{INTERVAL, LARGE};
+use crate::service::live_body::{INTERVAL, LARGE};
 use crate::service::{Server, read_to_close, read_until};
 use crate::support::{PATIENCE, eventually, sum};
 
 fn server() -> Server {
     let mut limits = Limits::default();
-    // A client that has gone from a silent body is noticed by it.
+    // With a silent body, this timeout detects a disconnect.
     limits.http.half_close_timeout = Duration::from_millis(150);
     Server::start(limits)
 }
@@ -22,7 +22,7 @@ fn get(path: &str) -> String {
 }
 
 #[test]
-fn each_piece_comes_when_it_is_due_and_by_itself() {
+fn each_piece_is_sent_alone_when_it_is_due() {
     let server = server();
     let start = Instant::now();
     let mut stream = server.send(get("/live"));
@@ -34,7 +34,7 @@ fn each_piece_comes_when_it_is_due_and_by_itself() {
 }
 
 #[test]
-fn the_connection_goes_on_after_the_end_of_the_body() {
+fn the_connection_stays_open_after_the_body() {
     let server = server();
     let mut stream = server.send(get("/live/three") + &get("/"));
     let text = read_until(&mut stream, "hello");
@@ -44,7 +44,7 @@ fn the_connection_goes_on_after_the_end_of_the_body() {
 }
 
 #[test]
-fn answers_before_it_in_a_pipeline_are_sent_at_once() {
+fn earlier_pipelined_responses_are_sent_at_once() {
     let server = server();
     let mut stream = server.send(get("/") + &get("/live"));
     read_until(&mut stream, "hello");
@@ -53,14 +53,14 @@ fn answers_before_it_in_a_pipeline_are_sent_at_once() {
 }
 
 #[test]
-fn http_1_0_gets_it_unframed_until_the_close() {
+fn http_1_0_receives_an_unframed_body_until_the_close() {
     let server = server();
     let (text, ended) = read_to_close(&mut server.send("GET /live/three HTTP/1.0\r\n\r\n"));
     assert!(ended && text.ends_with("\r\n\r\ntick\ntick\ntick\n"), "{text}");
 }
 
 #[test]
-fn head_gets_the_head_alone() {
+fn a_head_request_receives_only_the_head() {
     let server = server();
     let mut stream = server.send("HEAD /live HTTP/1.1\r\nHost: a\r\n\r\n".to_owned() + &get("/"));
     let text = read_until(&mut stream, "hello");
@@ -68,17 +68,17 @@ fn head_gets_the_head_alone() {
 }
 
 #[test]
-fn a_peer_that_falls_too_far_behind_is_dropped_and_counted() {
+fn a_peer_too_far_behind_is_dropped_and_counted() {
     let server = server();
     let mut stream = server.send(get("/live/large"));
     assert_eq!(server.outcomes.recv().unwrap().end_reason, EndReason::PeerStalled);
     assert_eq!(sum(&*server.engine, |counters: &Counters| &counters.dropped), 1);
     let (_, ended) = read_to_close(&mut stream);
-    assert!(!ended, "cut, not ended");
+    assert!(!ended, "expected a reset");
 }
 
 #[test]
-fn a_peer_that_reads_slowly_and_yet_in_time_loses_nothing() {
+fn a_slow_peer_within_the_limits_receives_everything() {
     let server = server();
     let mut stream = server.send("GET /live/large-and-patient HTTP/1.0\r\n\r\n");
     read_until(&mut stream, "\r\n\r\n");
@@ -88,7 +88,7 @@ fn a_peer_that_reads_slowly_and_yet_in_time_loses_nothing() {
 }
 
 #[test]
-fn a_peer_that_goes_away_from_what_is_silent_is_noticed() {
+fn a_disconnect_from_a_silent_body_is_detected() {
     let server = server();
     let mut stream = server.send(get("/live/silent"));
     read_until(&mut stream, "\r\n\r\n");
@@ -96,9 +96,9 @@ fn a_peer_that_goes_away_from_what_is_silent_is_noticed() {
     assert_eq!(server.outcomes.recv().unwrap().end_reason, EndReason::PeerGone);
 }
 
-/// What it sent may be more than is kept, or a body that nobody reads: its end is behind that.
+/// The end of the input may be behind more data than the server buffers, or behind an unread body.
 #[test]
-fn a_peer_that_goes_away_from_what_is_silent_is_noticed_behind_what_it_sent() {
+fn a_disconnect_behind_unread_input_is_detected() {
     let pipelined = get("/live/silent") + &"x".repeat(Limits::default().http.head_bytes + 1);
     let half_a_body = "POST /live/silent HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nx".to_owned();
     let chunk_without_end =
@@ -114,7 +114,7 @@ fn a_peer_that_goes_away_from_what_is_silent_is_noticed_behind_what_it_sent() {
 }
 
 #[test]
-fn a_peer_that_goes_away_ends_it() {
+fn a_disconnect_ends_the_body() {
     let server = server();
     let mut stream = server.send(get("/live"));
     read_until(&mut stream, "tick\n");
@@ -124,7 +124,7 @@ fn a_peer_that_goes_away_ends_it() {
 }
 
 #[test]
-fn a_peer_that_only_stops_sending_goes_on_receiving() {
+fn a_half_closed_peer_keeps_receiving() {
     let server = server();
     let mut stream = server.send(get("/live/three"));
     stream.shutdown(Shutdown::Write).unwrap();
@@ -133,12 +133,12 @@ fn a_peer_that_only_stops_sending_goes_on_receiving() {
 }
 
 #[test]
-fn what_a_peer_sends_meanwhile_is_kept_up_to_a_limit() {
+fn input_during_a_body_is_buffered_up_to_a_limit() {
     let server = server();
     let mut stream = server.send(get("/live"));
     stream.set_nonblocking(true).unwrap();
     let mut sent = 0;
-    // Full, once the server reads no more.
+    // Full when the server stops reading.
     while let Ok(bytes) = stream.write(LARGE) {
         sent += bytes;
     }
@@ -147,13 +147,13 @@ fn what_a_peer_sends_meanwhile_is_kept_up_to_a_limit() {
         read_until(&mut stream, "tick\n");
     }
     let received = sum(&*server.engine, |counters| &counters.received_bytes);
-    // One read may bring more than is kept later.
+    // One read may return more than is buffered later.
     let most = 64 * 1024 + Limits::default().http.head_bytes as u64;
     assert!(received <= most && sent as u64 > most, "{received} of {sent} bytes were read");
 }
 
 #[test]
-fn a_panic_in_it_cuts_the_answer_and_nothing_else() {
+fn a_panic_in_the_body_aborts_only_its_response() {
     let server = server();
     let mut stream = server.send(get("/live/panic"));
     let (text, ended) = read_to_close(&mut stream);
@@ -163,7 +163,7 @@ fn a_panic_in_it_cuts_the_answer_and_nothing_else() {
 }
 
 #[test]
-fn a_server_that_stops_ends_it_in_order() {
+fn a_stopping_server_ends_the_body_properly() {
     let server = server();
     let mut stream = server.send(get("/live"));
     read_until(&mut stream, "tick\n");

@@ -1,4 +1,4 @@
-//! The driver on real sockets: bodies both ways, faults in the middle, and how each connection ends.
+//! Tests the driver on real sockets: bodies in both directions, failures, and how connections end.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
@@ -9,15 +9,15 @@ mod support;
 #[path = "../engine/engines.rs"]
 mod engines;
 
-mod answers;
 mod bodies;
+mod fairness;
 mod faults;
 mod interim;
 mod live;
 mod pieces;
+mod responses;
 mod scene;
 mod service;
 mod timeouts;
-mod turns;
 mod upgrades;
-mod whole;
+mod whole_bodies;

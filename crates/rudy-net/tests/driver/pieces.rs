@@ -1,4 +1,4 @@
-//! Bodies that give their pieces otherwise than they are asked to, and clients that do not take them.
+//! Bodies whose pieces ignore the requested size, and clients that do not read.
 
 use std::collections::VecDeque;
 use std::io::Read;
@@ -13,7 +13,7 @@ use http::StatusCode;
 use rudy_net::{Body, BodyError, BodyPiece, BodyStream, EndReason, FileRange, Limits, Reply, Response};
 
 use crate::scene::Scene;
-use crate::service::beat::LARGE;
+use crate::service::live_body::LARGE;
 use crate::service::{Server, read_to_close, read_until};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -24,7 +24,7 @@ fn streamed(body: impl BodyStream + 'static) -> Reply {
     response.into()
 }
 
-/// Gives what it has, whatever it may give, and rests after each piece.
+/// Returns its pieces regardless of the requested size, and pauses after each.
 struct Resting {
     pieces: VecDeque<BodyPiece>,
     length: Option<u64>,
@@ -52,7 +52,7 @@ impl BodyStream for Resting {
     }
 }
 
-/// More than a turn of the connection at once; as much as is gathered, a byte more and less; nothing.
+/// Returns pieces larger than the budget of a poll, and around the size that is gathered, and an empty one.
 fn pieces() -> VecDeque<BodyPiece> {
     let mut pieces: VecDeque<_> = [2 << 20, 16 * 1024, 1, 16 * 1024 + 1, 0, 16 * 1024 - 1]
         .map(|length| BodyPiece::Data(Bytes::from(vec![b'x'; length])))
@@ -66,25 +66,25 @@ fn pieces() -> VecDeque<BodyPiece> {
     pieces
 }
 
-/// Takes chunks apart, and insists on every byte between them.
+/// Decodes chunks, and checks every byte between them.
 fn decode(mut chunked: &[u8]) -> Vec<u8> {
     let mut body = Vec::new();
     loop {
         let line = chunked.windows(2).position(|two| two == b"\r\n").unwrap();
         let length = usize::from_str_radix(std::str::from_utf8(&chunked[..line]).unwrap(), 16).unwrap();
         let chunk = &chunked[line + 2..];
-        assert_eq!(&chunk[length..length + 2], b"\r\n", "behind a chunk of {length} bytes");
+        assert_eq!(&chunk[length..length + 2], b"\r\n", "after a chunk of {length} bytes");
         body.extend_from_slice(&chunk[..length]);
         chunked = &chunk[length + 2..];
         if length == 0 {
-            assert!(chunked.is_empty(), "{} bytes behind the end", chunked.len());
+            assert!(chunked.is_empty(), "{} bytes after the end", chunked.len());
             return body;
         }
     }
 }
 
 #[test]
-fn pieces_of_any_size_arrive_whole_in_every_framing() {
+fn pieces_of_any_size_arrive_complete_with_every_framing() {
     let expected: Vec<u8> = pieces()
         .into_iter()
         .flat_map(|piece| match piece {
@@ -111,13 +111,13 @@ fn pieces_of_any_size_arrive_whole_in_every_framing() {
     }
 }
 
-/// A piece that has begun is sent to its end, and the end of the body follows.
+/// A piece that has begun is completed, followed by the end of the body.
 #[test]
-fn a_live_body_that_a_stop_finds_in_the_middle_of_a_piece_ends_behind_it() {
+fn a_stop_during_a_piece_of_a_live_body_completes_the_piece() {
     let server = Server::start(Limits::default());
     let mut stream = server.send("GET /live/large-and-patient HTTP/1.1\r\nHost: a\r\n\r\n");
     read_until(&mut stream, "\r\n\r\n");
-    // The socket holds less than the piece.
+    // The piece is larger than the socket buffer.
     stream.read_exact(&mut [0; 10]).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let reader = std::thread::spawn(move || {
@@ -130,7 +130,7 @@ fn a_live_body_that_a_stop_finds_in_the_middle_of_a_piece_ends_behind_it() {
     assert!(rest.len() >= LARGE.len() - 10 && rest.ends_with(b"xxx\r\n0\r\n\r\n"));
 }
 
-/// Always has more; says when it may read ahead, and gives the client up when it is told to.
+/// An endless body that reports when it may read ahead, and gives up the client on demand.
 struct ReadingAhead {
     blocked: Sender<Waker>,
     gives_up: Arc<Mutex<bool>>,
@@ -163,7 +163,7 @@ fn a_body_reads_ahead_while_its_client_does_not_read() {
     let mut stream = scene.send(GET);
     read_until(&mut stream, "\r\n\r\n");
     let waker = polls.recv().unwrap();
-    // Its source wakes it as often as it has something, and it is polled each time.
+    // Its source wakes it for all new data, and each wake-up polls it.
     for _ in 0..5 {
         polls.try_iter().for_each(drop);
         waker.wake_by_ref();

@@ -39,7 +39,7 @@ impl Scene {
         Self { engine, outcomes, address }
     }
 
-    /// A connection on which `request` has been sent.
+    /// Opens a connection and sends `request`.
     pub(crate) fn send(&self, request: impl AsRef<[u8]>) -> TcpStream {
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream.write_all(request.as_ref()).unwrap();

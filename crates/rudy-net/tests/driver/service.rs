@@ -1,7 +1,7 @@
-//! A service that does by path what a test asks for, and an engine around it.
+//! A service whose behaviour depends on the path, and an engine that runs it.
 
-#[path = "beat.rs"]
-pub(crate) mod beat;
+#[path = "live_body.rs"]
+pub(crate) mod live_body;
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -29,33 +29,33 @@ use tokio::sync::Notify;
 
 use crate::support::{engine_of, listen_tcp};
 
-/// What the tests share with the service.
+/// State that the tests share with the service.
 pub(crate) struct Script {
     limits: Arc<Limits>,
     file: Arc<File>,
-    /// `/wait` answers when this is notified, and says so when it begins.
+    /// Makes `/wait` respond. The service reports when it starts to wait.
     pub(crate) go: Arc<Notify>,
     began: Mutex<Sender<()>>,
     outcomes: Mutex<Sender<ExchangeOutcome>>,
-    told: Mutex<Sender<String>>,
-    refusals: Mutex<Sender<String>>,
+    body_ends: Mutex<Sender<String>>,
+    rejections: Mutex<Sender<String>>,
 }
 
-/// A running server with its script.
+/// A running server and its script.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) engine: Box<dyn Engine>,
     pub(crate) go: Arc<Notify>,
     pub(crate) began: Receiver<()>,
     pub(crate) outcomes: Receiver<ExchangeOutcome>,
-    pub(crate) refusals: Receiver<String>,
-    /// How bodies ended that were read elsewhere.
-    pub(crate) told: Receiver<String>,
-    /// The file that `/file` and its kin send.
+    pub(crate) rejections: Receiver<String>,
+    /// How bodies read by other tasks ended.
+    pub(crate) body_ends: Receiver<String>,
+    /// The file that `/file` and similar paths send.
     pub(crate) path: tempfile::NamedTempFile,
 }
 
-/// The bytes of the file, more than fits into the socket buffers of a peer that does not read.
+/// Size of the file, larger than the socket buffers of a peer that does not read.
 pub(crate) const FILE_BYTES: u64 = 64 * 1024 * 1024;
 
 impl Server {
@@ -63,14 +63,14 @@ impl Server {
         Self::start_on(2, limits)
     }
 
-    /// A server whose connections share so many cores.
+    /// Starts a server with this number of cores.
     pub(crate) fn start_on(cores: usize, limits: Limits) -> Self {
         let path = tempfile::NamedTempFile::new().unwrap();
         path.as_file().set_len(FILE_BYTES).unwrap();
         let (began_sender, began) = channel();
         let (outcome_sender, outcomes) = channel();
-        let (refusal_sender, refusals) = channel();
-        let (told_sender, told) = channel();
+        let (rejection_sender, rejections) = channel();
+        let (body_end_sender, body_ends) = channel();
         let go = Arc::new(Notify::new());
         let (engine, _) = engine_of(
             cores,
@@ -80,19 +80,19 @@ impl Server {
                 go: go.clone(),
                 began: Mutex::new(began_sender),
                 outcomes: Mutex::new(outcome_sender),
-                refusals: Mutex::new(refusal_sender),
-                told: Mutex::new(told_sender),
+                rejections: Mutex::new(rejection_sender),
+                body_ends: Mutex::new(body_end_sender),
             },
         );
         let address = listen_tcp(&*engine);
-        Self { address, engine, go, began, outcomes, refusals, told, path }
+        Self { address, engine, go, began, outcomes, rejections, body_ends, path }
     }
 
     pub(crate) fn connect(&self) -> TcpStream {
         TcpStream::connect(self.address).unwrap()
     }
 
-    /// A connection on which `request` has been sent.
+    /// Opens a connection and sends `request`.
     pub(crate) fn send(&self, request: impl AsRef<[u8]>) -> TcpStream {
         let mut stream = self.connect();
         stream.write_all(request.as_ref()).unwrap();
@@ -100,14 +100,14 @@ impl Server {
     }
 }
 
-/// Reads to the end, or to the reset: what came, and whether it ended in order.
+/// Reads to the end or to a reset. Returns the input, and whether the connection ended properly.
 pub(crate) fn read_to_close(stream: &mut TcpStream) -> (String, bool) {
     let mut bytes = Vec::new();
     let ended = stream.read_to_end(&mut bytes).is_ok();
     (String::from_utf8_lossy(&bytes).into_owned(), ended)
 }
 
-/// Reads until the text is there; the peer is expected to keep the connection open.
+/// Reads until the text has arrived; the peer must keep the connection open.
 pub(crate) fn read_until(stream: &mut TcpStream, text: &str) -> String {
     let mut bytes = Vec::new();
     let mut byte = [0];
@@ -132,7 +132,7 @@ impl Service for Script {
     }
 
     fn rejected(&self, _client: &Client, reason: &str, _outcome: &ExchangeOutcome) {
-        let _ = self.refusals.lock().unwrap().send(reason.to_owned());
+        let _ = self.rejections.lock().unwrap().send(reason.to_owned());
     }
 }
 
@@ -169,14 +169,14 @@ impl Script {
             "/panic" => panic!("on purpose"),
             "/panic-later" => Reply::Later(Box::pin(async { panic!("on purpose, later") })),
             "/upgrade" => upgrade().into(),
-            path if path.starts_with("/live") => beat::answer(path).into(),
+            path if path.starts_with("/live") => live_body::answer(path).into(),
             _ => Response::text(StatusCode::OK, "text/plain", "hello").into(),
         }
     }
 
-    /// Answers at once, and reads the body in a task of its own, which tells how that ended.
+    /// Responds at once, and reads the body in another task, which reports its end.
     fn read_elsewhere(&self, mut body: RequestBody) -> Response {
-        let told = self.told.lock().unwrap().clone();
+        let body_ends = self.body_ends.lock().unwrap().clone();
         tokio::spawn(async move {
             let end = loop {
                 match body.next_piece().await {
@@ -185,7 +185,7 @@ impl Script {
                     None => break "the end".to_owned(),
                 }
             };
-            let _ = told.send(end);
+            let _ = body_ends.send(end);
         });
         Response::text(StatusCode::OK, "text/plain", "hello")
     }
@@ -257,7 +257,7 @@ fn upgrade() -> Response {
     response
 }
 
-/// A request's body as an answer's.
+/// Returns a request body as the response body.
 struct Echo(RequestBody);
 
 impl BodyStream for Echo {
@@ -281,7 +281,7 @@ impl BodyStream for Echo {
     }
 }
 
-/// Pieces given beforehand; an empty one is a trailer.
+/// Returns given pieces; an empty one is a trailer.
 struct Pieces(VecDeque<Result<&'static str, &'static str>>);
 
 impl BodyStream for Pieces {
@@ -302,13 +302,13 @@ impl BodyStream for Pieces {
     }
 }
 
-/// A response with a silent body whose head has waited for a time that is over soon.
+/// Returns a response with a silent body, whose handler waits for a deadline in the near future.
 fn silent_after_a_deadline() -> Reply {
     Reply::Later(Box::pin(async {
         let mut deadline = Deadline::at(Instant::now() + Duration::from_millis(20));
         let mut is_waited_for = false;
         std::future::poll_fn(|cx| {
-            // The body may be ready before the deadline, and the head is not sent for it.
+            // The body may be ready before the deadline.
             let passed = deadline.poll_passed(cx);
             if std::mem::replace(&mut is_waited_for, true) { passed } else { Poll::Ready(()) }
         })
@@ -319,10 +319,10 @@ fn silent_after_a_deadline() -> Reply {
     }))
 }
 
-/// A silent body that counts how often it is polled.
+/// A silent body that counts its polls.
 struct Counted;
 
-/// Polls of all of them.
+/// Number of polls of all such bodies.
 pub(crate) static POLLS: AtomicUsize = AtomicUsize::new(0);
 
 impl BodyStream for Counted {
@@ -337,7 +337,7 @@ impl BodyStream for Counted {
     }
 }
 
-/// A body of which nothing ever comes.
+/// A body that never has a piece.
 struct Silent;
 
 impl BodyStream for Silent {
@@ -351,7 +351,7 @@ impl BodyStream for Silent {
     }
 }
 
-/// A body that always has more, each piece of it the work of a moment: the socket takes it faster.
+/// An endless body. The socket accepts pieces faster than it creates them.
 struct Endless;
 
 impl BodyStream for Endless {
@@ -361,6 +361,6 @@ impl BodyStream for Endless {
         _now: Instant,
         _max: u64,
     ) -> Poll<Option<Result<BodyPiece, BodyError>>> {
-        Poll::Ready(Some(Ok(BodyPiece::Data(beat::work()))))
+        Poll::Ready(Some(Ok(BodyPiece::Data(live_body::work()))))
     }
 }

@@ -1,4 +1,4 @@
-//! Peers that are slow. The limits are short here, and what is waited for is what the server does, not the clock.
+//! Slow peers. The limits are short, and the tests wait for the server, not for a clock.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -19,17 +19,17 @@ fn server(change: impl FnOnce(&mut rudy_http::Limits)) -> Server {
 const SHORT: Duration = Duration::from_millis(150);
 
 #[test]
-fn a_head_that_does_not_end_is_answered_408() {
+fn an_incomplete_head_receives_status_408() {
     let server = server(|limits| limits.head_timeout = SHORT);
     let mut stream = server.send("GET / HTTP/1.1\r\nHost");
     let (answer, ended) = read_to_close(&mut stream);
     assert!(answer.starts_with("HTTP/1.1 408 ") && answer.contains("connection: close\r\n"), "{answer}");
     assert!(ended);
-    assert!(server.refusals.recv().unwrap().contains("not complete in time"));
+    assert!(server.rejections.recv().unwrap().contains("not complete in time"));
 }
 
 #[test]
-fn an_idle_connection_is_closed_without_a_word() {
+fn an_idle_connection_is_closed_without_a_response() {
     let server = server(|limits| limits.idle_timeout = SHORT);
     let mut stream = server.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     read_until(&mut stream, "hello");
@@ -37,10 +37,10 @@ fn an_idle_connection_is_closed_without_a_word() {
 }
 
 #[test]
-fn a_connection_without_a_first_request_is_closed_without_a_word() {
+fn a_connection_without_a_request_is_closed_without_a_response() {
     let server = server(|limits| limits.first_request_timeout = SHORT);
     assert_eq!(read_to_close(&mut server.connect()), (String::new(), true));
-    // A first request has come: the shorter time does not hold any more.
+    // After a first request the shorter timeout no longer applies.
     if !is_serial() {
         let mut stream = server.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
         read_until(&mut stream, "hello");
@@ -51,7 +51,7 @@ fn a_connection_without_a_first_request_is_closed_without_a_word() {
 }
 
 #[test]
-fn a_body_below_its_rate_is_answered_408() {
+fn a_body_below_the_minimum_rate_receives_status_408() {
     let server = server(|limits| limits.rate_grace = SHORT);
     let mut stream = server.send("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab");
     let (answer, ended) = read_to_close(&mut stream);
@@ -60,7 +60,7 @@ fn a_body_below_its_rate_is_answered_408() {
 }
 
 #[test]
-fn a_service_that_takes_its_time_does_not_make_its_client_slow() {
+fn a_slow_service_does_not_count_as_a_slow_client() {
     if is_serial() {
         return;
     }
@@ -72,14 +72,14 @@ fn a_service_that_takes_its_time_does_not_make_its_client_slow() {
     });
     let mut stream = server.send("POST /wait HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab");
     server.began.recv().unwrap();
-    // Another connection idles and is closed: by then every deadline of the first would have passed.
+    // Another connection idles until it is closed: by then every deadline of the first has passed.
     read_to_close(&mut server.connect());
     server.go.notify_waiters();
     read_until(&mut stream, "waited");
 }
 
 #[test]
-fn a_request_is_cancelled_when_its_client_has_closed_and_nothing_can_be_written() {
+fn a_half_closed_client_without_writes_cancels_its_request() {
     let server = server(|limits| limits.half_close_timeout = SHORT);
     for path in ["/wait", "/silent", "/live/silent"] {
         let stream = server.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
@@ -89,11 +89,11 @@ fn a_request_is_cancelled_when_its_client_has_closed_and_nothing_can_be_written(
 }
 
 #[test]
-fn a_client_that_has_closed_behind_a_body_that_is_not_read_is_noticed() {
+fn a_disconnect_behind_an_unread_body_is_detected() {
     let server = server(|limits| limits.half_close_timeout = SHORT);
     let post = "POST /hold HTTP/1.1\r\nHost: a\r\nContent-Length: 2000000\r\n\r\n".to_owned();
     let pipelined = "GET /hold HTTP/1.1\r\nHost: a\r\n\r\n".to_owned();
-    // More than is read at once and less than the kernel holds, behind which it sees the end.
+    // More than one read, and less than the kernel's buffer, so that the end of the input follows.
     let more = "x".repeat(100_000);
     for request in [post.clone(), post + &more, pipelined + &more] {
         drop(server.send(&request));
@@ -102,7 +102,7 @@ fn a_client_that_has_closed_behind_a_body_that_is_not_read_is_noticed() {
 }
 
 #[test]
-fn a_reset_behind_the_end_of_what_a_client_sends_is_noticed() {
+fn a_reset_after_a_half_close_is_detected() {
     let server = server(|_| {});
     let stream = server.send("GET /wait HTTP/1.1\r\nHost: a\r\n\r\n");
     stream.shutdown(Shutdown::Write).unwrap();
@@ -113,7 +113,7 @@ fn a_reset_behind_the_end_of_what_a_client_sends_is_noticed() {
 }
 
 #[test]
-fn a_deadline_of_a_response_that_has_begun_wakes_its_body_no_more() {
+fn a_deadline_of_the_handler_does_not_wake_the_body() {
     if is_serial() {
         return;
     }
@@ -129,7 +129,7 @@ fn a_deadline_of_a_response_that_has_begun_wakes_its_body_no_more() {
 }
 
 #[test]
-fn a_client_that_has_closed_its_sending_side_and_reads_is_served_for_as_long_as_it_takes() {
+fn a_half_closed_client_that_reads_is_not_timed_out() {
     let server = server(|limits| limits.half_close_timeout = SHORT);
     let mut stream = server.send("GET /live HTTP/1.1\r\nHost: a\r\n\r\n");
     stream.shutdown(Shutdown::Write).unwrap();
@@ -140,7 +140,7 @@ fn a_client_that_has_closed_its_sending_side_and_reads_is_served_for_as_long_as_
 }
 
 #[test]
-fn a_client_that_has_closed_its_sending_side_and_does_not_read_is_cut() {
+fn a_half_closed_client_that_does_not_read_is_dropped() {
     let server = server(|limits| limits.half_close_timeout = SHORT);
     let stream = server.send("GET /file HTTP/1.1\r\nHost: a\r\n\r\n");
     stream.shutdown(Shutdown::Write).unwrap();
@@ -149,7 +149,7 @@ fn a_client_that_has_closed_its_sending_side_and_does_not_read_is_cut() {
 }
 
 #[test]
-fn a_peer_that_does_not_read_is_cut() {
+fn a_peer_that_does_not_read_is_dropped() {
     let server = server(|limits| limits.send_stall_timeout = SHORT);
     let mut stream = server.send("GET /file HTTP/1.1\r\nHost: a\r\n\r\n");
     let outcome = server.outcomes.recv().unwrap();
@@ -159,8 +159,8 @@ fn a_peer_that_does_not_read_is_cut() {
 }
 
 #[test]
-fn a_peer_that_reads_steadily_is_not_cut() {
-    // The pace of the reader is what is tested: less in a stall time than the socket's buffers hold.
+fn a_peer_that_reads_steadily_is_not_dropped() {
+    // The reader's pace is the subject: within a stall timeout it reads less than the socket buffers hold.
     const BYTES_PER_MS: u128 = 128;
     if is_serial() {
         return;
@@ -171,7 +171,7 @@ fn a_peer_that_reads_steadily_is_not_cut() {
     });
     let mut stream = server.send("GET /file HTTP/1.1\r\nHost: a\r\n\r\n");
     let address = server.address;
-    // One idle connection after the other, each closed after its time: longer in all than the stall time.
+    // Connections idle one after the other, together for longer than the stall timeout.
     let waiting = std::thread::spawn(move || {
         for _ in 0..25 {
             read_to_close(&mut TcpStream::connect(address).unwrap());
@@ -180,7 +180,7 @@ fn a_peer_that_reads_steadily_is_not_cut() {
     let mut piece = [0; 2 * 1024];
     let (begun, mut read) = (Instant::now(), 0);
     while !waiting.is_finished() {
-        // On a busy machine it comes to itself rarely, and then reads what it has missed.
+        // On a busy machine this thread runs rarely, and then catches up.
         while read < begun.elapsed().as_millis() * BYTES_PER_MS {
             stream.read_exact(&mut piece).unwrap();
             read += piece.len() as u128;
@@ -192,7 +192,7 @@ fn a_peer_that_reads_steadily_is_not_cut() {
 }
 
 #[test]
-fn a_peer_that_reads_too_slowly_is_cut() {
+fn a_peer_that_reads_too_slowly_is_dropped() {
     let server = server(|limits| {
         limits.rate_grace = SHORT;
         limits.send_rate_min = u32::MAX;
@@ -204,11 +204,11 @@ fn a_peer_that_reads_too_slowly_is_cut() {
 }
 
 #[test]
-fn an_unread_body_is_not_waited_for_for_ever() {
+fn the_wait_for_an_unread_body_is_limited() {
     let server = server(|limits| limits.head_timeout = SHORT);
     let mut stream = server.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n");
     read_until(&mut stream, "hello");
     assert_eq!(read_to_close(&mut stream), (String::new(), true));
-    // Whatever comes now comes to nobody.
+    // The server discards this.
     let _ = stream.write_all(b"abcde");
 }

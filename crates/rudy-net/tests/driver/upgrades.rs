@@ -1,4 +1,4 @@
-//! Connections that go on in another protocol.
+//! Connections that change to another protocol.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -15,7 +15,7 @@ use crate::scene::Scene;
 use crate::service::{read_to_close, read_until};
 use crate::support::{eventually, model, sum};
 
-/// A server whose connections go on in this protocol.
+/// Starts a server whose connections change to this protocol.
 fn speaking<F: Future<Output = ()> + Send + 'static>(
     protocol: impl Fn(Upgraded) -> F + Clone + Send + Sync + 'static,
 ) -> Scene {
@@ -49,9 +49,9 @@ fn a_deadline_wakes_the_protocol() {
 }
 
 #[test]
-fn what_it_reads_and_writes_is_counted_and_the_socket_is_its_own() {
+fn its_bytes_are_counted_and_it_has_the_plain_socket() {
     let scene = speaking(|mut upgraded| async move {
-        // There another task writes.
+        // In `mailbox` another task reads the socket.
         assert_eq!(upgraded.io.plain_socket().is_some(), model() != Model::Mailbox);
         let mut bytes = [0; 1000];
         upgraded.io.read_exact(&mut bytes).await.unwrap();
@@ -61,7 +61,7 @@ fn what_it_reads_and_writes_is_counted_and_the_socket_is_its_own() {
     let head = read_until(&mut stream, "\r\n\r\n");
     stream.write_all(&[b'x'; 1000]).unwrap();
     stream.read_exact(&mut [0; 300]).unwrap();
-    // It is counted when it is over.
+    // Counted at the end.
     eventually("all is counted", || {
         let counted = [
             sum(&*scene.engine, |counters| &counters.received_bytes),
@@ -73,7 +73,7 @@ fn what_it_reads_and_writes_is_counted_and_the_socket_is_its_own() {
 }
 
 #[test]
-fn it_hears_of_a_stop_and_ends_in_order() {
+fn a_stop_wakes_the_protocol_which_ends_properly() {
     let scene = speaking(|mut upgraded| async move {
         std::future::poll_fn(|_| if upgraded.io.is_stopping() { Poll::Ready(()) } else { Poll::Pending })
             .await;
@@ -87,7 +87,7 @@ fn it_hears_of_a_stop_and_ends_in_order() {
 }
 
 #[test]
-fn a_panic_in_it_cuts_its_connection() {
+fn a_panic_in_the_protocol_resets_its_connection() {
     let scene = speaking(|mut upgraded| async move {
         upgraded.io.read_u8().await.unwrap();
         panic!("on purpose, in another protocol");
@@ -99,7 +99,7 @@ fn a_panic_in_it_cuts_its_connection() {
 }
 
 #[test]
-fn a_connection_that_a_task_of_its_own_has_is_closed_when_that_ends() {
+fn a_connection_moved_to_another_task_is_closed_when_the_task_ends() {
     let scene = speaking(|mut upgraded| async move {
         tokio::spawn(async move {
             let byte = upgraded.io.read_u8().await.unwrap();
@@ -115,7 +115,7 @@ fn a_connection_that_a_task_of_its_own_has_is_closed_when_that_ends() {
 }
 
 #[test]
-fn a_connection_in_the_hands_of_a_task_is_cut_with_the_server() {
+fn an_immediate_stop_resets_a_connection_moved_to_another_task() {
     let scene = speaking(|mut upgraded| async move {
         tokio::spawn(async move {
             let _ = upgraded.io.read_u8().await;

@@ -21,7 +21,7 @@ fn port(listener: &Listener) -> u16 {
 }
 
 #[test]
-fn a_port_is_not_shared_with_a_second_server_and_the_error_names_the_first() {
+fn a_second_server_cannot_share_a_port_and_its_error_names_the_first() {
     let first = bind("127.0.0.1:0").unwrap();
     let address = format!("127.0.0.1:{}", port(&first));
     let error = bind(&address).unwrap_err();
@@ -37,7 +37,7 @@ fn a_port_is_not_shared_with_a_second_server_and_the_error_names_the_first() {
 fn an_error_names_the_process_that_has_the_port() {
     let held = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = held.local_addr().unwrap();
-    // The shell says that it has started; then it alone has the socket, as its standard input.
+    // When the shell reports its start, only it has the socket, as its standard input.
     let mut shell = Command::new("sh")
         .args(["-c", "echo ready; exec sleep 60"])
         .stdin(Stdio::from(std::os::fd::OwnedFd::from(held)))
@@ -53,7 +53,7 @@ fn an_error_names_the_process_that_has_the_port() {
 }
 
 #[test]
-fn every_interface_takes_ipv4_and_a_written_ipv6_address_does_not() {
+fn all_interfaces_include_ipv4_and_an_ipv6_address_does_not() {
     let every = bind(":0").unwrap();
     TcpStream::connect(("127.0.0.1", port(&every))).unwrap();
     if TcpListener::bind("[::1]:0").is_err() {
@@ -66,19 +66,19 @@ fn every_interface_takes_ipv4_and_a_written_ipv6_address_does_not() {
 }
 
 #[test]
-fn an_address_of_another_machine_is_said_to_be_one() {
-    // 192.0.2.0/24 is for documentation (RFC 5737): no interface has it.
+fn an_address_of_another_machine_is_reported() {
+    // 192.0.2.0/24 is reserved for documentation (RFC 5737), so no interface has it.
     let error = bind("192.0.2.1:0").unwrap_err();
     assert!(matches!(error, ListenError::NotLocal { .. }), "{error}");
 }
 
 #[test]
-fn the_socket_of_a_dead_server_is_replaced_and_that_of_a_live_one_is_not() {
+fn a_stale_socket_file_is_replaced_and_one_in_use_is_not() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("rudy.sock");
     let address = format!("unix:{},mode=620", path.display());
     drop(UnixListener::bind(&path).unwrap());
-    assert!(path.exists(), "a server that dies leaves its socket");
+    assert!(path.exists(), "a crashed server leaves its socket file");
 
     let listener = bind(&address).unwrap();
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o620);
@@ -90,7 +90,7 @@ fn the_socket_of_a_dead_server_is_replaced_and_that_of_a_live_one_is_not() {
 }
 
 #[test]
-fn what_is_not_a_socket_is_never_removed() {
+fn a_file_that_is_not_a_socket_is_never_removed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("precious");
     std::fs::write(&path, "text").unwrap();
@@ -100,7 +100,7 @@ fn what_is_not_a_socket_is_never_removed() {
 }
 
 #[test]
-fn a_file_that_took_the_place_of_the_socket_stays() {
+fn a_file_that_replaced_the_socket_is_not_removed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("rudy.sock");
     let listener = bind(&format!("unix:{}", path.display())).unwrap();
@@ -111,13 +111,13 @@ fn a_file_that_took_the_place_of_the_socket_stays() {
 }
 
 #[test]
-fn the_sockets_of_a_service_manager_are_accepted_from() {
-    const NAME: &str = "addresses::the_sockets_of_a_service_manager_are_accepted_from";
+fn inherited_sockets_of_a_service_manager_accept_connections() {
+    const NAME: &str = "addresses::inherited_sockets_of_a_service_manager_accept_connections";
     if std::env::var_os("RUDY_TEST_CHILD").is_some() {
         return use_inherited_sockets();
     }
     let socket = TcpListener::bind("127.0.0.1:0").unwrap();
-    // What systemd does: the socket as descriptor 3, and the process's own number in LISTEN_PID.
+    // Like systemd: the socket is descriptor 3, and LISTEN_PID is the process's ID.
     let script =
         r#"RUDY_TEST_CHILD=1 LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=web exec "$0" "$@" 3<&0 </dev/null"#;
     let output = Command::new("sh")
@@ -149,7 +149,7 @@ fn use_inherited_sockets() {
     };
     let error = bind("systemd:other", &inherited).unwrap_err().to_string();
     assert!(error.contains("none has the name `other`; it passed `web`"), "{error}");
-    assert!(bind("systemd", &take()).is_err(), "they are taken once");
+    assert!(bind("systemd", &take()).is_err(), "from_env returns them once");
 
     for name in ["systemd:web", "systemd"] {
         let listener = bind(name, &inherited).unwrap();
@@ -162,7 +162,7 @@ fn use_inherited_sockets() {
 }
 
 #[test]
-fn a_service_manager_that_means_another_process_gives_nothing() {
+fn inherited_sockets_for_another_process_are_ignored() {
     let other = (std::process::id() + 1).to_string();
     for inherited in [
         InheritedSockets::from_env(None, None, None),
@@ -175,11 +175,12 @@ fn a_service_manager_that_means_another_process_gives_nothing() {
 }
 
 #[test]
-fn a_port_that_needs_a_capability_is_refused_with_what_to_do() {
-    if !is_child("addresses::a_port_that_needs_a_capability_is_refused_with_what_to_do") {
+fn a_privileged_port_fails_with_advice() {
+    if !is_child("addresses::a_privileged_port_fails_with_advice") {
         return;
     }
-    // As root this drops to a user without capabilities; as anybody else it is no change and may be refused.
+    // As root this switches to a user without capabilities; for other users it may fail, which does not
+    // matter.
     let user = rustix::process::Uid::from_raw(65534);
     let _ = rustix::thread::set_thread_uid(user);
     let start = std::fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start").unwrap();

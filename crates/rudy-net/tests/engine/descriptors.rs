@@ -13,27 +13,27 @@ use crate::support::{
 };
 
 #[test]
-fn without_descriptors_connections_are_sent_away_until_there_are_some_again() {
-    if !is_child("descriptors::without_descriptors_connections_are_sent_away_until_there_are_some_again") {
+fn without_descriptors_connections_are_rejected_until_some_are_free() {
+    if !is_child("descriptors::without_descriptors_connections_are_rejected_until_some_are_free") {
         return;
     }
     setrlimit(Resource::Nofile, Rlimit { current: Some(100), maximum: Some(100) }).unwrap();
     let (engine, reports) = greeter(Limits::default());
     let address = listen_tcp(&*engine);
-    // The clients live in this process too, so they get their descriptors before there are none.
+    // The clients are in this process, too, so they get their descriptors first.
     let clients: Vec<_> = (0..20).map(|_| Socket::new(Domain::IPV4, Type::STREAM, None).unwrap()).collect();
     let later = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     let hoard: Vec<_> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
 
-    // Those that were sent away keep theirs: a descriptor that becomes free is the next one's, or the server's reserve, and which
-    // of the two is a matter of time.
-    let mut sent_away = Vec::new();
+    // Rejected clients stay open: a free descriptor goes to the next client or to the server's reserve,
+    // depending on timing.
+    let mut rejected = Vec::new();
     for client in clients {
         client.connect(&address.into()).unwrap();
         let client = TcpStream::from(client);
         let answer = read_all(&client);
         assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
-        sent_away.push(client);
+        rejected.push(client);
     }
     assert_eq!(sum(&*engine, |counters| &counters.over_limit), 20);
     assert_out_of_descriptors(&reports);
@@ -44,9 +44,9 @@ fn without_descriptors_connections_are_sent_away_until_there_are_some_again() {
 }
 
 #[test]
-fn without_descriptors_idle_connections_give_way_to_new_ones() {
+fn without_descriptors_idle_connections_are_evicted() {
     if model().has_fixed_threads()
-        || !is_child("descriptors::without_descriptors_idle_connections_give_way_to_new_ones")
+        || !is_child("descriptors::without_descriptors_idle_connections_are_evicted")
     {
         return;
     }
@@ -68,14 +68,15 @@ fn without_descriptors_idle_connections_give_way_to_new_ones() {
         clients.push(greeted(client));
         assert_eq!(read_all(&clients[longest_idle]), "");
     }
-    // Without a descriptor the kernel does not say that nothing more is queued, so one may have closed ahead.
+    // Without a descriptor the kernel does not report an empty queue, so one more connection may have been
+    // evicted.
     assert!([20, 21].contains(&sum(&*engine, |counters| &counters.evicted)));
     assert_eq!(sum(&*engine, |counters| &counters.over_limit), 0);
 }
 
 #[test]
-fn acceptors_that_are_out_of_descriptors_at_once_all_send_away() {
-    if !is_child("descriptors::acceptors_that_are_out_of_descriptors_at_once_all_send_away") {
+fn concurrent_acceptors_without_descriptors_all_reject() {
+    if !is_child("descriptors::concurrent_acceptors_without_descriptors_all_reject") {
         return;
     }
     setrlimit(Resource::Nofile, Rlimit { current: Some(1100), maximum: Some(1100) }).unwrap();
@@ -84,8 +85,8 @@ fn acceptors_that_are_out_of_descriptors_at_once_all_send_away() {
     let clients: Vec<_> = (0..1000).map(|_| Socket::new(Domain::IPV4, Type::STREAM, None).unwrap()).collect();
     let _hoard: Vec<_> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
 
-    // A connection that is accepted with the descriptor which another acceptor gave up to send one away must not keep it: none
-    // of these asks for anything, so it would be kept for as long as a client may say nothing.
+    // A connection accepted with the spare descriptor must not keep it. None of these clients sends a
+    // request, so the connection would stay open until the first-request timeout.
     for client in &clients {
         client.connect(&address.into()).unwrap();
     }
@@ -98,7 +99,7 @@ fn acceptors_that_are_out_of_descriptors_at_once_all_send_away() {
     assert_out_of_descriptors(&reports);
 }
 
-/// It is told at once, and summed up every few seconds if it takes so long.
+/// The problem is reported at once, and every few seconds if it lasts that long.
 fn assert_out_of_descriptors(reports: &Reports) {
     let seen = reports.lock().unwrap().clone();
     let is_of_descriptors = |report: &Report| match report {

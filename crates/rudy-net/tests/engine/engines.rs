@@ -1,4 +1,4 @@
-//! Every other test of this program once more on each engine, in a process of its own.
+//! Runs all other tests of this program on each engine, in separate processes.
 
 use std::num::NonZeroUsize;
 use std::process::Command;
@@ -7,7 +7,7 @@ use rudy_net::engine::Model;
 
 use crate::support::ENGINE;
 
-/// More threads than a test has connections open at the same time.
+/// More threads than a test has open connections.
 const POOL: NonZeroUsize = NonZeroUsize::new(32).unwrap();
 
 #[test]
@@ -35,10 +35,10 @@ fn mailbox() {
     every_test_holds_on(Model::Mailbox);
 }
 
-/// The default engine is the one on which this process runs them.
+/// This process runs the tests on the default engine.
 fn every_test_holds_on(model: Model) {
     if std::env::var_os(ENGINE).is_some() {
-        // This is a process for one engine.
+        // This process runs the tests on one other engine.
         return;
     }
     let mut child = Command::new(std::env::current_exe().unwrap());

@@ -1,7 +1,7 @@
-//! At the limit of connections idle ones are closed for new ones.
+//! Eviction of idle connections at the connection limit.
 //!
-//! Not on engines with a thread for each connection: there a client may have its response some time before the thread marks the
-//! connection idle.
+//! Not for engines with a thread for each connection: there a client may receive its response some time
+//! before the thread marks the connection as idle.
 
 use std::io::{ErrorKind, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -32,7 +32,7 @@ fn connect(address: SocketAddr) -> TcpStream {
     TcpStream::connect(address).unwrap()
 }
 
-/// Connections that each have had a response, in this order.
+/// Opens connections that each have received a response, in this order.
 fn greeted(address: SocketAddr, from: &[u8]) -> Vec<TcpStream> {
     let greeted = |&host: &u8| {
         let stream = connect_from([127, 0, 0, host], address);
@@ -46,12 +46,12 @@ fn evicted(engine: &dyn Engine) -> u64 {
     sum(engine, |counters| &counters.evicted)
 }
 
-/// Closed by the server, without a word.
+/// Asserts that the server has closed without a response.
 fn assert_closed(stream: &TcpStream) {
     assert_eq!(read_all(stream), "");
 }
 
-/// Nothing to read, not even an end.
+/// Asserts that no input is available, not even an end.
 fn assert_open(stream: &TcpStream) {
     stream.set_nonblocking(true).unwrap();
     assert_eq!(stream.peek(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);
@@ -59,7 +59,7 @@ fn assert_open(stream: &TcpStream) {
 }
 
 #[test]
-fn silent_connections_give_way_to_new_ones() {
+fn connections_without_a_request_are_evicted_for_new_ones() {
     if model().has_thread_per_connection() {
         return;
     }
@@ -70,16 +70,16 @@ fn silent_connections_give_way_to_new_ones() {
     silent.iter().for_each(assert_closed);
     new.iter().for_each(assert_open);
     assert_eq!((evicted(&*engine), sum(&*engine, |counters| &counters.over_limit)), (5, 0));
-    let told = reports.lock().unwrap()[0].clone();
-    assert!(matches!(told, Report::Started { problem: Problem::IdleEvicted, .. }), "{told:?}");
+    let report = reports.lock().unwrap()[0].clone();
+    assert!(matches!(report, Report::Started { problem: Problem::IdleEvicted, .. }), "{report:?}");
     assert_eq!(
-        told.to_string(),
+        report.to_string(),
         "too many connections: the limit is 5 (raise `limits.connections`); closing idle connections to make room"
     );
 }
 
 #[test]
-fn the_connection_that_had_its_last_request_longest_ago_is_closed() {
+fn the_longest_idle_connection_is_evicted() {
     if model().has_thread_per_connection() {
         return;
     }
@@ -93,7 +93,7 @@ fn the_connection_that_had_its_last_request_longest_ago_is_closed() {
 }
 
 #[test]
-fn the_address_with_most_connections_loses_one_first() {
+fn a_connection_of_the_address_with_most_connections_is_evicted_first() {
     if model().has_thread_per_connection() {
         return;
     }
@@ -102,7 +102,7 @@ fn the_address_with_most_connections_loses_one_first() {
     let streams = greeted(address, &[1, 1, 2, 2, 2]);
     let mut new = greeted(address, &[3]);
     assert_closed(&streams[2]);
-    // Two have two connections each now, and the first of them is idle longest.
+    // Two addresses have two connections each now, and the first of these has been idle longest.
     new.extend(greeted(address, &[4]));
     assert_closed(&streams[0]);
     [&streams[1], &streams[3], &streams[4]].into_iter().chain(&new).for_each(assert_open);
@@ -145,7 +145,7 @@ fn a_busy_connection_is_never_evicted() {
     let busy: Vec<_> = (0..2).map(|_| send(REQUEST)).collect();
     let head = send(b"GET / HT");
     eventually("two have a request", || called.load(Ordering::SeqCst) == 2);
-    eventually("and one a part of it", || {
+    eventually("one has a part of a request", || {
         sum(&*engine, |counters| &counters.received_bytes) == 2 * REQUEST.len() as u64 + 8
     });
     assert_unavailable(&read_all(connect(address)));
@@ -164,7 +164,7 @@ fn a_busy_connection_is_never_evicted() {
 }
 
 #[test]
-fn connections_of_other_workers_give_way_too() {
+fn connections_of_other_workers_are_evicted_too() {
     if model().has_thread_per_connection() {
         return;
     }
@@ -174,7 +174,7 @@ fn connections_of_other_workers_give_way_too() {
     for count in 1..=30 {
         let stream = greeted(address, &[1]).remove(0);
         assert_closed(&last);
-        // Its client sees the end before it is counted.
+        // The client may see the close before it is counted.
         eventually("it has closed", || sum(&*engine, |counters| &counters.closed) == count);
         assert_eq!(evicted(&*engine), count);
         last = stream;
@@ -183,7 +183,7 @@ fn connections_of_other_workers_give_way_too() {
 }
 
 #[test]
-fn a_flood_of_silent_connections_keeps_no_other_out() {
+fn a_flood_of_silent_connections_does_not_block_other_clients() {
     if model().has_thread_per_connection() {
         return;
     }
@@ -198,7 +198,7 @@ fn a_flood_of_silent_connections_keeps_no_other_out() {
     assert_eq!(sum(&*engine, |counters| &counters.over_limit), 0);
 }
 
-/// Holds up its thread in the handler where a test says so.
+/// Blocks its thread in the handler until the test continues it.
 struct Gate {
     limits: Arc<Limits>,
     entered: Sender<()>,
@@ -222,8 +222,8 @@ impl Service for Gate {
 }
 
 #[test]
-fn a_request_that_has_arrived_is_answered_and_the_connection_closed_then() {
-    // Elsewhere the runtime may look at the request before it looks at the new connection.
+fn an_evicted_connection_responds_to_a_request_that_has_arrived() {
+    // On other engines the runtime may handle the request before the new connection.
     if model() != Model::PerCore {
         return;
     }

@@ -15,14 +15,14 @@ use crate::support::{
 };
 
 #[test]
-fn a_connection_beyond_the_limit_is_answered_503_and_closed() {
+fn a_connection_over_the_limit_receives_status_503_and_is_closed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("rudy.sock");
     let (engine, reports) = greeter(Limits { connections: Some(0), ..Limits::default() });
     let address = listen_tcp(&*engine);
     listen(&*engine, &format!("unix:{}", path.display()));
     for _ in 0..5 {
-        // With a request already sent, which a careless close would answer with a reset.
+        // With a request already sent, which a close without lingering would answer with a reset.
         let mut stream = TcpStream::connect(address).unwrap();
         stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
         assert_unavailable(&read_all(stream));
@@ -36,11 +36,11 @@ fn a_connection_beyond_the_limit_is_answered_503_and_closed() {
 }
 
 #[test]
-fn a_flood_of_connections_beyond_the_limit_is_answered_to_the_last() {
+fn every_connection_of_a_flood_over_the_limit_receives_a_response() {
     let (engine, _) = greeter(Limits { connections: Some(0), ..Limits::default() });
     let address = listen_tcp(&*engine);
-    // More than are closed in order at the same time: the rest is closed at once. None has sent anything, so that no
-    // reset destroys its answer.
+    // More connections than may linger, so the others close without. None has sent data, so no reset destroys
+    // a response.
     let streams: Vec<_> = (0..400).map(|_| TcpStream::connect(address).unwrap()).collect();
     for stream in streams {
         assert_unavailable(&read_all(stream));
@@ -56,7 +56,7 @@ pub(crate) fn assert_unavailable(answer: &str) {
 }
 
 #[test]
-fn the_limit_counts_connections_that_are_open_and_no_others() {
+fn the_limit_counts_open_connections_only() {
     if is_serial() {
         return;
     }
@@ -76,7 +76,7 @@ fn the_limit_counts_connections_that_are_open_and_no_others() {
 }
 
 #[test]
-fn the_limit_by_address_holds_for_each_address_by_itself() {
+fn the_limit_by_address_applies_to_each_address() {
     if is_serial() {
         return;
     }
@@ -98,7 +98,7 @@ fn the_limit_by_address_holds_for_each_address_by_itself() {
     assert_eq!(reports.lock().unwrap()[0], expected);
 }
 
-/// A connection from another address of this machine: all of 127.0.0.0/8 are.
+/// Connects from another local address: all of 127.0.0.0/8 are local.
 pub(crate) fn connect_from(from: [u8; 4], to: SocketAddr) -> TcpStream {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.bind(&SocketAddr::from((from, 0)).into()).unwrap();

@@ -17,7 +17,7 @@ use crate::support::{
 };
 
 #[tokio::test]
-async fn an_engine_accepts_on_every_listener_and_ends_when_it_is_stopped() {
+async fn an_engine_accepts_on_every_listener_until_it_is_stopped() {
     if is_serial() {
         return;
     }
@@ -41,12 +41,12 @@ async fn an_engine_accepts_on_every_listener_and_ends_when_it_is_stopped() {
 }
 
 #[tokio::test]
-async fn no_accepted_connection_is_lost_when_addresses_come_and_go() {
+async fn changing_listeners_loses_no_accepted_connection() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("rudy.sock");
     let (engine, _) = greeter(Limits::default());
     let tcp: Address = format!("127.0.0.1:{}", listen_tcp(&*engine).port()).parse().unwrap();
-    let Endpoint::Ip(to) = tcp.endpoint else { panic!("it was written as an IP address") };
+    let Endpoint::Ip(to) = tcp.endpoint else { panic!("expected an IP address") };
     assert!(
         engine.stop_listening(&"127.0.0.1:0".parse().unwrap()).await,
         "it is known by what was asked for"
@@ -59,7 +59,7 @@ async fn no_accepted_connection_is_lost_when_addresses_come_and_go() {
         hammer(&over, move || TcpStream::connect_timeout(&to, Duration::from_secs(10))),
         hammer(&over, move || UnixStream::connect(&path)),
     ];
-    // Each round takes a second: that is when a client tries again whose first packet was dropped.
+    // Each round takes a second, after which a client retries if its first packet was dropped.
     for _ in 0..5 {
         for address in [&tcp, &unix] {
             let before = sum(&*engine, |counters| &counters.requests);
@@ -69,7 +69,7 @@ async fn no_accepted_connection_is_lost_when_addresses_come_and_go() {
         }
         assert!(engine.stop_listening(&tcp).await);
         assert!(engine.stop_listening(&unix).await);
-        assert!(!engine.stop_listening(&unix).await, "nothing listens there any more");
+        assert!(!engine.stop_listening(&unix).await, "the address is no longer in use");
     }
     over.store(true, Ordering::SeqCst);
     for client in clients {
@@ -77,7 +77,8 @@ async fn no_accepted_connection_is_lost_when_addresses_come_and_go() {
     }
 }
 
-/// Connects, asks and reads the answer, again and again. No connection is fine; one that is not answered is not.
+/// Connects, sends a request and reads the response, repeatedly. A failed connect is fine; a missing response
+/// is not.
 fn hammer<C: Read + Write>(
     over: &Arc<AtomicBool>,
     connect: impl Fn() -> std::io::Result<C> + Send + 'static,
@@ -87,9 +88,7 @@ fn hammer<C: Read + Write>(
         let mut answered = 0;
         while !over.load(Ordering::SeqCst) {
             if let Ok(stream) = connect() {
-                assert_greeted(
-                    &exchange(stream, LAST_REQUEST).expect("a connection that was made is served"),
-                );
+                assert_greeted(&exchange(stream, LAST_REQUEST).expect("an accepted connection is served"));
                 answered += 1;
             }
         }
@@ -98,7 +97,7 @@ fn hammer<C: Read + Write>(
 }
 
 #[test]
-fn a_panic_ends_its_connection_and_no_other() {
+fn a_panic_ends_only_its_connection() {
     /// Panics where the driver does not expect it.
     struct Broken(Arc<Limits>);
 

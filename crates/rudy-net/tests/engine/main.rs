@@ -1,4 +1,4 @@
-//! The engines on real sockets: accepting, limits, listening and no longer listening, stopping.
+//! Tests the engines on real sockets: accepting, limits, listening, stopping.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 

@@ -1,4 +1,4 @@
-//! Trusted proxies: the header of the PROXY protocol, and the limits by address.
+//! Trusted proxies: the PROXY protocol header, and the limits by address.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -17,10 +17,10 @@ use crate::support::{
     sum,
 };
 
-/// Trusts 127.0.0.1, 203.0.113.1 and Unix sockets, and answers with the client's address.
+/// Trusts 127.0.0.1, 203.0.113.1 and Unix sockets, and responds with the client's address.
 struct Behind {
     limits: Arc<Limits>,
-    refused: Arc<Mutex<Vec<String>>>,
+    rejections: Arc<Mutex<Vec<String>>>,
 }
 
 impl Service for Behind {
@@ -42,22 +42,22 @@ impl Service for Behind {
 
     fn rejected(&self, client: &Client<'_>, reason: &str, outcome: &ExchangeOutcome) {
         assert_eq!(outcome.status, None, "{reason}");
-        self.refused.lock().unwrap().push(format!("{}: {reason}", client.peer.ip().unwrap()));
+        self.rejections.lock().unwrap().push(format!("{}: {reason}", client.peer.ip().unwrap()));
     }
 }
 
 struct Site {
     engine: Box<dyn Engine>,
     reports: Reports,
-    refused: Arc<Mutex<Vec<String>>>,
+    rejections: Arc<Mutex<Vec<String>>>,
 }
 
 impl Site {
     fn new(limits: Limits) -> Self {
-        let refused = Arc::<Mutex<Vec<String>>>::default();
-        let service = Behind { limits: Arc::new(limits), refused: refused.clone() };
+        let rejections = Arc::<Mutex<Vec<String>>>::default();
+        let service = Behind { limits: Arc::new(limits), rejections: rejections.clone() };
         let (engine, reports) = engine_of(1, service);
-        Self { engine, reports, refused }
+        Self { engine, reports, rejections }
     }
 
     fn listen(&self) -> SocketAddr {
@@ -67,10 +67,10 @@ impl Site {
         address
     }
 
-    /// The reason why the last connection was refused, when it is there.
-    fn wait_for_refusal(&self) -> String {
-        eventually("it is refused", || !self.refused.lock().unwrap().is_empty());
-        self.refused.lock().unwrap().remove(0)
+    /// Waits for the reason of the last rejection.
+    fn wait_for_rejection(&self) -> String {
+        eventually("it is rejected", || !self.rejections.lock().unwrap().is_empty());
+        self.rejections.lock().unwrap().remove(0)
     }
 }
 
@@ -81,7 +81,7 @@ fn v2(command: u8, family: u8, rest: &[u8]) -> Vec<u8> {
 
 const V1: &str = "PROXY TCP4 192.0.2.7 198.51.100.1 5000 443\r\n";
 
-/// The body of the response to a request behind `header`.
+/// Sends a request after `header`, and returns the body of the response.
 fn ask(address: SocketAddr, header: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(&[header, LAST_REQUEST].concat()).unwrap();
@@ -94,7 +94,7 @@ fn body(answer: &str) -> String {
 }
 
 #[test]
-fn the_client_is_the_one_that_the_header_names() {
+fn the_header_names_the_client() {
     let site = Site::new(Limits::default());
     let address = site.listen();
     let v6 = [&[0x20, 0x01, 0x0d, 0xb8][..], &[0; 11], &[7], &[0; 16], &[0x13, 0x88, 0, 80]].concat();
@@ -111,13 +111,13 @@ fn the_client_is_the_one_that_the_header_names() {
     ] {
         assert_eq!(ask(address, &header), client, "{}", header.escape_ascii());
     }
-    // A health check of the proxy itself.
+    // A health check by the proxy.
     assert!(ask(address, &v2(0x20, 0x00, &[])).starts_with("127.0.0.1:"));
-    assert!(site.refused.lock().unwrap().is_empty());
+    assert!(site.rejections.lock().unwrap().is_empty());
 }
 
 #[test]
-fn a_header_and_a_request_may_come_in_any_pieces() {
+fn a_header_and_a_request_may_arrive_in_any_pieces() {
     let site = Site::new(Limits::default());
     let address = site.listen();
     let header_v2 = v2(0x21, 0x11, &[192, 0, 2, 7, 0, 0, 0, 0, 0x13, 0x88, 0, 80, 4, 0, 1, 9]);
@@ -129,7 +129,7 @@ fn a_header_and_a_request_may_come_in_any_pieces() {
             let received = || sum(&*site.engine, |counters| &counters.received_bytes);
             let before = received();
             stream.write_all(&bytes[..split]).unwrap();
-            // All of it has been read when the rest is sent.
+            // The server has read everything so far when the rest is sent.
             eventually("the first piece is read", || received() == before + split as u64);
             stream.write_all(&bytes[split..]).unwrap();
             assert_eq!(body(&read_all(stream)), "192.0.2.7:5000", "split at {split}");
@@ -138,7 +138,7 @@ fn a_header_and_a_request_may_come_in_any_pieces() {
 }
 
 #[test]
-fn what_follows_the_header_in_the_same_packet_is_a_pipeline_like_any_other() {
+fn requests_in_the_packet_of_the_header_are_a_pipeline() {
     let site = Site::new(Limits::default());
     let mut stream = TcpStream::connect(site.listen()).unwrap();
     stream.write_all(&[V1.as_bytes(), REQUEST, REQUEST, LAST_REQUEST].concat()).unwrap();
@@ -146,24 +146,24 @@ fn what_follows_the_header_in_the_same_packet_is_a_pipeline_like_any_other() {
 }
 
 #[test]
-fn a_client_may_close_its_sending_side_behind_its_request() {
+fn a_client_may_half_close_after_its_request() {
     let site = Site::new(Limits::default());
     let address = site.listen();
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(&[V1.as_bytes(), REQUEST].concat()).unwrap();
     stream.shutdown(Shutdown::Write).unwrap();
     assert_eq!(body(&read_all(stream)), "192.0.2.7:5000");
-    // Behind the header, which is a client that asks nothing; and before it, which looks whether the port is open.
+    // With the header: a client without a request. Without: a port scan or a health check.
     for sent in [V1, ""] {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.write_all(sent.as_bytes()).unwrap();
         stream.shutdown(Shutdown::Write).unwrap();
         assert_eq!(read_all(stream), "");
     }
-    assert!(site.refused.lock().unwrap().is_empty());
+    assert!(site.rejections.lock().unwrap().is_empty());
 }
 
-/// The end of a connection that is closed without a response: with bytes unread it is a reset.
+/// Asserts that the connection is closed without a response; with unread input this is a reset.
 fn assert_closed(mut stream: TcpStream) {
     let mut rest = Vec::new();
     match stream.read_to_end(&mut rest) {
@@ -173,7 +173,7 @@ fn assert_closed(mut stream: TcpStream) {
 }
 
 #[test]
-fn what_is_no_header_is_closed_without_a_response_and_told() {
+fn an_invalid_header_is_rejected_without_a_response() {
     let site = Site::new(Limits::default());
     let address = site.listen();
     for (sent, reason) in [
@@ -186,45 +186,45 @@ fn what_is_no_header_is_closed_without_a_response_and_told() {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.write_all(sent).unwrap();
         assert_closed(stream);
-        let refusal = site.wait_for_refusal();
-        assert!(refusal.starts_with("127.0.0.1: ") && refusal.contains(reason), "{refusal}");
+        let rejection = site.wait_for_rejection();
+        assert!(rejection.starts_with("127.0.0.1: ") && rejection.contains(reason), "{rejection}");
     }
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(b"PROXY TCP4 ").unwrap();
     stream.shutdown(Shutdown::Write).unwrap();
     assert_closed(stream);
-    assert!(site.wait_for_refusal().contains("ended in its PROXY protocol header"));
+    assert!(site.wait_for_rejection().contains("ended in its PROXY protocol header"));
     assert_eq!(sum(&*site.engine, |counters| &counters.requests), 0);
 }
 
 #[test]
-fn a_header_of_a_peer_that_is_not_trusted_is_not_read() {
+fn a_header_of_an_untrusted_peer_is_not_read() {
     let site = Site::new(Limits::default());
     let mut stream = connect_from([127, 0, 0, 2], site.listen());
-    // It fails where the server was faster.
+    // Fails if the server closes first.
     let _ = stream.write_all(&[V1.as_bytes(), LAST_REQUEST].concat());
     assert_closed(stream);
-    let refusal = site.wait_for_refusal();
-    assert!(refusal.starts_with("127.0.0.2: the peer is not in `trusted_proxies`"), "{refusal}");
+    let rejection = site.wait_for_rejection();
+    assert!(rejection.starts_with("127.0.0.2: the peer is not in `trusted_proxies`"), "{rejection}");
     assert_eq!(sum(&*site.engine, |counters| &counters.received_bytes), 0);
 }
 
 #[test]
-fn a_header_has_a_time_and_silence_too() {
+fn the_wait_for_a_header_times_out() {
     let timeout = Duration::from_millis(20);
     let site = Site::new(Limits { proxy_header_timeout: timeout, ..Limits::default() });
     let address = site.listen();
-    // Silently: nothing was begun.
+    // Not reported, because no header had started.
     assert_closed(TcpStream::connect(address).unwrap());
-    assert!(site.refused.lock().unwrap().is_empty());
+    assert!(site.rejections.lock().unwrap().is_empty());
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(b"PROXY TCP4 192.0.2.7").unwrap();
     assert_closed(stream);
-    assert!(site.wait_for_refusal().contains("timed out waiting for the PROXY protocol header"));
+    assert!(site.wait_for_rejection().contains("timed out waiting for the PROXY protocol header"));
 }
 
 #[test]
-fn connections_that_wait_for_a_header_end_with_the_server() {
+fn a_stop_ends_connections_that_wait_for_a_header() {
     let site = Site::new(Limits::default());
     let address = site.listen();
     let mut stream = TcpStream::connect(address).unwrap();
@@ -237,7 +237,7 @@ fn connections_that_wait_for_a_header_end_with_the_server() {
 }
 
 #[test]
-fn a_unix_socket_takes_headers_too() {
+fn a_unix_socket_accepts_headers() {
     let site = Site::new(Limits::default());
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("rudy.sock");
@@ -253,12 +253,12 @@ fn header_of(client: &str) -> String {
     format!("PROXY TCP4 {client} 198.51.100.1 5000 443\r\n")
 }
 
-/// A connection that has had a response and stays open.
+/// Opens a connection that has received a response.
 fn begin(mut stream: TcpStream, header: &str) -> TcpStream {
     stream.write_all(&[header.as_bytes(), REQUEST].concat()).unwrap();
     let mut answer = Vec::new();
     let mut byte = [0];
-    // The body is an address, or an excuse; the head ends before it, and the connection idles behind it.
+    // The body is an address or an error message. It follows the head, and then the connection idles.
     while !answer.ends_with(b"\r\n\r\n") {
         stream.read_exact(&mut byte).unwrap();
         answer.push(byte[0]);
@@ -268,7 +268,7 @@ fn begin(mut stream: TcpStream, header: &str) -> TcpStream {
 }
 
 #[test]
-fn the_limit_by_address_counts_whom_the_header_names_and_no_proxy() {
+fn the_limit_by_address_applies_to_clients_and_not_to_proxies() {
     if is_serial() {
         return;
     }
@@ -276,7 +276,7 @@ fn the_limit_by_address_counts_whom_the_header_names_and_no_proxy() {
     let (behind, plain) = (site.listen(), listen_tcp(&*site.engine));
     let connect = |address| TcpStream::connect(address).unwrap();
     let first = begin(connect(behind), &header_of("192.0.2.7"));
-    // Another client of the same proxy, and the proxy's own connections.
+    // Another client of the same proxy, and connections of the proxy itself.
     let _others = [
         begin(connect(behind), &header_of("192.0.2.8")),
         begin(connect(behind), "PROXY UNKNOWN\r\n"),
@@ -287,14 +287,14 @@ fn the_limit_by_address_counts_whom_the_header_names_and_no_proxy() {
     let mut second = connect(behind);
     second.write_all(&[header_of("192.0.2.7").as_bytes(), REQUEST].concat()).unwrap();
     assert_unavailable(&read_all(second));
-    let told = site.reports.lock().unwrap()[0].to_string();
+    let report = site.reports.lock().unwrap()[0].to_string();
     assert!(
-        told.starts_with(&Problem::AddressLimit.to_string())
-            && told.contains("192.0.2.7 has reached the limit"),
-        "{told}"
+        report.starts_with(&Problem::AddressLimit.to_string())
+            && report.contains("192.0.2.7 has reached the limit"),
+        "{report}"
     );
     drop(first);
-    eventually("the place is given back", || {
+    eventually("the connection is no longer counted", || {
         let mut next = connect(behind);
         next.write_all(&[header_of("192.0.2.7").as_bytes(), LAST_REQUEST].concat()).unwrap();
         read_all(next).starts_with("HTTP/1.1 200 ")
@@ -305,14 +305,14 @@ fn the_limit_by_address_counts_whom_the_header_names_and_no_proxy() {
 }
 
 #[test]
-fn the_connections_of_a_proxy_are_evicted_as_if_each_had_an_address_of_its_own() {
+fn connections_of_a_proxy_are_evicted_as_separate_addresses() {
     if model().has_thread_per_connection() {
         return;
     }
     let site = Site::new(Limits { connections: Some(5), ..Limits::default() });
     let (behind, plain) = (site.listen(), listen_tcp(&*site.engine));
     let connect = |address| TcpStream::connect(address).unwrap();
-    // The proxy's three are idle longest, and yet the address with two loses one first.
+    // The proxy's three connections have been idle longest, but the address with two loses one first.
     let proxy: Vec<_> = (0..3).map(|_| begin(connect(plain), "")).collect();
     let two: Vec<_> = (0..2).map(|_| begin(connect(behind), &header_of("192.0.2.7"))).collect();
     let _new = begin(connect_from([127, 0, 0, 2], plain), "");

@@ -1,4 +1,4 @@
-//! Another service takes over while connections are open, and listeners are closed.
+//! Changing the service while connections are open, and closing listeners.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -13,7 +13,7 @@ use crate::support::{
     listen_tcp, model, read_all, sum, waiting,
 };
 
-/// Gives what it was given last.
+/// Returns the service that was set last.
 struct Swapped<S>(Mutex<Arc<S>>);
 
 impl<S: Service> ServiceSource for Swapped<S> {
@@ -26,7 +26,7 @@ impl<S: Service> ServiceSource for Swapped<S> {
 }
 
 impl<S: Service> Swapped<S> {
-    /// An engine that gives this service first.
+    /// Starts an engine with this service.
     fn engine(service: S) -> (Box<dyn Engine>, Arc<Self>) {
         let source = Arc::new(Self(Mutex::new(Arc::new(service))));
         let options = Options { model: model(), ..Options::default() };
@@ -39,7 +39,7 @@ impl<S: Service> Swapped<S> {
     }
 }
 
-/// A service under limits that allow a connection `most` requests.
+/// Returns a service that allows `most` requests for each connection.
 fn of_requests(most: u64) -> Greeter {
     let http = rudy_http::Limits { requests_per_connection: Some(most), ..rudy_http::Limits::default() };
     Greeter { limits: Arc::new(Limits { http, ..Limits::default() }) }
@@ -50,7 +50,7 @@ fn is_last(answer: &str) -> bool {
 }
 
 #[test]
-fn each_request_is_answered_by_the_service_of_now_and_under_its_limits() {
+fn each_request_uses_the_current_service_and_its_limits() {
     let (engine, source) = Swapped::engine(of_requests(100));
     let stream = TcpStream::connect(listen_tcp(&*engine)).unwrap();
     assert!(!is_last(&exchange(&stream, REQUEST).unwrap()));
@@ -59,7 +59,7 @@ fn each_request_is_answered_by_the_service_of_now_and_under_its_limits() {
 }
 
 #[test]
-fn an_idle_connection_that_may_have_no_further_request_is_closed() {
+fn an_idle_connection_without_further_requests_is_closed() {
     if is_serial() {
         return;
     }
@@ -75,7 +75,7 @@ fn an_idle_connection_that_may_have_no_further_request_is_closed() {
 }
 
 #[test]
-fn an_exchange_in_progress_does_not_keep_its_service() {
+fn an_exchange_in_progress_does_not_hold_its_service() {
     let (service, called, permits) = waiting();
     let (engine, source) = Swapped::engine(service);
     let mut stream = TcpStream::connect(listen_tcp(&*engine)).unwrap();
@@ -89,7 +89,7 @@ fn an_exchange_in_progress_does_not_keep_its_service() {
 }
 
 #[tokio::test]
-async fn a_connection_whose_listener_is_closed_ends_with_the_response_in_progress() {
+async fn closing_a_listener_ends_its_connections_after_the_response_in_progress() {
     let (service, called, permits) = waiting();
     let (engine, _) = engine(service);
     let bound = listen(&*engine, "127.0.0.1:0");
@@ -104,7 +104,7 @@ async fn a_connection_whose_listener_is_closed_ends_with_the_response_in_progres
 }
 
 #[tokio::test]
-async fn an_idle_connection_whose_listener_is_closed_is_closed_and_no_other() {
+async fn closing_a_listener_closes_only_its_idle_connections() {
     if is_serial() {
         return;
     }
@@ -121,7 +121,7 @@ async fn an_idle_connection_whose_listener_is_closed_is_closed_and_no_other() {
 }
 
 #[tokio::test]
-async fn a_connection_without_a_request_yet_may_send_one_when_its_listener_is_closed() {
+async fn a_connection_of_a_closed_listener_may_still_send_its_first_request() {
     let (engine, _) = greeter(Limits::default());
     let stream = TcpStream::connect(listen_tcp(&*engine)).unwrap();
     eventually("it is accepted", || sum(&*engine, |counters| &counters.accepted) == 1);

@@ -1,4 +1,4 @@
-//! Two engines that share listening sockets, as a server and the one that replaces it do.
+//! Two engines that share listening sockets, like a server and its replacement.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
@@ -16,7 +16,7 @@ fn greeter(cores: usize) -> Box<dyn Engine> {
     engine_of(cores, Greeter { limits: Limits::default().into() }).0
 }
 
-/// Has `second` accept from what `first` accepts from, as another process would: from descriptors.
+/// Shares the listeners of `first` with `second` through descriptors, like another process.
 fn share(first: &dyn Engine, second: &dyn Engine) {
     let mut inherited = InheritedSockets::default();
     let shared = first.share_listeners().unwrap();
@@ -32,7 +32,7 @@ fn share(first: &dyn Engine, second: &dyn Engine) {
     assert!(inherited.take_unused().is_empty());
 }
 
-/// All of these are served, by whichever engine.
+/// Opens connections, which either engine serves.
 fn connect(address: SocketAddr, count: usize) {
     for _ in 0..count {
         assert_greeted(&exchange(&TcpStream::connect(address).unwrap(), REQUEST).unwrap());
@@ -40,7 +40,7 @@ fn connect(address: SocketAddr, count: usize) {
 }
 
 #[tokio::test]
-async fn every_queue_has_a_worker_however_many_the_second_engine_has() {
+async fn every_queue_has_a_worker_for_any_number_of_workers() {
     for cores in [1, 2, 3, 5] {
         let (first, second) = (greeter(2), greeter(cores));
         let address = listen_tcp(&*first);
@@ -50,12 +50,12 @@ async fn every_queue_has_a_worker_however_many_the_second_engine_has() {
         connect(address, 32);
         assert_eq!(sum(&*second, |counters| &counters.accepted), 32, "{cores} cores");
         second.stop(std::time::Duration::ZERO).await;
-        TcpListener::bind(address).expect("the sockets end with the engine that has claimed them");
+        TcpListener::bind(address).expect("the sockets end with the engine that owns them");
     }
 }
 
 #[tokio::test]
-async fn an_engine_that_ends_before_it_claims_leaves_everything_to_the_first() {
+async fn an_engine_that_ends_before_taking_ownership_affects_no_socket() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
     let first = greeter(2);
@@ -87,7 +87,7 @@ async fn the_first_engine_takes_its_sockets_back() {
     listen(&*first, &format!("unix:{}", path.display()));
     let kept = first.share_listeners().unwrap();
     first.hand_over_listeners().await;
-    // These wait in the queues of the kernel.
+    // These wait in the kernel's queues.
     let waiting: Vec<_> = (0..32).map(|_| TcpStream::connect(address).unwrap()).collect();
     assert!(first.listeners().is_empty() && path.exists());
     for listener in kept {
@@ -102,7 +102,7 @@ async fn the_first_engine_takes_its_sockets_back() {
 }
 
 #[tokio::test]
-async fn a_connection_ends_with_its_next_response_once_its_listener_is_left() {
+async fn a_connection_of_a_handed_over_listener_ends_with_its_next_response() {
     if is_serial() {
         return;
     }
@@ -113,7 +113,7 @@ async fn a_connection_ends_with_its_next_response_once_its_listener_is_left() {
     let _kept = first.share_listeners().unwrap();
     first.hand_over_listeners().await;
     first.source_changed();
-    // Idle, it is not closed: its next request may be on its way.
+    // An idle connection stays open, because a request may be on its way.
     let answer = exchange(&stream, REQUEST).unwrap();
     assert!(answer.to_ascii_lowercase().contains("connection: close"), "{answer}");
 }

@@ -12,17 +12,17 @@ use crate::support::{
     read_all, waiting,
 };
 
-/// Far more than any of these tests takes: nothing but an end by itself may end them.
+/// Much longer than any of these tests, so that no timeout ends them.
 const LONG: Duration = Duration::from_mins(10);
 
 #[tokio::test]
-async fn stopping_finishes_the_answer_under_way() {
+async fn a_stop_finishes_the_response_in_progress() {
     let (service, called, permits) = waiting();
     let (engine, _) = engine(service);
     let mut stream = TcpStream::connect(listen_tcp(&*engine)).unwrap();
     stream.write_all(REQUEST).unwrap();
     eventually("the service is called", || called.load(Ordering::SeqCst) == 1);
-    // The peer reads meanwhile and hangs up, or the server would wait for it to do so.
+    // The peer reads and closes, because the server waits for that.
     let reader = std::thread::spawn(move || read_all(stream));
     let stopped = tokio::join!(engine.stop(LONG), async {
         while !engine.workers().iter().all(|worker| worker.is_stopping()) {
@@ -37,7 +37,7 @@ async fn stopping_finishes_the_answer_under_way() {
 }
 
 #[tokio::test]
-async fn idle_connections_do_not_hold_up_the_end() {
+async fn idle_connections_do_not_delay_a_stop() {
     if is_serial() {
         return;
     }
@@ -54,7 +54,7 @@ async fn idle_connections_do_not_hold_up_the_end() {
 }
 
 #[tokio::test]
-async fn what_does_not_end_in_its_grace_time_is_cut_and_counted() {
+async fn connections_that_outlast_the_grace_period_are_aborted_and_counted() {
     let (service, called, _permits) = waiting();
     let (engine, _) = engine(service);
     let mut stream = TcpStream::connect(listen_tcp(&*engine)).unwrap();
@@ -65,7 +65,7 @@ async fn what_does_not_end_in_its_grace_time_is_cut_and_counted() {
 }
 
 #[tokio::test]
-async fn a_stop_under_way_can_be_cut_short() {
+async fn an_immediate_stop_ends_a_graceful_one() {
     let (service, called, _permits) = waiting();
     let (engine, _) = engine(service);
     let mut stream = TcpStream::connect(listen_tcp(&*engine)).unwrap();
@@ -76,11 +76,11 @@ async fn a_stop_under_way_can_be_cut_short() {
     assert_eq!(engine.ended().await, Stopped { aborted: 1 });
     let anywhere = "127.0.0.1:0".parse().unwrap();
     let late = Listener::bind(&anywhere, engine.workers().len(), &InheritedSockets::default()).unwrap();
-    assert!(engine.listen(late).is_err(), "nobody would accept from it");
+    assert!(engine.listen(late).is_err(), "an engine that has ended must reject a listener");
 }
 
 #[tokio::test]
-async fn connections_that_wait_to_be_accepted_are_answered_before_the_end() {
+async fn queued_connections_receive_a_response_before_the_end() {
     let (engine, _) = greeter(Limits::default());
     let address = listen_tcp(&*engine);
     let streams: Vec<_> = (0..300)

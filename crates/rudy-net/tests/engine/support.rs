@@ -1,4 +1,4 @@
-//! A small service and an engine around it.
+//! A small service, and an engine that runs it.
 
 use std::io::{Read, Write};
 use std::process::Command;
@@ -12,7 +12,7 @@ use rudy_net::listen::{Address, BoundAddress, InheritedSockets, Listener};
 use rudy_net::{Client, ExchangeOutcome, Limits, Reply, Request, Response, Service};
 use tokio::sync::Semaphore;
 
-/// Answers every request with a greeting.
+/// Responds to every request with a greeting.
 pub(crate) struct Greeter {
     pub(crate) limits: Arc<Limits>,
 }
@@ -29,7 +29,7 @@ impl Service for Greeter {
     fn rejected(&self, _client: &Client<'_>, _reason: &str, _outcome: &ExchangeOutcome) {}
 }
 
-/// Answers when it is let to.
+/// Responds when the test allows it.
 pub(crate) struct Waiting {
     pub(crate) limits: Arc<Limits>,
     called: Arc<AtomicU64>,
@@ -53,7 +53,7 @@ impl Service for Waiting {
     fn rejected(&self, _client: &Client<'_>, _reason: &str, _outcome: &ExchangeOutcome) {}
 }
 
-/// Gives one service for ever.
+/// A source that always returns the same service.
 pub(crate) struct Fixed<S>(pub(crate) Arc<S>);
 
 impl<S: Service> ServiceSource for Fixed<S> {
@@ -67,31 +67,32 @@ impl<S: Service> ServiceSource for Fixed<S> {
 
 pub(crate) type Reports = Arc<Mutex<Vec<Report>>>;
 
-/// Names the engine that the tests of a process run on: `RUDY_TEST_ENGINE=pool:4 cargo test …`.
+/// The environment variable with the engine for the tests of a process: `RUDY_TEST_ENGINE=pool:4 cargo test
+/// …`.
 pub(crate) const ENGINE: &str = "RUDY_TEST_ENGINE";
 
-/// The engine that the tests of this process run on.
+/// Returns the engine for the tests of this process.
 pub(crate) fn model() -> Model {
     std::env::var(ENGINE).map_or(Model::default(), |name| name.parse().unwrap())
 }
 
-/// Whether one connection keeps all others waiting. What a test does with two at once is not for such an engine.
+/// Whether an open connection blocks all others, so that tests cannot use two at once.
 pub(crate) fn is_serial() -> bool {
     model() == Model::Serial
 }
 
-/// An engine of two cores, whatever the machine has, and what it reports.
+/// Starts an engine with two cores on any machine. Returns it with its reports.
 pub(crate) fn engine<S: Service>(service: S) -> (Box<dyn Engine>, Reports) {
     engine_of(2, service)
 }
 
-/// An engine of so many cores, and what it reports.
+/// Starts an engine with this number of cores. Returns it with its reports.
 pub(crate) fn engine_of<S: Service>(cores: usize, service: S) -> (Box<dyn Engine>, Reports) {
     let options = Options { model: model(), cores: Some(cores.try_into().unwrap()), ..Options::default() };
     start(&options, service)
 }
 
-/// An engine as the options have it, and what it reports.
+/// Starts an engine with these options. Returns it with its reports.
 pub(crate) fn start<S: Service>(options: &Options, service: S) -> (Box<dyn Engine>, Reports) {
     let reports = Reports::default();
     let sink = reports.clone();
@@ -100,7 +101,8 @@ pub(crate) fn start<S: Service>(options: &Options, service: S) -> (Box<dyn Engin
     (engine, reports)
 }
 
-/// A service that answers when it is let to: how many requests it has, and what lets it answer so many.
+/// Returns a service that responds when the test allows it, the number of its requests, and the permits to
+/// respond.
 pub(crate) fn waiting() -> (Waiting, Arc<AtomicU64>, Arc<Semaphore>) {
     let (called, permits) = (Arc::new(AtomicU64::new(0)), Arc::new(Semaphore::new(0)));
     let service = Waiting { limits: Arc::default(), called: called.clone(), permits: permits.clone() };
@@ -111,7 +113,7 @@ pub(crate) fn greeter(limits: Limits) -> (Box<dyn Engine>, Reports) {
     engine(Greeter { limits: Arc::new(limits) })
 }
 
-/// Has `engine` listen on `address` and says where that is.
+/// Listens on `address`, and returns the bound address.
 pub(crate) fn listen(engine: &dyn Engine, address: &str) -> BoundAddress {
     let address: Address = address.parse().unwrap();
     let listener = Listener::bind(&address, engine.workers().len(), &InheritedSockets::default()).unwrap();
@@ -127,14 +129,14 @@ pub(crate) fn listen_tcp(engine: &dyn Engine) -> std::net::SocketAddr {
     }
 }
 
-/// How long a test waits for something that must come. Only a failing test waits so long.
+/// How long a test waits for an event before it fails.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Waits until a count that other threads change is what it should be: there is no event for it to wait for.
+/// Waits until a condition holds that other threads change without a notification.
 pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !holds() {
-        assert!(Instant::now() < deadline, "never came true: {what}");
+        assert!(Instant::now() < deadline, "timed out waiting for: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -143,8 +145,8 @@ pub(crate) fn sum(engine: &dyn Engine, count: fn(&rudy_net::Counters) -> &rudy_n
     engine.workers().iter().map(|worker| count(&worker.counters).get()).sum()
 }
 
-/// Runs the rest of the test `name` in a process of its own, for what would disturb the others here. Returns whether
-/// this is that process; otherwise the child has run, and well.
+/// Runs the test `name` in a separate process, because it would disturb other tests. Returns `true` in that
+/// process; otherwise the child has run and passed.
 #[expect(clippy::print_stdout, reason = "what the child counted is shown as any test's output is")]
 pub(crate) fn is_child(name: &str) -> bool {
     const MARK: &str = "RUDY_TEST_CHILD";
@@ -160,7 +162,7 @@ pub(crate) fn is_child(name: &str) -> bool {
     false
 }
 
-/// Everything that a peer sends until it closes.
+/// Reads until the peer closes.
 pub(crate) fn read_all(mut stream: impl Read) -> String {
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
@@ -170,10 +172,10 @@ pub(crate) fn read_all(mut stream: impl Read) -> String {
 /// A request after which the server closes.
 pub(crate) const LAST_REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
 
-/// A request after which it does not.
+/// A request after which the connection stays open.
 pub(crate) const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// Sends `request` and reads one answer of the [`Greeter`]'s kind: a head and a body of five bytes.
+/// Sends `request` and reads a response of [`Greeter`]: a head and a body of five bytes.
 pub(crate) fn exchange(mut stream: impl Read + Write, request: &[u8]) -> std::io::Result<String> {
     stream.write_all(request)?;
     let mut answer = Vec::new();

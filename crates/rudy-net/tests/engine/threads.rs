@@ -1,4 +1,4 @@
-//! What is particular to the engines whose connections have a thread each.
+//! Behaviour of the engines with a thread for each connection.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -25,18 +25,18 @@ fn pool(threads: usize) -> Model {
     Model::Pool(NonZeroUsize::new(threads).unwrap())
 }
 
-/// Sends a request on a connection of its own, and reads to the end on a thread of its own.
+/// Sends a request on a new connection, and reads to the end on a new thread.
 fn ask(address: SocketAddr) -> JoinHandle<String> {
     let stream = ask_here(address);
     std::thread::spawn(|| read_all(stream))
 }
 
-fn waited(engine: &dyn Engine) -> u64 {
+fn queued(engine: &dyn Engine) -> u64 {
     sum(engine, |counters| &counters.queued)
 }
 
 #[test]
-fn connections_beyond_the_threads_wait_for_one_and_are_counted() {
+fn connections_without_a_free_thread_wait_and_are_counted() {
     for options in [options(Model::Thread, 2), options(pool(2), 1), options(Model::Serial, 1)] {
         let threads = if options.model == Model::Serial { 1 } else { 2 };
         let (service, called, permits) = waiting();
@@ -44,10 +44,10 @@ fn connections_beyond_the_threads_wait_for_one_and_are_counted() {
         let address = listen_tcp(&*engine);
         let clients: Vec<_> = (0..6).map(|_| ask(address)).collect();
         for answered in 0..6 - threads {
-            // As many requests as there are threads are under way; each that is answered lets one more begin.
+            // As many requests are in progress as there are threads; each response lets another one start.
             let expected = (answered + threads) as u64;
-            eventually("the threads are at work", || called.load(Ordering::SeqCst) == expected);
-            eventually("the next one waits", || waited(&*engine) > answered as u64);
+            eventually("all threads are busy", || called.load(Ordering::SeqCst) == expected);
+            eventually("the next one waits", || queued(&*engine) > answered as u64);
             permits.add_permits(1);
         }
         permits.add_permits(threads);
@@ -55,19 +55,19 @@ fn connections_beyond_the_threads_wait_for_one_and_are_counted() {
             assert_greeted(&client.join().unwrap());
         }
         assert_eq!(called.load(Ordering::SeqCst), 6);
-        assert_eq!(waited(&*engine), 6 - threads as u64, "{}", options.model);
-        assert_eq!(sum(&*engine, |counters| &counters.over_limit), 0, "nobody is refused");
+        assert_eq!(queued(&*engine), 6 - threads as u64, "{}", options.model);
+        assert_eq!(sum(&*engine, |counters| &counters.over_limit), 0, "no connection is rejected");
         assert!(reports.lock().unwrap().is_empty());
     }
 }
 
 #[tokio::test]
-async fn connections_that_wait_for_a_thread_are_answered_before_the_end() {
+async fn connections_that_wait_for_a_thread_receive_a_response_before_the_end() {
     let (service, called, permits) = waiting();
     let (engine, _) = start(&options(Model::Serial, 1), service);
     let address = listen_tcp(&*engine);
     let clients: Vec<_> = (0..5).map(|_| ask(address)).collect();
-    eventually("the thread is at work", || called.load(Ordering::SeqCst) == 1);
+    eventually("the thread is busy", || called.load(Ordering::SeqCst) == 1);
     permits.add_permits(5);
     assert_eq!(engine.stop(Duration::from_mins(10)).await.aborted, 0);
     for client in clients {
@@ -76,7 +76,7 @@ async fn connections_that_wait_for_a_thread_are_answered_before_the_end() {
 }
 
 #[test]
-fn an_engine_that_is_dropped_cuts_what_waits_for_a_thread_and_what_has_one() {
+fn a_dropped_engine_aborts_connections_with_and_without_a_thread() {
     let (service, called, _permits) = waiting();
     let (engine, _) = start(&options(Model::Thread, 1), service);
     let address = listen_tcp(&*engine);
@@ -84,23 +84,23 @@ fn an_engine_that_is_dropped_cuts_what_waits_for_a_thread_and_what_has_one() {
     for mut client in &clients {
         client.write_all(REQUEST).unwrap();
     }
-    eventually("the thread is at work", || called.load(Ordering::SeqCst) == 1);
+    eventually("the thread is busy", || called.load(Ordering::SeqCst) == 1);
     drop(engine);
     for mut client in clients {
         assert!(!matches!(client.read(&mut [0]), Ok(1..)));
     }
 }
 
-/// The names of this process's threads that carry connections.
-fn carrying_threads() -> Vec<String> {
+/// Returns the names of this process's connection threads.
+fn connection_threads() -> Vec<String> {
     let tasks = fs::read_dir("/proc/self/task").unwrap().flatten();
     let names = tasks.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
     names.filter(|name| name.starts_with("rudy-conn-")).collect()
 }
 
 #[test]
-fn a_thread_ends_with_its_connection_and_those_of_a_pool_stay() {
-    if !is_child("threads::a_thread_ends_with_its_connection_and_those_of_a_pool_stay") {
+fn a_thread_ends_with_its_connection_but_pool_threads_stay() {
+    if !is_child("threads::a_thread_ends_with_its_connection_but_pool_threads_stay") {
         return;
     }
     let greeter = || Greeter { limits: Arc::default() };
@@ -110,32 +110,32 @@ fn a_thread_ends_with_its_connection_and_those_of_a_pool_stay() {
     for client in &clients {
         assert_greeted(&exchange(client, REQUEST).unwrap());
     }
-    assert_eq!(carrying_threads().len(), 5);
+    assert_eq!(connection_threads().len(), 5);
     clients.truncate(2);
-    eventually("the threads of three have ended", || carrying_threads().len() == 2);
+    eventually("the threads of three have ended", || connection_threads().len() == 2);
     for client in &clients {
         assert_greeted(&exchange(client, REQUEST).unwrap());
     }
     drop(engine);
-    eventually("all have ended", || carrying_threads().is_empty());
+    eventually("all have ended", || connection_threads().is_empty());
 
     let (engine, _) = start(&options(pool(3), 1), greeter());
-    eventually("they have their names", || carrying_threads().len() == 3);
+    eventually("they have names", || connection_threads().len() == 3);
     let address = listen_tcp(&*engine);
     for _ in 0..10 {
         assert_greeted(&exchange(TcpStream::connect(address).unwrap(), LAST_REQUEST).unwrap());
     }
-    assert_eq!(carrying_threads().len(), 3);
+    assert_eq!(connection_threads().len(), 3);
     drop(engine);
-    eventually("all have ended", || carrying_threads().is_empty());
+    eventually("all have ended", || connection_threads().is_empty());
 }
 
 #[test]
-fn a_connection_that_no_thread_can_be_started_for_waits_until_one_can() {
-    if !is_child("threads::a_connection_that_no_thread_can_be_started_for_waits_until_one_can") {
+fn a_connection_waits_until_a_thread_can_be_started() {
+    if !is_child("threads::a_connection_waits_until_a_thread_can_be_started") {
         return;
     }
-    // The limit of threads does not hold for root. The engine's threads inherit the user of this one.
+    // The thread limit does not apply to root. The engine's threads inherit the user of this one.
     let _ = rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65534));
     let (engine, reports) = start(&options(Model::Thread, 100), Greeter { limits: Arc::default() });
     let address = listen_tcp(&*engine);
@@ -146,7 +146,7 @@ fn a_connection_that_no_thread_can_be_started_for_waits_until_one_can() {
     assert_greeted(&exchange(&first, REQUEST).unwrap());
     setrlimit(Resource::Nproc, limited).unwrap();
     let second = ask_here(address);
-    eventually("it is told", || reports.lock().unwrap().len() == 1);
+    eventually("the problem is reported", || reports.lock().unwrap().len() == 1);
     assert_greeted(&exchange(&first, REQUEST).unwrap());
     setrlimit(Resource::Nproc, unlimited).unwrap();
     assert_greeted(&read_all(second));
@@ -156,8 +156,8 @@ fn a_connection_that_no_thread_can_be_started_for_waits_until_one_can() {
 }
 
 #[tokio::test]
-async fn a_connection_that_no_thread_can_be_started_for_does_not_hold_up_the_end() {
-    if !is_child("threads::a_connection_that_no_thread_can_be_started_for_does_not_hold_up_the_end") {
+async fn a_connection_without_a_thread_does_not_delay_a_stop() {
+    if !is_child("threads::a_connection_without_a_thread_does_not_delay_a_stop") {
         return;
     }
     let _ = rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65534));
@@ -165,7 +165,7 @@ async fn a_connection_that_no_thread_can_be_started_for_does_not_hold_up_the_end
     let address = listen_tcp(&*engine);
     setrlimit(Resource::Nproc, Rlimit { current: Some(0), ..getrlimit(Resource::Nproc) }).unwrap();
     let mut stream = ask_here(address);
-    eventually("it is told", || !reports.lock().unwrap().is_empty());
+    eventually("the problem is reported", || !reports.lock().unwrap().is_empty());
     assert_eq!(engine.stop(Duration::ZERO).await.aborted, 1);
     assert!(!matches!(stream.read(&mut [0]), Ok(1..)));
 }

@@ -1,4 +1,4 @@
-//! Bodies that are there with the head of their request.
+//! Request bodies that arrive together with their head.
 
 use std::io::Write;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use rudy_net::{Reply, Request, Response};
 use crate::scene::Scene;
 use crate::service::{read_to_close, read_until};
 
-/// Says what there is of the body when the service is called, and then reads the rest.
+/// Reports what is available of the body when the service is called, and then reads the rest.
 fn looking(request: Request) -> Reply {
     let mut body = request.into_body();
     let length = body.size_hint().exact();
@@ -38,7 +38,7 @@ fn post(fields: &str, body: &str) -> String {
 }
 
 #[test]
-fn a_body_that_came_with_its_head_is_whole_when_the_service_is_called() {
+fn a_body_that_arrives_with_its_head_is_available_at_once() {
     let scene = Scene::start(looking);
     let get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
     let whole = post("Content-Length: 5\r\n", "hello");
@@ -63,11 +63,11 @@ fn a_body_that_came_with_its_head_is_whole_when_the_service_is_called() {
 }
 
 #[test]
-fn a_body_that_is_not_all_there_or_of_unknown_length_comes_in_pieces() {
-    let (told, called) = channel();
+fn a_partial_body_and_one_of_unknown_length_arrive_in_pieces() {
+    let (sender, called) = channel();
     let scene = Scene::start(move |request| {
         let reply = looking(request);
-        told.send(()).unwrap();
+        sender.send(()).unwrap();
         reply
     });
     let get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";

@@ -1,4 +1,4 @@
-//! A connection that always has something to do: it keeps neither the others nor the end waiting.
+//! Connections that are always ready: they block neither other connections nor the end of the server.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -10,17 +10,17 @@ use rudy_net::Limits;
 use crate::service::{Server, read_until};
 use crate::support::{REQUEST, is_serial};
 
-/// Far more than any of this takes, so that a test which fails ends.
+/// Much longer than any step of these tests, so that a failing test ends.
 const LONG: Duration = Duration::from_mins(1);
 
-/// What is always ready.
+/// Paths with endless bodies.
 const ENDLESS: [&str; 2] = ["/endless", "/live/endless"];
 
 fn get(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")
 }
 
-/// Reads whatever comes until the connection ends.
+/// Reads and discards until the connection ends.
 fn swallow(mut stream: TcpStream) -> JoinHandle<()> {
     std::thread::spawn(move || {
         let mut buffer = vec![0; 256 * 1024];
@@ -28,16 +28,16 @@ fn swallow(mut stream: TcpStream) -> JoinHandle<()> {
     })
 }
 
-/// Cuts everything, and waits for the end.
+/// Stops the server at once, and waits for its end.
 fn cut(server: &Server) {
     server.engine.stop_now();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let ended = runtime.block_on(async { tokio::time::timeout(LONG, server.engine.ended()).await });
-    assert!(ended.is_ok(), "the end never came");
+    assert!(ended.is_ok(), "the server did not end");
 }
 
 #[test]
-fn a_body_that_is_always_ready_leaves_the_others_their_turn() {
+fn an_endless_body_does_not_block_other_connections() {
     if is_serial() {
         return;
     }
@@ -55,7 +55,7 @@ fn a_body_that_is_always_ready_leaves_the_others_their_turn() {
 }
 
 #[test]
-fn a_body_that_is_always_ready_is_cut_with_the_server() {
+fn an_immediate_stop_ends_an_endless_body() {
     for path in ENDLESS {
         let server = Server::start_on(1, Limits::default());
         let mut endless = server.send(get(path));
@@ -67,7 +67,7 @@ fn a_body_that_is_always_ready_is_cut_with_the_server() {
 }
 
 #[test]
-fn a_flood_of_requests_is_cut_with_the_server() {
+fn an_immediate_stop_ends_a_flood_of_requests() {
     let server = Server::start_on(1, Limits::default());
     let mut flood = server.send(REQUEST);
     read_until(&mut flood, "hello");
@@ -77,12 +77,12 @@ fn a_flood_of_requests_is_cut_with_the_server() {
         let many = REQUEST.repeat(1000);
         while flood.write_all(&many).is_ok() {}
     });
-    // Some of them are there before the end.
+    // Some requests arrive before the end.
     for _ in 0..1000 {
         server.outcomes.recv().unwrap();
     }
     cut(&server);
-    // A kernel whose window was full waits for word that it is not; there will be none.
+    // Without this, a kernel with a full window would wait for an update that never arrives.
     let _ = end.shutdown(Shutdown::Both);
     requests.join().unwrap();
     answers.join().unwrap();

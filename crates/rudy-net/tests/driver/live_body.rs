@@ -1,4 +1,4 @@
-//! A body that has something to say at each interval, and one that never has.
+//! Live bodies: one with a piece at each interval, one that stays silent, one that is always ready.
 
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -9,16 +9,16 @@ use rudy_net::{Body, BodyError, BodyPiece, BodyStream, Deadline, Response};
 
 pub(crate) const INTERVAL: Duration = Duration::from_millis(20);
 
-/// Larger than what the socket buffers of a peer that does not read hold.
+/// Larger than the socket buffers of a peer that does not read.
 pub(crate) const LARGE: &[u8] = &[b'x'; 4 << 20];
 
-/// A piece at each interval. What it does besides goes by its path.
+/// A body with a piece at each interval; its path selects variations.
 struct Beat {
     next: Instant,
     left: u32,
     piece: &'static [u8],
     panics: bool,
-    /// How far behind a peer may fall.
+    /// How far a peer may fall behind.
     patience: Duration,
 }
 
@@ -73,7 +73,7 @@ fn piece(bytes: Bytes) -> Poll<Option<Result<BodyPiece, BodyError>>> {
     Poll::Ready(Some(Ok(BodyPiece::Data(bytes))))
 }
 
-/// Says nothing, and is never due.
+/// Has no pieces, and no time for the next one.
 struct Silence;
 
 impl BodyStream for Silence {
@@ -91,7 +91,7 @@ impl BodyStream for Silence {
     }
 }
 
-/// Always has more.
+/// Always has another piece.
 struct Endless;
 
 impl BodyStream for Endless {
@@ -109,7 +109,7 @@ impl BodyStream for Endless {
     }
 }
 
-/// A piece that takes a moment to make, as one that is compressed does.
+/// Returns a piece that takes a moment to create, like a compressed one.
 pub(crate) fn work() -> Bytes {
     std::thread::sleep(Duration::from_micros(200));
     Bytes::from_static(&LARGE[..16 * 1024])

@@ -1,4 +1,4 @@
-//! What is sent, in which order, and how the connection ends after it.
+//! The content and order of responses, and how the connection ends after them.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -13,7 +13,7 @@ fn server() -> Server {
 }
 
 #[test]
-fn requests_behind_a_slow_one_are_answered_in_order() {
+fn pipelined_requests_receive_their_responses_in_order() {
     let server = server();
     let request = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
     let mut stream = server.send([request("/"), request("/wait"), request("/pieces"), request("/")].concat());
@@ -29,7 +29,7 @@ fn requests_behind_a_slow_one_are_answered_in_order() {
 }
 
 #[test]
-fn a_deep_pipeline_is_answered_whole() {
+fn every_request_of_a_deep_pipeline_receives_a_response() {
     let server = server();
     let mut stream = server.connect();
     let mut writer = stream.try_clone().unwrap();
@@ -44,7 +44,7 @@ fn a_deep_pipeline_is_answered_whole() {
 }
 
 #[test]
-fn a_half_closed_client_gets_its_answer() {
+fn a_half_closed_client_receives_its_response() {
     let server = server();
     let mut stream = server.send("GET /wait HTTP/1.1\r\nHost: a\r\n\r\n");
     stream.shutdown(Shutdown::Write).unwrap();
@@ -55,7 +55,7 @@ fn a_half_closed_client_gets_its_answer() {
 }
 
 #[test]
-fn a_client_that_resets_while_the_service_works_ends_the_exchange() {
+fn a_reset_ends_the_exchange_of_a_waiting_service() {
     let server = server();
     let stream = server.send("GET /wait HTTP/1.1\r\nHost: a\r\n\r\n");
     server.began.recv().unwrap();
@@ -65,7 +65,7 @@ fn a_client_that_resets_while_the_service_works_ends_the_exchange() {
 }
 
 #[test]
-fn a_large_file_arrives_whole_behind_its_head() {
+fn a_large_file_arrives_complete_after_its_head() {
     let server = server();
     let mut stream = server.send("GET /file HTTP/1.1\r\nHost: a\r\n\r\n");
     read_until(&mut stream, "\r\n\r\n");
@@ -84,19 +84,19 @@ fn a_large_file_arrives_whole_behind_its_head() {
     assert!(large.iter().all(|byte| *byte == b'x'));
 }
 
-/// A turn is 512 KiB, so there are 128 of them in the file. A driver that sends what the socket takes leaves the core two or
-/// three times in all.
+/// A poll sends up to 512 KiB, so the file takes at least 128 polls. A driver that sends all that the socket
+/// accepts would yield two or three times in all.
 #[test]
-fn a_fast_download_leaves_the_core_to_others() {
+fn a_fast_download_does_not_block_other_connections() {
     if is_serial() {
         return;
     }
-    // On a busy machine the other one is often late to ask. That driver would fail every time.
-    let is_shared = (0..20).any(|_| answered_beside_a_download() > 20);
-    assert!(is_shared, "at most 20 requests were answered beside each of 20 downloads");
+    // On a busy machine the other client is often late. The faulty driver would fail every time.
+    let is_shared = (0..20).any(|_| responses_during_a_download() > 20);
+    assert!(is_shared, "at most 20 responses during each of 20 downloads");
 }
 
-fn answered_beside_a_download() -> u32 {
+fn responses_during_a_download() -> u32 {
     let server = Server::start_on(1, Limits::default());
     let mut download = server.send("GET /file HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     let mut other = server.connect();
@@ -112,7 +112,7 @@ fn answered_beside_a_download() -> u32 {
 }
 
 #[test]
-fn a_stream_ends_with_the_connection_on_http_10() {
+fn a_stream_ends_with_the_connection_in_http_1_0() {
     let server = server();
     let mut stream = server.send("GET /pieces HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
     let (answer, ended) = read_to_close(&mut stream);
@@ -124,7 +124,7 @@ fn a_stream_ends_with_the_connection_on_http_10() {
 }
 
 #[test]
-fn a_switch_that_cannot_be_is_answered_500() {
+fn an_invalid_change_of_protocol_receives_status_500() {
     let server = server();
     let upgrade = "Host: a\r\nConnection: upgrade\r\nUpgrade: shout\r\n";
     for request in [
@@ -138,7 +138,7 @@ fn a_switch_that_cannot_be_is_answered_500() {
 }
 
 #[test]
-fn an_upgrade_gets_the_bytes_that_came_with_it_and_a_close_in_order() {
+fn an_upgrade_receives_the_bytes_after_its_request_and_closes_properly() {
     let server = server();
     let mut stream =
         server.send("GET /upgrade HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: shout\r\n\r\nhel");
