@@ -1,4 +1,4 @@
-//! A compiled configuration that answers requests: one generation of the server.
+//! A configuration that is ready to handle requests.
 
 use std::io;
 use std::sync::Arc;
@@ -22,8 +22,8 @@ use crate::handlers::{Metrics, Start};
 use crate::routes::{Context, Routes};
 use crate::topic::Topics;
 
-/// Everything that answers requests under one configuration. A reload makes another one, which answers from the next request
-/// head on; an exchange in progress keeps what it needs of the one it began with.
+/// The app of one configuration: routes, limits and logs. A reload replaces it for the next request; an exchange in progress keeps
+/// the parts that it needs of the old one.
 #[derive(Debug)]
 pub struct App {
     routes: Arc<Routes>,
@@ -34,8 +34,8 @@ pub struct App {
 }
 
 impl App {
-    /// Makes everything ready that can be: checks folders, reads fixed bodies, encodes fixed heads. The errors are all there are.
-    /// What `folders` keeps of a folder under the same options stays in use.
+    /// Builds the app: opens folders, reads fixed bodies, encodes fixed heads. The error has all problems. Folders that `folders` has
+    /// open with the same options are shared.
     pub fn new(config: &Config, folders: &Folders) -> Result<Self, Diagnostics> {
         let router = compile(config, folders)
             .map_err(|problems| Diagnostics::new(config.sources.clone(), problems))?;
@@ -54,24 +54,23 @@ impl App {
         })
     }
 
-    /// Has a line written for each request.
+    /// Adds an access log.
     #[must_use]
     pub fn with_access_log(self, log: AccessLog) -> Self {
         Self { access_log: Some(log), ..self }
     }
 
-    /// Says there what clients do wrong and what the file system refuses.
+    /// Adds a log for errors of clients and of the file system.
     #[must_use]
     pub fn with_error_log(self, log: ErrorLog) -> Self {
         Self { error_log: Some(log), ..self }
     }
 
-    /// Begins what handlers do beside requests: starts the processes of apps that Rudy is to start, and goes on with those that
-    /// `apps` has and this configuration keeps. From here on, handlers write to `log` what goes wrong.
+    /// Starts the background work of handlers: app processes that do not run yet in `apps`. From here on, handlers log errors to `log`.
     ///
     /// # Errors
     ///
-    /// Their user is not there or cannot be taken on, or the system has no room for them.
+    /// The user of a process does not exist or cannot be used, or the system lacks resources.
     pub fn start(&self, apps: &Apps, log: &ErrorLog) -> io::Result<()> {
         let start = Start { apps, log };
         self.routes.router.handlers().try_for_each(|target| {
@@ -82,21 +81,21 @@ impl App {
         })
     }
 
-    /// Tells the status from these counters, which outlive this configuration.
+    /// Uses these counters, which outlive the configuration.
     #[must_use]
     pub fn with_metrics(mut self, metrics: Arc<Metrics>) -> Self {
         Arc::make_mut(&mut self.routes).metrics = metrics;
         self
     }
 
-    /// Has those who listen and those who publish meet here, whichever configuration they came under.
+    /// Uses these topics, which outlive the configuration.
     #[must_use]
     pub fn with_topics(mut self, topics: Arc<Topics>) -> Self {
         Arc::make_mut(&mut self.routes).topics = topics;
         self
     }
 
-    /// Stores bodies in these buffers, whose bounds hold for the whole process.
+    /// Uses these buffers, whose limits are shared by the process.
     #[must_use]
     pub fn with_buffers(mut self, buffers: Buffers) -> Self {
         Arc::make_mut(&mut self.routes).buffers = buffers;
@@ -135,7 +134,7 @@ impl Service for App {
             log.rejected(client, reason, outcome);
         }
         if let Some(log) = &self.error_log {
-            let status = outcome.status.as_ref().map_or("no answer", StatusCode::as_str);
+            let status = outcome.status.as_ref().map_or("no response", StatusCode::as_str);
             log.client(reason, &format!("{} was rejected ({status}): {reason}", client.peer));
         }
     }
@@ -156,7 +155,7 @@ mod tests {
         app.unwrap_or_else(|errors| panic!("{errors}"))
     }
 
-    fn ask(app: &App, method: &str, host: &str, target: &str) -> Response {
+    fn send(app: &App, method: &str, host: &str, target: &str) -> Response {
         let request = http::Request::builder().method(method).uri(target).header(header::HOST, host);
         let request = request.body(RequestBody::empty()).unwrap();
         let client = Client::new(Peer::Ip(([192, 0, 2, 7], 1).into()), 1, 1);
@@ -196,13 +195,17 @@ mod tests {
             ("OPTIONS", "example.org", "*", 204),
             ("OPTIONS", "example.com", "*", 204),
         ] {
-            assert_eq!(ask(&app, method, host, target).status().as_u16(), status, "{method} {host} {target}");
+            assert_eq!(
+                send(&app, method, host, target).status().as_u16(),
+                status,
+                "{method} {host} {target}"
+            );
         }
-        let pong = ask(&app, "GET", "example.org", "/ping");
+        let pong = send(&app, "GET", "example.org", "/ping");
         assert!(matches!(pong.body, Body::Bytes(body) if body == "pong"));
-        let moved = ask(&app, "GET", "example.org:8080", "/old/a?b");
+        let moved = send(&app, "GET", "example.org:8080", "/old/a?b");
         assert_eq!(moved.headers()[header::LOCATION], "https://example.org/new/a?b");
-        assert_eq!(ask(&app, "OPTIONS", "example.org", "*").headers()[header::ALLOW], "GET, HEAD, OPTIONS");
+        assert_eq!(send(&app, "OPTIONS", "example.org", "*").headers()[header::ALLOW], "GET, HEAD, OPTIONS");
     }
 
     #[test]
@@ -236,14 +239,14 @@ mod tests {
             ("/a%00", 400),
             ("/%", 400),
         ] {
-            assert_eq!(ask(&app, "GET", "a.org", target).status().as_u16(), status, "{target}");
+            assert_eq!(send(&app, "GET", "a.org", target).status().as_u16(), status, "{target}");
         }
         // Nor does it depend on how many routes there are.
         let app = self::app("[[site]]\n[[site.route]]\npath = '/*'\nrespond = { body = 'open' }\n");
         for (target, status) in
             [("/a%2Fb", 200), ("/a%5Cb", 200), ("/caf%E9", 200), ("/..", 400), ("/a%00", 400), ("/%", 400)]
         {
-            assert_eq!(ask(&app, "GET", "a.org", target).status().as_u16(), status, "{target}");
+            assert_eq!(send(&app, "GET", "a.org", target).status().as_u16(), status, "{target}");
         }
     }
 
@@ -292,7 +295,7 @@ mod tests {
             ("POST", "/", 405, "405 Method Not Allowed\nMethod not allowed. Use GET or HEAD.\n"),
             ("DELETE", "/a.html", 405, "405 Method Not Allowed\nMethod not allowed. Use GET or HEAD.\n"),
         ] {
-            let response = ask(&app, method, "a.org", target);
+            let response = send(&app, method, "a.org", target);
             assert_eq!(
                 (response.status().as_u16(), text(&response).as_str()),
                 (status, body),
@@ -316,7 +319,7 @@ mod tests {
              error_pages = {{ 404 = 'sorry.html', 405 = 'sorry.html' }}\nheaders = {{ X-Of-The-Site = 'yes' }}\n"
         ));
         for (method, target, status) in [("GET", "/nothing", 404), ("DELETE", "/a.txt", 405)] {
-            let response = ask(&app, method, "a.org", target);
+            let response = send(&app, method, "a.org", target);
             assert_eq!(response.status().as_u16(), status, "{method} {target}");
             let fields = response.headers();
             assert_eq!(fields[header::CONTENT_TYPE], "text/html; charset=utf-8", "{method} {target}");
@@ -327,7 +330,7 @@ mod tests {
             assert_eq!(fields.contains_key(header::ALLOW), status == 405, "{method} {target}");
         }
         assert_eq!(
-            ask(&app, "GET", "a.org", "/sorry.html").headers()[header::CACHE_CONTROL],
+            send(&app, "GET", "a.org", "/sorry.html").headers()[header::CACHE_CONTROL],
             "max-age=31536000"
         );
     }
@@ -342,14 +345,14 @@ mod tests {
              [[site.route]]\npath = '*.loop'\nfiles = {{ root = '{root}', fallback = 'a.round' }}\n\
              [[site.route]]\npath = '*.round'\nfiles = {{ root = '{root}', fallback = 'a.loop' }}\n"
         ));
-        assert_eq!(ask(&app, "GET", "a.org", "/x.loop").status(), 500);
-        assert_eq!(ask(&app, "GET", "a.org", "/a/x").status(), 404);
+        assert_eq!(send(&app, "GET", "a.org", "/x.loop").status(), 500);
+        assert_eq!(send(&app, "GET", "a.org", "/a/x").status(), 404);
     }
 
     #[test]
     fn trace_gets_to_no_handler_unless_its_route_allows_it() {
         let app = app("[[site]]\n[[site.route]]\npath = '/*'\nrespond = { body = 'open' }\n");
-        let refused = ask(&app, "TRACE", "a.org", "/");
+        let refused = send(&app, "TRACE", "a.org", "/");
         assert_eq!(refused.status(), 405);
         assert_eq!(refused.headers()[header::ALLOW], "GET, HEAD, OPTIONS");
     }
@@ -374,10 +377,10 @@ mod tests {
             ("PROPFIND", "/a/b%20c.txt", 405),
             ("BREW", "/a/b%20c.txt", 501),
         ] {
-            assert_eq!(ask(&app, method, "a.org", target).status().as_u16(), status, "{method} {target}");
+            assert_eq!(send(&app, method, "a.org", target).status().as_u16(), status, "{method} {target}");
         }
-        assert_eq!(ask(&app, "GET", "a.org", "/a").headers()[header::LOCATION], "/a/");
-        assert_eq!(ask(&app, "GET", "a.org", "/docs").headers()[header::LOCATION], "/docs/");
+        assert_eq!(send(&app, "GET", "a.org", "/a").headers()[header::LOCATION], "/a/");
+        assert_eq!(send(&app, "GET", "a.org", "/docs").headers()[header::LOCATION], "/docs/");
     }
 
     #[test]
@@ -392,7 +395,7 @@ mod tests {
             socket.display()
         ));
         // Whatever the route for files makes of it.
-        drop(ask(&app, "GET", "a.org", "/index.php"));
+        drop(send(&app, "GET", "a.org", "/index.php"));
         let request = http::Request::builder().uri("/index.php").header(header::HOST, "php.org");
         let request = request.body(RequestBody::empty()).unwrap();
         let client = Client::new(Peer::Ip(([192, 0, 2, 7], 1).into()), 1, 1);
@@ -485,7 +488,7 @@ mod tests {
         std::fs::write(folder.path().join("rudy.toml"), "[[site]]\nroot = '.'\n").unwrap();
         let folders = Folders::default();
         let body = |app: &App| {
-            let Body::Bytes(body) = ask(app, "GET", "a.org", "/a.txt").body else {
+            let Body::Bytes(body) = send(app, "GET", "a.org", "/a.txt").body else {
                 panic!("it is in memory")
             };
             body.as_ptr()

@@ -1,4 +1,4 @@
-//! What stands above the sockets: configuration, sites, routes, handlers, logs and the running of the server.
+//! The server above the socket layer: configuration, sites, routes, handlers, logs, reload and upgrade.
 
 pub mod access_log;
 mod app;

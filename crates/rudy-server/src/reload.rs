@@ -1,4 +1,4 @@
-//! `rudy reload`: has a running server read its configuration again, or replace its process, and says what came of it.
+//! `rudy reload`: makes a running server reload its configuration or replace its process, and prints the result.
 
 use std::fs;
 use std::io::{self, Write};
@@ -15,25 +15,25 @@ use rustix::process::{Pid, PidfdFlags, Signal, geteuid, pidfd_open, pidfd_send_s
 
 use crate::run::{Exit, outcome_address};
 
-/// How long the outcome may still come when the process that was signalled has ended: the one that took its place may tell it.
+/// The time to wait for the result after the signalled process has ended, because its successor may report it.
 const END_TIMEOUT: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
-/// Bytes of an outcome. Errors in a configuration are part of it; beyond this they are only in the log.
+/// The maximum size of a result, which can contain the errors of a configuration. The log has all of them.
 pub(crate) const OUTCOME_BYTES_MAX: usize = 64 * 1024;
 
-/// What `rudy reload` is asked to do.
+/// The options of `rudy reload`.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The process; if absent, the one `rudy serve` of this user.
+    /// The process id; the default is the only `rudy serve` of this user.
     pub pid: Option<u32>,
-    /// Whether a new process replaces this one.
+    /// Whether to replace the process (upgrade) instead of reloading.
     pub binary: bool,
 }
 
-/// Signals the server and waits for the outcome.
+/// Signals the server and waits for the result.
 #[must_use]
 pub fn run(options: &Options) -> Exit {
     let (mut stdout, mut stderr) = (io::stdout().lock(), io::stderr().lock());
-    // No one is left to tell where they cannot be written to; the exit code says it too.
+    // If writing fails, the exit code still reports the result.
     let (_, exit) = match reload(options) {
         Ok(Ok(text)) => (writeln!(stdout, "{text}"), Exit::Done),
         Ok(Err(text)) | Err(text) => (writeln!(stderr, "error: {text}"), Exit::CannotRun),
@@ -41,20 +41,20 @@ pub fn run(options: &Options) -> Exit {
     exit
 }
 
-/// The outcome that the server tells, or why there is none.
+/// Returns the result that the server reports, or an error.
 fn reload(options: &Options) -> Result<Result<String, String>, String> {
     let (signal, name) = if options.binary { (Signal::USR2, "SIGUSR2") } else { (Signal::HUP, "SIGHUP") };
-    let pid = below_first(options.pid.map_or_else(find, Ok)?);
+    let pid = server_below_init(options.pid.map_or_else(find, Ok)?);
     let cannot = |error: Errno| match error {
         Errno::SRCH => format!("there is no process {pid}"),
         Errno::PERM => format!("no permission to signal process {pid}: it runs as another user"),
         error => format!("cannot signal process {pid}: {error}"),
     };
     let id = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or_else(|| cannot(Errno::SRCH))?;
-    // Held from here on: what is seen of the process is of the one that is signalled.
+    // The pidfd ensures that the following checks and the signal are for the same process.
     let process = pidfd_open(id, PidfdFlags::empty()).map_err(cannot)?;
     let user = user(pid).ok_or_else(|| cannot(Errno::SRCH))?;
-    if !catches(pid, signal) {
+    if !handles_signal(pid, signal) {
         return Err(format!(
             "process {pid} does not handle {name}: it is not `rudy serve`, or is still starting"
         ));
@@ -71,7 +71,7 @@ fn reload(options: &Options) -> Result<Result<String, String>, String> {
     }
 }
 
-/// The socket on which the server tells the outcome.
+/// The socket on which the server reports the result.
 struct Outcome(OwnedFd);
 
 impl Outcome {
@@ -91,8 +91,7 @@ impl Outcome {
         })
     }
 
-    /// What the server says; nothing where it ends without a word. Any user can connect, so others than `user` and root are not
-    /// listened to.
+    /// Waits for the result; `None` if the server ends without one. Any user can connect, so only `user` and root are accepted.
     fn wait(&self, process: &OwnedFd, user: u32) -> Option<Result<String, String>> {
         let mut has_ended = false;
         loop {
@@ -120,7 +119,7 @@ impl Outcome {
             return None;
         }
         let mut buffer = vec![0; OUTCOME_BYTES_MAX];
-        // It was sent before the connection could be accepted, or right after: the server does nothing in between.
+        // This does not wait for long: the server sends right after connecting.
         let (_, bytes) = recv(&socket, &mut buffer[..], RecvFlags::empty()).ok()?;
         let text = String::from_utf8_lossy(&buffer[..bytes]).into_owned();
         match text.split_at_checked(1)? {
@@ -131,8 +130,7 @@ impl Outcome {
     }
 }
 
-/// The one server of this user. While a new process takes the place of an old one, which is its parent, the old one passes on what
-/// it is asked.
+/// Finds the only server of this user. During an upgrade it is the old process, which forwards signals to the new one.
 fn find() -> Result<u32, String> {
     let servers = servers()?;
     let is_first = |&pid: &u32| parent(pid).is_none_or(|parent| !servers.contains(&parent));
@@ -151,8 +149,8 @@ fn find() -> Result<u32, String> {
     }
 }
 
-/// The server below process 1 of a container, which only forwards signals; any other process itself.
-fn below_first(pid: u32) -> u32 {
+/// Returns the server below process 1 of a container, which only forwards signals; any other process unchanged.
+fn server_below_init(pid: u32) -> u32 {
     if own_id(pid) != 1 {
         return pid;
     }
@@ -175,7 +173,7 @@ fn is_server(pid: u32) -> bool {
         && is_ours()
 }
 
-/// Empty of a process that has ended.
+/// The command line; empty if the process has ended.
 fn command_line(pid: u32) -> Vec<String> {
     let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let words = bytes.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned());
@@ -186,19 +184,19 @@ fn parent(pid: u32) -> Option<u32> {
     status(pid, "PPid:")?.parse().ok()
 }
 
-/// The user that a process runs as. (The owner of its folder in `/proc` is root where its memory is closed.)
+/// The user of a process. (The owner of its folder in `/proc` is root if the process is not dumpable.)
 fn user(pid: u32) -> Option<u32> {
     status(pid, "Uid:")?.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// The id that a process has for itself: in a container another one than outside.
+/// The id of a process in its own PID namespace, which differs in a container.
 fn own_id(pid: u32) -> u32 {
     let own = || status(pid, "NSpid:")?.split_whitespace().next_back()?.parse().ok();
     own().unwrap_or(pid)
 }
 
-/// Whether a process handles a signal that would otherwise end it.
-fn catches(pid: u32, signal: Signal) -> bool {
+/// Whether a process handles the signal, which would otherwise kill it.
+fn handles_signal(pid: u32, signal: Signal) -> bool {
     let caught = status(pid, "SigCgt:").and_then(|mask| u64::from_str_radix(&mask, 16).ok());
     caught.is_some_and(|mask| mask >> (signal.as_raw() - 1) & 1 == 1)
 }
@@ -208,8 +206,8 @@ fn status(pid: u32, name: &str) -> Option<String> {
     text.lines().find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()))
 }
 
-/// Whether an abstract name here is one there, and a process id too. (A process in another PID namespace would also see no id of this
-/// one, which rustix does not allow for.) A network namespace that may not be looked at is taken for our own.
+/// Whether the process shares our network and PID namespaces, and so our abstract socket names and process ids. (rustix cannot
+/// represent the peer id from another PID namespace.) A network namespace that cannot be read is assumed to be ours.
 fn is_reachable(pid: u32) -> bool {
     let namespace = |process: &str| fs::read_link(format!("/proc/{process}/ns/net")).ok();
     own_id(pid) == pid && namespace(&pid.to_string()).is_none_or(|theirs| namespace("self") == Some(theirs))

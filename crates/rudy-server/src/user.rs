@@ -1,4 +1,4 @@
-//! A user that a process or a thread can become: by name or number, with its groups, from the system's user database.
+//! Users and groups of the system, which a process or thread can switch to.
 
 use std::ffi::CString;
 use std::io;
@@ -10,26 +10,25 @@ use rustix::thread::{
     CapabilitySet, capabilities, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
 };
 
-/// A user, with the groups it is in.
+/// A user with its groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct User {
-    /// Its name; the number as text if the database does not know it.
+    /// The name, or the number as text without an entry in the database.
     pub(crate) name: String,
     pub(crate) uid: Uid,
     pub(crate) gid: Gid,
-    /// The supplementary groups, with the main group among them, as `initgroups(3)` sets them.
+    /// The supplementary groups, including the primary group, as set by `initgroups(3)`.
     pub(crate) groups: Vec<Gid>,
     pub(crate) home: String,
-    /// Whether the group was given, and not taken from the database.
+    /// Whether the group was specified explicitly.
     has_group: bool,
 }
 
 impl User {
-    /// Looks up `USER` or `USER:GROUP`, each a name or a number. A number is valid without an entry in the database: images of
-    /// containers often have none.
+    /// Looks up `USER` or `USER:GROUP`, each a name or a number. A number needs no entry in the database, because container
+    /// images often have none.
     ///
-    /// This asks the modules of `/etc/nsswitch.conf`, which may wait for the network: where a runtime serves others, call it
-    /// on the blocking pool.
+    /// The lookup uses the modules of `/etc/nsswitch.conf`, which may wait for the network: call it on the blocking pool.
     pub(crate) fn find(text: &str) -> io::Result<Self> {
         let (user, group) = match text.split_once(':') {
             Some((user, group)) => (user, Some(group)),
@@ -37,7 +36,7 @@ impl User {
         };
         let number = number(user)?;
         let entry = match number {
-            // A database that cannot be asked knows no groups of the user: it has fewer rights then, not more.
+            // If the lookup fails, the user has no supplementary groups, and so fewer permissions, not more.
             Some(uid) => unistd::User::from_uid(uid.into()).unwrap_or(None),
             None => unistd::User::from_name(user).map_err(|error| failed("user", user, error))?,
         };
@@ -45,8 +44,7 @@ impl User {
         match (entry, number) {
             (Some(entry), _) => Self::known(entry, group),
             (None, Some(uid)) => {
-                // Not group 0, which a lookup that fails would give in some tools: the group of that number is as good as
-                // private to the user.
+                // Not group 0, as some tools default to, but the group of the same number, which is usually private to the user.
                 let gid = group.unwrap_or_else(|| Gid::from_raw(uid));
                 Ok(Self {
                     name: user.to_owned(),
@@ -76,29 +74,27 @@ impl User {
         })
     }
 
-    /// Whether this process runs as this user, and as its group if one was given. Other groups are not compared: a service
-    /// manager may have given more.
+    /// Whether this process runs as this user, and as its group if specified. Supplementary groups are not compared, because a
+    /// service manager may have added some.
     pub(crate) fn is_current(&self) -> bool {
         self.uid == geteuid() && (!self.has_group || self.gid == getegid())
     }
 
-    /// Makes the calling thread, and what it starts, run as this user. Real, effective and saved ids are set, so that there is
-    /// no way back.
+    /// Switches the calling thread, and all that it starts, to this user. Sets real, effective and saved ids, so it is permanent.
     ///
-    /// It only makes system calls, so it may be called between fork and exec.
+    /// It only makes system calls, so it can be called between fork and exec.
     pub(crate) fn assume(&self) -> io::Result<()> {
-        // The user last: after it, the right to change the others is gone.
+        // The user comes last, because it loses the permission to change the groups.
         set_thread_groups(&self.groups)?;
         set_thread_res_gid(self.gid, self.gid, self.gid)?;
         set_thread_res_uid(self.uid, self.uid, self.uid)?;
         Ok(())
     }
 
-    /// Runs `work` on a thread that has become this user for good.
+    /// Runs `work` on a new thread that switches to this user.
     ///
-    /// In Linux, ids, groups and capabilities belong to a thread, so `work` is permitted what a process of the user is: mode
-    /// bits, access control lists, supplementary groups and security modules count. `faccessat2` with other ids needs the
-    /// same change of ids first, and a child process would have to send its findings back.
+    /// In Linux, ids, groups and capabilities belong to a thread, so `work` has exactly the permissions of a process of the user,
+    /// including access control lists and security modules. A child process would need a way to return the result.
     pub(crate) fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> io::Result<T> {
         let result = thread::scope(|scope| {
             let run = || self.assume().map(|()| work());
@@ -125,12 +121,12 @@ fn find_group(group: &str) -> io::Result<Gid> {
     Ok(Gid::from_raw(entry.ok_or_else(|| unknown("group", group))?.gid.as_raw()))
 }
 
-/// The number that `text` is; none if it is a name.
+/// Parses a numeric id; `None` for a name.
 fn number(text: &str) -> io::Result<Option<u32>> {
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Ok(None);
     }
-    // The system takes the largest number for "leave it as it is": Rudy would stay root.
+    // For the system, the largest number means "no change": Rudy would stay root.
     let number = text.parse().ok().filter(|&number| number != u32::MAX);
     let too_large =
         || io::Error::new(io::ErrorKind::InvalidInput, format!("{text} is too large for a user or group id"));
@@ -142,7 +138,7 @@ fn unknown(what: &str, name: &str) -> io::Error {
 }
 
 fn failed(what: &str, name: &str, error: nix::Error) -> io::Error {
-    // ENOENT and ESRCH: some modules of the database say so of a name that they do not have.
+    // Some modules of the database return ENOENT or ESRCH for an unknown name.
     match error {
         nix::Error::ENOENT | nix::Error::ESRCH => unknown(what, name),
         error => {
@@ -172,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_is_given_replaces_that_of_the_user() {
+    fn an_explicit_group_replaces_the_primary_group() {
         for text in ["root:12345", "0:12345"] {
             let user = User::find(text).unwrap();
             assert_eq!((user.uid.as_raw(), user.gid.as_raw()), (0, 12345), "{text}");
@@ -188,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_user_is_an_error_that_names_it() {
+    fn an_unknown_user_is_an_error_with_its_name() {
         for (text, expected) in [
             ("no such user", "there is no user `no such user`"),
             ("a\0b", "there is no user `a\\0b`"),
@@ -206,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn work_runs_as_the_user_and_the_caller_stays_what_it_is() {
+    fn work_runs_as_the_user_without_changing_the_caller() {
         let before = (geteuid(), getegid());
         let user = User::find("4000123:7").unwrap();
         let found =

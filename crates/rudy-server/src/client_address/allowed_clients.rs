@@ -1,4 +1,4 @@
-//! Who may ask a handler that tells of the server, or that publishes.
+//! The clients that can use a restricted handler, by address.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,35 +12,34 @@ use super::Network;
 use crate::config::{OneOrMany, written_as_text};
 use crate::pages;
 
-/// Who may ask: all that one of these groups has.
+/// A list of allowed clients.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(transparent)]
 #[schemars(inline)]
 pub struct AllowedClients(OneOrMany<AllowedClient>);
 
-/// Clients of one kind.
+/// An entry of the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AllowedClient {
-    /// Everyone who can reach the server.
+    /// All clients.
     Anyone,
-    /// Clients on this machine: they connect by a loopback address or a Unix socket, without a proxy.
+    /// Clients on this machine, connected to a loopback address or Unix socket without a proxy.
     Loopback,
-    /// Clients at these addresses.
+    /// Clients with these addresses.
     Network(Network),
 }
 
 impl AllowedClients {
-    /// Everyone.
+    /// Returns a list that allows all clients.
     #[must_use]
     pub fn anyone() -> Self {
         Self([AllowedClient::Anyone].into_iter().collect())
     }
 
-    /// The response to a client that may not, `None` to the others. It is 403: that there is such a page is no secret, and 404 would
-    /// have the operator look for a mistake in the routes.
+    /// Returns a 403 response for a client that is not allowed. (404 would suggest a mistake in the routes.)
     pub(crate) fn reject(&self, headers: &HeaderMap, client: &Client<'_>) -> Option<Response> {
         let proxied = forwarding_field(headers);
-        let is_in = |group: &AllowedClient| match group {
+        let matches = |group: &AllowedClient| match group {
             AllowedClient::Anyone => true,
             AllowedClient::Loopback => client.peer.is_local() && proxied.is_none(),
             AllowedClient::Network(network) => {
@@ -48,7 +47,7 @@ impl AllowedClients {
             }
         };
         let groups = self.0.as_slice();
-        if groups.iter().any(is_in) {
+        if groups.iter().any(matches) {
             return None;
         }
         let explanation = match proxied {
@@ -65,11 +64,11 @@ impl AllowedClients {
     }
 }
 
-/// The fields of standards (RFC 7239, RFC 9110 §7.6.3, RFC 8586), of nginx's examples, and of CDNs and tunnels.
+/// Forwarding fields of standards (RFC 7239, RFC 9110 §7.6.3, RFC 8586), of nginx's examples, and of CDNs and tunnels.
 const FORWARDING_FIELDS: [&str; 7] =
     ["forwarded", "via", "cdn-loop", "x-real-ip", "cf-connecting-ip", "true-client-ip", "x-client-ip"];
 
-/// A field that proxies add. A client may add one, too, and is refused for it.
+/// Returns a field that proxies add. A local client that sends one is rejected.
 fn forwarding_field(headers: &HeaderMap) -> Option<&HeaderName> {
     headers
         .keys()
@@ -182,7 +181,7 @@ mod tests {
     #[test]
     fn addresses_are_compared_with_that_of_the_client() {
         const ALLOW: &str = "['10.0.0.0/8', '2001:db8::7']";
-        let is_in = |client: &Client<'_>| told(ALLOW, client, &["x-forwarded-for"]).is_empty();
+        let matches = |client: &Client<'_>| told(ALLOW, client, &["x-forwarded-for"]).is_empty();
         for (peer, expected) in [
             (ip("10.1.2.3"), true),
             (ip("[::ffff:10.1.2.3]"), true),
@@ -192,12 +191,12 @@ mod tests {
             (Peer::Unix, false),
             (Peer::Unnamed(Some([10, 0, 0, 1].into())), false),
         ] {
-            assert_eq!(is_in(&Client::new(peer, 1, 1)), expected, "{peer}");
+            assert_eq!(matches(&Client::new(peer, 1, 1)), expected, "{peer}");
         }
         for (address, expected) in [(ip("10.1.2.3"), true), (ip("203.0.113.7"), false)] {
             let forwarded = Some(Arc::new(Forwarded { address, scheme: None, host: None }));
             let client = Client { forwarded, ..Client::new(ip("10.0.0.1"), 1, 1) };
-            assert_eq!(is_in(&client), expected, "{address}");
+            assert_eq!(matches(&client), expected, "{address}");
         }
     }
 
@@ -214,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_is_for_the_operator_to_say() {
+    fn allowed_clients_must_be_configured() {
         assert!(crate::config::from_text::<crate::StatusTable>("").is_err());
         assert_eq!(
             "local".parse::<AllowedClient>().unwrap_err(),

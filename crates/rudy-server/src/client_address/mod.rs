@@ -1,9 +1,9 @@
-//! Who has sent a request: the peer, or the client for which a trusted proxy passed it on.
+//! The client of a request: the peer, or the client for which a trusted proxy forwarded the request.
 //!
-//! Each proxy adds the sender of the request to a list. The list is read from the right, as long as the address to the left is that
-//! of a trusted proxy; the first address that is not is the client's. What a client has forged is to the left of that. If all are
-//! trusted, the client is the leftmost. An element that is malformed or names no address ends the walk: the client is unknown
-//! ([`Peer::Unnamed`]), shown as the proxy that added the element, and in no list of addresses.
+//! Each proxy appends the address of its peer to a list. The list is read from the right while the addresses are trusted proxies;
+//! the first other address is the client. A client can only forge addresses to the left of it. If all are trusted, the client is the
+//! leftmost one. A malformed element, or one without an address, ends the search: the client is then unknown
+//! ([`Peer::Unnamed`]), shown as the proxy that added the element, and matches no list of addresses.
 
 mod allowed_clients;
 mod network;
@@ -23,14 +23,14 @@ pub use network::{Network, TrustedProxy};
 
 use crate::config::{Config, Location, Problem};
 
-/// Which proxies are believed, and what of what they say.
+/// The trusted proxies, and which of their header fields to use.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
     /// The proxies.
     pub trusted_proxies: Vec<TrustedProxy>,
-    /// The fields in which they name the client.
+    /// The header fields to read the client address from.
     pub source: Source,
-    /// Whether they name the host as well.
+    /// Whether to use the forwarded host.
     pub trust_host: bool,
 }
 
@@ -46,7 +46,7 @@ pub enum Source {
 }
 
 impl Options {
-    /// Whether a proxy is believed.
+    /// Whether a peer is a trusted proxy.
     pub(crate) fn trusts(&self, peer: &Peer) -> bool {
         match peer {
             Peer::Ip(address) => self.trusts_address(address.ip()),
@@ -62,48 +62,49 @@ impl Options {
         })
     }
 
-    /// What a trusted peer says of a request. `None` if it is not trusted or says nothing.
+    /// Reads the forwarding fields of a trusted peer. `None` if it is not trusted or has sent none.
     pub(crate) fn forwarded(&self, head: &RequestHead<'_>, peer: &Peer) -> Option<Forwarded> {
         if !self.trusts(peer) {
             return None;
         }
-        let said = match self.source {
-            Source::XForwardedFor => self.said_by_x_forwarded(head, *peer),
-            Source::Forwarded => self.said_by_forwarded(head, *peer),
+        let forwarded = match self.source {
+            Source::XForwardedFor => self.from_x_forwarded(head, *peer),
+            Source::Forwarded => self.from_forwarded(head, *peer),
         };
-        (said.address != *peer || said.scheme.is_some() || said.host.is_some()).then_some(said)
+        (forwarded.address != *peer || forwarded.scheme.is_some() || forwarded.host.is_some())
+            .then_some(forwarded)
     }
 
-    fn said_by_x_forwarded(&self, head: &RequestHead<'_>, peer: Peer) -> Forwarded {
+    fn from_x_forwarded(&self, head: &RequestHead<'_>, peer: Peer) -> Forwarded {
         let mut address = peer;
         for member in members_from_right(&lines(head, "x-forwarded-for")) {
             if !self.step(&mut address, Node::from_x_forwarded_for(member)) {
                 break;
             }
         }
-        // These have no place in the list, so it is the nearest proxy that is believed.
+        // These fields have one value per proxy at most, so the nearest proxy's value is used.
         let last = |name| members_from_right(&lines(head, name)).next();
         let scheme = last("x-forwarded-proto").and_then(scheme);
         Forwarded { address, scheme, host: self.host(last("x-forwarded-host")) }
     }
 
-    /// The scheme and the host are those of the element that names the client: the others are about the hops between proxies.
-    fn said_by_forwarded(&self, head: &RequestHead<'_>, peer: Peer) -> Forwarded {
-        let (mut address, mut said) = (peer, Element::default());
+    /// Reads `Forwarded`. Scheme and host come from the element of the client: the others describe the hops between proxies.
+    fn from_forwarded(&self, head: &RequestHead<'_>, peer: Peer) -> Forwarded {
+        let (mut address, mut forwarded) = (peer, Element::default());
         let lines = lines(head, "forwarded");
         for element in lines.iter().rev().flat_map(|line| elements_from_right(line)) {
             let node = element.as_ref().ok().and_then(|element| element.node);
-            let goes_on = self.step(&mut address, node);
-            said = element.unwrap_or_default();
-            if !goes_on {
+            let continues = self.step(&mut address, node);
+            forwarded = element.unwrap_or_default();
+            if !continues {
                 break;
             }
         }
-        let scheme = said.proto.as_deref().and_then(scheme);
-        Forwarded { address, scheme, host: self.host(said.host.as_deref()) }
+        let scheme = forwarded.proto.as_deref().and_then(scheme);
+        Forwarded { address, scheme, host: self.host(forwarded.host.as_deref()) }
     }
 
-    /// One step to the left, from a trusted proxy to the one it had the request from. Whether that is a trusted proxy, too.
+    /// Moves one step to the left, from a trusted proxy to its peer. Returns whether that is a trusted proxy too.
     fn step(&self, address: &mut Peer, node: Option<Node>) -> bool {
         if let Some(Node::Address(ip, port)) = node {
             *address = Peer::Ip(SocketAddr::new(ip, port.unwrap_or(0)));
@@ -120,12 +121,12 @@ impl Options {
     }
 }
 
-/// The values of all lines of a field.
+/// Returns the values of all lines of a field.
 fn lines<'a>(head: &'a RequestHead<'_>, name: &str) -> Vec<&'a [u8]> {
     head.fields().filter(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value).collect()
 }
 
-/// The members of a list, the last one first. Several lines are one list (RFC 9110 §5.3), whose empty members do not count.
+/// Iterates over the members of a list from the right. Several lines form one list (RFC 9110 §5.3); empty members are skipped.
 fn members_from_right<'a>(lines: &[&'a [u8]]) -> impl Iterator<Item = &'a [u8]> {
     let members = lines.iter().rev().flat_map(|line| line.rsplit(|byte| *byte == b','));
     members.map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
@@ -137,7 +138,7 @@ fn scheme(value: &[u8]) -> Option<Scheme> {
         .find(|scheme| scheme.as_str().as_bytes().eq_ignore_ascii_case(value))
 }
 
-/// The request for the host that a trusted proxy names in place of the one that it asks for.
+/// Replaces the host of the request by the one that a trusted proxy forwarded.
 pub(crate) fn with_forwarded_host(mut request: Request, client: &Client<'_>) -> Request {
     let forwarded = client.forwarded.as_ref().and_then(|forwarded| forwarded.host.clone());
     let Some(host) = forwarded else { return request };
@@ -145,14 +146,14 @@ pub(crate) fn with_forwarded_host(mut request: Request, client: &Client<'_>) -> 
         let mut parts = std::mem::take(request.uri_mut()).into_parts();
         parts.authority = Authority::try_from(host.as_bytes()).ok();
         parts.scheme = parts.scheme.filter(|_| parts.authority.is_some());
-        // A scheme, an authority and a path make a URI, and a path alone does.
+        // A path with or without scheme and authority is a valid URI.
         *request.uri_mut() = Uri::from_parts(parts).unwrap_or_default();
     }
     request.headers_mut().insert(header::HOST, host);
     request
 }
 
-/// What of the options does not go together with the rest of a configuration.
+/// Reports options that conflict with the rest of the configuration.
 pub(crate) fn problems(config: &Config) -> Vec<Problem> {
     let Options { trusted_proxies, trust_host, .. } = &config.client_address;
     if !trusted_proxies.is_empty() {

@@ -20,7 +20,7 @@ fn ip(address: &str) -> Peer {
 }
 
 /// What is made of a request of `peer` with these field lines.
-fn said(options: &Options, peer: Peer, fields: &str) -> Option<Forwarded> {
+fn forwarded(options: &Options, peer: Peer, fields: &str) -> Option<Forwarded> {
     let head = format!("GET / HTTP/1.1\r\nHost: own\r\n{}\r\n", fields.replace('\n', "\r\n"));
     let now = Instant::now();
     match ServerConnection::new(now).receive(head.as_bytes(), now, &rudy_http::Limits::default()) {
@@ -32,7 +32,7 @@ fn said(options: &Options, peer: Peer, fields: &str) -> Option<Forwarded> {
 /// The client, as it is shown.
 fn client(source: Source, peer: &str, fields: &str) -> String {
     let peer = ip(peer);
-    said(&options(source), peer, fields).map_or(peer, |said| said.address).to_string()
+    forwarded(&options(source), peer, fields).map_or(peer, |forwarded| forwarded.address).to_string()
 }
 
 /// A chain of `X-Forwarded-For`, and the client that it leads to; the same chain is tried as `Forwarded`.
@@ -129,13 +129,13 @@ fn who_is_not_trusted_is_not_believed() {
         X-Forwarded-Proto: https\nX-Forwarded-Host: other\n";
     for source in [Source::XForwardedFor, Source::Forwarded] {
         for peer in ["203.0.113.7:1", "127.0.0.1:1", "[::1]:1", "11.0.0.1:1", "[2001:db8:b::1]:1"] {
-            assert_eq!(said(&options(source), ip(peer), ALL), None, "{peer}");
+            assert_eq!(forwarded(&options(source), ip(peer), ALL), None, "{peer}");
         }
-        assert_eq!(said(&options(source), Peer::Unnamed(Some([10, 0, 0, 1].into())), ALL), None);
-        assert_eq!(said(&Options { source, ..Options::default() }, ip(PROXY), ALL), None);
+        assert_eq!(forwarded(&options(source), Peer::Unnamed(Some([10, 0, 0, 1].into())), ALL), None);
+        assert_eq!(forwarded(&Options { source, ..Options::default() }, ip(PROXY), ALL), None);
         // The same, of peers that are trusted.
         for peer in [ip(PROXY), ip("[::ffff:10.0.0.1]:1"), ip("[2001:db8:a::1]:1"), Peer::Unix] {
-            let believed = said(&options(source), peer, ALL).unwrap();
+            let believed = forwarded(&options(source), peer, ALL).unwrap();
             assert_eq!(
                 (believed.address, believed.scheme),
                 (ip("198.51.100.1:0"), Some(Scheme::HTTPS)),
@@ -145,32 +145,32 @@ fn who_is_not_trusted_is_not_believed() {
         }
         let without_unix =
             Options { trusted_proxies: vec!["10.0.0.0/8".parse().unwrap()], ..options(source) };
-        assert_eq!(said(&without_unix, Peer::Unix, ALL), None);
+        assert_eq!(forwarded(&without_unix, Peer::Unix, ALL), None);
     }
 }
 
 #[test]
 fn the_other_field_is_not_looked_at() {
     let other = "X-Forwarded-For: 198.51.100.1\nX-Forwarded-Proto: https\nX-Forwarded-Host: other\n";
-    assert_eq!(said(&options(Source::Forwarded), ip(PROXY), other), None);
+    assert_eq!(forwarded(&options(Source::Forwarded), ip(PROXY), other), None);
     let both = format!("{other}Forwarded: for=203.0.113.7\n");
-    let said_by_it = said(&options(Source::Forwarded), ip(PROXY), &both).unwrap();
-    assert_eq!(said_by_it, Forwarded { address: ip("203.0.113.7:0"), scheme: None, host: None });
+    let its_result = forwarded(&options(Source::Forwarded), ip(PROXY), &both).unwrap();
+    assert_eq!(its_result, Forwarded { address: ip("203.0.113.7:0"), scheme: None, host: None });
     let other = "Forwarded: for=198.51.100.1;proto=https;host=other\n";
-    assert_eq!(said(&options(Source::XForwardedFor), ip(PROXY), other), None);
+    assert_eq!(forwarded(&options(Source::XForwardedFor), ip(PROXY), other), None);
     for both in
         [format!("{other}X-Forwarded-For: 203.0.113.7\n"), format!("X-Forwarded-For: 203.0.113.7\n{other}")]
     {
-        let said_by_it = said(&options(Source::XForwardedFor), ip(PROXY), &both).unwrap();
-        assert_eq!(said_by_it, Forwarded { address: ip("203.0.113.7:0"), scheme: None, host: None });
+        let its_result = forwarded(&options(Source::XForwardedFor), ip(PROXY), &both).unwrap();
+        assert_eq!(its_result, Forwarded { address: ip("203.0.113.7:0"), scheme: None, host: None });
     }
 }
 
 #[test]
 fn the_scheme_is_that_of_the_nearest_proxy_or_of_the_element_that_names_the_client() {
     let scheme = |source, fields: &str| {
-        let said = said(&options(source), ip(PROXY), fields);
-        said.and_then(|said| said.scheme).map(|scheme| scheme.to_string()).unwrap_or_default()
+        let forwarded = forwarded(&options(source), ip(PROXY), fields);
+        forwarded.and_then(|forwarded| forwarded.scheme).map(|scheme| scheme.to_string()).unwrap_or_default()
     };
     for (fields, expected) in [
         ("X-Forwarded-Proto: https\n", "https"),
@@ -204,8 +204,11 @@ fn the_scheme_is_that_of_the_nearest_proxy_or_of_the_element_that_names_the_clie
 #[test]
 fn the_host_is_believed_only_where_that_is_wanted() {
     let host = |options: &Options, fields: &str| {
-        let said = said(options, ip(PROXY), fields);
-        said.and_then(|said| said.host).map(|host| host.to_str().unwrap().to_owned()).unwrap_or_default()
+        let forwarded = forwarded(options, ip(PROXY), fields);
+        forwarded
+            .and_then(|forwarded| forwarded.host)
+            .map(|host| host.to_str().unwrap().to_owned())
+            .unwrap_or_default()
     };
     for (source, fields, expected) in [
         (Source::XForwardedFor, "X-Forwarded-Host: a.org:8443\n", "a.org:8443"),

@@ -87,8 +87,8 @@ fn title_of(site: &Site) -> String {
 fn routes_of(site: &Site) -> Vec<Vec<String>> {
     let row = |(index, route): (usize, &super::Route)| {
         let paths: Vec<_> = route.paths.iter().map(ToString::to_string).collect();
-        let asked = authorizer(site, route).map(|app| format!("; authorized by {}", app.describe()));
-        let detail = route.handler.describe() + &asked.unwrap_or_default();
+        let authorized = authorizer(site, route).map(|app| format!("; authorized by {}", app.describe()));
+        let detail = route.handler.describe() + &authorized.unwrap_or_default();
         vec![(index + 1).to_string(), paths.join(" "), route.handler.key().to_owned(), detail]
     };
     site.routes.iter().enumerate().map(row).collect()

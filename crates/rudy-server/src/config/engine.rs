@@ -83,9 +83,9 @@ impl Config {
         if !problems.is_empty() {
             return Err(Diagnostics::new(self.sources.clone(), problems));
         }
-        let asked = self.engine;
-        self.engine = EngineOptions { keep_alive: asked.keep_alive, ..running };
-        Ok(asked != self.engine)
+        let configured = self.engine;
+        self.engine = EngineOptions { keep_alive: configured.keep_alive, ..running };
+        Ok(configured != self.engine)
     }
 
     /// Notices that are not errors: skipped files, and an engine that does not suit the routes.

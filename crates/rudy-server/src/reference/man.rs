@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{Key, Kind, Reference, Table, Type, notation};
 
-/// The manual page of the file that `schema` describes, for section 5. `also` are the pages that it names at its end.
+/// Generates the manual page of the file that `schema` describes. `also` are the pages under SEE ALSO.
 #[must_use]
 pub(crate) fn man_page(schema: &Value, also: &[&str]) -> String {
     let reference = Reference::of(schema);
@@ -87,7 +87,7 @@ fn tag(name: &str, facts: &str) -> Vec<Inline> {
     tag
 }
 
-/// What is in backticks becomes bold.
+/// Converts text in backticks to bold.
 fn inlines(text: &str) -> Vec<Inline> {
     let style = |(number, part)| if number % 2 == 0 { roman(part) } else { bold(part) };
     text.split('`').map(str::to_owned).enumerate().filter(|(_, part)| !part.is_empty()).map(style).collect()

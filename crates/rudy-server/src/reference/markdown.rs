@@ -4,13 +4,12 @@ use std::fmt::{Arguments, Write};
 
 use serde_json::Value;
 
-use super::{Key, Kind, Place, Reference, Table, Type, notation};
+use super::{Key, Kind, Reference, Table, TablePath, Type, notation};
 
-const INTRODUCTION: &str = "Every key with its type, its default, what it means and an example. `rudy schema` prints the JSON Schema that
-this page is made from, and `rudy manual DIR` writes it as the manual page rudy.toml(5). [Configuration](configuration.md) shows how the
-keys work together.";
+const INTRODUCTION: &str = "All keys, with type, default, description and example. This page is generated from the JSON Schema that `rudy schema` prints;
+`rudy manual DIR` writes the same text as the manual page rudy.toml(5). [Configuration](configuration.md) is the guide.";
 
-/// The reference of the file that `schema` describes, as Markdown.
+/// Generates the reference of the file that `schema` describes.
 pub(super) fn markdown(schema: &Value) -> String {
     let reference = Reference::of(schema);
     let mut out = format!("# {}\n\n{}\n{INTRODUCTION}\n\n", reference.title, reference.description);
@@ -31,9 +30,9 @@ fn contents(out: &mut String, reference: &Reference) {
     for table in &reference.tables {
         let link = |key: &Key| format!("[`{}`](#{})", key.name, path_of(table, &key.name));
         let keys: Vec<_> = table.keys.iter().map(link).collect();
-        let place = |place: &Place| format!("[{}](#{})", place.heading(), place_anchor(place));
-        let places: Vec<_> = table.places.iter().map(place).collect();
-        put(out, format_args!("- {}: {}\n", places.join(", "), keys.join(", ")));
+        let place = |place: &TablePath| format!("[{}](#{})", place.heading(), path_anchor(place));
+        let paths: Vec<_> = table.paths.iter().map(place).collect();
+        put(out, format_args!("- {}: {}\n", paths.join(", "), keys.join(", ")));
     }
     if !reference.types.is_empty() {
         let types: Vec<_> = reference.types.iter().map(|kind| type_link(&kind.name, &kind.name)).collect();
@@ -43,8 +42,8 @@ fn contents(out: &mut String, reference: &Reference) {
 
 fn table_section(out: &mut String, reference: &Reference, table: &Table) {
     out.push('\n');
-    for place in &table.places {
-        put(out, format_args!("<a id=\"{}\"></a>\n", place_anchor(place)));
+    for place in &table.paths {
+        put(out, format_args!("<a id=\"{}\"></a>\n", path_anchor(place)));
     }
     put(out, format_args!("\n## {}\n", table.heading()));
     if let Some(description) = table.own_description() {
@@ -114,17 +113,17 @@ fn type_anchor(name: &str) -> String {
 }
 
 fn anchor(table: &Table) -> String {
-    table.places.first().map_or_else(String::new, place_anchor)
+    table.paths.first().map_or_else(String::new, path_anchor)
 }
 
-/// The path of a key in a file.
+/// The path of a key, such as `site.route.path`.
 pub(super) fn path_of(table: &Table, key: &str) -> String {
-    let place = table.places.first().map_or(&[][..], |place| &place.path);
+    let place = table.paths.first().map_or(&[][..], |place| &place.path);
     place.iter().map(String::as_str).chain([key]).collect::<Vec<_>>().join(".")
 }
 
-/// The anchor of a key is its path; a table has the same path as the key that leads to it, so that its anchor is another.
-fn place_anchor(place: &Place) -> String {
+/// The anchor of a table. It has a prefix, because the key of the table has the same path.
+fn path_anchor(place: &TablePath) -> String {
     ["table"].into_iter().chain(place.path.iter().map(String::as_str)).collect::<Vec<_>>().join(".")
 }
 

@@ -1,5 +1,5 @@
-//! The reference of a configuration file, made from its JSON Schema: every table and every key with type, default, meaning and
-//! example. As Markdown it is `docs/reference.md`, as a manual page rudy.toml(5).
+//! Generates the reference of the configuration file from its JSON Schema, with type, default, description and example of every
+//! key: as Markdown (`docs/reference.md`), and as the manual page rudy.toml(5).
 
 mod man;
 #[cfg(test)]
@@ -13,7 +13,7 @@ mod walk;
 pub(crate) use man::man_page;
 use serde_json::Value;
 
-/// A file as an operator reads it: its tables, the outermost first, then the types that their values have in common.
+/// The reference: the tables, the outermost first, then the types of values.
 #[derive(Debug)]
 struct Reference {
     title: String,
@@ -22,31 +22,31 @@ struct Reference {
     types: Vec<Type>,
 }
 
-/// A table, wherever it is.
+/// A table of the configuration.
 #[derive(Debug)]
 struct Table {
-    /// The name of its schema, or where it was found if the schema has none.
+    /// The name of its schema, or its path without one.
     id: String,
-    /// Where it may be; the first one names it.
-    places: Vec<Place>,
+    /// The paths where the table can be; the first one is its heading.
+    paths: Vec<TablePath>,
     description: String,
     choices: Vec<Choice>,
     keys: Vec<Key>,
 }
 
-/// Where a table may be: the keys that lead there.
+/// The path of a table in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Place {
+struct TablePath {
     path: Vec<String>,
-    /// Whether there may be several: `[[site]]`.
+    /// Whether it is an array of tables: `[[site]]`.
     is_array: bool,
 }
 
-/// Keys of which a table has exactly one, or at least one.
+/// Keys of which exactly one, or at least one, is required.
 #[derive(Debug, PartialEq, Eq)]
 struct Choice {
     keys: Vec<String>,
-    /// Whether one excludes the others.
+    /// Whether the keys exclude each other.
     is_exclusive: bool,
 }
 
@@ -55,32 +55,32 @@ struct Key {
     name: String,
     description: String,
     kind: Kind,
-    /// Bounds of its value, in words.
+    /// The bounds of the value, as text.
     bounds: Option<String>,
     is_required: bool,
     default: Option<Value>,
-    /// A value that shows more than the default.
+    /// An example value, if better than the default.
     example: Option<Value>,
 }
 
-/// What a value may be.
+/// The type of a value.
 #[derive(Debug, Clone, PartialEq)]
 enum Kind {
     /// `string`, `integer`, `boolean`, or `any`.
     Basic(String),
-    /// One of these values, each with what it means.
+    /// One of these values, with their descriptions.
     Values(Vec<(Value, String)>),
     /// The table of this id.
     Table(String),
     /// The type of this name.
     Type(String),
     Array(Box<Kind>),
-    /// A table whose keys are free.
+    /// A table with arbitrary keys.
     Map(Box<Kind>),
     Either(Vec<Kind>),
 }
 
-/// A kind of text that several keys have: a time, an address.
+/// A named type that several keys share, such as a time or an address.
 #[derive(Debug)]
 struct Type {
     name: String,
@@ -89,7 +89,7 @@ struct Type {
     examples: Vec<Value>,
 }
 
-/// The key `name`, in whichever table it is found first, as it is written, and an example of its value.
+/// Finds the first key `name` in any table, and returns it with an example value, both as TOML.
 pub(crate) fn example(root: &Value, name: &str) -> Option<(String, String)> {
     let example = schema::Schemas { root }.example(property(root, name)?)?;
     Some((notation::key(name), notation::value(&example)))
@@ -113,25 +113,25 @@ impl Reference {
 }
 
 impl Table {
-    /// How it begins in a file, for people.
+    /// The heading, from its first path.
     fn heading(&self) -> String {
-        self.places.first().map(Place::heading).unwrap_or_default()
+        self.paths.first().map(TablePath::heading).unwrap_or_default()
     }
 
-    /// How it begins in the other places where it may be.
+    /// The headings of its other paths.
     fn other_headings(&self) -> Vec<String> {
-        self.places.iter().skip(1).map(Place::heading).collect()
+        self.paths.iter().skip(1).map(TablePath::heading).collect()
     }
 
-    /// Its description. That of the outermost table is the description of the file, which comes before all tables.
+    /// Its description, except for the outermost table, whose description is that of the file.
     fn own_description(&self) -> Option<&str> {
-        let is_outermost = self.places.iter().any(|place| place.path.is_empty());
+        let is_outermost = self.paths.iter().any(|place| place.path.is_empty());
         (!is_outermost && !self.description.is_empty()).then_some(&self.description)
     }
 }
 
-impl Place {
-    /// How a table begins there.
+impl TablePath {
+    /// The heading of a table at this path.
     fn heading(&self) -> String {
         let path = self.path.join(".");
         match (path.as_str(), self.is_array) {
@@ -143,7 +143,7 @@ impl Place {
 }
 
 impl Choice {
-    /// What holds for its keys, each of them as `shown` has it.
+    /// The sentence about the required keys, formatted by `shown`.
     fn sentence(&self, shown: impl Fn(&str) -> String) -> String {
         let keys: Vec<_> = self.keys.iter().map(|key| shown(key)).collect();
         let number = if self.is_exclusive { "Exactly" } else { "At least" };
@@ -152,7 +152,7 @@ impl Choice {
 }
 
 impl Kind {
-    /// In words; `link` has those for a table and for a type, given whether there are several.
+    /// Describes the type as text; `link` formats tables and named types, in the plural if `several`.
     fn words(&self, several: bool, link: &impl Fn(&Self, bool) -> String) -> String {
         match self {
             Self::Basic(name) if several && name != "any" => format!("{name}s"),
@@ -165,7 +165,7 @@ impl Kind {
         }
     }
 
-    /// The values that it lists, with what they mean.
+    /// The values of an enumeration, with their descriptions.
     fn values(&self) -> &[(Value, String)] {
         match self {
             Self::Values(values) => values,
@@ -179,13 +179,13 @@ impl Kind {
 }
 
 impl Key {
-    /// The line that sets it, if there is something to set it to.
+    /// An example line, if there is a value.
     fn line(&self) -> Option<String> {
         let value = self.example.as_ref().or(self.default.as_ref())?;
         Some(format!("{} = {}", notation::key(&self.name), notation::value(value)))
     }
 
-    /// Whether it must be there, or what it is if it is not.
+    /// `required`, `optional`, or the default.
     fn presence(&self) -> String {
         match &self.default {
             _ if self.is_required => "required".to_owned(),
@@ -194,7 +194,7 @@ impl Key {
         }
     }
 
-    /// The values that it lists and describes.
+    /// The values of an enumeration that have descriptions.
     fn explained_values(&self) -> impl Iterator<Item = (String, &str)> {
         let explained = self.kind.values().iter().filter(|(_, meaning)| !meaning.is_empty());
         explained.map(|(value, meaning)| (notation::code(value), meaning.as_str()))

@@ -1,8 +1,8 @@
-//! Values as TOML has them, and lists in words.
+//! Formats values as TOML, and lists as text.
 
 use serde_json::Value;
 
-/// A value on one line.
+/// Formats a value on one line.
 pub(super) fn value(value: &Value) -> String {
     match value {
         Value::Array(items) => format!("[{}]", join(items.iter().map(self::value))),
@@ -12,24 +12,24 @@ pub(super) fn value(value: &Value) -> String {
                 entries.iter().map(|(name, entry)| format!("{} = {}", key(name), self::value(entry)));
             format!("{{ {} }}", join(entries))
         }
-        // TOML knows every escape that JSON has written here, and does not allow DEL without one.
+        // TOML supports all escapes of JSON, and requires one for DEL.
         Value::String(_) => value.to_string().replace('\u{7f}', "\\u007F"),
         _ => value.to_string(),
     }
 }
 
-/// A key, in quotes if it needs them.
+/// Formats a key, quoted if necessary.
 pub(super) fn key(name: &str) -> String {
     let is_bare = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     if !name.is_empty() && name.bytes().all(is_bare) { name.to_owned() } else { value(&name.into()) }
 }
 
-/// A value in backticks.
+/// Formats a value in backticks.
 pub(super) fn code(value: &Value) -> String {
     format!("`{}`", self::value(value))
 }
 
-/// `a, b or c`, each of them once.
+/// Formats `a, b or c`, without duplicates.
 pub(super) fn list(items: impl Iterator<Item = String>) -> String {
     let mut unique: Vec<String> = Vec::new();
     for item in items {

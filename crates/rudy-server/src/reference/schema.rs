@@ -1,8 +1,8 @@
-//! What a JSON Schema says at one place, through its references and combinations.
+//! Evaluates a JSON Schema through its references and combinations.
 
 use serde_json::Value;
 
-/// References that are followed in a row: one that leads to itself ends here.
+/// The maximum depth of references, because a schema can refer to itself.
 pub(super) const DEPTH_MAX: usize = 32;
 
 /// A schema with its definitions.
@@ -12,36 +12,36 @@ pub(super) struct Schemas<'s> {
 }
 
 impl<'s> Schemas<'s> {
-    /// The definition that `schema` refers to, with its name.
+    /// Returns the definition that `schema` refers to, with its name.
     pub(super) fn target(self, schema: &Value) -> Option<(&'s str, &'s Value)> {
         let name = schema.get("$ref")?.as_str()?.strip_prefix("#/$defs/")?;
         let (name, target) = self.root.get("$defs")?.as_object()?.get_key_value(name)?;
         Some((name, target))
     }
 
-    /// What `schema` says, or else what it refers to or consists of alone.
-    pub(super) fn find<T>(self, schema: &'s Value, look: &impl Fn(&'s Value) -> Option<T>) -> Option<T> {
-        self.find_within(schema, look, 0)
+    /// Evaluates `query` on `schema`, or else on its reference or its only part.
+    pub(super) fn find<T>(self, schema: &'s Value, query: &impl Fn(&'s Value) -> Option<T>) -> Option<T> {
+        self.find_within(schema, query, 0)
     }
 
     fn find_within<T>(
         self,
         schema: &'s Value,
-        look: &impl Fn(&'s Value) -> Option<T>,
+        query: &impl Fn(&'s Value) -> Option<T>,
         depth: usize,
     ) -> Option<T> {
         if depth > DEPTH_MAX {
             return None;
         }
-        look(schema).or_else(|| {
+        query(schema).or_else(|| {
             let mut parts = list(schema, "allOf");
             let only = parts.next().filter(|_| parts.next().is_none());
             let target = self.target(schema).map(|(_, target)| target).or(only)?;
-            self.find_within(target, look, depth + 1)
+            self.find_within(target, query, depth + 1)
         })
     }
 
-    /// Whether it describes a table whose keys are known.
+    /// Whether it describes a table with known keys.
     pub(super) fn is_table(self, schema: &Value) -> bool {
         self.is_table_within(schema, 0)
     }
@@ -58,7 +58,7 @@ impl<'s> Schemas<'s> {
             || parts.peek().is_some() && parts.all(|part| self.is_table_within(part, depth + 1))
     }
 
-    /// An example that the schema gives, or one that is made of those of its parts.
+    /// The example of the schema, or one built from its parts.
     pub(super) fn example(self, schema: &'s Value) -> Option<Value> {
         self.example_within(schema, 0)
     }
@@ -77,7 +77,7 @@ impl<'s> Schemas<'s> {
     }
 }
 
-/// What `schema` is combined from, `null` left out: TOML has none.
+/// The parts of a combined schema, without `null`, which TOML lacks.
 pub(super) fn alternatives(schema: &Value) -> impl Iterator<Item = &Value> {
     let is_null = |one: &Value| one.get("type").is_some_and(|kind| kind == "null");
     ["anyOf", "oneOf", "allOf"]
@@ -86,7 +86,7 @@ pub(super) fn alternatives(schema: &Value) -> impl Iterator<Item = &Value> {
         .filter(move |one| !is_null(one))
 }
 
-/// The values of an enumeration, with what they mean.
+/// The values of an enumeration, with their descriptions.
 pub(super) fn listed_values(schema: &Value) -> Option<Vec<(Value, String)>> {
     if let Some(value) = schema.get("const") {
         return Some(vec![(value.clone(), text(schema, "description"))]);
@@ -98,7 +98,7 @@ pub(super) fn listed_values(schema: &Value) -> Option<Vec<(Value, String)>> {
     values.map(|values| values.concat()).filter(|values| !values.is_empty())
 }
 
-/// The bounds of a value in words.
+/// The bounds of a value as text.
 pub(super) fn bounds(schema: &Value) -> Option<String> {
     let bound = |word: &str| schema.get(word).filter(|bound| bound.is_number());
     match (bound("minimum"), bound("maximum")) {
@@ -123,7 +123,7 @@ pub(super) fn entries<'v>(
     entries.into_iter().flatten().map(|(name, value)| (name.as_str(), value))
 }
 
-/// A text on one line; empty if there is none.
+/// A string on one line; empty if missing.
 pub(super) fn text(schema: &Value, word: &str) -> String {
     let text = schema.get(word).and_then(Value::as_str).unwrap_or_default();
     text.split_whitespace().collect::<Vec<_>>().join(" ")

@@ -12,7 +12,7 @@ fn schema() -> Value {
     serde_json::from_str(&json_schema()).unwrap()
 }
 
-/// What the one key of a table with this schema may be.
+/// The type of the only key of a table with this schema.
 fn words(key: &Value, defs: &Value) -> String {
     let schema = json!({ "properties": { "key": key }, "$defs": defs });
     let reference = Reference::of(&schema);
@@ -24,7 +24,7 @@ fn words(key: &Value, defs: &Value) -> String {
     reference.tables[0].keys[0].kind.words(false, &link)
 }
 
-/// The line that sets the one key of a table.
+/// The example line of the only key of a table.
 fn line(key: &Value, defs: &Value) -> Option<String> {
     let schema = json!({ "properties": { "key": key }, "$defs": defs });
     Reference::of(&schema).tables[0].keys[0].line()
@@ -97,7 +97,7 @@ fn every_link_of_the_reference_leads_to_its_only_anchor() {
 }
 
 #[test]
-fn what_a_value_may_be_is_said_in_words() {
+fn types_are_described_as_text() {
     let defs = json!({
         "Time": { "type": "string", "pattern": "x", "description": "A time." },
         "HostPattern": { "type": "string", "examples": ["a.org"] },
@@ -187,7 +187,7 @@ fn an_example_is_the_one_given_or_the_default_or_made_of_parts() {
 }
 
 #[test]
-fn the_bounds_of_a_value_are_said() {
+fn the_bounds_of_a_value_are_described() {
     for (key, expected) in [
         (json!({ "minimum": 1, "maximum": 9 }), Some("1 to 9")),
         (json!({ "minimum": 1 }), Some("1 or more")),
@@ -249,14 +249,14 @@ fn tables_are_in_the_order_in_which_an_operator_reads() {
             "`[limits]`"
         ]
     );
-    // Each is described once, also one that is in itself or in several places.
+    // Each is described once, also one that is in itself or in several paths.
     assert_eq!(reference.tables[3].other_headings(), ["`[site.route.guard]`", "`[site.guard]`"]);
     assert_eq!(reference.tables[1].other_headings(), ["`[site.route.site]`"]);
     assert_eq!(path_of(&reference.tables[3], "address"), "site.route.app.address");
 }
 
 #[test]
-fn alternatives_are_said_and_are_not_required_each() {
+fn alternatives_are_described_and_not_required() {
     let reference = Reference::of(&site());
     let route = &reference.tables[2];
     let sentence = route.choices[0].sentence(str::to_owned);

@@ -3,13 +3,13 @@
 use serde_json::Value;
 
 use super::schema::{DEPTH_MAX, Schemas, alternatives, bounds, entries, list, listed_values, text};
-use super::{Choice, Key, Kind, Place, Reference, Table, Type};
+use super::{Choice, Key, Kind, Reference, Table, TablePath, Type};
 
 impl Reference {
     /// Everything that `schema` describes.
     pub(super) fn of(schema: &Value) -> Self {
         let mut walk = Walk { schemas: Schemas { root: schema }, tables: Vec::new(), types: Vec::new() };
-        walk.add_table(schema, String::new(), Place { path: Vec::new(), is_array: false });
+        walk.add_table(schema, String::new(), TablePath { path: Vec::new(), is_array: false });
         let (title, description) = (text(schema, "title"), text(schema, "description"));
         Self { title, description, tables: walk.tables, types: walk.types }
     }
@@ -33,16 +33,16 @@ struct Members<'s> {
 struct Found<'s> {
     schema: &'s Value,
     id: String,
-    place: Place,
+    place: TablePath,
 }
 
 impl<'s> Walk<'s> {
     /// Adds a table, and then those in it: arrays of tables first, then the alternatives of a choice, then the others. Each table
     /// is described once, so that this ends where a table is in itself.
-    fn add_table(&mut self, schema: &'s Value, id: String, place: Place) {
+    fn add_table(&mut self, schema: &'s Value, id: String, place: TablePath) {
         if let Some(known) = self.tables.iter_mut().find(|table| table.id == id) {
-            if !known.places.contains(&place) {
-                known.places.push(place);
+            if !known.paths.contains(&place) {
+                known.paths.push(place);
             }
             return;
         }
@@ -51,16 +51,16 @@ impl<'s> Walk<'s> {
         let (mut keys, mut inner) = (Vec::new(), Vec::new());
         for (name, schema) in &members.properties {
             let path = place.path.iter().cloned().chain([(*name).to_owned()]).collect::<Vec<_>>();
-            self.find_tables(schema, &Place { path: path.clone(), is_array: false }, &mut inner, 0);
+            self.find_tables(schema, &TablePath { path: path.clone(), is_array: false }, &mut inner, 0);
             keys.push(self.key(name, schema, members.required.contains(name), &path.join(".")));
         }
         let choices = members.choices;
-        let is_choice = |place: &Place| {
+        let is_choice = |place: &TablePath| {
             place.path.last().is_some_and(|key| choices.iter().any(|choice| choice.keys.contains(key)))
         };
         inner.sort_by_key(|found| (!found.place.is_array, !is_choice(&found.place)));
         let description = self.schemas.find(schema, &description).unwrap_or_default();
-        self.tables.push(Table { id, places: vec![place], description, choices, keys });
+        self.tables.push(Table { id, paths: vec![place], description, choices, keys });
         for Found { schema, id, place } in inner {
             self.add_table(schema, id, place);
         }
@@ -106,7 +106,7 @@ impl<'s> Walk<'s> {
     }
 
     /// The tables that a value may be, alone, in an array, or as one of several kinds.
-    fn find_tables(&self, schema: &'s Value, place: &Place, found: &mut Vec<Found<'s>>, depth: usize) {
+    fn find_tables(&self, schema: &'s Value, place: &TablePath, found: &mut Vec<Found<'s>>, depth: usize) {
         if depth > DEPTH_MAX {
             return;
         }
@@ -119,7 +119,7 @@ impl<'s> Walk<'s> {
         }
         alternatives(target).for_each(|one| self.find_tables(one, place, found, depth + 1));
         if let Some(items) = target.get("items") {
-            self.find_tables(items, &Place { is_array: true, ..place.clone() }, found, depth + 1);
+            self.find_tables(items, &TablePath { is_array: true, ..place.clone() }, found, depth + 1);
         }
     }
 

@@ -1,4 +1,4 @@
-//! `rudy check`: everything that would keep a configuration from being served.
+//! `rudy check`: finds everything that would make a start fail.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -12,13 +12,13 @@ use super::{conflicts, print};
 use crate::config::{Config, Diagnostics, Location, Problem};
 use crate::{App, Folders};
 
-/// Prints what a configuration means, or everything that is wrong with it.
+/// Prints the effective configuration, or all its problems.
 #[must_use]
 pub fn check(path: &Path) -> Exit {
     match Config::load(path).and_then(find_all) {
         Ok((config, warnings)) => {
             for warning in warnings {
-                // If stderr cannot be written to, the rest is still of use.
+                // If writing to stderr fails, still print the rest.
                 let _ = writeln!(io::stderr().lock(), "warning: {warning}");
             }
             print(config.describe().as_bytes())
@@ -27,7 +27,7 @@ pub fn check(path: &Path) -> Exit {
     }
 }
 
-/// Everything that reading a configuration does not find, as a start does; and warnings.
+/// Finds the problems and warnings that only a start would find.
 fn find_all(mut config: Config) -> Result<(Config, Vec<String>), Diagnostics> {
     let (conflicts, start) = (conflicts::check(&config), config.check_start());
     let user = UserChange::of(&config);
@@ -60,7 +60,7 @@ fn not_this_user(config: &Config, error: &io::Error) -> Result<(), Diagnostics> 
     Err(Diagnostics::new(config.sources.clone(), vec![problem]))
 }
 
-/// What root gives to the user at a start, before it becomes that user. Root has to find it out.
+/// The files that a start as root will transfer to the user. Only root can find out.
 #[derive(Debug, Clone, Copy)]
 struct Transferred {
     log: bool,
@@ -76,7 +76,7 @@ impl Transferred {
     }
 }
 
-/// What this thread, which has become the user as the server does, cannot do; and what it could not do again.
+/// Checks, on a thread that has become the user, what a start cannot do; also returns warnings about later reloads.
 fn check_as_user(config: &Config, user: &str, given: Transferred) -> (Result<(), Diagnostics>, Vec<String>) {
     let mut to_make = config.clone();
     if given.buffer_dir {
@@ -88,17 +88,17 @@ fn check_as_user(config: &Config, user: &str, given: Transferred) -> (Result<(),
     (Diagnostics::all([made, log]), inaccessible_to(config, user))
 }
 
-/// An access log that the user cannot open.
+/// Reports an access log that the user cannot open.
 fn unusable_log(config: &Config, user: &str, is_given: bool) -> Option<Problem> {
     let path = access_log(config)?;
-    // Root makes one that is not there; the user must get to it in any case.
+    // Root creates a missing log; the user must be able to reach it in any case.
     let right = if is_given || !path.exists() { Access::EXISTS } else { Access::WRITE_OK };
     let error = access(path, right).err().filter(|error| *error != rustix::io::Errno::NOENT)?;
     let title = format!("{user} cannot open the access log {}: {}", path.display(), io::Error::from(error));
     Some(Problem::value(&Location::file(0).key("access_log").key("path"), title).label("this file"))
 }
 
-/// What this process, or thread, which runs as `user`, could not do again: read the configuration, open the access log.
+/// Warnings that this thread, which runs as `user`, could not read the configuration or open the access log again.
 pub(super) fn inaccessible_to(config: &Config, user: &str) -> Vec<String> {
     let files = config.sources.paths().filter(|path| access(*path, Access::READ_OK).is_err());
     let files = files.map(|path| format!("{user} cannot read {}, so a reload fails", path.display()));

@@ -1,10 +1,10 @@
-//! What a configuration cannot have together with `user` or `sandbox`.
+//! Settings that conflict with `user` or `sandbox`.
 
 use super::sandbox;
 use crate::config::{AppTable, Config, Diagnostics, Location, Problem};
 use crate::user::User;
 
-/// Finds all of it. This looks users up, which may wait for the network.
+/// Checks for all conflicts. Looking up users may wait for the network.
 pub(super) fn check(config: &Config) -> Result<(), Diagnostics> {
     let mut problems = other_users(config);
     if config.sandbox {
@@ -14,19 +14,19 @@ pub(super) fn check(config: &Config) -> Result<(), Diagnostics> {
                 .map(|why| Problem::value(&Location::file(0).key("sandbox"), why).label("needs Landlock")),
         );
     }
-    all_of(config, problems)
+    to_result(config, problems)
 }
 
-/// Finds what cannot be had in the sandbox in which the server runs, whatever the configuration says of it.
+/// Checks a new configuration of a server that runs in the sandbox.
 pub(super) fn check_in_sandbox(config: &Config) -> Result<(), Diagnostics> {
-    all_of(config, in_sandbox(config).collect())
+    to_result(config, in_sandbox(config).collect())
 }
 
-fn all_of(config: &Config, problems: Vec<Problem>) -> Result<(), Diagnostics> {
+fn to_result(config: &Config, problems: Vec<Problem>) -> Result<(), Diagnostics> {
     if problems.is_empty() { Ok(()) } else { Err(Diagnostics::new(config.sources.clone(), problems)) }
 }
 
-/// Apps that Rudy starts: an app would be confined as Rudy is, to files that are not its own.
+/// Reports apps with a `command`: they would inherit the sandbox of Rudy.
 fn in_sandbox(config: &Config) -> impl Iterator<Item = Problem> {
     started_apps(config).map(|(_, location)| {
         let problem = Problem::key(&location.key("command"), "an app cannot be started in the sandbox");
@@ -37,7 +37,7 @@ fn in_sandbox(config: &Config) -> impl Iterator<Item = Problem> {
     })
 }
 
-/// Apps that would run as another user: Rudy cannot become that user once it has dropped root.
+/// Reports apps that would run as another user, which Rudy cannot become after dropping root.
 fn other_users(config: &Config) -> Vec<Problem> {
     let Some(user) = &config.user else { return Vec::new() };
     let others = started_apps(config).filter_map(|(app, location)| {
@@ -51,7 +51,7 @@ fn other_users(config: &Config) -> Vec<Problem> {
     others.collect()
 }
 
-/// Whether these are two users or groups. One that cannot be found is another error's matter.
+/// Whether the users or groups differ. Unknown users are reported elsewhere.
 fn is_another(one: &str, other: &str) -> bool {
     one != other
         && match (User::find(one), User::find(other)) {
@@ -60,7 +60,7 @@ fn is_another(one: &str, other: &str) -> bool {
         }
 }
 
-/// The apps that Rudy starts, each with the place of its table.
+/// The apps that Rudy starts, with the locations of their tables.
 fn started_apps(config: &Config) -> impl Iterator<Item = (&AppTable, Location)> {
     config.apps().filter(|(app, _)| app.command.is_some())
 }

@@ -1,4 +1,4 @@
-//! What lives as long as the process: each configuration in turn is made ready with it.
+//! The state of the process that all configurations share.
 
 use std::io;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::config::Config;
 use crate::error_log::ErrorLog;
 use crate::{App, Apps, Folders, Metrics, Topics};
 
-/// What all configurations of a process share. Clones share it too.
+/// The state that all configurations of a process share. Clones share it too.
 #[derive(Clone)]
 pub(super) struct Context {
     pub(super) errors: ErrorLog,
@@ -22,7 +22,7 @@ pub(super) struct Context {
 }
 
 impl Context {
-    /// The errors go to stderr.
+    /// Creates the state, with an error log on stderr.
     pub(super) fn new() -> io::Result<Self> {
         Ok(Self {
             errors: ErrorLog::stderr()?,
@@ -34,7 +34,7 @@ impl Context {
         })
     }
 
-    /// Makes a configuration ready to respond. Its apps are not started.
+    /// Builds the app of a configuration. Its processes are not started.
     pub(super) fn build_app(&self, config: &Config, log: Option<&AccessLog>) -> Result<App, Failure> {
         let app = App::new(config, &self.folders).map_err(Failure::Config)?;
         let app = app.with_metrics(self.metrics.clone()).with_topics(self.topics.clone());
@@ -46,7 +46,7 @@ impl Context {
         })
     }
 
-    /// Starts the apps of a configuration that do not run yet.
+    /// Starts the processes of a configuration that are not running yet.
     pub(super) fn start_apps(&self, app: &App) -> Result<(), Failure> {
         app.start(&self.apps, &self.errors).map_err(Failure::cannot("start an app"))
     }

@@ -1,4 +1,4 @@
-//! The configuration of now, made ready to answer, and the one place where a new one takes over.
+//! The app of the current configuration, which a reload replaces.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use rudy_net::engine;
 
 use crate::App;
 
-/// Gives each request the application of now. The one before lives as long as a request that it still has to answer.
+/// Provides the current app for each request. An old one lives until its last request has finished.
 pub(super) struct CurrentApp(ArcSwap<App>);
 
 impl CurrentApp {
@@ -16,7 +16,7 @@ impl CurrentApp {
         Arc::new(Self(ArcSwap::from_pointee(app)))
     }
 
-    /// Gives later requests on every connection to `app`; returns the application before it.
+    /// Replaces the app for later requests on all connections, and returns the old one.
     pub(super) fn replace(&self, app: Arc<App>) -> Arc<App> {
         self.0.swap(app)
     }
@@ -27,12 +27,12 @@ impl engine::ServiceSource for CurrentApp {
     type Current = Current;
 
     fn current(&self) -> Current {
-        // Not `load_full`: all cores would count in the same cache line for every request.
+        // Not `load_full`, which would make all cores write to the same cache line for each request.
         Current(self.0.load())
     }
 }
 
-/// The application of now, for one request.
+/// The current app, for one request.
 pub(super) struct Current(Guard<Arc<App>>);
 
 impl Deref for Current {

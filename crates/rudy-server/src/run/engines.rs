@@ -1,10 +1,10 @@
-//! The end of an engine, and of those before it that still have connections.
+//! Stops an engine, and retired engines that still have connections.
 
 use std::time::Duration;
 
 use rudy_net::engine::{Engine, Stopped};
 
-/// Stops an engine, and waits for those that have been stopped already.
+/// Stops an engine, and waits for the retired engines.
 pub(super) async fn stop_engines(
     engine: &dyn Engine,
     retired: &[Box<dyn Engine>],
@@ -17,8 +17,8 @@ pub(super) async fn stop_engines(
     stopped
 }
 
-/// Cuts all connections.
-pub(super) async fn cut_engines(engine: &dyn Engine, retired: &[Box<dyn Engine>]) -> Stopped {
+/// Closes all connections at once.
+pub(super) async fn abort_engines(engine: &dyn Engine, retired: &[Box<dyn Engine>]) -> Stopped {
     engine.stop_now();
     for engine in retired {
         engine.stop_now();

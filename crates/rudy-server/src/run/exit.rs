@@ -1,4 +1,4 @@
-//! How the process ends: why it could not go on, in words, and its exit code.
+//! Exit codes, and the errors that end the process.
 
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
@@ -11,13 +11,13 @@ use crate::config::{Diagnostics, Placeholders};
 /// The exit codes of Rudy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// 0: done what was asked.
+    /// 0: success.
     Done,
-    /// 1: could not run.
+    /// 1: failure.
     CannotRun,
-    /// 2: bad arguments or a bad configuration.
+    /// 2: invalid arguments or configuration.
     BadInput,
-    /// 128 and the signal's number, as a shell has it: ended at once by a second signal, with work under way.
+    /// 128 plus the number of a second signal, which stopped the server with requests in progress.
     Signal(u8),
 }
 
@@ -32,29 +32,29 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why the server does not run.
+/// The reason why the server cannot run.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// The configuration is wrong.
+    /// The configuration is invalid.
     Config(Diagnostics),
     /// The folder cannot be served.
     Folder(PathBuf, String),
     /// `--json-log` without an access log.
     JsonLogWithoutAccessLog,
-    /// Nobody can listen there.
+    /// An address cannot be bound.
     Listen(ListenError),
-    /// Something else cannot be done, and why.
+    /// Another failure: "cannot ...".
     Cannot(String),
 }
 
 impl Failure {
-    /// What cannot be done, and the system's word for why.
+    /// Returns a function that converts an error into "cannot `what`: error".
     pub(super) fn cannot(what: &str) -> impl FnOnce(io::Error) -> Self {
         let what = what.to_owned();
         move |error| Self::Cannot(format!("{what}: {error}"))
     }
 
-    /// Without values that came from the environment.
+    /// Replaces values from the environment with their placeholders.
     pub(super) fn masked(self, placeholders: &Placeholders) -> Self {
         match self {
             Self::Listen(_) | Self::Cannot(_) => {
@@ -65,7 +65,7 @@ impl Failure {
         }
     }
 
-    /// In one line; a configuration's errors are only counted.
+    /// Formats one line, with the number of errors in the configuration.
     pub(super) fn summary(&self) -> String {
         match self {
             Self::Config(diagnostics) => match diagnostics.count() {
@@ -82,7 +82,7 @@ impl Failure {
         }
     }
 
-    /// In one line, with the first of a configuration's errors.
+    /// Formats one line, with the first error in the configuration.
     pub(super) fn first_line(&self) -> String {
         match self {
             Self::Config(diagnostics) => {
@@ -97,10 +97,10 @@ impl Failure {
         }
     }
 
-    /// Says it on stderr, and as an exit code.
+    /// Prints the error on stderr and returns the exit code.
     pub(super) fn print(&self) -> Exit {
         let mut stderr = io::stderr().lock();
-        // Nobody is left to tell if stderr cannot be written to; the exit code says it too.
+        // If writing to stderr fails, the exit code still reports the error.
         let _ = match self {
             Self::Config(diagnostics) => {
                 let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_done_keeps_placeholders() {
+    fn errors_show_placeholders() {
         let mut placeholders = Placeholders::default();
         placeholders.add("secret", "${NAME}");
         let listen =

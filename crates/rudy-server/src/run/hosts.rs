@@ -1,6 +1,5 @@
-//! The hosts that a folder is served for. A web page can have a browser ask a server of this machine under a name of its own, which
-//! its DNS server leads here (DNS rebinding), and read the responses. So only names of this machine are responded to where only
-//! this machine can connect.
+//! The hosts for which `rudy serve FOLDER` responds. With DNS rebinding, a web page could make a browser send requests to a local
+//! server under the name of the page, and read the responses. So if only this machine can connect, only its own names are served.
 
 use std::str::FromStr;
 
@@ -26,20 +25,20 @@ impl FromStr for AllowedHost {
     }
 }
 
-/// The hosts to respond to, each once; none for every host. Other machines know this one by names that it does not know itself,
-/// so that every host is responded to where they can connect and no name is given.
+/// Returns the hosts to serve; empty for every host. Other machines may use names that this machine does not know, so all hosts
+/// are served if other machines can connect and no `--host` is given.
 pub(super) fn allowed_hosts(
     given: &[AllowedHost],
     listen: &[Address],
     inherited: &InheritedSockets,
     machine: &str,
 ) -> Vec<HostPattern> {
-    let is_open = given.is_empty() && !listen.iter().all(|address| is_only_here(address, inherited));
+    let is_open = given.is_empty() && !listen.iter().all(|address| is_local_only(address, inherited));
     if is_open || given.contains(&AllowedHost::Any) {
         return Vec::new();
     }
     let short = machine.split('.').next().unwrap_or_default();
-    // Its name in the local network is that of multicast DNS (RFC 6762 §3). What is no host name cannot be asked for.
+    // `.local` is the name in multicast DNS (RFC 6762 §3). Invalid host names are skipped.
     let own = ["localhost", "*.localhost", machine, &format!("{short}.local")];
     let own = own.into_iter().filter_map(|name| name.parse().ok());
     let given = given.iter().filter_map(|host| match host {
@@ -55,13 +54,13 @@ pub(super) fn allowed_hosts(
     hosts
 }
 
-/// The name of this machine, as `hostname` has it.
+/// The name of this machine, as printed by `hostname`.
 pub(super) fn machine_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 /// Whether only this machine can connect to an address.
-fn is_only_here(address: &Address, inherited: &InheritedSockets) -> bool {
+fn is_local_only(address: &Address, inherited: &InheritedSockets) -> bool {
     match &address.endpoint {
         Endpoint::Ip(address) => is_loopback(&BoundAddress::Ip(*address)),
         Endpoint::AllInterfaces { .. } => false,
@@ -82,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn only_names_of_this_machine_are_allowed_where_only_it_can_connect() {
+    fn local_listeners_serve_only_names_of_this_machine() {
         let own = "IP addresses, localhost, *.localhost, box, box.local";
         for listen in [
             &["127.0.0.1:8080"][..],
@@ -97,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_adds_a_name_and_a_star_allows_all() {
+    fn a_flag_adds_a_name_and_a_star_allows_all_hosts() {
         let local = &["127.0.0.1:0"];
         let own = "IP addresses, localhost, *.localhost, box, box.local";
         assert_eq!(
@@ -105,12 +104,12 @@ mod tests {
             format!("{own}, a.test, *.b.test")
         );
         assert_eq!(hosts(&["a.test", "*"], local, "box"), "");
-        // Who gives names where others can connect means these names.
+        // With --host, only these names are served to other machines too.
         assert_eq!(hosts(&["a.test"], &[":0"], "box"), format!("{own}, a.test"));
     }
 
     #[test]
-    fn a_machine_may_have_a_long_name_or_none_that_can_be_asked_for() {
+    fn the_machine_name_may_be_fully_qualified_or_invalid() {
         let local = &["127.0.0.1:0"];
         assert_eq!(
             hosts(&[], local, "Box.example.org"),

@@ -5,20 +5,20 @@
 //! forward signals, and end with the exit code of the server. If process 1 is killed, the kernel kills all other processes of
 //! the container, so the server needs no parent-death signal.
 //!
-//! # Which process is the server
+//! # The server process
 //!
-//! A server is a child of process 1 in the process group of the first server. Applications have groups of their own. A server
-//! that replaces itself by another binary starts its successor in its own group. When the old server ends, the kernel makes
-//! the successor a child of process 1. Process 1 goes on as long as a server is left, and ends with the exit code of the last
-//! one. So an upgrade need not tell process 1 anything.
+//! A server is a child of process 1 in the process group of the first server. Apps have other groups. In an upgrade, the old
+//! server starts the new one in its own group. When the old server ends, the kernel makes the new one a child of process 1.
+//! Process 1 continues while a server is left, and ends with the exit code of the last one. So an upgrade does not involve
+//! process 1.
 //!
-//! Signals go to the child alone and not to the group. During an upgrade this is the old server, which passes them on as it does
-//! under any service manager. So no server gets a signal twice, and none gets one before it can handle it. A child that ends
-//! without having passed a signal on leaves it to the next one: see [`lost_with`].
+//! Process 1 signals the child and not the group. During an upgrade the child is the old server, which forwards signals as under
+//! any service manager. So each server receives a signal once, and only when it can handle it. If the old server ends without
+//! forwarding a signal, process 1 sends it to the new one: see [`lost_with`].
 //!
 //! # systemd
 //!
-//! The process id of the server is not the one that a service manager started. `LISTEN_PID` is corrected here. Messages to
+//! The service manager knows the id of process 1 and not that of the server. `LISTEN_PID` is corrected here. Messages to
 //! `NOTIFY_SOCKET` come from the server, so the unit needs `NotifyAccess=all`. A server does not send `MAINPID` below process 1
 //! ([`is_below_first`]): the main process is process 1, and its id outside of the container is unknown inside.
 
@@ -38,22 +38,22 @@ use super::exit::Failure;
 /// Set for the servers below process 1: the id of their process group. Other programs that inherit it have other groups.
 const VARIABLE: &str = "RUDY_CONTAINER_GROUP";
 
-/// What process 1 forwards to the server.
+/// The signals that process 1 forwards to the server.
 const FORWARDED: [Signal; 7] =
     [Signal::TERM, Signal::INT, Signal::QUIT, Signal::HUP, Signal::USR1, Signal::USR2, Signal::WINCH];
 
-/// Forks if this is process 1. Returns `None` in the process that is to serve, and in process 1 the exit code when the server
+/// Forks if this is process 1. Returns `None` in the process that serves. In process 1, it returns the exit code after the server
 /// has ended. No other thread may run yet.
 #[must_use]
 pub fn fork_if_first() -> Option<ExitCode> {
     if !getpid().is_init() {
         return None;
     }
-    // Blocked before the fork: a signal that comes before process 1 waits for it stays pending.
+    // Block signals before the fork, so that early ones stay pending until process 1 waits for them.
     let signals = Signals::block();
     match fork() {
         Ok(None) => {
-            // Process 1 does it too: it holds for both from here on. It cannot fail, see there.
+            // Process 1 does the same, so the group is set for both from here on. It cannot fail, see there.
             let _ = setpgid(None, None);
             signals.unblock();
             set_environment();
@@ -67,7 +67,7 @@ pub fn fork_if_first() -> Option<ExitCode> {
     }
 }
 
-/// Whether this server is below process 1 that Rudy started it from.
+/// Whether Rudy started this server as a child of process 1.
 pub(super) fn is_below_first() -> bool {
     env::var(VARIABLE).is_ok_and(|group| group == getpgrp().to_string())
 }
@@ -88,7 +88,7 @@ fn run(servers: Pid, signals: &Signals) -> u8 {
             }
             // Ctrl-Z in the terminal: no shell is there to continue the server.
             if is_server && status.stopping_signal() == Some(Signal::TSTP.as_raw()) {
-                told(Signal::CONT, kill_process_group(servers, Signal::CONT));
+                report_failure(Signal::CONT, kill_process_group(servers, Signal::CONT));
             }
         }
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
@@ -96,17 +96,17 @@ fn run(servers: Pid, signals: &Signals) -> u8 {
             return code;
         }
         if let Some(signal) = lost.take().or_else(|| signals.wait()) {
-            // Without /proc, an upgrade has both servers get it.
+            // Without /proc, both servers receive the signal during an upgrade.
             let sent = server_of(servers)
                 .map_or_else(|| kill_process_group(servers, signal), |server| kill_process(server, signal));
-            told(signal, sent);
+            report_failure(signal, sent);
             last = Some(signal);
         }
     }
 }
 
-/// What was last forwarded to a server that has ended, if it did not pass it on: a signal that has ended it, or one to stop. (A
-/// server that passes on a stop ends after its successor.)
+/// Returns the last forwarded signal if the server ended without forwarding it: a signal that killed it, or one to stop. (A
+/// server that forwards a stop ends after its successor.)
 fn lost_with(status: WaitStatus, last: Option<Signal>) -> Option<Signal> {
     last.filter(|&signal| {
         status.terminating_signal() == Some(signal.as_raw())
@@ -114,38 +114,38 @@ fn lost_with(status: WaitStatus, last: Option<Signal>) -> Option<Signal> {
     })
 }
 
-/// The child of process 1 that is a server. The kernel lists children by age.
+/// The oldest server among the children of process 1. The kernel lists children by age.
 fn server_of(servers: Pid) -> Option<Pid> {
     let children = fs::read_to_string("/proc/thread-self/children").ok()?;
     let mut children = children.split(' ').filter_map(|pid| Pid::from_raw(pid.parse().ok()?));
     children.find(|&child| group_of(child) == servers.as_raw_pid())
 }
 
-fn told(signal: Signal, sent: rustix::io::Result<()>) {
+fn report_failure(signal: Signal, sent: rustix::io::Result<()>) {
     if let Err(error) = sent {
-        // Without CAP_KILL, root may not signal another user. If stderr fails, there is no other place to report this.
+        // Without CAP_KILL, root cannot signal another user.
         let _ = writeln!(io::stderr(), "error: process 1 cannot forward {signal:?} to the server: {error}");
     }
 }
 
-/// The exit code, or 128 and the number of the signal that ended the process, as a shell has it. `None` if it was only stopped.
+/// The exit code, or 128 plus the number of the signal that ended the process, as in a shell. `None` if it was only stopped.
 fn exit_code(status: WaitStatus) -> Option<u8> {
     let by_signal = || status.terminating_signal().map(|signal| 128 + signal);
     status.exit_status().or_else(by_signal).and_then(|code| u8::try_from(code).ok())
 }
 
-/// Gives the servers a group of their own, and the terminal if process 1 has it. So Ctrl-C reaches a server once, and not
-/// again from process 1, which would be the second signal that cuts all connections.
+/// Puts the servers into a process group, in the foreground of the terminal if process 1 has one. So Ctrl-C reaches a server
+/// once, and not a second time from process 1, which would close all connections.
 fn make_foreground_group(server: Pid) {
-    // It cannot fail: the child is ours and runs no other program yet.
+    // It cannot fail: the child has not executed another program yet.
     let _ = setpgid(Some(server), Some(server));
     if tcgetpgrp(io::stdin()) == Ok(Pid::INIT) {
-        // Without the terminal a server only cannot read from it.
+        // On failure, a server only cannot read from the terminal.
         let _ = tcsetpgrp(io::stdin(), server);
     }
 }
 
-/// The sockets that are for process 1 are for the server.
+/// Sets `LISTEN_PID` to the server, and the variable that marks it as a child of process 1.
 fn set_environment() {
     let sockets = env::var_os("LISTEN_PID").is_some_and(|pid| pid == "1").then_some("LISTEN_PID");
     for name in sockets.into_iter().chain([VARIABLE]) {
@@ -160,14 +160,14 @@ fn set_environment() {
 /// `None` in the child.
 #[expect(unsafe_code, reason = "std and rustix have no fork")]
 fn fork() -> io::Result<Option<Pid>> {
-    // SAFETY: this process has one thread, so the child may do whatever this process may.
+    // SAFETY: this process has one thread, so the child is not restricted to async-signal-safe functions.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         pid => Ok(Pid::from_raw(pid)),
     }
 }
 
-/// A child that has ended or was stopped. It is not reaped, so that its group can be looked up.
+/// Returns a child that has ended or was stopped, without reaping it, so that its group can be looked up.
 #[expect(unsafe_code, reason = "rustix does not give the id of such a child")]
 fn changed_child() -> Option<Pid> {
     let options = libc::WEXITED | libc::WSTOPPED | libc::WNOHANG | libc::WNOWAIT;
@@ -180,17 +180,17 @@ fn changed_child() -> Option<Pid> {
     Pid::from_raw(pid)
 }
 
-/// The process group of a child: 0 if that is of another PID namespace, which rustix does not allow for.
+/// The process group of a child: 0 if it is in another PID namespace, which rustix cannot represent.
 #[expect(unsafe_code, reason = "a call of the C library")]
 fn group_of(child: Pid) -> RawPid {
     // SAFETY: it takes and returns numbers.
     unsafe { libc::getpgid(child.as_raw_pid()) }
 }
 
-/// The signals that process 1 waits for. They are blocked, so that they stay pending until then.
+/// The signals that process 1 waits for. They are blocked and stay pending until then.
 struct Signals {
     awaited: sigset_t,
-    /// What was blocked before.
+    /// The signal mask before.
     before: sigset_t,
 }
 
@@ -205,18 +205,18 @@ impl Signals {
                 libc::sigaddset(&raw mut awaited, signal.as_raw());
             }
             libc::sigprocmask(libc::SIG_BLOCK, &raw const awaited, &raw mut before);
-            // If the parent of this process ignores it, the kernel keeps no exit codes.
+            // If SIGCHLD was inherited as ignored, the kernel would discard exit codes.
             libc::signal(libc::SIGCHLD, libc::SIG_DFL);
             Self { awaited, before }
         }
     }
 
     fn unblock(&self) {
-        // SAFETY: both pointers may be given.
+        // SAFETY: both pointers are valid; the second may be null.
         unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const self.before, ptr::null_mut()) };
     }
 
-    /// Waits for the next one. `None` if a child has changed.
+    /// Waits for the next signal. `None` if a child has changed.
     fn wait(&self) -> Option<Signal> {
         let mut number = 0;
         // SAFETY: both pointers are valid. It fails only for a set of invalid signals.

@@ -1,4 +1,4 @@
-//! The manual pages, written into a folder.
+//! Writes the manual pages.
 
 use std::fs;
 use std::io;
@@ -12,15 +12,15 @@ use crate::reference::man_page;
 /// A manual page.
 #[derive(Debug)]
 pub struct Page {
-    /// The name of its file: `rudy.1`.
+    /// The file name: `rudy.1`.
     pub name: String,
-    /// The section of the manual that it is in.
+    /// The section of the manual.
     pub section: u8,
-    /// What the file holds.
+    /// The content.
     pub text: Vec<u8>,
 }
 
-/// Writes pages and that of the configuration into `folder`, where `man` looks for them, and prints the names of the files.
+/// Writes `pages` and the page of the configuration below `folder`, in the layout of `man`, and prints the file names.
 #[must_use]
 pub fn write_manual(folder: &Path, mut pages: Vec<Page>) -> Exit {
     let schema = serde_json::from_str(&json_schema()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `rudy serve`, from its flags to its exit code.
+//! `rudy serve` and the other commands of the server, from flags to exit code.
 
 mod announce;
 mod check;
@@ -41,46 +41,46 @@ use crate::access_log::{Destination, Format};
 use crate::config::{AccessLogOptions, Config, FilePath, json_schema};
 use crate::files::{FilesOptions, FilesTable};
 
-/// What `rudy serve` is asked to do.
+/// The options of `rudy serve`.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// What is served.
+    /// The folder or configuration to serve.
     pub source: Source,
-    /// Where to listen, instead of what the configuration says.
+    /// The addresses to listen on, instead of the configured ones.
     pub listen: Vec<Address>,
-    /// Where the access log goes, instead of what the configuration says.
+    /// The destination of the access log, instead of the configured one.
     pub access_log: Option<Destination>,
-    /// Whether the access log is JSON, whatever the configuration says.
+    /// Whether the access log is JSON, regardless of the configuration.
     pub json_log: bool,
-    /// The concurrency model, instead of what the configuration says.
+    /// The engine, instead of the configured one.
     pub engine: Option<Model>,
-    /// Threads that serve connections, instead of what the configuration says.
+    /// The number of worker threads, instead of the configured one.
     pub cores: Option<NonZeroUsize>,
-    /// Whether a connection may have more than one request, instead of what the configuration says.
+    /// Whether a connection can have several requests, instead of the configured value.
     pub keep_alive: Option<bool>,
-    /// The user to run as, instead of what the configuration says.
+    /// The user to run as, instead of the configured one.
     pub user: Option<String>,
 }
 
-/// Where what is served comes from.
+/// The source of what to serve.
 #[derive(Debug, Clone)]
 pub enum Source {
-    /// A folder, with what the flags say; or a configuration, if it is a file that ends in `.toml`.
+    /// A folder with options from flags, or a configuration if the path is a file that ends in `.toml`.
     Folder {
         /// The folder.
         path: PathBuf,
-        /// Whether folders without an index are listed.
+        /// Whether to list folders without an index.
         browse: bool,
-        /// Whether `index.html` answers for paths that are not there.
+        /// Whether to serve `index.html` for missing paths.
         spa: bool,
-        /// Hosts that are responded to beside those of this machine.
+        /// Additional hosts to serve, beside the names of this machine.
         hosts: Vec<AllowedHost>,
     },
     /// A configuration file.
     File(PathBuf),
 }
 
-/// Serves until a signal ends it. What is wrong is said on stderr.
+/// Serves until a signal stops the server. Errors are printed on stderr.
 #[must_use]
 pub fn serve(options: Options) -> Exit {
     match Server::start(options) {
@@ -95,17 +95,17 @@ pub fn schema() -> Exit {
     print(json_schema().as_bytes())
 }
 
-/// Says what cannot be done, and why, as the end of a command.
+/// Prints the error "cannot `what`" and returns the exit code.
 #[must_use]
 pub fn cannot(what: &str) -> Exit {
     Failure::Cannot(what.to_owned()).print()
 }
 
-/// Prints what a command is for.
+/// Prints the output of a command.
 #[must_use]
 pub fn print(text: &[u8]) -> Exit {
     match io::stdout().lock().write_all(text) {
-        // Whoever reads has seen enough: `rudy check | head`.
+        // The reader has closed the pipe: `rudy check | head`.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
         Err(error) => cannot(&format!("write to standard output: {error}")),
         Ok(()) => Exit::Done,
@@ -113,8 +113,8 @@ pub fn print(text: &[u8]) -> Exit {
 }
 
 impl Options {
-    /// Takes a file in the place of the folder for the configuration that it is. This is decided once: a reload does not turn a
-    /// configuration into a folder.
+    /// Turns a path to a configuration file into [`Source::File`]. This is decided once: a reload does not turn a configuration
+    /// into a folder.
     fn resolve_source(mut self) -> Result<Self, Failure> {
         let Source::Folder { path, browse, spa, hosts } = &self.source else { return Ok(self) };
         let is_toml = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"));
@@ -129,7 +129,7 @@ impl Options {
         Ok(self)
     }
 
-    /// The configuration that these options mean now.
+    /// Loads the configuration and applies the options.
     fn config(&self, inherited: &InheritedSockets) -> Result<Config, Failure> {
         let mut config = match &self.source {
             Source::Folder { path, browse, spa, .. } => Config::for_files(files(path, *browse, *spa)?),
@@ -160,15 +160,15 @@ impl Options {
 }
 
 fn files(path: &Path, browse: bool, spa: bool) -> Result<FilesTable, Failure> {
-    let refused = |problem: String| Failure::Folder(path.to_owned(), problem);
-    let metadata = fs::metadata(path).map_err(|error| refused(error.to_string()))?;
+    let invalid = |problem: String| Failure::Folder(path.to_owned(), problem);
+    let metadata = fs::metadata(path).map_err(|error| invalid(error.to_string()))?;
     if !metadata.is_dir() {
-        return Err(refused("expected a folder or a configuration file (.toml)".to_owned()));
+        return Err(invalid("expected a folder or a configuration file (.toml)".to_owned()));
     }
-    // Links in the path stay: a root that is one is followed when it is turned to another folder.
-    let root = std::path::absolute(path).map_err(|error| refused(error.to_string()))?;
+    // Symbolic links in the path stay, so that the root can be switched by changing a link.
+    let root = std::path::absolute(path).map_err(|error| invalid(error.to_string()))?;
     let fallback = spa.then(|| "index.html".to_owned());
-    // As hosts of static sites have it.
+    // As usual for hosts of static sites.
     let error_pages = ["404.html"].into_iter().filter(|page| root.join(page).is_file());
     let error_pages = error_pages.map(|page| (StatusCode::NOT_FOUND, page.to_owned())).collect();
     let options = FilesOptions { browse, fallback, error_pages, ..FilesOptions::default() };

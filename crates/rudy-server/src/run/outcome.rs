@@ -1,5 +1,5 @@
-//! Tells `rudy reload` what has become of what it asked for. The command listens on a Unix socket whose abstract name has the id of
-//! the process that it signals; the server connects to it when it is done. So the server has no socket that others can connect to.
+//! Reports the result of a reload or an upgrade to `rudy reload`. The command listens on an abstract Unix socket, named after the
+//! process that it signals, and the server connects to it. So the server itself needs no control socket.
 
 use std::{io, process};
 
@@ -12,13 +12,13 @@ use rustix::process::geteuid;
 use super::signals::Signals;
 use crate::reload::OUTCOME_BYTES_MAX;
 
-/// The name that the command listens on for the outcome of a signal to process `pid`.
+/// The address on which the command waits for the result of a signal to process `pid`.
 pub(crate) fn address(pid: u32) -> io::Result<SocketAddrUnix> {
     Ok(SocketAddrUnix::new_abstract_name(format!("rudy-reload-{pid}").as_bytes())?)
 }
 
-/// Tells the outcome to the command that waits for it, if one does: of a signal to this process, or to the one before it, which
-/// passes on what it is asked.
+/// Sends the result to the command that waits for it, if any. It may have signalled this process, or the one that this process
+/// replaces, which forwards signals.
 pub(super) fn report(signals: &Signals, outcome: Result<&str, &str>) {
     let (mark, text) = match outcome {
         Ok(text) => ('+', text),
@@ -26,12 +26,12 @@ pub(super) fn report(signals: &Signals, outcome: Result<&str, &str>) {
     };
     let text = &text[..text.floor_char_boundary(OUTCOME_BYTES_MAX - 1)];
     for pid in [Some(process::id()), signals.predecessor_pid()].into_iter().flatten() {
-        // Mostly no one listens. It is in the log as well.
+        // Usually no command is waiting. The result is also in the log.
         let _ = address(pid).and_then(|address| send_outcome(&address, &format!("{mark}{text}")));
     }
 }
 
-/// Any user can listen under any abstract name: only root and our own user are told, and none is waited for.
+/// Sends without waiting, and only to root and our own user, because any user can listen on any abstract name.
 fn send_outcome(address: &SocketAddrUnix, text: &str) -> io::Result<()> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;

@@ -1,7 +1,7 @@
-//! What root gives to the user that it becomes: the access log, sockets and folders that were made or configured for Rudy.
+//! Transfers the ownership of files from root to `user`: the access log, sockets and folders of Rudy.
 //!
-//! The user may be able to write where these are, and must not make root give away anything else. So no symbolic link is
-//! followed anywhere in a path, a file is judged and given by its descriptor, and only what belongs to root is given.
+//! The user may be able to write to their folders, and must not trick root into giving away other files. So no symbolic link in a
+//! path is followed, a file is checked and changed through its descriptor, and only files of root are changed.
 
 use std::env;
 use std::io;
@@ -16,11 +16,10 @@ use crate::access_log::Destination;
 use crate::config::Config;
 use crate::user::User;
 
-/// Folders that systemd makes for the service: `StateDirectory=`, `RuntimeDirectory=` (for the sockets of apps), `LogsDirectory=`.
+/// Folders that systemd creates for the service: `StateDirectory=`, `RuntimeDirectory=` (for the sockets of apps), `LogsDirectory=`.
 const OF_SERVICE: [&str; 3] = ["STATE_DIRECTORY", "RUNTIME_DIRECTORY", "LOGS_DIRECTORY"];
 
-/// Gives all of it to `user`. What cannot be given stays root's: the user may be able to use it as it is, and if not, opening
-/// it fails, with the reason.
+/// Makes `user` the owner of these files. Failures are ignored: if the user cannot use a file, opening it fails with a reason.
 pub(super) fn transfer_ownership(config: &Config, user: &User) {
     let of_service = OF_SERVICE.iter().filter_map(env::var_os);
     let of_service: Vec<PathBuf> =
@@ -39,12 +38,12 @@ pub(super) fn transfer_ownership(config: &Config, user: &User) {
     }
 }
 
-/// Whether the start will give the access log that is there now.
+/// Whether a start will transfer the existing access log.
 pub(super) fn transfers_log(path: &Path) -> bool {
     Kind::Log.open(path, false).is_ok()
 }
 
-/// Whether the start will give the folder for bodies.
+/// Whether a start will transfer the folder for bodies.
 pub(super) fn transfers_buffer_dir(path: &Path) -> bool {
     Kind::EmptyFolder.open(path, false).is_ok()
 }
@@ -59,16 +58,16 @@ pub(super) fn access_log(config: &Config) -> Option<&Path> {
 
 #[derive(Debug, Clone, Copy)]
 enum Kind {
-    /// Created if it is not there: the folder may be closed to the user.
+    /// Created if missing, because the user may lack access to its folder.
     Log,
     Socket,
     Folder,
-    /// One that has files in it may be shared with others: `/srv`, `/tmp`.
+    /// Only if empty: a folder with files, such as `/srv` or `/tmp`, may be shared.
     EmptyFolder,
 }
 
 impl Kind {
-    /// Opens what may be given.
+    /// Opens a file that may be transferred.
     fn open(self, path: &Path, create: bool) -> io::Result<OwnedFd> {
         let how = match self {
             Self::Log if create => {
@@ -80,16 +79,16 @@ impl Kind {
         let mode = if how.contains(OFlags::CREATE) { Mode::from_raw_mode(0o640) } else { Mode::empty() };
         let flags = how | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = openat2(CWD, path, flags, mode, ResolveFlags::NO_SYMLINKS)?;
-        if self.fits(&fstat(&file)?) && (!matches!(self, Self::EmptyFolder) || is_empty(&file)?) {
+        if self.is_transferable(&fstat(&file)?) && (!matches!(self, Self::EmptyFolder) || is_empty(&file)?) {
             Ok(file)
         } else {
             Err(io::ErrorKind::InvalidInput.into())
         }
     }
 
-    fn fits(self, stat: &Stat) -> bool {
+    fn is_transferable(self, stat: &Stat) -> bool {
         let expected = match self {
-            // A second name would be a hard link that the user has made to a file of root.
+            // A second name can be a hard link that the user created to a file of root.
             Self::Log | Self::Socket if stat.st_nlink != 1 => return false,
             Self::Log => FileType::RegularFile,
             Self::Socket => FileType::Socket,
@@ -117,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_made_for_rudy_is_given() {
+    fn files_of_rudy_are_transferred() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name| folder.path().join(name);
         fs::create_dir(path("empty")).unwrap();
@@ -137,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_another_file_of_root_is_not_given() {
+    fn other_files_of_root_are_not_transferred() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name| folder.path().join(name);
         fs::create_dir(path("full")).unwrap();

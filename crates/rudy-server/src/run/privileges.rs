@@ -1,9 +1,9 @@
-//! Root at the start and not after it: the key `user`.
+//! Drops root privileges after the start: the key `user`.
 //!
-//! The main thread becomes the user before it starts any other thread. In Linux, ids, capabilities and `no_new_privs` belong to
-//! a thread, and a thread inherits them from the one that starts it: so the threads of logs, engine and blocking pools have
-//! dropped them, and so has every process that Rudy starts. (`setuid` of the C library changes all threads, by a signal to
-//! each, but leaves their capabilities behind.) That is why addresses are bound before the engine starts.
+//! The main thread becomes the user before it starts any other thread. In Linux, ids, capabilities and `no_new_privs` belong to a
+//! thread, and new threads and processes inherit them. So all threads of logs, engine and blocking pools run as the user, and so do
+//! all child processes. (`setuid` of the C library changes the ids of all threads with signals, but not their capabilities.)
+//! Therefore addresses are bound before the engine starts.
 
 use std::fs;
 use std::io;
@@ -19,17 +19,17 @@ use super::ownership::transfer_ownership;
 use crate::config::Config;
 use crate::user::{User, may_change_user};
 
-/// The warning where Rudy serves as root and the configuration does not say so.
+/// The warning if Rudy runs as root without a configured `user`.
 pub(super) const RUNS_AS_ROOT: &str = "Rudy keeps running as root, which it does not need: set `user = \"www-data\"` in the configuration, or `User=` in its systemd unit";
 
-/// What `user` means for this process.
+/// The change that `user` requires of this process.
 #[derive(Debug)]
 pub(super) enum UserChange {
-    /// There is nothing to change.
+    /// No change.
     None,
-    /// It is to become this user.
+    /// Become this user.
     To(User),
-    /// It would have to become this user, and may not.
+    /// Become this user, without the permission to do so.
     NotPermitted(User),
 }
 
@@ -37,7 +37,7 @@ impl UserChange {
     pub(super) fn of(config: &Config) -> io::Result<Self> {
         let Some(text) = &config.user else { return Ok(Self::None) };
         let user = User::find(text)?;
-        // A server that replaces one that has dropped root runs as the user already.
+        // In an upgrade, the new process already runs as the user.
         if user.is_current() {
             return Ok(Self::None);
         }
@@ -50,12 +50,12 @@ impl UserChange {
     }
 }
 
-/// Whether root would serve although the configuration names no user.
+/// Whether Rudy runs as root without a configured `user`.
 pub(super) fn is_root_by_default(config: &Config) -> bool {
     config.user.is_none() && geteuid().is_root()
 }
 
-/// Becomes the user of the configuration, for good. Its files are handed over before.
+/// Transfers files to the configured user, then becomes this user permanently.
 pub(super) fn drop_root(config: &Config) -> Result<(), Failure> {
     let Some(text) = &config.user else { return Ok(()) };
     let dropped = UserChange::of(config).and_then(|change| match change {
@@ -78,7 +78,7 @@ pub(super) fn drop_root(config: &Config) -> Result<(), Failure> {
     closed.map_err(Failure::cannot(&format!("run as `{text}`")))
 }
 
-/// Names the user to the apps that Rudy starts, which inherit these variables; they named root.
+/// Sets the variables that name the user, because apps inherit them.
 fn set_environment(user: &User) {
     for (name, value) in [("HOME", &user.home), ("USER", &user.name), ("LOGNAME", &user.name)] {
         #[expect(unsafe_code, reason = "the standard library has no other way to set a variable")]
@@ -89,16 +89,16 @@ fn set_environment(user: &User) {
     }
 }
 
-/// What was read as root, keys for instance, is in memory: processes of the same user, apps among them, may not look into it
-/// with a debugger, and no core file shows it. A change of user does that too, unless `fs.suid_dumpable` says otherwise; but a
-/// server that replaces another one is the user already.
+/// Protects the memory, which can contain data that was read as root, such as keys: other processes of the user cannot debug
+/// Rudy, and it writes no core file. A change of user has the same effect, unless `fs.suid_dumpable` disables it; but in an upgrade
+/// the user does not change.
 fn close_memory() -> io::Result<()> {
     Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
 }
 
-/// What belongs to a thread is changed for all of them only while there is one.
+/// Checks that this is the only thread, because ids and capabilities change for this thread only.
 pub(super) fn single_thread() -> io::Result<()> {
-    // Without /proc it cannot be known; it holds by the order of the start.
+    // Without /proc, rely on the order of the start.
     let threads = fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
     if threads == 1 {
         Ok(())
@@ -108,18 +108,18 @@ pub(super) fn single_thread() -> io::Result<()> {
 }
 
 fn become_user(user: &User) -> io::Result<()> {
-    // A container may have taken it away; then such ports are bound at the start or not at all.
+    // A container may lack the capability. Then ports below 1024 can only be bound at the start.
     let kept = capabilities(None)?.permitted & CapabilitySet::NET_BIND_SERVICE;
-    // It holds until the next exec; the effective set is cleared all the same.
+    // This lasts until the next exec. The effective set is cleared regardless.
     set_keep_capabilities(true)?;
     user.assume()?;
     set_capabilities(None, CapabilitySets { effective: kept, permitted: kept, inheritable: kept })?;
     if !kept.is_empty() {
-        // As with `AmbientCapabilities=` of systemd: a server that replaces this one keeps it. Apps are started without it.
+        // As with `AmbientCapabilities=` of systemd, the new process of an upgrade keeps it. Apps start without it.
         configure_capability_in_ambient_set(CapabilitySet::NET_BIND_SERVICE, true)?;
     }
-    // No exec adds rights from here on, so the bounding set need not be narrowed. Apps that Rudy starts cannot use setuid
-    // programs, as under the packaged unit: one that must, `sendmail` for instance, belongs into a unit of its own.
+    // No exec can gain privileges from here on, so the bounding set can stay. Apps cannot use setuid programs such as `sendmail`,
+    // as in the packaged systemd unit; run an app that needs them as a separate unit.
     set_no_new_privs(true)?;
     if set_thread_res_uid(Uid::ROOT, Uid::ROOT, Uid::ROOT).is_ok() {
         return Err(io::Error::other("root privileges can be regained; please report this bug"));

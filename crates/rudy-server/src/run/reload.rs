@@ -1,4 +1,4 @@
-//! SIGHUP: another configuration takes over whole, or the old one stays whole.
+//! SIGHUP: reloads the configuration as one transaction. After a failure, the old configuration stays in effect.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::config::Config;
 use crate::error_log::ErrorLog;
 
 impl Server {
-    /// Reads the configuration again. Requests in progress are finished with what they began with.
+    /// Reloads the configuration. Requests in progress finish with the old one.
     pub(super) fn reload(&mut self) {
         self.notify_service_manager(State::Reloading);
         if let Err(failure) = self.try_reload() {
@@ -27,18 +27,17 @@ impl Server {
                 errors.error(&message);
                 outcome::report(&self.signals, Err(&errors.masked(&outcome)));
             }
-            // The old log is opened anew all the same: whoever renamed it waits for that.
+            // Reopen the old log regardless, because logrotate may have renamed it.
             self.reopen_access_log();
         }
         self.notify_service_manager(State::Ready);
     }
 
-    /// Does first what is likely to fail: the new addresses are bound last of it, because closing an old one for them is
-    /// felt outside. Connections to them are accepted after the new configuration has taken over, so that the old one
-    /// never responds there. If accepting fails, the old configuration takes over again.
+    /// Does first what can fail. The new addresses are bound last of these steps, because that may require closing an old
+    /// listener, which clients notice. New listeners accept connections after the switch, so the old configuration never
+    /// serves them. If accepting fails, the old configuration is restored.
     ///
-    /// What was made until a failure ends when it is dropped: the log, and the application processes that only the new
-    /// configuration has.
+    /// After a failure, dropping the new log and app closes them, including app processes that only the new configuration has.
     fn try_reload(&mut self) -> Result<(), Failure> {
         let (options, inherited) = (self.options.clone(), self.inherited.clone());
         let config = self.run_blocking(move || options.config(&inherited))?;
@@ -97,8 +96,8 @@ impl Server {
         Ok(())
     }
 
-    /// Runs `work` on the blocking pool and waits for it. The work looks users up, which may wait for the network, while the
-    /// tasks of the main thread go on.
+    /// Runs `work` on the blocking pool and waits for it, because looking up users may wait for the network. Other tasks of the
+    /// main thread continue.
     fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
@@ -107,9 +106,9 @@ impl Server {
         done.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
     }
 
-    /// Binds `new`, all of it or nothing. What can be bound beside `gone` is bound first, so that an address that another
-    /// program has is found before `gone` is closed. Rudy closes `gone` only if it has to: `:80` cannot be bound while
-    /// `127.0.0.1:80` is. If that does not help either, it listens on `gone` again.
+    /// Binds all of `new`, or nothing. Addresses that do not conflict with `removed` are bound first, so that an address in use by
+    /// another program is found before `removed` is closed. Rudy closes `removed` only if necessary: `:80` cannot be bound
+    /// while `127.0.0.1:80` is. If binding still fails, Rudy listens on `removed` again.
     fn bind_replacing(&self, removed: &[Address], new: &[Address]) -> Result<Vec<Listener>, Failure> {
         let (mut bound, mut behind) = (Vec::new(), Vec::new());
         for address in new {
@@ -128,7 +127,7 @@ impl Server {
         Ok(bound)
     }
 
-    /// Listens on those of `gone` that were closed already, after a failure.
+    /// Listens again on the addresses of `removed` that were already closed, after a failure.
     fn listen_again(&self, removed: &[Address]) {
         let listening: Vec<_> = self.engine.listeners().into_iter().map(|(address, _)| address).collect();
         let closed = difference(&listening, removed);
@@ -137,7 +136,7 @@ impl Server {
         }
     }
 
-    /// Accepts from all of them, or from none.
+    /// Accepts connections on all listeners, or on none.
     fn listen(&self, listeners: Vec<Listener>) -> Result<(), Failure> {
         let mut listening: Vec<(Address, String)> = Vec::new();
         for listener in listeners {
@@ -181,7 +180,7 @@ pub(super) fn reopen_access_log(log: Option<&AccessLog>, errors: &ErrorLog) {
     }
 }
 
-/// What is in `these` and not in `others`.
+/// Returns the addresses in `these` that are not in `others`.
 fn difference(others: &[Address], these: &[Address]) -> Vec<Address> {
     these.iter().filter(|address| !others.contains(address)).cloned().collect()
 }

@@ -1,4 +1,4 @@
-//! The running server: how it starts, what it does at a signal, and how it ends.
+//! The running server: start, signals, stop.
 
 use std::env;
 use std::io::{self, IsTerminal};
@@ -11,7 +11,7 @@ use tokio::runtime::Runtime;
 use super::check::inaccessible_to;
 use super::context::Context;
 use super::current_app::CurrentApp;
-use super::engines::{cut_engines, stop_engines};
+use super::engines::{abort_engines, stop_engines};
 use super::exit::{Exit, Failure};
 use super::init::is_below_first;
 use super::privileges::{RUNS_AS_ROOT, is_root_by_default};
@@ -24,19 +24,19 @@ use crate::access_log::AccessLog;
 use crate::config::Config;
 use crate::error_log::ErrorLog;
 
-/// A server that runs.
+/// A running server.
 pub(super) struct Server {
     pub(super) options: Options,
-    /// What holds now.
+    /// The configuration in effect.
     pub(super) config: Config,
     pub(super) context: Context,
     pub(super) access_log: Option<AccessLog>,
     pub(super) inherited: Arc<InheritedSockets>,
-    /// What the process is confined to, if it is.
+    /// The sandbox, if enabled.
     pub(super) sandbox: Option<Sandbox>,
     pub(super) current_app: Arc<CurrentApp>,
     pub(super) engine: Box<dyn Engine>,
-    /// Engines that finish their connections, each until its own time, and accept none.
+    /// Engines that no longer accept connections and finish their own ones, each until its deadline.
     pub(super) retired: Vec<Box<dyn Engine>>,
     pub(super) signals: Signals,
     pub(super) command_line: CommandLine,
@@ -46,8 +46,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Gets everything ready. A signal is caught before there is anything to lose. What only root may do comes next. Connections
-    /// are accepted when everything else has worked.
+    /// Starts the server: catches signals, does what needs root, builds the app, and accepts connections last.
     pub(super) fn start(options: Options) -> Result<Self, Failure> {
         let (runtime, signals) = event_loop()?;
         let predecessor = signals.predecessor().cloned();
@@ -83,7 +82,7 @@ impl Server {
         let descriptors = raise_descriptor_limit();
         let options_of_engine = config.engine.for_start().with_known_cores();
         let workers = options_of_engine.worker_count();
-        // Root binds, and no other thread runs yet: see `privileges`.
+        // Binding may need root, and no other thread runs yet: see `privileges`.
         let bind = |address| Listener::bind(address, workers, &inherited).map_err(Failure::Listen);
         let listeners = config.listen.iter().map(bind).collect::<Result<Vec<_>, _>>()?;
         privileges::drop_root(&config)?;
@@ -120,11 +119,11 @@ impl Server {
             };
             server.open(listeners).map(|()| server)
         };
-        // `app` still holds the apps that were started. Without a wait for their end, their folders of sockets would stay.
+        // Wait until the started apps have ended, so that their socket folders are removed.
         start().inspect_err(|_| apps.stop())
     }
 
-    /// Lets connections in and says where.
+    /// Accepts connections and prints the addresses.
     fn open(&self, listeners: Vec<Listener>) -> Result<(), Failure> {
         for listener in listeners {
             self.engine.listen(listener).map_err(Failure::cannot("accept connections"))?;
@@ -144,13 +143,13 @@ impl Server {
                 "sockets passed by the service manager are not used: no `listen` address is `systemd`";
             self.context.errors.notice(unused);
         }
-        // A server that cannot say so serves all the same.
+        // A failure to print is not a reason to stop.
         let _ = announce::announce(&mut io::stderr().lock(), &self.options, &self.config, &listening);
         self.report_ready();
         Ok(())
     }
 
-    /// Binds addresses, all of them or none.
+    /// Binds all addresses, or none.
     pub(super) fn bind(&self, addresses: &[Address]) -> Result<Vec<Listener>, Failure> {
         addresses.iter().map(|address| self.bind_one(address).map_err(Failure::Listen)).collect()
     }
@@ -159,7 +158,7 @@ impl Server {
         Listener::bind(address, self.engine.workers().len(), &self.inherited)
     }
 
-    /// Does what signals ask until one asks to stop.
+    /// Handles signals until one stops the server.
     pub(super) fn run(mut self) -> Exit {
         loop {
             let action = self.runtime.block_on(async {
@@ -175,7 +174,7 @@ impl Server {
             };
             match action {
                 Action::Stop(stop) => return self.stop(stop),
-                // The terminal it was started from was closed, and nobody can see or stop it any more.
+                // The terminal was closed, so the server could no longer be stopped from it.
                 Action::Reload if self.has_terminal && !io::stderr().is_terminal() => {
                     return self.stop(Stop { name: "SIGHUP", number: 1 });
                 }
@@ -205,8 +204,8 @@ impl Server {
             .for_each(|notice| self.context.errors.notice(notice));
     }
 
-    /// Stops accepting connections, finishes requests in progress, then ends the application processes: until the grace time is
-    /// over or a second signal comes.
+    /// Stops accepting connections, finishes requests in progress, and stops the app processes, until `shutdown_timeout` or a
+    /// second signal.
     pub(super) fn stop(mut self, first: Stop) -> Exit {
         self.notify_service_manager(State::Stopping);
         if let Some(predecessor) = self.signals.predecessor() {
@@ -222,7 +221,7 @@ impl Server {
             tokio::select! {
                 stopped = stop_engines(&*self.engine, &self.retired, grace) => (Exit::Done, stopped),
                 second = second_stop(&mut self.signals, &self.context.errors) => {
-                    (Exit::Signal(second.number), cut_engines(&*self.engine, &self.retired).await)
+                    (Exit::Signal(second.number), abort_engines(&*self.engine, &self.retired).await)
                 }
             }
         });
@@ -230,7 +229,7 @@ impl Server {
         self.close(exit, stopped)
     }
 
-    /// Ends the application processes: their requests are finished, or were cut.
+    /// Stops the app processes, after their requests have finished or were aborted.
     pub(super) fn end_apps(&mut self, exit: Exit) -> Exit {
         if matches!(exit, Exit::Signal(_)) {
             self.context.apps.kill();
@@ -242,7 +241,7 @@ impl Server {
         }
     }
 
-    /// The last that this process does.
+    /// Logs the result, closes the logs and returns the exit code.
     pub(super) fn close(self, exit: Exit, stopped: Stopped) -> Exit {
         match stopped.aborted {
             0 => self.context.errors.notice("stopped"),
@@ -250,18 +249,18 @@ impl Server {
             cut => self.context.errors.notice(&format!("stopped; {cut} connections were aborted")),
         }
         self.close_logs();
-        // A process that even SIGKILL does not end at once is not waited for.
+        // Do not wait for a process that does not end even after SIGKILL.
         self.runtime.shutdown_background();
         exit
     }
 
-    /// Asks the application processes to end and waits until they have, or until a second signal, at which they are killed.
+    /// Stops the app processes and waits until they have ended. A second signal kills them.
     fn stop_apps(&mut self) -> Exit {
         let apps = self.context.apps.clone();
         let stopping = self.runtime.spawn_blocking(move || apps.stop());
         let second = self.runtime.block_on(async {
             tokio::select! {
-                // It fails only if it panicked, which is in the log.
+                // An error means a panic, which is logged.
                 _ = stopping => None,
                 second = second_stop(&mut self.signals, &self.context.errors) => Some(second),
             }
@@ -272,7 +271,7 @@ impl Server {
         })
     }
 
-    /// Writes what still waits to be written. The access log first: it may have something to say in the other.
+    /// Flushes the logs. The access log comes first, because its errors go to the error log.
     fn close_logs(&self) {
         if let Some(log) = &self.access_log {
             log.close();
@@ -293,7 +292,7 @@ impl Server {
     }
 }
 
-/// The loop of the main thread, and the signals that wake it.
+/// Creates the event loop of the main thread and its signal handlers.
 fn event_loop() -> Result<(Runtime, Signals), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(Failure::cannot("start the event loop"))?;
@@ -304,7 +303,7 @@ fn event_loop() -> Result<(Runtime, Signals), Failure> {
     Ok((runtime, signals))
 }
 
-/// The next signal that asks to stop.
+/// Waits for another signal to stop, and ignores other signals.
 async fn second_stop(signals: &mut Signals, errors: &ErrorLog) -> Stop {
     loop {
         match signals.next().await {
@@ -341,7 +340,7 @@ fn take_inherited() -> Result<InheritedSockets, Failure> {
     InheritedSockets::from_env(pid.as_deref(), count.as_deref(), names.as_deref()).map_err(Failure::Listen)
 }
 
-/// Puts what the engine tells into the log.
+/// Logs the reports of the engine.
 fn reporter(errors: &ErrorLog) -> Arc<dyn engine::Reporter> {
     let errors = errors.clone();
     Arc::new(move |report: &Report| match report {
@@ -351,14 +350,14 @@ fn reporter(errors: &ErrorLog) -> Arc<dyn engine::Reporter> {
     })
 }
 
-/// A panic becomes one line of the log. It ends one connection and not the process, so it must be easy to find.
+/// Logs each panic on one line, because a panic ends only its connection.
 fn report_panics(errors: &ErrorLog) {
     let errors = errors.clone();
     std::panic::set_hook(Box::new(move |panic| {
         let place = panic.location().map_or_else(|| "an unknown location".to_owned(), ToString::to_string);
         let message = panic.payload_as_str().unwrap_or("no message");
         errors.bug(&format!("panicked at {place}: {message}"));
-        // The main thread takes the process with it.
+        // A panic of the main thread ends the process.
         if std::thread::current().name() == Some("main") {
             errors.close();
         }

@@ -1,5 +1,5 @@
-//! Tells systemd how things stand, where it wants to know: `sd_notify(3)`, `Type=notify-reload`. Not by the crate `sd-notify`:
-//! version 0.5 takes a name in the abstract namespace for a path.
+//! Notifies systemd of state changes: `sd_notify(3)`, `Type=notify-reload`. The crate `sd-notify` 0.5 does not support abstract
+//! socket names.
 
 use std::env;
 use std::ffi::OsStr;
@@ -10,20 +10,20 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// What there is to tell.
+/// A state of the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
-    /// It serves, or serves again after a reload.
+    /// Serving, or serving again after a reload.
     Ready,
-    /// It reads its configuration.
+    /// Reloading the configuration.
     Reloading,
-    /// It is about to end.
+    /// Stopping.
     Stopping,
-    /// This process is the service from now on.
+    /// The main process of the service has changed to this one.
     MainPid(u32),
 }
 
-/// Tells the service manager, if `NOTIFY_SOCKET` names one.
+/// Notifies the service manager, if `NOTIFY_SOCKET` is set.
 pub(super) fn notify(state: State) -> io::Result<()> {
     match env::var_os("NOTIFY_SOCKET") {
         Some(name) if !name.is_empty() => send(&name, &message(state)),
@@ -35,7 +35,7 @@ fn message(state: State) -> String {
     match state {
         State::Ready => "READY=1".to_owned(),
         State::Reloading => {
-            // systemd tells this reload from an earlier one by the time at which it began.
+            // systemd distinguishes reloads by their start time.
             let now = clock_gettime(ClockId::Monotonic);
             format!("RELOADING=1\nMONOTONIC_USEC={}", now.tv_sec * 1_000_000 + now.tv_nsec / 1_000)
         }
@@ -45,7 +45,7 @@ fn message(state: State) -> String {
 }
 
 fn send(name: &OsStr, message: &str) -> io::Result<()> {
-    // A name that begins with `@` stands in the abstract namespace, not in the file system.
+    // A name that begins with `@` is in the abstract namespace, not in the file system.
     let address = match name.as_bytes().strip_prefix(b"@") {
         Some(abstract_name) => SocketAddr::from_abstract_name(abstract_name)?,
         None => SocketAddr::from_pathname(name)?,
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reload_says_when_it_began() {
+    fn a_reload_message_has_its_start_time() {
         let message = message(State::Reloading);
         let micros = message.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").unwrap();
         assert!(micros.parse::<u64>().unwrap() > 0);

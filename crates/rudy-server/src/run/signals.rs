@@ -1,4 +1,4 @@
-//! What the signals of an operator ask for.
+//! Signals, and the actions that they request.
 
 use std::{io, mem};
 
@@ -6,22 +6,22 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::upgrade::{Predecessor, Request, next_of};
 
-/// What is asked of the server.
+/// An action that a signal requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Action {
-    /// SIGHUP: read the configuration again and open the logs anew.
+    /// SIGHUP: reload the configuration and reopen the logs.
     Reload,
-    /// SIGUSR1: open the access log anew and nothing else, as nginx and its log rotation have it.
+    /// SIGUSR1: reopen the access log, as in nginx.
     ReopenLog,
-    /// SIGUSR2: have a new process take the place of this one.
+    /// SIGUSR2: replace this process by a new one.
     Upgrade,
-    /// The server that this process replaces has left its sockets, or has ended.
+    /// Take ownership of the sockets: the replaced process has handed them over, or has ended.
     OwnSockets,
     /// SIGTERM or SIGINT: stop.
     Stop(Stop),
 }
 
-/// The signal that asked to stop.
+/// A signal to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stop {
     /// Its name, for the log.
@@ -31,7 +31,7 @@ pub(super) struct Stop {
 }
 
 impl Stop {
-    /// By the name of the signal.
+    /// Returns the stop signal of this name.
     pub(super) fn named(name: &str) -> Self {
         match name {
             // The same numbers on every Linux (signal(7)).
@@ -42,30 +42,30 @@ impl Stop {
     }
 }
 
-/// Catches the signals from its making on, and what the server that this process replaces asks for.
+/// Receives signals, and requests from the process that this one replaces.
 pub(super) struct Signals {
     hangup: Signal,
     user_1: Signal,
     user_2: Signal,
     terminate: Signal,
     interrupt: Signal,
-    /// The server that this process replaces, until it has ended.
+    /// The process that this one replaces, until it has ended.
     predecessor: Option<Predecessor>,
-    /// Its process id, also when it has ended.
+    /// The id of that process, kept after it has ended.
     predecessor_pid: Option<u32>,
-    /// An upgrade was asked for.
+    /// An upgrade was requested and has not begun.
     upgrade_pending: bool,
-    /// A stop was asked for by a signal.
+    /// A signal requested the stop.
     stopped_by_signal: bool,
-    /// A stop was asked for by the other process.
+    /// The other process requested the stop.
     stopped_by_peer: bool,
 }
 
 impl Signals {
     /// Must be called on a tokio runtime.
     pub(super) fn catch() -> io::Result<Self> {
-        // A file that may not grow any more (RLIMIT_FSIZE) is an error where it is written, and no reason to end. Caught for good
-        // and not ignored, which the apps that we start would inherit.
+        // Exceeding RLIMIT_FSIZE must be a write error instead of ending the process. The signal is caught, not ignored, because
+        // apps would inherit an ignored signal.
         drop(signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?);
         Ok(Self {
             hangup: signal(SignalKind::hangup())?,
@@ -81,33 +81,33 @@ impl Signals {
         })
     }
 
-    /// Listens to the server that this process replaces, too.
+    /// Also receives requests from the process that this one replaces.
     pub(super) fn follow(&mut self, predecessor: Option<Predecessor>) {
         self.predecessor_pid = predecessor.as_ref().map(Predecessor::pid);
         self.predecessor = predecessor;
     }
 
-    /// The process id of the server that this process replaces or has replaced.
+    /// The id of the process that this one replaces or has replaced.
     pub(super) fn predecessor_pid(&self) -> Option<u32> {
         self.predecessor_pid
     }
 
-    /// The server that this process replaces, until it has ended.
+    /// The process that this one replaces, until it has ended.
     pub(super) fn predecessor(&self) -> Option<&Predecessor> {
         self.predecessor.as_ref()
     }
 
-    /// Has an upgrade be due, when the server that this process replaces has ended.
+    /// Requests an upgrade, which begins when the replaced process has ended.
     pub(super) fn request_upgrade(&mut self) {
         self.upgrade_pending = true;
     }
 
-    /// Whether an upgrade is due, told once.
+    /// Returns whether an upgrade can begin, and clears the request.
     pub(super) fn take_upgrade(&mut self) -> bool {
         self.predecessor.is_none() && mem::take(&mut self.upgrade_pending)
     }
 
-    /// The next one.
+    /// Waits for the next action.
     pub(super) async fn next(&mut self) -> Action {
         loop {
             let action = tokio::select! {
@@ -124,7 +124,7 @@ impl Signals {
         }
     }
 
-    /// Ctrl-C goes to both processes, and the other one passes it on: the same stop, which the second must not take for a further one.
+    /// Ctrl-C reaches both processes, and the other process forwards it: these are one stop, not two.
     fn stop_by_signal(&mut self, name: &str) -> Option<Action> {
         let is_known = self.stopped_by_peer && !self.stopped_by_signal;
         self.stopped_by_signal = true;

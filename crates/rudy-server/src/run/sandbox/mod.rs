@@ -1,11 +1,11 @@
-//! The sandbox: by Landlock, the process confines itself to the folders and files that its configuration names.
+//! The sandbox: restricts the process with Landlock to the files and folders in its configuration.
 //!
-//! A thread confines itself and the threads that it starts; that all threads of a process are confined at once is new in Linux
-//! (Landlock ABI 8) and found on few machines. So the main thread does it before it starts any other, as it becomes the user
-//! there ([`privileges`](super::privileges)): with addresses bound and files handed over, and with no connection accepted.
+//! Landlock restricts a thread and the threads that it starts; restricting all threads at once needs a recent kernel (ABI 8). So
+//! the main thread enters the sandbox before it starts any other thread, after it has dropped root
+//! ([`privileges`](super::privileges)): addresses are bound, and no connection is accepted yet.
 //!
-//! Connecting to a Unix socket, looking at what a path leads to (`stat`), inotify and all of the network are not confined: the
-//! rules are for opening, making and removing files, and for running programs.
+//! The rules restrict opening, creating and removing files, and running programs. They do not restrict Unix sockets, `stat`,
+//! inotify and the network.
 
 mod paths;
 
@@ -26,7 +26,7 @@ use super::exit::Failure;
 use super::privileges::single_thread;
 use crate::config::Config;
 
-/// Said where the kernel confines less than it could: Landlock before ABI 3 (Linux 6.2).
+/// The notice for kernels with Landlock before ABI 3 (Linux 6.2).
 pub(super) const PARTIAL: &str =
     "the sandbox is incomplete: this kernel cannot restrict the truncation of files (Linux 6.2 can)";
 
@@ -51,7 +51,7 @@ struct Allowed {
     access: BitFlags<AccessFs>,
 }
 
-/// Why no sandbox can be made here.
+/// The reason why this system does not support the sandbox, if any.
 pub(super) fn unsupported() -> Option<String> {
     let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
     let created = ruleset.handle_access(AccessFs::from_all(ABI::V1)).and_then(Ruleset::create);
@@ -64,12 +64,12 @@ pub(super) fn unsupported() -> Option<String> {
 }
 
 impl Sandbox {
-    /// Confines this thread, and all that are started after it, for good.
+    /// Restricts this thread, and all threads started after it, permanently.
     pub(super) fn enter(config: &Config) -> Result<Self, Failure> {
         let cannot = || Failure::cannot("enter the sandbox");
         single_thread().map_err(cannot())?;
         let wanted = paths_of_config(config).into_iter().chain(system_paths());
-        let (allowed, status) = confine(wanted).map_err(|error| cannot()(io::Error::other(error)))?;
+        let (allowed, status) = restrict(wanted).map_err(|error| cannot()(io::Error::other(error)))?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         if status == RulesetStatus::NotEnforced {
             return Err(Failure::Cannot(
@@ -79,17 +79,17 @@ impl Sandbox {
         Ok(Self {
             allowed,
             is_partial: status == RulesetStatus::PartiallyEnforced,
-            // Where there is no /proc, nothing of it is read.
+            // Without /proc, nothing is read from it.
             _process: open("/proc/self", flags, Mode::empty()).ok(),
         })
     }
 
-    /// Whether the kernel cannot confine everything that Rudy asks for.
+    /// Whether the kernel enforces only a part of the rules.
     pub(super) fn is_partial(&self) -> bool {
         self.is_partial
     }
 
-    /// Whether a new configuration needs nothing more than the process was confined to.
+    /// Checks that a new configuration needs no access outside the sandbox.
     pub(super) fn check(&self, config: &Config) -> Result<(), Failure> {
         let outside: Vec<_> = paths_of_config(config)
             .iter()
@@ -105,9 +105,9 @@ impl Sandbox {
         )))
     }
 
-    /// As the kernel decides: by the inodes of the path and of all folders above it.
+    /// Decides like the kernel, by the inodes of the path and all its parent folders.
     fn covers(&self, wanted: &PathAccess) -> bool {
-        // What is not there cannot be opened in any case, and that error names it.
+        // Opening a missing path fails with an error that names it.
         let Ok(path) = fs::canonicalize(&wanted.path) else { return true };
         let mut allowed = BitFlags::empty();
         for metadata in path.ancestors().filter_map(|path| fs::metadata(path).ok()) {
@@ -118,11 +118,11 @@ impl Sandbox {
     }
 }
 
-fn confine(wanted: impl Iterator<Item = PathAccess>) -> Result<(Vec<Allowed>, RulesetStatus), RulesetError> {
+fn restrict(wanted: impl Iterator<Item = PathAccess>) -> Result<(Vec<Allowed>, RulesetStatus), RulesetError> {
     let mut ruleset = Ruleset::default().handle_access(AccessFs::from_all(VERSION))?.create()?;
     let mut allowed = Vec::new();
     for wanted in wanted {
-        // What is not there needs no rule. (The rules for a system name places that many systems do not have.)
+        // A missing path needs no rule. (Many systems lack some of the system paths.)
         let Ok(file) = PathFd::new(&wanted.path) else { continue };
         let Ok(metadata) = fs::metadata(&wanted.path) else { continue };
         let access = applicable(&wanted.path, wanted.access);
@@ -132,7 +132,7 @@ fn confine(wanted: impl Iterator<Item = PathAccess>) -> Result<(Vec<Allowed>, Ru
     Ok((allowed, ruleset.restrict_self()?.ruleset))
 }
 
-/// Those of the rights that what is at `path` can have: a file has none of a folder's.
+/// The access rights that apply to `path`: a file has none of the rights for folders.
 fn applicable(path: &Path, access: BitFlags<AccessFs>) -> BitFlags<AccessFs> {
     if path.is_dir() { access } else { access & AccessFs::from_file(VERSION) }
 }

@@ -1,4 +1,4 @@
-//! What a confined process needs: the files and folders of its configuration, and those of the system.
+//! The paths that a sandboxed process needs: those of its configuration, and those of the system.
 
 use std::env;
 use std::fmt;
@@ -27,21 +27,21 @@ impl fmt::Display for PathAccess {
 }
 
 const READ: BitFlags<AccessFs> = make_bitflags!(AccessFs::{ReadFile | ReadDir});
-/// A log is appended to, and made if it was renamed.
+/// A log is appended to, and created again after it was renamed.
 const LOG: BitFlags<AccessFs> = make_bitflags!(AccessFs::{WriteFile | MakeReg});
-/// Files without a name, or with one for a moment where the file system has no others.
+/// Temporary files without a name, or with a short-lived name if the file system requires one.
 const BODIES: BitFlags<AccessFs> =
     make_bitflags!(AccessFs::{ReadFile | WriteFile | Truncate | MakeReg | RemoveFile});
-/// A socket is made, and removed before and after.
+/// A socket file is created, and removed before and after.
 const SOCKET: BitFlags<AccessFs> = make_bitflags!(AccessFs::{MakeSock | RemoveFile});
 const STATE: BitFlags<AccessFs> = make_bitflags!(AccessFs::{
     ReadFile | ReadDir | WriteFile | Truncate | MakeReg | MakeDir | MakeSym | RemoveFile | RemoveDir | Refer
 });
 
-/// What the system wants to read for us later: the time zone; the process itself, for the status and to say who has a port;
-/// and what looks up the names of upstreams, with the modules that it loads for that.
+/// Paths that the system libraries read later: the time zone; `/proc/self`, for the status and the owner of a port in use; and the
+/// files and modules that resolve the names of upstreams.
 const SYSTEM: [&str; 19] = [
-    // What the engine holds a descriptor of, to have one to spare.
+    // The engine keeps a spare descriptor open.
     "/dev/null",
     "/proc/self",
     "/etc/localtime",
@@ -67,36 +67,36 @@ pub(super) fn system_paths() -> impl Iterator<Item = PathAccess> {
     SYSTEM.into_iter().map(|path| PathAccess { path: path.into(), access: READ })
 }
 
-/// What a configuration needs at any time of its life.
+/// The paths that a configuration needs.
 pub(super) fn paths_of_config(config: &Config) -> Vec<PathAccess> {
     let mut wanted = Vec::new();
-    let mut want = |path: PathBuf, access| wanted.push(PathAccess { path, access });
-    // A reload reads it. The folder, because many programs write a file by putting another one in its place.
-    config.sources.paths().for_each(|path| want(folder_of(path), READ));
+    let mut add = |path: PathBuf, access| wanted.push(PathAccess { path, access });
+    // A reload reads it. The folder is allowed, because many programs replace a file by a new one.
+    config.sources.paths().for_each(|path| add(folder_of(path), READ));
     let routes = config.sites.iter().flat_map(|site| &site.routes);
-    routes.flat_map(|route| route.handler.reads()).for_each(|path| want(path, READ));
+    routes.flat_map(|route| route.handler.reads()).for_each(|path| add(path, READ));
     if let Some(log) = access_log(config) {
-        // A device is opened by its own name: a rule for its folder would be one for all devices.
+        // A device gets a rule for itself: a rule for its folder would include all devices.
         let is_file = fs::metadata(log).map_or(true, |metadata| metadata.is_file());
-        want(if is_file { folder_of(log) } else { log.to_owned() }, LOG);
+        add(if is_file { folder_of(log) } else { log.to_owned() }, LOG);
     }
-    want(config.buffer.dir(), BODIES);
+    add(config.buffer.dir(), BODIES);
     for address in &config.listen {
         if let Endpoint::Unix { path, .. } = &address.endpoint {
-            want(folder_of(path), SOCKET);
+            add(folder_of(path), SOCKET);
         }
     }
     if let Some(folders) = env::var_os("STATE_DIRECTORY") {
-        env::split_paths(&folders).for_each(|folder| want(folder, STATE));
+        env::split_paths(&folders).for_each(|folder| add(folder, STATE));
     }
     wanted
 }
 
 fn folder_of(file: &Path) -> PathBuf {
-    file.parent().map_or_else(PathBuf::new, or_here)
+    file.parent().map_or_else(PathBuf::new, or_working_directory)
 }
 
-/// The folder above a name without a slash is the working folder.
-fn or_here(folder: &Path) -> PathBuf {
+/// The parent of a name without a slash is the working directory.
+fn or_working_directory(folder: &Path) -> PathBuf {
     if folder.as_os_str().is_empty() { ".".into() } else { folder.to_owned() }
 }

@@ -1,7 +1,7 @@
-//! What a server and the one that replaces it tell each other: short texts with descriptors, over a pair of sockets.
+//! The channel between the old and the new process of an upgrade: short texts with file descriptors over a socket pair.
 //!
-//! The descriptors are sent (`SCM_RIGHTS`) and not left open for the new program as `LISTEN_FDS` has them: those need fixed
-//! numbers, and `LISTEN_PID` the process id of the new program, so both have to be set between `fork` and `exec`.
+//! The descriptors are sent with `SCM_RIGHTS`. Inheriting them with `LISTEN_FDS` would need fixed numbers and the process id of the
+//! new program in `LISTEN_PID`, both set between `fork` and `exec`.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -16,23 +16,23 @@ use rustix::net::{
 use tokio::io::Interest;
 use tokio::net::UnixStream;
 
-/// Descriptors of one message: the kernel's `SCM_MAX_FD`.
+/// The maximum number of descriptors per message: `SCM_MAX_FD` of the kernel.
 pub(super) const DESCRIPTORS_MAX: usize = 253;
-/// Bytes of one message. The longest has the path of a socket, or says why a start failed.
+/// The maximum size of a message. The longest contain a socket path or an error.
 const MESSAGE_BYTES_MAX: usize = 4096;
 
-/// One end. The end of the other process is the end of the channel. The socket keeps messages apart (`SOCK_SEQPACKET`); tokio's type
-/// only waits for it.
+/// One end of the channel, which is closed when the other process ends. The socket is `SOCK_SEQPACKET`; tokio's `UnixStream` only
+/// waits for readiness.
 pub(super) struct Channel(UnixStream);
 
-/// A message as it was received.
+/// A received message.
 pub(super) struct Message {
     pub(super) text: String,
     pub(super) descriptors: Vec<OwnedFd>,
 }
 
 impl Channel {
-    /// Two ends: one for this process, one for another.
+    /// Creates a channel: one end for this process, the other to pass on.
     pub(super) fn pair() -> io::Result<(Self, OwnedFd)> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
@@ -44,17 +44,17 @@ impl Channel {
         UnixStream::from_std(socket.into()).map(Self)
     }
 
-    /// Sends a text, cut to what fits, with at most [`DESCRIPTORS_MAX`] descriptors.
+    /// Sends a text, truncated to the maximum size, with at most [`DESCRIPTORS_MAX`] descriptors.
     pub(super) async fn send(&self, text: &str, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         self.0.async_io(Interest::WRITABLE, || try_send(&self.0, text, descriptors)).await
     }
 
-    /// Sends a text at once. What the other process does not receive, because it has ended, it does not need.
+    /// Sends a text without waiting. Errors are ignored: the other process has ended.
     pub(super) fn send_now(&self, text: &str) {
         let _ = try_send(&self.0, text, &[]);
     }
 
-    /// The next message; `None` when the other process has ended.
+    /// Receives a message; `None` when the other process has ended.
     pub(super) async fn receive(&self) -> io::Result<Option<Message>> {
         self.0.async_io(Interest::READABLE, || try_receive(&self.0)).await
     }
@@ -77,7 +77,7 @@ fn try_receive(socket: &UnixStream) -> io::Result<Option<Message>> {
     let mut bytes = [0; MESSAGE_BYTES_MAX];
     let received =
         match recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC) {
-            // The other process has ended with messages that it had not read.
+            // The other process has ended with unread messages.
             Err(rustix::io::Errno::CONNRESET) => return Ok(None),
             received => received?,
         };
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn more_descriptors_than_a_message_takes_are_an_error() {
+    async fn too_many_descriptors_for_a_message_are_an_error() {
         let (ours, _theirs) = Channel::pair().unwrap();
         let (_reader, writer) = pipe().unwrap();
         ours.send("too many", &vec![writer.as_fd(); DESCRIPTORS_MAX + 1]).await.unwrap_err();

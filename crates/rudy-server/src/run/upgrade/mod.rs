@@ -1,9 +1,9 @@
-//! SIGUSR2: a new process takes the place of this one, with its listening sockets.
+//! SIGUSR2: replaces this process by a new one, which inherits the listening sockets.
 //!
-//! This process accepts connections until the new one serves, then finishes its own; so no connection is lost. Until it has ended
-//! it accepts again if the new process ends by itself. There are never more than two: a new process is itself replaced only after
-//! the one before it has ended. What a signal asks of the old process concerns both, and is passed on to the new one, so that a
-//! service manager may go on to signal the process that it knows.
+//! The old process accepts connections until the new one serves, then finishes its connections, so none is lost. If the new process
+//! ends before the old one, the old one accepts connections again. There are at most two processes: a new process can be replaced
+//! only after the old one has ended. The old process forwards signals to the new one, because a service manager may still signal
+//! the old process.
 
 mod channel;
 mod predecessor;
@@ -22,17 +22,17 @@ pub(super) use self::predecessor::{Predecessor, Request, next_of};
 pub(super) use self::successor::CommandLine;
 use self::successor::Successor;
 use self::waiter::{Waiter, Watch};
-use super::engines::{cut_engines, stop_engines};
+use super::engines::{abort_engines, stop_engines};
 use super::exit::{Exit, Failure};
 use super::outcome;
 use super::server::{Server, start_engine};
 use super::service_manager::State;
 use super::signals::{Action, Stop};
 
-/// Set for a new process: the id of the process that it replaces. Their channel is its standard input.
+/// The environment variable with the id of the process to replace. The standard input is the channel between both processes.
 const VARIABLE: &str = "RUDY_UPGRADE";
 
-// The messages, each followed by what it is about.
+// The messages; some are followed by an argument.
 const SOCKET: &str = "socket";
 const LISTENER: &str = "listener";
 const BEGIN: &str = "begin";
@@ -46,11 +46,11 @@ const STOP: &str = "stop";
 const END: &str = "end";
 const STOPPING: &str = "stopping";
 
-/// How long this process stays at least when the new one is ready, to take over again if that one ends: what fails at once fails
-/// within it. Idle connections stay as long, because their next request may be on its way.
+/// The minimum time for which the old process stays after the new one is ready, to take over if the new one fails. Idle
+/// connections stay open as long, because their next request may be on its way.
 const TRIAL_TIME: Duration = Duration::from_secs(1);
 
-/// How the start of a new process ended.
+/// The result of starting a new process.
 enum Start {
     Ready(Box<Successor>),
     Failed(String),
@@ -58,7 +58,7 @@ enum Start {
 }
 
 impl Server {
-    /// Has an upgrade begin, when the process before this one has ended.
+    /// Requests an upgrade, which begins when the replaced process has ended.
     pub(super) fn request_upgrade(&mut self) {
         self.signals.request_upgrade();
         if let Some(predecessor) = self.signals.predecessor() {
@@ -69,7 +69,7 @@ impl Server {
         }
     }
 
-    /// Has another process take the place of this one. Returns the server where that fails, or the exit code.
+    /// Replaces this process by a new one. Returns the exit code, or the server if the upgrade fails.
     pub(super) fn upgrade(mut self) -> Result<Self, Exit> {
         self.notify_service_manager(State::Reloading);
         let mut pending = Vec::new();
@@ -97,7 +97,7 @@ impl Server {
         Ok(self)
     }
 
-    /// Starts the new process and waits until it serves. Whatever else is asked meanwhile is done after that.
+    /// Starts the new process and waits until it serves. Other actions are added to `pending`.
     fn start_successor(
         &mut self,
         listeners: &[Listener],
@@ -144,7 +144,7 @@ impl Server {
         })
     }
 
-    /// Leaves the sockets to the new process, which serves, and finishes what is in progress.
+    /// Hands the sockets over to the new process and finishes the connections of this one.
     fn hand_over(
         mut self,
         successor: Successor,
@@ -189,7 +189,7 @@ impl Server {
         }
     }
 
-    /// Finishes connections; idle ones stay until the first of the two times. Fails, with the reason, if the new process ends.
+    /// Finishes connections until `until`; idle ones stay open until `idle_until`. Fails with the reason if the new process ends.
     fn finish_connections(
         &mut self,
         watch: &mut Watch,
@@ -200,13 +200,13 @@ impl Server {
         let mut waiter = Waiter { watch, signals, errors: &context.errors, log: access_log.as_ref() };
         let left = |until: Instant| until.saturating_duration_since(Instant::now());
         runtime.block_on(async {
-            // A signal to stop ends the trial: no process takes over after it.
+            // After a signal to stop, no process takes over, so idle connections need not stay.
             waiter.until(pin!(sleep(left(idle_until)))).await?;
             let mut stop = pin!(stop_engines(&**engine, retired, left(until)));
             loop {
                 if waiter.watch.second_stop.is_some() {
                     waiter.watch.successor.end_at_once();
-                    return Ok(cut_engines(&**engine, retired).await);
+                    return Ok(abort_engines(&**engine, retired).await);
                 }
                 if let Some(stopped) = waiter.until(stop.as_mut()).await? {
                     return Ok(stopped);
@@ -215,13 +215,13 @@ impl Server {
         })
     }
 
-    /// Ends this process when its connections have ended: the new one goes on by itself, or both end.
+    /// Ends this process after its connections: the new one continues alone, or both end.
     fn end_old_process(mut self, mut watch: Watch, stopped: Stopped) -> Exit {
         self.end_old_apps(&mut watch);
         let mut exit = watch.second_stop.map_or(Exit::Done, |stop| Exit::Signal(stop.number));
         let successor = &mut watch.successor;
         if watch.both_stop {
-            // The service manager takes the end of this process for that of the service, and kills what is left.
+            // When this process ends, the service manager kills the remaining processes of the service, so wait for the new one.
             let Self { runtime, signals, .. } = &mut self;
             runtime.block_on(async {
                 loop {
@@ -235,17 +235,17 @@ impl Server {
                 }
             });
         } else if watch.successor_ended || successor.has_ended() {
-            // Too late to accept again. With this exit code a service manager restarts the server.
+            // It is too late to accept connections again. The exit code makes a service manager restart the server.
             self.context.errors.error(&format!("process {} has ended", successor.pid()));
             exit = Exit::CannotRun;
         } else {
-            // Only now: until here this process could have taken over again.
+            // Not earlier, because this process could still take over.
             self.notify_service_manager(State::MainPid(successor.pid()));
         }
         self.close(exit, stopped)
     }
 
-    /// Ends the application processes, and passes on what signals ask until they have ended.
+    /// Stops the app processes, and forwards signals until they have ended.
     fn end_old_apps(&mut self, watch: &mut Watch) {
         let Self { runtime, signals, context, access_log, .. } = self;
         let mut waiter = Waiter { watch, signals, errors: &context.errors, log: access_log.as_ref() };
@@ -262,7 +262,7 @@ impl Server {
         });
     }
 
-    /// Accepts from the sockets that were left to a process that has ended.
+    /// Accepts connections again after the new process has ended.
     fn accept_again(&mut self, listeners: Vec<Listener>) -> Result<(), Failure> {
         if self.engine.workers().iter().any(|worker| worker.is_stopping()) {
             let engine = start_engine(&self.config.engine.for_start(), &self.current_app, &self.context)?;
@@ -291,7 +291,7 @@ impl Server {
         Ok(())
     }
 
-    /// Says that this process serves: to the one that it replaces, or to the service manager.
+    /// Reports that this process is ready, to the process that it replaces or to the service manager.
     pub(super) fn report_ready(&self) {
         match self.signals.predecessor() {
             Some(predecessor) => predecessor.ready(),
@@ -299,12 +299,12 @@ impl Server {
         }
     }
 
-    /// The process before this one has left its sockets, or has ended. Closes those that this one does not want.
+    /// Takes ownership of the sockets, and closes those that this process does not use.
     pub(super) fn own_sockets(&self) {
         self.engine.take_ownership();
         for listener in self.inherited.take_unused() {
             let address = listener.address().clone();
-            // As a reload closes it: what the kernel has queued is accepted.
+            // Accept the connections that the kernel has queued first, as a reload does.
             if let Err(error) = self.engine.listen(listener) {
                 self.context.errors.error(&format!("cannot accept queued connections on {address}: {error}"));
                 continue;

@@ -1,4 +1,4 @@
-//! The side of the new process: what it gets from the server that it replaces, and what it tells it.
+//! The side of the new process: receives sockets and requests from the old process, and reports its state.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -14,26 +14,26 @@ use super::{
 use crate::run::exit::Failure;
 use crate::run::signals::{Action, Stop};
 
-/// The server that this process replaces.
+/// The process that this one replaces.
 #[derive(Clone)]
 pub(in crate::run) struct Predecessor {
     channel: Arc<Channel>,
     pid: u32,
 }
 
-/// What the server that is replaced asks for.
+/// A request of the replaced process.
 #[derive(Clone, Copy)]
 pub(in crate::run) enum Request {
-    /// What a signal asked of it, which concerns both, or what it asks for itself.
+    /// An action for this process.
     Signal(Action),
-    /// To end at once.
+    /// End at once.
     End,
-    /// Nothing any more: it has ended.
+    /// The replaced process has ended.
     Ended,
 }
 
 impl Predecessor {
-    /// The server that started this process in its place, if one did. Must be called on a tokio runtime.
+    /// Returns the process that started this one for an upgrade, if any. Must be called on a tokio runtime.
     pub(in crate::run) fn find() -> Result<Option<Self>, Failure> {
         let Some(pid) = env::var(VARIABLE).ok().and_then(|pid| pid.parse().ok()) else { return Ok(None) };
         let channel = || {
@@ -50,7 +50,7 @@ impl Predecessor {
         self.pid
     }
 
-    /// Receives its sockets, and adds them to those of the service manager.
+    /// Receives its sockets and adds them to `inherited`.
     pub(in crate::run) async fn receive_sockets(
         &self,
         inherited: &mut InheritedSockets,
@@ -71,13 +71,13 @@ impl Predecessor {
                 (LISTENER, address) => {
                     let address = address.parse::<Address>();
                     let address = address.map_err(|error| Failure::Cannot(error.to_string()))?;
-                    // More sockets than one message holds come in several.
+                    // A listener with many sockets takes several messages.
                     match listeners.iter_mut().find(|(known, _)| *known == address) {
                         Some((_, sockets)) => sockets.extend(descriptors),
                         None => listeners.push((address, descriptors)),
                     }
                 }
-                // Of a version that knows more.
+                // A message of another version.
                 _ => {}
             }
         }
@@ -87,25 +87,25 @@ impl Predecessor {
         Ok(())
     }
 
-    /// Tells it that this process serves.
+    /// Reports that this process serves.
     pub(in crate::run) fn ready(&self) {
         self.channel.send_now(&format!("{READY} {}", process::id()));
     }
 
-    /// Tells it why this process will not serve.
+    /// Reports why this process cannot serve.
     pub(in crate::run) fn failed(&self, failure: &Failure) {
         self.channel.send_now(&format!("{FAILED} {}", failure.first_line()));
     }
 
-    /// Tells it that this process was asked to stop, so that it does not take over again.
+    /// Reports that this process is stopping, so that the old one does not take over.
     pub(in crate::run) fn stopping(&self) {
         self.channel.send_now(STOPPING);
     }
 
-    /// What it asks for next. Dropping the future loses nothing.
+    /// Waits for the next request. Cancel-safe.
     pub(in crate::run) async fn next(&self) -> Request {
         loop {
-            // An error would be there again: the other process is as good as ended.
+            // Treat an error like the end of the process, because it would occur again.
             let Ok(Some(Message { text, .. })) = self.channel.receive().await else { return Request::Ended };
             let mut words = text.split(' ');
             match (words.next().unwrap_or_default(), words.next()) {
@@ -115,14 +115,14 @@ impl Predecessor {
                 (UPGRADE, _) => return Request::Signal(Action::Upgrade),
                 (STOP, Some(name)) => return Request::Signal(Action::Stop(Stop::named(name))),
                 (END, _) => return Request::End,
-                // Of a version that knows more.
+                // A message of another version.
                 _ => {}
             }
         }
     }
 }
 
-/// What the server that is replaced asks for next, if there is one.
+/// Waits for the next request of the replaced process; forever if there is none.
 pub(in crate::run) async fn next_of(predecessor: Option<&Predecessor>) -> Request {
     match predecessor {
         Some(predecessor) => predecessor.next().await,
@@ -130,7 +130,7 @@ pub(in crate::run) async fn next_of(predecessor: Option<&Predecessor>) -> Reques
     }
 }
 
-/// Fails if standard input is not the channel: the variable may have been set by others.
+/// Fails if standard input is not the channel, because the variable can be inherited by accident.
 fn check(stdin: &OwnedFd) -> io::Result<()> {
     let is_channel = socket_type(stdin).is_ok_and(|kind| kind == rustix::net::SocketType::SEQPACKET);
     if !is_channel {
@@ -138,7 +138,7 @@ fn check(stdin: &OwnedFd) -> io::Result<()> {
             "standard input is not the socket of the upgrade; unset the variable to start a server",
         ));
     }
-    // Both processes set it: it is of the open socket, and this end may have come through a program that changes it.
+    // The flag belongs to the open file description, and a wrapper script may have changed it.
     rustix::io::ioctl_fionbio(stdin, true)?;
     Ok(())
 }

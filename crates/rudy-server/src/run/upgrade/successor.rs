@@ -1,4 +1,4 @@
-//! The side of the old process: how it starts the new one, hands its sockets over, and hears what becomes of it.
+//! The side of the old process: starts the new process, sends it the sockets, and observes its state.
 
 use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -19,16 +19,16 @@ use super::{
 };
 use crate::run::signals::{Action, Stop};
 
-/// How long a new process that is not ready may take to end when it is asked to, before it is killed.
+/// The time between SIGTERM and SIGKILL for a new process that is not ready.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The command line that this process was started with.
 #[derive(Debug)]
 pub(in crate::run) struct CommandLine {
-    /// The path as it was given to the kernel: a link is followed again. (`/proc/self/exe` is the file that was started, which may
-    /// have been replaced.)
+    /// The path as given to exec, so that symbolic links are resolved again. (`/proc/self/exe` is the old file, which may have been
+    /// replaced.)
     program: PathBuf,
-    /// With the name of the program.
+    /// The arguments, including the program name.
     arguments: Vec<OsString>,
 }
 
@@ -39,24 +39,24 @@ impl CommandLine {
     }
 }
 
-/// The process that is to replace this one.
+/// The process that replaces this one.
 pub(super) struct Successor {
     child: Child,
     channel: Channel,
-    /// The id of the process that was started; from its own word on, that of the server, which a script may have started.
+    /// The id of the started process, then the id that the server reports, which a wrapper script may have started.
     pid: u32,
 }
 
-/// What the new process says, or what is seen of it.
+/// An event of the new process.
 pub(super) enum Event {
-    /// It was asked to stop.
+    /// It received a signal to stop.
     Stopping,
-    /// It has ended, with what is known of that.
+    /// It has ended, with a description.
     Ended(String),
 }
 
 impl Successor {
-    /// Starts the command line. Says in words why it could not. Must be called on a tokio runtime.
+    /// Starts the command line. The error is a sentence. Must be called on a tokio runtime.
     pub(super) fn start(line: &CommandLine) -> Result<Self, String> {
         let cannot = |error| format!("cannot start {}: {error}", line.program.display());
         let (channel, theirs) = Channel::pair().map_err(cannot)?;
@@ -74,13 +74,13 @@ impl Successor {
         self.pid
     }
 
-    /// Hands the sockets over and waits until the new process serves. Says in words why it does not.
+    /// Sends the sockets and waits until the new process serves. The error is the reason why it does not.
     pub(super) async fn until_ready(
         &mut self,
         listeners: &[Listener],
         inherited: &InheritedSockets,
     ) -> Result<(), String> {
-        // It fails where the new process ends, which is logged below.
+        // This fails if the new process ends, which is handled below.
         let _ = self.hand_over(listeners, inherited).await;
         loop {
             match self.channel.receive().await {
@@ -110,29 +110,29 @@ impl Successor {
         self.channel.send(BEGIN, &[]).await
     }
 
-    /// Passes on what a signal asks of this process, and what concerns the one that serves.
+    /// Forwards an action to the new process.
     pub(super) fn pass_on(&self, action: Action) {
         match action {
             Action::Reload => self.channel.send_now(RELOAD),
             Action::ReopenLog => self.channel.send_now(REOPEN),
             Action::Upgrade => self.channel.send_now(UPGRADE),
-            // This process has no other before it.
+            // This process has no predecessor any more.
             Action::OwnSockets => {}
             Action::Stop(Stop { name, .. }) => self.channel.send_now(&format!("{STOP} {name}")),
         }
     }
 
-    /// Leaves the sockets to it. One that was given up just before it was ready never gets here, and ends none of them.
+    /// Makes the new process the owner of the sockets. Without this message it does not shut them down when it ends.
     pub(super) fn owns_sockets(&self) {
         self.channel.send_now(YOURS);
     }
 
-    /// Has it end at once.
+    /// Tells the new process to end at once.
     pub(super) fn end_at_once(&self) {
         self.channel.send_now(END);
     }
 
-    /// What it says next. Dropping the future loses nothing.
+    /// Waits for the next event. Cancel-safe.
     pub(super) async fn next(&mut self) -> Event {
         loop {
             match self.channel.receive().await {
@@ -143,32 +143,31 @@ impl Successor {
         }
     }
 
-    /// Whether it has ended, seen without waiting.
+    /// Whether it has ended, without waiting.
     pub(super) fn has_ended(&mut self) -> bool {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Ready when it has ended.
+    /// Waits until it has ended.
     pub(super) async fn wait(&mut self) {
-        // It fails only where it was reaped already.
+        // This fails only if it was already reaped.
         let _ = self.child.wait().await;
     }
 
-    /// Ends a process that is not ready.
+    /// Terminates a process that is not ready.
     pub(super) async fn kill(&mut self) {
         let pid = self.child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
         if let Some(pid) = pid {
-            // It is not reaped, so the id is its own.
+            // The process is not reaped, so the id is still valid.
             let _ = kill_process(pid, Signal::TERM);
         }
         if timeout(END_TIMEOUT, self.child.wait()).await.is_err() {
-            // It fails only where it has ended.
+            // This fails only if it has ended.
             let _ = self.child.kill().await;
         }
     }
 
-    /// What is known of its end, which was seen by that of the channel. A process that has closed its standard input and goes on is
-    /// ended.
+    /// Describes how the process ended, after the channel was closed. A process that only closed its standard input is terminated.
     async fn ended(&mut self) -> String {
         match timeout(END_TIMEOUT, self.child.wait()).await {
             Ok(Ok(status)) => describe(status),

@@ -1,4 +1,4 @@
-//! What the old process listens to while it finishes its requests.
+//! Handles signals and events of the new process while the old process finishes.
 
 use std::future::pending;
 use std::pin::Pin;
@@ -9,12 +9,12 @@ use crate::error_log::ErrorLog;
 use crate::run::reload::reopen_access_log;
 use crate::run::signals::{Action, Signals, Stop};
 
-/// The new process, and what was asked of both while this one finishes.
+/// The new process, and the stop signals received while the old process finishes.
 pub(super) struct Watch {
     pub(super) successor: Successor,
-    /// Both processes end.
+    /// Both processes stop.
     pub(super) both_stop: bool,
-    /// A signal to stop has come here.
+    /// This process received a signal to stop.
     was_stopped: bool,
     pub(super) second_stop: Option<Stop>,
     /// The new process has ended.
@@ -27,7 +27,7 @@ impl Watch {
     }
 }
 
-/// What a wait needs in which signals and the new process are listened to.
+/// Waits for a future while it handles signals and events of the new process.
 pub(super) struct Waiter<'a> {
     pub(super) watch: &'a mut Watch,
     pub(super) signals: &'a mut Signals,
@@ -36,7 +36,7 @@ pub(super) struct Waiter<'a> {
 }
 
 impl Waiter<'_> {
-    /// Waits for `end`, or a signal to stop: `None`. Fails, with the reason, if the new process ends by itself.
+    /// Waits for `end`, or returns `None` after a signal to stop. Fails with the reason if the new process ends by itself.
     pub(super) async fn until<T>(
         &mut self,
         mut end: Pin<&mut (impl Future<Output = T> + ?Sized)>,
