@@ -1,4 +1,4 @@
-//! One source, many listeners: lines that are published go to everybody who listens.
+//! Publish and subscribe over sockets: all subscribers of a path receive the published lines.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -30,7 +30,7 @@ path = "/status"
 status = { allow = "loopback" }
 "#;
 
-/// As many topics as a site has by default.
+/// The default limit of topics of a site.
 const TOPICS: usize = 100;
 
 fn serve(model: Model) -> Server {
@@ -47,32 +47,32 @@ fn publish(server: &Server, path: &str, body: &[u8]) -> Response {
     connection.response()
 }
 
-/// The id of the last message of a publication.
+/// Returns the id of the last message that was published.
 fn id(answer: &Response) -> String {
     assert_eq!(answer.status, 204, "{answer:?}");
     answer.field("last-event-id").expect("it has an id").to_owned()
 }
 
-/// Somebody who listens.
-struct Listener {
+/// A subscriber.
+struct Subscriber {
     connection: Connection,
     text: String,
     events: VecDeque<String>,
 }
 
-impl Listener {
+impl Subscriber {
     fn new(server: &Server, target: &str, fields: &str) -> Self {
         let mut connection = server.connect();
         connection.send(format!("GET {target} HTTP/1.1\r\nHost: test\r\n{fields}\r\n").as_bytes());
         let head = connection.head();
         assert_eq!((head.status, head.field("content-type")), (200, Some("text/event-stream")));
-        let mut listener = Self { connection, text: String::new(), events: VecDeque::new() };
-        // It listens for sure once it has been greeted.
-        assert!(listener.event().starts_with("retry: "));
-        listener
+        let mut subscriber = Self { connection, text: String::new(), events: VecDeque::new() };
+        // The subscription is active once the first event has arrived.
+        assert!(subscriber.event().starts_with("retry: "));
+        subscriber
     }
 
-    /// What comes next, without its empty line.
+    /// Returns the next event, without its empty line.
     fn event(&mut self) -> String {
         loop {
             if let Some(event) = self.events.pop_front() {
@@ -86,7 +86,7 @@ impl Listener {
         }
     }
 
-    /// The text of the next message.
+    /// Returns the text of the next message.
     fn data(&mut self) -> String {
         let event = self.event();
         event.split_once("\ndata: ").unwrap_or_else(|| panic!("no message: {event:?}")).1.to_owned()
@@ -94,71 +94,72 @@ impl Listener {
 }
 
 #[test]
-fn what_is_published_goes_to_everybody_who_listens_there() {
-    // A listener keeps this one from everything else.
+fn all_subscribers_of_a_path_receive_published_lines() {
+    // A subscriber occupies the only thread of the serial engine.
     for model in engines().into_iter().filter(|model| *model != Model::Serial) {
         let server = serve(model);
-        // Of two threads, one is for whoever publishes.
+        // Of two threads, one is for the publisher.
         let count = if matches!(model, Model::Pool(_)) { 1 } else { 5 };
-        let mut listeners: Vec<_> = (0..count).map(|_| Listener::new(&server, "/topics/news", "")).collect();
+        let mut subscribers: Vec<_> =
+            (0..count).map(|_| Subscriber::new(&server, "/topics/news", "")).collect();
         publish(&server, "/topics/others", b"not for them\n");
         let last = id(&publish(&server, "/topics/news", b"one\r\ntwo\n\nfour"));
         let (epoch, number) = last.split_once('-').unwrap();
         assert_eq!(number, "4", "{model}");
-        for listener in &mut listeners {
+        for subscriber in &mut subscribers {
             for (number, text) in ["one", "two", "", "four"].into_iter().enumerate() {
                 let expected = format!("id: {epoch}-{}\ndata: {text}", number + 1);
-                assert_eq!(listener.event(), expected, "{model}");
+                assert_eq!(subscriber.event(), expected, "{model}");
             }
         }
     }
 }
 
 #[test]
-fn who_comes_back_goes_on_where_it_was() {
-    // A listener that has left is noticed when something is sent to it, and holds its thread until then.
+fn a_client_that_reconnects_resumes_after_its_last_message() {
+    // A closed subscription is noticed at the next message, and occupies its thread until then.
     let server = serve(Model::PerCore);
     let ids =
         ["1\n", "2\n", "3\n", "4\n", "5\n"].map(|line| id(&publish(&server, "/topics/a", line.as_bytes())));
-    let after = |id: &str| Listener::new(&server, "/topics/a", &format!("Last-Event-ID: {id}\r\n"));
-    let mut listener = after(&ids[2]);
-    assert_eq!([listener.data(), listener.data()], ["4", "5"]);
-    drop(listener);
-    let mut listener = Listener::new(&server, &format!("/topics/a?last_event_id={}", ids[3]), "");
-    assert_eq!(listener.data(), "5");
-    drop(listener);
+    let after = |id: &str| Subscriber::new(&server, "/topics/a", &format!("Last-Event-ID: {id}\r\n"));
+    let mut subscriber = after(&ids[2]);
+    assert_eq!([subscriber.data(), subscriber.data()], ["4", "5"]);
+    drop(subscriber);
+    let mut subscriber = Subscriber::new(&server, &format!("/topics/a?last_event_id={}", ids[3]), "");
+    assert_eq!(subscriber.data(), "5");
+    drop(subscriber);
     let mut too_late = after(&ids[0]);
     assert_eq!(too_late.event(), "event: gap\ndata: {\"missing\":1}");
     assert_eq!(too_late.data(), "3");
     drop(too_late);
-    // As after a restart: the id is none of this topic's.
-    let mut stranger = after("64f1e2d3c4b5a-4");
-    assert_eq!(stranger.event(), "event: gap\ndata: {\"missing\":null}");
-    assert_eq!(stranger.data(), "3");
+    // As after a restart: the id is not of this topic.
+    let mut unknown_id = after("64f1e2d3c4b5a-4");
+    assert_eq!(unknown_id.event(), "event: gap\ndata: {\"missing\":null}");
+    assert_eq!(unknown_id.data(), "3");
 }
 
 #[test]
-fn lines_go_out_as_they_come() {
+fn lines_are_published_as_they_arrive() {
     let server = serve(Model::PerCore);
-    let mut listener = Listener::new(&server, "/topics/a", "");
+    let mut subscriber = Subscriber::new(&server, "/topics/a", "");
     let mut publisher = server.connect();
     publisher.send(b"PUT /topics/a HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n");
     publisher.send(b"6\r\none\ntw\r\n");
-    assert_eq!(listener.data(), "one");
+    assert_eq!(subscriber.data(), "one");
     publisher.send(b"2\r\no\n\r\n");
-    assert_eq!(listener.data(), "two");
+    assert_eq!(subscriber.data(), "two");
     publisher.send(b"5\r\nthree\r\n0\r\n\r\n");
-    assert_eq!(listener.data(), "three");
+    assert_eq!(subscriber.data(), "three");
     assert!(id(&publisher.response()).ends_with("-3"));
 }
 
 #[test]
-fn a_line_that_cannot_be_published_is_told_and_those_before_it_are() {
+fn an_invalid_line_is_reported_and_earlier_lines_are_published() {
     let server = serve(Model::PerCore);
-    let mut listener = Listener::new(&server, "/topics/a", "");
+    let mut subscriber = Subscriber::new(&server, "/topics/a", "");
     let long = [b"fine\n", &b"x".repeat(64 * 1024 + 1)[..]].concat();
     for (body, status, says) in [
-        (&b""[..], 400, "there is no line in the body"),
+        (&b""[..], 400, "the body has no lines"),
         (b"fine\n\xff\nnot reached\n", 400, "Line 2: it is not UTF-8. 1 lines before it were published."),
         (&long, 413, "Line 2: it is longer than 65536 bytes."),
     ] {
@@ -166,26 +167,26 @@ fn a_line_that_cannot_be_published_is_told_and_those_before_it_are() {
         assert_eq!(answer.status, status);
         assert!(answer.text().contains(says), "{}", answer.text());
         if !body.is_empty() {
-            assert_eq!(listener.data(), "fine");
+            assert_eq!(subscriber.data(), "fine");
         }
     }
     publish(&server, "/topics/a", b"next\n");
-    assert_eq!(listener.data(), "next");
+    assert_eq!(subscriber.data(), "next");
 }
 
 #[test]
-fn silence_is_broken_by_a_comment() {
+fn an_idle_stream_gets_heartbeats() {
     let server = serve(Model::PerCore);
-    let mut listener = Listener::new(&server, "/beats", "");
-    assert_eq!([listener.event(), listener.event()], [":", ":"]);
+    let mut subscriber = Subscriber::new(&server, "/beats", "");
+    assert_eq!([subscriber.event(), subscriber.event()], [":", ":"]);
     publish(&server, "/beats", b"x\n");
-    while listener.event() == ":" {}
+    while subscriber.event() == ":" {}
 }
 
 #[test]
-fn whoever_does_not_read_is_dropped_and_counted_and_others_are_not() {
+fn a_stalled_subscriber_is_dropped_and_counted() {
     let server = serve(Model::PerCore);
-    let reads_not = Listener::new(&server, "/bulk", "");
+    let stalled = Subscriber::new(&server, "/bulk", "");
     let lines = format!("{}\n", "x".repeat(60_000)).repeat(20);
     let deadline = Instant::now() + PATIENCE;
     let mut published = 0;
@@ -194,8 +195,8 @@ fn whoever_does_not_read_is_dropped_and_counted_and_others_are_not() {
         id(&publish(&server, "/bulk", lines.as_bytes()));
         published += 20;
     }
-    drop(reads_not);
-    let mut late = Listener::new(&server, "/bulk?last_event_id=0-0", "");
+    drop(stalled);
+    let mut late = Subscriber::new(&server, "/bulk?last_event_id=0-0", "");
     assert_eq!(late.event(), "event: gap\ndata: {\"missing\":null}");
     let event = late.event();
     let (id, _) = event.split_once('\n').unwrap();
@@ -203,30 +204,30 @@ fn whoever_does_not_read_is_dropped_and_counted_and_others_are_not() {
 }
 
 #[test]
-fn clients_that_wait_for_unpublished_names_leave_room_to_publish() {
+fn subscribers_of_unpublished_names_do_not_count_towards_the_limit() {
     let server = serve(Model::PerCore);
-    let mut listeners: Vec<_> =
-        (0..=TOPICS).map(|n| Listener::new(&server, &format!("/topics/{n}"), "")).collect();
+    let mut subscribers: Vec<_> =
+        (0..=TOPICS).map(|n| Subscriber::new(&server, &format!("/topics/{n}"), "")).collect();
     id(&publish(&server, "/topics/news", b"one\n"));
-    // A name that is published while a client waits for it takes the client along.
+    // Publishing to a name with subscribers reaches them.
     id(&publish(&server, "/topics/7", b"two\n"));
-    assert_eq!(listeners[7].data(), "two");
+    assert_eq!(subscribers[7].data(), "two");
     for n in 2..TOPICS {
         id(&publish(&server, &format!("/topics/published-{n}"), b"x\n"));
     }
-    assert_eq!(publish(&server, "/topics/8", b"x\n").status, 503, "one more than `topics`");
+    assert_eq!(publish(&server, "/topics/8", b"x\n").status, 503, "over the limit of `topics`");
 }
 
 #[test]
-fn who_listens_is_reached_after_a_reload_too() {
+fn subscribers_survive_a_reload() {
     let mut server = serve(Model::PerCore);
-    let mut listener = Listener::new(&server, "/topics/a", "");
+    let mut subscriber = Subscriber::new(&server, "/topics/a", "");
     let first = id(&publish(&server, "/topics/a", b"before\n"));
-    assert_eq!(listener.data(), "before");
+    assert_eq!(subscriber.data(), "before");
     server.signal(Signal::HUP);
     server.wait_for_line("the configuration was read again");
     let second = id(&publish(&server, "/topics/a", b"after\n"));
-    assert_eq!(listener.data(), "after");
+    assert_eq!(subscriber.data(), "after");
     assert_eq!((first.split_once('-').unwrap().0, "2"), second.split_once('-').unwrap());
 }
 

@@ -25,7 +25,7 @@ path = "/all"
 tail = { allow = "loopback", files = ["logs/*.log", "missing.log"] }
 "#;
 
-/// A server, and the folder of its logs: `app.log` has the lines 1, 2 and 3.
+/// Starts a server with a folder of logs: `app.log` has the lines 1, 2 and 3.
 fn serve(model: Model) -> Server {
     let server = Server::build().config(SITE).args(["--engine", &model.to_string()]).start();
     fs::create_dir(server.path().join("logs")).expect("a temp folder can be written");
@@ -38,28 +38,28 @@ fn append(path: &Path, text: &str) {
     file.and_then(|mut file| file.write_all(text.as_bytes())).expect("a temp folder can be written");
 }
 
-fn ask(server: &Server, target: &str, fields: &str) -> Connection {
+fn get(server: &Server, target: &str, fields: &str) -> Connection {
     let mut connection = server.connect();
     connection.send(format!("GET {target} HTTP/1.1\r\nHost: test\r\n{fields}\r\n").as_bytes());
     assert_eq!(connection.head().status, 200);
     connection
 }
 
-/// What comes until this has come.
+/// Reads until the text ends with `end`.
 fn until(connection: &mut Connection, end: &str) -> String {
     let mut text = String::new();
     while !text.ends_with(end) {
-        text += &connection.chunk().unwrap_or_else(|| panic!("it ended after {text:?}"));
+        text += &connection.chunk().unwrap_or_else(|| panic!("the stream ended after {text:?}"));
     }
     text
 }
 
 #[test]
-fn lines_come_as_they_are_written_and_rotation_loses_none() {
+fn lines_are_streamed_as_they_are_written_and_rotation_loses_none() {
     for model in engines() {
         let server = serve(model);
         let log = server.path().join("logs/app.log");
-        let mut connection = ask(&server, "/plain", "");
+        let mut connection = get(&server, "/plain", "");
         assert_eq!(until(&mut connection, "3\n"), "2\n3\n", "{model}");
         append(&log, "4\nunfin");
         assert_eq!(until(&mut connection, "4\n"), "4\n", "{model}");
@@ -71,10 +71,10 @@ fn lines_come_as_they_are_written_and_rotation_loses_none() {
 }
 
 #[test]
-fn as_events_lines_have_ids_and_a_client_goes_on_where_it_was() {
+fn events_have_ids_and_a_client_that_reconnects_resumes() {
     let server = serve(Model::PerCore);
     let log = server.path().join("logs/app.log");
-    let mut first = ask(&server, "/events", "");
+    let mut first = get(&server, "/events", "");
     let text = until(&mut first, "data: 3\n\n");
     assert!(text.starts_with("retry: 2000\n\nid: "), "{text}");
     append(&log, "4\n");
@@ -82,17 +82,17 @@ fn as_events_lines_have_ids_and_a_client_goes_on_where_it_was() {
     let id = text.lines().next().unwrap().strip_prefix("id: ").expect("an event has an id");
     append(&log, "5\n");
     until(&mut first, "data: 5\n\n");
-    let mut again = ask(&server, "/events", &format!("Last-Event-ID: {id}\r\n"));
+    let mut again = get(&server, "/events", &format!("Last-Event-ID: {id}\r\n"));
     assert_eq!(until(&mut again, "data: 5\n\n").matches("data: ").count(), 1);
-    let mut late = ask(&server, "/events", "");
+    let mut late = get(&server, "/events", "");
     assert_eq!(until(&mut late, "data: 5\n\n").matches("data: ").count(), 2, "the last two");
 }
 
 #[test]
-fn files_that_appear_are_found_and_what_is_not_followed_is_logged() {
+fn new_files_are_found_and_missing_ones_are_logged() {
     let mut server = serve(Model::PerCore);
     let folder = server.path().to_owned();
-    let mut connection = ask(&server, "/all", "");
+    let mut connection = get(&server, "/all", "");
     let name = |name: &str| folder.join(name).display().to_string();
     let expected = format!("{} | 3\n", name("logs/app.log"));
     assert!(until(&mut connection, &expected).contains(" | 1\n"));

@@ -1,4 +1,4 @@
-//! What takes its time, on every engine: streams that tick, delayed answers, and who gives them.
+//! Slow responses on every engine: streams, delayed responses, and `info`.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -50,7 +50,7 @@ fn ask(server: &Server, method: &str, path: &str) -> Connection {
 }
 
 #[test]
-fn a_welcome_and_then_chunks_come_one_at_a_time() {
+fn a_stream_sends_a_welcome_and_then_single_chunks() {
     for model in engines() {
         let server = serve(SITE, model);
         let mut connection = ask(&server, "GET", "/test/7");
@@ -67,7 +67,7 @@ fn a_welcome_and_then_chunks_come_one_at_a_time() {
 }
 
 #[test]
-fn a_client_that_leaves_makes_room_for_the_next() {
+fn streams_end_when_their_clients_leave() {
     let server = serve(SITE, Model::PerCore);
     for id in 0..5 {
         let mut connection = ask(&server, "GET", &format!("/test/{id}"));
@@ -78,7 +78,7 @@ fn a_client_that_leaves_makes_room_for_the_next() {
 }
 
 #[test]
-fn after_a_stream_with_an_end_the_connection_goes_on() {
+fn a_connection_is_reused_after_a_finite_stream() {
     let server = serve(SITE, Model::PerCore);
     let mut connection = ask(&server, "GET", "/three/1");
     assert_eq!(connection.response().text(), "1\n2\n3\n");
@@ -87,7 +87,7 @@ fn after_a_stream_with_an_end_the_connection_goes_on() {
 }
 
 #[test]
-fn to_http_1_0_a_stream_ends_with_the_connection() {
+fn for_http_1_0_a_stream_ends_with_the_connection() {
     let server = serve(SITE, Model::PerCore);
     let answer = server.exchange(b"GET /three/1 HTTP/1.0\r\n\r\n");
     let answer = String::from_utf8(answer).expect("it is ASCII");
@@ -97,7 +97,7 @@ fn to_http_1_0_a_stream_ends_with_the_connection() {
 }
 
 #[test]
-fn head_is_answered_with_the_head_alone() {
+fn a_head_request_gets_only_the_head() {
     let server = serve(SITE, Model::PerCore);
     let mut connection = ask(&server, "HEAD", "/events");
     let head = connection.head_response();
@@ -107,7 +107,7 @@ fn head_is_answered_with_the_head_alone() {
 }
 
 #[test]
-fn curl_reads_events_as_they_come() {
+fn curl_receives_events_as_they_are_sent() {
     let Some(curl) = Curl::find() else { return };
     let server = serve(SITE, Model::PerCore);
     let mut command = curl.command();
@@ -115,8 +115,8 @@ fn curl_reads_events_as_they_come() {
     let mut child = command.spawn().expect("curl can be started");
     let stdout = BufReader::new(child.stdout.take().expect("it was asked for"));
     let lines: Vec<_> = stdout.lines().map_while(Result::ok).take(9).collect();
-    child.kill().expect("it reads on for ever");
-    child.wait().expect("it is ours");
+    child.kill().expect("curl is still running");
+    child.wait().expect("curl is a child process");
     let expected = [
         "id: 0",
         "data: Goconntest welcomes you! Your Id: /events",
@@ -132,36 +132,36 @@ fn curl_reads_events_as_they_come() {
 }
 
 #[test]
-fn whoever_does_not_read_is_dropped_and_counted() {
+fn a_stalled_client_is_dropped_and_counted() {
     let text = "x".repeat(1024 * 1024);
     let stream = format!("stream = {{ interval = \"10ms\", queue = 2, text = \"{text}\" }}");
     let site = SITE.replace("stream = { interval = \"20ms\" }", &stream);
     let server = serve(&site, Model::PerCore);
-    let mut reads_not = ask(&server, "GET", "/test/1");
+    let mut stalled = ask(&server, "GET", "/test/1");
     let deadline = Instant::now() + PATIENCE;
     while status(&server)["connections"]["dropped"] != 1 {
         assert!(Instant::now() < deadline, "it is not dropped");
     }
-    // What the kernel held comes still; then the answer breaks off.
-    let came = reads_not.read_to_end();
-    assert!(!came.ends_with(b"0\r\n\r\n"));
+    // The client still receives what the kernel has buffered; then the response ends early.
+    let received = stalled.read_to_end();
+    assert!(!received.ends_with(b"0\r\n\r\n"));
 }
 
 #[test]
-fn many_answers_are_waited_for_and_all_come() {
+fn many_delayed_responses_all_arrive() {
     let server = serve(SITE, Model::PerCore);
     let mut connections: Vec<_> = (0..50).map(|_| server.connect()).collect();
     for connection in &mut connections {
         connection.send(b"GET /wait HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
     }
     for mut connection in connections {
-        // Closed then: where there are few threads, one of them waits for that.
+        // With `Connection: close`, so that engines with few threads do not wait for this connection.
         assert_eq!(connection.response().text(), "Delayed by 10ms.\n");
     }
 }
 
 #[test]
-fn the_answerer_says_who_it_is() {
+fn info_identifies_the_process_and_thread() {
     for model in engines() {
         let server = serve(SITE, model);
         let text = server.get("/info").text().to_owned();
@@ -175,7 +175,7 @@ fn the_answerer_says_who_it_is() {
         let thread = fact("thread").expect("every answer has one");
         let name = std::fs::read_to_string(format!("/proc/{}/task/{thread}/comm", server.pid()));
         if model != Model::Thread {
-            // The thread of a connection of its own may have ended with it.
+            // The thread engine's thread may have ended with its connection.
             let name = name.expect("it is a thread of the server");
             assert!(
                 fact("thread_name").is_some_and(|told| told.starts_with(name.trim_end())),
@@ -186,7 +186,7 @@ fn the_answerer_says_who_it_is() {
 }
 
 #[test]
-fn requests_are_numbered_on_their_connection() {
+fn info_numbers_the_requests_of_a_connection() {
     let server = serve(SITE, Model::PerCore);
     let mut connection = server.connect();
     let mut ask = || {
@@ -205,18 +205,18 @@ fn requests_are_numbered_on_their_connection() {
 }
 
 #[test]
-fn a_server_that_stops_ends_its_streams() {
+fn a_stop_ends_streams_cleanly() {
     let mut server = serve(SITE, Model::PerCore);
     let mut connection = ask(&server, "GET", "/test/1");
     assert_eq!(connection.head().status, 200);
     assert!(connection.chunk().is_some());
     server.signal(Signal::TERM);
-    // To its last chunk: a client knows that nothing was lost.
+    // The last chunk shows the client that the stream is complete.
     while connection.chunk().is_some() {}
     drop(connection);
-    let (status, said) = server.wait();
-    assert_eq!(status.code(), Some(0), "{said}");
-    assert!(!said.contains("cut"), "{said}");
+    let (status, log) = server.wait();
+    assert_eq!(status.code(), Some(0), "{log}");
+    assert!(!log.contains("cut"), "{log}");
 }
 
 fn status(server: &Server) -> serde_json::Value {

@@ -1,4 +1,4 @@
-//! `rudy tail`: files that are written, rotated and made anew under its eyes.
+//! `rudy tail` with files that are written, rotated and created again.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -11,7 +11,7 @@ use std::thread;
 use rudy_tests::{PATIENCE, binary};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A running `rudy tail`. It is killed when this is dropped.
+/// A running `rudy tail`. Dropping this kills it.
 struct Tail {
     child: Child,
     stdout: Receiver<String>,
@@ -26,16 +26,16 @@ impl Tail {
         Self { child, stdout, stderr }
     }
 
-    /// The next line on its stdout.
+    /// Returns the next line of its stdout.
     fn line(&self) -> String {
         self.stdout.recv_timeout(PATIENCE).unwrap_or_else(|_| {
             panic!("no line came; stderr: {:?}", self.stderr.try_iter().collect::<Vec<_>>())
         })
     }
 
-    /// The next line on its stderr.
-    fn told(&self) -> String {
-        self.stderr.recv_timeout(PATIENCE).expect("something is said")
+    /// Returns the next line of its stderr.
+    fn message(&self) -> String {
+        self.stderr.recv_timeout(PATIENCE).expect("there is a message")
     }
 }
 
@@ -58,7 +58,7 @@ fn lines_of(pipe: impl Read + Send + 'static) -> Receiver<String> {
     let (sender, lines) = mpsc::channel();
     thread::spawn(move || {
         for line in BufReader::new(pipe).lines().map_while(Result::ok) {
-            // Nobody listens any more: read on, so that the pipe does not fill.
+            // The receiver may be gone; read on, so that the pipe does not fill.
             let _ = sender.send(line);
         }
     });
@@ -83,7 +83,7 @@ fn once(folder: &Path, arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn lines_come_as_they_are_written_whatever_becomes_of_the_file() {
+fn lines_are_printed_as_they_are_written_across_rotation() {
     let folder = folder_with(&[("app.log", "1\n2\n3\n")]);
     let log = folder.path().join("app.log");
     let tail = Tail::start(folder.path(), &["-f", "-n", "2", "app.log"]);
@@ -100,21 +100,21 @@ fn lines_come_as_they_are_written_whatever_becomes_of_the_file() {
     assert_eq!(tail.line(), "5");
 
     fs::write(&log, "").unwrap();
-    while !tail.told().contains("app.log was truncated") {}
+    while !tail.message().contains("app.log was truncated") {}
     append(&log, "6\n");
     assert_eq!(tail.line(), "6");
 
     fs::remove_file(&log).unwrap();
-    assert_eq!(tail.told(), "error: cannot follow app.log: it does not exist yet");
+    assert_eq!(tail.message(), "error: cannot follow app.log: it does not exist yet");
     append(&log, "7\n");
     assert_eq!(tail.line(), "7");
 }
 
 #[test]
-fn a_pattern_in_quotes_finds_files_and_folders_that_appear_later() {
+fn a_pattern_matches_files_and_folders_that_appear_later() {
     let folder = folder_with(&[]);
     let tail = Tail::start(folder.path(), &["*/app.log", "other.log"]);
-    assert_eq!(tail.told(), "error: cannot follow other.log: it does not exist yet");
+    assert_eq!(tail.message(), "error: cannot follow other.log: it does not exist yet");
     fs::create_dir(folder.path().join("x")).unwrap();
     append(&folder.path().join("x/app.log"), "one\n");
     assert_eq!(tail.line(), "x/app.log | one");
@@ -123,7 +123,7 @@ fn a_pattern_in_quotes_finds_files_and_folders_that_appear_later() {
 }
 
 #[test]
-fn the_last_lines_of_several_files_are_named_and_searched() {
+fn lines_of_several_files_have_names_and_can_be_filtered() {
     let folder = folder_with(&[("a.log", "x 1\ny 2\nx 3\n"), ("longer.log", "x 4\nx 5")]);
     let output = once(folder.path(), &["*.log", "--grep", "^x"]);
     assert_eq!(
@@ -134,7 +134,7 @@ fn the_last_lines_of_several_files_are_named_and_searched() {
 }
 
 #[test]
-fn as_json_every_line_is_an_object() {
+fn with_json_every_line_is_an_object() {
     let folder = folder_with(&[("a.log", "say \"x\"\n")]);
     let output = once(folder.path(), &["--json", "a.log"]);
     let object: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -143,7 +143,7 @@ fn as_json_every_line_is_an_object() {
 }
 
 #[test]
-fn the_end_of_a_large_file_is_found_without_reading_it() {
+fn the_last_lines_of_a_large_file_are_found_from_its_end() {
     let folder = folder_with(&[]);
     let path = folder.path().join("large.log");
     fs::File::create(&path).unwrap().set_len(1 << 40).unwrap();
@@ -153,7 +153,7 @@ fn the_end_of_a_large_file_is_found_without_reading_it() {
 }
 
 #[test]
-fn without_following_a_missing_file_is_exit_code_1_and_the_others_are_shown() {
+fn without_following_a_missing_file_is_exit_code_1_and_others_are_printed() {
     let folder = folder_with(&[("a.log", "x\n")]);
     let output = once(folder.path(), &["missing.log", "a.log"]);
     assert_eq!(output.status.code(), Some(1));
@@ -165,29 +165,29 @@ fn without_following_a_missing_file_is_exit_code_1_and_the_others_are_shown() {
 }
 
 #[test]
-fn a_number_with_a_sign_is_not_taken_for_the_last_lines() {
+fn a_number_of_lines_with_a_sign_is_an_error() {
     let folder = folder_with(&[("a.log", "1\n2\n3\n")]);
     let output = once(folder.path(), &["-n", "+2", "a.log"]);
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(2), &b""[..]));
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(told.contains("expected a number of lines, such as 10"), "{told}");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(message.contains("expected a number of lines, such as 10"), "{message}");
 }
 
 #[test]
-fn it_ends_quietly_when_its_reader_has_gone() {
+fn it_ends_without_error_when_its_reader_has_gone() {
     let folder = folder_with(&[("a.log", "x\n")]);
     let mut child = command(folder.path(), &["a.log"]).spawn().unwrap();
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
     stdout.read_line(&mut line).unwrap();
-    // No other line will ever come.
+    // There will be no other line.
     drop(stdout);
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr)), (Some(0), "".into()));
 }
 
 #[test]
-fn ctrl_c_ends_it_as_it_ends_every_tail() {
+fn ctrl_c_ends_it_with_sigint() {
     let folder = folder_with(&[("a.log", "x\n")]);
     let mut tail = Tail::start(folder.path(), &["a.log"]);
     assert_eq!(tail.line(), "x");
@@ -196,11 +196,11 @@ fn ctrl_c_ends_it_as_it_ends_every_tail() {
 }
 
 #[test]
-fn a_full_disk_is_told_with_exit_code_1() {
+fn a_full_disk_is_reported_with_exit_code_1() {
     let folder = folder_with(&[("a.log", "x\n")]);
     let full = fs::File::options().write(true).open("/dev/full").unwrap();
     let output = command(folder.path(), &["a.log"]).stdout(full).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(told.starts_with("error: cannot write to standard output: No space left"), "{told}");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(message.starts_with("error: cannot write to standard output: No space left"), "{message}");
 }

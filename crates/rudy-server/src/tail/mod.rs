@@ -1,6 +1,6 @@
-//! `rudy tail`: the lines of files on standard output, as they are written.
+//! `rudy tail`: prints the lines of files as they are written.
 
-mod show;
+mod format;
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
@@ -12,34 +12,34 @@ use std::time::{Instant, SystemTime};
 pub use regex::bytes::Regex;
 use rustix::event::{PollFd, PollFlags, poll};
 
-use self::show::{Reader, Show};
+use self::format::{Destination, LineFormatter};
 use crate::config::visible;
 use crate::follow::{Event, Follower, Pattern, Stopper};
 use crate::run::Exit;
 
-/// What `rudy tail` is asked to do.
+/// The options of `rudy tail`.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The files, by name or pattern.
+    /// The files, as names or patterns.
     pub files: Vec<PathBuf>,
-    /// Lines of each file to begin with.
+    /// The number of last lines of each file to start with.
     pub last: u64,
-    /// Whether to wait for more.
+    /// Whether to wait for more lines.
     pub follows: bool,
-    /// Only lines in which this is found.
+    /// Print only lines that match this.
     pub grep: Option<Regex>,
-    /// A JSON object for each line, instead of the line.
+    /// Print a JSON object for each line, instead of the line.
     pub json: bool,
 }
 
-/// Writes lines until whoever reads them has gone, or, not following, until there are no more.
+/// Prints lines until the reader of standard output has gone, or without `follows` until the last line.
 #[must_use]
 pub fn run(options: &Options) -> Exit {
     let patterns: Result<Vec<_>, _> = options.files.iter().map(|path| pattern(path)).collect();
     let patterns = match patterns {
         Ok(patterns) => patterns,
         Err(why) => {
-            say("error", &why);
+            print_message("error", &why);
             return Exit::BadInput;
         }
     };
@@ -48,13 +48,13 @@ pub fn run(options: &Options) -> Exit {
     let mut output = match Output::new(options, has_names) {
         Ok(output) => output,
         Err(error) => {
-            say("error", &format!("cannot write to standard output: {error}"));
+            print_message("error", &format!("cannot write to standard output: {error}"));
             return Exit::CannotRun;
         }
     };
     if !options.follows {
         loop {
-            let has_more = follower.read_to_end(Instant::now(), &mut |event| output.take(event));
+            let has_more = follower.read_to_end(Instant::now(), &mut |event| output.handle(event));
             if let Some(exit) = output.flush() {
                 return exit;
             }
@@ -63,11 +63,16 @@ pub fn run(options: &Options) -> Exit {
             }
         }
     }
-    if let Err(error) = stop_with_the_reader(follower.stopper()) {
-        say("notice", &format!("it will not be noticed at once when standard output is closed: {error}"));
+    if let Err(error) = stop_when_stdout_closes(follower.stopper()) {
+        print_message(
+            "notice",
+            &format!(
+                "cannot watch standard output, so a closed reader is noticed only at the next line: {error}"
+            ),
+        );
     }
     loop {
-        follower.read(Instant::now(), &mut |event| output.take(event));
+        follower.read(Instant::now(), &mut |event| output.handle(event));
         if let Some(exit) = output.flush() {
             return exit;
         }
@@ -85,67 +90,67 @@ fn pattern(path: &Path) -> Result<Pattern, String> {
     Pattern::new(path).map_err(|why| format!("cannot follow \"{shown}\": {why}"))
 }
 
-/// Where the lines go.
+/// The output of the lines.
 struct Output {
     stdout: File,
-    show: Show,
+    formatter: LineFormatter,
     grep: Option<Regex>,
     lines: Vec<u8>,
     error: Option<io::Error>,
 }
 
-/// So many bytes are written at once.
+/// The number of bytes that are written at once.
 const BATCH_BYTES: usize = 64 * 1024;
 
 impl Output {
     fn new(options: &Options, has_names: bool) -> io::Result<Self> {
         let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let reader = match io::stdout().is_terminal() {
-            true if no_color => Reader::Terminal,
-            true => Reader::ColourTerminal,
-            false => Reader::Program,
+        let destination = match io::stdout().is_terminal() {
+            true if no_color => Destination::Terminal,
+            true => Destination::ColorTerminal,
+            false => Destination::Program,
         };
         Ok(Self {
-            // Without the line buffer of `io::stdout`, which would write each line by itself.
+            // Without the line buffer of `io::stdout`, which writes each line separately.
             stdout: File::from(io::stdout().as_fd().try_clone_to_owned()?),
-            show: Show::new(options.json, has_names, reader),
+            formatter: LineFormatter::new(options.json, has_names, destination),
             grep: options.grep.clone(),
             lines: Vec::new(),
             error: None,
         })
     }
 
-    fn take(&mut self, event: Event<'_>) {
+    fn handle(&mut self, event: Event<'_>) {
         match event {
             Event::Line(line) => {
                 if self.grep.as_ref().is_none_or(|grep| grep.is_match(line.text)) {
-                    self.show.line(&line, SystemTime::now(), &mut self.lines);
+                    self.formatter.line(&line, SystemTime::now(), &mut self.lines);
                 }
                 if self.lines.len() >= BATCH_BYTES {
                     self.write();
                 }
             }
-            Event::Name(name) => self.show.note_name(name),
-            Event::Notice(what) => self.say("notice", what),
-            Event::Error(what) => self.say("error", what),
+            Event::Name(name) => self.formatter.add_name(name),
+            Event::Notice(what) => self.print_message("notice", what),
+            Event::Error(what) => self.print_message("error", what),
         }
     }
 
-    /// Between the lines before and after it, where both go to the same terminal.
-    fn say(&mut self, kind: &str, what: &str) {
+    /// Prints a message in order with the lines, which may go to the same terminal.
+    fn print_message(&mut self, kind: &str, what: &str) {
         self.write();
-        say(kind, what);
+        print_message(kind, what);
     }
 
-    /// Writes what has gathered. Says how to end where nobody takes it.
+    /// Writes the buffered lines. Returns the exit status if standard output cannot be written to.
     fn flush(&mut self) -> Option<Exit> {
         self.write();
         let error = self.error.as_ref()?;
-        // Whoever read has what they wanted: `rudy tail log | head`.
+        // The reader has read enough: `rudy tail log | head`.
         if error.kind() == io::ErrorKind::BrokenPipe {
             return Some(Exit::Done);
         }
-        say("error", &format!("cannot write to standard output: {error}"));
+        print_message("error", &format!("cannot write to standard output: {error}"));
         Some(Exit::CannotRun)
     }
 
@@ -157,12 +162,13 @@ impl Output {
     }
 }
 
-/// Stops following when the reader of standard output goes away. Otherwise only the next line would show that, and it may
-/// never come.
-fn stop_with_the_reader(stopper: Stopper) -> io::Result<()> {
+/// Stops following when the reader of standard output has gone. Otherwise only the next line would reveal
+/// that, and there may never be one.
+fn stop_when_stdout_closes(stopper: Stopper) -> io::Result<()> {
     let stdout = io::stdout().as_fd().try_clone_to_owned()?;
     let wait = move || {
-        // Asked for nothing, poll returns at an error or a hang-up; of a file, where there is neither, never.
+        // Without requested events, poll returns only for an error or a hang-up. A file has neither, so this
+        // then waits forever.
         let mut watched = [PollFd::new(&stdout, PollFlags::empty())];
         while poll(&mut watched, None).is_err_and(|error| error == rustix::io::Errno::INTR) {}
         stopper.stop();
@@ -170,8 +176,8 @@ fn stop_with_the_reader(stopper: Stopper) -> io::Result<()> {
     thread::Builder::new().name("stdout".to_owned()).spawn(wait).map(drop)
 }
 
-/// A line on stderr. What a file is called may hold what a terminal obeys.
-fn say(kind: &str, what: &str) {
-    // Nobody is left to tell if stderr cannot be written to.
+/// Prints a message to stderr. A file name may contain control sequences of a terminal.
+fn print_message(kind: &str, what: &str) {
+    // If stderr cannot be written to, there is nothing else to do.
     let _ = writeln!(io::stderr(), "{kind}: {}", visible(what));
 }

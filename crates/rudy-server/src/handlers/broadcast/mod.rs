@@ -1,4 +1,4 @@
-//! One source, many listeners: what is sent to a path goes to everybody who listens there.
+//! Publish and subscribe: lines that are sent to a path go to all clients that subscribe to it.
 
 mod publish;
 
@@ -11,7 +11,7 @@ use rudy_net::{Client, Reply, Request, Response};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use self::publish::receive;
+use self::publish::publish_body;
 use super::subscribe::{Subscribe, heartbeat, retry};
 use super::{BuildContext, Call, Handler, HandlerConfig, StreamFormat};
 use crate::client_address::AllowedClients;
@@ -22,7 +22,7 @@ use crate::routing::{HostPattern, request_host};
 use crate::topic::{History, Topic, Topics};
 
 const METHODS: &str = "GET, HEAD, POST, PUT, OPTIONS";
-/// The longest path that names a topic, in bytes: the topic keeps it.
+/// The maximum length of a topic's name in bytes: the topic stores it.
 const NAME_BYTES_MAX: usize = 256;
 
 /// Broadcasts messages: lines sent to a path with POST or PUT go as Server-Sent Events to all clients that have
@@ -115,13 +115,13 @@ pub(crate) struct Broadcast {
     history: History,
     history_timeout: Duration,
     topics_max: usize,
-    /// Names the site, by its first host: a topic is found by it and its path, so that a reload that leaves both leaves the
-    /// topic.
+    /// The first host of the site. A topic is identified by this and its path, so that it survives a reload
+    /// that changes neither.
     site: String,
 }
 
 impl Broadcast {
-    /// Makes the topics of a route ready, in a site of these hosts.
+    /// Creates the handler of a route in a site with these hosts.
     pub(crate) fn new(
         table: &BroadcastTable,
         hosts: &[HostPattern],
@@ -146,7 +146,9 @@ impl Broadcast {
         match *request.method() {
             Method::GET | Method::HEAD => self.subscribe(&request, path, client, topics).into(),
             Method::POST | Method::PUT => self.publish(request, path, client, topics),
-            _ => method_not_allowed(&request, METHODS, "Listen with GET, publish with POST or PUT.").into(),
+            _ => {
+                method_not_allowed(&request, METHODS, "Subscribe with GET, publish with POST or PUT.").into()
+            }
         }
     }
 
@@ -157,79 +159,80 @@ impl Broadcast {
         client: &Client,
         topics: &Topics,
     ) -> Response {
-        if let Some(refusal) = self.subscribers.reject(request.headers(), client) {
-            return refusal;
+        if let Some(rejection) = self.subscribers.reject(request.headers(), client) {
+            return rejection;
         }
         match name(path) {
             Ok(name) => {
                 let topic = topics.subscribe(&self.site, name, Instant::now());
                 self.subscribe.respond(&topic, request)
             }
-            Err(none) => none.reject(request),
+            Err(error) => error.reject(request),
         }
     }
 
     fn publish(&self, request: Request, path: &RequestPath<'_>, client: &Client, topics: &Topics) -> Reply {
-        if let Some(refusal) = self.publishers.reject(request.headers(), client) {
-            return refusal.into();
+        if let Some(rejection) = self.publishers.reject(request.headers(), client) {
+            return rejection.into();
         }
-        if is_from_another_site(&request) {
-            let explanation = "A page of another site may not publish here.";
+        if is_cross_site(&request) {
+            let explanation = "Pages of other sites may not publish here.";
             return pages::error(StatusCode::FORBIDDEN, request.headers(), explanation).into();
         }
-        match self.topic_to_publish(path, topics) {
+        match self.publishable_topic(path, topics) {
             Ok(topic) => {
                 let (head, body) = request.into_parts();
-                Reply::Later(Box::pin(receive(topic, body, self.history, head.headers)))
+                Reply::Later(Box::pin(publish_body(topic, body, self.history, head.headers)))
             }
-            Err(none) => none.reject(&request).into(),
+            Err(error) => error.reject(&request).into(),
         }
     }
 
-    fn topic_to_publish(&self, path: &RequestPath<'_>, topics: &Topics) -> Result<Arc<Topic>, NoTopic> {
+    fn publishable_topic(&self, path: &RequestPath<'_>, topics: &Topics) -> Result<Arc<Topic>, TopicError> {
         let name = name(path)?;
         let now = Instant::now();
         let topic = topics.publish(&self.site, name, self.topics_max, self.history_timeout, now);
-        topic.ok_or(NoTopic::TooMany)
+        topic.ok_or(TopicError::TooMany)
     }
 }
 
-/// The path that names the topic of a request.
-fn name<'a>(path: &'a RequestPath<'_>) -> Result<&'a str, NoTopic> {
-    let name = path.below(0).in_folder().map_err(|_| NoTopic::BadName)?;
-    if name.len() > NAME_BYTES_MAX { Err(NoTopic::LongName) } else { Ok(name) }
+/// Returns the name of a request's topic: its path.
+fn name<'a>(path: &'a RequestPath<'_>) -> Result<&'a str, TopicError> {
+    let name = path.below(0).in_folder().map_err(|_| TopicError::BadName)?;
+    if name.len() > NAME_BYTES_MAX { Err(TopicError::LongName) } else { Ok(name) }
 }
 
-/// Why there is no topic for a request.
-enum NoTopic {
+/// Why a request has no topic.
+enum TopicError {
     BadName,
     LongName,
     TooMany,
 }
 
-impl NoTopic {
+impl TopicError {
     fn reject(&self, request: &Request) -> Response {
         let error = |status, explanation: &str| pages::error(status, request.headers(), explanation);
         match self {
-            Self::BadName => error(StatusCode::BAD_REQUEST, "This path names nothing."),
+            Self::BadName => error(StatusCode::BAD_REQUEST, "This path is not a valid name of a topic."),
             Self::LongName => {
-                let explanation = format!("The path of a topic has {NAME_BYTES_MAX} bytes at most.");
+                let explanation = format!("The path of a topic may have at most {NAME_BYTES_MAX} bytes.");
                 error(StatusCode::URI_TOO_LONG, &explanation)
             }
             Self::TooMany => {
                 let explanation =
-                    "This site has as many topics as it may have. Try again when an old one has expired.";
-                let mut refusal = error(StatusCode::SERVICE_UNAVAILABLE, explanation);
-                refusal.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("60"));
-                refusal
+                    "This site has reached its limit of topics. Try again when an old one has expired.";
+                let mut rejection = error(StatusCode::SERVICE_UNAVAILABLE, explanation);
+                rejection.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("60"));
+                rejection
             }
         }
     }
 }
 
-/// Whether a browser sent this for a page from elsewhere. Any page may have a browser send a POST to this machine, where
-/// it counts as one of this machine; but the browser says in whose name (WHATWG Fetch, `Origin`).
-fn is_from_another_site(request: &Request) -> bool {
+/// Returns whether a browser sent this request for a page of another site. Any page may make a browser send a
+/// POST to this machine, where it counts as a local client. The browser names the site of the page (WHATWG
+/// Fetch, `Origin`).
+fn is_cross_site(request: &Request) -> bool {
     let Some(origin) = request.headers().get(header::ORIGIN) else { return false };
     let host = origin.to_str().ok().and_then(|origin| origin.split_once("://")).map(|(_, host)| host);
     !host.is_some_and(|host| host.as_bytes().eq_ignore_ascii_case(request_host(request)))

@@ -1,17 +1,17 @@
-//! Publishing and listening, without sockets. What bodies do is tested over sockets (`tests/tests/broadcast.rs`).
+//! Publishing and subscribing, without sockets. Tests with bodies are in `tests/tests/broadcast.rs`.
 
 use rudy_net::{Body, Peer, RequestBody};
 
 use super::*;
 use crate::config::from_text;
 
-/// With this machine as publisher if the table names none.
+/// Creates a handler. Local clients may publish unless the table sets `publish`.
 fn broadcast(table: &str) -> Result<Broadcast, Vec<Problem>> {
     let publish = if table.contains("publish") { "" } else { "publish = 'loopback'\n" };
     Broadcast::new(&from_text(&format!("{publish}{table}")).unwrap(), &[], &Location::none())
 }
 
-fn ask(table: &str, method: &str, target: &str, peer: [u8; 4], fields: &[(&str, &str)]) -> Response {
+fn respond(table: &str, method: &str, target: &str, peer: [u8; 4], fields: &[(&str, &str)]) -> Response {
     let topics = Topics::default();
     let mut request = http::Request::builder().method(method).uri(target);
     for (name, value) in fields {
@@ -22,7 +22,7 @@ fn ask(table: &str, method: &str, target: &str, peer: [u8; 4], fields: &[(&str, 
     let path = RequestPath::parse(request.uri().path()).unwrap().into_owned();
     match broadcast(table).unwrap().respond(request, &path, &client, &topics) {
         Reply::Now(response) => response,
-        // An empty body has all of its pieces.
+        // An empty body is complete.
         Reply::Later(later) => {
             let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
             runtime.block_on(later)
@@ -34,13 +34,13 @@ const NEAR: [u8; 4] = [127, 0, 0, 1];
 const FAR: [u8; 4] = [192, 0, 2, 1];
 
 #[test]
-fn anyone_listens_unless_told_otherwise_and_the_operator_says_which_clients_publish() {
+fn anyone_may_subscribe_by_default_and_only_configured_clients_may_publish() {
     for (table, method, peer, status) in [
         ("", "GET", FAR, 200),
         ("", "HEAD", FAR, 200),
         ("", "POST", FAR, 403),
         ("", "PUT", FAR, 403),
-        // Let in, it is told that an empty body publishes nothing.
+        // Allowed, but an empty body publishes nothing.
         ("", "POST", NEAR, 400),
         ("publish = 'anyone'", "PUT", FAR, 400),
         ("publish = '192.0.2.0/24'", "PUT", FAR, 400),
@@ -50,21 +50,21 @@ fn anyone_listens_unless_told_otherwise_and_the_operator_says_which_clients_publ
         ("", "DELETE", NEAR, 405),
         ("", "BREW", NEAR, 501),
     ] {
-        let answer = ask(table, method, "/news", peer, &[]);
-        assert_eq!(answer.status().as_u16(), status, "{method} from {peer:?} with {table}");
-        let has_allow = answer.headers().get(header::ALLOW).is_some_and(|allow| allow == METHODS);
+        let response = respond(table, method, "/news", peer, &[]);
+        assert_eq!(response.status().as_u16(), status, "{method} from {peer:?} with {table}");
+        let has_allow = response.headers().get(header::ALLOW).is_some_and(|allow| allow == METHODS);
         assert_eq!(has_allow, matches!(status, 204 | 405));
     }
 }
 
 #[test]
-fn a_host_more_leaves_the_topics_of_a_site() {
+fn a_site_with_an_additional_host_has_the_same_topics() {
     let topics = Topics::default();
     let topic_of = |hosts: &[&str]| {
         let hosts: Vec<HostPattern> = hosts.iter().map(|host| host.parse().unwrap()).collect();
         let broadcast =
             Broadcast::new(&from_text("publish = 'loopback'").unwrap(), &hosts, &Location::none()).unwrap();
-        broadcast.topic_to_publish(&RequestPath::parse("/news").unwrap(), &topics).ok().unwrap()
+        broadcast.publishable_topic(&RequestPath::parse("/news").unwrap(), &topics).ok().unwrap()
     };
     let before = topic_of(&["a.org"]);
     assert!(Arc::ptr_eq(&before, &topic_of(&["a.org", "www.a.org"])));
@@ -73,7 +73,7 @@ fn a_host_more_leaves_the_topics_of_a_site() {
 }
 
 #[test]
-fn a_page_of_another_site_does_not_publish() {
+fn a_page_of_another_site_cannot_publish() {
     for (origin, status) in [
         ("http://localhost:8080", 400),
         ("http://LOCALHOST:8080", 400),
@@ -82,22 +82,22 @@ fn a_page_of_another_site_does_not_publish() {
         ("null", 403),
     ] {
         let fields = [("host", "localhost:8080"), ("origin", origin)];
-        assert_eq!(ask("", "POST", "/news", NEAR, &fields).status().as_u16(), status, "{origin}");
+        assert_eq!(respond("", "POST", "/news", NEAR, &fields).status().as_u16(), status, "{origin}");
     }
 }
 
 #[test]
-fn listening_is_an_endless_stream_of_events() {
-    let answer = ask("", "GET", "/news", FAR, &[]);
-    assert!(matches!(answer.body, Body::Stream(_)));
-    assert_eq!(answer.headers()[header::CONTENT_TYPE], "text/event-stream");
-    assert_eq!(answer.headers()[header::CACHE_CONTROL], "no-store");
+fn a_subscription_is_an_endless_stream_of_events() {
+    let response = respond("", "GET", "/news", FAR, &[]);
+    assert!(matches!(response.body, Body::Stream(_)));
+    assert_eq!(response.headers()[header::CONTENT_TYPE], "text/event-stream");
+    assert_eq!(response.headers()[header::CACHE_CONTROL], "no-store");
 }
 
 #[test]
-fn names_and_topics_are_bounded() {
+fn names_and_topics_are_limited() {
     let long = format!("/{}", "x".repeat(NAME_BYTES_MAX));
-    assert_eq!(ask("", "GET", &long, FAR, &[]).status(), 414);
+    assert_eq!(respond("", "GET", &long, FAR, &[]).status(), 414);
     let broadcast = broadcast("topics = 1").unwrap();
     let topics = Topics::default();
     let near = Client::new(Peer::Unix, 1, 1);
@@ -109,23 +109,23 @@ fn names_and_topics_are_bounded() {
         Reply::Now(response) => Some(response.status().as_u16()),
         Reply::Later(_) => None,
     };
-    // Its body is not read before it is waited for, so this publishes and does not end.
+    // The future is not polled, so the body is not read and the topic stays in use.
     let first = call("POST", "/caf%C3%A9");
     assert_eq!(status(&first), None);
     assert_eq!(status(&call("PUT", "/caf%c3%a9")), None, "another spelling of the same path");
-    let Reply::Now(refused) = call("POST", "/second") else { panic!("it is over the limit") };
+    let Reply::Now(rejected) = call("POST", "/second") else { panic!("it is over the limit") };
     assert_eq!(
-        (refused.status().as_u16(), &refused.headers()[header::RETRY_AFTER]),
+        (rejected.status().as_u16(), &rejected.headers()[header::RETRY_AFTER]),
         (503, &"60".parse().unwrap())
     );
-    assert_eq!(status(&call("GET", "/second")), Some(200), "listening takes no room");
+    assert_eq!(status(&call("GET", "/second")), Some(200), "a subscription does not count");
     drop(first);
-    assert_eq!(status(&call("POST", "/second")), None, "a topic without messages and listeners makes room");
+    assert_eq!(status(&call("POST", "/second")), None, "a topic without messages and subscribers makes room");
 }
 
 #[test]
-fn a_heartbeat_out_of_bounds_is_an_error() {
-    for (heartbeat, is_right) in [("0s", true), ("1s", true), ("999ms", false), ("2h", false)] {
-        assert_eq!(broadcast(&format!("heartbeat = '{heartbeat}'")).is_ok(), is_right, "{heartbeat}");
+fn a_heartbeat_out_of_range_is_an_error() {
+    for (heartbeat, is_valid) in [("0s", true), ("1s", true), ("999ms", false), ("2h", false)] {
+        assert_eq!(broadcast(&format!("heartbeat = '{heartbeat}'")).is_ok(), is_valid, "{heartbeat}");
     }
 }

@@ -1,7 +1,7 @@
-//! Answers with a stream that ticks: a welcome, then a chunk at each interval, for ever or so many.
+//! The `stream` handler: a welcome, then a chunk at each interval, endlessly or a fixed number of times.
 //!
-//! It takes no thread, timer or system call beyond the write of each chunk: a stream says when it is due, and the connection
-//! has its worker's timer wheel wake it.
+//! A stream needs no thread or timer, and only one system call per chunk: it returns when it is due, and the
+//! timer wheel of the worker wakes its connection.
 
 mod spread;
 mod template;
@@ -26,11 +26,12 @@ use crate::config::{Int, Location, Problem, Time};
 use crate::methods::respond_unless_read;
 use crate::pages;
 
-/// The interval's bounds: oftener is no chunk at a time any more but a download, less often than hourly no stream.
+/// The limits of the interval, in milliseconds. Shorter would be a download, and longer would hardly be a
+/// stream.
 type Interval = Time<10, 3_600_000>;
 
-/// The longest path that a stream shows: it is kept as long as the stream lasts, and should not be what decides how much
-/// memory ten thousand of them take.
+/// The maximum length of a path in a stream, in bytes. A stream stores its path, which should not dominate
+/// the memory of ten thousand streams.
 const PATH_BYTES_MAX: usize = 256;
 
 /// Streams generated chunks at an interval, for tests of clients and proxies.
@@ -73,8 +74,8 @@ impl Default for StreamTable {
             welcome: "Goconntest welcomes you! Your Id: {path}".to_owned(),
             count: None,
             format: StreamFormat::default(),
-            // At a chunk a second, half of `send_stall_timeout`: so it is this that decides, and that is counted, and a phone
-            // may lose its network for as long.
+            // At one chunk per second, half of `send_stall_timeout`: so this limit applies first and is
+            // counted, and a phone may lose its network for this long.
             queue: Int(16),
         }
     }
@@ -99,7 +100,7 @@ impl HandlerConfig for StreamTable {
 }
 
 impl StreamFormat {
-    /// For `rudy check`.
+    /// Returns a description for `rudy check`.
     pub(super) fn describe(self) -> &'static str {
         match self {
             Self::Plain => "lines of text",
@@ -110,26 +111,26 @@ impl StreamFormat {
 
 impl Handler for Stream {
     fn call(&self, request: Request, call: Call<'_>) -> Reply {
-        self.answer(&request, call.path).into()
+        self.respond(&request, call.path).into()
     }
 }
 
-/// Streams of one kind.
+/// The handler of one route.
 #[derive(Debug)]
 pub(crate) struct Stream {
     head: Arc<PreparedHead>,
     settings: Arc<Settings>,
     spread: Spread,
-    /// Whether the path is shown, and so has to be kept.
-    keeps_path: bool,
-    /// Whether a client that comes back may say what it has had already.
+    /// Whether the stream shows its path and must store it.
+    stores_path: bool,
+    /// Whether a client that reconnects may name the last chunk that it received.
     has_ids: bool,
 }
 
-/// What all streams of one kind share.
+/// The settings that all streams of a route share.
 #[derive(Debug)]
 struct Settings {
-    /// In nanoseconds, which 64 bits hold: this is reckoned with at every chunk.
+    /// The interval in nanoseconds, as 64 bits because it is used for every chunk.
     interval_ns: u64,
     text: Template,
     welcome: Option<Template>,
@@ -138,13 +139,13 @@ struct Settings {
 }
 
 impl Stream {
-    /// Makes streams ready for a route.
+    /// Creates the handler of a route.
     pub(crate) fn new(table: &StreamTable, location: &Location) -> Result<Self, Vec<Problem>> {
         let mut problems = Vec::new();
         let mut template = |key, text| {
             let template = Template::new(text, table.format);
-            let wrong = |(title, label)| Problem::value(&location.key(key), title).label(label);
-            template.map_err(|error| problems.push(wrong(error))).ok()
+            let problem = |(title, label)| Problem::value(&location.key(key), title).label(label);
+            template.map_err(|error| problems.push(problem(error))).ok()
         };
         let text = template("text", &table.text);
         let welcome = if table.welcome.is_empty() { None } else { template("welcome", &table.welcome) };
@@ -160,33 +161,33 @@ impl Stream {
         Ok(Self {
             head: Arc::new(PreparedHead::new(StatusCode::OK, fields(table.format))),
             spread: Spread::new(Instant::now(), settings.interval_ns),
-            keeps_path: shows_path || settings.text.shows_path(),
+            stores_path: shows_path || settings.text.shows_path(),
             settings: Arc::new(settings),
             has_ids: table.format == StreamFormat::Sse,
         })
     }
 
-    /// Answers a request with a stream of its own.
-    pub(crate) fn answer(&self, request: &Request, path: &RequestPath<'_>) -> Response {
-        if let Some(answer) = respond_unless_read(request) {
-            return answer;
+    /// Responds to a request with a new stream.
+    pub(crate) fn respond(&self, request: &Request, path: &RequestPath<'_>) -> Response {
+        if let Some(response) = respond_unless_read(request) {
+            return response;
         }
-        let path = if self.keeps_path { path.encoded_from(0) } else { String::default() };
+        let path = if self.stores_path { path.encoded_from(0) } else { String::default() };
         if path.len() > PATH_BYTES_MAX {
-            let explanation = format!("The path of a stream has {PATH_BYTES_MAX} bytes at most.");
+            let explanation = format!("The path of a stream may have at most {PATH_BYTES_MAX} bytes.");
             return pages::error(StatusCode::URI_TOO_LONG, request.headers(), &explanation);
         }
-        let had = if self.has_ids { last_event_id(request) } else { 0 };
-        if self.settings.count.is_some_and(|count| had >= count) {
-            // The one answer that keeps an `EventSource` from coming back (HTML §9.2.2).
+        let received = if self.has_ids { last_event_id(request) } else { 0 };
+        if self.settings.count.is_some_and(|count| received >= count) {
+            // The only status that stops an `EventSource` from reconnecting (HTML §9.2.2).
             return Response::new(StatusCode::NO_CONTENT);
         }
-        let ticks = Ticks::new(self.settings.clone(), &path, self.spread.first(Instant::now()), had);
+        let ticks = Ticks::new(self.settings.clone(), &path, self.spread.first(Instant::now()), received);
         Response::prepared(self.head.clone(), Body::Stream(Box::new(ticks)))
     }
 }
 
-/// The fields of every answer that goes on and on.
+/// The header fields of endless responses.
 pub(super) fn fields(format: StreamFormat) -> HeaderMap {
     let content_type = match format {
         StreamFormat::Plain => "text/plain; charset=utf-8",
@@ -195,14 +196,15 @@ pub(super) fn fields(format: StreamFormat) -> HeaderMap {
     HeaderMap::from_iter([
         (header::CONTENT_TYPE, HeaderValue::from_static(content_type)),
         (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
-        // Browsers hold back the beginning of a plain text to guess what it is.
+        // Browsers buffer the start of a plain text to guess its type.
         (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
-        // nginx in front would gather chunks before it hands them on.
+        // nginx as a proxy would buffer chunks.
         (HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")),
     ])
 }
 
-/// The last chunk that a client had before its connection broke; 0 where it had none, or one that was not ours.
+/// Returns the last chunk that a client received before it reconnected; 0 if there is none, or its id is
+/// invalid.
 fn last_event_id(request: &Request) -> u64 {
     let id = request.headers().get("last-event-id");
     id.and_then(|id| parse_digits(id.as_bytes())).unwrap_or(0)

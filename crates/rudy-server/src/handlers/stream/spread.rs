@@ -1,13 +1,15 @@
-//! When a stream ticks first: spread over the interval, so that streams opened in one burst do not all tick at once.
+//! Distributes the first ticks of streams over the interval, so that streams opened in a burst do not tick
+//! simultaneously.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Deals out phases of an interval, one to each stream.
+/// Assigns a phase of the interval to each stream.
 ///
-/// The phases are the multiples of the golden ratio, of which any number that follow each other divide the interval almost
-/// evenly. Random ones would clump: of 1,000 over 100 slots some would meet twenty. They are phases of one clock for all, and
-/// not delays from each stream's start, so that they stay even whatever the pace at which streams are opened.
+/// The phases are multiples of the golden ratio: any number of consecutive ones divide the interval almost
+/// evenly. Random phases would cluster: with 1,000 streams in 100 slots, some slots would have twenty. The
+/// phases belong to one common clock and are not delays from the start of each stream, so that they stay even
+/// at any rate of new streams.
 #[derive(Debug)]
 pub(super) struct Spread {
     origin: Instant,
@@ -15,7 +17,7 @@ pub(super) struct Spread {
     opened: AtomicU64,
 }
 
-/// The golden ratio's fraction of 2^64.
+/// The fraction of the golden ratio, times 2^64.
 const GOLDEN_FRACTION: u64 = 0x9E37_79B9_7F4A_7C15;
 
 impl Spread {
@@ -23,7 +25,7 @@ impl Spread {
         Self { origin, interval_ns, opened: AtomicU64::new(0) }
     }
 
-    /// The next stream's first tick: from `now` on, and less than an interval after it.
+    /// Returns the first tick of the next stream, less than one interval after `now`.
     pub(super) fn first(&self, now: Instant) -> Instant {
         let fraction = self.opened.fetch_add(1, Ordering::Relaxed).wrapping_mul(GOLDEN_FRACTION);
         let interval_ns = u128::from(self.interval_ns);
@@ -40,7 +42,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// How many of 1,000 streams tick in each hundredth of the interval.
+    /// Counts how many of 1,000 streams tick in each hundredth of the interval.
     fn slots(opened_after: impl Fn(u32) -> Duration) -> Vec<u32> {
         let origin = Instant::now();
         let spread = Spread::new(origin, 1_000_000_000);
@@ -55,8 +57,8 @@ mod tests {
     }
 
     #[test]
-    fn streams_are_spread_evenly_whether_opened_in_one_burst_or_at_any_pace() {
-        // The last is the pace that would bring delays of the same kind all to one moment.
+    fn streams_are_spread_evenly_at_any_rate() {
+        // At the last rate, phases that are delays from the start would all coincide.
         for pace_ns in [0, 1, 1000, 1_000_000, 10_000_000, 123_456_789, 381_966_011, 1_000_000_000] {
             let slots = slots(|number| SECOND + Duration::from_nanos(pace_ns) * number);
             assert!(slots.iter().all(|count| (8..=12).contains(count)), "{pace_ns} ns: {slots:?}");

@@ -1,4 +1,4 @@
-//! The text of a chunk: what the operator wrote, with places for a number and a path.
+//! The text of a chunk: a template with placeholders for a number and a path.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::StreamFormat;
 
-/// A text with places to fill in, framed for its format: what it makes can be sent as it is.
+/// A template, already framed for its format, so that its expansion can be sent unchanged.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Template(Box<[Piece]>);
 
@@ -17,12 +17,12 @@ enum Piece {
     Path,
 }
 
-/// What is wrong with a text, and what was expected.
-pub(super) type Wrong = (String, String);
+/// What is wrong with a template, and what was expected.
+pub(super) type TemplateError = (String, String);
 
 impl Template {
-    /// Reads a text as it is written in a configuration.
-    pub(super) fn new(text: &str, format: StreamFormat) -> Result<Self, Wrong> {
+    /// Parses a template from the configuration.
+    pub(super) fn new(text: &str, format: StreamFormat) -> Result<Self, TemplateError> {
         let pieces = parse(text)?;
         Ok(Self(match format {
             StreamFormat::Plain => pieces.into_iter().chain([literal("\n")]).collect(),
@@ -30,13 +30,14 @@ impl Template {
         }))
     }
 
-    /// Whether it shows the path.
+    /// Returns whether the template contains the path.
     pub(super) fn shows_path(&self) -> bool {
         self.0.contains(&Piece::Path)
     }
 
-    /// The text with its places filled in: one allocation, of exactly its length. The path must not break a line.
-    pub(super) fn fill_in(&self, number: u64, path: &str) -> Bytes {
+    /// Expands the placeholders with one allocation of the exact length. The path must not contain line
+    /// breaks.
+    pub(super) fn expand(&self, number: u64, path: &str) -> Bytes {
         let digits = number.checked_ilog10().unwrap_or(0) as usize + 1;
         let length = self.0.iter().map(|piece| match piece {
             Piece::Literal(text) => text.len(),
@@ -48,7 +49,7 @@ impl Template {
             match piece {
                 Piece::Literal(literal) => text.push_str(literal),
                 Piece::Number => {
-                    let _a_string_takes_all = write!(text, "{number}");
+                    let _cannot_fail = write!(text, "{number}");
                 }
                 Piece::Path => text.push_str(path),
             }
@@ -57,8 +58,8 @@ impl Template {
     }
 }
 
-/// Takes a text apart at its placeholders. Braces around anything but a name are text: JSON needs no escapes.
-fn parse(text: &str) -> Result<Vec<Piece>, Wrong> {
+/// Splits a text at its placeholders. Braces around anything else are text, so JSON needs no escapes.
+fn parse(text: &str) -> Result<Vec<Piece>, TemplateError> {
     let mut pieces = Vec::new();
     let mut rest = text;
     let mut searched = 0;
@@ -75,7 +76,7 @@ fn parse(text: &str) -> Result<Vec<Piece>, Wrong> {
             "path" => Piece::Path,
             other => {
                 return Err((
-                    format!("nothing is known as {{{other}}}"),
+                    format!("unknown placeholder {{{other}}}"),
                     "expected {n} or {path}".to_owned(),
                 ));
             }
@@ -88,8 +89,8 @@ fn parse(text: &str) -> Result<Vec<Piece>, Wrong> {
     Ok(pieces)
 }
 
-/// An event as the HTML standard has it (§9.2.6): its id, a `data` line for each line of the text, an empty line. A line ends
-/// with LF, CR, or both.
+/// Frames an event (HTML standard, §9.2.6): its id, a `data` line for each line of the text, and an empty
+/// line. A line ends with LF, CR, or both.
 fn event(pieces: Vec<Piece>) -> Box<[Piece]> {
     let lines = pieces.into_iter().map(|piece| match piece {
         Piece::Literal(text) => {
@@ -109,13 +110,13 @@ fn literal(text: &str) -> Piece {
 mod tests {
     use super::*;
 
-    fn fill_in(text: &str, format: StreamFormat) -> String {
-        let filled = Template::new(text, format).unwrap().fill_in(1090, "/a%0Ab");
-        String::from_utf8(filled.to_vec()).unwrap()
+    fn expand(text: &str, format: StreamFormat) -> String {
+        let expanded = Template::new(text, format).unwrap().expand(1090, "/a%0Ab");
+        String::from_utf8(expanded.to_vec()).unwrap()
     }
 
     #[test]
-    fn a_line_is_the_text_with_its_places_filled_in() {
+    fn a_line_is_the_expanded_template() {
         for (text, line) in [
             ("Chunk {n} for id {path}", "Chunk 1090 for id /a%0Ab\n"),
             ("{n}{path}{n}", "1090/a%0Ab1090\n"),
@@ -124,7 +125,7 @@ mod tests {
             ("{{n}} {N} { } {", "{1090} {N} { } {\n"),
             ("für {n}", "für 1090\n"),
         ] {
-            assert_eq!(fill_in(text, StreamFormat::Plain), line, "{text}");
+            assert_eq!(expand(text, StreamFormat::Plain), line, "{text}");
         }
     }
 
@@ -137,28 +138,29 @@ mod tests {
             ("a\n\n{path}", "id: 1090\ndata: a\ndata: \ndata: /a%0Ab\n\n"),
             ("event: {n}\nid: 7", "id: 1090\ndata: event: 1090\ndata: id: 7\n\n"),
         ] {
-            assert_eq!(fill_in(text, StreamFormat::Sse), event, "{text:?}");
+            assert_eq!(expand(text, StreamFormat::Sse), event, "{text:?}");
         }
     }
 
     #[test]
-    fn a_place_that_nothing_is_known_for_is_said() {
+    fn an_unknown_placeholder_is_an_error() {
         let (title, label) = Template::new("{n} {paht}", StreamFormat::Plain).unwrap_err();
         assert_eq!(
             (title.as_str(), label.as_str()),
-            ("nothing is known as {paht}", "expected {n} or {path}")
+            ("unknown placeholder {paht}", "expected {n} or {path}")
         );
     }
 
     #[test]
-    fn a_number_takes_the_room_that_was_reckoned() {
+    fn a_number_has_the_computed_length() {
         let template = Template::new("{n}", StreamFormat::Plain).unwrap();
         for number in [0, 1, 9, 10, 99, 100, u64::MAX] {
-            assert_eq!(template.fill_in(number, ""), format!("{number}\n"));
+            assert_eq!(template.expand(number, ""), format!("{number}\n"));
         }
     }
 
-    /// Reads one event as the HTML standard says (§9.2.6): its id and its data. Nothing may stand before, after or beside it.
+    /// Parses one event as the HTML standard defines (§9.2.6). Returns its id and its data, and checks that
+    /// there is nothing else.
     fn read_event(text: &str) -> (String, String) {
         let lines = text.replace("\r\n", "\n").replace('\r', "\n");
         let lines = lines.strip_suffix("\n\n").expect("an empty line ends it");
@@ -170,12 +172,12 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Whatever is written, a browser reads the text that a plain stream has.
+        /// For any template, a browser receives the same text as in a plain stream.
         #[test]
         fn an_event_carries_the_text_of_the_line(text in "([a-z:é \r\n]|\\{n\\}|\\{path\\}|[{}]){0,20}", number: u64) {
             let in_both = [StreamFormat::Plain, StreamFormat::Sse].map(|format| {
                 let template = Template::new(&text, format).ok()?;
-                String::from_utf8(template.fill_in(number, "/a%0Ab").to_vec()).ok()
+                String::from_utf8(template.expand(number, "/a%0Ab").to_vec()).ok()
             });
             if let [Some(plain), Some(event)] = in_both {
                 let plain = plain.strip_suffix('\n').unwrap();

@@ -1,4 +1,4 @@
-//! Streams by a clock that the test moves.
+//! Tests of streams with a simulated clock.
 
 use std::task::{Context, Poll, Waker};
 
@@ -18,8 +18,8 @@ fn request(path: &str) -> Request {
     http::Request::get(path).body(RequestBody::empty()).unwrap()
 }
 
-fn ask(stream: &Stream, request: &Request) -> Response {
-    stream.answer(request, &RequestPath::parse(request.uri().path()).unwrap())
+fn respond(stream: &Stream, request: &Request) -> Response {
+    stream.respond(request, &RequestPath::parse(request.uri().path()).unwrap())
 }
 
 fn request_after(id: &'static str) -> Request {
@@ -32,7 +32,7 @@ fn just_before(moment: Instant) -> Instant {
     moment.checked_sub(Duration::from_nanos(1)).unwrap()
 }
 
-/// A client's stream, and the moment of its start.
+/// The stream of a client, and the time of its start.
 struct Client {
     live: Box<dyn BodyStream>,
     start: Instant,
@@ -40,21 +40,21 @@ struct Client {
 
 impl Client {
     fn new(table: &str, path: &str) -> Self {
-        Self::asking(table, &request(path))
+        Self::requesting(table, &request(path))
     }
 
-    /// One that had this event last.
-    fn back(table: &str, id: &'static str) -> Self {
-        Self::asking(table, &request_after(id))
+    /// Creates a client that received this event last.
+    fn reconnecting(table: &str, id: &'static str) -> Self {
+        Self::requesting(table, &request_after(id))
     }
 
-    fn asking(table: &str, request: &Request) -> Self {
+    fn requesting(table: &str, request: &Request) -> Self {
         let start = Instant::now();
-        let Body::Stream(live) = ask(&stream(table), request).body else { panic!("a stream") };
+        let Body::Stream(live) = respond(&stream(table), request).body else { panic!("a stream") };
         Self { live, start }
     }
 
-    /// One that has had its welcome, with the moment at which its first chunk is due.
+    /// Creates a client that has received its welcome. Returns when its first chunk is due.
     fn welcomed(table: &str) -> (Self, Instant) {
         let mut client = Self::new(table, "/");
         let start = client.start;
@@ -63,29 +63,29 @@ impl Client {
         (client, first)
     }
 
-    /// What comes at `now`, if anything does.
+    /// Returns the piece at `now`, if there is one.
     fn piece(&mut self, now: Instant) -> Option<String> {
         match self.live.poll_piece(&mut Context::from_waker(Waker::noop()), now, u64::MAX) {
             Poll::Ready(Some(Ok(BodyPiece::Data(piece)))) => Some(String::from_utf8(piece.to_vec()).unwrap()),
-            Poll::Ready(Some(_)) => panic!("a stream has nothing but text"),
+            Poll::Ready(Some(_)) => panic!("a stream consists of text"),
             Poll::Ready(None) => Some("the end".to_owned()),
             Poll::Pending => None,
         }
     }
 
-    fn is_overrun(&mut self, now: Instant) -> bool {
+    fn is_overflowing(&mut self, now: Instant) -> bool {
         self.live.poll_blocked(&mut Context::from_waker(Waker::noop()), now).is_ready()
     }
 }
 
 #[test]
-fn a_welcome_comes_at_once_and_then_a_chunk_each_interval() {
+fn a_welcome_is_sent_at_once_and_then_a_chunk_at_each_interval() {
     let mut client = Client::new("", "/test/7");
     let start = client.start;
     assert_eq!(client.piece(start).unwrap(), "Goconntest welcomes you! Your Id: /test/7\n");
     assert_eq!(client.piece(start), None);
     let first = client.live.due().unwrap();
-    // The stream began a little after `start`.
+    // The stream started a little after `start`.
     assert!(first >= start && first < Instant::now() + SECOND);
     for number in 1..=3 {
         let due = client.live.due().unwrap();
@@ -117,7 +117,7 @@ fn a_stream_with_a_count_ends_after_its_last_chunk() {
 }
 
 #[test]
-fn without_a_welcome_the_first_chunk_comes_first() {
+fn without_a_welcome_the_stream_starts_with_the_first_chunk() {
     let mut client = Client::new("welcome = ''\ntext = '{n}'", "/");
     assert_eq!(client.piece(client.start), None);
     let first = client.live.due().unwrap();
@@ -129,18 +129,18 @@ fn a_client_that_does_not_read_is_dropped_when_its_queue_is_full() {
     for queue in [1, 2, 16] {
         let (mut client, first) = Client::welcomed(&format!("queue = {queue}\ntext = '{{n}}'"));
         assert_eq!(client.piece(first).unwrap(), "1\n");
-        // Chunk 1 is on its way; the queue is full with chunk 1 + queue.
+        // Chunk 1 is being sent; the queue is full with chunk 1 + queue.
         let full = first + SECOND * queue;
-        assert!(!client.is_overrun(first));
-        assert!(!client.is_overrun(just_before(full)));
-        assert!(client.is_overrun(full));
+        assert!(!client.is_overflowing(first));
+        assert!(!client.is_overflowing(just_before(full)));
+        assert!(client.is_overflowing(full));
     }
 }
 
 #[test]
-fn a_client_that_reads_again_in_time_misses_nothing() {
+fn a_client_that_resumes_reading_in_time_misses_no_chunk() {
     let (mut client, first) = Client::welcomed("queue = 4\ntext = '{n}'");
-    assert!(!client.is_overrun(first));
+    assert!(!client.is_overflowing(first));
     let later = first + 3 * SECOND;
     for number in 1..=4 {
         assert_eq!(client.piece(later).unwrap(), format!("{number}\n"));
@@ -150,13 +150,13 @@ fn a_client_that_reads_again_in_time_misses_nothing() {
 }
 
 #[test]
-fn a_client_is_not_dropped_for_chunks_that_will_not_come() {
+fn a_client_is_not_dropped_for_chunks_after_the_last_one() {
     let (mut client, first) = Client::welcomed("queue = 4\ncount = 3");
-    assert!(!client.is_overrun(first + 1000 * SECOND));
+    assert!(!client.is_overflowing(first + 1000 * SECOND));
 }
 
 #[test]
-fn a_server_that_stood_still_sends_the_last_chunks_of_what_it_missed() {
+fn after_a_pause_the_server_sends_only_the_last_chunks() {
     let (mut client, first) = Client::welcomed("queue = 3\ntext = '{n}'");
     let woken = first + 100 * SECOND;
     for number in [99, 100, 101] {
@@ -169,39 +169,39 @@ fn a_server_that_stood_still_sends_the_last_chunks_of_what_it_missed() {
 #[test]
 fn a_chunk_that_never_comes_due_does_not_panic() {
     let (mut client, first) = Client::welcomed("interval = '1h'\nqueue = 1000000");
-    assert!(!client.is_overrun(first));
-    assert!(!client.is_overrun(first + 999_998 * 3600 * SECOND));
-    assert!(client.is_overrun(first + 1_000_000 * 3600 * SECOND));
+    assert!(!client.is_overflowing(first));
+    assert!(!client.is_overflowing(first + 999_998 * 3600 * SECOND));
+    assert!(client.is_overflowing(first + 1_000_000 * 3600 * SECOND));
 }
 
 #[test]
-fn events_are_numbered_and_nothing_of_a_path_breaks_their_lines() {
-    for (path, as_it_is_shown) in [
+fn events_are_numbered_and_paths_contain_no_line_breaks() {
+    for (path, shown) in [
         ("/a%0Ab%0D", "/a%0Ab%0D"),
         ("/caf%c3%a9?query#part", "/caf%C3%A9"),
         ("/a%2fb%25", "/a%2Fb%25"),
         ("/{\"}|^", "/%7B%22%7D%7C%5E"),
     ] {
-        let Ok(uri) = path.parse::<http::Uri>() else { panic!("{path} is let through by `http`") };
+        let Ok(uri) = path.parse::<http::Uri>() else { panic!("{path} is valid for `http`") };
         let mut client = Client::new("format = 'sse'\ntext = \"{n}\\n{path}\"", &uri.to_string());
         let start = client.start;
-        let welcome = format!("id: 0\ndata: Goconntest welcomes you! Your Id: {as_it_is_shown}\n\n");
+        let welcome = format!("id: 0\ndata: Goconntest welcomes you! Your Id: {shown}\n\n");
         assert_eq!(client.piece(start).unwrap(), welcome);
         let first = client.live.due().unwrap();
-        assert_eq!(client.piece(first).unwrap(), format!("id: 1\ndata: 1\ndata: {as_it_is_shown}\n\n"));
+        assert_eq!(client.piece(first).unwrap(), format!("id: 1\ndata: 1\ndata: {shown}\n\n"));
     }
 }
 
 #[test]
-fn a_browser_that_comes_back_goes_on_after_what_it_had() {
-    for (id, had) in [("1", 1), ("41", 41), ("3000000", 3_000_000)] {
-        let mut client = Client::back("format = 'sse'\ntext = '{n}'", id);
+fn a_browser_that_reconnects_resumes_after_its_last_event() {
+    for (id, received) in [("1", 1), ("41", 41), ("3000000", 3_000_000)] {
+        let mut client = Client::reconnecting("format = 'sse'\ntext = '{n}'", id);
         let first = client.live.due().unwrap();
         assert_eq!(client.piece(just_before(first)), None);
-        assert_eq!(client.piece(first).unwrap(), format!("id: {0}\ndata: {0}\n\n", had + 1));
+        assert_eq!(client.piece(first).unwrap(), format!("id: {0}\ndata: {0}\n\n", received + 1));
         assert_eq!(client.live.due(), Some(first + SECOND));
     }
-    // Not a number of ours, or not a stream with ids: it begins anew.
+    // An invalid id, or a stream without ids: it starts at the beginning.
     for (format, id) in [
         ("sse", "0"),
         ("sse", "a"),
@@ -210,23 +210,27 @@ fn a_browser_that_comes_back_goes_on_after_what_it_had() {
         ("sse", "18446744073"),
         ("plain", "7"),
     ] {
-        let mut client = Client::back(&format!("format = '{format}'"), id);
+        let mut client = Client::reconnecting(&format!("format = '{format}'"), id);
         assert!(client.piece(client.start).unwrap().contains("Goconntest"), "{format} {id}");
     }
 }
 
 #[test]
-fn a_browser_that_had_all_is_told_not_to_come_back() {
+fn a_browser_that_has_all_events_must_not_reconnect() {
     for (id, status) in [("2", 200), ("3", 204), ("4", 204), ("+4", 200)] {
-        assert_eq!(ask(&stream("format = 'sse'\ncount = 3"), &request_after(id)).status(), status, "{id}");
+        assert_eq!(
+            respond(&stream("format = 'sse'\ncount = 3"), &request_after(id)).status(),
+            status,
+            "{id}"
+        );
     }
 }
 
 #[test]
-fn the_head_keeps_everybody_between_from_gathering_chunks() {
+fn the_header_fields_disable_buffering() {
     for (table, content_type) in [("", "text/plain; charset=utf-8"), ("format = 'sse'", "text/event-stream")]
     {
-        let response = ask(&stream(table), &request("/"));
+        let response = respond(&stream(table), &request("/"));
         assert_eq!(response.status(), StatusCode::OK);
         for (name, value) in [
             ("content-type", content_type),
@@ -241,23 +245,23 @@ fn the_head_keeps_everybody_between_from_gathering_chunks() {
 }
 
 #[test]
-fn what_a_stream_keeps_of_a_request_is_bounded() {
+fn the_memory_of_a_stream_is_bounded() {
     let long = format!("/{}", "a".repeat(PATH_BYTES_MAX));
-    assert_eq!(ask(&stream(""), &request(&long)).status(), 414);
-    assert_eq!(ask(&stream(""), &request(&long[1..])).status(), 200);
-    assert_eq!(ask(&stream("text = '{n}'\nwelcome = ''"), &request(&long)).status(), 200);
+    assert_eq!(respond(&stream(""), &request(&long)).status(), 414);
+    assert_eq!(respond(&stream(""), &request(&long[1..])).status(), 200);
+    assert_eq!(respond(&stream("text = '{n}'\nwelcome = ''"), &request(&long)).status(), 200);
     assert!(size_of::<Ticks>() <= 56, "{} bytes", size_of::<Ticks>());
 }
 
 #[test]
-fn a_stream_is_only_read() {
+fn a_stream_rejects_other_methods() {
     let mut request = request("/");
     *request.method_mut() = Method::POST;
-    assert_eq!(ask(&stream(""), &request).status(), 405);
+    assert_eq!(respond(&stream(""), &request).status(), 405);
 }
 
 #[test]
-fn what_cannot_be_streamed_is_refused_beforehand() {
+fn invalid_settings_are_errors() {
     for (table, errors) in [
         ("interval = '9ms'", 1),
         ("interval = '61m'", 1),
@@ -271,29 +275,29 @@ fn what_cannot_be_streamed_is_refused_beforehand() {
 }
 
 proptest::proptest! {
-    /// However late a client is asked for, and whether it reads or not: no chunk is early, none comes twice, none is left
-    /// out before `queue` of them wait, and whoever does not read is dropped exactly then.
+    /// For any delays, and whether a client reads or not: no chunk is early, repeated, or skipped before
+    /// `queue` of them wait. A client that does not read is dropped exactly then.
     #[test]
     fn chunks_come_in_order_when_they_are_due(steps in proptest::collection::vec((0_u32..3000, proptest::bool::ANY), 0..40)) {
         let (mut client, first) = Client::welcomed("queue = 4\ntext = '{n}'");
-        let (mut now, mut had) = (first, 0);
+        let (mut now, mut received) = (first, 0);
         for (later_ms, reads) in steps {
             now += Duration::from_millis(later_ms.into());
             let newest = u32::try_from((now - first).as_secs()).unwrap() + 1;
             if !reads {
-                let is_full = newest - had >= 4;
-                proptest::prop_assert_eq!(client.is_overrun(now), is_full);
+                let is_full = newest - received >= 4;
+                proptest::prop_assert_eq!(client.is_overflowing(now), is_full);
                 if is_full {
                     break;
                 }
                 continue;
             }
-            for number in newest.saturating_sub(4).max(had) + 1..=newest {
+            for number in newest.saturating_sub(4).max(received) + 1..=newest {
                 proptest::prop_assert_eq!(client.piece(now), Some(format!("{number}\n")));
             }
-            had = newest;
+            received = newest;
             proptest::prop_assert_eq!(client.piece(now), None);
-            proptest::prop_assert_eq!(client.live.due(), Some(first + SECOND * had));
+            proptest::prop_assert_eq!(client.live.due(), Some(first + SECOND * received));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One client's stream: which chunk is due when, and when the client is too far behind.
+//! The stream of one client: when each chunk is due, and when the client is too far behind.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -9,48 +9,48 @@ use rudy_net::{BodyError, BodyPiece, BodyStream};
 
 use super::Settings;
 
-/// A stream in progress. There is one for each client, so it is small: 56 bytes, with most paths.
+/// The body of a stream. There is one per client, so it is small: 56 bytes, with most paths.
 ///
-/// Chunk n is due n - 1 intervals after the first one, however late those before it were sent: nothing drifts. What a server
-/// that stood still has missed is sent without delay, `queue` chunks of it at most; those before are left out, and the numbers
-/// show it.
+/// Chunk n is due n - 1 intervals after the first one, regardless of delays of earlier chunks, so there is no
+/// drift. After a pause of the server, at most `queue` missed chunks are sent at once; earlier ones are
+/// skipped, which the numbers show.
 pub(super) struct Ticks {
     settings: Arc<Settings>,
     path: ShortText,
-    /// When chunk 1 is due; in the past where the client had some already.
+    /// When chunk 1 is due; in the past if the client has received some already.
     first: Instant,
-    /// The number of the next one; 0 is the welcome.
+    /// The number of the next chunk; 0 is the welcome.
     next: u64,
 }
 
 impl Ticks {
-    /// A stream that ticks first at `tick`, for a client that had so many chunks already. Of more than can be reckoned with
-    /// nobody had any: it begins anew.
-    pub(super) fn new(settings: Arc<Settings>, path: &str, tick: Instant, had: u64) -> Self {
-        // Half of what 64 bits hold, so that there are chunks to come: 292 years of them.
-        let had_ns = settings.interval_ns.checked_mul(had).filter(|ns| *ns <= u64::MAX / 2);
+    /// Creates a stream that first ticks at `tick`, for a client that has received this many chunks. A number
+    /// that is too large is invalid, and the stream starts at the beginning.
+    pub(super) fn new(settings: Arc<Settings>, path: &str, tick: Instant, received: u64) -> Self {
+        // Half of the range of 64 bits, so that 292 years of chunks are left.
+        let had_ns = settings.interval_ns.checked_mul(received).filter(|ns| *ns <= u64::MAX / 2);
         let (first, next) = match had_ns.and_then(|ns| tick.checked_sub(Duration::from_nanos(ns))) {
-            Some(first) if had > 0 => (first, had + 1),
+            Some(first) if received > 0 => (first, received + 1),
             _ => (tick, u64::from(settings.welcome.is_none())),
         };
         Self { settings, path: path.into(), first, next }
     }
 
-    /// The last chunk that is due by `now`, sent or not; 0 where none is.
+    /// Returns the last chunk that is due by `now`, sent or not; 0 if none is.
     fn newest(&self, now: Instant) -> u64 {
         let Some(since_first) = now.checked_duration_since(self.first) else { return 0 };
-        // 64 bits of nanoseconds last for 584 years.
+        // 64 bits of nanoseconds are 584 years.
         let since_first_ns = u64::try_from(since_first.as_nanos()).unwrap_or(u64::MAX);
         let newest = since_first_ns / self.settings.interval_ns + 1;
         newest.min(self.settings.count.unwrap_or(u64::MAX))
     }
 
-    /// The oldest chunk that may still wait at `now`.
+    /// Returns the oldest chunk that may still be sent at `now`.
     fn oldest(&self, now: Instant) -> u64 {
         (self.newest(now) + 1).saturating_sub(self.settings.queue)
     }
 
-    /// The number of the next chunk, the welcome not counted.
+    /// Returns the number of the next chunk, without the welcome.
     fn next_chunk(&self) -> u64 {
         self.next.max(1)
     }
@@ -72,7 +72,7 @@ impl BodyStream for Ticks {
                 &self.settings.text
             }
         };
-        let piece = text.fill_in(self.next, &self.path);
+        let piece = text.expand(self.next, &self.path);
         self.next += 1;
         Poll::Ready(Some(Ok(BodyPiece::Data(piece))))
     }
@@ -82,9 +82,9 @@ impl BodyStream for Ticks {
         if waiting >= self.settings.queue {
             return Poll::Ready(());
         }
-        // The chunk that overruns the queue is the only one that matters.
-        if let Some(overrun) = self.due_time(self.next_chunk().saturating_add(self.settings.queue - 1)) {
-            rudy_net::wake_at(overrun);
+        // Only the chunk that overflows the queue matters.
+        if let Some(overflow) = self.due_time(self.next_chunk().saturating_add(self.settings.queue - 1)) {
+            rudy_net::wake_at(overflow);
         }
         Poll::Pending
     }
@@ -99,7 +99,7 @@ impl BodyStream for Ticks {
 }
 
 impl Ticks {
-    /// When a chunk is due, if there is one of this number.
+    /// Returns when a chunk is due, if the stream has one with this number.
     fn due_time(&self, number: u64) -> Option<Instant> {
         if self.settings.count.is_some_and(|count| number > count) {
             return None;
@@ -109,7 +109,7 @@ impl Ticks {
     }
 }
 
-/// A text of up to 22 bytes without an allocation, as most paths are.
+/// A string. Up to 22 bytes need no allocation, which is enough for most paths.
 enum ShortText {
     Inline { length: u8, bytes: [u8; 22] },
     Long(Box<str>),
@@ -133,7 +133,7 @@ impl Deref for ShortText {
 
     fn deref(&self) -> &str {
         match self {
-            // It was a text.
+            // The bytes were copied from a string.
             Self::Inline { length, bytes } => {
                 std::str::from_utf8(&bytes[..usize::from(*length)]).unwrap_or_default()
             }
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stream_is_small_and_keeps_any_path() {
+    fn a_stream_is_small_and_stores_any_path() {
         assert!(size_of::<Ticks>() <= 56, "{}", size_of::<Ticks>());
         for length in [0, 1, 21, 22, 23, 300] {
             let text = "x".repeat(length);

@@ -1,4 +1,4 @@
-//! How a line is shown: as it is, with the name of its file, or as JSON.
+//! Formats a line: unchanged, with the name of its file, or as JSON.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -9,26 +9,28 @@ use serde::Serialize;
 use crate::follow::{LINE_BYTES_MAX, Line};
 use crate::local_time::LocalClock;
 
-/// Longest name, in characters, for which others leave room.
+/// The maximum width of the column of names, in characters.
 const NAME_WIDTH_MAX: usize = 40;
-/// Names that keep their colour and their room. Files whose name is the date come and go.
+/// The maximum number of names that have a color and a column width. Files with a date in their name come and
+/// go.
 const NAMES_MAX: usize = 1000;
-/// Cyan, green, yellow, magenta, blue, red: of the terminal's first eight, those that are seen on black and on white.
-const COLOURS: [u8; 6] = [36, 32, 33, 35, 34, 31];
+/// Cyan, green, yellow, magenta, blue, red: the first eight terminal colors without those that are invisible
+/// on black or white.
+const COLORS: [u8; 6] = [36, 32, 33, 35, 34, 31];
 
-/// Who reads the lines.
+/// Where the lines go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reader {
+pub(super) enum Destination {
     Program,
     Terminal,
-    ColourTerminal,
+    ColorTerminal,
 }
 
 #[derive(Debug)]
-pub(super) struct Show {
+pub(super) struct LineFormatter {
     json: bool,
     has_names: bool,
-    reader: Reader,
+    destination: Destination,
     names: Vec<PathBuf>,
     width: usize,
     clock: LocalClock,
@@ -44,13 +46,13 @@ struct Object<'a> {
     cut: bool,
 }
 
-impl Show {
-    pub(super) fn new(json: bool, has_names: bool, reader: Reader) -> Self {
-        Self { json, has_names, reader, names: Vec::new(), width: 0, clock: LocalClock::new() }
+impl LineFormatter {
+    pub(super) fn new(json: bool, has_names: bool, destination: Destination) -> Self {
+        Self { json, has_names, destination, names: Vec::new(), width: 0, clock: LocalClock::new() }
     }
 
-    /// Lines of this file may come: their name gets its room and its colour.
-    pub(super) fn note_name(&mut self, name: &Path) {
+    /// Adds the name of a file, which determines its color and the width of the column.
+    pub(super) fn add_name(&mut self, name: &Path) {
         if self.names.iter().any(|known| known == name) {
             return;
         }
@@ -62,7 +64,7 @@ impl Show {
         self.names.push(name.to_owned());
     }
 
-    /// Adds a line, read at `time`, to `out`.
+    /// Appends a line that was read at `time` to `out`.
     pub(super) fn line(&mut self, line: &Line<'_>, time: SystemTime, out: &mut Vec<u8>) {
         if self.json {
             self.object(line, time, out);
@@ -85,10 +87,10 @@ impl Show {
             line: String::from_utf8_lossy(line.text),
             cut: line.is_cut,
         };
-        // An object of texts can always be written.
+        // An object of strings can always be serialized.
         let json = serde_json::to_string(&object).unwrap_or_default();
         for c in json.chars() {
-            // JSON lets DEL and the C1 controls stand as they are (RFC 8259 §7), and a terminal obeys these.
+            // JSON does not escape DEL and the C1 controls (RFC 8259 §7), but a terminal interprets them.
             if c.is_control() {
                 out.extend_from_slice(format!("\\u{:04x}", u32::from(c)).as_bytes());
             } else {
@@ -100,8 +102,8 @@ impl Show {
     fn name(&self, name: &Path, out: &mut Vec<u8>) {
         let padding = " ".repeat(self.width.saturating_sub(width_of(name)));
         let number = self.names.iter().position(|known| known == name).unwrap_or(0);
-        let (begin, end) = if self.reader == Reader::ColourTerminal {
-            (format!("\x1b[{}m", COLOURS[number % COLOURS.len()]), "\x1b[0m")
+        let (begin, end) = if self.destination == Destination::ColorTerminal {
+            (format!("\x1b[{}m", COLORS[number % COLORS.len()]), "\x1b[0m")
         } else {
             (String::new(), "")
         };
@@ -109,22 +111,22 @@ impl Show {
         out.extend_from_slice(format!("{begin}{name}{padding} |{end} ").as_bytes());
     }
 
-    /// A program gets the bytes as they are. A terminal would obey what is in them, and anybody may write to a log: of
-    /// what it obeys only colours are let through, and tabs.
+    /// Appends the text of a line. A program gets the bytes unchanged. For a terminal, control characters are
+    /// escaped, because any client may write to a log; only tabs and colors are left.
     fn text(&self, text: &[u8], out: &mut Vec<u8>) {
-        if self.reader == Reader::Program
+        if self.destination == Destination::Program
             || !text.iter().any(|byte| byte.is_ascii_control() || !byte.is_ascii())
         {
             return out.extend_from_slice(text);
         }
         let text = String::from_utf8_lossy(text);
         let mut rest = &*text;
-        let mut has_colour = false;
+        let mut has_color = false;
         while let Some(c) = rest.chars().next() {
-            let length = colour_length(rest);
+            let length = color_length(rest);
             if length > 0 {
-                if self.reader == Reader::ColourTerminal {
-                    has_colour = true;
+                if self.destination == Destination::ColorTerminal {
+                    has_color = true;
                     out.extend_from_slice(&rest.as_bytes()[..length]);
                 }
                 rest = &rest[length..];
@@ -137,14 +139,15 @@ impl Show {
             }
             rest = &rest[c.len_utf8()..];
         }
-        if has_colour {
+        if has_color {
             out.extend_from_slice(b"\x1b[0m");
         }
     }
 }
 
-/// Bytes of the control sequence for colours (SGR, ECMA-48 §8.3.117) with which a text begins; 0 where it does not.
-fn colour_length(text: &str) -> usize {
+/// Returns the length of the control sequence for colors (SGR, ECMA-48 §8.3.117) at the start of a text, or
+/// 0.
+fn color_length(text: &str) -> usize {
     let Some(parameters) = text.strip_prefix("\x1b[") else { return 0 };
     let length = parameters.bytes().take_while(|byte| byte.is_ascii_digit() || b";:".contains(byte)).count();
     if parameters[length..].starts_with('m') { "\x1b[".len() + length + 1 } else { 0 }
@@ -160,55 +163,57 @@ mod tests {
 
     use super::*;
 
-    fn shown(mut show: Show, lines: &[(&str, &[u8])]) -> String {
+    fn shown(mut formatter: LineFormatter, lines: &[(&str, &[u8])]) -> String {
         let mut out = Vec::new();
         for (name, _) in lines {
-            show.note_name(Path::new(name));
+            formatter.add_name(Path::new(name));
         }
         for (name, text) in lines {
             let line = Line { file: Path::new(name), text, is_cut: false };
-            show.line(&line, UNIX_EPOCH, &mut out);
+            formatter.line(&line, UNIX_EPOCH, &mut out);
         }
         String::from_utf8_lossy(&out).into_owned()
     }
 
     #[test]
-    fn names_stand_in_a_column_of_their_own_and_have_colours_on_a_terminal() {
+    fn names_have_a_column_and_colors_on_a_terminal() {
         let lines: &[(&str, &[u8])] = &[("a.log", b"one"), ("error.log", b"two")];
-        assert_eq!(shown(Show::new(false, false, Reader::Program), lines), "one\ntwo\n");
+        assert_eq!(shown(LineFormatter::new(false, false, Destination::Program), lines), "one\ntwo\n");
         let named = "a.log     | one\nerror.log | two\n";
-        assert_eq!(shown(Show::new(false, true, Reader::Terminal), lines), named);
-        let coloured = "\x1b[36ma.log     |\x1b[0m one\n\x1b[32merror.log |\x1b[0m two\n";
-        assert_eq!(shown(Show::new(false, true, Reader::ColourTerminal), lines), coloured);
+        assert_eq!(shown(LineFormatter::new(false, true, Destination::Terminal), lines), named);
+        let colored = "\x1b[36ma.log     |\x1b[0m one\n\x1b[32merror.log |\x1b[0m two\n";
+        assert_eq!(shown(LineFormatter::new(false, true, Destination::ColorTerminal), lines), colored);
     }
 
     #[test]
-    fn a_terminal_is_not_told_what_to_do_by_a_log() {
+    fn control_sequences_of_a_log_do_not_reach_a_terminal() {
         let line: &[(&str, &[u8])] = &[("a", b"\x1b[31mred\x1b[2J\x07\tcaf\xc3\xa9 \xff\x1b[")];
-        for (reader, expected) in [
-            (Reader::Program, "\x1b[31mred\x1b[2J\x07\tcafé \u{fffd}\x1b[\n"),
-            (Reader::Terminal, "red\\u{1b}[2J\\u{7}\tcafé \u{fffd}\\u{1b}[\n"),
-            (Reader::ColourTerminal, "\x1b[31mred\\u{1b}[2J\\u{7}\tcafé \u{fffd}\\u{1b}[\x1b[0m\n"),
+        for (destination, expected) in [
+            (Destination::Program, "\x1b[31mred\x1b[2J\x07\tcafé \u{fffd}\x1b[\n"),
+            (Destination::Terminal, "red\\u{1b}[2J\\u{7}\tcafé \u{fffd}\\u{1b}[\n"),
+            (Destination::ColorTerminal, "\x1b[31mred\\u{1b}[2J\\u{7}\tcafé \u{fffd}\\u{1b}[\x1b[0m\n"),
         ] {
-            assert_eq!(shown(Show::new(false, false, reader), line), expected);
+            assert_eq!(shown(LineFormatter::new(false, false, destination), line), expected);
         }
     }
 
     #[test]
-    fn a_cut_line_says_so() {
+    fn a_cut_line_is_marked() {
         for (json, expected) in [(false, "[cut after 65536 bytes]\n"), (true, "\"cut\":true}\n")] {
             let mut out = Vec::new();
             let line = Line { file: Path::new("a"), text: b"x", is_cut: true };
-            Show::new(json, false, Reader::Program).line(&line, UNIX_EPOCH, &mut out);
+            LineFormatter::new(json, false, Destination::Program).line(&line, UNIX_EPOCH, &mut out);
             let out = String::from_utf8(out).unwrap();
             assert!(out.ends_with(expected), "{out}");
         }
     }
 
     #[test]
-    fn as_json_a_line_is_an_object_with_its_file_and_the_time() {
-        let json =
-            shown(Show::new(true, true, Reader::ColourTerminal), &[("a\n", b"caf\xc3\xa9 \"\xff\x1b")]);
+    fn a_json_line_has_its_file_and_the_time() {
+        let json = shown(
+            LineFormatter::new(true, true, Destination::ColorTerminal),
+            &[("a\n", b"caf\xc3\xa9 \"\xff\x1b")],
+        );
         let object: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert_eq!((&object["file"], &object["line"]), (&"a\n".into(), &"café \"\u{fffd}\u{1b}".into()));
         assert!(object["time"].as_str().unwrap().starts_with("19"), "{json}");
@@ -216,18 +221,20 @@ mod tests {
     }
 
     #[test]
-    fn an_object_holds_nothing_that_a_terminal_obeys() {
-        let json =
-            shown(Show::new(true, false, Reader::Terminal), &[("a\u{9b}", "\u{9b}2J\u{7f}\x07".as_bytes())]);
+    fn a_json_line_contains_no_control_characters() {
+        let json = shown(
+            LineFormatter::new(true, false, Destination::Terminal),
+            &[("a\u{9b}", "\u{9b}2J\u{7f}\x07".as_bytes())],
+        );
         assert!(!json.trim_end().chars().any(char::is_control), "{json:?}");
         let object: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert_eq!((&object["file"], &object["line"]), (&"a\u{9b}".into(), &"\u{9b}2J\u{7f}\u{7}".into()));
     }
 
     #[test]
-    fn names_are_bounded() {
-        let mut show = Show::new(false, true, Reader::Program);
-        (0..10 * NAMES_MAX).for_each(|n| show.note_name(Path::new(&format!("{n:0100}"))));
-        assert!(show.names.len() <= NAMES_MAX && show.width == NAME_WIDTH_MAX);
+    fn the_number_of_names_is_limited() {
+        let mut formatter = LineFormatter::new(false, true, Destination::Program);
+        (0..10 * NAMES_MAX).for_each(|n| formatter.add_name(Path::new(&format!("{n:0100}"))));
+        assert!(formatter.names.len() <= NAMES_MAX && formatter.width == NAME_WIDTH_MAX);
     }
 }
