@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 const TAKEN_OVER: &str = "the configuration was read again";
 const KEPT: &str = "the configuration is unchanged";
-const OUTSIDE: &str = "it needs a restart";
+const OUTSIDE: &str = "outside the sandbox, which a reload cannot extend";
 
 /// Folders beside each other: `config` with the configuration, `site` with a page, `logs` and `bodies`, and `other`, which no
 /// configuration names. A link leads from the site to a file there.
