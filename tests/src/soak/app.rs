@@ -1,4 +1,4 @@
-//! The application that Rudy starts: what `work.php` does, in Rust.
+//! The application that Rudy starts: `work.php` in Rust.
 
 use std::time::Duration;
 
@@ -8,15 +8,15 @@ use rudy_fastcgi_app::{Body, BodyError, BodySender, Concurrency, ServeError, ser
 
 use super::pattern::{Fnv, Pattern, sum};
 
-/// Requests that one process serves at once.
+/// Maximum number of concurrent requests per process.
 const TASKS: usize = 8;
-/// Bytes of a response that are sent at once.
+/// Size of a piece of a response.
 const PIECE_BYTES: usize = 64 * 1024;
 
 /// Serves on descriptor 0 until SIGTERM.
 pub fn run() -> Result<(), ServeError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.expect("a process that has just started gets a poller");
+    let runtime = runtime.expect("a new process can create a poller");
     runtime.block_on(serve(Concurrency::Tasks { at_most: TASKS }, respond))
 }
 
@@ -62,11 +62,11 @@ fn response(kind: &'static str, body: Body) -> Response<Body> {
     response
 }
 
-fn blob(seed: u32, length: usize, says_length: bool) -> Response<Body> {
+fn blob(seed: u32, length: usize, with_length: bool) -> Response<Body> {
     let (sender, body) = Body::channel();
     tokio::spawn(send_blob(sender, seed, length));
     let mut response = response("application/octet-stream", body);
-    if says_length {
+    if with_length {
         response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));
     }
     response

@@ -1,4 +1,4 @@
-//! What goes wrong on purpose: killed processes, and reloads with another configuration.
+//! Faults that the run causes: it kills processes and reloads other configurations.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,49 +12,49 @@ use super::tally::{Fault, Tally};
 use crate::children;
 use crate::random::Random;
 
-/// Faults come in storms. The calm after a storm is longer than their effects last, so that a part of it shows whether the
-/// server serves everything again.
-const STORM: Duration = Duration::from_secs(20);
-const CALM: Duration = Duration::from_secs(30);
+/// Phases with and without faults alternate. The phase without faults is longer than their effects last, so that its second part
+/// shows whether the server has recovered.
+const FAULTS_TIME: Duration = Duration::from_secs(20);
+const RECOVERY_TIME: Duration = Duration::from_secs(30);
 
 /// Causes faults.
 pub(super) struct Faults<'a> {
     pub(super) tally: &'a Tally,
     pub(super) random: Random,
     pub(super) folder: PathBuf,
-    /// The processes of php-fpm and of Rudy, whose children are killed.
+    /// The processes of php-fpm and Rudy, whose children are killed.
     pub(super) fpm: u32,
     pub(super) rudy: u32,
 }
 
 impl Faults<'_> {
-    /// Ends with the configuration of the start.
+    /// Causes faults until the end of the run, then restores the initial configuration.
     pub(super) fn run(&mut self, is_over: &AtomicBool) {
         let begin = Instant::now();
-        let mut is_roomy = true;
+        let mut has_high_limits = true;
         while !is_over.load(Ordering::Relaxed) {
             thread::sleep(Duration::from_millis(self.random.within(300..2500) as u64));
-            let phase = begin.elapsed().as_millis() % (STORM + CALM).as_millis();
-            if phase >= STORM.as_millis() {
-                if !is_roomy {
-                    self.reload(&Settings::ROOMY, Duration::ZERO);
-                    is_roomy = true;
+            let phase = begin.elapsed().as_millis() % (FAULTS_TIME + RECOVERY_TIME).as_millis();
+            if phase >= FAULTS_TIME.as_millis() {
+                if !has_high_limits {
+                    self.reload(&Settings::HIGH_LIMITS, Duration::ZERO);
+                    has_high_limits = true;
                 }
             } else if self.random.chance(60) {
                 self.kill();
             } else {
                 let settings = self.settings();
-                self.reload(&settings, STORM);
-                is_roomy = false;
+                self.reload(&settings, FAULTS_TIME);
+                has_high_limits = false;
             }
         }
-        self.reload(&Settings::ROOMY, Duration::ZERO);
+        self.reload(&Settings::HIGH_LIMITS, Duration::ZERO);
     }
 
     fn kill(&mut self) {
         let parent = *self.random.pick(&[self.fpm, self.rudy]);
         if !Path::new("/proc").join(parent.to_string()).exists() {
-            // The samples find that the server has ended.
+            // The monitor reports that the server has ended.
             return;
         }
         let children = children(parent);
@@ -62,22 +62,22 @@ impl Faults<'_> {
             return;
         }
         let child = *self.random.pick(&children);
-        // Before it happens: a client may see the effect at once.
+        // Before the kill, because a client may notice it at once.
         self.tally.fault(Fault::Kill, Duration::ZERO);
-        // It fails if the process has just ended on its own, as one of the application does after a reload.
+        // Fails if the process has just ended, as an application's process does after a reload.
         if kill_process(child, Signal::KILL).is_ok() {
             self.tally.killed();
         }
     }
 
-    /// The settings may leave little room for `lasts`.
+    /// Reloads with these settings, which may have low limits for `lasts`.
     fn reload(&self, settings: &Settings, lasts: Duration) {
-        self.tally.fault(Fault::LittleRoom, lasts);
+        self.tally.fault(Fault::LowLimits, lasts);
         if let Err(error) = settings.write(&self.folder) {
             return self.tally.failure(&format!("cannot write the configuration: {error}"));
         }
         let rudy = Pid::from_raw(self.rudy.cast_signed());
-        // It fails if the server has ended, which the samples find.
+        // Fails if the server has ended, which the monitor reports.
         if rudy.is_some_and(|rudy| kill_process(rudy, Signal::HUP).is_ok()) {
             self.tally.reload();
         }

@@ -1,9 +1,9 @@
-//! A long run of a server under clients and applications that fail at random: what it holds at the end is what it held at
-//! the start, and every whole response is right.
+//! A long run of a server under clients and applications that fail at random. Every complete response has to be correct, and the
+//! server must not leak resources.
 //!
-//! [`run()`] starts Rudy, php-fpm and an application ([`app`]) in a temporary folder. `client` sends requests and leaves at any
-//! point of them; `faults` kills processes and reloads; `sample` looks at descriptors, files, threads and memory. `cargo xtask
-//! soak` starts it.
+//! [`run()`] starts Rudy, php-fpm and an application ([`app`]) in a temporary folder. `client` sends requests and disconnects at
+//! any point. `faults` kills processes and reloads the configuration. `sample` measures descriptors, files, threads and memory.
+//! Start it with `cargo xtask soak`.
 
 pub mod app;
 mod client;

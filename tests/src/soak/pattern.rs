@@ -1,13 +1,13 @@
-//! Contents that show where each byte belongs: a response that is mixed up with another one, has a gap or repeats a part
-//! differs from what its seed says.
+//! Body contents in which each byte shows its position. A body that is mixed with another one, has a gap or repeats a part does
+//! not match its seed.
 
 use std::fmt::Write as _;
 
-/// Bytes of one line: the seed, the number of the line, and a constant rest.
+/// Bytes per line: the seed, the line number and a constant text.
 pub(super) const LINE_BYTES: usize = 64;
 const TAIL: &str = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHI";
 
-/// The content of one seed, read piece by piece.
+/// The content for a seed, read piece by piece.
 #[derive(Debug, Clone)]
 pub(super) struct Pattern {
     seed: u32,
@@ -19,25 +19,25 @@ impl Pattern {
         Self { seed, offset: 0 }
     }
 
-    /// The next `length` bytes.
+    /// Returns the next `length` bytes.
     pub(super) fn take(&mut self, length: usize) -> Vec<u8> {
         let (begin, end) = (self.offset, self.offset + length);
         let mut lines = String::with_capacity(length + 2 * LINE_BYTES);
         for line in begin / LINE_BYTES..end.div_ceil(LINE_BYTES) {
-            writeln!(lines, "{:08x} {line:08x} {TAIL}", self.seed).expect("a string takes all");
+            writeln!(lines, "{:08x} {line:08x} {TAIL}", self.seed).expect("writing to a string never fails");
         }
         self.offset = end;
         let skipped = begin % LINE_BYTES;
         lines.into_bytes()[skipped..skipped + length].to_vec()
     }
 
-    /// Whether `bytes` come next.
+    /// Whether the next bytes are `bytes`.
     pub(super) fn check(&mut self, bytes: &[u8]) -> bool {
         self.take(bytes.len()) == bytes
     }
 }
 
-/// The hash that PHP calls `fnv1a64`: a few lines in any language.
+/// The hash `fnv1a64` of PHP, which is a few lines in any language.
 pub(super) struct Fnv(u64);
 
 impl Fnv {
@@ -56,7 +56,7 @@ impl Fnv {
     }
 }
 
-/// What `do=sum` responds to a body of `length` bytes with this hash.
+/// The response to `do=sum` for a body of this length and hash.
 pub(super) fn sum(length: usize, hash: &Fnv) -> String {
     format!("{length} {:016x}\n", hash.finish())
 }
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_content_is_the_same_in_whatever_pieces_it_is_read() {
+    fn the_content_does_not_depend_on_the_pieces_read() {
         let whole = Pattern::new(7).take(1000);
         let mut pieces = Pattern::new(7);
         for length in [0, 1, 63, 64, 65, 807] {
@@ -77,14 +77,14 @@ mod tests {
     }
 
     #[test]
-    fn another_seed_and_another_place_are_found() {
+    fn another_seed_and_another_offset_do_not_match() {
         let whole = Pattern::new(7).take(256);
         assert!(!Pattern::new(8).check(&whole));
         assert!(!Pattern::new(7).check(&whole[LINE_BYTES..]));
     }
 
     #[test]
-    fn the_hash_is_the_published_one() {
+    fn the_hash_matches_the_published_test_vectors() {
         // Noll's test vectors, draft-eastlake-fnv.
         let mut hash = Fnv::new();
         assert_eq!(hash.finish(), 0xcbf2_9ce4_8422_2325);

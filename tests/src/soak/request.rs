@@ -1,15 +1,15 @@
-//! Requests whose responses are known beforehand.
+//! Requests with known responses.
 
 use super::pattern::{Fnv, Pattern, sum};
 use super::site::FILES;
-use super::wire::Lost;
+use super::wire::RequestError;
 use crate::random::Random;
 
-/// A request, and what comes back.
+/// A request and its expected response.
 pub(super) struct Request {
     /// Method and target.
-    pub(super) what: String,
-    /// The head, its last CRLF included.
+    pub(super) name: String,
+    /// The head, including the empty line.
     pub(super) head: Vec<u8>,
     pub(super) body: Vec<u8>,
     pub(super) expected: Expected,
@@ -29,7 +29,7 @@ pub(super) enum Expected {
 }
 
 impl Request {
-    /// One that is served at once.
+    /// Returns a request with a fast response.
     pub(super) fn quick(random: &mut Random) -> Self {
         match random.below(10) {
             0..3 => Self::blob(random, 0..20_000),
@@ -46,7 +46,7 @@ impl Request {
         }
     }
 
-    /// A response of several megabytes: generated, or a file.
+    /// Returns a request for several megabytes, generated or from a file.
     pub(super) fn large(random: &mut Random) -> Self {
         if random.chance(20) {
             let (name, length) = FILES[1];
@@ -58,7 +58,7 @@ impl Request {
         Self::blob(random, 200_000..6_000_000)
     }
 
-    /// A body up, and its hash or itself back.
+    /// Returns an upload, to which the response is its hash or its body.
     pub(super) fn upload(random: &mut Random, lengths: std::ops::Range<usize>) -> Self {
         let (seed, length) = (seed(random), random.within(lengths));
         let body = Pattern::new(seed).take(length);
@@ -74,14 +74,14 @@ impl Request {
         Self::new("POST", &target, &fields, body, expected)
     }
 
-    /// The head if the body comes in chunks.
+    /// Returns the head for a chunked body.
     pub(super) fn chunked_head(&self) -> Vec<u8> {
         let head = String::from_utf8_lossy(&self.head);
         let length = format!("Content-Length: {}", self.body.len());
         head.replace(&length, "Transfer-Encoding: chunked").into_bytes()
     }
 
-    /// A stream of events that ends: of an application, or of the server itself.
+    /// Returns a request for an event stream that ends, from an application or from the server.
     pub(super) fn events(random: &mut Random) -> Self {
         if random.chance(30) {
             let numbers = (1..=20).map(|n| n.to_string()).collect();
@@ -93,7 +93,7 @@ impl Request {
         Self::get(&target, Expected::Events(events))
     }
 
-    /// Lines for all who listen to a topic.
+    /// Returns a request that publishes lines to a topic.
     pub(super) fn publish(random: &mut Random) -> Self {
         let (topic, seed) = (random.below(4), seed(random));
         let lines: Vec<_> = (0..random.within(1..6)).map(|n| format!("{seed:08x} {n}\n")).collect();
@@ -103,7 +103,7 @@ impl Request {
         Self::new("POST", &target, &fields, lines.into_bytes(), Expected::Text(String::new()))
     }
 
-    /// Listens to a topic, without an end.
+    /// Returns a subscription to a topic, which does not end.
     pub(super) fn subscribe(random: &mut Random) -> Self {
         Self::get(&format!("/topics/{}", random.below(4)), Expected::Text(String::new()))
     }
@@ -126,9 +126,9 @@ impl Request {
     }
 
     fn new(method: &str, target: &str, fields: &str, body: Vec<u8>, expected: Expected) -> Self {
-        let what = format!("{method} {target}");
-        let head = format!("{what} HTTP/1.1\r\nHost: soak\r\n{fields}\r\n").into_bytes();
-        Self { what, head, body, expected }
+        let name = format!("{method} {target}");
+        let head = format!("{name} HTTP/1.1\r\nHost: soak\r\n{fields}\r\n").into_bytes();
+        Self { name, head, body, expected }
     }
 }
 
@@ -140,7 +140,7 @@ fn seed(random: &mut Random) -> u32 {
     u32::try_from(random.below(1 << 32)).expect("less than 2^32")
 }
 
-/// Compares a body with what is expected while it comes.
+/// Compares a body with the expected one as it arrives.
 pub(super) struct Check {
     expected: Expected,
     pattern: Pattern,
@@ -154,18 +154,18 @@ impl Check {
         Self { expected: expected.clone(), pattern: Pattern::new(seed), read: 0, text: Vec::new() }
     }
 
-    /// Bytes so far.
+    /// Number of bytes so far.
     pub(super) fn read(&self) -> usize {
         self.read
     }
 
-    pub(super) fn piece(&mut self, piece: &[u8]) -> Result<(), Lost> {
+    pub(super) fn piece(&mut self, piece: &[u8]) -> Result<(), RequestError> {
         let begin = self.read;
         self.read += piece.len();
         match self.expected {
             Expected::Pattern { .. } if !self.pattern.check(piece) => {
                 let shown = &piece[..piece.len().min(80)];
-                Err(Lost::Wrong(format!("a wrong body from byte {begin} on: {}", shown.escape_ascii())))
+                Err(RequestError::Invalid(format!("wrong body from byte {begin}: {}", shown.escape_ascii())))
             }
             Expected::Pattern { .. } => Ok(()),
             Expected::Text(_) | Expected::Events(_) => {
@@ -175,9 +175,9 @@ impl Check {
         }
     }
 
-    pub(super) fn end(&self) -> Result<(), Lost> {
+    pub(super) fn end(&self) -> Result<(), RequestError> {
         let text = String::from_utf8_lossy(&self.text);
-        let (is_right, seen) = match &self.expected {
+        let (is_expected, actual) = match &self.expected {
             Expected::Pattern { length, .. } => (self.read == *length, format!("{} bytes", self.read)),
             Expected::Text(expected) => (text == *expected, format!("{text:?}")),
             Expected::Events(expected) => {
@@ -185,10 +185,10 @@ impl Check {
                 (data == *expected, format!("{data:?}"))
             }
         };
-        if is_right {
+        if is_expected {
             Ok(())
         } else {
-            Err(Lost::Wrong(format!("a wrong body: {seen}, not {:?}", self.expected)))
+            Err(RequestError::Invalid(format!("wrong body: {actual}, expected {:?}", self.expected)))
         }
     }
 }

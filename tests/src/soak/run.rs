@@ -1,4 +1,4 @@
-//! The run from its start to its last line.
+//! The main function of the soak test.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,35 +14,35 @@ use super::watch::Watch;
 use crate::Server;
 use crate::random::Random;
 
-/// Clients at once: enough that the applications always have a queue, few enough that two cores serve it in time.
+/// Number of clients: enough to keep the applications' queues filled, few enough for two cores.
 const CLIENTS: usize = 48;
-/// When memory is looked at for the first time: by then, the allocator has what the load takes.
+/// When the memory baseline is measured: the allocator has reached its working size by then.
 const EARLY: Duration = Duration::from_mins(1);
 
-/// What is run.
+/// Options of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
     /// Duration of the load.
     pub minutes: u32,
-    /// What clients and faults do; the same for the same number, as far as the machine's timing allows.
+    /// Seed of all random decisions. A seed is reproducible as far as the timing of the machine allows.
     pub seed: u64,
 }
 
-/// What the server held.
-struct Held {
+/// Resource usage of the server.
+struct Usage {
     start: Sample,
     early: Sample,
     end: Sample,
     files_peak: usize,
 }
 
-/// Runs it; `print` is given each line. The last one is a summary.
+/// Runs the soak test, and passes each line of output to `print`. The last line is a summary.
 ///
 /// # Errors
 ///
-/// A sentence that says what has failed, or what could not be started.
+/// Describes the failure, or what could not be started.
 pub fn run(options: Options, print: impl FnMut(&str)) -> Result<(), String> {
-    let folder = tempfile::tempdir().map_err(|error| format!("cannot make a temporary folder: {error}"))?;
+    let folder = tempfile::tempdir().map_err(|error| format!("cannot create a temporary folder: {error}"))?;
     let folder = folder.path();
     site::write(folder).map_err(|error| format!("cannot write into {}: {error}", folder.display()))?;
     let fpm = Fpm::start(folder)?;
@@ -52,15 +52,15 @@ pub fn run(options: Options, print: impl FnMut(&str)) -> Result<(), String> {
     let tally = Tally::new();
     let mut watch = Watch::new(&tally, server, fpm, sampler, print);
     watch.print(&format!("seed {}, {CLIENTS} clients, {} minutes", options.seed, options.minutes));
-    watch.heading();
+    watch.header();
     let (start, links) = (watch.start()?, watch.links());
     let early = load.run(&mut watch, &tally, folder)?;
     let end = watch.settle(&start)?;
-    let held = Held { start, early, end, files_peak: watch.files_peak() };
+    let usage = Usage { start, early, end, files_peak: watch.files_peak() };
     let counts = tally.counts();
-    print_details(&mut watch, &counts, &held, &links);
-    let problems = held.problems(&counts);
-    watch.print(&held.summary(options, &counts, problems.is_empty()));
+    print_details(&mut watch, &counts, &usage, &links);
+    let problems = usage.problems(&counts);
+    watch.print(&usage.summary(options, &counts, problems.is_empty()));
     if problems.is_empty() { Ok(()) } else { Err(problems.join("; ")) }
 }
 
@@ -73,7 +73,7 @@ struct Load {
 }
 
 impl Load {
-    /// Runs until the time is over and the last client has left. Returns the sample after the first minute.
+    /// Runs until the time is up and the last client has ended. Returns the sample after the first minute.
     fn run<P: FnMut(&str)>(
         &self,
         watch: &mut Watch<'_, P>,
@@ -104,7 +104,7 @@ impl Load {
                 watch.until(|| Instant::now() >= end)?;
                 Ok(early)
             })();
-            // Also where the server has ended: the clients must not wait for it.
+            // Also if the server has ended, so that the clients stop.
             is_over.store(true, Ordering::Relaxed);
             let early = watched?;
             watch.until(|| threads.iter().all(thread::ScopedJoinHandle::is_finished))?;
@@ -113,9 +113,9 @@ impl Load {
     }
 }
 
-/// Prints what has failed, and descriptors that were not there at the start.
-fn print_details<P: FnMut(&str)>(watch: &mut Watch<'_, P>, counts: &Counts, held: &Held, known: &[String]) {
-    if !held.end.leaks(&held.start).is_empty() {
+/// Prints the failures, and the descriptors that were opened since the start.
+fn print_details<P: FnMut(&str)>(watch: &mut Watch<'_, P>, counts: &Counts, usage: &Usage, known: &[String]) {
+    if !usage.end.leaks(&usage.start).is_empty() {
         for link in watch.links().iter().filter(|link| !known.contains(link)) {
             watch.print(&format!("descriptor: {link}"));
         }
@@ -130,12 +130,12 @@ fn print_details<P: FnMut(&str)>(watch: &mut Watch<'_, P>, counts: &Counts, held
     watch.print(&counts.to_string());
 }
 
-impl Held {
+impl Usage {
     fn problems(&self, counts: &Counts) -> Vec<String> {
         let mut problems = self.end.leaks(&self.start);
         problems.extend(self.end.memory_leak(&self.early));
         if counts.failures > 0 {
-            problems.push(format!("{} failures, of which the first ones are listed above", counts.failures));
+            problems.push(format!("{} failures, the first of which are listed above", counts.failures));
         }
         problems
     }
@@ -163,7 +163,7 @@ impl Held {
     }
 }
 
-/// A number with a comma after each group of three digits.
+/// Formats a number with a comma between groups of three digits.
 struct Thousands(u64);
 
 impl std::fmt::Display for Thousands {
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_large_number_has_commas() {
+    fn a_large_number_is_formatted_with_commas() {
         for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
             assert_eq!(Thousands(number).to_string(), text);
         }

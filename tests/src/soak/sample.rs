@@ -1,4 +1,4 @@
-//! What the server holds: samples, their table, and whether the end is like the start.
+//! Samples of the server's resources, and detection of leaks.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,29 +10,29 @@ use rudy_observe::{Error, Process, State, by_state};
 
 use super::tally::Counts;
 
-/// Descriptors beyond those of the idle server after its start.
-pub(super) const DESCRIPTORS_MORE: u64 = 0;
-/// Threads beyond those of the idle server after its start.
-pub(super) const THREADS_MORE: usize = 0;
-/// Memory beyond that after the first minute: what an allocator keeps of the most that was in use.
-pub(super) const PSS_MORE: u64 = 8 << 20;
+/// Number of descriptors allowed at the end in addition to those of the idle server at the start.
+pub(super) const DESCRIPTORS_GROWTH_MAX: u64 = 0;
+/// Number of threads allowed at the end in addition to those of the idle server at the start.
+pub(super) const THREADS_GROWTH_MAX: usize = 0;
+/// Memory allowed at the end in addition to that after the first minute, for what the allocator retains.
+pub(super) const PSS_GROWTH_MAX: u64 = 8 << 20;
 
-/// The server at one moment.
+/// The server's resources at one moment.
 #[derive(Debug, Clone)]
 pub(super) struct Sample {
     pub(super) descriptors: u64,
     pub(super) threads: usize,
     pub(super) pss_bytes: u64,
     pub(super) rss_bytes: u64,
-    /// Files of the buffers, those without a name among them.
+    /// Number of buffer files, including files without a name.
     pub(super) files: usize,
     /// TCP connections by state.
     pub(super) connections: BTreeMap<State, usize>,
-    /// Unix sockets: connections to applications, and the sockets on which these listen.
+    /// Number of Unix sockets: connections to applications, and their listening sockets.
     pub(super) unix: usize,
 }
 
-/// Looks at the server.
+/// Takes samples of the server.
 pub(super) struct Sampler {
     process: Process,
     buffers: PathBuf,
@@ -58,13 +58,13 @@ impl Sampler {
         })
     }
 
-    /// Files in the folder of the buffers, and open ones without a name.
+    /// Number of files in the buffer folder, plus open files without a name.
     pub(super) fn files(&self) -> usize {
         let named = fs::read_dir(&self.buffers).map_or(0, Iterator::count);
         named + self.links().iter().filter(|link| link.starts_with(&self.buffers)).count()
     }
 
-    /// What the descriptors lead to.
+    /// The targets of the descriptors.
     pub(super) fn links(&self) -> Vec<PathBuf> {
         let folder = Path::new("/proc").join(self.process.pid().to_string()).join("fd");
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -77,13 +77,13 @@ impl Sample {
         self.connections.get(&state).copied().unwrap_or_default()
     }
 
-    /// What this has more than the idle server had after its start.
+    /// Lists the resources that have leaked since the sample of the idle server at the start.
     pub(super) fn leaks(&self, start: &Self) -> Vec<String> {
         let mut leaks = Vec::new();
-        if self.descriptors > start.descriptors + DESCRIPTORS_MORE {
+        if self.descriptors > start.descriptors + DESCRIPTORS_GROWTH_MAX {
             leaks.push(format!("{} descriptors, {} at the start", self.descriptors, start.descriptors));
         }
-        if self.threads > start.threads + THREADS_MORE {
+        if self.threads > start.threads + THREADS_GROWTH_MAX {
             leaks.push(format!("{} threads, {} at the start", self.threads, start.threads));
         }
         if self.files > 0 {
@@ -96,35 +96,35 @@ impl Sample {
         leaks
     }
 
-    /// The same for memory, `early` being the sample after the first minute.
+    /// Compares memory with `early`, the sample after the first minute.
     pub(super) fn memory_leak(&self, early: &Self) -> Option<String> {
-        (self.pss_bytes > early.pss_bytes + PSS_MORE).then(|| {
+        (self.pss_bytes > early.pss_bytes + PSS_GROWTH_MAX).then(|| {
             let (now, then) = (Mebibytes(self.pss_bytes), Mebibytes(early.pss_bytes));
-            format!("PSS {now}, {then} after the first minute, {} more are allowed", Mebibytes(PSS_MORE))
+            format!("PSS {now}, {then} after the first minute, maximum growth {}", Mebibytes(PSS_GROWTH_MAX))
         })
     }
 }
 
 /// The heading of the table.
-pub(super) const HEADING: &str = "    time  requests  failed  descriptors  threads   PSS MiB   RSS MiB  files (most)  ESTAB  CLOSE_WAIT  other  unix";
+pub(super) const HEADER: &str = "    time  requests  failed  descriptors  threads   PSS MiB   RSS MiB  files (most)  ESTAB  CLOSE_WAIT  other  unix";
 
 /// A line of the table.
 pub(super) struct Row<'a> {
     pub(super) time: Duration,
     pub(super) counts: &'a Counts,
     pub(super) sample: &'a Sample,
-    /// The most files of the buffers since the last row.
-    pub(super) files_most: usize,
+    /// Maximum number of buffer files since the last row.
+    pub(super) files_max: usize,
 }
 
 impl fmt::Display for Row<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { time, counts, sample, files_most } = self;
+        let Self { time, counts, sample, files_max } = self;
         let (requests, failed) = (counts.responses(), counts.failures);
         write!(f, "{:>6} s  {requests:>8}  {failed:>6}", time.as_secs())?;
         write!(f, "  {:>11}  {:>7}", sample.descriptors, sample.threads)?;
         write!(f, "  {:>8}  {:>8}", Mebibytes(sample.pss_bytes), Mebibytes(sample.rss_bytes))?;
-        write!(f, "  {:>12}", format!("{} ({files_most})", sample.files))?;
+        write!(f, "  {:>12}", format!("{} ({files_max})", sample.files))?;
         let (established, closing) = (sample.in_state(State::Established), sample.in_state(State::CloseWait));
         let all: usize = sample.connections.values().sum();
         let other = all - established - closing - sample.in_state(State::Listen);
@@ -132,7 +132,7 @@ impl fmt::Display for Row<'_> {
     }
 }
 
-/// A number of bytes, written as MiB with one digit behind the point.
+/// Formats a number of bytes as MiB with one decimal place.
 pub(super) struct Mebibytes(pub(super) u64);
 
 impl fmt::Display for Mebibytes {

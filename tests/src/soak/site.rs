@@ -1,4 +1,4 @@
-//! What is served: the configuration in its variants, the files, and php-fpm.
+//! The test site: configurations, files and php-fpm.
 
 use std::fs;
 use std::io;
@@ -11,17 +11,17 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::pattern::Pattern;
 use crate::{eventually, php_fpm};
 
-/// Children of php-fpm, each of which serves one request at a time.
+/// Number of php-fpm children, each of which serves one request at a time.
 pub(super) const CHILDREN: usize = 6;
-/// Processes of the application that Rudy starts.
+/// Number of application processes that Rudy starts.
 const PROCESSES: usize = 3;
-/// The files below `/files/`: names with their lengths, which are also the seeds of their contents.
+/// The files under `/files/`: names and lengths. The lengths are also the seeds of their contents.
 pub(super) const FILES: &[(&str, u32)] = &[("small", 2_000), ("large", 3_000_000)];
 
-/// What a reload may change.
+/// Settings that a reload may change.
 #[derive(Debug, Clone)]
 pub(super) struct Settings {
-    /// Connections to php-fpm, and to each process of the application.
+    /// Connection limits of php-fpm and of each application process.
     pub(super) connections: (usize, usize),
     pub(super) queue: usize,
     pub(super) response_buffer: &'static str,
@@ -30,8 +30,8 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// Room for everything that the clients do: no 503 and no 507.
-    pub(super) const ROOMY: Self = Self {
+    /// High limits, with which no response is 503 or 507.
+    pub(super) const HIGH_LIMITS: Self = Self {
         connections: (CHILDREN, 4),
         queue: 1024,
         response_buffer: "64MiB",
@@ -39,7 +39,7 @@ impl Settings {
         buffer_total: "1GiB",
     };
 
-    /// Timeouts are short, so that everything is over before a client gives up waiting (`HANG`).
+    /// Returns the configuration. All timeouts are shorter than that of the clients (`TIMEOUT`).
     fn text(&self, folder: &Path) -> String {
         let Self { connections: (php, app), queue, response_buffer, buffer_memory, buffer_total } = self;
         let (folder, program) = (folder.display(), std::env::current_exe().unwrap_or_default());
@@ -67,8 +67,8 @@ impl Settings {
         )
     }
 
-    /// Writes the configuration into the folder; the server reads it at its start and at SIGHUP. It is renamed, because the
-    /// server may be reading it for the last SIGHUP.
+    /// Writes the configuration, which the server reads at start and at SIGHUP. Writes a new file and renames it, because the
+    /// server may still be reading the old one.
     pub(super) fn write(&self, folder: &Path) -> io::Result<()> {
         let new = folder.join("rudy.toml.new");
         fs::write(&new, self.text(folder))?;
@@ -76,12 +76,12 @@ impl Settings {
     }
 }
 
-/// The configuration in the folder.
+/// Path of the configuration.
 pub(super) fn configuration(folder: &Path) -> PathBuf {
     folder.join("rudy.toml")
 }
 
-/// The folder of the buffers' files.
+/// Path of the buffer files.
 pub(super) fn buffers(folder: &Path) -> PathBuf {
     folder.join("buffers")
 }
@@ -95,16 +95,16 @@ pub(super) fn write(folder: &Path) -> io::Result<()> {
     for (name, length) in FILES {
         fs::write(folder.join("files").join(name), Pattern::new(*length).take(*length as usize))?;
     }
-    Settings::ROOMY.write(folder)
+    Settings::HIGH_LIMITS.write(folder)
 }
 
-/// A php-fpm, which ends with the run.
+/// A php-fpm, stopped when dropped.
 pub(super) struct Fpm {
     child: Child,
 }
 
 impl Fpm {
-    /// Starts one that listens in the folder.
+    /// Starts php-fpm with its socket in the folder.
     pub(super) fn start(folder: &Path) -> Result<Self, String> {
         let program = php_fpm().ok_or("php-fpm is not installed; `cargo xtask setup` installs it")?;
         let (configuration, here) = (folder.join("fpm.conf"), folder.display());
@@ -126,7 +126,7 @@ impl Fpm {
         Ok(fpm)
     }
 
-    /// How it has ended, if it has.
+    /// Returns the exit status if it has ended.
     pub(super) fn has_ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
@@ -139,7 +139,7 @@ impl Fpm {
 impl Drop for Fpm {
     fn drop(&mut self) {
         if self.has_ended().is_none() {
-            // At SIGTERM, it ends its children as well. Both fail only if it has just ended.
+            // SIGTERM also stops the children. Both calls fail only if php-fpm has just ended.
             let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
             let _ = self.child.wait();
         }

@@ -1,28 +1,28 @@
-//! What the clients have met, and what of it fails the run.
+//! The results of all requests, and which of them fail the run.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::wire::Lost;
+use super::wire::RequestError;
 
-/// How long after a fault responses may still show it: an application that dies repeatedly is started again after a pause,
-/// and a request waits in a queue for up to `queue_timeout` (10 s).
+/// How long after a fault responses may still be affected. An application that dies repeatedly is restarted after a delay, and a
+/// request may wait in the queue for `queue_timeout` (10 s).
 const WINDOW: Duration = Duration::from_secs(15);
-/// Failures that are printed with their text; further ones are only counted.
+/// Number of failures to print. Further ones are only counted.
 const SHOWN_MAX: usize = 20;
 
-/// A kind of fault that the run causes.
+/// The kinds of faults that the run causes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// A process of an application was killed: 502, 503, 504, or a cut response.
+    /// A process of an application was killed: 502, 503, 504, or a truncated response.
     Kill,
-    /// The configuration has little room: 503 (queue) or 507 (files).
-    LittleRoom,
+    /// The configuration has low limits: 503 (queue) or 507 (buffer files).
+    LowLimits,
 }
 
-/// What all clients have met so far.
+/// The results of all clients so far.
 #[derive(Debug)]
 pub(super) struct Tally {
     begin: Instant,
@@ -32,36 +32,36 @@ pub(super) struct Tally {
 #[derive(Debug, Default)]
 struct State {
     counts: Counts,
-    /// Requests that were sent before may show the fault.
+    /// Requests sent before this time may be affected.
     kill_until: Option<Instant>,
-    little_room_until: Option<Instant>,
+    low_limits_until: Option<Instant>,
 }
 
-/// Numbers of a run.
+/// The counts of a run.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Counts {
-    /// Whole responses by status.
+    /// Complete responses by status.
     pub(super) statuses: BTreeMap<u16, u64>,
-    /// Requests that clients gave up on purpose.
-    pub(super) given_up: u64,
-    /// Responses that ended early after a kill.
-    pub(super) cut: u64,
-    /// Kept connections that the server had closed before it read the request.
+    /// Requests that clients cancelled on purpose.
+    pub(super) cancelled: u64,
+    /// Responses that were truncated after a kill.
+    pub(super) truncated: u64,
+    /// Reused connections that the server had closed before it read the request.
     pub(super) stale: u64,
     pub(super) killed: u64,
     pub(super) reloads: u64,
-    /// Everything that fails the run.
+    /// Results that fail the run.
     pub(super) failures: u64,
-    /// The texts of the first of them.
+    /// The messages of the first failures.
     pub(super) shown: Vec<String>,
 }
 
-/// A request as far as its outcome matters.
+/// The properties of a request that affect how its result is judged.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Asked<'a> {
-    pub(super) what: &'a str,
+pub(super) struct SentRequest<'a> {
+    pub(super) name: &'a str,
     pub(super) at: Instant,
-    /// The connection has had a response before, so that the server may close it at any time.
+    /// Whether the connection has had a response before. If so, the server may close it at any time.
     pub(super) reused: bool,
 }
 
@@ -74,13 +74,13 @@ impl Tally {
         self.state().counts.clone()
     }
 
-    /// Notes a fault that begins now and lasts so long. Its effects are allowed for a while longer.
+    /// Records a fault that begins now and lasts for `lasts`. Its effects are allowed for a while longer.
     pub(super) fn fault(&self, fault: Fault, lasts: Duration) {
         let until = Some(Instant::now() + lasts + WINDOW);
         let mut state = self.state();
         match fault {
             Fault::Kill => state.kill_until = until,
-            Fault::LittleRoom => state.little_room_until = until,
+            Fault::LowLimits => state.low_limits_until = until,
         }
     }
 
@@ -92,70 +92,82 @@ impl Tally {
         self.state().counts.reloads += 1;
     }
 
-    pub(super) fn give_up(&self) {
-        self.state().counts.given_up += 1;
+    pub(super) fn cancelled(&self) {
+        self.state().counts.cancelled += 1;
     }
 
-    /// Notes a whole response. A 200 was checked before.
-    pub(super) fn response(&self, asked: Asked, status: u16) {
+    /// Records a complete response. The body of a 200 was checked before.
+    pub(super) fn response(&self, sent_request: SentRequest, status: u16) {
         let mut state = self.state();
         *state.counts.statuses.entry(status).or_default() += 1;
         let allowed = match status {
             200 | 204 => true,
-            502 | 504 => state.is_after(Fault::Kill, asked.at),
-            503 => state.is_after(Fault::Kill, asked.at) || state.is_after(Fault::LittleRoom, asked.at),
-            507 => state.is_after(Fault::LittleRoom, asked.at),
+            502 | 504 => state.is_after(Fault::Kill, sent_request.at),
+            503 => {
+                state.is_after(Fault::Kill, sent_request.at)
+                    || state.is_after(Fault::LowLimits, sent_request.at)
+            }
+            507 => state.is_after(Fault::LowLimits, sent_request.at),
             _ => false,
         };
         if !allowed {
-            self.fail(&mut state, asked, &format!("status {status}, which no fault explains"));
+            self.fail(&mut state, sent_request, &format!("unexpected status {status}"));
         }
     }
 
-    /// Notes that there was no whole response.
-    pub(super) fn lost(&self, asked: Asked, lost: &Lost) {
+    /// Records a request without a complete response.
+    pub(super) fn request_error(&self, sent_request: SentRequest, error: &RequestError) {
         let mut state = self.state();
-        match lost {
-            Lost::GivenUp => state.counts.given_up += 1,
-            Lost::Closed if asked.reused => state.counts.stale += 1,
-            Lost::Cut(_) if state.is_after(Fault::Kill, asked.at) => state.counts.cut += 1,
-            lost => self.fail(&mut state, asked, &lost.to_string()),
+        match error {
+            RequestError::Cancelled => state.counts.cancelled += 1,
+            RequestError::Closed if sent_request.reused => state.counts.stale += 1,
+            RequestError::Truncated(_) if state.is_after(Fault::Kill, sent_request.at) => {
+                state.counts.truncated += 1
+            }
+            error => self.fail(&mut state, sent_request, &error.to_string()),
         }
     }
 
-    /// Notes a failure of the server that belongs to no request.
-    pub(super) fn failure(&self, what: &str) {
-        self.fail(&mut self.state(), Asked { what: "server", at: Instant::now(), reused: false }, what);
+    /// Records a failure of the server that is not related to a request.
+    pub(super) fn failure(&self, message: &str) {
+        self.fail(
+            &mut self.state(),
+            SentRequest { name: "server", at: Instant::now(), reused: false },
+            message,
+        );
     }
 
-    fn fail(&self, state: &mut State, asked: Asked, what: &str) {
+    fn fail(&self, state: &mut State, sent_request: SentRequest, message: &str) {
         state.counts.failures += 1;
         if state.counts.shown.len() < SHOWN_MAX {
-            let (sent, now) = (asked.at - self.begin, self.begin.elapsed());
+            let (sent, now) = (sent_request.at - self.begin, self.begin.elapsed());
             let times = format!("{:.2} s, sent at {:.2} s", now.as_secs_f64(), sent.as_secs_f64());
-            state.counts.shown.push(format!("{}: {what} ({times}, reused: {})", asked.what, asked.reused));
+            state
+                .counts
+                .shown
+                .push(format!("{}: {message} ({times}, reused: {})", sent_request.name, sent_request.reused));
         }
     }
 
-    /// Nothing is half done where a holder panics: each change is one step.
+    /// Ignores poisoning: each change is one step, so a panic leaves the state consistent.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
-    /// Whether a request that was sent then may show this fault.
+    /// Whether the fault may affect a request sent at this time.
     fn is_after(&self, fault: Fault, sent: Instant) -> bool {
         let until = match fault {
             Fault::Kill => self.kill_until,
-            Fault::LittleRoom => self.little_room_until,
+            Fault::LowLimits => self.low_limits_until,
         };
         until.is_some_and(|until| sent < until)
     }
 }
 
 impl Counts {
-    /// Whole responses.
+    /// Number of complete responses.
     pub(super) fn responses(&self) -> u64 {
         self.statuses.values().sum()
     }
@@ -165,18 +177,18 @@ impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let statuses: Vec<_> =
             self.statuses.iter().map(|(status, count)| format!("{count} x {status}")).collect();
-        write!(f, "{}; {} given up, {} cut, ", statuses.join(", "), self.given_up, self.cut)?;
+        write!(f, "{}; {} cancelled, {} truncated, ", statuses.join(", "), self.cancelled, self.truncated)?;
         write!(f, "{} closed before reuse, {} killed, {} reloads", self.stale, self.killed, self.reloads)
     }
 }
 
-impl fmt::Display for Lost {
+impl fmt::Display for RequestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::GivenUp => write!(f, "given up"),
+            Self::Cancelled => write!(f, "cancelled"),
             Self::Closed => write!(f, "closed without a response"),
-            Self::Cut(place) => write!(f, "a cut response, which no fault explains: {place}"),
-            Self::Hang(what) | Self::Wrong(what) => write!(f, "{what}"),
+            Self::Truncated(place) => write!(f, "unexpected truncated response: {place}"),
+            Self::Timeout(what) | Self::Invalid(what) => write!(f, "{what}"),
         }
     }
 }
@@ -185,41 +197,41 @@ impl fmt::Display for Lost {
 mod tests {
     use super::*;
 
-    fn asked() -> Asked<'static> {
-        Asked { what: "GET", at: Instant::now(), reused: false }
+    fn sent_request() -> SentRequest<'static> {
+        SentRequest { name: "GET", at: Instant::now(), reused: false }
     }
 
     #[test]
-    fn a_failed_request_is_allowed_after_the_fault_that_explains_it_and_not_before() {
+    fn a_failed_request_is_allowed_only_after_a_fault_that_causes_it() {
         let table =
-            [(502, Fault::Kill), (503, Fault::Kill), (503, Fault::LittleRoom), (507, Fault::LittleRoom)];
+            [(502, Fault::Kill), (503, Fault::Kill), (503, Fault::LowLimits), (507, Fault::LowLimits)];
         for (status, fault) in table {
             let tally = Tally::new();
-            tally.response(asked(), status);
+            tally.response(sent_request(), status);
             assert_eq!(tally.counts().failures, 1, "{status} without a fault");
             tally.fault(fault, Duration::ZERO);
-            tally.response(asked(), status);
+            tally.response(sent_request(), status);
             assert_eq!(tally.counts().failures, 1, "{status} after {fault:?}");
         }
     }
 
     #[test]
-    fn no_fault_explains_another_status_or_a_wrong_body() {
+    fn other_statuses_and_wrong_bodies_are_never_allowed() {
         let tally = Tally::new();
         tally.fault(Fault::Kill, Duration::ZERO);
-        tally.fault(Fault::LittleRoom, Duration::ZERO);
+        tally.fault(Fault::LowLimits, Duration::ZERO);
         for status in [400, 404, 408, 500] {
-            tally.response(asked(), status);
+            tally.response(sent_request(), status);
         }
-        tally.lost(asked(), &Lost::Wrong("a body".into()));
-        tally.lost(asked(), &Lost::Closed);
+        tally.request_error(sent_request(), &RequestError::Invalid("a body".into()));
+        tally.request_error(sent_request(), &RequestError::Closed);
         assert_eq!(tally.counts().failures, 6);
     }
 
     #[test]
-    fn a_kept_connection_may_be_closed() {
+    fn a_reused_connection_may_be_closed() {
         let tally = Tally::new();
-        tally.lost(Asked { reused: true, ..asked() }, &Lost::Closed);
+        tally.request_error(SentRequest { reused: true, ..sent_request() }, &RequestError::Closed);
         assert_eq!((tally.counts().failures, tally.counts().stale), (0, 1));
     }
 }

@@ -1,28 +1,28 @@
-//! Looks at the server while it runs, and prints a line for each look.
+//! Monitors the server during the run and prints a table.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use super::sample::{HEADING, Row, Sample, Sampler};
+use super::sample::{HEADER, Row, Sample, Sampler};
 use super::site::Fpm;
 use super::tally::Tally;
 use crate::Server;
 
-/// From one line of the table to the next.
+/// Interval of the table's rows.
 const ROW: Duration = Duration::from_secs(30);
-/// From one look at the server's log and files to the next.
+/// Interval of checks of the server's log and files.
 const POLL: Duration = Duration::from_millis(250);
-/// How long the server may take to become idle: files and folders close after a minute without use.
+/// Maximum time for the server to become idle: it closes files and folders after a minute without use.
 const SETTLE_MAX: Duration = Duration::from_mins(2);
-/// How long nothing changes before the server counts as idle: longer than `idle_timeout` (2 s).
+/// How long nothing may change until the server counts as idle: longer than `idle_timeout` (2 s).
 const STEADY: Duration = Duration::from_secs(3);
-/// Lines of the server's log that fail the run.
+/// Log messages that fail the run.
 const FATAL: &[&str] = &["panicked", "the configuration stays as it was"];
 
-/// Lines of the server's log that are printed after a failure.
+/// Number of log lines to print after a failure.
 const LOG_LINES: usize = 40;
 
-/// The server, and what it has held so far.
+/// The server and its resource usage so far.
 pub(super) struct Watch<'a, P> {
     begin: Instant,
     tally: &'a Tally,
@@ -33,8 +33,8 @@ pub(super) struct Watch<'a, P> {
     next_row: Instant,
     /// The last lines of the server's log.
     log: VecDeque<String>,
-    /// The most files of the buffers at once: since the last row, and in all.
-    files_most: usize,
+    /// Maximum number of buffer files since the last row, and of the whole run.
+    files_max: usize,
     files_peak: usize,
 }
 
@@ -50,7 +50,7 @@ impl<'a, P: FnMut(&str)> Watch<'a, P> {
             print,
             next_row: begin,
             log: VecDeque::new(),
-            files_most: 0,
+            files_max: 0,
             files_peak: 0,
         }
     }
@@ -59,7 +59,7 @@ impl<'a, P: FnMut(&str)> Watch<'a, P> {
         (self.print)(line);
     }
 
-    /// The most files of the buffers that were seen at once.
+    /// Maximum number of buffer files of the whole run.
     pub(super) fn files_peak(&self) -> usize {
         self.files_peak
     }
@@ -69,13 +69,13 @@ impl<'a, P: FnMut(&str)> Watch<'a, P> {
         self.log.iter().map(String::as_str).collect::<Vec<_>>().join("\n")
     }
 
-    /// What the server's descriptors lead to.
+    /// The targets of the server's descriptors.
     pub(super) fn links(&self) -> Vec<String> {
         self.sampler.links().iter().map(|link| link.display().to_string()).collect()
     }
 
-    pub(super) fn heading(&mut self) {
-        self.print(HEADING);
+    pub(super) fn header(&mut self) {
+        self.print(HEADER);
     }
 
     /// Takes a sample.
@@ -83,8 +83,8 @@ impl<'a, P: FnMut(&str)> Watch<'a, P> {
         self.sampler.sample().map_err(|error| self.ended(&error.to_string()))
     }
 
-    /// Waits until the new server is idle, and prints what it holds. At its start, Rudy asks each application process for its
-    /// limits, on a connection of its own.
+    /// Waits until the new server is idle, and prints a sample. At its start, Rudy queries the limits of each application
+    /// process on a separate connection.
     pub(super) fn start(&mut self) -> Result<Sample, String> {
         let (mut last, mut since) = (self.sample()?, Instant::now());
         while since.elapsed() < STEADY {
@@ -103,14 +103,14 @@ impl<'a, P: FnMut(&str)> Watch<'a, P> {
     pub(super) fn row(&mut self) -> Result<Sample, String> {
         let sample = self.sample()?;
         let (time, counts) = (self.begin.elapsed(), self.tally.counts());
-        let files_most = std::mem::take(&mut self.files_most).max(sample.files);
-        let row = Row { time, counts: &counts, sample: &sample, files_most };
+        let files_max = std::mem::take(&mut self.files_max).max(sample.files);
+        let row = Row { time, counts: &counts, sample: &sample, files_max };
         self.print(&row.to_string());
         self.next_row = Instant::now() + ROW;
         Ok(sample)
     }
 
-    /// Prints a row from time to time until `is_done`.
+    /// Prints rows periodically until `is_done`.
     pub(super) fn until(&mut self, is_done: impl Fn() -> bool) -> Result<(), String> {
         while !is_done() {
             self.poll()?;
@@ -121,7 +121,7 @@ impl<'a, P: FnMut(&str)> Watch<'a, P> {
         Ok(())
     }
 
-    /// Waits until the server has nothing more than at the start, but not for ever, and prints the last row.
+    /// Waits until the server has released its resources, up to a timeout, and prints the last row.
     pub(super) fn settle(&mut self, start: &Sample) -> Result<Sample, String> {
         let deadline = Instant::now() + SETTLE_MAX;
         while Instant::now() < deadline {
@@ -139,8 +139,8 @@ impl<'a, P: FnMut(&str)> Watch<'a, P> {
 
     fn poll(&mut self) -> Result<(), String> {
         std::thread::sleep(POLL);
-        self.files_most = self.files_most.max(self.sampler.files());
-        self.files_peak = self.files_peak.max(self.files_most);
+        self.files_max = self.files_max.max(self.sampler.files());
+        self.files_peak = self.files_peak.max(self.files_max);
         for line in self.server.take_lines() {
             if self.log.len() == LOG_LINES {
                 self.log.pop_front();
@@ -151,15 +151,13 @@ impl<'a, P: FnMut(&str)> Watch<'a, P> {
             }
         }
         if let Some(status) = self.fpm.has_ended() {
-            return Err(format!(
-                "php-fpm has ended ({status}); only its children are killed here: what else ends it?"
-            ));
+            return Err(format!("php-fpm ended unexpectedly ({status}); the test kills only its children"));
         }
-        if self.server.is_running() { Ok(()) } else { Err(self.ended("it does not run")) }
+        if self.server.is_running() { Ok(()) } else { Err(self.ended("not running")) }
     }
 
     fn ended(&mut self, why: &str) -> String {
         let (status, stderr) = self.server.wait();
-        format!("the server has ended ({why}; {status}):\n{}\n{stderr}", self.log())
+        format!("the server ended unexpectedly ({why}; {status}):\n{}\n{stderr}", self.log())
     }
 }

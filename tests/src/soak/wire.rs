@@ -1,4 +1,4 @@
-//! A client's connection, on which everything that can go wrong is a value: a panic would end the client, not the run.
+//! A client's connection. Its methods return errors and never panic, because a panic would end only the client and not the run.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -6,24 +6,24 @@ use std::time::Duration;
 
 use rustix::net::sockopt::{set_socket_linger, set_socket_recv_buffer_size};
 
-/// How long a client waits for the next byte. Every wait of the server that a client can cause is shorter (`site`).
-pub(super) const HANG: Duration = Duration::from_secs(30);
-/// The receive buffer of a client that reads slowly: the kernel must not read for it.
+/// Timeout of a client. All timeouts of the server that a client can trigger are shorter (`site`).
+pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
+/// Receive buffer of a client that reads slowly, so that the kernel does not read ahead.
 const SMALL_BUFFER: usize = 16 * 1024;
 
-/// Why there is no whole response.
+/// Why a response is not complete.
 #[derive(Debug)]
-pub(super) enum Lost {
+pub(super) enum RequestError {
     /// The connection was closed before the first byte of a response.
     Closed,
-    /// The connection was closed in the middle of a response.
-    Cut(String),
-    /// Nothing came for [`HANG`].
-    Hang(String),
-    /// What came is wrong.
-    Wrong(String),
-    /// The client itself did not want the rest.
-    GivenUp,
+    /// The connection was closed within a response.
+    Truncated(String),
+    /// Nothing was received within [`TIMEOUT`].
+    Timeout(String),
+    /// The response is invalid or has a wrong body.
+    Invalid(String),
+    /// The client cancelled the request.
+    Cancelled,
 }
 
 /// The head of a response.
@@ -47,33 +47,34 @@ pub(super) struct Wire {
 }
 
 impl Wire {
-    pub(super) fn open(address: SocketAddr) -> Result<Self, Lost> {
+    pub(super) fn open(address: SocketAddr) -> Result<Self, RequestError> {
         let open = || {
-            let stream = TcpStream::connect_timeout(&address, HANG)?;
-            stream.set_read_timeout(Some(HANG))?;
-            stream.set_write_timeout(Some(HANG))?;
+            let stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
+            stream.set_read_timeout(Some(TIMEOUT))?;
+            stream.set_write_timeout(Some(TIMEOUT))?;
             stream.set_nodelay(true)?;
             Ok(stream)
         };
-        let stream = open().map_err(|error: io::Error| Lost::Wrong(format!("cannot connect: {error}")))?;
+        let stream =
+            open().map_err(|error: io::Error| RequestError::Invalid(format!("cannot connect: {error}")))?;
         Ok(Self { stream: BufReader::new(stream) })
     }
 
-    /// Has the server wait for this client.
-    pub(super) fn reads_slowly(&self) {
-        // It fails only if the descriptor is no socket.
+    /// Shrinks the receive buffer, so that the server has to wait for this client.
+    pub(super) fn shrink_receive_buffer(&self) {
+        // Fails only if the descriptor is not a socket.
         let _ = set_socket_recv_buffer_size(self.stream.get_ref(), SMALL_BUFFER);
     }
 
-    /// Sends bytes. A closed connection is no failure yet: a response may have come before.
-    pub(super) fn send(&mut self, bytes: &[u8]) -> Result<(), Lost> {
+    /// Sends bytes. Ignores a closed connection, because a response may have arrived before.
+    pub(super) fn send(&mut self, bytes: &[u8]) -> Result<(), RequestError> {
         match self.stream.get_mut().write_all(bytes) {
-            Err(error) if is_timeout(&error) => Err(Lost::Hang("the server reads nothing".into())),
+            Err(error) if is_timeout(&error) => Err(RequestError::Timeout("the server does not read".into())),
             _ => Ok(()),
         }
     }
 
-    /// Whether there is something to read now.
+    /// Whether there is input to read.
     pub(super) fn has_input(&self) -> bool {
         let stream = self.stream.get_ref();
         let peek = || {
@@ -87,25 +88,25 @@ impl Wire {
 
     /// Closes the sending side.
     pub(super) fn half_close(&self) {
-        // It fails only if the peer has reset the connection.
+        // Fails only if the peer has reset the connection.
         let _ = self.stream.get_ref().shutdown(Shutdown::Write);
     }
 
     /// Closes the connection with a reset.
     pub(super) fn reset(self) {
-        // It fails only if the descriptor is no socket.
+        // Fails only if the descriptor is not a socket.
         let _ = set_socket_linger(self.stream.get_ref(), Some(Duration::ZERO));
     }
 
-    /// Waits until the server ends the connection, whatever it sends before.
-    pub(super) fn wait_for_end(&mut self) -> Result<(), Lost> {
+    /// Waits until the server closes the connection, and ignores its output.
+    pub(super) fn wait_for_end(&mut self) -> Result<(), RequestError> {
         loop {
             match self.stream.fill_buf().map(<[u8]>::len) {
                 Ok(0) => return Ok(()),
                 Ok(length) => self.stream.consume(length),
                 Err(error) if is_timeout(&error) => {
-                    return Err(Lost::Hang(
-                        "the server does not close the connection of a silent client".into(),
+                    return Err(RequestError::Timeout(
+                        "the server did not close the connection of a silent client".into(),
                     ));
                 }
                 Err(_) => return Ok(()),
@@ -114,13 +115,13 @@ impl Wire {
     }
 
     /// Reads the head of the next response.
-    pub(super) fn head(&mut self) -> Result<Head, Lost> {
-        let line = self.line().map_err(|lost| match lost {
-            Lost::Cut(read) if read.is_empty() => Lost::Closed,
-            lost => lost,
+    pub(super) fn head(&mut self) -> Result<Head, RequestError> {
+        let line = self.line().map_err(|error| match error {
+            RequestError::Truncated(read) if read.is_empty() => RequestError::Closed,
+            error => error,
         })?;
         let status = line.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3)?.parse().ok());
-        let status = status.ok_or_else(|| Lost::Wrong(format!("no status line: {line:?}")))?;
+        let status = status.ok_or_else(|| RequestError::Invalid(format!("no status line: {line:?}")))?;
         let mut head = Head { status, closes: false, framing: Framing::Close };
         loop {
             let line = self.line()?.to_ascii_lowercase();
@@ -138,12 +139,12 @@ impl Wire {
         Ok(head)
     }
 
-    /// Reads the body that follows `head` and hands it over piece by piece.
+    /// Reads the body after `head` and passes it to `each` in pieces.
     pub(super) fn body(
         &mut self,
         head: &Head,
-        each: &mut impl FnMut(&[u8]) -> Result<(), Lost>,
-    ) -> Result<(), Lost> {
+        each: &mut impl FnMut(&[u8]) -> Result<(), RequestError>,
+    ) -> Result<(), RequestError> {
         match head.framing {
             Framing::Length(length) => self.pieces(length, each),
             Framing::Chunked => {
@@ -153,26 +154,30 @@ impl Wire {
                     self.pieces(length, each)?;
                     // After a chunk, and after the last one.
                     if !self.line()?.is_empty() {
-                        return Err(Lost::Wrong("no CRLF after a chunk".into()));
+                        return Err(RequestError::Invalid("no CRLF after a chunk".into()));
                     }
                     if length == 0 {
                         return Ok(());
                     }
                 }
             }
-            Framing::Close => Err(Lost::Wrong("a body without a length on a kept connection".into())),
+            Framing::Close => {
+                Err(RequestError::Invalid("a body without a length on a keep-alive connection".into()))
+            }
         }
     }
 
     fn pieces(
         &mut self,
         mut left: usize,
-        each: &mut impl FnMut(&[u8]) -> Result<(), Lost>,
-    ) -> Result<(), Lost> {
+        each: &mut impl FnMut(&[u8]) -> Result<(), RequestError>,
+    ) -> Result<(), RequestError> {
         while left > 0 {
-            let piece = self.stream.fill_buf().map_err(|error| lost(&error, "in a body"))?;
+            let piece = self.stream.fill_buf().map_err(|error| request_error(&error, "in a body"))?;
             if piece.is_empty() {
-                return Err(Lost::Cut(format!("{left} bytes before the end of a length or chunk")));
+                return Err(RequestError::Truncated(format!(
+                    "{left} bytes before the end of a length or chunk"
+                )));
             }
             let length = piece.len().min(left);
             each(&piece[..length])?;
@@ -182,31 +187,33 @@ impl Wire {
         Ok(())
     }
 
-    /// Reads a line, without its end.
-    fn line(&mut self) -> Result<String, Lost> {
+    /// Reads a line without its line ending.
+    fn line(&mut self) -> Result<String, RequestError> {
         let mut line = Vec::new();
         let read = self.stream.by_ref().take(64 * 1024).read_until(b'\n', &mut line);
-        read.map_err(|error| lost(&error, "in a head").unless_begun(&line))?;
+        read.map_err(|error| request_error(&error, "in a head").empty_if_unstarted(&line))?;
         let line = String::from_utf8_lossy(&line);
-        line.strip_suffix("\r\n").map(str::to_owned).ok_or_else(|| Lost::Cut(line.clone().into_owned()))
+        line.strip_suffix("\r\n")
+            .map(str::to_owned)
+            .ok_or_else(|| RequestError::Truncated(line.clone().into_owned()))
     }
 }
 
-impl Lost {
-    /// A connection that ends before a line has begun has no text.
-    fn unless_begun(self, line: &[u8]) -> Self {
+impl RequestError {
+    /// Removes the text if the connection ended before the line began.
+    fn empty_if_unstarted(self, line: &[u8]) -> Self {
         match self {
-            Self::Cut(_) if line.is_empty() => Self::Cut(String::new()),
-            lost => lost,
+            Self::Truncated(_) if line.is_empty() => Self::Truncated(String::new()),
+            error => error,
         }
     }
 }
 
-fn lost(error: &io::Error, place: &str) -> Lost {
+fn request_error(error: &io::Error, place: &str) -> RequestError {
     if is_timeout(error) {
-        Lost::Hang(format!("nothing came for {} s {place}", HANG.as_secs()))
+        RequestError::Timeout(format!("no input for {} s {place}", TIMEOUT.as_secs()))
     } else {
-        Lost::Cut(format!("{error} {place}"))
+        RequestError::Truncated(format!("{error} {place}"))
     }
 }
 
@@ -214,6 +221,6 @@ fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
-fn number(text: &str, radix: u32) -> Result<usize, Lost> {
-    usize::from_str_radix(text, radix).map_err(|_| Lost::Wrong(format!("no length: {text:?}")))
+fn number(text: &str, radix: u32) -> Result<usize, RequestError> {
+    usize::from_str_radix(text, radix).map_err(|_| RequestError::Invalid(format!("invalid length: {text:?}")))
 }

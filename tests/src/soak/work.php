@@ -1,5 +1,5 @@
 <?php
-// What `app.rs` does, in PHP: the same queries, the same responses.
+// The PHP version of `app.rs`: the same queries and responses.
 const TAIL = '0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHI';
 $seed = $_GET['seed'] ?? '';
 $count = (int) ($_GET['count'] ?? 0);

@@ -252,7 +252,7 @@ fn a_connect_failure_lists_every_address() {
     let mut server = hosts.server(&format!("app.test:{port}"), "");
     assert_eq!(server.get("/app/x").status, 502);
     for number in [2, 3] {
-        server.wait_for_line(&format!("{}:{port}: Connection rejected", host(number)));
+        server.wait_for_line(&format!("{}:{port}: Connection refused", host(number)));
     }
 }
 

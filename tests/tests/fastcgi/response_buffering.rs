@@ -72,7 +72,7 @@ fn files_are_freed_when_readers_disconnect() {
     }
     site.server.signal(rustix::process::Signal::TERM);
     let (_, log) = site.server.wait();
-    assert!(!log.contains("cannot be stored"), "{log}");
+    assert!(!log.contains("cannot store the body"), "{log}");
 }
 
 /// Sends a request for a response that cannot be buffered, and reads it late. The log must give the reason `why`; `None` if the
@@ -97,7 +97,7 @@ fn assert_waits_for_client(top: &str, more: &str, script: &str, target: &str, wh
     site.assert_all_connections_free(Model::PerCore, target);
     site.server.signal(rustix::process::Signal::TERM);
     let (_, log) = site.server.wait();
-    assert_eq!(log.contains("cannot be stored"), why.is_some(), "{top}{more}: {log}");
+    assert_eq!(log.contains("cannot store the body"), why.is_some(), "{top}{more}: {log}");
 }
 
 #[test]
