@@ -370,7 +370,7 @@ fn the_log_names_the_authorizer_and_its_failure() {
     for (what, expected) in [
         ("hang-before-the-head", "authorizer unix:"),
         ("hang-before-the-head", "GET /page from 127.0.0.1"),
-        ("reject-the-role", "`authorize` needs an app that was written for that role"),
+        ("reject-the-role", "`authorize` needs an app that implements it"),
         ("close-before-the-end", "the authorizer sent 200 but did not end the request"),
         ("allow-and-fail", "the authorizer ended its 200 response with application status 1, expected 0"),
         ("name-a-script", "the app set Variable-SCRIPT_FILENAME, which only the server may set"),
