@@ -1,10 +1,6 @@
-//! The chores of this repository: `cargo xtask test [--peers] | soak | tidy | setup`.
+//! Development tasks of this repository: `cargo xtask test [--peers] | soak | tidy | setup`.
 
-#![expect(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "a command-line tool: printing is what it is for"
-)]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool prints")]
 
 mod command;
 mod setup;
@@ -17,46 +13,46 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// What a chore comes to: nothing, or a sentence that says what happened and what to do about it.
+/// The outcome of a task. The error describes what happened and what to do.
 type Outcome<T = ()> = Result<T, String>;
 
-/// The chores of this repository.
+/// Development tasks of this repository
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 struct Arguments {
     #[command(subcommand)]
-    chore: Chore,
+    task: Task,
 }
 
 #[derive(Subcommand)]
-enum Chore {
-    /// Everything that must hold before a change lands: setup, format, tidy, lints, documentation, tests, fuzz smoke.
+enum Task {
+    /// Runs all checks before a merge: setup, format, tidy, lints, documentation, tests, short fuzzing
     Test {
-        /// Long checks with real programs as well: other web servers, wikis, redbot, slowhttptest
+        /// Include long checks with external programs: other web servers, wikis, redbot, slowhttptest
         #[arg(long)]
         peers: bool,
     },
-    /// The release build under random clients, kills and reloads: responses, descriptors, files, threads, memory. Long.
+    /// Runs the release build with random clients, kills and reloads, and checks responses and resources
     Soak {
         /// Duration of the load
         #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
         minutes: u32,
-        /// What happens; the same for the same number, as far as the machine's timing allows
+        /// Seed of the random events; the same seed gives the same events, except for timing
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
-    /// The rules that no compiler knows: layers, sockets, file lengths, documents.
+    /// Checks project rules: layers, sockets, file lengths, words, documents
     Tidy,
-    /// Installs what the tests need; says what is missing where it may not.
+    /// Installs the programs that the tests need, or lists those it cannot install
     Setup,
 }
 
 fn main() -> ExitCode {
-    let outcome = match Arguments::parse().chore {
-        Chore::Test { peers } => test::run(peers),
-        Chore::Soak { minutes, seed } => soak::run(minutes, seed),
-        Chore::Tidy => tidy::run(),
-        Chore::Setup => setup::run(true),
+    let outcome = match Arguments::parse().task {
+        Task::Test { peers } => test::run(peers),
+        Task::Soak { minutes, seed } => soak::run(minutes, seed),
+        Task::Tidy => tidy::run(),
+        Task::Setup => setup::run(true),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,4 +1,4 @@
-//! Installs what the tests need. Quick and silent where all of it is there already.
+//! Installs the programs that the tests need. Fast and silent if all are installed.
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -6,57 +6,57 @@ use std::process::Command;
 
 use crate::{Outcome, command, workspace};
 
-/// Programs, and the Debian package that brings each.
+/// Programs and their Debian packages.
 const PROGRAMS: &[(&str, &str)] = &[
     ("c++", "g++"),                   // builds libFuzzer
-    ("curl", "curl"),                 // the real client of the file tests
-    ("nginx", "nginx"),               // a web server before the apps that our library makes
-    ("wrk", "wrk"),                   // what `rudy bench` is held against
-    ("h2load", "nghttp2-client"),     // stands beside it in the lab
-    ("ab", "apache2-utils"),          // as well
-    ("escript", "erlang-base"),       // runs the lab's peers in Erlang
-    ("slowhttptest", "slowhttptest"), // the slow clients of the tests
-    ("openssl", "openssl"),           // makes certificates, and serves TLS, in the tests of the client
-    ("cgi-fcgi", "libfcgi-bin"),      // asks FastCGI apps from the command line
-    ("lighttpd", "lighttpd"),         // starts FastCGI apps, and asks them
-    ("apache2", "apache2"),           // asks FastCGI apps
+    ("curl", "curl"),                 // independent HTTP client
+    ("nginx", "nginx"),               // gateway for apps of our FastCGI library
+    ("wrk", "wrk"),                   // compared with `rudy bench`
+    ("h2load", "nghttp2-client"),     // compared with `rudy bench`
+    ("ab", "apache2-utils"),          // compared with `rudy bench`
+    ("escript", "erlang-base"),       // runs the Erlang servers of the lab
+    ("slowhttptest", "slowhttptest"), // slow clients
+    ("openssl", "openssl"),           // certificates and TLS servers
+    ("cgi-fcgi", "libfcgi-bin"),      // FastCGI client for the command line
+    ("lighttpd", "lighttpd"),         // gateway that starts FastCGI apps
+    ("apache2", "apache2"),           // gateway for FastCGI apps
     (PYTHON, "python3"),              // runs redbot and flup
-    ("php-cgi", "php-cgi"),           // an app behind the gateway
+    ("php-cgi", "php-cgi"),           // FastCGI app
     ("php", "php-cli"),               // installs MediaWiki
-    ("fcgiwrap", "fcgiwrap"),         // runs CGI programs behind it, git's among them
+    ("fcgiwrap", "fcgiwrap"),         // runs CGI programs such as git's
     ("git", "git"),
-    ("zsh", "zsh"),           // completes commands, as bash does
-    ("fish", "fish"),         // as well
-    ("mandoc", "mandoc"),     // reads the manual pages
-    ("setfacl", "acl"),       // gives a folder an access control list
-    ("chromium", "chromium"), // shows the reports of the lab
+    ("zsh", "zsh"),           // shell completion
+    ("fish", "fish"),         // shell completion
+    ("mandoc", "mandoc"),     // checks the manual pages
+    ("setfacl", "acl"),       // sets access control lists
+    ("chromium", "chromium"), // renders the reports of the lab
 ];
 
-/// The system's own, for which Debian packages `venv`: one that stands earlier in `PATH` may be anything.
+/// Debian's Python, which has a `venv` package. Another one in `PATH` may lack it.
 const PYTHON: &str = "/usr/bin/python3";
 
-/// What reads our answers with the eyes of RFC 9110 and RFC 9111; its checks are a package of their own.
+/// Redbot, which checks responses against RFC 9110 and RFC 9111, and the package with its checks.
 const REDBOT: &[&str] = &["redbot==2.7.1", "httplint==2026.10.4"];
 
-/// FastCGI for Python, which Debian no longer has.
+/// FastCGI for Python, which Debian no longer packages.
 const FLUP: &[&str] = &["flup==1.0.3"];
 
-/// A server whose documentation says how it answers. Go 1.22 or later builds it, in seconds.
+/// A server with documented responses. Go 1.22 or later builds it within seconds.
 const GO_HTTPBIN: &str = "github.com/mccutchen/go-httpbin/v2/cmd/go-httpbin@v2.20.0";
 
-/// A PHP application, with the libraries that it names. They are unpacked and not installed, because installed it asks
-/// questions and sets up web servers.
+/// A PHP application and its libraries. They are unpacked instead of installed, because the installation asks questions and
+/// configures web servers.
 const DOKUWIKI: &[&str] =
     &["dokuwiki", "php-phpseclib", "php-random-compat", "php-geshi", "libphp-simplepie"];
 
-/// A PHP application whose paths are names of pages, slashes included. Unpacked for the same reason.
+/// A PHP application with page names in its paths, including slashes. Unpacked for the same reason.
 const MEDIAWIKI: &[&str] = &["mediawiki", "mediawiki-classes"];
 
-/// Extensions of PHP that `MediaWiki` loads, and the Debian package that brings each.
+/// PHP extensions for `MediaWiki` and their Debian packages.
 const PHP_EXTENSIONS: &[(&str, &str)] =
     &[("intl", "php-intl"), ("mbstring", "php-mbstring"), ("xml", "php-xml"), ("pdo_sqlite", "php-sqlite3")];
 
-/// Installs what is missing, with `peers` also what only the long checks need; fails with the names of what it may not install.
+/// Installs missing programs; with `peers`, also those for the long checks. The error names the programs it cannot install.
 pub(crate) fn run(peers: bool) -> Outcome {
     packages()?;
     python(&workspace::flup_environment(), FLUP)?;
@@ -79,14 +79,14 @@ fn packages() -> Outcome {
     println!("missing: {}", missing.join(" "));
     let Some(mut prefix) = privileged() else {
         return Err(format!(
-            "these packages are missing, and installing them needs root or sudo: {0}\n\
+            "these packages are missing, and their installation requires root or sudo: {0}\n\
              On Debian and Ubuntu: apt-get install {0}",
             missing.join(" ")
         ));
     };
     if command::find("apt-get").is_none() {
         return Err(format!(
-            "these programs are missing and there is no apt-get to install them with (the names are Debian's): {}",
+            "these packages are missing, and apt-get is not available (Debian's names): {}",
             missing.join(" ")
         ));
     }
@@ -100,7 +100,7 @@ fn packages() -> Outcome {
     for server in ["nginx", "lighttpd", "apache2"] {
         if missing.contains(&server) && runs_services {
             println!(
-                "{server} now also runs as a service of its own; `systemctl disable --now {server}` ends that"
+                "the package also started {server} as a service; `systemctl disable --now {server}` stops it"
             );
         }
     }
@@ -113,11 +113,11 @@ fn missing_packages() -> Vec<&'static str> {
         .filter(|(program, _)| command::find(program).is_none())
         .map(|(_, package)| *package)
         .collect();
-    // A module that no program stands for: it starts FastCGI apps.
+    // An Apache module, not a program: it starts FastCGI apps.
     if !Path::new("/usr/lib/apache2/modules/mod_fcgid.so").exists() {
         missing.push("libapache2-mod-fcgid");
     }
-    // Debian keeps the part of `venv` that brings pip in a package of its own.
+    // On Debian, the part of `venv` that installs pip is a separate package.
     if !workspace::flup_environment().join("bin/pip").exists()
         && !command::succeeds(Command::new(PYTHON).args(["-c", "import ensurepip"]))
     {
@@ -138,18 +138,18 @@ fn missing_packages() -> Vec<&'static str> {
     missing
 }
 
-/// What to put before a command that needs root; `None` where there is no way.
+/// Returns the prefix for a command that needs root; `None` if there is no way.
 fn privileged() -> Option<Vec<&'static str>> {
     if rustix::process::geteuid().is_root() {
         return Some(vec![]);
     }
-    // Without a terminal nobody can type a password: then only a sudo that asks for none will do.
+    // Without a terminal, sudo works only if it needs no password.
     let sudo = command::find("sudo").is_some()
         && (std::io::stdin().is_terminal() || command::succeeds(Command::new("sudo").args(["-n", "true"])));
     sudo.then(|| vec!["sudo"])
 }
 
-/// Installs packages into an environment of their own, which is there as a whole or not at all.
+/// Installs packages into a virtual environment. The file `installed` marks a complete installation.
 fn python(environment: &Path, packages: &[&str]) -> Outcome {
     if environment.join("installed").exists() {
         return Ok(());
@@ -161,7 +161,7 @@ fn python(environment: &Path, packages: &[&str]) -> Outcome {
         .map_err(|error| format!("cannot write into {}: {error}", environment.display()))
 }
 
-/// Checks licences, sources and banned crates; two minutes of building on two cores.
+/// Installs the checker for licences, sources and banned crates. Builds for two minutes on two cores.
 fn cargo_deny() -> Outcome {
     if command::find("cargo-deny").is_some() {
         return Ok(());
@@ -169,7 +169,7 @@ fn cargo_deny() -> Outcome {
     cargo_install("cargo-deny")
 }
 
-/// Runs the tests of all crates side by side; two minutes of building on two cores.
+/// Installs the runner for the tests of all crates. Builds for two minutes on two cores.
 fn cargo_nextest() -> Outcome {
     if command::find("cargo-nextest").is_some() {
         return Ok(());
@@ -177,7 +177,7 @@ fn cargo_nextest() -> Outcome {
     cargo_install("cargo-nextest")
 }
 
-/// Only where there is a nightly toolchain, without which it cannot run; some seconds of building.
+/// Installs cargo-fuzz if there is a nightly toolchain, which it requires. Builds within seconds.
 fn cargo_fuzz() -> Outcome {
     let nightly = command::succeeds(Command::new("rustup").args(["run", "nightly", "rustc", "--version"]));
     if !nightly || command::find("cargo-fuzz").is_some() {
@@ -193,8 +193,8 @@ fn go_httpbin() -> Outcome {
     }
     let Some(go) = command::find("go") else {
         return Err(
-            "Go is not installed, which builds go-httpbin for the tests of the generator: 1.22 or later, \
-                    from https://go.dev/dl/"
+            "Go is not installed. The tests of the load generator need it to build go-httpbin: install Go 1.22 or later \
+             from https://go.dev/dl/"
                 .into(),
         );
     };
@@ -202,13 +202,14 @@ fn go_httpbin() -> Outcome {
     command::run(Command::new(go).args(["install", GO_HTTPBIN]).env("GOBIN", folder))
 }
 
-/// Unpacks Debian packages into a folder; `file` is there when they are.
+/// Unpacks Debian packages into a folder, unless `file` exists.
 fn unpack(packages: &[&str], folder: &Path, file: &str) -> Outcome {
     if folder.join(file).exists() {
         return Ok(());
     }
     println!("unpacking {} into {}", packages.join(" "), folder.display());
-    std::fs::create_dir_all(folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+    std::fs::create_dir_all(folder)
+        .map_err(|error| format!("cannot create {}: {error}", folder.display()))?;
     command::run(Command::new("apt-get").args(["-q", "download"]).args(packages).current_dir(folder))?;
     for package in packages {
         let unpack = "dpkg-deb -x \"$0\"_*.deb . && rm \"$0\"_*.deb";
@@ -219,7 +220,7 @@ fn unpack(packages: &[&str], folder: &Path, file: &str) -> Outcome {
 
 fn cargo_install(tool: &str) -> Outcome {
     println!("installing {tool}");
-    // Unoptimised they are fast enough, and built in half the time.
+    // Debug builds are fast enough and take half the time.
     let mut cargo = workspace::cargo();
     cargo.args(["install", "--locked", "--quiet", "--debug", tool]).env("CARGO_PROFILE_DEV_DEBUG", "false");
     command::run(&mut cargo)

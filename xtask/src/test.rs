@@ -1,4 +1,4 @@
-//! Everything that must hold before a change lands, step by step, the quick ones first.
+//! Runs all checks before a merge, the fast ones first.
 
 use std::fs;
 use std::process::Command;
@@ -6,13 +6,13 @@ use std::time::Instant;
 
 use crate::{Outcome, command, setup, tidy, workspace};
 
-/// How long each fuzz target runs: long enough to find what a fresh mistake breaks, no more.
+/// How long each fuzz target runs: enough to find new shallow bugs.
 const FUZZ_SECONDS: &str = "5";
 
-/// The fuzz targets of the whole server, whose build with a sanitizer takes five minutes: they run with the long checks.
+/// Fuzz targets of the server, whose build with a sanitizer takes five minutes. They run with the long checks.
 const SERVER_TARGETS: &[&str] = &["access_log", "config", "proxy_header", "router"];
 
-/// A step's name, what it does, and what to do where it fails.
+/// A step, and the remedy if it fails.
 struct Step {
     name: &'static str,
     run: fn(&mut Tally) -> Outcome,
@@ -20,64 +20,67 @@ struct Step {
 }
 
 const STEPS: &[Step] = &[
-    Step { name: "setup", run: set_up, remedy: "install what is named above" },
+    Step { name: "setup", run: set_up, remedy: "install the programs listed above" },
     Step { name: "format", run: format, remedy: "run `cargo fmt --all`" },
-    Step { name: "tidy", run: |_| tidy::run(), remedy: "`cargo xtask tidy` checks this alone" },
+    Step { name: "tidy", run: |_| tidy::run(), remedy: "`cargo xtask tidy` runs only this step" },
     Step {
         name: "licences and bans",
         run: deny,
-        remedy: "see deny.toml; `cargo deny check` runs this alone",
+        remedy: "see deny.toml; `cargo deny check` runs only this step",
     },
-    Step { name: "lints", run: lints, remedy: "`cargo clippy --workspace --all-targets` runs this alone" },
+    Step {
+        name: "lints",
+        run: lints,
+        remedy: "`cargo clippy --workspace --all-targets` runs only this step",
+    },
     Step {
         name: "documentation",
         run: documentation,
-        remedy: "`cargo doc --workspace --no-deps --document-private-items` runs this alone",
+        remedy: "`cargo doc --workspace --no-deps --document-private-items` runs only this step",
     },
     Step {
         name: "tests",
         run: tests,
-        remedy: "`cargo test -p CRATE NAME` runs one test alone, see CONTRIBUTING.md",
+        remedy: "`cargo test -p CRATE NAME` runs a single test, see CONTRIBUTING.md",
     },
-    Step { name: "fuzz", run: fuzz, remedy: "the input that fails is named above; make it a test first" },
+    Step { name: "fuzz", run: fuzz, remedy: "add a test with the failing input above, then fix the bug" },
 ];
 
-/// What the tests came to.
+/// The results of the tests.
 #[derive(Default)]
 struct Tally {
     passed: u64,
     failed: u64,
-    /// What was not run, with the reason.
+    /// Skipped tests and steps with the reason.
     skipped: Vec<String>,
-    /// The long checks with real programs run as well.
+    /// Whether the long checks with external programs run too.
     peers: bool,
 }
 
-/// Runs the steps in order, stops at the first that fails, and closes with the count. Without `peers` the long checks with
-/// real programs count as skipped.
+/// Runs the steps in order, stops at the first failure, and prints the counts. Without `peers`, the long checks count as skipped.
 pub(crate) fn run(peers: bool) -> Outcome {
     let mut tally = Tally { peers, ..Tally::default() };
-    let begin = Instant::now();
+    let total = Instant::now();
     for step in STEPS {
         println!("\n== {}", step.name);
         let start = Instant::now();
         let outcome = (step.run)(&mut tally);
         println!("== {} {:.1} s", step.name, start.elapsed().as_secs_f64());
         if let Err(failure) = outcome {
-            // A step that fails without a test to its name is a failure all the same.
+            // A failed step counts as at least one failure, even without a failed test.
             tally.failed = tally.failed.max(1);
             tally.print();
             return Err(format!("{} failed: {failure}\nWhat to do: {}", step.name, step.remedy));
         }
     }
-    println!("\nall steps in {:.0} s", begin.elapsed().as_secs_f64());
+    println!("\nall steps in {:.0} s", total.elapsed().as_secs_f64());
     tally.print();
     Ok(())
 }
 
 impl Tally {
-    /// Adds up a line such as `test result: ok. 12 passed; 0 failed; 1 ignored; …` of cargo, or `Summary [0.3s] 14 tests
-    /// run: 11 passed (1 slow), 2 failed, 1 timed out, 1 skipped` of nextest.
+    /// Adds the counts of a line such as `test result: ok. 12 passed; 0 failed; 1 ignored; …` of cargo, or `Summary [0.3s] 14
+    /// tests run: 11 passed (1 slow), 2 failed, 1 timed out, 1 skipped` of nextest.
     fn read(&mut self, line: &str) {
         let of_nextest = || Some(line.trim_start().strip_prefix("Summary [")?.split_once(" run: ")?.1);
         let Some(counts) = line.strip_prefix("test result: ").or_else(of_nextest) else { return };
@@ -86,7 +89,7 @@ impl Tally {
             let Ok(count) = pair[0].parse::<u64>() else { continue };
             match pair[1] {
                 "passed" => self.passed += count,
-                // A program that does not start or in time end is counted on its own: `1 exec failed`, `1 timed out`.
+                // Failed starts and timeouts have separate counts: `1 exec failed`, `1 timed out`.
                 "failed" | "exec" | "timed" => self.failed += count,
                 "ignored" | "skipped" if count > 0 => {
                     self.skipped.push(format!("{count} tests marked #[ignore]"));
@@ -103,17 +106,17 @@ impl Tally {
         println!("{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped.len());
     }
 
-    /// Notes what cannot be run here.
+    /// Records a step that cannot run on this machine.
     fn skip(&mut self, what: &str, reason: &str) {
         println!("skipped: {what}: {reason}");
         self.skipped.push(format!("{what}: {reason}"));
     }
 }
 
-/// On a developer's machine a missing peer only skips what needs it; a build machine has to have all.
+/// Installs programs. On a developer's machine, tests that need missing programs are skipped; CI requires all of them.
 fn set_up(tally: &mut Tally) -> Outcome {
     match setup::run(tally.peers) {
-        Err(failure) if !on_build_machine() => {
+        Err(failure) if !is_ci() => {
             tally.skip("setup", &failure);
             Ok(())
         }
@@ -121,7 +124,7 @@ fn set_up(tally: &mut Tally) -> Outcome {
     }
 }
 
-fn on_build_machine() -> bool {
+fn is_ci() -> bool {
     std::env::var("CI").is_ok_and(|ci| !ci.is_empty() && ci != "false")
 }
 
@@ -129,7 +132,7 @@ fn format(_: &mut Tally) -> Outcome {
     command::run(workspace::cargo().args(["fmt", "--all", "--check"]))
 }
 
-/// What needs no network: whether a dependency is known to be unsafe depends on the day, not on the change.
+/// Checks dependencies without the network. Security advisories depend on the day, not on the change, so they are not checked here.
 fn deny(tally: &mut Tally) -> Outcome {
     if command::find("cargo-deny").is_none() {
         tally.skip("licences and bans", "needs cargo-deny: `cargo install cargo-deny --locked`");
@@ -148,8 +151,8 @@ fn documentation(_: &mut Tally) -> Outcome {
     command::run(workspace::cargo().args(arguments).env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-/// nextest runs the tests of all crates side by side, each in a process of its own; most of them wait most of the time.
-/// They start the programs that are built first, and need not each ask cargo whether those are fresh (`RUDY_BUILT`).
+/// Runs the tests. nextest runs those of all crates in parallel, each in its own process; most of them mainly wait. The binaries
+/// are built first, so that not every test runs cargo (`RUDY_BUILT`).
 fn tests(tally: &mut Tally) -> Outcome {
     if command::find("cargo-nextest").is_none() {
         return Err("cargo-nextest is not installed; `cargo xtask setup` installs it".into());
@@ -157,11 +160,11 @@ fn tests(tally: &mut Tally) -> Outcome {
     let programs = ["build", "--quiet", "--locked", "--package", "rudy", "--package", "fastcgi-info"];
     command::run(workspace::cargo().args(programs))?;
     let skipped = workspace::target().join("skipped-tests");
-    // Not there yet is as good as removed.
+    // The file may be missing.
     let _ = fs::remove_file(&skipped);
     let all = ["--workspace", "--locked", "--no-fail-fast", "--color=never"];
     let mut succeeded = true;
-    // nextest has no tests of documentation.
+    // nextest does not run documentation tests.
     for runner in [&["nextest", "run"][..], &["test", "--doc"]] {
         let mut cargo = workspace::cargo();
         cargo.args(runner).args(all).env("RUDY_SKIPPED_TESTS", &skipped).env("RUDY_BUILT", "1");
@@ -171,7 +174,7 @@ fn tests(tally: &mut Tally) -> Outcome {
         succeeded &= command::watch(cargo, |line| tally.read(line))?;
     }
     tally.skipped.extend(fs::read_to_string(&skipped).unwrap_or_default().lines().map(String::from));
-    if succeeded { Ok(()) } else { Err("the tests that failed are named above".into()) }
+    if succeeded { Ok(()) } else { Err("the failed tests are listed above".into()) }
 }
 
 fn fuzz(tally: &mut Tally) -> Outcome {
@@ -183,7 +186,7 @@ fn fuzz(tally: &mut Tally) -> Outcome {
     if !command::succeeds(cargo_fuzz().arg("--version")) {
         tally.skip(
             "fuzz",
-            "needs a nightly toolchain and cargo-fuzz: `cargo xtask setup` installs it beside a nightly",
+            "needs a nightly toolchain and cargo-fuzz, which `cargo xtask setup` installs if there is a nightly",
         );
         return Ok(());
     }
@@ -195,12 +198,12 @@ fn fuzz(tally: &mut Tally) -> Outcome {
         }
         println!("{target}");
         let limit = format!("-max_total_time={FUZZ_SECONDS}");
-        // What is found goes to the first folder, which is nobody's but this machine's; the seeds stay as they are.
+        // New inputs go to the first folder, which is not committed. The seeds do not change.
         let corpus = format!("fuzz/corpus/{target}");
         fs::create_dir_all(workspace::root().join(&corpus)).map_err(|error| format!("{corpus}: {error}"))?;
         let seeds = format!("fuzz/seeds/{target}");
         let features: &[&str] = if is_of_server { &["--features", "server"] } else { &[] };
-        // A log's thread may still be ending when the process does, which is no leak.
+        // The thread of a log can still run when the process exits, which is no leak.
         let options = [&limit, "-verbosity=0", "-detect_leaks=0"];
         let run = ["run", target, &corpus, &seeds];
         command::run(cargo_fuzz().args(run).args(features).arg("--").args(options))?;

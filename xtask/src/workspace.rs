@@ -1,4 +1,4 @@
-//! Where things stand in the repository, and what `cargo metadata` knows of it.
+//! Paths in the repository, and `cargo metadata`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,55 +8,55 @@ use serde_json::Value;
 
 use crate::{Outcome, command};
 
-/// The repository's root.
+/// Returns the root of the repository.
 pub(crate) fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask stands in a folder of the repository")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a folder of the repository")
 }
 
-/// Where cargo builds: `target`, unless somebody has moved it.
+/// Returns the build folder: `target`, or `CARGO_TARGET_DIR`.
 pub(crate) fn target() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |moved| root().join(moved))
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |folder| root().join(folder))
 }
 
-/// Where the virtual environment stands from which the tests run `redbot`.
+/// Returns the virtual environment with `redbot`.
 pub(crate) fn redbot_environment() -> PathBuf {
     root().join("target/redbot")
 }
 
-/// Where the virtual environment stands from which the tests run apps with flup.
+/// Returns the virtual environment with flup.
 pub(crate) fn flup_environment() -> PathBuf {
     root().join("target/flup")
 }
 
-/// Where programs stand that are built with Go for the tests.
+/// Returns the folder of the Go programs for the tests.
 pub(crate) fn go_programs() -> PathBuf {
     root().join("target/go")
 }
 
-/// Where `setup` unpacks `DokuWiki`, which the tests serve.
+/// Returns the folder in which `setup` unpacks `DokuWiki`.
 pub(crate) fn dokuwiki() -> PathBuf {
     root().join("target/dokuwiki")
 }
 
-/// Where `setup` unpacks `MediaWiki`, which the tests install and serve.
+/// Returns the folder in which `setup` unpacks `MediaWiki`.
 pub(crate) fn mediawiki() -> PathBuf {
     root().join("target/mediawiki")
 }
 
-/// What `cargo metadata` says, dependencies resolved.
+/// Returns the output of `cargo metadata` with resolved dependencies.
 pub(crate) fn metadata() -> Outcome<Value> {
     let output = command::output(cargo().args(["metadata", "--format-version", "1", "--locked"]))?;
     serde_json::from_str(&output).map_err(|error| format!("cargo metadata printed no JSON: {error}"))
 }
 
-/// The cargo that runs us.
+/// Returns a command for the cargo that runs xtask.
 pub(crate) fn cargo() -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(root());
     cargo
 }
 
-/// Every file of the repository with this extension, its path from the root, in order. What is built is not looked at.
+/// Returns all files of the repository with this extension, sorted, with paths relative to the root. Skips build folders.
 pub(crate) fn files(extension: &str) -> Outcome<Vec<PathBuf>> {
     let mut found = Vec::new();
     collect(root(), extension, &mut found)?;
@@ -70,7 +70,7 @@ fn collect(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) -> Outcome 
         let entry = entry.map_err(unreadable)?;
         let (path, name) = (entry.path(), entry.file_name());
         if entry.file_type().map_err(unreadable)?.is_dir() {
-            // Hidden folders are tools' own (.git), `target` is what cargo builds, here and in `fuzz`.
+            // Hidden folders belong to tools (.git), and `target` is a build folder, also in `fuzz`.
             if name != "target" && !name.as_encoded_bytes().starts_with(b".") {
                 collect(&path, extension, found)?;
             }
@@ -81,7 +81,7 @@ fn collect(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) -> Outcome 
     Ok(())
 }
 
-/// The text of a file, its path from the root.
+/// Reads a file; its path is relative to the root.
 pub(crate) fn read(path: impl AsRef<Path>) -> Outcome<String> {
     let path = path.as_ref();
     fs::read_to_string(root().join(path)).map_err(|error| format!("cannot read {}: {error}", path.display()))

@@ -1,4 +1,4 @@
-//! The layers: which crate is on which layer, and that each depends only on those below.
+//! The layer of each crate, and the check that it only depends on lower ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::File;
 use crate::Outcome;
 
-/// The layer of every crate under `crates/`. A new crate gets its line here before anything else.
+/// The layer of every crate in `crates/`. A new crate needs a line here.
 const LAYERS: &[(&str, u8)] = &[
     ("rudy-http", 0),
     ("rudy-fastcgi", 0),
@@ -23,32 +23,31 @@ const LAYERS: &[(&str, u8)] = &[
     ("rudy", 5),
 ];
 
-/// The dependencies within a layer: the head of a CGI response is written in the syntax of HTTP.
+/// Allowed dependencies within a layer: the head of a CGI response has the syntax of HTTP.
 const WITHIN: &[(&str, &str)] = &[("rudy-fastcgi", "rudy-http")];
 
-/// Members outside the layers: nothing may depend on them.
+/// Members outside of the layers, on which no crate may depend.
 const OUTSIDE: &[&str] = &["fastcgi-info", "rudy-tests", "xtask"];
 
-/// What a pure crate may not even pull in: with it, somebody will sooner or later read a clock or a socket.
+/// Crates that layer 0 must not depend on, even indirectly, because they provide clocks and sockets.
 const IMPURE: &[&str] = &["async-std", "mio", "smol", "socket2", "tokio"];
 
-/// What layer 0 has in its `lib.rs`; `clippy.toml` lists what these two lints ban.
+/// The line that layer 0 must have in `lib.rs`; `clippy.toml` lists the methods and types that these lints ban.
 const DENIAL: &str = "#![deny(clippy::disallowed_methods, clippy::disallowed_types)]";
 
-/// The members of the workspace, and who depends on whom.
+/// The members of the workspace and their dependencies.
 #[derive(Default)]
 pub(super) struct Graph {
     /// Each member with its direct dependencies of every kind, by name.
     pub(super) members: BTreeMap<String, BTreeSet<String>>,
-    /// For each package, members included, what is compiled into it: dependencies for tests left out. By name and
-    /// version, as in `bytes 1.12.0`.
+    /// The dependencies of each package, including members, without those for tests. By name and version, as in `bytes 1.12.0`.
     built_in: BTreeMap<String, Vec<String>>,
     /// Members that have features.
     with_features: BTreeSet<String>,
 }
 
 impl Graph {
-    /// Reads it from the output of `cargo metadata`.
+    /// Parses the output of `cargo metadata`.
     pub(super) fn new(metadata: &Value) -> Outcome<Self> {
         let mut graph = Self::default();
         let mut labels = BTreeMap::new();
@@ -77,7 +76,7 @@ impl Graph {
         Ok(graph)
     }
 
-    /// The packages that are compiled into `member`, each with the chain of packages that brings it.
+    /// Returns all direct and indirect dependencies of `member`, each with the chain of packages that leads to it.
     fn tree(&self, member: &str) -> BTreeMap<String, String> {
         let start = self.built_in.keys().filter(|label| name(label) == member);
         let mut to_visit: Vec<(String, String)> = start.map(|label| (label.clone(), member.into())).collect();
@@ -95,13 +94,13 @@ impl Graph {
     }
 }
 
-/// Members without a layer, and dependencies on the same layer or a higher one.
+/// Returns members without a layer, and dependencies on the same or a higher layer.
 pub(super) fn upward(graph: &Graph) -> Vec<String> {
     let mut problems = Vec::new();
     for (member, dependencies) in &graph.members {
         let own = layer(member);
         if own.is_none() && !OUTSIDE.contains(&member.as_str()) {
-            problems.push(format!("{member} has no layer: give it one in xtask/src/tidy/layers.rs"));
+            problems.push(format!("{member} has no layer: add it to xtask/src/tidy/layers.rs"));
         }
         for dependency in dependencies.iter().filter(|d| graph.members.contains_key(*d)) {
             match (own, layer(dependency)) {
@@ -119,31 +118,30 @@ pub(super) fn upward(graph: &Graph) -> Vec<String> {
     problems
 }
 
-/// Crates of layer 0 into which a runtime or sockets are compiled, or could be by a feature.
+/// Returns crates of layer 0 that depend on a runtime or sockets, or could do so with a feature.
 pub(super) fn impure(graph: &Graph) -> Vec<String> {
     let mut problems = Vec::new();
     for member in layer_0() {
         if graph.with_features.contains(member) {
-            problems.push(format!(
-                "{member} has features: what they add is a crate of its own on a higher layer"
-            ));
+            problems
+                .push(format!("{member} has features: move the optional code to a crate on a higher layer"));
         }
         for (label, chain) in graph.tree(member) {
             if IMPURE.contains(&name(&label)) {
-                problems.push(format!("{member} pulls in {}: {chain}", name(&label)));
+                problems.push(format!("{member} depends on {}: {chain}", name(&label)));
             }
         }
     }
     problems
 }
 
-/// Crates of layer 0 that do not deny what layer 0 may not touch.
-pub(super) fn undenied(sources: &[File]) -> Vec<String> {
+/// Returns crates of layer 0 without the line [`DENIAL`].
+pub(super) fn without_denial(sources: &[File]) -> Vec<String> {
     let mut problems = Vec::new();
     for member in layer_0() {
         let path = format!("crates/{member}/src/lib.rs");
         match sources.iter().find(|file| file.path == path) {
-            None => problems.push(format!("{path} is not there")),
+            None => problems.push(format!("{path} is missing")),
             Some(file) if !file.text.lines().any(|line| line == DENIAL) => {
                 problems.push(format!("{path} lacks the line {DENIAL}"));
             }
@@ -161,17 +159,17 @@ fn layer_0() -> impl Iterator<Item = &'static str> {
     LAYERS.iter().filter(|(_, layer)| *layer == 0).map(|(name, _)| *name)
 }
 
-/// The name in a label: `bytes` in `bytes 1.12.0`.
+/// Returns the name in a label: `bytes` in `bytes 1.12.0`.
 fn name(label: &str) -> &str {
     label.split_once(' ').map_or(label, |(name, _)| name)
 }
 
 fn list<'a>(value: &'a Value, key: &str) -> Outcome<&'a Vec<Value>> {
-    value[key].as_array().ok_or_else(|| format!("cargo metadata has no list `{key}` where one was expected"))
+    value[key].as_array().ok_or_else(|| format!("the output of cargo metadata lacks the list `{key}`"))
 }
 
 fn text<'a>(value: &'a Value, key: &str) -> Outcome<&'a str> {
-    value[key].as_str().ok_or_else(|| format!("cargo metadata has no text `{key}` where one was expected"))
+    value[key].as_str().ok_or_else(|| format!("the output of cargo metadata lacks the string `{key}`"))
 }
 
 #[cfg(test)]
@@ -193,18 +191,18 @@ mod tests {
     }
 
     #[test]
-    fn a_dependency_downward_is_fine() {
+    fn a_dependency_downward_is_allowed() {
         assert!(upward(&graph(&[("rudy-http", &["bytes"]), ("rudy-net", &["rudy-http"])])).is_empty());
     }
 
     #[test]
-    fn a_dependency_upward_is_named() {
+    fn a_dependency_upward_is_reported() {
         let problems = upward(&graph(&[("rudy-http", &["rudy-net"]), ("rudy-net", &[])]));
         assert_eq!(problems, ["rudy-http (layer 0) depends on rudy-net (layer 2)"]);
     }
 
     #[test]
-    fn a_dependency_within_a_layer_is_named_unless_the_list_has_it() {
+    fn a_dependency_within_a_layer_is_reported_unless_it_is_listed() {
         let problems = upward(&graph(&[
             ("rudy-fastcgi", &["rudy-http", "rudy-stats"]),
             ("rudy-http", &[]),
@@ -214,43 +212,43 @@ mod tests {
     }
 
     #[test]
-    fn a_crate_without_a_layer_is_named() {
+    fn a_crate_without_a_layer_is_reported() {
         assert_eq!(upward(&graph(&[("newcomer", &[])])).len(), 1);
     }
 
     #[test]
-    fn nothing_depends_on_what_is_outside() {
+    fn a_dependency_on_a_member_outside_of_the_layers_is_reported() {
         assert_eq!(upward(&graph(&[("rudy", &["xtask"]), ("xtask", &[])])).len(), 1);
     }
 
     #[test]
-    fn a_runtime_deep_in_the_tree_of_layer_0_is_found_with_its_way_in() {
+    fn an_indirect_dependency_of_layer_0_on_a_runtime_is_reported_with_its_chain() {
         let graph = graph(&[("rudy-http", &["nice"]), ("nice", &["tokio"]), ("tokio", &[])]);
-        assert_eq!(impure(&graph), ["rudy-http pulls in tokio: rudy-http -> nice -> tokio"]);
+        assert_eq!(impure(&graph), ["rudy-http depends on tokio: rudy-http -> nice -> tokio"]);
     }
 
     #[test]
-    fn a_feature_of_layer_0_is_named() {
+    fn a_feature_of_layer_0_is_reported() {
         let mut graph = graph(&[("rudy-http", &[]), ("rudy-net", &[])]);
         graph.with_features = ["rudy-http".to_string(), "rudy-net".to_string()].into();
         assert_eq!(
             impure(&graph),
-            ["rudy-http has features: what they add is a crate of its own on a higher layer"]
+            ["rudy-http has features: move the optional code to a crate on a higher layer"]
         );
     }
 
     #[test]
-    fn layer_0_has_to_deny_what_it_may_not_touch() {
+    fn layer_0_must_deny_banned_methods_and_types() {
         let files = |text: &str| -> Vec<_> {
             layer_0().map(|name| file(&format!("crates/{name}/src/lib.rs"), text)).collect()
         };
-        assert!(undenied(&files(&format!("//! Pure.\n{DENIAL}\n"))).is_empty());
-        assert_eq!(undenied(&files("//! Pure.\n")).len(), layer_0().count());
-        assert_eq!(undenied(&[]).len(), layer_0().count());
+        assert!(without_denial(&files(&format!("//! Pure.\n{DENIAL}\n"))).is_empty());
+        assert_eq!(without_denial(&files("//! Pure.\n")).len(), layer_0().count());
+        assert_eq!(without_denial(&[]).len(), layer_0().count());
     }
 
     #[test]
-    fn metadata_is_read_without_what_only_tests_need() {
+    fn dependencies_for_tests_are_ignored() {
         let metadata = serde_json::json!({
             "workspace_members": ["a"],
             "packages": [

@@ -1,5 +1,5 @@
-//! The rules that no compiler knows. Each check looks at text or at what `cargo metadata` says and names every place
-//! that breaks its rule; the checks themselves are pure, so that each has tests that show it can fail.
+//! Project rules that the compiler does not check. Each check reads texts or `cargo metadata`, and reports each violation. The checks
+//! are pure functions, and their tests show that they can fail.
 
 mod documents;
 mod layers;
@@ -8,7 +8,7 @@ mod words;
 
 use crate::{Outcome, workspace};
 
-/// Runs every check and prints what each found.
+/// Runs all checks and prints their violations.
 pub(crate) fn run() -> Outcome {
     let graph = layers::Graph::new(&workspace::metadata()?)?;
     let sources = read_all("rs")?;
@@ -18,15 +18,15 @@ pub(crate) fn run() -> Outcome {
     let checks = [
         ("crates depend only downward", layers::upward(&graph)),
         ("layer 0 is free of runtimes and sockets", layers::impure(&graph)),
-        ("layer 0 denies the clock, files and sockets", layers::undenied(&sources)),
-        ("every member takes the workspace's lints", sources::without_lints(&manifests)),
+        ("layer 0 denies the clock, files and sockets", layers::without_denial(&sources)),
+        ("every member uses the lints of the workspace", sources::without_lints(&manifests)),
         ("connections end in one place", sources::closes(&sources)),
-        ("files hold one idea", sources::too_long(&sources)),
-        ("nothing is left for later", sources::left_for_later(&sources)),
+        ("files are short", sources::too_long(&sources)),
+        ("no code is unfinished", sources::unfinished(&sources)),
         ("texts are in plain words", words::phrases(&texts)),
         ("names are the glossary's", words::names(&sources)),
-        ("every direct dependency has its reason", documents::dependencies(&graph, &documents)),
-        ("every relative link leads somewhere", documents::dead_links(&documents)),
+        ("every direct dependency has a reason", documents::dependencies(&graph, &documents)),
+        ("every relative link works", documents::dead_links(&documents)),
     ];
     let mut found = 0;
     for (rule, problems) in checks {
@@ -36,10 +36,10 @@ pub(crate) fn run() -> Outcome {
         }
         found += problems.len();
     }
-    if found == 0 { Ok(()) } else { Err(format!("tidy found {found} things to mend; each is named above")) }
+    if found == 0 { Ok(()) } else { Err(format!("tidy found {found} violations, listed above")) }
 }
 
-/// A file of the repository: its path from the root, with `/` between folders, and its text.
+/// A file of the repository: its path relative to the root, with `/` as the separator, and its text.
 struct File {
     path: String,
     text: String,

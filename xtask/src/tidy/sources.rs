@@ -1,13 +1,12 @@
-//! Rules for the text of sources and manifests.
+//! Rules for sources and manifests.
 
 use super::File;
 
-/// The file in which a connection is ended: every one goes through it, so that none leaks and every error answer arrives
-/// (RFC 9112 §9.6).
+/// The only file that closes connections, so that none leaks and every error response arrives (RFC 9112 §9.6).
 const CLOSE: &str = "crates/rudy-net/src/close.rs";
 
-/// What ends a socket, or one direction of it, or has its end be another one, or loses its descriptor. `poll_shutdown` is
-/// not among them: a type that wraps a socket has to pass it on. Nor is a drop, which no text shows.
+/// Calls that close a socket or one direction of it, change how it closes, or leak its descriptor. Without `poll_shutdown`, which a
+/// type that wraps a socket must forward, and without drops, which are not visible in the text.
 const CLOSING: &[&str] = &[
     ".shutdown(",
     "net::shutdown(",
@@ -24,15 +23,14 @@ const CLOSING: &[&str] = &[
     "libc::close(",
 ];
 
-/// Lines in a source file, its tests left out: those are lists, and a list may be long. A file that needs more holds two
-/// ideas.
+/// Maximum number of lines in a source file without its tests. Split a file that is longer.
 const LINES_MAX: usize = 500;
 
-/// What says that something is not done yet. In two halves each, so that this file does not find itself.
+/// Marks of unfinished code. Concatenated, so that the check does not find this file.
 const MARKS: &[&str] =
     &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("todo", "!("), concat!("dbg", "!(")];
 
-/// Manifests of members without the line that takes the workspace's lints.
+/// Returns manifests of members that do not use the lints of the workspace.
 pub(super) fn without_lints(manifests: &[File]) -> Vec<String> {
     manifests
         .iter()
@@ -42,51 +40,48 @@ pub(super) fn without_lints(manifests: &[File]) -> Vec<String> {
         .collect()
 }
 
-/// Places outside [`CLOSE`] that end a socket. Tests hold clients, and a client may hang up as it likes.
+/// Returns places outside of [`CLOSE`] that close a socket. Tests are exempt, because they contain clients.
 pub(super) fn closes(sources: &[File]) -> Vec<String> {
     sources
         .iter()
         .filter(|file| file.path.starts_with("crates/") && file.path.contains("/src/"))
         .filter(|file| file.path != CLOSE)
         .flat_map(|file| lines_with(file, outside_tests(file), CLOSING))
-        .map(|place| format!("{place}: a connection ends only in {CLOSE}"))
+        .map(|place| format!("{place}: only {CLOSE} closes connections"))
         .collect()
 }
 
-/// Source files over [`LINES_MAX`].
+/// Returns source files with more than [`LINES_MAX`] lines.
 pub(super) fn too_long(sources: &[File]) -> Vec<String> {
-    let in_building = |file: &&File| !file.path.starts_with("fuzz/");
+    let in_workspace = |file: &&File| !file.path.starts_with("fuzz/");
     sources
         .iter()
-        .filter(in_building)
+        .filter(in_workspace)
         .map(|file| (&file.path, outside_tests(file).lines().count()))
         .filter(|(_, lines)| *lines > LINES_MAX)
-        .map(|(path, lines)| {
-            format!("{path} has {lines} lines; {LINES_MAX} are allowed: which two ideas does it hold?")
-        })
+        .map(|(path, lines)| format!("{path} has {lines} lines, more than {LINES_MAX}: split it"))
         .collect()
 }
 
-/// Places that say something is still to be done.
-pub(super) fn left_for_later(sources: &[File]) -> Vec<String> {
+/// Returns places with marks of unfinished code.
+pub(super) fn unfinished(sources: &[File]) -> Vec<String> {
     sources
         .iter()
         .flat_map(|file| lines_with(file, &file.text, MARKS))
-        .map(|place| format!("{place}: do it, or leave it out"))
+        .map(|place| format!("{place}: finish it or remove it"))
         .collect()
 }
 
-/// A file's text up to its tests, which stand at its end; all of it is tests where the file says so by its name.
+/// Returns the text of a file without the tests at its end. Empty if the file only contains tests, by its name.
 fn outside_tests(file: &File) -> &str {
     if file.path.ends_with("/tests.rs") || file.path.contains("/tests/") {
         return "";
     }
-    // Not `mod tests;`, which may stand above code.
+    // Not `mod tests;`, which can be followed by code.
     file.text.split_once("#[cfg(test)]\nmod tests {").map_or(&file.text, |(code, _)| code)
 }
 
-/// `path:line: needle` for every line of `text` with one of the needles in it, comments that stand alone left out
-/// unless they are what is looked for.
+/// Returns `path:line: needle` for every line of `text` that contains a needle. Skips comment lines, except for [`MARKS`].
 fn lines_with(file: &File, text: &str, needles: &[&str]) -> Vec<String> {
     let comments_count = needles == MARKS;
     let mut places = Vec::new();
@@ -107,7 +102,7 @@ mod tests {
     use crate::tidy::file;
 
     #[test]
-    fn a_socket_ended_outside_the_close_is_found_with_its_line() {
+    fn a_close_outside_of_the_allowed_file_is_reported_with_its_line() {
         for line in [
             "stream.shutdown(How::Write);",
             "rustix::net::shutdown(stream, how);",
@@ -125,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_and_comments_may_speak_of_ending_sockets() {
+    fn tests_and_comments_can_mention_closing_sockets() {
         let in_tests = "fn f() {}\n\n#[cfg(test)]\nmod tests {\n    fn g() { s.shutdown(b) }\n}\n";
         let in_comment = "// never s.shutdown() here\n";
         let sources = [
@@ -138,13 +133,13 @@ mod tests {
     }
 
     #[test]
-    fn tests_in_another_file_do_not_hide_the_code_below_their_mention() {
+    fn code_after_a_declaration_of_a_tests_module_is_checked() {
         let text = "#[cfg(test)]\nmod tests;\n\nfn f() { s.shutdown(b) }\n";
         assert_eq!(closes(&[file("crates/rudy-net/src/a.rs", text)]).len(), 1);
     }
 
     #[test]
-    fn a_file_may_have_as_many_lines_as_allowed_and_not_one_more() {
+    fn a_file_with_too_many_lines_is_reported() {
         let lines = |n: usize| file("crates/rudy-net/src/a.rs", &"x\n".repeat(n));
         assert!(too_long(&[lines(LINES_MAX)]).is_empty());
         assert_eq!(too_long(&[lines(LINES_MAX + 1)]).len(), 1);
@@ -152,14 +147,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_for_later_is_found_in_comments_too() {
+    fn marks_of_unfinished_code_are_found_in_comments_too() {
         for mark in MARKS {
-            assert_eq!(left_for_later(&[file("xtask/src/a.rs", &format!("// {mark} x\n"))]).len(), 1);
+            assert_eq!(unfinished(&[file("xtask/src/a.rs", &format!("// {mark} x\n"))]).len(), 1);
         }
     }
 
     #[test]
-    fn a_member_without_the_lints_is_found() {
+    fn a_member_without_the_lints_is_reported() {
         let with = "[package]\nname = \"a\"\n\n[lints]\nworkspace = true\n";
         let without = "[package]\nname = \"b\"\n";
         let manifests = [file("crates/a/Cargo.toml", with), file("crates/b/Cargo.toml", without)];
