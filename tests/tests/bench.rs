@@ -1,4 +1,4 @@
-//! `rudy bench` against `rudy serve`: what is said, written and returned.
+//! Tests the output, files and exit codes of `rudy bench` against `rudy serve`.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -21,7 +21,7 @@ fn bench(arguments: &[&str]) -> Output {
     command(arguments).output().expect("rudy can be started")
 }
 
-/// What it wrote to stdout, having done what was asked.
+/// Returns the stdout of a successful run.
 fn report(arguments: &[&str]) -> String {
     let output = bench(arguments);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
@@ -32,7 +32,7 @@ fn json(arguments: &[&str]) -> Value {
     serde_json::from_str(&report(&[arguments, &["--json", "-"]].concat())).expect("a report is JSON")
 }
 
-fn refusal(arguments: &[&str]) -> (Option<i32>, String) {
+fn rejection(arguments: &[&str]) -> (Option<i32>, String) {
     let output = bench(arguments);
     assert_eq!(String::from_utf8_lossy(&output.stdout), "");
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
@@ -43,13 +43,13 @@ fn server() -> Server {
 }
 
 #[test]
-fn a_run_says_what_it_will_do_and_then_what_it_saw() {
+fn a_run_prints_its_load_and_its_results() {
     let server = server();
     let output = bench(&["-n", "500", "-c", "4", "-t", "2", &server.url("/")]);
     assert_eq!(output.status.code(), Some(0));
-    let said = String::from_utf8_lossy(&output.stderr);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     let line = format!("4 connections, 2 threads, closed loop, 500 requests to {}\n", server.address());
-    assert!(said.starts_with(&line), "{said}");
+    assert!(stderr.starts_with(&line), "{stderr}");
     let text = String::from_utf8_lossy(&output.stdout);
     for part in ["100 % of 500 right; ", "200: 500\n", "bodies 2.44KB\n", "4 opened\n", "  99.99 % "] {
         assert!(text.contains(part), "{part}: {text}");
@@ -59,7 +59,7 @@ fn a_run_says_what_it_will_do_and_then_what_it_saw() {
 }
 
 #[test]
-fn a_command_line_of_wrk_works_as_it_is() {
+fn the_arguments_of_wrk_work() {
     let server = server();
     let output = bench(&["-t2", "-c8", "-d100ms", "-T5s", "--latency", "-H", "X-A: b", &server.url("/")]);
     let text = String::from_utf8_lossy(&output.stdout);
@@ -68,28 +68,28 @@ fn a_command_line_of_wrk_works_as_it_is() {
 }
 
 #[test]
-fn a_list_has_methods_and_bodies_and_says_which_line_is_wrong() {
+fn a_list_has_methods_and_bodies_and_errors_show_the_line() {
     let server = server();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (body, list) = (folder.path().join("body"), folder.path().join("list"));
     fs::write(&body, "x=1").expect("a file can be written");
     let (index, other) = (server.url("/"), server.url("/other"));
-    // Files answer no POST: what they answer it with shows that it was one.
+    // The 405 shows that the request was a POST.
     fs::write(&list, format!("3 {index}\nPOST {other} @{}\n", body.display())).expect("it can be written");
     let path = list.to_str().expect("a path of text");
     let report = json(&["-n", "8", "-c", "1", "--urls", path]);
     assert_eq!((&report["status_codes"]["200"], &report["status_codes"]["405"]), (&6.into(), &2.into()));
     fs::write(&list, format!("{index}\n{other} 0\n")).expect("it can be written");
-    let (code, said) = refusal(&["-n", "8", "--urls", path]);
+    let (code, stderr) = rejection(&["-n", "8", "--urls", path]);
     assert_eq!(code, Some(2));
     assert!(
-        said.starts_with(&format!("error: {path}:2: \"0\" is not a weight (expected an integer")),
-        "{said}"
+        stderr.starts_with(&format!("error: {path}:2: \"0\" is not a weight (expected an integer")),
+        "{stderr}"
     );
 }
 
 #[test]
-fn as_json_it_is_all_that_stands_on_stdout() {
+fn stdout_has_only_json_with_json() {
     let server = server();
     let report = json(&["-n", "300", "-c", "3", &server.url("/")]);
     assert_eq!(
@@ -101,7 +101,7 @@ fn as_json_it_is_all_that_stands_on_stdout() {
 }
 
 #[test]
-fn at_a_rate_what_was_due_is_told_from_what_was_sent() {
+fn at_a_rate_sent_and_unsent_requests_are_counted() {
     let server = server();
     let report = json(&["-R", "500", "-d", "400ms", "--warm-up-time", "0", "-c", "8", &server.url("/")]);
     let count = |key: &str| report[key].as_u64().expect("a count");
@@ -111,7 +111,7 @@ fn at_a_rate_what_was_due_is_told_from_what_was_sent() {
 }
 
 #[test]
-fn rows_add_up_to_the_report() {
+fn the_sum_of_the_rows_is_the_report() {
     let server = server();
     let folder = tempfile::tempdir().expect("a temp folder can be made");
     let (rows, whole) = (folder.path().join("rows"), folder.path().join("whole"));
@@ -124,7 +124,7 @@ fn rows_add_up_to_the_report() {
     let whole: Value = serde_json::from_str(&read(whole)).expect("JSON");
     let rows = read(rows);
     let rows: Vec<Value> = rows.lines().map(|row| serde_json::from_str(row).expect("JSON")).collect();
-    assert!(rows.len() >= 5, "four whole intervals, and what came behind");
+    assert!(rows.len() >= 5, "four whole intervals and the rest");
     for key in ["requests", "sent", "right", "bytes", "body_bytes", "connections_opened"] {
         let sum: u64 = rows.iter().map(|row| row[key].as_u64().expect("a count")).sum();
         assert_eq!(Some(sum), whole[key].as_u64(), "{key}");
@@ -150,7 +150,7 @@ fn the_distribution_is_written_for_plotters() {
 }
 
 #[test]
-fn what_is_not_right_is_counted_with_an_example() {
+fn failed_responses_are_counted_with_an_example() {
     let server = server();
     let missing = report(&["-n", "20", "-c", "2", &server.url("/missing")]);
     assert!(missing.contains("status_4xx              20  404: 20\n"), "{missing}");
@@ -163,7 +163,7 @@ fn what_is_not_right_is_counted_with_an_example() {
 }
 
 #[test]
-fn urls_of_a_file_are_asked_by_their_weights() {
+fn urls_of_a_file_are_requested_by_their_weights() {
     let server = server();
     let list = server.path().join("urls");
     fs::write(&list, format!("# often\n{} 3\n{}\n", server.url("/"), server.url("/missing")))
@@ -174,7 +174,7 @@ fn urls_of_a_file_are_asked_by_their_weights() {
 }
 
 #[test]
-fn a_socket_in_the_file_system_can_be_asked() {
+fn a_unix_socket_can_be_measured() {
     let folder = tempfile::tempdir().expect("a temp folder can be made");
     fs::write(folder.path().join("index.html"), "hello").expect("it can be written");
     let socket = folder.path().join("socket");
@@ -186,13 +186,13 @@ fn a_socket_in_the_file_system_can_be_asked() {
 }
 
 #[test]
-fn connections_come_from_the_addresses_that_are_given() {
+fn connections_use_the_given_source_addresses() {
     let folder = tempfile::tempdir().expect("a temp folder can be made");
     let log = folder.path().join("log");
     let server = Server::build().files(&[("index.html", b"hello")]).arg("--access-log").arg(&log).start();
     let text = report(&["-n", "9", "-c", "4", "--sources", "127.0.0.4/30", &server.url("/")]);
     assert!(text.contains("100 % of 9 right"), "{text}");
-    // The log is written by a thread of its own; it has all of it when the server has ended.
+    // A separate thread writes the log. It is complete when the server has exited.
     let mut server = server;
     server.signal(Signal::TERM);
     server.wait();
@@ -202,14 +202,14 @@ fn connections_come_from_the_addresses_that_are_given() {
     }
 }
 
-/// A run that goes on, once it has said something of its first interval.
+/// Starts a run, and waits until it has printed its first interval.
 fn running(server: &Server, arguments: &[&str]) -> Child {
     let url = server.url("/");
     let run = ["-d", "600", "--warm-up-time", "0", "--interval", "100ms", "-c", "2", &url];
     let mut child = command(&[&run, arguments].concat()).spawn().expect("rudy can be started");
-    let stderr = child.stderr.as_mut().expect("it was asked for");
+    let stderr = child.stderr.as_mut().expect("it is a pipe");
     let mut lines = BufReader::new(stderr).lines().map_while(Result::ok);
-    assert!(lines.any(|line| line.contains(" req/s  p50 ")), "an interval is said");
+    assert!(lines.any(|line| line.contains(" req/s  p50 ")), "an interval is printed");
     child
 }
 
@@ -220,7 +220,7 @@ fn ctrl_c_ends_a_run_with_the_report_so_far() {
         let mut child = running(&server, &[]);
         kill_process(Pid::from_child(&child), signal).expect("it runs");
         let mut text = String::new();
-        child.stdout.take().expect("it was asked for").read_to_string(&mut text).expect("text");
+        child.stdout.take().expect("it is a pipe").read_to_string(&mut text).expect("text");
         assert_eq!(child.wait().expect("it is ours").code(), Some(code));
         assert!(text.contains("\nInterrupted: partial results.\n"), "{text}");
         assert!(text.contains("Requests/sec:"), "{text}");
@@ -228,50 +228,50 @@ fn ctrl_c_ends_a_run_with_the_report_so_far() {
 }
 
 #[test]
-fn a_reader_that_has_gone_is_no_failure() {
+fn a_closed_stdout_is_no_failure() {
     let server = server();
     let mut child = running(&server, &[]);
     drop(child.stdout.take());
     kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
-    let mut said = String::new();
-    child.stderr.take().expect("it was asked for").read_to_string(&mut said).expect("text");
-    assert_eq!(child.wait().expect("it is ours").code(), Some(130), "{said}");
-    assert!(!said.contains("error"), "{said}");
+    let mut stderr = String::new();
+    child.stderr.take().expect("it is a pipe").read_to_string(&mut stderr).expect("text");
+    assert_eq!(child.wait().expect("it is ours").code(), Some(130), "{stderr}");
+    assert!(!stderr.contains("error"), "{stderr}");
 }
 
 #[test]
-fn a_full_disk_is_told_with_exit_code_1() {
+fn a_full_disk_is_reported_with_exit_code_1() {
     let server = server();
-    let full = fs::File::options().write(true).open("/dev/full").expect("every Linux has it");
+    let full = fs::File::options().write(true).open("/dev/full").expect("Linux has it");
     let output = command(&["-n", "10", "-c", "1", &server.url("/")])
         .stdout(full)
         .output()
         .expect("rudy can be started");
     assert_eq!(output.status.code(), Some(1));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("error: cannot write to standard output: No space left"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("error: cannot write to standard output: No space left"), "{stderr}");
 }
 
 #[test]
-fn a_server_that_is_not_there_is_exit_code_1_and_a_wrong_flag_2() {
+fn a_missing_server_is_exit_code_1_and_an_invalid_flag_2() {
     let port = ReservedPort::new();
     let free = port.address();
-    let (code, said) = refusal(&["-d", "1", &format!("http://{free}/")]);
+    let (code, stderr) = rejection(&["-d", "1", &format!("http://{free}/")]);
     assert_eq!(code, Some(1));
-    assert!(said.ends_with(&format!("error: {free}: could not connect: connection refused\n")), "{said}");
-    let (code, said) = refusal(&["-c", "2", "-t", "3", &format!("http://{free}/")]);
+    assert!(stderr.ends_with(&format!("error: {free}: could not connect: connection refused\n")), "{stderr}");
+    let (code, stderr) = rejection(&["-c", "2", "-t", "3", &format!("http://{free}/")]);
     assert_eq!(code, Some(2));
-    assert!(said.contains("error: 3 threads are more than the 2 connections"), "{said}");
-    let (code, said) = refusal(&["--json", "/nowhere/report", &format!("http://{free}/")]);
+    assert!(stderr.contains("error: 3 threads are more than the 2 connections"), "{stderr}");
+    let (code, stderr) = rejection(&["--json", "/nowhere/report", &format!("http://{free}/")]);
     assert_eq!(code, Some(1));
-    assert!(said.starts_with("error: cannot write to /nowhere/report: "), "{said}");
+    assert!(stderr.starts_with("error: cannot write to /nowhere/report: "), "{stderr}");
 }
 
 fn read(path: impl AsRef<Path>) -> String {
     fs::read_to_string(path).expect("it was written")
 }
 
-/// What a terminal of 24 by 80 is sent while a run goes on: by `script`, which is part of every Linux.
+/// Returns the output of a run on a terminal of 24 by 80. Uses `script`, which every Linux has.
 fn on_a_terminal(environment: &str, arguments: &str) -> String {
     let server = server();
     let command = format!(
@@ -285,15 +285,15 @@ fn on_a_terminal(environment: &str, arguments: &str) -> String {
     String::from_utf8(output.stdout).expect("text and escapes")
 }
 
-/// The other screen, from where it is taken to where it is given back.
-const TAKEN: &str = "\x1b[?1049h";
-const GIVEN_BACK: &str = "\x1b[?1049l";
+/// The escape sequences that switch to the alternate screen and back.
+const ENTER_SCREEN: &str = "\x1b[?1049h";
+const LEAVE_SCREEN: &str = "\x1b[?1049l";
 
 #[test]
-fn on_a_terminal_the_run_is_a_picture_and_the_report_stands_below_what_was_there() {
+fn on_a_terminal_the_run_is_drawn_on_the_alternate_screen() {
     let sent = on_a_terminal("TERM=xterm NO_COLOR=", "");
-    let (drawn, after) = sent.split_once(GIVEN_BACK).expect("the screen is given back");
-    let (before, drawn) = drawn.split_once(TAKEN).expect("the screen is taken");
+    let (drawn, after) = sent.split_once(LEAVE_SCREEN).expect("the alternate screen is left");
+    let (before, drawn) = drawn.split_once(ENTER_SCREEN).expect("the alternate screen is entered");
     assert!(before.starts_with("2 connections, "), "{before}");
     assert!(
         drawn.contains("Ctrl-C ends the run") && drawn.contains("p99.9") && drawn.contains("\x1b[38;5;"),
@@ -301,11 +301,11 @@ fn on_a_terminal_the_run_is_a_picture_and_the_report_stands_below_what_was_there
     );
     assert!(after.contains("\nRequests/sec: "), "{after}");
     let plain = on_a_terminal("TERM=xterm NO_COLOR=1", "");
-    assert!(plain.contains(TAKEN) && !plain.contains("\x1b[38;5;"), "{plain:?}");
+    assert!(plain.contains(ENTER_SCREEN) && !plain.contains("\x1b[38;5;"), "{plain:?}");
 }
 
 #[test]
-fn where_lines_are_wanted_there_are_lines() {
+fn plain_output_has_lines_without_escapes() {
     for (environment, arguments) in [("TERM=xterm", "--plain"), ("TERM=dumb", ""), ("TERM=", "")] {
         let sent = on_a_terminal(environment, arguments);
         assert!(!sent.contains('\x1b'), "{environment} {arguments}: {sent:?}");

@@ -1,4 +1,4 @@
-//! Every case of `tests/conformance`, run against the protocol machine and over loopback on every engine.
+//! Runs the cases of `tests/conformance` against the state machine, and over loopback on every engine.
 
 use std::collections::HashSet;
 use std::num::NonZeroUsize;
@@ -9,11 +9,11 @@ use rudy_net::engine::{self, Engine, Model, Options, Report};
 use rudy_tests::conformance::socket::{Served, ends_with_wait};
 use rudy_tests::conformance::{Case, End, Seen, Sites, Step, check, load_all, pure};
 
-/// Every position of a shorter input is a split; of a longer one some are, because the cost grows with the square.
+/// Inputs up to this size are split at every position, longer ones only at some, because the cost is quadratic.
 const ALL_SPLITS_BYTES: usize = 2048;
 
 #[test]
-fn cases_hold_in_one_piece_and_at_every_split() {
+fn cases_pass_in_one_piece_and_at_every_split() {
     let cases = cases();
     let failures: Vec<String> = cases.iter().filter_map(failures).collect();
     assert!(
@@ -26,32 +26,32 @@ fn cases_hold_in_one_piece_and_at_every_split() {
 }
 
 #[test]
-fn percore_does_as_the_machine_does() {
+fn percore_conforms() {
     assert_engine_conforms(Model::PerCore);
 }
 
 #[test]
-fn serial_does_as_the_machine_does() {
+fn serial_conforms() {
     assert_engine_conforms(Model::Serial);
 }
 
 #[test]
-fn thread_does_as_the_machine_does() {
+fn thread_conforms() {
     assert_engine_conforms(Model::Thread);
 }
 
 #[test]
-fn pool_does_as_the_machine_does() {
+fn pool_conforms() {
     assert_engine_conforms(Model::Pool(NonZeroUsize::MIN.saturating_add(1)));
 }
 
 #[test]
-fn task_does_as_the_machine_does() {
+fn task_conforms() {
     assert_engine_conforms(Model::Task);
 }
 
 #[test]
-fn mailbox_does_as_the_machine_does() {
+fn mailbox_conforms() {
     assert_engine_conforms(Model::Mailbox);
 }
 
@@ -67,12 +67,12 @@ fn cases() -> Vec<Case> {
     load_all(&Path::new(env!("CARGO_MANIFEST_DIR")).join("conformance"))
 }
 
-/// What is wrong with a case: as a whole, or at the first split that makes a difference.
+/// Returns the failure of a case: in one piece, or at the first split with another result.
 fn failures(case: &Case) -> Option<String> {
-    let failure = |how: &str, wrong: &str| Some(format!("{}: {}, {how}: {wrong}", case.place, case.name));
+    let failure = |how: &str, problem: &str| Some(format!("{}: {}, {how}: {problem}", case.place, case.name));
     let whole = pure::run(case, usize::MAX, usize::MAX);
-    if let Err(wrong) = check(case, &whole) {
-        return failure("in one piece", &wrong);
+    if let Err(problem) = check(case, &whole) {
+        return failure("in one piece", &problem);
     }
     let bytewise = pure::run(case, usize::MAX, 1);
     if bytewise != whole {
@@ -93,12 +93,11 @@ fn sent_bytes(case: &Case) -> usize {
 
 fn start(model: Model, sites: Arc<Sites>) -> Box<dyn Engine> {
     let options = Options { model, cores: NonZeroUsize::new(2), threads_max: None };
-    let reporter = |report: &Report| panic!("the engine has something to report: {report:?}");
+    let reporter = |report: &Report| panic!("the engine reports a problem: {report:?}");
     engine::start(&options, sites, Arc::new(reporter)).expect("the engine starts")
 }
 
-/// Runs every case on an engine: in one piece, in two, and byte by byte where that does not take long. Those that take
-/// time take it together.
+/// Runs every case on an engine: in one piece, in two, and byte by byte if that is fast. Slow cases run concurrently.
 fn assert_engine_conforms(model: Model) {
     let start = move |sites| start(model, sites);
     let cases = cases();
@@ -109,7 +108,7 @@ fn assert_engine_conforms(model: Model) {
             .into_iter()
             .map(|case| scope.spawn(move || difference(&Served::start(start), case, usize::MAX, usize::MAX)));
         let slow: Vec<_> = slow.collect();
-        slow.into_iter().filter_map(|case| case.join().expect("a case that panics has said why")).collect()
+        slow.into_iter().filter_map(|case| case.join().expect("a case does not panic")).collect()
     });
     for case in quick {
         let bytes = sent_bytes(case);
@@ -121,7 +120,7 @@ fn assert_engine_conforms(model: Model) {
     assert!(failures.is_empty(), "{} cases fail:\n{}", failures.len(), failures.join("\n"));
 }
 
-/// What an engine does otherwise than the machine. Where an answer is cut, some of what came before may be lost.
+/// Returns the difference between an engine and the state machine. If a response is aborted, the output before it can be incomplete.
 fn difference(served: &Served, case: &Case, first_bytes: usize, piece_bytes: usize) -> Option<String> {
     let expected = pure::run(case, usize::MAX, usize::MAX);
     let seen = served.run(case, first_bytes, piece_bytes);
@@ -134,11 +133,11 @@ fn difference(served: &Served, case: &Case, first_bytes: usize, piece_bytes: usi
         return None;
     }
     let pieces = format!("the first piece of {first_bytes}, others of {piece_bytes} bytes");
-    Some(format!("{}: {}, {pieces}: {seen}\nby the machine {expected}", case.place, case.name))
+    Some(format!("{}: {}, {pieces}: {seen}\nby the state machine {expected}", case.place, case.name))
 }
 
-/// The output, less what may differ: whether the last answer announces the close depends on whether the client's end of
-/// input has come by then.
+/// Returns the output without `Connection: close`, which depends on whether the client's end of input arrives before the last
+/// response.
 fn comparable(case: &Case, seen: &Seen) -> String {
     let output = seen.output.escape_ascii().to_string();
     if case.steps.contains(&Step::EndOfInput) {

@@ -1,4 +1,4 @@
-//! `rudy flood` against a real server that ticks.
+//! Tests `rudy flood` against a server with endless streams.
 
 use std::fs;
 use std::net::TcpListener;
@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use rudy_tests::{ReservedPort, Server, binary};
 use serde_json::Value;
 
-/// A server whose chunks are 50 ms apart.
+/// A server that sends a chunk every 50 ms.
 const TICKS: &str = r#"
     [[site]]
     [[site.route]]
@@ -21,7 +21,7 @@ fn flood(arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn streams_are_held_and_the_server_is_looked_at() {
+fn streams_stay_open_and_the_server_is_sampled() {
     let server = Server::config(TICKS);
     let folder = tempfile::tempdir().expect("a temporary folder");
     let plot = folder.path().join("flood.svg");
@@ -49,7 +49,7 @@ fn streams_are_held_and_the_server_is_looked_at() {
 }
 
 #[test]
-fn a_server_can_be_started_for_it_and_is_ended_with_it() {
+fn flood_starts_and_stops_a_server_with_run() {
     let port = ReservedPort::new();
     let address = port.address();
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -61,11 +61,11 @@ fn a_server_can_be_started_for_it_and_is_ended_with_it() {
     assert!(text.contains("opened       50 of 50, 50 at once at most, 50 at the end\n"), "{text}");
     assert!(text.contains(" B of memory per connection, "), "{text}");
     assert_eq!(output.status.code(), Some(0));
-    TcpListener::bind(address).expect("nobody listens there any more");
+    TcpListener::bind(address).expect("the server has stopped");
 }
 
 #[test]
-fn a_connection_is_kept_idle_after_its_whole_answer_where_that_is_asked() {
+fn connections_stay_idle_after_the_response_with_idle() {
     let server = Server::config("[[site]]\n[[site.route]]\npath = \"/\"\nrespond = { body = \"yes\" }\n");
     let flood = |more: &[&str]| {
         let mut command = Command::new(binary());
@@ -83,11 +83,11 @@ fn a_connection_is_kept_idle_after_its_whole_answer_where_that_is_asked() {
 }
 
 #[test]
-fn what_cannot_be_is_said() {
+fn errors_are_reported() {
     let port = ReservedPort::new();
     let address = port.address();
     let url = format!("http://{address}/");
-    for (arguments, code, said) in [
+    for (arguments, code, message) in [
         (vec![url.as_str()], 1, "connection refused"),
         (vec!["--run", "sh -c 'exit 3'", &url], 1, "exited before it listened: exit status: 3"),
         (vec!["--pid", "4194304", &url], 1, "4194304"),
@@ -95,7 +95,7 @@ fn what_cannot_be_is_said() {
     ] {
         let output = flood(&arguments);
         let text = String::from_utf8(output.stderr).expect("text");
-        assert!(text.contains(said), "{arguments:?}: {text}");
+        assert!(text.contains(message), "{arguments:?}: {text}");
         assert_eq!(output.status.code(), Some(code), "{arguments:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! `rudy get` against `rudy serve`, against servers that misbehave, through proxies and over TLS.
+//! Tests `rudy get` with `rudy serve`, with faulty servers, through proxies and over TLS.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -35,30 +35,30 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The objects that `--json` wrote.
+/// Parses the objects that `--json` writes.
 fn objects(output: &Output) -> Vec<Value> {
     stdout(output).lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect()
 }
 
-/// Serves connections one after the other: `script` has what each is answered, one text a request; behind the last the
-/// connection is closed. What was asked comes out at the other end.
+/// Starts a server that handles connections one after the other. `script` has the responses of each connection, which is closed
+/// after the last one. The receiver gets the requests.
 fn scripted(script: Vec<Vec<&'static str>>) -> (SocketAddr, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("a bound socket has an address");
-    let (sender, asked) = mpsc::channel();
+    let (sender, requests) = mpsc::channel();
     thread::spawn(move || {
-        for answers in script {
+        for responses in script {
             let Ok((stream, _)) = listener.accept() else { return };
             let mut stream = BufReader::new(stream);
-            for answer in answers {
+            for response in responses {
                 let request = read_head(&mut stream);
-                if sender.send(request).is_err() || stream.get_mut().write_all(answer.as_bytes()).is_err() {
+                if sender.send(request).is_err() || stream.get_mut().write_all(response.as_bytes()).is_err() {
                     return;
                 }
             }
         }
     });
-    (address, asked)
+    (address, requests)
 }
 
 fn read_head(stream: &mut impl BufRead) -> String {
@@ -90,7 +90,7 @@ fn the_body_goes_to_stdout_and_the_phases_to_stderr() {
 }
 
 #[test]
-fn several_urls_go_over_one_connection_whose_phases_are_zero_then() {
+fn several_urls_share_one_connection() {
     let server = Server::files(&[("a", b"a"), ("b", b"b")]);
     let output = get(&["--json", "--repeat", "2", &server.url("/a"), &server.url("/b")]);
     let objects = objects(&output);
@@ -107,10 +107,10 @@ fn several_urls_go_over_one_connection_whose_phases_are_zero_then() {
 }
 
 #[test]
-fn each_server_has_a_connection_of_its_own_that_is_kept_while_others_are_asked() {
-    let (one, _one_asked) = scripted(vec![vec![OK; 4]]);
-    // The second is closed behind its first answer, while the first server is asked.
-    let (other, _other_asked) = scripted(vec![vec![OK], vec![OK; 3]]);
+fn each_server_has_its_own_persistent_connection() {
+    let (one, _one_requests) = scripted(vec![vec![OK; 4]]);
+    // The second server closes after its first response, while the first server handles a request.
+    let (other, _other_requests) = scripted(vec![vec![OK], vec![OK; 3]]);
     let (one, other) = (format!("http://{one}/"), format!("http://{other}/"));
     let output = get(&["--json", "--repeat", "3", "--interval", "10ms", &one, &other]);
     let objects = objects(&output);
@@ -121,8 +121,8 @@ fn each_server_has_a_connection_of_its_own_that_is_kept_while_others_are_asked()
 }
 
 #[test]
-fn an_early_close_is_an_error_that_says_how_much_of_how_much_and_what_came_is_written() {
-    let (address, _asked) = scripted(vec![vec!["HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhel"]]);
+fn an_incomplete_body_is_written_and_an_error() {
+    let (address, _requests) = scripted(vec![vec!["HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhel"]]);
     let output = get(&[&format!("http://{address}/")]);
     assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), "hel"));
     let report = stderr(&output);
@@ -132,10 +132,10 @@ fn an_early_close_is_an_error_that_says_how_much_of_how_much_and_what_came_is_wr
 }
 
 #[test]
-fn interim_answers_trailers_and_a_body_until_the_close_are_told() {
+fn interim_responses_trailers_and_close_delimited_bodies_are_reported() {
     let chunked = "HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nX-Sum: 7\r\n\r\n";
     let until_close = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhello";
-    let (address, _asked) = scripted(vec![vec![chunked, until_close]]);
+    let (address, _requests) = scripted(vec![vec![chunked, until_close]]);
     let url = format!("http://{address}/");
     let objects = objects(&get(&["--json", &url, &url]));
     assert_eq!(objects[0]["interim_statuses"], serde_json::json!([103]));
@@ -145,55 +145,56 @@ fn interim_answers_trailers_and_a_body_until_the_close_are_told() {
 }
 
 #[test]
-fn a_request_that_is_safe_is_sent_again_when_the_kept_connection_was_closed() {
-    // The second request is read and not answered: what a server does that closes while the request is on its way.
-    let (address, asked) = scripted(vec![vec![OK, ""], vec![OK]]);
+fn a_safe_request_is_retried_if_the_persistent_connection_was_closed() {
+    // The second request has no response: the server closes the connection while the request is in flight.
+    let (address, requests) = scripted(vec![vec![OK, ""], vec![OK]]);
     let url = format!("http://{address}/");
     let output = get(&["--json", &url, &url]);
     let objects = objects(&output);
-    assert_eq!((output.status.code(), asked.iter().count()), (Some(0), 3));
+    assert_eq!((output.status.code(), requests.iter().count()), (Some(0), 3));
     assert!(
         objects[1]["new_because"].as_str().is_some_and(|why| why.contains("sent again")),
         "{}",
         objects[1]
     );
 
-    let (address, asked) = scripted(vec![vec![OK, ""], vec![OK]]);
+    let (address, requests) = scripted(vec![vec![OK, ""], vec![OK]]);
     let url = format!("http://{address}/");
     let output = get(&["--json", "-m", "POST", &url, &url]);
-    assert_eq!((output.status.code(), asked.iter().take(2).count()), (Some(1), 2), "a POST is sent once");
+    assert_eq!((output.status.code(), requests.iter().take(2).count()), (Some(1), 2), "a POST is sent once");
 }
 
 #[test]
-fn a_redirect_is_followed_only_when_asked_and_credentials_stay_behind() {
-    let (other, other_asked) = scripted(vec![vec![OK]]);
-    let mut answer = String::new();
-    let _ = write!(answer, "HTTP/1.1 302 Found\r\nLocation: http://{other}/x\r\nContent-Length: 2\r\n\r\nno");
-    let answer: &'static str = answer.leak();
-    let (address, _asked) = scripted(vec![vec![answer], vec![answer]]);
+fn a_redirect_is_followed_only_on_request_and_without_credentials() {
+    let (other, other_requests) = scripted(vec![vec![OK]]);
+    let mut response = String::new();
+    let _ =
+        write!(response, "HTTP/1.1 302 Found\r\nLocation: http://{other}/x\r\nContent-Length: 2\r\n\r\nno");
+    let response: &'static str = response.leak();
+    let (address, _requests) = scripted(vec![vec![response], vec![response]]);
     let url = format!("http://{address}/");
     assert_eq!(stdout(&get(&[&url])), "no");
     let output = get(&["-L", "-H", "Authorization: secret", "-b", "x", &url]);
     assert_eq!(stdout(&output), "hello");
-    let request = other_asked.recv().expect("it was asked");
+    let request = other_requests.recv().expect("a request arrives");
     assert!(request.starts_with("GET /x HTTP/1.1\r\n") && !request.contains("secret"), "{request}");
 }
 
 #[test]
-fn the_letters_of_curl_mean_what_they_mean_there() {
-    let (address, asked) = scripted(vec![vec![OK], vec!["HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"]]);
+fn short_flags_mean_the_same_as_for_curl() {
+    let (address, requests) = scripted(vec![vec![OK], vec!["HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"]]);
     let url = format!("http://{address}/");
     let output = get(&["-s", "-X", "PUT", "-d", "x=1", &url]);
     assert_eq!((stdout(&output).as_str(), stderr(&output).as_str()), ("hello", ""));
-    assert!(asked.recv().expect("it was asked").starts_with("PUT / HTTP/1.1\r\n"));
+    assert!(requests.recv().expect("a request arrives").starts_with("PUT / HTTP/1.1\r\n"));
     assert_eq!(stdout(&get(&["-sI", &url])), "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n");
-    assert!(asked.recv().expect("it was asked").starts_with("HEAD / HTTP/1.1\r\n"));
+    assert!(requests.recv().expect("a request arrives").starts_with("HEAD / HTTP/1.1\r\n"));
 }
 
 #[test]
 fn redirects_end_at_the_limit() {
     let around = "HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Length: 0\r\n\r\n";
-    let (address, _asked) = scripted(vec![vec![around; 4]]);
+    let (address, _requests) = scripted(vec![vec![around; 4]]);
     let output = get(&["-L", "--max-redirs", "2", &format!("http://{address}/")]);
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("more than 2 redirects"), "{}", stderr(&output));
@@ -208,12 +209,12 @@ fn an_error_status_is_exit_code_22_only_with_fail() {
 }
 
 #[test]
-fn a_proxy_is_asked_for_the_whole_url_and_told_who_asks() {
-    let (address, asked) = scripted(vec![vec![OK]]);
+fn a_proxy_gets_the_whole_url_and_the_credentials() {
+    let (address, requests) = scripted(vec![vec![OK]]);
     let proxy = format!("http://user:pass@{address}");
     let output = command(&["http://nobody.invalid/x"]).env("http_proxy", &proxy).output().expect("it starts");
     assert_eq!(stdout(&output), "hello");
-    let request = asked.recv().expect("the proxy was asked");
+    let request = requests.recv().expect("the proxy receives a request");
     assert!(request.starts_with("GET http://nobody.invalid/x HTTP/1.1\r\n"), "{request}");
     assert!(request.contains("proxy-authorization: Basic dXNlcjpwYXNz\r\n"), "{request}");
     assert!(!stderr(&output).contains("pass"), "{}", stderr(&output));
@@ -221,7 +222,7 @@ fn a_proxy_is_asked_for_the_whole_url_and_told_who_asks() {
     assert!(stderr(&around.expect("it starts")).contains("no address for"));
 }
 
-/// Starts `rudy get` and waits until its first bytes have come.
+/// Starts `rudy get` and waits for its first output.
 fn first_bytes(arguments: &[&str]) -> (Child, String) {
     let mut child = command(arguments)
         .stdout(Stdio::piped())
@@ -229,20 +230,15 @@ fn first_bytes(arguments: &[&str]) -> (Child, String) {
         .spawn()
         .expect("rudy can be started");
     let mut bytes = [0; 5];
-    child
-        .stdout
-        .as_mut()
-        .expect("it is a pipe")
-        .read_exact(&mut bytes)
-        .expect("what has come is shown at once");
+    child.stdout.as_mut().expect("it is a pipe").read_exact(&mut bytes).expect("data is shown at once");
     (child, String::from_utf8_lossy(&bytes).into_owned())
 }
 
 #[test]
-fn a_stream_is_shown_as_it_comes_and_ctrl_c_ends_it_with_the_report_so_far() {
+fn a_stream_is_shown_at_once_and_ctrl_c_ends_it_with_a_partial_report() {
     let endless = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n";
-    // The second request never comes: the connection stays open as long as the client has it.
-    let (address, _asked) = scripted(vec![vec![endless, ""]]);
+    // There is no second request, so the connection stays open until the client closes it.
+    let (address, _requests) = scripted(vec![vec![endless, ""]]);
     let (child, shown) = first_bytes(&[&format!("http://{address}/")]);
     assert_eq!(shown, "hello");
     kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
@@ -252,40 +248,40 @@ fn a_stream_is_shown_as_it_comes_and_ctrl_c_ends_it_with_the_report_so_far() {
 }
 
 #[test]
-fn a_server_that_asks_for_fewer_requests_is_left_alone_until_ctrl_c() {
+fn retry_after_is_respected_until_ctrl_c() {
     let busy = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 3000\r\nContent-Length: 5\r\n\r\nlater";
-    let (address, _asked) = scripted(vec![vec![busy, OK]]);
+    let (address, _requests) = scripted(vec![vec![busy, OK]]);
     let (mut child, _) = first_bytes(&["--repeat", "2", &format!("http://{address}/")]);
     let mut lines = BufReader::new(child.stderr.take().expect("it is a pipe")).lines();
     let waits = lines.by_ref().map_while(Result::ok).find(|line| line.starts_with("waiting "));
     assert!(waits.is_some_and(|line| line.contains("asks for fewer requests")));
     kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
     assert_eq!(child.wait().expect("it ends").code(), Some(130));
-    let (address, _asked) = scripted(vec![vec![busy, OK]]);
+    let (address, _requests) = scripted(vec![vec![busy, OK]]);
     let output = get(&["--repeat", "2", "--no-backoff", &format!("http://{address}/")]);
     assert_eq!(stdout(&output), "laterhello");
 }
 
 #[test]
-fn time_that_is_over_ends_a_request() {
-    let (address, _asked) = scripted(vec![vec!["HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhel", ""]]);
+fn a_timeout_ends_a_request() {
+    let (address, _requests) = scripted(vec![vec!["HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhel", ""]]);
     let output = get(&["--timeout", "200ms", &format!("http://{address}/")]);
     assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), "hel"));
     assert!(stderr(&output).contains("within the time"), "{}", stderr(&output));
 }
 
-/// A TLS server with a certificate of its own, and where that is.
+/// Starts a TLS server with a self-signed certificate.
 fn tls() -> Option<(TlsServer, Certificates)> {
     let certificates = Certificates::new()?;
     certificates.self_signed("own", "localhost", "critical,CA:FALSE");
     Some((certificates.serve("own"), certificates))
 }
 
-/// A proxy that opens one tunnel, and says what it was asked for. It may swallow TLS's goodbye.
-fn tunnel(to: SocketAddr, swallows_goodbye: bool) -> (SocketAddr, Receiver<String>) {
+/// Starts a proxy that opens one tunnel. The receiver gets its request. The proxy can drop the `close_notify` of TLS.
+fn tunnel(to: SocketAddr, drops_close_notify: bool) -> (SocketAddr, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("a bound socket has an address");
-    let (sender, asked) = mpsc::channel();
+    let (sender, requests) = mpsc::channel();
     thread::spawn(move || {
         let Ok((client, _)) = listener.accept() else { return };
         let mut reader = BufReader::new(client.try_clone().expect("a socket can be shared"));
@@ -297,18 +293,18 @@ fn tunnel(to: SocketAddr, swallows_goodbye: bool) -> (SocketAddr, Receiver<Strin
             let _ = std::io::copy(&mut reader, &mut to_server);
             let _ = to_server.shutdown(Shutdown::Write);
         });
-        if swallows_goodbye {
-            copy_without_goodbye(&mut from_server, &mut &client);
+        if drops_close_notify {
+            copy_without_close_notify(&mut from_server, &mut &client);
         } else {
             let _ = std::io::copy(&mut from_server, &mut &client);
         }
         let _ = client.shutdown(Shutdown::Write);
     });
-    (address, asked)
+    (address, requests)
 }
 
-/// Hands on the records of TLS 1.3 up to its first alert: two bytes, their type, and 16 of the cipher.
-fn copy_without_goodbye(from: &mut impl Read, to: &mut impl Write) {
+/// Copies TLS 1.3 records up to the first alert: two bytes, their type, and 16 bytes of the cipher.
+fn copy_without_close_notify(from: &mut impl Read, to: &mut impl Write) {
     let mut head = [0; 5];
     while from.read_exact(&mut head).is_ok() {
         let length = u16::from_be_bytes([head[3], head[4]]);
@@ -321,10 +317,10 @@ fn copy_without_goodbye(from: &mut impl Read, to: &mut impl Write) {
 }
 
 #[test]
-fn a_body_until_the_close_is_not_whole_without_the_goodbye_of_tls() {
+fn a_close_delimited_body_is_incomplete_without_close_notify() {
     let Some((server, _certificates)) = tls() else { return };
-    for (swallows_goodbye, exit) in [(false, 0), (true, 1)] {
-        let (proxy, _asked) = tunnel(([127, 0, 0, 1], server.port).into(), swallows_goodbye);
+    for (drops_close_notify, exit) in [(false, 0), (true, 1)] {
+        let (proxy, _requests) = tunnel(([127, 0, 0, 1], server.port).into(), drops_close_notify);
         let output = command(&["-k", &server.url()]).env("https_proxy", proxy.to_string()).output();
         let output = output.expect("rudy can be started");
         assert_eq!(output.status.code(), Some(exit), "{}", stderr(&output));
@@ -333,36 +329,36 @@ fn a_body_until_the_close_is_not_whole_without_the_goodbye_of_tls() {
             "{}",
             stdout(&output)
         );
-        assert_eq!(stderr(&output).contains("may be cut short"), swallows_goodbye, "{}", stderr(&output));
+        assert_eq!(stderr(&output).contains("may be cut short"), drops_close_notify, "{}", stderr(&output));
     }
 }
 
 #[test]
-fn a_reset_is_told_from_a_close() {
+fn a_reset_is_distinguished_from_a_close() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("http://{}/", listener.local_addr().expect("a bound socket has an address"));
     let server = thread::spawn(move || {
-        let (stream, _) = listener.accept().expect("a client comes");
+        let (stream, _) = listener.accept().expect("a client connects");
         let mut stream = BufReader::new(stream);
         read_head(&mut stream);
         let stream = stream.into_inner();
         (&stream).write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhel").expect("the client reads");
         rustix::net::sockopt::set_socket_linger(&stream, Some(std::time::Duration::ZERO))
-            .expect("TCP has it");
+            .expect("TCP supports it");
     });
     let output = get(&["--json", &url]);
-    server.join().expect("the server did as it was told");
+    server.join().expect("the server does not panic");
     let object = &objects(&output)[0];
     assert_eq!((output.status.code(), &object["closed"]), (Some(1), &"broken".into()), "{object}");
     assert_eq!(object["error_kind"], "read");
 }
 
 #[test]
-fn tls_is_agreed_on_its_certificate_judged_and_its_end_believed() {
+fn certificates_are_verified_and_tls_is_reported() {
     let Some((server, certificates)) = tls() else { return };
     let certificate = certificates.path("own");
-    let refused = get(&["--json", &server.url()]);
-    assert_eq!((refused.status.code(), &objects(&refused)[0]["error_kind"]), (Some(1), &"tls".into()));
+    let rejected = get(&["--json", &server.url()]);
+    assert_eq!((rejected.status.code(), &objects(&rejected)[0]["error_kind"]), (Some(1), &"tls".into()));
     for trust in [&["-k"][..], &["--cacert", &certificate]] {
         let output = get(&[trust, &["--json", &server.url()]].concat());
         let object = &objects(&output)[0];
@@ -370,12 +366,12 @@ fn tls_is_agreed_on_its_certificate_judged_and_its_end_believed() {
         assert!(object["tls"].as_str().is_some_and(|tls| tls.starts_with("TLSv1.3 / TLS_")), "{object}");
         assert!(object["time_appconnect_s"].as_f64() > object["time_connect_s"].as_f64(), "{object}");
     }
-    let (proxy, asked) = tunnel(([127, 0, 0, 1], server.port).into(), false);
+    let (proxy, requests) = tunnel(([127, 0, 0, 1], server.port).into(), false);
     let output =
         command(&["-k", "--json", &server.url()]).env("https_proxy", format!("u:p@{proxy}")).output();
     let output = output.expect("rudy can be started");
     assert_eq!((output.status.code(), &objects(&output)[0]["proxy"]), (Some(0), &proxy.to_string().into()));
-    let request = asked.recv().expect("the proxy was asked");
+    let request = requests.recv().expect("the proxy receives a request");
     assert!(request.starts_with(&format!("CONNECT localhost:{} HTTP/1.1\r\n", server.port)), "{request}");
     assert!(request.contains("proxy-authorization: Basic dTpw\r\n"), "{request}");
 }

@@ -1,4 +1,4 @@
-//! Every handler that gives an answer with an end, on every engine: the answers are the same to the byte.
+//! Tests all handlers with finite responses on every engine: the responses are equal byte by byte.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -36,8 +36,8 @@ path = "/later"
 delay = { time = "1ms" }
 "#;
 
-/// Requests that take each way an answer can: at once, after a look at the disk, from memory, by `sendfile`, in parts,
-/// compressed while it is sent, without a body.
+/// Requests for all kinds of responses: immediate, after disk access, from memory, with `sendfile`, with ranges, compressed on the
+/// fly, without a body.
 const REQUESTS: &[&str] = &[
     "GET /page.html HTTP/1.1\r\nHost: a\r\n\r\n",
     "GET /page.html HTTP/1.1\r\nHost: a\r\nIf-Modified-Since: Fri, 01 Jan 2100 00:00:00 GMT\r\n\r\n",
@@ -61,7 +61,7 @@ fn folder() -> TempDir {
     for (name, content) in
         [("page.html", b"<p>0123456789</p>".repeat(100)), ("large.txt", text), ("large.bin", binary)]
     {
-        std::fs::write(folder.path().join(name), content).expect("the folder is ours");
+        std::fs::write(folder.path().join(name), content).expect("the folder is writable");
     }
     folder
 }
@@ -71,19 +71,19 @@ fn server(folder: &TempDir, model: Model, arguments: &[&str]) -> Server {
     Server::build().config(&site).args(["--engine", &model.to_string()]).args(arguments).start()
 }
 
-/// What is the same in every run: all but the date, and the boundary of parts, which is random.
-fn comparable(answer: &Response) -> (Vec<String>, Cow<'_, [u8]>) {
-    let fields = answer.head.lines().filter(|line| !line.starts_with("date:"));
-    let Some((_, boundary)) = answer.field("content-type").and_then(|kind| kind.split_once("boundary="))
+/// Returns the head and the body without the date and the random boundary of parts.
+fn comparable(response: &Response) -> (Vec<String>, Cow<'_, [u8]>) {
+    let fields = response.head.lines().filter(|line| !line.starts_with("date:"));
+    let Some((_, boundary)) = response.field("content-type").and_then(|kind| kind.split_once("boundary="))
     else {
-        return (fields.map(ToOwned::to_owned).collect(), Cow::Borrowed(&answer.body));
+        return (fields.map(ToOwned::to_owned).collect(), Cow::Borrowed(&response.body));
     };
-    let body = answer.text().replace(boundary, "BOUNDARY");
+    let body = response.text().replace(boundary, "BOUNDARY");
     (fields.map(|line| line.replace(boundary, "BOUNDARY")).collect(), Cow::Owned(body.into_bytes()))
 }
 
 #[test]
-fn every_engine_gives_the_same_answers() {
+fn every_engine_sends_the_same_responses() {
     let folder = folder();
     let percore = server(&folder, Model::PerCore, &[]);
     let mut connection = percore.connect();
@@ -94,32 +94,32 @@ fn every_engine_gives_the_same_answers() {
             connection.response()
         })
         .collect();
-    let statuses: Vec<u16> = expected.iter().map(|answer| answer.status).collect();
+    let statuses: Vec<u16> = expected.iter().map(|response| response.status).collect();
     assert_eq!(statuses, [200, 304, 206, 200, 200, 206, 200, 200, 200, 404, 405, 308, 203, 200]);
     for model in engines() {
         let server = server(&folder, model, &["--keep-alive"]);
         let mut connection = server.connect();
         for (request, expected) in REQUESTS.iter().zip(&expected) {
             connection.send(request.as_bytes());
-            let answer = connection.response();
-            assert_eq!(comparable(&answer), comparable(expected), "{model}: {request}");
+            let response = connection.response();
+            assert_eq!(comparable(&response), comparable(expected), "{model}: {request}");
         }
     }
 }
 
 #[test]
-fn an_engine_with_few_threads_closes_after_each_answer_unless_told_otherwise() {
+fn engines_with_few_threads_close_after_each_response_by_default() {
     let folder = folder();
     for model in engines() {
         let server = server(&folder, model, &[]);
         let mut connection = server.connect();
         connection.send(REQUESTS[0].as_bytes());
-        let answer = connection.response();
+        let response = connection.response();
         assert_eq!(
-            answer.field("connection") == Some("close"),
+            response.field("connection") == Some("close"),
             model.has_fixed_threads(),
             "{model}: {}",
-            answer.head
+            response.head
         );
         if model.has_fixed_threads() {
             assert!(connection.is_closed(), "{model}");
@@ -127,32 +127,32 @@ fn an_engine_with_few_threads_closes_after_each_answer_unless_told_otherwise() {
     }
 }
 
-/// Text that shrinks to no less than a half, so that its compressed form is more than the sockets take.
+/// Returns text that compresses only to a half, so that the result is larger than the socket buffers.
 fn hexadecimal(bytes: usize) -> String {
     let mut state = 1_u64;
     let mut digits = String::with_capacity(bytes + 16);
     while digits.len() < bytes {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        write!(digits, "{state:016x}").expect("a string takes it");
+        write!(digits, "{state:016x}").expect("writing to a String cannot fail");
     }
     digits
 }
 
 #[test]
-fn clients_that_do_not_read_switch_no_compression_off() {
+fn slow_clients_do_not_disable_compression_for_others() {
     let folder = folder();
     std::fs::write(folder.path().join("huge.txt"), hexadecimal(12 * 1024 * 1024))
-        .expect("the folder is ours");
+        .expect("the folder is writable");
     std::fs::write(folder.path().join("small.css"), "a { color: red }\n".repeat(200))
-        .expect("the folder is ours");
+        .expect("the folder is writable");
     let server = server(&folder, Model::PerCore, &[]);
-    // Kept in memory, and compressed while it is sent.
+    // Cached in memory, and compressed on the fly.
     for path in ["/huge.txt", "/unkept/huge.txt"] {
         let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nAccept-Encoding: zstd\r\n\r\n");
         let slow: Vec<_> = (0..20)
             .map(|_| {
                 let mut connection = server.connect();
-                set_socket_recv_buffer_size(connection.socket(), 4096).expect("a small buffer may be had");
+                set_socket_recv_buffer_size(connection.socket(), 4096).expect("a small buffer is allowed");
                 connection.send(request.as_bytes());
                 let head = connection.head();
                 assert_eq!(head.field("content-encoding"), Some("zstd"), "{path}");
@@ -172,7 +172,7 @@ fn clients_that_do_not_read_switch_no_compression_off() {
 }
 
 #[test]
-fn a_reload_opens_no_file_again() {
+fn a_reload_does_not_reopen_files() {
     let folder = folder();
     let mut server = server(&folder, Model::PerCore, &[]);
     let open = |server: &Server| {
@@ -180,17 +180,16 @@ fn a_reload_opens_no_file_again() {
         let links = links.filter_map(|link| std::fs::read_link(link.ok()?.path()).ok());
         links.filter(|target| target.starts_with(folder.path())).count()
     };
-    assert_eq!(open(&server), 0, "no request came yet");
-    // An hour old: a file that was just changed is not kept open.
-    let file =
-        std::fs::File::options().write(true).open(folder.path().join("large.bin")).expect("it is there");
-    file.set_modified(SystemTime::now() - Duration::from_hours(1)).expect("the file is ours");
+    assert_eq!(open(&server), 0, "there was no request yet");
+    // An hour old, because a file that has just changed does not stay open.
+    let file = std::fs::File::options().write(true).open(folder.path().join("large.bin")).expect("it exists");
+    file.set_modified(SystemTime::now() - Duration::from_hours(1)).expect("the file is writable");
     let mut connections = Vec::new();
     for _ in 0..4 {
         let mut connection = server.connect();
         connection.send(b"GET /large.bin HTTP/1.1\r\nHost: a\r\n\r\n");
         assert_eq!(connection.response().status, 200);
-        // It keeps its generation in use.
+        // The connection keeps its generation alive.
         connections.push(connection);
         assert_eq!(open(&server), 2, "the folder and the file");
         server.forget_lines();

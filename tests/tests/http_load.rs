@@ -1,4 +1,4 @@
-//! `rudy http_load` against a real server: the lines that programs have read for twenty years.
+//! Tests the output of `rudy http_load`, which existing scripts parse, against a real server.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use rudy_tests::{Server, binary};
 use tempfile::TempDir;
 
-/// A server with two files, and a file of their URLs.
+/// Starts a server with two files, and writes their URLs to a file.
 fn site() -> (Server, TempDir, PathBuf) {
     let server = Server::files(&[("a", b"five\n"), ("b", b"eight by\n")]);
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -37,19 +37,19 @@ fn the_summary_has_the_lines_of_http_load() {
 }
 
 #[test]
-fn at_a_rate_as_many_are_begun_as_the_rate_says() {
+fn a_rate_determines_the_number_of_fetches() {
     let (_server, _folder, urls) = site();
     let output = http_load("-rate 50 -jitter -seconds 1 -anybytes", &urls);
     let text = String::from_utf8(output.stdout).expect("text");
     let fetches: u32 =
         text.split(' ').next().and_then(|word| word.parse().ok()).expect("a number of fetches");
-    // The jitter moves the last ones over the end or before it.
+    // The jitter can move the last ones across the end.
     assert!((47..=54).contains(&fetches), "{text}");
     assert!(!text.contains("bad"), "{text}");
 }
 
 #[test]
-fn a_body_that_changes_is_told_unless_that_is_not_asked() {
+fn changed_bodies_are_reported_with_checksum_and_not_with_anybytes() {
     let server = Server::config(
         r#"
         [[site]]
@@ -63,14 +63,14 @@ fn a_body_that_changes_is_told_unless_that_is_not_asked() {
     fs::write(&urls, server.url("/")).expect("a file can be written");
     let output = http_load("-parallel 1 -fetches 20 -checksum", &urls);
     let text = String::from_utf8(output.stdout).expect("text");
-    // Each answer has the number of its connection in it.
+    // Each response contains the number of its connection.
     assert!(text.contains("\n19 bad checksums\n"), "{text}");
     let output = http_load("-parallel 1 -fetches 20 -anybytes", &urls);
     assert!(!String::from_utf8_lossy(&output.stdout).contains("bad"));
 }
 
 #[test]
-fn what_is_wrong_is_said_with_how_it_is_used() {
+fn an_error_shows_the_usage() {
     let (_server, _folder, urls) = site();
     let output = http_load("-parallel 5", &urls);
     let text = String::from_utf8(output.stderr).expect("text");

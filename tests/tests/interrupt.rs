@@ -1,4 +1,4 @@
-//! Ctrl-C, in every command that asks servers: the first ends what is under way with the report so far, the second kills.
+//! Tests Ctrl-C in all client commands: the first one ends the run with a partial report, the second one kills the process.
 
 use std::io::{BufRead, BufReader, PipeReader, Read, Write};
 use std::net::TcpListener;
@@ -12,49 +12,49 @@ use rudy_tests::{PATIENCE, binary};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Each would go on for longer than a test waits.
+/// Commands that run longer than the timeout of a test.
 const COMMANDS: [&[&str]; 3] = [
     &["get", "--json", "--repeat", "2"],
     &["bench", "-c", "1", "-d", "1h"],
     &["flood", "-c", "1", "--hold", "1h"],
 ];
 
-/// A server that begins an answer and never ends it. It says when it was asked.
+/// Starts a server that begins a response and never ends it. The receiver gets a message for the request.
 fn server() -> (String, Receiver<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("http://{}/", listener.local_addr().expect("a bound socket has an address"));
-    let (sender, asked) = mpsc::channel();
+    let (sender, requests) = mpsc::channel();
     thread::spawn(move || {
-        let (stream, _) = listener.accept().expect("a client comes");
+        let (stream, _) = listener.accept().expect("a client connects");
         let mut stream = BufReader::new(stream);
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") && stream.read_line(&mut head).is_ok_and(|read| read > 0) {}
-        let answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n";
-        stream.get_mut().write_all(answer).expect("the client reads");
-        // Nobody listens any more if the test has failed.
+        let response = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n";
+        stream.get_mut().write_all(response).expect("the client reads");
+        // Fails if the test has already failed.
         let _ = sender.send(());
         let _ = stream.read(&mut [0]);
     });
-    (url, asked)
+    (url, requests)
 }
 
-/// Starts a command and waits until its request is there: signals have long been caught then.
+/// Starts a command and waits for its request. By then, the signal handlers are installed.
 fn start(command: &[&str], stdout: Stdio) -> Child {
-    let (url, asked) = server();
+    let (url, requests) = server();
     let mut rudy = Command::new(binary());
     rudy.args(command).arg(url).env_remove("http_proxy").env_remove("all_proxy").env_remove("ALL_PROXY");
     let child =
         rudy.stdin(Stdio::null()).stdout(stdout).stderr(Stdio::null()).spawn().expect("rudy can be started");
-    asked.recv_timeout(PATIENCE).expect("the server is asked");
+    requests.recv_timeout(PATIENCE).expect("the server receives a request");
     child
 }
 
 fn interrupt(child: &Child) {
-    kill_process(Pid::from_child(child), Signal::INT).expect("it is not waited for yet");
+    kill_process(Pid::from_child(child), Signal::INT).expect("it was not reaped yet");
 }
 
 #[test]
-fn the_first_ends_it_with_the_report_so_far() {
+fn the_first_ctrl_c_ends_a_run_with_a_partial_report() {
     for command in COMMANDS {
         let child = start(command, Stdio::piped());
         interrupt(&child);
@@ -64,7 +64,7 @@ fn the_first_ends_it_with_the_report_so_far() {
     }
 }
 
-/// A pipe that takes nothing more, so that a report cannot be written and a command not end by itself.
+/// Returns a full pipe, to which a command cannot write its report, so that it does not exit.
 fn full_pipe() -> (PipeReader, Stdio) {
     let (reader, mut writer) = std::io::pipe().expect("a pipe");
     fcntl_setfl(&writer, OFlags::NONBLOCK).expect("it is a pipe");
@@ -75,12 +75,12 @@ fn full_pipe() -> (PipeReader, Stdio) {
 }
 
 #[test]
-fn the_second_kills_it_at_once() {
+fn the_second_ctrl_c_kills_the_process() {
     for command in COMMANDS {
         let (_reader, stdout) = full_pipe();
         let mut child = start(command, stdout);
         let start = Instant::now();
-        // Signals of one kind that come together are one: so more are sent until one has been the second.
+        // Pending signals of one kind are merged, so send more until the process has received a second one.
         let status = loop {
             if let Some(status) = child.try_wait().expect("it is a child") {
                 break status;

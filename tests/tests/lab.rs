@@ -1,4 +1,4 @@
-//! `rudy lab run` with real processes: subjects that serve, and subjects that do what they should not.
+//! Tests `rudy lab run` with real processes: working and faulty variants.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A subject that serves: a fixed answer, from memory.
+/// A working variant: a server with one file.
 const RUDY: &str = r#"
 [[file]]
 path = "a.html"
@@ -32,7 +32,7 @@ path = "/a.html"
 requests = 20
 "#;
 
-/// A subject that a shell makes; what it is to do stands between three apostrophes.
+/// Returns a variant that runs a shell script.
 fn shell(name: &str, script: &str) -> String {
     format!(
         "[[subject]]\nname = \"{name}\"\ncommand = [\"/bin/sh\", \"-c\", '''{script}''', \"sh\", \"{{rudy}}\", \
@@ -65,7 +65,7 @@ impl Lab {
         self.folder.path().join("out")
     }
 
-    /// The records of the runs.
+    /// Returns the records of the runs.
     fn runs(&self) -> Vec<Value> {
         records(&self.out()).into_iter().filter(|record| record["record"] == "run").collect()
     }
@@ -76,26 +76,26 @@ fn records(folder: &Path) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("each line is a record")).collect()
 }
 
-fn said(output: &Output) -> String {
+fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Why the only run of a subject failed.
+/// Returns why the only run failed.
 fn why(lab: &Lab) -> String {
     let runs = lab.runs();
     assert_eq!(runs.len(), 1, "{runs:?}");
     runs[0]["outcome"]["why"].as_str().unwrap_or_else(|| panic!("it did not fail: {runs:?}")).to_owned()
 }
 
-/// Whether the processes whose numbers stand in a file are gone, at the latest after a while.
+/// Waits until the processes whose ids are in a file have exited. Returns false after the timeout.
 fn are_gone(file: &Path) -> bool {
-    let text = fs::read_to_string(file).expect("they have written their numbers");
+    let text = fs::read_to_string(file).expect("they have written their ids");
     let number = |line: &str| Pid::from_raw(line.parse().expect("a number")).expect("not 0");
     let pids: Vec<Pid> = text.lines().map(number).collect();
     assert!(!pids.is_empty());
-    let begun = Instant::now();
+    let start = Instant::now();
     while pids.iter().any(|pid| test_kill_process(*pid).is_ok()) {
-        if begun.elapsed() > PATIENCE {
+        if start.elapsed() > PATIENCE {
             return false;
         }
         thread::sleep(Duration::from_millis(10));
@@ -104,7 +104,7 @@ fn are_gone(file: &Path) -> bool {
 }
 
 #[test]
-fn each_subject_is_measured_under_each_load_in_each_round_and_a_control_twice() {
+fn each_variant_runs_with_each_workload_in_each_round_and_a_control_twice() {
     let again =
         RUDY.replace("[[file]]\npath = \"a.html\"\nsize = 1000", "").replace("\"rudy\"\n", "\"again\"\n");
     let sequence = BURST.replace("burst", "sequence");
@@ -114,7 +114,7 @@ fn each_subject_is_measured_under_each_load_in_each_round_and_a_control_twice() 
         format!("rounds = 1\nwarmup = \"100ms\"\n{RUDY}control = true\n{again}{BURST}{sequence}{bench}");
     let lab = Lab::new(&plan);
     let output = lab.run();
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let runs = lab.runs();
     assert_eq!(runs.len(), 3 * 3);
     for run in &runs {
@@ -132,58 +132,58 @@ fn each_subject_is_measured_under_each_load_in_each_round_and_a_control_twice() 
 }
 
 #[test]
-fn one_that_dies_is_told_with_what_it_said_and_the_others_are_measured() {
+fn a_variant_that_exits_is_reported_with_its_stderr_and_the_others_are_measured() {
     let dies = shell("dies", "echo no such module >&2; exit 7");
     let lab = Lab::new(&format!("rounds = 1\n{dies}{RUDY}{BURST}"));
     let output = lab.run();
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let runs = lab.runs();
-    let of = |name: &str| runs.iter().find(|run| run["subject"] == name).expect("it was tried");
+    let of = |name: &str| runs.iter().find(|run| run["subject"] == name).expect("it has a run");
     let why = of("dies")["outcome"]["why"].as_str().expect("it failed");
     assert!(why.contains("exit status: 7") && why.contains("no such module"), "{why}");
     assert_eq!(of("rudy")["outcome"]["kind"], "measured");
-    assert!(said(&output).contains("no such module"));
+    assert!(stderr(&output).contains("no such module"));
 }
 
 #[test]
-fn one_that_cannot_be_started_is_told() {
+fn a_variant_that_cannot_be_started_is_reported() {
     let lab = Lab::new(&format!("rounds = 1\n[[subject]]\nname = \"x\"\ncommand = [\"/no/such\"]\n{BURST}"));
     let output = lab.run();
-    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     assert!(why(&lab).contains("/no/such"));
 }
 
 #[test]
-fn one_that_is_never_ready_is_ended() {
+fn a_variant_that_is_never_ready_is_stopped() {
     let waits = shell("waits", "echo $$ >>\"$2/pid\"; exec sleep 1000")
         .replace("name", "ready = { within = \"300ms\" }\nname");
-    // The folder of the files goes with the experiment: so the number is written beside it.
+    // The folder of the files is removed with the experiment, so the id is written elsewhere.
     let lab = Lab::new("");
     let pid = lab.folder.path().join("pid");
     let waits = waits.replace("$2/pid", &pid.to_string_lossy());
     fs::write(lab.folder.path().join("plan.toml"), format!("rounds = 1\n{waits}{BURST}")).expect("written");
     let output = lab.run();
-    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     let why = why(&lab);
     assert!(why.contains("not ready within 300ms") && why.contains("nothing accepts connections"), "{why}");
     assert!(are_gone(&pid));
 }
 
 #[test]
-fn of_a_megabyte_of_output_the_end_is_kept() {
+fn only_the_end_of_long_output_is_kept() {
     let talks = shell("talks", "head -c 1048576 /dev/zero | tr '\\0' x; echo the end; exit 1");
     let lab = Lab::new(&format!("rounds = 1\n{talks}{BURST}"));
     let output = lab.run();
-    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     let why = why(&lab);
     assert!(why.contains("the end") && why.contains("left out") && why.len() < 17 * 1024, "{}", why.len());
 }
 
 #[test]
-fn one_that_does_not_stop_is_killed_with_what_it_leaves() {
+fn a_variant_that_ignores_sigterm_is_killed_with_its_children() {
     let lab = Lab::new("");
     let pid = lab.folder.path().join("pid");
-    // It serves, has a child in a session of its own, and does not care for SIGTERM.
+    // It serves, has a child in another session, and ignores SIGTERM.
     let script = format!(
         "trap '' TERM; setsid sh -c 'echo $$ >>{}; exec sleep 1000' & \"$1\" serve \"$2\" --listen 127.0.0.1:$3 & \
          while :; do sleep 1; done",
@@ -194,7 +194,7 @@ fn one_that_does_not_stop_is_killed_with_what_it_leaves() {
         format!("rounds = 1\n{file}{}ready = {{ http = \"/a.html\" }}\n{BURST}", shell("stays", &script));
     fs::write(lab.folder.path().join("plan.toml"), plan).expect("written");
     let output = lab.run();
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let runs = lab.runs();
     let notes = runs[0]["notes"].to_string();
     assert!(notes.contains("did not end within 5 s of SIGTERM"), "{notes}");
@@ -203,7 +203,7 @@ fn one_that_does_not_stop_is_killed_with_what_it_leaves() {
 }
 
 #[test]
-fn ctrl_c_leaves_nothing_running_and_what_was_measured_is_gone_on_with() {
+fn ctrl_c_stops_all_processes_and_the_experiment_can_be_resumed() {
     let lab = Lab::new("");
     let pid = lab.folder.path().join("pid");
     let script = format!("echo $$ >>{}; exec \"$1\" serve \"$2\" --listen 127.0.0.1:$3", pid.display());
@@ -219,33 +219,36 @@ fn ctrl_c_leaves_nothing_running_and_what_was_measured_is_gone_on_with() {
         .expect("started");
     let mut lines = BufReader::new(child.stderr.take().expect("it is piped")).lines().map_while(Result::ok);
     assert!(lines.any(|line| line.starts_with("1/12 ")), "a run is over");
-    kill_process(Pid::from_child(&child), Signal::INT).expect("it is not waited for yet");
+    kill_process(Pid::from_child(&child), Signal::INT).expect("it was not reaped yet");
     let rest: Vec<_> = lines.collect();
     let status = child.wait().expect("it ends");
     assert_eq!(status.code(), Some(130), "{rest:?}");
     assert!(rest.iter().any(|line| line.contains("rudy lab run --resume out")), "{rest:?}");
     assert!(are_gone(&pid));
-    let kept = lab.runs().len();
-    assert!((1..12).contains(&kept), "{kept}");
+    let runs = lab.runs().len();
+    assert!((1..12).contains(&runs), "{runs}");
 
     let output = lab.command(&["--resume", "out"]).output().expect("rudy can be started");
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let mut rounds: Vec<_> = lab.runs().iter().filter_map(|run| run["round"].as_u64()).collect();
     rounds.sort_unstable();
     assert_eq!(rounds, (0..12).collect::<Vec<_>>());
 }
 
 #[test]
-fn a_wrong_plan_is_told_with_its_line_and_leaves_no_folder() {
+fn an_invalid_plan_is_reported_with_its_line_and_creates_no_folder() {
     let lab = Lab::new(&format!("{RUDY}{BURST}connection = 3\n"));
     let output = lab.run();
     assert_eq!(output.status.code(), Some(2));
-    let said = said(&output);
-    assert!(said.contains("plan.toml") && said.contains("connection") && said.contains("line"), "{said}");
+    let stderr = stderr(&output);
+    assert!(
+        stderr.contains("plan.toml") && stderr.contains("connection") && stderr.contains("line"),
+        "{stderr}"
+    );
     assert!(!lab.out().exists());
 }
 
-/// A plan with a program that is run to its end.
+/// Returns an experiment with a program that exits by itself.
 fn run_once(script: &str, load: &str) -> Lab {
     let subject = format!(
         "[[subject]]\nname = \"program\"\ncommand = [\"/bin/sh\", \"-c\", '''{script}''', \"sh\", \"{{n}}\"]\n"
@@ -254,49 +257,53 @@ fn run_once(script: &str, load: &str) -> Lab {
 }
 
 #[test]
-fn a_program_that_is_run_to_its_end_says_its_figures() {
+fn a_program_prints_its_figures() {
     let lab = run_once("echo said beside >&2; echo time_s 0.25; echo tasks $1", "");
     let output = lab.run();
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let figures = &lab.runs()[0]["figures"];
     assert_eq!((&figures["time_s"], &figures["tasks"]), (&0.25.into(), &17.0.into()));
 }
 
 #[test]
-fn starts_that_are_noted_are_counted_and_words_of_its_own_are_put_in() {
+fn recorded_starts_are_counted_and_placeholders_are_replaced() {
     let lab = run_once("echo a >>starts; cat \"$0\" >>starts; echo time_s {time}", "");
     let plan = lab.folder.path().join("plan.toml");
     let text = fs::read_to_string(&plan).expect("written");
     let own = "words = { time = \"0.5\" }\nconfig_text = \"{time}\"\n[[load]]";
     fs::write(&plan, text.replace("[[load]]", own).replace("\"sh\"", "\"{config}\"")).expect("written");
     let output = lab.run();
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let figures = &lab.runs()[0]["figures"];
     assert_eq!((&figures["starts"], &figures["time_s"]), (&2.0.into(), &0.5.into()));
 }
 
 #[test]
-fn one_that_ends_otherwise_or_says_no_figure_or_does_not_end_has_failed() {
+fn a_program_that_fails_or_prints_no_figure_or_hangs_has_failed() {
     for (script, load, expected) in [
         ("echo time_s 1; echo no memory >&2; exit 3", "", &["exit status: 3", "no memory"][..]),
         ("true", "", &["it printed no figure"]),
         ("echo it took 3 s", "", &["\"it took 3 s\""]),
         ("sleep 1000", "within = \"200ms\"\n", &["it did not end within 0.2 s"]),
         ("head -c 2000000 /dev/zero", "", &["it printed more than 1048576 bytes"]),
-        ("sleep 1000 & echo time_s 1", "", &["left behind still holds its output open", "left behind sleep ("]),
+        (
+            "sleep 1000 & echo time_s 1",
+            "",
+            &["left behind still holds its output open", "left behind sleep ("],
+        ),
     ] {
         let lab = run_once(script, load);
         let output = lab.run();
-        assert_eq!(output.status.code(), Some(1), "{script}: {}", said(&output));
-        let told = said(&output);
+        assert_eq!(output.status.code(), Some(1), "{script}: {}", stderr(&output));
+        let stderr = stderr(&output);
         for words in expected {
-            assert!(told.contains(words), "{script}: {told}");
+            assert!(stderr.contains(words), "{script}: {stderr}");
         }
     }
 }
 
 #[test]
-fn what_starts_another_when_it_is_asked_to_end_is_ended_with_it() {
+fn a_process_that_restarts_itself_on_sigterm_is_stopped() {
     let folder = tempfile::tempdir().expect("a temp folder can be made");
     let (script, pid) = (folder.path().join("again.sh"), folder.path().join("pid"));
     let again = format!(
@@ -313,41 +320,41 @@ fn what_starts_another_when_it_is_asked_to_end_is_ended_with_it() {
         "",
     );
     let output = lab.run();
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let notes = lab.runs()[0]["notes"].to_string();
     assert!(notes.contains("behind, which we ended"), "{notes}");
     assert!(are_gone(&pid));
 }
 
 #[test]
-fn all_to_all_messages_are_such_a_program() {
+fn lab_messages_prints_its_figures() {
     let lab = Lab::new(
         "rounds = 1\n[[subject]]\nname = \"two\"\ncommand = [\"{rudy}\", \"lab\", \"messages\", \"{n}\", \"--workers\", \"2\"]\n\
          [[load]]\nname = \"20\"\nkind = \"run\"\nn = 20\n",
     );
     let output = lab.run();
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let figures = &lab.runs()[0]["figures"];
     assert_eq!(figures["messages"], f64::from(2 * 20 * 19));
     assert!(figures["time_s"].as_f64().is_some_and(|time| time > 0.0), "{figures}");
 }
 
 #[test]
-fn what_a_subject_needs_and_is_not_there_is_told_before_anything_runs() {
+fn a_missing_program_is_reported_before_the_first_run() {
     let needs = shell("lacking", "true").replace("name", "needs = [\"/no/such/tool\"]\nname");
     let lab = Lab::new(&format!("rounds = 1\n{needs}{BURST}"));
     let output = lab.run();
     assert_eq!(output.status.code(), Some(1));
-    assert!(said(&output).contains("lacking cannot be measured: /no/such/tool"), "{}", said(&output));
+    assert!(stderr(&output).contains("lacking cannot be measured: /no/such/tool"), "{}", stderr(&output));
     assert!(!lab.out().exists());
     let optional = needs.replace("name", "optional = true\nname");
     let lab = Lab::new(&format!("rounds = 1\n{optional}{RUDY}{BURST}"));
     let output = lab.run();
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(lab.runs().len(), 1);
 }
 
-/// A server beside, and a program that is run to its end with a shell; its script has the server's port as `$2`.
+/// Returns an experiment with a companion server and a shell script, which has the server's port as `$2`.
 fn beside(script: &str, says: &str, load: &str) -> Lab {
     let lab = Lab::new("");
     let pid = lab.folder.path().join("pid");
@@ -365,27 +372,27 @@ fn beside(script: &str, says: &str, load: &str) -> Lab {
     lab
 }
 
-/// One that asks the server for two seconds, so that a stall can lie in it.
-const ASKS: &str =
+/// A script that measures the server for two seconds, so that a stall can happen meanwhile.
+const BENCH_SERVER: &str =
     "exec \"$1\" bench --plain --json - -c 2 -t 1 -d 2s --warm-up-time 0 http://127.0.0.1:$2/a.html";
 
 #[test]
-fn what_a_program_has_beside_it_is_started_before_it_and_ended_after_it() {
-    let lab = beside(ASKS, "bench", "");
+fn a_companion_server_starts_before_the_program_and_stops_after_it() {
+    let lab = beside(BENCH_SERVER, "bench", "");
     let output = lab.run();
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let run = &lab.runs()[0];
     assert_eq!(run["figures"]["errors"], 0.0, "{run}");
-    assert!(!run["notes"].to_string().contains("server"), "it is no part of the subject: {run}");
+    assert!(!run["notes"].to_string().contains("server"), "it is no part of the variant: {run}");
     assert!(run["figures"]["requests_per_s"].as_f64().is_some_and(|rate| rate > 0.0), "{run}");
     assert!(are_gone(&lab.folder.path().join("pid")));
 }
 
 #[test]
-fn a_server_that_stands_still_is_seen_and_goes_on() {
-    let lab = beside(ASKS, "bench", "stall = { after = \"1s\", time = \"500ms\" }\n");
+fn a_stall_of_the_server_is_measured() {
+    let lab = beside(BENCH_SERVER, "bench", "stall = { after = \"1s\", time = \"500ms\" }\n");
     let output = lab.run();
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let run = &lab.runs()[0];
     let figure = |name: &str| run["figures"][name].as_f64().unwrap_or_default();
     assert!(figure("stalled_s") >= 0.5 && figure("max_ns") >= 0.25e9, "{run}");
@@ -394,7 +401,7 @@ fn a_server_that_stands_still_is_seen_and_goes_on() {
 }
 
 #[test]
-fn a_program_that_ends_before_the_stall_is_doubted_and_one_whose_server_ends_has_failed() {
+fn a_run_that_ends_before_the_stall_is_suspect_and_one_whose_server_exits_has_failed() {
     let stall = "stall = { after = \"10s\", time = \"1s\" }\n";
     let lab = beside("echo time_s 1", "figures", stall);
     assert_eq!(lab.run().status.code(), Some(0));
@@ -411,7 +418,7 @@ fn a_program_that_ends_before_the_stall_is_doubted_and_one_whose_server_ends_has
 }
 
 #[test]
-fn ctrl_c_while_a_server_stands_still_leaves_nothing_running() {
+fn ctrl_c_during_a_stall_stops_all_processes() {
     let lab =
         beside("sleep 1000", "figures", "within = \"1000s\"\nstall = { after = \"0s\", time = \"1000s\" }\n");
     let pid = lab.folder.path().join("pid");
@@ -426,12 +433,12 @@ fn ctrl_c_while_a_server_stands_still_leaves_nothing_running() {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         Some(stat.rsplit_once(')')?.1.trim_start().starts_with('T'))
     };
-    let begun = Instant::now();
+    let start = Instant::now();
     while is_stopped() != Some(true) {
-        assert!(begun.elapsed() < PATIENCE, "it was never stopped");
+        assert!(start.elapsed() < PATIENCE, "it was never stopped");
         thread::sleep(Duration::from_millis(10));
     }
-    kill_process(Pid::from_child(&child), Signal::INT).expect("it is not waited for yet");
+    kill_process(Pid::from_child(&child), Signal::INT).expect("it was not reaped yet");
     assert_eq!(child.wait().expect("it ends").code(), Some(130));
     assert!(are_gone(&pid));
 }

@@ -1,4 +1,4 @@
-//! Plans as `rudy lab` has them: what they build, and what they can tell apart.
+//! Tests plans of `rudy lab`: built programs, and the differences that an experiment detects.
 
 use std::fs;
 use std::path::Path;
@@ -25,9 +25,9 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The plan that anybody can try, with shorter runs: a difference of 10 % in what is waited for shows on any machine.
+/// Uses the calibration plan with shorter runs. A difference of 10 % in a delay is significant on any machine.
 #[test]
-fn a_server_that_is_slower_by_a_tenth_is_found_out_in_ten_rounds_and_an_equal_one_is_not() {
+fn a_delay_of_ten_percent_is_detected_in_ten_rounds_and_an_equal_server_is_not_reported() {
     let folder = tempfile::tempdir().expect("a temp folder can be made");
     let plan = include_str!("../../labs/calibrate.toml");
     let shorter = plan.replace("requests = 25", "requests = 10").replace("control = true\n", "");
@@ -47,7 +47,7 @@ fn a_server_that_is_slower_by_a_tenth_is_found_out_in_ten_rounds_and_an_equal_on
     assert!(verdict("equal") != "better" && verdict("equal") != "worse", "{}", text(&output.stdout));
 }
 
-/// A program that a shell runs and a copy builds.
+/// Returns a plan with a shell script that `build` builds.
 fn built(build: &str) -> String {
     format!(
         "rounds = 1\n[[program]]\nname = \"server\"\nsource = \"server.sh\"\nbuild = [\"/bin/sh\", \"-c\", '''{build}''', \
@@ -76,53 +76,53 @@ fn a_program_is_built_before_it_is_measured() {
 }
 
 #[test]
-fn a_program_that_cannot_be_built_is_told_with_what_its_compiler_said() {
+fn a_failed_build_is_reported_with_the_compilers_output() {
     let folder = with_source();
     let output = run(folder.path(), &built("echo no such type >&2; exit 3"));
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("cannot build server") && said.contains("no such type"), "{said}");
-    // Nothing is in the way of the next try.
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("cannot build server") && stderr.contains("no such type"), "{stderr}");
+    // The next run can use the same folder.
     assert!(!folder.path().join("out").exists());
 }
 
 #[test]
-fn what_a_build_leaves_running_is_ended_and_not_counted_to_a_subject() {
+fn processes_left_by_a_build_are_stopped_and_not_attributed_to_a_variant() {
     let folder = with_source();
     let output =
         run(folder.path(), &built("sleep 1000 >/dev/null 2>&1 & cp \"$1\" \"$2\" && chmod +x \"$2\""));
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{said}");
-    assert_eq!(said.matches("it left behind sleep (").count(), 1, "{said}");
-    assert!(said.contains("which we ended"), "{said}");
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    assert_eq!(stderr.matches("it left behind sleep (").count(), 1, "{stderr}");
+    assert!(stderr.contains("which we ended"), "{stderr}");
 }
 
 #[test]
-fn ctrl_c_while_a_program_is_built_ends_the_build_and_leaves_no_folder() {
+fn ctrl_c_stops_a_build_and_leaves_no_folder() {
     let folder = with_source();
     let pid = folder.path().join("pid");
     let build = format!("echo $$ >{}; exec sleep 1000", pid.display());
     fs::write(folder.path().join("plan.toml"), built(&build)).expect("it can be written");
     let child = lab(folder.path()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("started");
     let pid = wait_for_number(&pid);
-    kill_process(Pid::from_child(&child), Signal::INT).expect("it is not waited for yet");
+    kill_process(Pid::from_child(&child), Signal::INT).expect("it was not reaped yet");
     let output = child.wait_with_output().expect("it ends");
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(130), "{said}");
-    assert!(said.contains("interrupted before the first run: nothing is left running"), "{said}");
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{stderr}");
+    assert!(stderr.contains("interrupted before the first run: nothing is left running"), "{stderr}");
     assert!(test_kill_process(pid).is_err(), "the compiler still runs");
     assert!(!folder.path().join("out").exists());
 }
 
-/// The number that a process writes, when it has done so.
+/// Waits until a process has written its id, and returns it.
 fn wait_for_number(file: &Path) -> Pid {
-    let begun = Instant::now();
+    let start = Instant::now();
     loop {
         let text = fs::read_to_string(file).unwrap_or_default();
         if let Some(number) = text.strip_suffix('\n') {
             return number.parse().ok().and_then(Pid::from_raw).expect("it is a process");
         }
-        assert!(begun.elapsed() < PATIENCE, "it was never written");
+        assert!(start.elapsed() < PATIENCE, "it was never written");
         thread::sleep(Duration::from_millis(10));
     }
 }

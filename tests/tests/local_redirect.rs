@@ -1,4 +1,4 @@
-//! An app that names another path in `Location` and nothing else: the server answers as if it had been asked for that.
+//! Tests local redirects: an app returns only a `Location` with a path, and the server responds with that path.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -12,16 +12,16 @@ const STDIN: u8 = 5;
 const STDOUT: u8 = 6;
 const GET_VALUES: u8 = 9;
 
-/// An app that answers as `answer` says to a method and a script, a request for each connection. It is written byte by byte,
-/// because apps in other languages write a `Status` of their own and never say this.
-fn app(answer: fn(&str, &str) -> String) -> SocketAddr {
+/// Starts an app with one request per connection; `response` maps method and script to the response. The records are written by
+/// hand, because FastCGI libraries add a `Status` and so cannot produce local redirects.
+fn app(response: fn(&str, &str) -> String) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
     let address = listener.local_addr().expect("it listens");
     thread::spawn(move || {
         for mut stream in listener.incoming().map_while(Result::ok) {
             thread::spawn(move || {
-                let Some(said) = request(&mut stream) else { return };
-                let text = answer(&param(&said, b"REQUEST_METHOD"), &param(&said, b"SCRIPT_NAME"));
+                let Some(params) = request(&mut stream) else { return };
+                let text = response(&param(&params, b"REQUEST_METHOD"), &param(&params, b"SCRIPT_NAME"));
                 let length = u16::try_from(text.len()).expect("it is short").to_be_bytes();
                 let mut records = vec![1, STDOUT, 0, 1, length[0], length[1], 0, 0];
                 records.extend_from_slice(text.as_bytes());
@@ -33,9 +33,9 @@ fn app(answer: fn(&str, &str) -> String) -> SocketAddr {
     address
 }
 
-/// All contents of records until the end of the body; `None` for a question that is about no request.
+/// Returns the concatenated contents of all records of a request; `None` for a management record.
 fn request(stream: &mut TcpStream) -> Option<Vec<u8>> {
-    let mut said = Vec::new();
+    let mut params = Vec::new();
     loop {
         let mut head = [0; 8];
         stream.read_exact(&mut head).ok()?;
@@ -44,20 +44,20 @@ fn request(stream: &mut TcpStream) -> Option<Vec<u8>> {
         stream.read_exact(&mut content).ok()?;
         match head[1] {
             GET_VALUES => return None,
-            STDIN if length == 0 => return Some(said),
-            _ => said.extend_from_slice(&content[..length]),
+            STDIN if length == 0 => return Some(params),
+            _ => params.extend_from_slice(&content[..length]),
         }
     }
 }
 
-/// The value of a variable: its length stands in the byte before its name.
-fn param(said: &[u8], name: &[u8]) -> String {
-    let at = said.windows(name.len()).position(|window| window == name).expect("the variable is there");
-    let value = &said[at + name.len()..][..usize::from(said[at - 1])];
+/// Returns the value of a variable, whose length is in the byte before its name.
+fn param(params: &[u8], name: &[u8]) -> String {
+    let at = params.windows(name.len()).position(|window| window == name).expect("the variable exists");
+    let value = &params[at + name.len()..][..usize::from(params[at - 1])];
     String::from_utf8(value.to_vec()).expect("it is text")
 }
 
-fn answer(method: &str, script: &str) -> String {
+fn response(method: &str, script: &str) -> String {
     match script {
         "/form" => "Location: /app/thanks?id=1\n\n".to_owned(),
         "/app/thanks" => format!("Content-Type: text/plain\n\n{method} thanks"),
@@ -68,8 +68,8 @@ fn answer(method: &str, script: &str) -> String {
 }
 
 #[test]
-fn another_path_of_the_site_answers_in_the_place_of_an_app() {
-    let app = app(answer);
+fn a_local_redirect_responds_with_another_path_of_the_site() {
+    let app = app(response);
     let route = |path: &str| format!("[[site.route]]\npath = '{path}'\nfastcgi = {{ address = '{app}' }}\n");
     let routes = ["/form", "/app/thanks", "/to-file", "/endless", "/lost"].map(route).concat();
     let text = "[[site.route]]\npath = '/file.txt'\nrespond = { body = 'a file' }";

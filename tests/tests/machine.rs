@@ -1,4 +1,4 @@
-//! Properties of the protocol machine that need a client to judge them.
+//! Property tests of the state machine, with an independent client.
 
 use std::time::{Instant, SystemTime};
 
@@ -13,9 +13,9 @@ use rudy_tests::conformance::{Case, End, Expected, Seen, Step, pure};
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
-    /// Whatever a client sends: the pieces it comes in make no difference, and what it gets back are answers.
+    /// The splits of the input do not change the output, and the output is valid for any input.
     #[test]
-    fn mutated_requests_are_answered_the_same_at_every_split(
+    fn mutated_requests_have_the_same_responses_at_every_split(
         requests in proptest::collection::vec(request(), 1..4),
         mutations in proptest::collection::vec(mutation(), 0..3),
         cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..6),
@@ -33,38 +33,38 @@ proptest! {
         prop_assert_eq!(&converse(&pieces), &whole);
         prop_assert_eq!(&converse(&bytes.chunks(1).collect::<Vec<_>>()), &whole);
         if whole.end != End::Upgraded {
-            let answers = answers(&whole);
-            prop_assert!(answers.is_ok(), "{answers:?}: {whole}");
+            let responses = responses(&whole);
+            prop_assert!(responses.is_ok(), "{responses:?}: {whole}");
         }
     }
 
-    /// A client reads out of an encoded answer what the service put into it.
+    /// A client decodes exactly the response of the service.
     #[test]
-    fn an_encoded_answer_is_read_back(asked in asked(), answer in answer()) {
-        let (output, phase) = encode(&asked, &answer);
-        let read = read_responses(&output, &[asked.method]);
+    fn an_encoded_response_can_be_decoded(request_info in request_info(), response in response()) {
+        let (output, phase) = encode(&request_info, &response);
+        let read = read_responses(&output, &[request_info.method]);
         prop_assert!(read.is_ok(), "{:?}: {}", read, output.escape_ascii());
         let read = read.unwrap();
         prop_assert_eq!(read.len(), 1);
 
-        let has_body = asked.method != "HEAD" && ![204, 304].contains(&answer.status);
-        prop_assert_eq!(read[0].status, answer.status);
+        let has_body = request_info.method != "HEAD" && ![204, 304].contains(&response.status);
+        prop_assert_eq!(read[0].status, response.status);
         prop_assert!(read[0].complete);
-        prop_assert_eq!(&read[0].body, &if has_body { answer.pieces.concat() } else { Vec::new() });
+        prop_assert_eq!(&read[0].body, &if has_body { response.pieces.concat() } else { Vec::new() });
         let values: Vec<_> = read[0].values("x-a").collect();
-        prop_assert_eq!(values, answer.field.iter().map(String::as_str).collect::<Vec<_>>());
+        prop_assert_eq!(values, response.field.iter().map(String::as_str).collect::<Vec<_>>());
         let is_chunked = read[0].values("transfer-encoding").next().is_some();
-        prop_assert_eq!(is_chunked, has_body && !answer.length_is_known && asked.version == "1.1");
-        prop_assert_eq!(read[0].trailers.len(), usize::from(is_chunked && answer.trailer));
-        // The client is told of the close, and told right.
-        let says_close = read[0].values("connection").any(|option| option == "close");
-        prop_assert_eq!(says_close, phase == Phase::Close);
-        let ends_with_connection = has_body && !answer.length_is_known && asked.version == "1.0";
-        prop_assert_eq!(says_close, ends_with_connection || !asked.keep_alive);
+        prop_assert_eq!(is_chunked, has_body && !response.length_is_known && request_info.version == "1.1");
+        prop_assert_eq!(read[0].trailers.len(), usize::from(is_chunked && response.trailer));
+        // The response announces the close exactly if the connection closes.
+        let announces_close = read[0].values("connection").any(|option| option == "close");
+        prop_assert_eq!(announces_close, phase == Phase::Close);
+        let ends_with_connection = has_body && !response.length_is_known && request_info.version == "1.0";
+        prop_assert_eq!(announces_close, ends_with_connection || !request_info.keep_alive);
     }
 }
 
-/// A request that is in order, or nearly.
+/// A request that is valid, or nearly.
 fn request() -> impl Strategy<Value = Vec<u8>> {
     let method = proptest::sample::select(vec!["GET", "HEAD", "POST", "OPTIONS", "BREW"]);
     let targets = vec![
@@ -104,7 +104,7 @@ fn request() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-/// One thing that goes wrong on the way.
+/// A change of the bytes of a request.
 #[derive(Debug, Clone)]
 enum Mutation {
     Replace(prop::sample::Index, u8),
@@ -143,7 +143,7 @@ impl Mutation {
     }
 }
 
-/// The conversation of a client that sends these pieces.
+/// Returns the conversation with a client that sends these pieces.
 fn converse(pieces: &[&[u8]]) -> Seen {
     let case = Case {
         name: String::new(),
@@ -157,29 +157,30 @@ fn converse(pieces: &[&[u8]]) -> Seen {
     pure::run(&case, usize::MAX, usize::MAX)
 }
 
-/// What a client reads. It knows what it asked; we know only what was understood, so a refusal may be to a HEAD or not.
-fn answers(seen: &Seen) -> Result<Vec<WireResponse>, String> {
+/// Parses the responses. The client would know its methods; here, only those of parsed requests are known, so the last response can
+/// be to a HEAD or not.
+fn responses(seen: &Seen) -> Result<Vec<WireResponse>, String> {
     let requests = seen.saw.iter().filter(|line| !line.starts_with("body ") && !line.starts_with("trailer "));
     let mut methods: Vec<_> = requests.filter_map(|line| line.split(' ').next()).collect();
-    let as_understood = read_responses(&seen.output, &methods);
+    let result = read_responses(&seen.output, &methods);
     methods.push("HEAD");
-    as_understood.and_then(|answers| {
-        let is_whole = answers.iter().all(|answer| answer.complete);
-        if is_whole { Ok(answers) } else { read_responses(&seen.output, &methods) }
+    result.and_then(|responses| {
+        let is_whole = responses.iter().all(|response| response.complete);
+        if is_whole { Ok(responses) } else { read_responses(&seen.output, &methods) }
     })
 }
 
 #[derive(Debug, Clone)]
-struct Asked {
+struct RequestInfo {
     method: &'static str,
     version: &'static str,
     keep_alive: bool,
 }
 
-fn asked() -> impl Strategy<Value = Asked> {
+fn request_info() -> impl Strategy<Value = RequestInfo> {
     let methods = proptest::sample::select(vec!["GET", "HEAD", "POST"]);
     let versions = proptest::sample::select(vec!["1.0", "1.1"]);
-    (methods, versions, any::<bool>()).prop_map(|(method, version, keep_alive)| Asked {
+    (methods, versions, any::<bool>()).prop_map(|(method, version, keep_alive)| RequestInfo {
         method,
         version,
         keep_alive,
@@ -195,7 +196,7 @@ struct Response {
     trailer: bool,
 }
 
-fn answer() -> impl Strategy<Value = Response> {
+fn response() -> impl Strategy<Value = Response> {
     let status = proptest::sample::select(vec![200, 201, 204, 206, 301, 304, 404, 418, 500, 599, 999]);
     let pieces = proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..300), 0..5);
     (status, proptest::option::of("[!-~]([ -~]{0,20}[!-~])?"), pieces, any::<bool>(), any::<bool>()).prop_map(
@@ -209,35 +210,38 @@ fn answer() -> impl Strategy<Value = Response> {
     )
 }
 
-/// What the machine makes of an answer, and what the connection is at behind it.
-fn encode(asked: &Asked, answer: &Response) -> (Vec<u8>, Phase) {
+/// Returns the encoded response, and the phase of the connection after it.
+fn encode(request_info: &RequestInfo, response: &Response) -> (Vec<u8>, Phase) {
     let (limits, now) = (Limits::default(), Instant::now());
     let mut machine = ServerConnection::new(now);
-    let option = if asked.keep_alive { "keep-alive" } else { "close" };
-    let head =
-        format!("{} / HTTP/{}\r\nHost: a\r\nConnection: {option}\r\n\r\n", asked.method, asked.version);
+    let option = if request_info.keep_alive { "keep-alive" } else { "close" };
+    let head = format!(
+        "{} / HTTP/{}\r\nHost: a\r\nConnection: {option}\r\n\r\n",
+        request_info.method, request_info.version
+    );
     let event = machine.receive(head.as_bytes(), now, &limits).expect("the request is in order");
     assert!(event.is_some(), "the request is whole");
 
     let (mut out, mut fields, mut trailers) = (BytesMut::new(), HeaderMap::new(), HeaderMap::new());
-    if let Some(value) = &answer.field {
+    if let Some(value) = &response.field {
         fields.insert("x-a", HeaderValue::from_str(value).expect("printable"));
     }
-    // What belongs to the connection is not the service's to say, in the head or behind the body.
+    // The service cannot set fields of the connection, in the head or as trailers.
     for name in ["connection", "content-length", "transfer-encoding", "date"] {
         fields.insert(HeaderName::from_static(name), HeaderValue::from_static("7"));
     }
-    if answer.trailer {
+    if response.trailer {
         trailers.insert("x-t", HeaderValue::from_static("1"));
         trailers.insert("content-length", HeaderValue::from_static("7"));
     }
-    let status = StatusCode::from_u16(answer.status).expect("three digits");
-    let length = answer.length_is_known.then(|| answer.pieces.iter().map(|piece| piece.len() as u64).sum());
+    let status = StatusCode::from_u16(response.status).expect("three digits");
+    let length =
+        response.length_is_known.then(|| response.pieces.iter().map(|piece| piece.len() as u64).sum());
     let date = DateLine::new(SystemTime::UNIX_EPOCH);
     machine.begin(ResponseHead::Fields(status, &fields), length, &limits, &date, &mut out);
-    for piece in &answer.pieces {
-        machine.piece(piece, &mut out).expect("as long as promised");
+    for piece in &response.pieces {
+        machine.piece(piece, &mut out).expect("the length is the announced one");
     }
-    machine.finish(Some(&trailers), now, &mut out).expect("as long as promised");
+    machine.finish(Some(&trailers), now, &mut out).expect("the length is the announced one");
     (out.to_vec(), machine.phase())
 }

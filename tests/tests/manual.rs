@@ -1,4 +1,4 @@
-//! Completions and manual pages, read by the programs that they are for.
+//! Tests shell completions and manual pages with the real shells and `mandoc`.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use rudy_tests::{binary, program};
 
-/// Runs a command to its end; it must end well. What it wrote to stdout, and to stderr.
+/// Runs a command, which must succeed. Returns its stdout and stderr.
 fn run(command: &mut Command) -> (String, String) {
     let Output { status, stdout, stderr } = command.stdin(Stdio::null()).output().expect("it can be started");
     let [stdout, stderr] = [stdout, stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
@@ -20,13 +20,13 @@ fn rudy(arguments: &[&str]) -> String {
     stdout
 }
 
-/// Has a shell run `script` in an empty folder that holds the completions as `rudy`. What it printed, line by line.
+/// Runs `script` in a shell, in a folder with the completions as `rudy`. Returns the words of its output.
 fn in_shell(shell: &Path, script: &str) -> Vec<String> {
     let folder = tempfile::tempdir().expect("a temp folder can be made");
     let name = shell.file_name().and_then(|name| name.to_str()).expect("a shell has a name");
     fs::write(folder.path().join("rudy"), rudy(&["completions", name])).expect("it can be written");
     fs::create_dir(folder.path().join("public")).expect("it can be made");
-    // A shell that waits for what never comes is ended.
+    // Stop a shell that hangs.
     let mut command = Command::new("timeout");
     command.arg("60").arg(shell).args(["-c", script]).current_dir(folder.path()).env("HOME", folder.path());
     let (stdout, stderr) = run(&mut command);
@@ -68,7 +68,7 @@ fn fish_completes_commands_and_flags() {
 #[test]
 fn zsh_completes_commands_and_flags() {
     let Some(zsh) = program("zsh") else { return };
-    // A shell in a terminal of its own, since it completes nowhere else. Ctrl-X prints what stands on the line.
+    // zsh completes only on a terminal. Ctrl-X prints the current line.
     let complete = |line: &str| {
         let script = format!(
             "zmodload zsh/zpty; zpty shell 'zsh -f -i'
@@ -86,7 +86,7 @@ fn zsh_completes_commands_and_flags() {
 }
 
 #[test]
-fn manual_pages_are_written_where_man_looks_and_have_no_mistakes() {
+fn manual_pages_are_written_and_valid() {
     let folder = tempfile::tempdir().expect("a temp folder can be made");
     let target = folder.path().join("new/man");
     let target = target.to_str().expect("a temp folder has a name in UTF-8");
@@ -103,17 +103,17 @@ fn manual_pages_are_written_where_man_looks_and_have_no_mistakes() {
     for file in written {
         let output =
             Command::new(&mandoc).args(["-Tlint", "-Wwarning", file]).output().expect("it can be started");
-        let said = String::from_utf8_lossy(&output.stdout);
-        // A page without a date is the same in every build. The paragraphs are those of `clap_mangen` for lists of values.
+        let report = String::from_utf8_lossy(&output.stdout);
+        // Pages have no date, so that builds are reproducible. The paragraphs are from `clap_mangen`, for lists of values.
         let is_expected =
             |line: &str| line.contains("missing date") || line.contains("skipping paragraph macro: br");
-        let mistakes: Vec<_> = said.lines().filter(|line| !is_expected(line)).collect();
+        let mistakes: Vec<_> = report.lines().filter(|line| !is_expected(line)).collect();
         assert!(mistakes.is_empty(), "{mistakes:?}");
     }
 }
 
 #[test]
-fn pages_that_cannot_be_written_are_told() {
+fn pages_that_cannot_be_written_are_reported() {
     let folder = tempfile::tempdir().expect("a temp folder can be made");
     fs::write(folder.path().join("file"), "").expect("it can be written");
     let output = Command::new(binary()).args(["manual", "file"]).current_dir(folder.path()).output();

@@ -1,4 +1,4 @@
-//! `rudy top` and `rudy conns`: looking at processes whose threads and sockets are known.
+//! Tests `rudy top` and `rudy conns` with processes whose threads and sockets are known.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -22,7 +22,7 @@ fn output(arguments: &[&str]) -> Output {
     command(arguments).output().expect("rudy can be started")
 }
 
-/// What it wrote to stdout; it must have ended well and said nothing else.
+/// Returns the stdout of a run that succeeds without output on stderr.
 fn success(arguments: &[&str]) -> String {
     let output = output(arguments);
     assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(0), ""));
@@ -42,11 +42,11 @@ struct Watch {
 impl Watch {
     fn start(arguments: &[&str]) -> Self {
         let mut child = command(arguments).spawn().expect("rudy can be started");
-        let stdout = child.stdout.take().expect("it was asked for");
+        let stdout = child.stdout.take().expect("it is a pipe");
         let (sender, lines) = mpsc::channel();
         thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-                // Nobody listens any more: read on, so that the pipe does not fill.
+                // If the receiver is gone, keep reading, so that the pipe does not fill up.
                 let _ = sender.send(line);
             }
         });
@@ -66,10 +66,10 @@ impl Watch {
         }
     }
 
-    /// Waits for its end: its exit code, and what it wrote to stderr.
+    /// Waits until the process exits. Returns its exit code and its stderr.
     fn end(&mut self) -> (Option<i32>, String) {
         let mut stderr = String::new();
-        let pipe = self.child.stderr.as_mut().expect("it was asked for");
+        let pipe = self.child.stderr.as_mut().expect("it is a pipe");
         pipe.read_to_string(&mut stderr).expect("it writes text");
         (self.child.wait().expect("it was started").code(), stderr)
     }
@@ -77,18 +77,18 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        // Both fail only if it has ended already.
+        // Both fail only if the process has already exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A child that waits until its standard input is closed.
+/// Starts a child that waits until its standard input is closed.
 fn sleeper() -> Child {
     Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("every system has cat")
 }
 
-/// A listener, and the client's and the server's end of a connection to it.
+/// Returns a listener, and both ends of a connection to it.
 fn pair() -> (TcpListener, TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let client = TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it listens");
@@ -97,7 +97,7 @@ fn pair() -> (TcpListener, TcpStream, TcpStream) {
 }
 
 #[test]
-fn the_thread_that_burns_cpu_is_named() {
+fn the_busiest_thread_is_shown() {
     static STOP: AtomicBool = AtomicBool::new(false);
     let burner = thread::Builder::new().name("burner".into()).spawn(|| {
         while !STOP.load(Ordering::Relaxed) {
@@ -115,7 +115,7 @@ fn the_thread_that_burns_cpu_is_named() {
     for object in objects {
         let busiest = object["busiest"].as_array().expect("it is a list");
         let burner =
-            busiest.iter().find(|thread| thread["name"] == "burner").expect("it took CPU all the time");
+            busiest.iter().find(|thread| thread["name"] == "burner").expect("it uses CPU all the time");
         let tid = burner["tid"].as_u64().expect("it is a number");
         assert_eq!(burner["nid"], format!("{tid:#x}"));
         assert!(burner["cpu_percent"].as_f64().is_some_and(|percent| percent > 0.0), "{burner}");
@@ -123,7 +123,7 @@ fn the_thread_that_burns_cpu_is_named() {
 }
 
 #[test]
-fn a_watch_of_threads_goes_on_until_it_is_interrupted() {
+fn top_runs_until_it_is_interrupted() {
     let mut watch = Watch::start(&["top", &own_pid(), "--interval", "20ms", "--idle"]);
     for _ in 0..3 {
         watch.line_with("threads");
@@ -133,14 +133,14 @@ fn a_watch_of_threads_goes_on_until_it_is_interrupted() {
 }
 
 #[test]
-fn a_watch_ends_well_when_its_process_does() {
+fn a_watch_exits_with_0_when_its_process_exits() {
     for arguments in [&["top", "--interval", "1h"][..], &["conns", "--watch=1h"]] {
         let mut child = sleeper();
         let pid = child.id().to_string();
         let (name, flags) = arguments.split_first().expect("each has a name");
         let mut watch = Watch::start(&[&[*name, &pid], flags].concat());
         if *name == "conns" {
-            // Its first look is there at once. That of `top` writes nothing.
+            // The first sample of `conns` is printed at once. That of `top` prints nothing.
             watch.line_with("descriptors");
         } else {
             wait_until_watched(&watch);
@@ -151,7 +151,7 @@ fn a_watch_ends_well_when_its_process_does() {
     }
 }
 
-/// Waits until it holds a pidfd, which it opens once it knows its process.
+/// Waits until the watch has opened a pidfd for its process.
 fn wait_until_watched(watch: &Watch) {
     let folder = format!("/proc/{}/fd", watch.child.id());
     loop {
@@ -167,10 +167,10 @@ fn wait_until_watched(watch: &Watch) {
 }
 
 #[test]
-fn a_watch_ends_when_nobody_reads_it() {
+fn a_watch_exits_when_its_stdout_is_closed() {
     let mut child = command(&["conns", &own_pid(), "--watch=1h"]).spawn().expect("rudy can be started");
     let mut first = String::new();
-    let mut stdout = BufReader::new(child.stdout.take().expect("it was asked for"));
+    let mut stdout = BufReader::new(child.stdout.take().expect("it is a pipe"));
     stdout.read_line(&mut first).expect("a line is written");
     drop(stdout);
     assert_eq!(child.wait().expect("it was started").code(), Some(0), "{first}");
@@ -183,7 +183,7 @@ fn sockets_are_shown_by_state() {
     let mut watch = Watch::start(&["conns", &own_pid(), "--watch", "20ms", "--json"]);
     let object = loop {
         let object: Value = serde_json::from_str(&watch.line()).expect("each line is an object");
-        // The FIN of the server's end may still be on its way.
+        // The FIN of the server's end can still be in flight.
         if !object["tcp"]["close_wait"].is_null() && !object["without_descriptor"]["fin_wait2"].is_null() {
             break object;
         }
@@ -195,7 +195,7 @@ fn sockets_are_shown_by_state() {
     let table = success(&["conns", &own_pid()]);
     assert!(table.contains("\nCLOSE_WAIT "), "{table}");
     let remote = client.peer_addr().expect("it was connected");
-    // That end was accepted, so its remote is told without its port.
+    // That end was accepted, so its remote address is shown without the port.
     let remotes = success(&["conns", &own_pid(), "--by", "remote", "--rows", "1000"]);
     assert!(remotes.contains(&remote.ip().to_string()), "{remotes}");
     let locals = success(&["conns", &own_pid(), "--by", "local", "--rows", "1000"]);
@@ -203,12 +203,12 @@ fn sockets_are_shown_by_state() {
 }
 
 #[test]
-fn a_leak_is_seen_to_grow() {
+fn a_leak_shows_as_growth() {
     let mut watch = Watch::start(&["conns", &own_pid(), "--watch", "20ms"]);
     watch.line_with("in brackets the change since the start");
     watch.line_with("0.0 s");
     let leaked: Vec<_> = (0..10).map(|_| pair()).collect();
-    // Thirty sockets: more than the other tests of this process open and close meanwhile.
+    // Thirty sockets, more than the other tests of this process open and close meanwhile.
     while growth(&watch.line(), "sockets ").is_none_or(|growth| growth < 20) {}
     kill_process(Pid::from_child(&watch.child), Signal::TERM).expect("it runs");
     let conclusion = watch.line_with("In ");
@@ -217,19 +217,19 @@ fn a_leak_is_seen_to_grow() {
     drop(leaked);
 }
 
-/// The change that a line has for `what`: 3 for `sockets 83 (+3), ...`.
+/// Returns the change of `what` in a line: 3 for `sockets 83 (+3), ...`.
 fn growth(line: &str, what: &str) -> Option<i64> {
     let part = line.split(", ").find_map(|part| part.strip_prefix(what))?;
     part.split_once('(')?.1.trim_end_matches(')').parse().ok()
 }
 
 #[test]
-fn a_process_that_is_not_there_is_told_with_exit_code_1() {
+fn a_missing_process_is_reported_with_exit_code_1() {
     for command in ["top", "conns"] {
-        // The kernel gives no number so high.
+        // Above the maximum process id of the kernel.
         let output = output(&[command, "4194305"]);
-        let said = String::from_utf8_lossy(&output.stderr);
+        let stderr = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1));
-        assert!(said.starts_with("error: process 4194305 does not exist"), "{said}");
+        assert!(stderr.starts_with("error: process 4194305 does not exist"), "{stderr}");
     }
 }

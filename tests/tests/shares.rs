@@ -1,4 +1,4 @@
-//! Shares of a load, and `rudy bench merge`.
+//! Tests distributed loads and `rudy bench merge`.
 
 use std::fs;
 use std::path::Path;
@@ -25,7 +25,7 @@ fn start(share: &str, file: &Path, url: &str) -> Child {
 }
 
 #[test]
-fn shares_are_one_load_and_their_reports_one_report() {
+fn shares_add_up_to_one_load_and_their_reports_merge() {
     let server = Server::files(&[("index.html", b"hello")]);
     let folder = tempfile::tempdir().expect("a temp folder can be made");
     let files = ["0/3", "1/3", "2/3"].map(|share| (share, folder.path().join(&share[..1])));
@@ -35,7 +35,7 @@ fn shares_are_one_load_and_their_reports_one_report() {
         assert!(child.wait().expect("it ends").success());
     }
     let paths = files.each_ref().map(|(_, file)| file.to_str().expect("a plain path"));
-    // Whether a share was saturated depends on what else this machine does.
+    // `--force`, because other processes on this machine can saturate a share.
     let merged = output(&["merge", "--force", "--json", "-", paths[0], paths[1], paths[2]]);
     let whole: Value = serde_json::from_slice(&merged.stdout).expect("a report is JSON");
     assert_eq!((&whole["requests"], &whole["right"]), (&301.into(), &301.into()), "{whole}");
@@ -55,19 +55,19 @@ fn shares_are_one_load_and_their_reports_one_report() {
 }
 
 #[test]
-fn what_is_no_report_is_refused_by_name() {
+fn an_invalid_report_is_rejected_by_name() {
     let folder = tempfile::tempdir().expect("a temp folder can be made");
     let file = folder.path().join("report");
     fs::write(&file, "no JSON").expect("it can be written");
     let file = file.to_str().expect("a plain path");
-    let refused = output(&["merge", file]);
-    assert_eq!(refused.status.code(), Some(1));
-    let said = String::from_utf8_lossy(&refused.stderr);
-    assert!(said.starts_with(&format!("error: {file}: not a report")), "{said}");
+    let rejected = output(&["merge", file]);
+    assert_eq!(rejected.status.code(), Some(1));
+    let stderr = String::from_utf8_lossy(&rejected.stderr);
+    assert!(stderr.starts_with(&format!("error: {file}: not a report")), "{stderr}");
 }
 
 #[test]
-fn a_start_that_is_past_is_not_made_up_for() {
+fn a_start_time_in_the_past_is_rejected() {
     let server = Server::files(&[("index.html", b"hello")]);
     let late = output(&["-n", "10", "-c", "1", "--start-at", "2020-01-01T00:00:00Z", &server.url("/")]);
     assert_eq!((late.status.code(), late.stdout.len()), (Some(1), 0));
@@ -75,7 +75,7 @@ fn a_start_that_is_past_is_not_made_up_for() {
 }
 
 #[test]
-fn a_job_is_printed_and_nothing_sent() {
+fn a_kubernetes_job_is_printed_and_no_request_is_sent() {
     let job = output(&["-R", "1k", "--kubernetes", "3", "--image", "rudy:1", "http://127.0.0.1:1/"]);
     assert_eq!(job.status.code(), Some(0));
     let job = String::from_utf8(job.stdout).expect("YAML is text");

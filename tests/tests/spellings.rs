@@ -1,15 +1,14 @@
-//! Thousands of spellings of one request against Rudy alone: what it may not do with any of them. The comparison with other
-//! servers is among the peers.
+//! Sends thousands of spellings of one request to Rudy and checks for violations. The tests in `peers` compare other servers.
 
 use rudy_tests::Server;
 use rudy_tests::fastcgi::{App, Peer, variable};
 use rudy_tests::spellings::{HOST, Seen, Spelling, all, percent_encode, send_all, site};
 use tempfile::TempDir;
 
-/// Connections at once.
+/// Number of concurrent connections.
 const CONNECTIONS: usize = 64;
 
-/// Framing that two servers can read in two ways. Rudy has no reading of it.
+/// Framing that two servers can interpret in two ways. Rudy rejects it.
 const AMBIGUOUS: &[&str] = &[
     "coding/and-length",
     "coding/chunked-twice",
@@ -51,8 +50,8 @@ const AMBIGUOUS: &[&str] = &[
 ];
 
 #[test]
-fn no_spelling_opens_a_closed_folder_smuggles_a_request_or_makes_rudy_fail() {
-    let (spellings, seen) = ask_rudy();
+fn no_spelling_bypasses_a_route_smuggles_a_request_or_causes_a_failure() {
+    let (spellings, seen) = send_to_rudy();
     let violations = spellings.iter().zip(&seen).filter_map(|(spelling, seen)| {
         Some(format!(
             "{}: {}\n  {}",
@@ -63,15 +62,15 @@ fn no_spelling_opens_a_closed_folder_smuggles_a_request_or_makes_rudy_fail() {
     });
     let violations: Vec<_> = violations.collect();
     assert!(violations.is_empty(), "{} violations:\n{}", violations.len(), violations.join("\n"));
-    // Otherwise nothing was closed, and nothing run.
+    // Make sure that the protected folder and the app work at all.
     for expected in ["200 file", "200 app", "200 other", "403", "400"] {
         assert!(seen.iter().any(|seen| seen.first.starts_with(expected)), "no response was {expected}");
     }
 }
 
 #[test]
-fn framing_that_could_be_read_in_two_ways_is_rejected() {
-    let (spellings, seen) = ask_rudy();
+fn ambiguous_framing_is_rejected() {
+    let (spellings, seen) = send_to_rudy();
     let is_sent = |tag: &&str| spellings.iter().any(|spelling| spelling.tags[..] == ["meaning/post", *tag]);
     let not_sent: Vec<_> = AMBIGUOUS.iter().filter(|tag| !is_sent(tag)).collect();
     assert!(not_sent.is_empty(), "no request has these tags: {not_sent:?}");
@@ -85,11 +84,11 @@ fn framing_that_could_be_read_in_two_ways_is_rejected() {
     assert!(accepted.is_empty(), "ambiguous framing is accepted:\n{}", accepted.join("\n"));
 }
 
-/// Every spelling, and what Rudy makes of it.
-fn ask_rudy() -> (Vec<Spelling>, Vec<Seen>) {
+/// Returns all spellings and Rudy's responses.
+fn send_to_rudy() -> (Vec<Spelling>, Vec<Seen>) {
     let folder = TempDir::new().expect("a temp folder can be made");
     site::write(folder.path()).expect("a temp folder can be written");
-    let app = App::start(tell);
+    let app = App::start(serve_app);
     let (address, folder) = (app.address(), folder.path().display());
     let server = Server::config(&format!(
         "listen = [\"127.0.0.1:0\"]\n\
@@ -104,8 +103,8 @@ fn ask_rudy() -> (Vec<Spelling>, Vec<Seen>) {
     (spellings, seen)
 }
 
-/// Does what `app.php` of the site does, without PHP.
-fn tell(mut peer: Peer) {
+/// A FastCGI app with the responses of the site's `app.php`.
+fn serve_app(mut peer: Peer) {
     while let Some(params) = peer.request() {
         let Some(body) = peer.body() else { continue };
         if variable(&params, "SCRIPT_FILENAME").contains("/secret/") {

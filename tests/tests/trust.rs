@@ -1,10 +1,10 @@
-//! Whose certificates are accepted: by `get`, `bench` and `flood` alike, from a server that is not ours.
+//! Tests the verification of certificates by `get`, `bench` and `flood`, with `openssl s_server`.
 
 use std::process::{Command, Output, Stdio};
 
 use rudy_tests::{Certificates, TlsServer, Valid, binary};
 
-/// What each command is given to ask a server a few times, one connection after the other, as the server takes them.
+/// Commands with few requests, one connection at a time, because the server handles no more.
 const COMMANDS: [&[&str]; 3] =
     [&["get", "-q"], &["bench", "-c", "1", "-n", "3"], &["flood", "-c", "1", "--ramp", "10ms"]];
 
@@ -33,57 +33,57 @@ fn accepted(flags: &[&str], server: &TlsServer) {
     }
 }
 
-fn refused(flags: &[&str], server: &TlsServer, said: &str) {
+fn rejected(flags: &[&str], server: &TlsServer, message: &str) {
     for command in COMMANDS {
         let output = run(command, flags, server);
         let text = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{command:?} {text}");
-        assert!(text.contains(&format!("TLS failed: {said}")), "{command:?}: {text}");
+        assert!(text.contains(&format!("TLS failed: {message}")), "{command:?}: {text}");
         assert!(text.contains("-k accepts"), "{command:?}: {text}");
     }
 }
 
 #[test]
-fn what_an_authority_has_signed_is_accepted_where_it_is_trusted() {
+fn a_certificate_of_a_trusted_authority_is_accepted() {
     let Some(certificates) = Certificates::new() else { return };
     certificates.signed("server", "localhost", Valid::Now);
     let server = certificates.serve("server");
     accepted(&["--cacert", &certificates.path("authority")], &server);
     accepted(&["-k"], &server);
     let unknown = "the certificate is not signed by a trusted authority (--cacert FILE adds one";
-    refused(&[], &server, unknown);
+    rejected(&[], &server, unknown);
     certificates.self_signed("other", "authority", "critical,CA:TRUE");
-    refused(&["--cacert", &certificates.path("other")], &server, unknown);
+    rejected(&["--cacert", &certificates.path("other")], &server, unknown);
 }
 
 #[test]
-fn a_name_that_is_not_the_servers_and_a_time_that_is_over_are_told() {
+fn a_wrong_name_and_an_expired_certificate_are_reported() {
     let Some(certificates) = Certificates::new() else { return };
     let authority = certificates.path("authority");
     certificates.signed("elsewhere", "elsewhere.test", Valid::Now);
-    let said = "the certificate is for elsewhere.test and not for localhost (-k";
-    refused(&["--cacert", &authority], &certificates.serve("elsewhere"), said);
+    let message = "the certificate is for elsewhere.test and not for localhost (-k";
+    rejected(&["--cacert", &authority], &certificates.serve("elsewhere"), message);
     certificates.signed("expired", "localhost", Valid::Once);
-    refused(&["--cacert", &authority], &certificates.serve("expired"), "the certificate expired ");
+    rejected(&["--cacert", &authority], &certificates.serve("expired"), "the certificate expired ");
 }
 
-/// What curl accepts and webpki alone does not: a certificate that is itself trusted, whoever has signed it.
+/// curl accepts a certificate that is itself in the trust file, whatever its issuer; webpki alone does not.
 #[test]
-fn a_certificate_that_stands_in_the_file_itself_is_accepted_for_its_name_and_time() {
+fn a_trusted_certificate_is_accepted_for_its_name_and_validity_period() {
     let Some(certificates) = Certificates::new() else { return };
     for constraints in ["critical,CA:TRUE", "critical,CA:FALSE"] {
         certificates.self_signed("own", "localhost", constraints);
         accepted(&["--cacert", &certificates.path("own")], &certificates.serve("own"));
         certificates.self_signed("own", "elsewhere.test", constraints);
-        let said = "the certificate is for elsewhere.test and not for localhost";
-        refused(&["--cacert", &certificates.path("own")], &certificates.serve("own"), said);
+        let message = "the certificate is for elsewhere.test and not for localhost";
+        rejected(&["--cacert", &certificates.path("own")], &certificates.serve("own"), message);
     }
     certificates.signed("server", "localhost", Valid::Now);
     accepted(&["--cacert", &certificates.path("server")], &certificates.serve("server"));
     certificates.signed("expired", "localhost", Valid::Once);
     let expired = certificates.serve("expired");
-    refused(&["--cacert", &certificates.path("expired")], &expired, "the certificate expired ");
+    rejected(&["--cacert", &certificates.path("expired")], &expired, "the certificate expired ");
     certificates.self_signed("authority-as-server", "localhost", "critical,CA:TRUE");
-    let said = "the certificate is that of an authority, which signs others";
-    refused(&[], &certificates.serve("authority-as-server"), said);
+    let message = "the certificate is that of an authority, which signs others";
+    rejected(&[], &certificates.serve("authority-as-server"), message);
 }

@@ -1,4 +1,4 @@
-//! The page in a real browser, in widths from a phone's to a desk's, light and dark.
+//! Tests the report in a real browser, at the widths of a phone and a desktop, in light and dark mode.
 
 use std::fs;
 use std::path::Path;
@@ -9,8 +9,7 @@ use serde_json::Value;
 
 use crate::{lab, made, records, stdout};
 
-/// What a page is in once it was loaded and its scripts have run. None of its time is waited for: the browser's clock goes
-/// ahead to the next thing that happens.
+/// Returns the DOM of a page after its scripts have run. The virtual time of the browser advances to the next event without waiting.
 fn document(chromium: &Path, page: &Path, arguments: &[&str]) -> String {
     let profile = tempfile::tempdir().expect("a temp folder can be made");
     let output = Command::new(chromium)
@@ -26,8 +25,8 @@ fn document(chromium: &Path, page: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("it is text")
 }
 
-/// What [a probe](../probe.js) sees in the page: put in a frame of this width, since windows do not get as narrow as
-/// a phone. Its policy, which lets no other script in, is taken out for it.
+/// Returns the observations of [a probe](../probe.js) in the page. The page is in a frame, because windows cannot be as narrow as a
+/// phone. Its content security policy, which allows no other script, is removed.
 fn probed(chromium: &Path, page: &Path, width: u32, scheme: &str) -> Value {
     const CATCH: &str = "<script>window.errors = []; addEventListener('error', (e) => errors.push(e.message || 'resource'), true);\
         console.error = (...all) => errors.push(all.join(' '));</script>";
@@ -42,24 +41,24 @@ fn probed(chromium: &Path, page: &Path, width: u32, scheme: &str) -> Value {
     let around = folder.join("around.html");
     let frame =
         format!("<iframe src=\"probed.html\" style=\"border:0;width:{width}px;height:800px\"></iframe>");
-    let listen = "onmessage = (event) => { document.getElementById('said').textContent = event.data; }";
+    let listen = "onmessage = (event) => { document.getElementById('result').textContent = event.data; }";
     fs::write(
         &around,
         format!(
             "<!DOCTYPE html><html style=\"color-scheme: {scheme}\"><meta charset=\"utf-8\"><body>\
-            <script id=\"said\" type=\"text/plain\"></script><script>{listen}</script>{frame}</body></html>"
+            <script id=\"result\" type=\"text/plain\"></script><script>{listen}</script>{frame}</body></html>"
         ),
     )
     .expect("it can be written");
     let dark = if scheme == "dark" { "0" } else { "1" };
     let document = document(chromium, &around, &[&format!("--blink-settings=preferredColorScheme={dark}")]);
     let start = document.find("type=\"text/plain\">").expect("it is there") + "type=\"text/plain\">".len();
-    let said = document[start..].split("</script>").next().unwrap_or_default();
-    serde_json::from_str(said).unwrap_or_else(|error| panic!("{error}: the probe said {said:?}"))
+    let result = document[start..].split("</script>").next().unwrap_or_default();
+    serde_json::from_str(result).unwrap_or_else(|error| panic!("{error}: the probe returned {result:?}"))
 }
 
 #[test]
-fn the_page_is_whole_in_every_width_and_colour() {
+fn the_page_works_at_every_width_and_in_every_colour_mode() {
     let Some(chromium) = program("chromium") else { return };
     let folder = made(&[("out", records::HOSTILE)]);
     assert_eq!(stdout(&lab(folder.path(), &["report", "out"])), "");
@@ -75,34 +74,34 @@ fn the_page_is_whole_in_every_width_and_colour() {
         assert_eq!(seen["wider"], Value::Array(vec![]), "{width} {scheme}");
         assert!(
             seen["smallest"].as_f64() >= Some(10.9),
-            "{width} {scheme}: letters of {} px",
+            "{width} {scheme}: a font size of {} px",
             seen["smallest"]
         );
         assert_eq!(seen["colours"], serde_json::json!([page_colour, page_colour]), "{width} {scheme}");
-        charts_are_alive(&seen);
+        charts_work(&seen);
         let modes = serde_json::json!([
             ["Colours: light", white, white],
             ["Colours: dark", black, black],
             ["Colours: system", page_colour, page_colour]
         ]);
         assert_eq!(seen["modes"], modes, "{width} {scheme}");
-        assert_eq!(seen["closed"][1], 0, "on paper nothing is closed");
+        assert_eq!(seen["closed"][1], 0, "all details are open in print");
         assert!(seen["closed"][0].as_u64() > Some(0) && seen["closed"][2] == seen["closed"][0], "{seen}");
-        // A phone has no room for a line above the table.
+        // On a phone, the labels are in the cells.
         let labels = if width < 640 { vec!["between", "medians", "ratio"] } else { vec![] };
         assert_eq!(seen["labels"], serde_json::json!(labels), "{width} {scheme}");
     }
 }
 
-/// Charts are there, have tips, and can be saved.
-fn charts_are_alive(seen: &Value) {
+/// Asserts that charts exist, have tooltips, and can be saved.
+fn charts_work(seen: &Value) {
     let list = |name: &str| seen[name].as_array().expect("it is a list").clone();
     assert!(list("figures").len() >= 2, "{}", seen["figures"]);
     assert_eq!(seen["charts"], list("figures").len());
     assert_eq!(
         seen["letters"],
         serde_json::json!(["12px", "13px"]),
-        "nothing of the page gets into the charts"
+        "the style of the page does not affect the charts"
     );
     assert!(!list("tips").is_empty());
     for tip in list("tips") {
@@ -112,7 +111,7 @@ fn charts_are_alive(seen: &Value) {
     assert_eq!((&seen["byKey"]["shown"], seen["at"].as_f64()), (&Value::Bool(true), Some(3.0)));
     assert_eq!([list("svgs").len(), list("csvs").len()], [list("figures").len(); 2]);
     assert!(list("svgs").iter().all(|svg| svg["root"] == "svg"), "{}", seen["svgs"]);
-    assert!(list("svgs").iter().any(|svg| svg["titles"].as_u64() > Some(0)), "what is saved has its tips");
+    assert!(list("svgs").iter().any(|svg| svg["titles"].as_u64() > Some(0)), "saved charts have tooltips");
     for csv in list("csvs") {
         assert_eq!(csv["type"], "data:text/csv;charset=utf-8");
         let name = Path::new(csv["name"].as_str().expect("it is saved under a name"));
@@ -121,7 +120,7 @@ fn charts_are_alive(seen: &Value) {
 }
 
 #[test]
-fn the_policy_of_the_page_lets_its_script_run_and_no_other() {
+fn the_content_security_policy_allows_only_the_script_of_the_page() {
     let Some(chromium) = program("chromium") else { return };
     let folder = made(&[("out", records::HOSTILE)]);
     assert_eq!(stdout(&lab(folder.path(), &["report", "out"])), "");
@@ -136,7 +135,7 @@ fn the_policy_of_the_page_lets_its_script_run_and_no_other() {
     let document = document(&chromium, &page, &[]);
     assert!(
         document.contains("<html lang=\"en\" class=\"js\""),
-        "the hash of page.js is another: see html/mod.rs"
+        "the hash of page.js has changed: see html/mod.rs"
     );
     assert!(!document.contains("<title>another ran</title>"));
 }

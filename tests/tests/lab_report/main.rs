@@ -1,4 +1,4 @@
-//! `rudy lab report`: what it writes where, and what a browser makes of its page.
+//! Tests the files of `rudy lab report`, and its page in a browser.
 
 mod browser;
 mod records;
@@ -22,7 +22,7 @@ fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).expect("it is text")
 }
 
-/// A folder with experiments in folders of their own.
+/// Creates a folder with an experiment in each subfolder.
 fn made(plans: &[(&str, &str)]) -> TempDir {
     let folder = tempfile::tempdir().expect("a temp folder can be made");
     for (name, plan) in plans {
@@ -33,14 +33,14 @@ fn made(plans: &[(&str, &str)]) -> TempDir {
 }
 
 #[test]
-fn a_page_stays_with_its_records_and_charts_go_where_they_are_wanted() {
+fn the_page_is_in_the_folder_of_its_records_and_charts_in_the_given_one() {
     let folder = made(&[("out", records::PLAIN)]);
     let output = lab(folder.path(), &["report", "out", "--charts", "pictures"]);
     assert_eq!(stdout(&output), "");
     assert!(String::from_utf8_lossy(&output.stderr).contains("the report is in out/report.html"));
     assert!(folder.path().join("out/report.html").exists());
     let names: Vec<_> = fs::read_dir(folder.path().join("pictures"))
-        .expect("it was made")
+        .expect("it was created")
         .map(|entry| entry.expect("it can be read").path())
         .collect();
     assert!(names.len() >= 2 && names.len().is_multiple_of(2), "{names:?}");
@@ -61,13 +61,13 @@ fn several_folders_make_one_report_with_one_correction() {
     let report: Value = serde_json::from_str(&json).expect("it is JSON");
     assert_eq!(report["comparisons_judged"], 2);
     let finding = &report["experiments"][1]["findings"][0];
-    // In the fourth round the other one has failed.
+    // In the fourth round, the other variant failed.
     assert_eq!((finding["rounds"].as_u64(), finding["verdict"].as_str()), (Some(6), Some("inconclusive")));
     assert_eq!(finding["rounds_needed"], 7);
 }
 
 #[test]
-fn tables_and_rows_go_to_standard_output_or_to_a_file() {
+fn markdown_and_csv_go_to_standard_output_or_a_file() {
     let folder = made(&[("out", records::PLAIN)]);
     let markdown = stdout(&lab(folder.path(), &["report", "out", "--format", "markdown"]));
     assert!(markdown.starts_with(
@@ -80,7 +80,7 @@ fn tables_and_rows_go_to_standard_output_or_to_a_file() {
 }
 
 #[test]
-fn what_cannot_be_read_or_written_is_told() {
+fn unreadable_and_unwritable_files_are_reported() {
     let folder = made(&[("out", records::PLAIN)]);
     for (arguments, exit, expected) in [
         (&["report", "nowhere"][..], 2, "cannot read nowhere/results.jsonl"),
@@ -91,14 +91,14 @@ fn what_cannot_be_read_or_written_is_told() {
         (&["report"], 2, "<DIR>..."),
     ] {
         let output = lab(folder.path(), arguments);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(exit), "{said}");
-        assert!(said.contains(expected), "{said}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(exit), "{stderr}");
+        assert!(stderr.contains(expected), "{stderr}");
     }
 }
 
 #[test]
-fn a_run_leaves_its_page_and_prints_its_findings() {
+fn a_run_writes_its_page_and_prints_its_findings() {
     let folder = tempfile::tempdir().expect("a temp folder can be made");
     let subject = |name: &str| {
         format!(

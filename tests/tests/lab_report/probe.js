@@ -1,4 +1,4 @@
-// What a browser makes of a report: said to the page around it, as JSON.
+// Inspects a report in a browser, and posts the observations to the parent page as JSON.
 (async () => {
   const later = (wait) => new Promise((resolve) => setTimeout(resolve, wait));
   const root = document.documentElement;

@@ -1,4 +1,4 @@
-//! Experiments that nobody has run, as `rudy lab run` would have left them.
+//! Fake results of experiments, in the format of `rudy lab run`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rudy_lab::record::{Commands, Doubt, Head, Machine, Outcome, PLAN, RESULTS, Record, Run, Sample};
 
-/// Names and words that are markup, long, or of another script; the first subject costs half of what the second does.
+/// A plan with markup, long words and other scripts in its names. The first variant uses half the CPU of the second one.
 pub(crate) const HOSTILE: &str = r#"
 name = "<img src=x onerror=alert(1)> & \"quotes\""
 question = "What of </style><script>errors.push('run')</script>?"
@@ -45,7 +45,7 @@ said = "three <u>nines</u>"
 p99_ns = 20000000
 "#;
 
-/// One of two subjects is twice as good, and nothing else is.
+/// A plan with two variants, one of which is twice as good.
 pub(crate) const PLAIN: &str = r#"
 name = "plain"
 question = "Which?"
@@ -65,7 +65,7 @@ with = "old"
 figures = ["cpu_us_per_request"]
 "#;
 
-/// Writes the folder of an experiment in which every run of the plan was made.
+/// Writes the folder of an experiment with all runs of the plan.
 pub(crate) fn write(folder: &Path, text: &str) {
     let plan = rudy_lab::plan::parse(text, "made.toml", None).expect("the plan is right");
     let mut records = vec![Record::Head(Box::new(Head {
@@ -101,8 +101,8 @@ pub(crate) fn write(folder: &Path, text: &str) {
     fs::write(folder.join(PLAN), text).expect("it can be written");
 }
 
-/// A run of the subject with this place: the second costs twice what the first does. In the third round one is doubted, and in
-/// the fourth one has failed.
+/// Returns a run of the variant at this position. The second one uses twice the CPU of the first one. One run of the third round is
+/// suspect, and one of the fourth failed.
 fn run(round: usize, place: usize, is_flood: bool) -> Run {
     let level = f64::from(u32::try_from(place + 1).expect("a plan has few subjects"));
     let noise = 1.0 + 0.01 * f64::from(u32::try_from(round % 4).expect("it is below 4"));

@@ -1,11 +1,11 @@
-//! `rudy bench --slo` against servers of which it is known what they hold.
+//! Tests `rudy bench --slo` against servers with a known maximum rate.
 
 use std::process::{Command, Output};
 
 use rudy_tests::{Server, binary};
 use serde_json::Value;
 
-/// A connection has an answer 20 ms after its request, so one of them is good for fewer than 50 a second.
+/// A response takes 20 ms, so one connection has fewer than 50 responses per second.
 const SLOW: &str = r#"
 [[site]]
 [[site.route]]
@@ -24,23 +24,23 @@ fn found(output: &Output) -> Value {
 }
 
 #[test]
-fn the_rate_that_one_slow_connection_holds_is_found_and_what_broke_beyond_it() {
+fn the_maximum_sustainable_rate_of_a_slow_server_is_found() {
     let server = Server::config(SLOW);
-    // What else this machine does makes it less than 50, and may keep even the lowest from being held: never more.
+    // Other processes on this machine can lower the rate, or let even the lowest one fail.
     let mut searches = (0..10).map(|_| search(&["--slo", "p50<1s, errors<=0%", "-c", "1", &server.url("/")]));
     let output = searches.find(|output| output.status.code() == Some(0)).expect("one of ten finds a rate");
     let found = found(&output);
     let (held, broke) = (found["held_rate"].as_f64().expect("one held"), found["broke_rate"].as_f64());
     assert!((16.0..55.0).contains(&held) && broke.is_some_and(|broke| broke > held), "{found}");
     assert_eq!((&found["slo"], &found["is_interrupted"]), (&"p50<1s, errors<=0%".into(), &false.into()));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("/s held: p50 ") && said.contains("/s broke"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("/s held: p50 ") && stderr.contains("/s broke"), "{stderr}");
     let steps = found["steps"].as_array().expect("steps");
     assert_eq!(steps.last().map(|step| (&step["kind"], &step["held"])), Some((&"hold".into(), &true.into())));
 }
 
 #[test]
-fn where_not_even_the_lowest_rate_holds_the_exit_code_is_3() {
+fn the_exit_code_is_3_if_even_the_lowest_rate_fails() {
     let server = Server::files(&[("index.html", b"hello")]);
     let output = search(&["--slo", "errors<1%", "-c", "4", &server.url("/missing")]);
     let found = found(&output);
@@ -51,9 +51,9 @@ fn where_not_even_the_lowest_rate_holds_the_exit_code_is_3() {
 }
 
 #[test]
-fn what_is_no_objective_is_refused_with_its_place() {
+fn an_invalid_objective_is_rejected_with_its_position() {
     let output = search(&["--slo", "p99<20", "http://127.0.0.1:1/"]);
     assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("at character 5, \"20\": expected a time"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("at character 5, \"20\": expected a time"), "{stderr}");
 }
