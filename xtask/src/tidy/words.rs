@@ -117,7 +117,8 @@ static PHRASE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!(r"(?i)\b(?:{})\b", phrases.join("|"))).expect("the list holds words and spaces alone")
 });
 
-/// Places with one of [`PHRASES`]. A word in quotes or backticks, or behind `=`, is a value: the user `nobody`.
+/// Places with one of [`PHRASES`]. A word in quotes or backticks, or behind `=`, is a value (the user `nobody`),
+/// and one behind a hyphen a part of a flag (`--kill-whom`).
 pub(super) fn phrases(files: &[File]) -> Vec<String> {
     let mut problems = Vec::new();
     for file in files.iter().filter(|file| file.path != THIS) {
@@ -185,7 +186,7 @@ fn has_word(identifier: &str, word: &str) -> bool {
 fn is_literal(text: &str, range: std::ops::Range<usize>) -> bool {
     let quoted = |c: Option<char>| matches!(c, Some('"' | '`' | '_'));
     let before = &text[..range.start];
-    let is_value = before.ends_with("= ") || before.ends_with('=');
+    let is_value = before.ends_with("= ") || before.ends_with(['=', '-']);
     is_value || quoted(before.chars().next_back()) && quoted(text[range.end..].chars().next())
 }
 
@@ -219,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_literal_and_a_longer_word_are_no_phrases() {
-        let text = "user = \"nobody\"\nthe user `nobody`\nuser = nobody is unheeded, renew, is toldable";
+        let text = "user = \"nobody\"\nthe user `nobody`\nuser = nobody --kill-whom=main is unheeded, renew, is toldable";
         assert_eq!(phrases(&[file("docs/a.md", text)]), Vec::<String>::new());
     }
 
