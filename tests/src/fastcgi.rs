@@ -1,4 +1,4 @@
-//! An app behind a gateway that does exactly what a test tells it to, the wrong things included.
+//! A scripted FastCGI app behind a gateway, which may also violate the protocol.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -18,17 +18,17 @@ use tempfile::TempDir;
 
 use crate::PATIENCE;
 
-/// An app on a Unix socket or an IP address, with a thread for each connection. It ends when this is dropped.
+/// An app on a Unix socket or an IP address, with a thread for each connection. Stops when dropped.
 pub struct App {
     endpoint: Endpoint,
     shared: Arc<Shared>,
-    /// Where nobody is accepted yet.
+    /// The listener, until the app accepts connections.
     listener: Option<Listener>,
     acceptor: Option<JoinHandle<()>>,
 }
 
 enum Endpoint {
-    /// The folder of the socket.
+    /// The folder that contains the socket.
     Unix(TempDir),
     Ip(SocketAddr),
 }
@@ -54,18 +54,18 @@ pub struct Peer {
     id: RequestId,
     role: Role,
     shared: Arc<Shared>,
-    /// A request has come.
+    /// Whether a request was received.
     has_request: bool,
 }
 
-/// What came next on a connection.
+/// An event on a connection.
 #[derive(Debug)]
 pub enum Received {
-    /// The parameters of a request, all of them.
+    /// The parameters of a request.
     Request(Params),
-    /// A piece of its body.
+    /// A piece of the body.
     Body(Vec<u8>),
-    /// There is no more of its body.
+    /// The end of the body.
     BodyEnd,
     /// The gateway cancels the request.
     Abort,
@@ -74,7 +74,7 @@ pub enum Received {
 }
 
 impl App {
-    /// Starts one; `serve` is given each connection that is accepted, on a thread of its own.
+    /// Starts an app that calls `serve` for each accepted connection on a new thread.
     #[must_use]
     pub fn start(serve: impl Fn(Peer) + Send + Sync + 'static) -> Self {
         let mut app = Self::start_without_accepting(serve);
@@ -82,7 +82,7 @@ impl App {
         app
     }
 
-    /// As [`Self::start`], at an IP address and a port.
+    /// Like [`Self::start`], at an IP address and port.
     #[must_use]
     pub fn start_at(address: SocketAddr, serve: impl Fn(Peer) + Send + Sync + 'static) -> Self {
         let mut app = Self::new(Endpoint::Ip(address), serve);
@@ -90,7 +90,7 @@ impl App {
         app
     }
 
-    /// As [`Self::start`], but nobody is accepted before [`Self::accept`]. One may wait for that, and no more.
+    /// Like [`Self::start`], but accepts no connections before [`Self::accept`]. The backlog has space for one.
     #[must_use]
     pub fn start_without_accepting(serve: impl Fn(Peer) + Send + Sync + 'static) -> Self {
         Self::new(Endpoint::Unix(tempfile::tempdir().expect("a temp folder can be made")), serve)
@@ -105,12 +105,12 @@ impl App {
         };
         let mut app = Self { endpoint, shared: Arc::new(shared), listener: None, acceptor: None };
         let listener = app.listener.insert(app.bind());
-        // As many as this wait for `accept`, and one more (`unix_recvq_full` of the kernel).
-        rustix::net::listen(listener, 0).expect("it listens already");
+        // The kernel queues one connection more than the backlog (`unix_recvq_full`).
+        rustix::net::listen(listener, 0).expect("the socket listens already");
         app
     }
 
-    /// Its address, as a configuration has it.
+    /// The address in the syntax of the configuration.
     #[must_use]
     pub fn address(&self) -> String {
         match &self.endpoint {
@@ -119,7 +119,7 @@ impl App {
         }
     }
 
-    /// How many connections it has accepted on which a request came.
+    /// Number of accepted connections on which a request was received.
     #[must_use]
     pub fn accepted(&self) -> usize {
         self.shared.accepted.load(Ordering::SeqCst)
@@ -131,52 +131,52 @@ impl App {
         self.accept();
     }
 
-    /// Accepts whoever comes and whoever has come.
+    /// Accepts waiting and new connections.
     pub fn accept(&mut self) {
-        let listener = self.listener.take().expect("it listens, and accepts nobody");
-        rustix::net::listen(&listener, 128).expect("it listens already");
+        let listener = self.listener.take().expect("the app listens but does not accept yet");
+        rustix::net::listen(&listener, 128).expect("the socket listens already");
         let shared = self.shared.clone();
         shared.is_stopping.store(false, Ordering::SeqCst);
         self.acceptor = Some(thread::spawn(move || accept(&listener, &shared)));
     }
 
-    /// Listens no more: the socket's file is gone, and so are all connections.
+    /// Stops listening, removes the socket file and closes all connections.
     pub fn stop_listening(&mut self) {
         self.stop_accepting();
         self.close_all();
     }
 
-    /// Listens no more, and goes on with its connections.
+    /// Stops listening and keeps its connections.
     pub fn stop_accepting(&mut self) {
         let Some(acceptor) = self.acceptor.take() else { return };
         self.shared.is_stopping.store(true, Ordering::SeqCst);
-        // Wakes it; where nobody accepts any more it has ended already.
+        // Wakes the acceptor. Fails if it has already ended.
         let _ = match &self.endpoint {
             Endpoint::Unix(_) => UnixStream::connect(self.socket()).map(drop),
             Endpoint::Ip(address) => TcpStream::connect(address).map(drop),
         };
         acceptor.join().expect("the acceptor does not panic");
         if let Endpoint::Unix(_) = self.endpoint {
-            std::fs::remove_file(self.socket()).expect("the file is ours");
+            std::fs::remove_file(self.socket()).expect("the file exists");
         }
     }
 
-    /// Closes all connections, as an app does that is started anew.
+    /// Closes all connections, as a restart does.
     pub fn close_all(&self) {
         for stream in self.shared.streams().drain(..) {
-            // It fails where the other end has closed already.
+            // Fails if the other end has closed the connection.
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
 
-    /// Its Unix socket.
+    /// The path of the Unix socket.
     ///
     /// # Panics
     ///
-    /// It is at an IP address.
+    /// If the app listens at an IP address.
     #[must_use]
     pub fn socket(&self) -> PathBuf {
-        let Endpoint::Unix(folder) = &self.endpoint else { panic!("it is at {}", self.address()) };
+        let Endpoint::Unix(folder) = &self.endpoint else { panic!("the app listens at {}", self.address()) };
         folder.path().join("app.sock")
     }
 
@@ -191,7 +191,7 @@ impl App {
 }
 
 impl Listener {
-    /// The next connection. To read and write it, it does not matter what kind of socket it is.
+    /// Accepts a connection. Reading and writing are the same for both kinds of sockets.
     fn connection(&self) -> UnixStream {
         let connection = match self {
             Self::Unix(listener) => listener.accept().map(|(stream, _)| OwnedFd::from(stream)),
@@ -230,14 +230,14 @@ fn accept(listener: &Listener, shared: &Arc<Shared>) {
         if shared.is_stopping.load(Ordering::SeqCst) {
             return;
         }
-        stream.set_read_timeout(Some(PATIENCE)).expect("the time is not zero");
-        stream.set_write_timeout(Some(PATIENCE)).expect("the time is not zero");
+        stream.set_read_timeout(Some(PATIENCE)).expect("the timeout is not zero");
+        stream.set_write_timeout(Some(PATIENCE)).expect("the timeout is not zero");
         shared.streams().push(stream.try_clone().expect("a descriptor is left"));
         let shared = shared.clone();
         thread::spawn(move || {
             let closing = stream.try_clone().expect("a descriptor is left");
             (shared.serve)(Peer::new(stream, shared.clone()));
-            // The clone that the app keeps would hold it open.
+            // Dropping is not enough, because `streams` holds a clone.
             let _ = closing.shutdown(Shutdown::Both);
         });
     }
@@ -258,14 +258,14 @@ impl Peer {
         }
     }
 
-    /// Waits for what comes next.
+    /// Waits for the next event.
     pub fn receive(&mut self) -> Received {
         loop {
             let (used, event) =
-                self.machine.decode(&self.input, &Limits::default()).expect("Rudy keeps to the protocol");
+                self.machine.decode(&self.input, &Limits::default()).expect("Rudy follows the protocol");
             let received = match event {
                 Event::Begin { id, role, keep_connection } => {
-                    assert!(keep_connection, "Rudy keeps its connections");
+                    assert!(keep_connection, "Rudy requests connections that stay open");
                     (self.id, self.role) = (id, role);
                     if !std::mem::replace(&mut self.has_request, true) {
                         self.shared.accepted.fetch_add(1, Ordering::SeqCst);
@@ -276,7 +276,7 @@ impl Peer {
                 Event::Stdin { data, .. } => Some(Received::Body(data.to_vec())),
                 Event::StdinEnd { .. } => Some(Received::BodyEnd),
                 Event::Abort { .. } => Some(Received::Abort),
-                // It does not multiplex; closing says so as well as any answer.
+                // An app may close instead of replying, which means that it does not multiplex.
                 Event::GetValues(_) => return Received::Closed,
                 Event::More => {
                     self.input.advance(used);
@@ -285,7 +285,7 @@ impl Peer {
                     }
                     continue;
                 }
-                other => panic!("Rudy sends what it should not: {other:?}"),
+                other => panic!("unexpected event: {other:?}"),
             };
             self.input.advance(used);
             if let Some(received) = received {
@@ -294,52 +294,52 @@ impl Peer {
         }
     }
 
-    /// The next request, its body not yet read; `None` if the gateway closes the connection instead.
+    /// Waits for the parameters of the next request. Returns `None` if the gateway closes the connection instead.
     pub fn request(&mut self) -> Option<Params> {
         match self.receive() {
             Received::Request(params) => Some(params),
             Received::Closed => None,
-            other => panic!("a request was to come, not {other:?}"),
+            other => panic!("expected a request, got {other:?}"),
         }
     }
 
-    /// The role in which it is asked.
+    /// The role of the app for the current request.
     #[must_use]
     pub fn role(&self) -> Role {
         self.role
     }
 
-    /// Reads the body to its end. How many bytes it has; `None` if the gateway cancels the request before.
+    /// Reads the body and returns its length, or `None` if the gateway cancels the request.
     pub fn body(&mut self) -> Option<usize> {
         let mut all = 0;
         self.each_piece(|piece| all += piece.len()).then_some(all)
     }
 
-    /// Reads the body to its end, and returns it; `None` if the gateway cancels the request before.
+    /// Reads the body and returns it, or `None` if the gateway cancels the request.
     pub fn body_bytes(&mut self) -> Option<Vec<u8>> {
         let mut all = Vec::new();
         self.each_piece(|piece| all.extend_from_slice(&piece)).then_some(all)
     }
 
-    /// Whether the body has come to its end.
-    fn each_piece(&mut self, mut take: impl FnMut(Vec<u8>)) -> bool {
+    /// Passes the pieces of the body to `handle`. Returns `false` if the gateway cancels the request.
+    fn each_piece(&mut self, mut handle: impl FnMut(Vec<u8>)) -> bool {
         loop {
             match self.receive() {
-                Received::Body(piece) => take(piece),
+                Received::Body(piece) => handle(piece),
                 Received::BodyEnd => return true,
                 Received::Abort | Received::Closed => return false,
-                Received::Request(params) => panic!("the body was to come, not {params:?}"),
+                Received::Request(params) => panic!("expected the body, got {params:?}"),
             }
         }
     }
 
-    /// Sends a piece of the answer.
+    /// Sends a piece of the response.
     pub fn stdout(&mut self, bytes: &[u8]) {
         encode_stream(Kind::Stdout, self.id, bytes, &mut self.output);
         self.flush();
     }
 
-    /// Sends pieces of both output streams for the request before this one. Ids are 1 and 2 by turns.
+    /// Sends pieces of both output streams for the previous request. Ids alternate between 1 and 2.
     pub fn late_records(&mut self, bytes: &[u8]) {
         let id = RequestId::new(3 - self.id.get()).expect("1 or 2");
         encode_stream(Kind::Stdout, id, bytes, &mut self.output);
@@ -347,13 +347,13 @@ impl Peer {
         self.flush();
     }
 
-    /// Says something for the log.
+    /// Sends log output.
     pub fn stderr(&mut self, bytes: &[u8]) {
         encode_stream(Kind::Stderr, self.id, bytes, &mut self.output);
         self.flush();
     }
 
-    /// Says that there is no more of the answer.
+    /// Ends the response stream.
     pub fn stdout_end(&mut self) {
         encode_stream_end(Kind::Stdout, self.id, &mut self.output);
         self.flush();
@@ -371,36 +371,36 @@ impl Peer {
         self.flush();
     }
 
-    /// Sends a whole answer.
+    /// Sends a complete response and ends the request.
     pub fn respond(&mut self, bytes: &[u8]) {
         encode_stream(Kind::Stdout, self.id, bytes, &mut self.output);
         encode_stream_end(Kind::Stdout, self.id, &mut self.output);
         self.end(ProtocolStatus::RequestComplete);
     }
 
-    /// Reads nothing any more, and refuses what is sent.
+    /// Shuts down the reading side, so that input is rejected.
     pub fn stop_reading(&self) {
-        self.stream.shutdown(Shutdown::Read).expect("it is open");
+        self.stream.shutdown(Shutdown::Read).expect("the connection is open");
     }
 
-    /// Sends bytes that need not be FastCGI.
+    /// Sends bytes that need not be valid FastCGI.
     pub fn send_raw(&mut self, bytes: &[u8]) {
         self.output.extend_from_slice(bytes);
         self.flush();
     }
 
-    /// Whether there was something to read. A connection that was cut counts as closed.
+    /// Reads input. Returns `false` if the connection was closed or reset.
     fn read(&mut self) -> bool {
-        let mut room = [0; 16 * 1024];
-        let read = match self.stream.read(&mut room) {
+        let mut buffer = [0; 16 * 1024];
+        let read = match self.stream.read(&mut buffer) {
             Err(error) if matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe) => 0,
-            read => read.expect("what has to come comes"),
+            read => read.expect("input arrives before the timeout"),
         };
-        self.input.extend_from_slice(&room[..read]);
+        self.input.extend_from_slice(&buffer[..read]);
         read > 0
     }
 
-    /// That the gateway has closed already is no error: it may have had enough.
+    /// Sends the output. Ignores a closed connection, because the gateway closes it after an error.
     fn flush(&mut self) {
         match self.stream.write_all(&self.output) {
             Err(error) if !matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
@@ -411,7 +411,7 @@ impl Peer {
     }
 }
 
-/// The value of a variable as text.
+/// Returns a variable as text.
 #[must_use]
 pub fn variable<'a>(params: &'a Params, name: &str) -> &'a str {
     std::str::from_utf8(params.get(name).unwrap_or_default()).expect("the test sends UTF-8")

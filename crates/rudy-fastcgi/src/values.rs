@@ -37,14 +37,14 @@ impl Values {
     }
 
     /// Appends the result of a query (`FCGI_GET_VALUES_RESULT`): each requested value that is known, once.
-    pub fn encode_result(&self, asked: &Pairs<'_>, out: &mut BytesMut) {
+    pub fn encode_result(&self, query: &Pairs<'_>, out: &mut BytesMut) {
         let known = [
             (MAX_CONNECTIONS, self.max_connections),
             (MAX_REQUESTS, self.max_requests),
             (MULTIPLEXES, self.multiplexes.map(u32::from)),
         ];
-        let is_asked = |(name, value): &(&str, Option<u32>)| value.is_some() && asked.get(name).is_some();
-        encode_pairs(Kind::GetValuesResult, known.into_iter().filter(is_asked), out);
+        let is_requested = |(name, value): &(&str, Option<u32>)| value.is_some() && query.get(name).is_some();
+        encode_pairs(Kind::GetValuesResult, known.into_iter().filter(is_requested), out);
     }
 }
 

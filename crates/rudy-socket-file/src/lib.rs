@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_whose_queue_is_full_is_live() {
+    fn a_socket_with_a_full_queue_is_live() {
         let folder = folder();
         let path = folder.path().join("socket");
         let (_listener, _file) = bind(&path, None, 0).expect("the path is free");

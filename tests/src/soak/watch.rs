@@ -17,7 +17,7 @@ const SETTLE_MAX: Duration = Duration::from_mins(2);
 /// How long nothing may change until the server counts as idle: longer than `idle_timeout` (2 s).
 const STEADY: Duration = Duration::from_secs(3);
 /// Log messages that fail the run.
-const FATAL: &[&str] = &["panicked", "the configuration stays as it was"];
+const FATAL: &[&str] = &["panicked", "the configuration is unchanged"];
 
 /// Number of log lines to print after a failure.
 const LOG_LINES: usize = 40;

@@ -143,9 +143,9 @@ impl ProtectedSite {
                 for absent in ["CONTENT_LENGTH", "PATH_INFO", "PATH_TRANSLATED", "SCRIPT_NAME"] {
                     assert_eq!(params.get(absent), None, "{absent}");
                 }
-                let said = ["REQUEST_METHOD", "REQUEST_URI"].map(|name| variable(&params, name)).join(" ");
+                let request = ["REQUEST_METHOD", "REQUEST_URI"].map(|name| variable(&params, name)).join(" ");
                 // It fails if the test does not read events.
-                let _ = sender.send(said);
+                let _ = sender.send(request);
                 if !authorize(&params, &mut peer, &sender) {
                     return;
                 }

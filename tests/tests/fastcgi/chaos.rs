@@ -135,7 +135,7 @@ fn run_chaos(model: Model) {
         for _ in 0..5 {
             site.server.forget_lines();
             site.server.signal(Signal::HUP);
-            site.server.wait_for_line("the configuration was read again");
+            site.server.wait_for_line("the configuration was reloaded");
         }
     });
     site.assert_all_connections_free(model, "everything at once");

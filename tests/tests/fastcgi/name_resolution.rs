@@ -268,7 +268,7 @@ fn a_hanging_lookup_delays_no_start_reload_or_stop() {
         fs::write(server.path().join("rudy.toml"), more).expect("the folder is the server's");
         server.forget_lines();
         server.signal(Signal::HUP);
-        server.wait_for_line("the configuration was read again");
+        server.wait_for_line("the configuration was reloaded");
         assert_eq!(server.get(route).status, status);
     }
     // The reloads have not started another lookup, so this ends all of them.

@@ -19,7 +19,7 @@ fn reload(server: &mut Server, from: &str, to: &str) {
     fs::write(&path, text.replace(from, to)).expect("the folder is ours");
     server.forget_lines();
     server.signal(Signal::HUP);
-    server.wait_for_line("the configuration was read again");
+    server.wait_for_line("the configuration was reloaded");
 }
 
 /// Asserts that the server stops without closing any connection early.

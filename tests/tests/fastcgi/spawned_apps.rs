@@ -49,7 +49,7 @@ fn a_process_survives_a_reload_and_ends_with_the_server() {
     let seen: BTreeSet<_> = (0..50).map(|_| responding_process(&server)).collect();
     assert_eq!(seen, BTreeSet::from([process]));
     server.signal(Signal::HUP);
-    server.wait_for_line("the configuration was read again");
+    server.wait_for_line("the configuration was reloaded");
     assert_eq!(responding_process(&server), process);
     server.signal(Signal::TERM);
     server.wait();
@@ -63,7 +63,7 @@ fn a_changed_table_starts_a_new_process() {
     fs::write(server.path().join("rudy.toml"), text(Model::PerCore, "\"--tasks\", \"11\"", "max = 1"))
         .unwrap();
     server.signal(Signal::HUP);
-    server.wait_for_line("the configuration was read again");
+    server.wait_for_line("the configuration was reloaded");
     assert_ne!(responding_process(&server), before);
     wait_for_end_of(before);
 }

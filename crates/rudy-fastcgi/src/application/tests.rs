@@ -322,14 +322,14 @@ fn encoded_records_match_section_8() {
     );
     out.clear();
     let mut connection = ApplicationConnection::new();
-    let asked = record(
+    let query = record(
         GET_VALUES,
         0,
         b"\x0f\0FCGI_MPXS_CONNS\x0d\0FCGI_MAX_REQS\x0d\0FCGI_MAX_REQS\x0e\0FCGI_MAX_CONNS",
     );
-    let Ok((_, Event::GetValues(asked))) = connection.decode(&asked, &Limits::default()) else { panic!() };
+    let Ok((_, Event::GetValues(query))) = connection.decode(&query, &Limits::default()) else { panic!() };
     let values = Values { max_requests: Some(10), multiplexes: Some(true), ..Values::default() };
-    values.encode_result(&asked, &mut out);
+    values.encode_result(&query, &mut out);
     let content = b"\x0d\x02FCGI_MAX_REQS10\x0f\x01FCGI_MPXS_CONNS1";
     assert_eq!(out, [&b"\x01\x0a\0\0\0\x23\x05\0"[..], content, &[0; 5]].concat());
 }
