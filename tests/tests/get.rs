@@ -212,13 +212,14 @@ fn an_error_status_is_exit_code_22_only_with_fail() {
 fn a_proxy_gets_the_whole_url_and_the_credentials() {
     let (address, requests) = scripted(vec![vec![OK]]);
     let proxy = format!("http://user:pass@{address}");
-    let output = command(&["http://nobody.invalid/x"]).env("http_proxy", &proxy).output().expect("it starts");
+    let output =
+        command(&["http://missing.invalid/x"]).env("http_proxy", &proxy).output().expect("it starts");
     assert_eq!(stdout(&output), "hello");
     let request = requests.recv().expect("the proxy receives a request");
-    assert!(request.starts_with("GET http://nobody.invalid/x HTTP/1.1\r\n"), "{request}");
+    assert!(request.starts_with("GET http://missing.invalid/x HTTP/1.1\r\n"), "{request}");
     assert!(request.contains("proxy-authorization: Basic dXNlcjpwYXNz\r\n"), "{request}");
     assert!(!stderr(&output).contains("pass"), "{}", stderr(&output));
-    let around = command(&["--noproxy", "*", "http://nobody.invalid/x"]).env("http_proxy", &proxy).output();
+    let around = command(&["--noproxy", "*", "http://missing.invalid/x"]).env("http_proxy", &proxy).output();
     assert!(stderr(&around.expect("it starts")).contains("no address for"));
 }
 

@@ -401,7 +401,7 @@ fn a_stall_of_the_server_is_measured() {
 }
 
 #[test]
-fn a_run_that_ends_before_the_stall_is_suspect_and_one_whose_server_exits_has_failed() {
+fn a_run_is_suspect_if_it_ends_before_the_stall_and_failed_if_its_server_exits() {
     let stall = "stall = { after = \"10s\", time = \"1s\" }\n";
     let lab = beside("echo time_s 1", "figures", stall);
     assert_eq!(lab.run().status.code(), Some(0));

@@ -63,7 +63,7 @@ fn response(method: &str, script: &str) -> String {
         "/app/thanks" => format!("Content-Type: text/plain\n\n{method} thanks"),
         "/to-file" => "Location: /file.txt\n\n".to_owned(),
         "/endless" => "Location: /endless\n\n".to_owned(),
-        _ => "Location: /nobody\n\n".to_owned(),
+        _ => "Location: /missing\n\n".to_owned(),
     }
 }
 

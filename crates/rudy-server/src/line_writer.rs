@@ -295,18 +295,18 @@ mod tests {
 
     #[test]
     fn lines_dropped_because_of_a_slow_reader_are_counted_in_the_file() {
-        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (write_end, read_end) = UnixStream::pair().unwrap();
         let on_lines_lost: OnLinesLost = Box::new(|lost| match lost {
             LinesLost::Dropped(n) => Some(format!("dropped {n}\n")),
             LinesLost::Failed(..) => None,
         });
-        let writer = LineWriter::start("test", socket_file(ours), on_lines_lost).unwrap();
+        let writer = LineWriter::start("test", socket_file(write_end), on_lines_lost).unwrap();
         let line = [b"x".repeat(1023), b"\n".to_vec()].concat();
         let pushed = 4 * QUEUE_BYTES / line.len();
         for _ in 0..pushed {
             writer.push(&line);
         }
-        let reader = thread::spawn(move || BufReader::new(theirs).lines().collect::<Result<Vec<_>, _>>());
+        let reader = thread::spawn(move || BufReader::new(read_end).lines().collect::<Result<Vec<_>, _>>());
         writer.close();
         drop(writer);
         let lines = reader.join().unwrap().unwrap();
@@ -334,8 +334,8 @@ mod tests {
     fn each_file_gets_its_lines_if_two_replacements_happen_before_the_thread_wakes() {
         let folder = tempfile::tempdir().unwrap();
         let [second, third] = ["second", "third"].map(|name| folder.path().join(name));
-        let (ours, mut theirs) = UnixStream::pair().unwrap();
-        let writer = LineWriter::start("test", socket_file(ours), silent()).unwrap();
+        let (write_end, mut read_end) = UnixStream::pair().unwrap();
+        let writer = LineWriter::start("test", socket_file(write_end), silent()).unwrap();
         // More than a socket buffers: the thread blocks on this line until the other end reads.
         let first = [b"x".repeat(QUEUE_BYTES / 2), b"\n".to_vec()].concat();
         writer.push(&first);
@@ -345,7 +345,7 @@ mod tests {
         writer.push(b"after\n");
         let reader = thread::spawn(move || {
             let mut read = Vec::new();
-            theirs.read_to_end(&mut read).map(|_| read)
+            read_end.read_to_end(&mut read).map(|_| read)
         });
         writer.close();
         assert!(reader.join().unwrap().unwrap() == first, "the first file has exactly the first line");

@@ -110,8 +110,8 @@ impl OpenDirectory {
         }
         let in_memory = match self.file_system {
             FileSystem::Memory => ResolveFlags::empty(),
-            FileSystem::Local if *CACHED_LOOKUPS => ResolveFlags::CACHED,
-            FileSystem::Local | FileSystem::Other => return Err(Errno::AGAIN),
+            FileSystem::LocalDisk if *CACHED_LOOKUPS => ResolveFlags::CACHED,
+            FileSystem::LocalDisk | FileSystem::Other => return Err(Errno::AGAIN),
         };
         // Another file system can be mounted in the folder, and it can be slow.
         match open(resolve | in_memory | ResolveFlags::NO_XDEV) {
@@ -137,7 +137,7 @@ enum FileSystem {
     /// Nothing, as with tmpfs. It caches no missing names, so `RESOLVE_CACHED` would fail for them.
     Memory,
     /// A disk. Access to cached files does not block.
-    Local,
+    LocalDisk,
     /// A network or another process. Every `open` and `statx` can block, even if the path is cached.
     Other,
 }
@@ -159,7 +159,7 @@ impl FileSystem {
         const EROFS: FsWord = 0xe0f5_e1e2;
         match magic {
             TMPFS | RAMFS => Self::Memory,
-            EXT | XFS | BTRFS | F2FS | BCACHEFS | ZFS | OVERLAY | SQUASHFS | EROFS => Self::Local,
+            EXT | XFS | BTRFS | F2FS | BCACHEFS | ZFS | OVERLAY | SQUASHFS | EROFS => Self::LocalDisk,
             _ => Self::Other,
         }
     }

@@ -78,9 +78,9 @@ impl HandlerConfig for FilesTable {
     /// Opens the folder. Checks it even if the options are invalid, so that all errors are reported at once.
     fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
         let options = FilesOptions { on_php_site: route.site.runs_php(), ..self.options.clone() };
-        let wrong = options.problems();
-        let mut problems: Vec<_> = wrong.iter().map(|error| error.problem(route.location)).collect();
-        let options = if wrong.is_empty() { options } else { FilesOptions::default() };
+        let invalid = options.problems();
+        let mut problems: Vec<_> = invalid.iter().map(|error| error.problem(route.location)).collect();
+        let options = if invalid.is_empty() { options } else { FilesOptions::default() };
         match Files::open(&self.root, options, route.folders) {
             Ok(files) if problems.is_empty() => return Ok(Box::new(files)),
             Ok(_) => {}
@@ -356,9 +356,9 @@ impl FilesOptions {
             "try_files" => is_below(&path.replace(PATH, "path")),
             _ => is_below(path) && !path.contains(PATH),
         };
-        let wrong = paths.filter(|(option, path)| !is_valid(option, path));
+        let invalid = paths.filter(|(option, path)| !is_valid(option, path));
         let mut problems: Vec<_> =
-            wrong.map(|(option, path)| FilesError::Path(option, path.clone())).collect();
+            invalid.map(|(option, path)| FilesError::Path(option, path.clone())).collect();
         let names = self.headers.names().map(|(_, name)| name);
         let forbidden = names.filter(|name| FORBIDDEN_HEADERS.contains(name));
         problems.extend(forbidden.map(|name| FilesError::Header(name.clone())));

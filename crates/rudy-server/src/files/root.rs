@@ -88,14 +88,14 @@ impl Opened {
 
 /// Checks that the folder at `path` can be opened and that lookups work in it.
 pub(super) fn check(path: &Path, follow_symlinks: bool) -> Result<(), FilesError> {
-    let wrong = |error: Errno| FilesError::Root(path.to_owned(), error.into());
-    let directory = OpenDirectory::open(path, Access::Blocking).map_err(wrong)?;
+    let failure = |error: Errno| FilesError::Root(path.to_owned(), error.into());
+    let directory = OpenDirectory::open(path, Access::Blocking).map_err(failure)?;
     let resolve = resolve_flags(follow_symlinks);
     let found = directory.open_beneath("", STAT_FLAGS, resolve, Access::Blocking);
     found.map(drop).map_err(|error| match error {
         // NOSYS: an old kernel. A seccomp filter returns one of the two.
         Errno::NOSYS | Errno::PERM => FilesError::NoOpenat2(error.into()),
-        _ => wrong(error),
+        _ => failure(error),
     })
 }
 

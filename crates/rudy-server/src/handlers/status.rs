@@ -15,7 +15,7 @@ use crate::client_address::AllowedClients;
 use crate::config::Problem;
 use crate::methods::respond_unless_read;
 
-/// What the status is told from: one for the life of the process, whatever is reloaded.
+/// The metrics of the process. They survive reloads.
 #[derive(Debug)]
 pub struct Metrics {
     started: Instant,
