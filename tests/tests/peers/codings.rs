@@ -1,4 +1,4 @@
-//! curl decodes what was compressed.
+//! Content codings that curl decodes.
 
 use rudy_tests::{Curl, Server};
 
@@ -30,15 +30,15 @@ fn every_coding_decodes_to_the_same_content() {
     let all = etags.len();
     etags.sort();
     etags.dedup();
-    assert_eq!(etags.len(), all, "each coding has an ETag of its own");
-    // What curl asks for by itself.
+    assert_eq!(etags.len(), all, "each coding has a different ETag");
+    // The codings that curl requests by default.
     assert_eq!(get(&curl, &server, "/text.txt", &["--compressed"]).body, content.as_bytes());
     let tr = get(&curl, &server, "/text.txt", &["--tr-encoding"]);
     assert_eq!((tr.status(), tr.body), (200, content.into_bytes()));
 }
 
 #[test]
-fn siblings_made_beforehand_are_sent_by_quality() {
+fn precompressed_files_are_selected_by_quality() {
     let Some(curl) = Curl::find() else { return };
     let server = Server::files(&[
         ("a.js", b"plain"),
@@ -46,7 +46,7 @@ fn siblings_made_beforehand_are_sent_by_quality() {
         ("a.js.zst", b"as zstandard"),
         ("a.js.gz", b"as gzip"),
     ]);
-    for (accepted, wanted) in [
+    for (accepted, expected) in [
         ("br", "as brotli"),
         ("zstd", "as zstandard"),
         ("gzip", "as gzip"),
@@ -58,7 +58,7 @@ fn siblings_made_beforehand_are_sent_by_quality() {
     ] {
         let field = format!("Accept-Encoding: {accepted}");
         let fetched = get(&curl, &server, "/a.js", &["--header", &field]);
-        assert_eq!((fetched.status(), fetched.body.as_slice()), (200, wanted.as_bytes()), "{accepted}");
+        assert_eq!((fetched.status(), fetched.body.as_slice()), (200, expected.as_bytes()), "{accepted}");
         assert!(fetched.field("Content-Type").unwrap().starts_with("text/javascript"), "{accepted}");
     }
 }

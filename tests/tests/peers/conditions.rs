@@ -1,4 +1,4 @@
-//! curl asks whether something has changed.
+//! Conditional requests of curl.
 
 use std::fs;
 
@@ -7,27 +7,27 @@ use rudy_tests::{Curl, Server};
 use crate::content::{get, make_older};
 
 #[test]
-fn conditions_save_what_has_not_changed() {
+fn conditional_requests_skip_unchanged_content() {
     let Some(curl) = Curl::find() else { return };
     let server = Server::files(&[("page.html", b"<p>hello")]);
-    // A file that has just been written has a weak ETag, with which no range may be joined.
+    // A file that was just written has a weak ETag, which does not match for ranges.
     make_older(&server.path().join("page.html"));
     let first = get(&curl, &server, "/page.html", &[]);
     assert_eq!(first.status(), 200);
     let (etag, date) = (first.field("ETag").unwrap(), first.field("Last-Modified").unwrap());
-    let ours = |name: &str| format!("{name}: {etag}");
-    let then = |name: &str| format!("{name}: {date}");
+    let with_etag = |name: &str| format!("{name}: {etag}");
+    let with_date = |name: &str| format!("{name}: {date}");
     let none_match = format!("If-None-Match: \"other\", W/{etag}");
     for (field, status) in [
-        (ours("If-None-Match").as_str(), 304),
+        (with_etag("If-None-Match").as_str(), 304),
         (&none_match, 304),
         ("If-None-Match: *", 304),
         ("If-None-Match: \"other\"", 200),
-        (&then("If-Modified-Since"), 304),
+        (&with_date("If-Modified-Since"), 304),
         ("If-Modified-Since: Thu, 01 Jan 1970 00:00:00 GMT", 200),
-        (&ours("If-Match"), 200),
+        (&with_etag("If-Match"), 200),
         ("If-Match: \"other\"", 412),
-        (&then("If-Unmodified-Since"), 200),
+        (&with_date("If-Unmodified-Since"), 200),
         ("If-Unmodified-Since: Thu, 01 Jan 1970 00:00:00 GMT", 412),
     ] {
         let fetched = get(&curl, &server, "/page.html", &["--header", field]);
@@ -44,7 +44,7 @@ fn conditions_save_what_has_not_changed() {
 }
 
 #[test]
-fn curls_own_bookkeeping_of_etags_and_dates_works() {
+fn curl_revalidates_with_stored_etags_and_dates() {
     let Some(curl) = Curl::find() else { return };
     let server = Server::files(&[("page.html", b"<p>hello")]);
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! curl keeps connections, opens many, uploads, reads slowly, and speaks other protocols.
+//! Connections of curl: reused, parallel, slow, with uploads, and with other protocols.
 
 use std::fs;
 
@@ -7,14 +7,15 @@ use rudy_tests::{Curl, Server};
 use crate::content::{get, make_older, text, varied};
 
 #[test]
-fn head_says_what_get_would() {
+fn head_has_the_fields_of_get() {
     let Some(curl) = Curl::find() else { return };
     let content = varied(300_000);
     let server = Server::build()
         .files(&[("small.html", b"<p>small"), ("large.bin", &content)])
         .arg("--browse")
         .start();
-    // The ETag of a file changes once, when its last change is two seconds old: not between the two requests.
+    // The ETag of a file changes once, when the file is two seconds old. That must not happen between the two
+    // requests.
     for name in ["small.html", "large.bin"] {
         make_older(&server.path().join(name));
     }
@@ -34,11 +35,11 @@ fn one_connection_serves_many_urls() {
     let server = Server::files(&[("a.html", b"a"), ("large.bin", &content), ("folder/index.html", b"index")]);
     let paths = ["/a.html", "/large.bin", "/missing", "/folder", "/a.html?query", "/folder/"];
     let fetched = curl.run(paths.iter().map(|path| server.url(path)));
-    let told = |name: &str| -> Vec<u64> {
+    let values = |name: &str| -> Vec<u64> {
         fetched.transfers.iter().map(|transfer| transfer[name].as_u64().unwrap()).collect()
     };
-    assert_eq!(told("http_code"), [200, 200, 404, 301, 200, 200]);
-    assert_eq!(told("num_connects"), [1, 0, 0, 0, 0, 0]);
+    assert_eq!(values("http_code"), [200, 200, 404, 301, 200, 200]);
+    assert_eq!(values("num_connects"), [1, 0, 0, 0, 0, 0]);
     let heads = curl.run(["--head".to_owned()].into_iter().chain(paths.iter().map(|path| server.url(path))));
     let connects = heads.transfers.iter().map(|transfer| transfer["num_connects"].as_u64().unwrap());
     assert_eq!(connects.sum::<u64>(), 1, "HEAD leaves the connection usable");
@@ -63,7 +64,7 @@ fn many_transfers_at_once_do_not_mix() {
 }
 
 #[test]
-fn an_upload_that_nobody_takes_is_answered_before_it_is_sent() {
+fn a_rejected_upload_gets_its_response_before_it_is_sent() {
     let Some(curl) = Curl::find() else { return };
     let server = Server::files(&[("page.html", b"<p>hello")]);
     let folder = tempfile::tempdir().unwrap();
@@ -72,19 +73,19 @@ fn an_upload_that_nobody_takes_is_answered_before_it_is_sent() {
     let upload = upload.to_str().unwrap();
     let data = format!("@{upload}");
     for arguments in [["--upload-file", upload], ["--data-binary", &data]] {
-        let asked = ["--expect100-timeout", "60", "--header", "Expect: 100-continue"];
-        let fetched = get(&curl, &server, "/page.html", &[&arguments[..], &asked].concat());
+        let expect = ["--expect100-timeout", "60", "--header", "Expect: 100-continue"];
+        let fetched = get(&curl, &server, "/page.html", &[&arguments[..], &expect].concat());
         assert_eq!(fetched.status(), 405, "{arguments:?}");
         assert_eq!(fetched.number_or_text("size_upload"), "0", "{arguments:?}");
         assert!(fetched.field("Allow").is_some_and(|allow| allow.contains("GET")), "{}", fetched.heads);
     }
-    // Without asking first the answer arrives as well, although nobody reads the body to its end.
-    let unasked = get(&curl, &server, "/page.html", &["--upload-file", upload, "--header", "Expect:"]);
-    assert_eq!(unasked.transfers[0]["http_code"], 405, "{unasked:?}");
+    // Without `Expect`, the response arrives as well, although the server does not read the whole body.
+    let without_expect = get(&curl, &server, "/page.html", &["--upload-file", upload, "--header", "Expect:"]);
+    assert_eq!(without_expect.transfers[0]["http_code"], 405, "{without_expect:?}");
 }
 
 #[test]
-fn methods_that_do_not_fit_are_told_apart() {
+fn unsupported_methods_get_different_statuses() {
     let Some(curl) = Curl::find() else { return };
     let server = Server::files(&[("page.html", b"<p>hello")]);
     for (method, status) in
@@ -96,7 +97,7 @@ fn methods_that_do_not_fit_are_told_apart() {
 }
 
 #[test]
-fn http_1_0_gets_whole_answers_and_an_end() {
+fn http_1_0_gets_complete_responses() {
     let Some(curl) = Curl::find() else { return };
     let content = text(50_000);
     let server = Server::build()
@@ -105,18 +106,19 @@ fn http_1_0_gets_whole_answers_and_an_end() {
         .start();
     let fetched = get(&curl, &server, "/page.html", &["--http1.0"]);
     assert_eq!((fetched.status(), fetched.body.as_slice()), (200, b"<p>hello".as_slice()));
-    // Compressed on the fly its length is not known, and 1.0 knows no chunks: the connection's end is the body's.
+    // The length of a compressed response is unknown and HTTP/1.0 has no chunks, so the end of the connection
+    // ends the body.
     let large = get(&curl, &server, "/large.txt", &["--http1.0", "--compressed"]);
     assert_eq!((large.status(), large.field("Transfer-Encoding")), (200, None));
     assert!(large.body == content.as_bytes());
     let url = server.url("/page.html");
-    let kept = curl.run(["--http1.0", "--header", "Connection: keep-alive", &url, &url]);
-    assert_eq!((kept.status(), kept.number_or_text("num_connects").as_str()), (200, "0"));
-    assert_eq!(kept.body, b"<p>hello<p>hello");
+    let reused = curl.run(["--http1.0", "--header", "Connection: keep-alive", &url, &url]);
+    assert_eq!((reused.status(), reused.number_or_text("num_connects").as_str()), (200, "0"));
+    assert_eq!(reused.body, b"<p>hello<p>hello");
 }
 
 #[test]
-fn a_slow_reader_gets_all_of_it() {
+fn a_slow_reader_gets_the_whole_response() {
     let Some(curl) = Curl::find() else { return };
     let content = varied(3 << 20);
     let server = Server::files(&[("file.bin", &content)]);
@@ -126,25 +128,25 @@ fn a_slow_reader_gets_all_of_it() {
 }
 
 #[test]
-fn what_is_not_spoken_here_is_told() {
+fn unsupported_protocols_fail_cleanly() {
     let Some(curl) = Curl::find() else { return };
     let server = Server::files(&[("page.html", b"<p>hello")]);
-    // An offer to go on in HTTP/2 may be passed over (RFC 9110 §7.8).
+    // The server may ignore an upgrade to HTTP/2 (RFC 9110 §7.8).
     let offered = get(&curl, &server, "/page.html", &["--http2"]);
     if offered.exit != 2 {
         assert_eq!((offered.status(), offered.body.as_slice()), (200, b"<p>hello".as_slice()));
     }
     assert_ne!(get(&curl, &server, "/page.html", &["--http2-prior-knowledge"]).exit, 0);
     let tls = format!("https://{}/page.html", server.address());
-    assert_eq!(curl.run([tls.as_str()]).exit, 35, "no handshake comes about");
+    assert_eq!(curl.run([tls.as_str()]).exit, 35, "there is no TLS handshake");
     let proxied = get(&curl, &server, "/page.html", &["--haproxy-protocol"]);
     assert_eq!(proxied.transfers[0]["http_code"], 400, "{proxied:?}");
-    // None of it has harmed the server.
+    // The server still works.
     assert_eq!(get(&curl, &server, "/page.html", &[]).status(), 200);
 }
 
 #[test]
-fn a_unix_socket_is_spoken_to() {
+fn curl_connects_to_a_unix_socket() {
     let Some(curl) = Curl::find() else { return };
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("rudy.sock");

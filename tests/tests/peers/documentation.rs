@@ -1,4 +1,4 @@
-//! Every file of rendered documentation, fetched over few connections and compared byte by byte.
+//! Fetches all files of the rendered documentation over few connections, and compares them byte by byte.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -10,8 +10,8 @@ use rudy_tests::{Connection, Server, binary, skip};
 const CONNECTIONS: usize = 4;
 
 #[test]
-fn the_documentation_of_this_workspace_comes_as_it_is() {
-    let target = binary().parent().and_then(Path::parent).expect("rudy stands in target/PROFILE");
+fn the_documentation_of_this_workspace_is_served_unchanged() {
+    let target = binary().parent().and_then(Path::parent).expect("rudy is in target/PROFILE");
     let documentation = target.join("doc");
     if !documentation.join("rudy_http/index.html").is_file() {
         skip("the documentation is not built; `cargo doc --workspace --no-deps` builds it");
@@ -21,7 +21,7 @@ fn the_documentation_of_this_workspace_comes_as_it_is() {
     assert!(fetched > 500, "only {fetched} files");
 }
 
-/// Serves the folder and fetches everything in it. Returns how many files that was.
+/// Serves the folder and fetches all of its files. Returns their number.
 fn fetch_all(folder: &Path) -> usize {
     let mut files = Vec::new();
     collect(folder, &mut files);
@@ -35,7 +35,7 @@ fn fetch_all(folder: &Path) -> usize {
     files.len()
 }
 
-/// All files below `folder` but the hidden ones, which are not served.
+/// Collects all files below `folder` except hidden ones, which are not served.
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("the folder can be read") {
         let entry = entry.expect("the folder can be read");
@@ -50,14 +50,14 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// Fetches the files on one connection, an `index.html` by the name of its folder as well.
+/// Fetches the files on one connection, and each `index.html` by the name of its folder as well.
 fn fetch(address: SocketAddr, root: &Path, files: &[PathBuf]) {
     let mut connection = Connection::open(address);
     let mut compare = |target: &str, content: &[u8]| {
         connection.send(format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes());
-        let answer = connection.response();
-        assert_eq!(answer.status, 200, "{target}");
-        assert!(answer.body == content, "{target} comes with other content");
+        let response = connection.response();
+        assert_eq!(response.status, 200, "{target}");
+        assert!(response.body == content, "{target} has other content");
     };
     for file in files {
         let content = fs::read(file).expect("the file can be read");
@@ -69,7 +69,7 @@ fn fetch(address: SocketAddr, root: &Path, files: &[PathBuf]) {
     }
 }
 
-/// The target for a path: everything but letters, digits and what cannot be mistaken is encoded (RFC 3986 §2.3).
+/// Returns the target for a path. All bytes except unreserved characters are encoded (RFC 3986 §2.3).
 fn target(path: &Path) -> String {
     let encode = |&byte: &u8| match byte {
         b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => char::from(byte).into(),

@@ -1,4 +1,4 @@
-//! Built-in plans of the lab with the programs that stand beside Rudy in them.
+//! Built-in plans of the lab that compare Rudy with other programs.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -6,15 +6,15 @@ use std::process::{Command, Stdio};
 use rudy_tests::{binary, fastcgi_info, long, program};
 use serde_json::Value;
 
-/// The runs of a plan, of which only these subjects and loads are carried out, once.
+/// Runs the given subjects and loads of a plan once, and returns the records of the runs.
 fn runs(plan: &str, only: &[&str]) -> Vec<Value> {
     let folder = tempfile::tempdir().expect("a temp folder can be made");
     let mut command = Command::new(binary());
     command.args(["lab", "run", plan, "--quick", "--rounds", "1", "--out", "out"]).stdin(Stdio::null());
     command.args(only.iter().flat_map(|name| ["--only", name])).current_dir(folder.path());
     let output = command.output().expect("rudy can be started");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
     let text = fs::read_to_string(folder.path().join("out/results.jsonl")).expect("there are results");
     let records =
         text.lines().map(|line| serde_json::from_str::<Value>(line).expect("each line is a record"));
@@ -26,11 +26,11 @@ fn runs(plan: &str, only: &[&str]) -> Vec<Value> {
 }
 
 fn figure(run: &Value, name: &str) -> f64 {
-    run["figures"][name].as_f64().unwrap_or_else(|| panic!("there is no {name}: {run}"))
+    run["figures"][name].as_f64().unwrap_or_else(|| panic!("no figure {name}: {run}"))
 }
 
 #[test]
-fn what_generators_print_is_read() {
+fn the_output_of_generators_is_parsed() {
     if !long() {
         return;
     }
@@ -48,12 +48,12 @@ fn what_generators_print_is_read() {
 }
 
 #[test]
-fn erlang_sends_as_many_messages_as_we_do() {
+fn erlang_sends_as_many_messages_as_rudy() {
     if program("escript").is_none() {
         return;
     }
     let runs = runs("schedulers", &["erlang-2", "rudy-2", "100"]);
-    // Ours is measured twice, against itself.
+    // Rudy is measured twice, against itself.
     assert_eq!(runs.len(), 3);
     for run in runs {
         assert_eq!(run["figures"]["messages"], f64::from(2 * 100 * 99), "{run}");
@@ -62,7 +62,7 @@ fn erlang_sends_as_many_messages_as_we_do() {
 }
 
 #[test]
-fn one_process_of_an_app_answers_behind_each_web_server() {
+fn one_app_process_responds_behind_each_web_server() {
     if !long() {
         return;
     }
@@ -77,7 +77,7 @@ fn one_process_of_an_app_answers_behind_each_web_server() {
     assert_eq!(runs.len(), subjects.len());
     for run in runs {
         assert_eq!(run["figures"]["starts"], 1.0, "{run}");
-        // mod_fcgid asks its one process one request at a time, and some may wait longer than anybody would.
+        // mod_fcgid sends one request at a time to its process, so some may wait very long.
         if run["subject"] != "apache-fcgid-tasks" {
             assert_eq!(run["figures"]["errors"], 0.0, "{run}");
             assert!(figure(&run, "nines") > 2.0, "{run}");

@@ -1,4 +1,5 @@
-//! Against programs that did not learn HTTP from us, and against many clients at once.
+//! Tests with other programs: clients, servers, applications and linters with their own implementations of
+//! HTTP and FastCGI, and many clients at once.
 
 mod codings;
 mod conditions;

@@ -1,4 +1,4 @@
-//! curl asks for what it should not get, for folders, and by other ways in.
+//! Paths: attempts to leave the folder, redirects of folders, and listings.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -7,7 +7,7 @@ use rudy_tests::{Curl, Server};
 
 use crate::content::get;
 
-/// What lies beside the folder and what the attacks are after.
+/// The content of a file outside the folder, which the attacks try to read.
 const SECRET: &str = "the secret beside the folder";
 
 #[test]
@@ -62,27 +62,30 @@ fn no_path_leads_out_of_the_folder() {
         assert!(status == 400 || status == 404, "{path}: {status}");
         let body = String::from_utf8_lossy(&fetched.body);
         assert!(!body.contains(SECRET) && !fetched.heads.contains("secret beside"), "{path}: {body}");
-        assert!(!body.contains(folder.path().to_str().unwrap()), "{path} tells where the folder is: {body}");
+        assert!(
+            !body.contains(folder.path().to_str().unwrap()),
+            "{path} reveals the location of the folder: {body}"
+        );
     }
     assert_eq!(get(&curl, &server, "/inside.html", &[]).body, b"<p>page");
 }
 
 #[test]
-fn a_folder_without_its_slash_is_redirected_within_this_server() {
+fn a_folder_without_trailing_slash_is_redirected_on_the_same_server() {
     let Some(curl) = Curl::find() else { return };
     let server = Server::files(&[("folder/index.html", b"index"), ("evil.example/index.html", b"here")]);
     let followed = get(&curl, &server, "/folder?a=1&b=%20", &["--location"]);
     assert_eq!((followed.status(), followed.body.as_slice()), (200, b"index".as_slice()));
     assert_eq!(followed.number_or_text("num_redirects"), "1");
     assert_eq!(followed.number_or_text("url_effective"), server.url("/folder/?a=1&b=%20"));
-    // A second slash must not become the name of another host.
+    // A double slash must not become the name of another host.
     let doubled = get(&curl, &server, "//evil.example", &["--path-as-is"]);
     let target = doubled.number_or_text("redirect_url");
     assert!(target == "null" || target.starts_with(&server.url("/")), "{target}");
 }
 
 #[test]
-fn a_listing_is_had_as_a_page_and_as_json() {
+fn a_listing_is_a_page_or_json() {
     let Some(curl) = Curl::find() else { return };
     let server = Server::build().files(&[("a b.txt", b"x"), ("folder/c", b"y")]).arg("--browse").start();
     let page = get(&curl, &server, "/", &[]);

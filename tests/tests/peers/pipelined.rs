@@ -1,4 +1,4 @@
-//! Many requests at once and requests bit by bit, which curl cannot send.
+//! Pipelined requests, and requests byte by byte, which curl cannot send.
 
 use std::io::Write;
 use std::thread;
@@ -7,12 +7,13 @@ use rudy_tests::{Connection, Server};
 
 use crate::content::varied;
 
-/// Requests sent without waiting for any answer: more than any bound on what is kept of them.
+/// The number of requests that are sent without waiting for a response: more than any limit on pending
+/// requests.
 const REQUESTS: usize = 2000;
 
 const FILES: usize = 7;
 
-/// The server, and what its files hold: some are kept in memory, some sent from the file.
+/// Starts a server. Returns the contents of its files, some of which fit into the cache.
 fn serve() -> (Server, Vec<Vec<u8>>) {
     let names: Vec<_> = (0..FILES).map(|n| format!("{n}.bin")).collect();
     let contents: Vec<_> = (0..FILES).map(|n| varied(1 + 30_011 * n)).collect();
@@ -20,7 +21,7 @@ fn serve() -> (Server, Vec<Vec<u8>>) {
     (Server::files(&files), contents)
 }
 
-/// The `n`th request; among them HEAD, conditions, ranges, and what is not there.
+/// Returns the `n`th request. Some use HEAD, conditions or ranges, or request missing files.
 fn request(n: usize) -> String {
     let (method, file, more) = match n % 11 {
         3 => ("HEAD", n % FILES, ""),
@@ -34,28 +35,29 @@ fn request(n: usize) -> String {
 
 fn check(n: usize, contents: &[Vec<u8>], connection: &mut Connection) {
     let file = &contents[n % FILES];
-    let answer = if n % 11 == 3 { connection.head_response() } else { connection.response() };
+    let response = if n % 11 == 3 { connection.head_response() } else { connection.response() };
     let (status, body) = match n % 11 {
         3 => (200, &[][..]),
         5 => (304, &[][..]),
         7 => (206, &file[..1]),
-        9 => (404, answer.body.as_slice()),
+        9 => (404, response.body.as_slice()),
         _ => (200, &file[..]),
     };
-    assert_eq!(answer.status, status, "answer {n}");
-    assert!(answer.body == body, "answer {n} has the body of another");
+    assert_eq!(response.status, status, "response {n}");
+    assert!(response.body == body, "response {n} has the body of another one");
     if status == 200 {
-        assert_eq!(answer.field("content-length"), Some(file.len().to_string().as_str()), "answer {n}");
+        assert_eq!(response.field("content-length"), Some(file.len().to_string().as_str()), "response {n}");
     }
 }
 
 #[test]
-fn answers_come_in_the_order_of_the_requests() {
+fn responses_have_the_order_of_the_requests() {
     let (server, contents) = serve();
     let mut connection = server.connect();
     let mut writer = connection.socket().try_clone().unwrap();
     thread::scope(|scope| {
-        // Beside the reading: nobody keeps thousands of requests for a peer that does not read.
+        // In parallel with reading: a server does not accept thousands of requests from a client that does
+        // not read.
         scope.spawn(move || {
             let requests: String = (0..REQUESTS).map(request).collect();
             writer.write_all(requests.as_bytes()).expect("all requests are taken");
@@ -67,7 +69,7 @@ fn answers_come_in_the_order_of_the_requests() {
 }
 
 #[test]
-fn requests_that_come_byte_by_byte_are_answered_alike() {
+fn requests_sent_byte_by_byte_get_the_same_responses() {
     let (server, contents) = serve();
     let mut connection = server.connect();
     for n in 0..22 {

@@ -1,4 +1,4 @@
-//! curl fetches parts of files, and what it has only a part of.
+//! Range requests of curl, and resumed downloads.
 
 use std::fs;
 use std::path::Path;
@@ -10,13 +10,13 @@ use rudy_tests::{Curl, PATIENCE, Server};
 use crate::content::{get, make_older, text, varied};
 
 #[test]
-fn ranges_are_the_bytes_that_were_asked_for() {
+fn ranges_have_the_requested_bytes() {
     let Some(curl) = Curl::find() else { return };
-    // Larger than what stays in memory, and smaller.
+    // One file fits into the cache and one does not.
     for size in [1000, 300_000] {
         let content = varied(size);
         let server = Server::files(&[("file.bin", &content)]);
-        for (range, wanted) in [
+        for (range, expected) in [
             ("0-0", 0..1),
             ("10-99", 10..100),
             ("500-", 500..size),
@@ -26,8 +26,8 @@ fn ranges_are_the_bytes_that_were_asked_for() {
         ] {
             let fetched = get(&curl, &server, "/file.bin", &["--range", range]);
             assert_eq!(fetched.status(), 206, "{range}");
-            assert_eq!(fetched.body, content[wanted.clone()], "{range}");
-            let content_range = format!("bytes {}-{}/{size}", wanted.start, wanted.end - 1);
+            assert_eq!(fetched.body, content[expected.clone()], "{range}");
+            let content_range = format!("bytes {}-{}/{size}", expected.start, expected.end - 1);
             assert_eq!(fetched.field("Content-Range"), Some(content_range.as_str()));
         }
         let beyond = get(&curl, &server, "/file.bin", &["--range", &format!("{size}-")]);
@@ -37,7 +37,7 @@ fn ranges_are_the_bytes_that_were_asked_for() {
 }
 
 #[test]
-fn several_ranges_come_as_parts() {
+fn several_ranges_are_sent_as_multipart() {
     let Some(curl) = Curl::find() else { return };
     let content = text(20_000);
     let server = Server::files(&[("file.txt", content.as_bytes())]);
@@ -50,17 +50,17 @@ fn several_ranges_come_as_parts() {
     let parts: Vec<_> = body.split(&delimiter).collect();
     assert_eq!((parts.len(), parts[0].trim(), parts[4].trim()), (5, "", "--"), "{body}");
     let size = content.len();
-    for (part, wanted) in parts[1..4].iter().zip([0..5, 1000..1010, size - 6..size]) {
+    for (part, expected) in parts[1..4].iter().zip([0..5, 1000..1010, size - 6..size]) {
         let (head, bytes) = part.split_once("\r\n\r\n").expect(part);
-        let content_range = format!("bytes {}-{}/{size}", wanted.start, wanted.end - 1);
+        let content_range = format!("bytes {}-{}/{size}", expected.start, expected.end - 1);
         assert!(head.to_ascii_lowercase().contains(&format!("content-range: {content_range}")), "{head}");
         assert!(head.to_ascii_lowercase().contains("content-type: text/plain"), "{head}");
-        assert_eq!(bytes.strip_suffix("\r\n"), Some(&content[wanted]), "{part}");
+        assert_eq!(bytes.strip_suffix("\r\n"), Some(&content[expected]), "{part}");
     }
 }
 
 #[test]
-fn a_download_that_was_broken_off_is_resumed() {
+fn an_interrupted_download_is_resumed() {
     let Some(curl) = Curl::find() else { return };
     let content = varied(8 << 20);
     let server = Server::files(&[("file.bin", &content)]);
@@ -71,21 +71,21 @@ fn a_download_that_was_broken_off_is_resumed() {
     let first = Running(command.spawn().unwrap());
     wait_for_bytes(&copy, 100_000);
     drop(first);
-    let begun = fs::metadata(&copy).unwrap().len();
-    assert!(begun < content.len() as u64, "it was broken off too late");
+    let partial = fs::metadata(&copy).unwrap().len();
+    assert!(partial < content.len() as u64, "curl was killed too late");
     let resume =
         || get(&curl, &server, "/file.bin", &["--continue-at", "-", "--output", copy.to_str().unwrap()]);
     let resumed = resume();
     assert_eq!(resumed.status(), 206);
-    assert_eq!(resumed.number_or_text("size_download"), (content.len() as u64 - begun).to_string());
-    assert!(fs::read(&copy).unwrap() == content, "the pieces make another file");
-    // Nothing is left to fetch: 416 with the length, from which curl knows that it has the whole file.
+    assert_eq!(resumed.number_or_text("size_download"), (content.len() as u64 - partial).to_string());
+    assert!(fs::read(&copy).unwrap() == content, "the parts do not make the original file");
+    // Nothing is left: 416 with the length shows curl that it has the whole file.
     assert_eq!(resume().status(), 416);
     assert!(fs::read(&copy).unwrap() == content);
 }
 
 #[test]
-fn a_range_is_joined_only_to_the_same_representation() {
+fn if_range_matches_only_the_same_representation() {
     let Some(curl) = Curl::find() else { return };
     let content = varied(1000);
     let server = Server::files(&[("file.bin", &content)]);
@@ -101,13 +101,13 @@ fn a_range_is_joined_only_to_the_same_representation() {
     ] {
         let field = format!("If-Range: {validator}");
         let fetched = get(&curl, &server, "/file.bin", &["--range", "5-9", "--header", &field]);
-        let wanted = if whole { &content[..] } else { &content[5..10] };
+        let expected = if whole { &content[..] } else { &content[5..10] };
         assert_eq!(fetched.status(), if whole { 200 } else { 206 }, "{field}");
-        assert_eq!(fetched.body, wanted, "{field}");
+        assert_eq!(fetched.body, expected, "{field}");
     }
 }
 
-/// Ends a curl that a failing test leaves behind.
+/// Kills curl after a failed test.
 struct Running(Child);
 
 impl Drop for Running {

@@ -1,4 +1,4 @@
-//! The configuration is changed and read again every 100 ms while clients are served.
+//! Reloads a changed configuration every 100 ms while clients are served.
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
@@ -11,13 +11,13 @@ use rustix::process::Signal;
 const RELOADS: u32 = 40;
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// A download that lasts as long as the reloads do: more than the sockets between hold.
+/// The size of a download that lasts as long as the reloads: more than the socket buffers hold.
 const LARGE_BYTES: u64 = 256 * 1024 * 1024;
 
-/// How many requests each client sends on a connection: for ever, some, one.
+/// The number of requests of each client per connection: unlimited, some, one.
 const CLIENTS: &[u64] = &[u64::MAX, u64::MAX, 10, 3, 1, 1];
 
-/// Every second generation listens on one more address.
+/// Every second configuration listens on one more address.
 fn configuration(generation: u32) -> String {
     let more = if generation % 2 == 1 { ", \"127.0.0.2:0\"" } else { "" };
     format!(
@@ -29,13 +29,13 @@ fn configuration(generation: u32) -> String {
     )
 }
 
-fn check(target: &str, answer: &Response) {
-    assert_eq!(answer.status, 200, "{target}: {}", answer.head);
+fn check(target: &str, response: &Response) {
+    assert_eq!(response.status, 200, "{target}: {}", response.head);
     match target {
         "/generation" => {
-            assert!(answer.text().parse::<u32>().is_ok_and(|n| n <= RELOADS), "{}", answer.text());
+            assert!(response.text().parse::<u32>().is_ok_and(|n| n <= RELOADS), "{}", response.text());
         }
-        _ => assert!(answer.text().starts_with("listen = "), "{}", answer.text()),
+        _ => assert!(response.text().starts_with("listen = "), "{}", response.text()),
     }
 }
 
@@ -44,9 +44,10 @@ fn generation(connection: &mut Connection) -> u32 {
     connection.response().text().parse().expect("a number")
 }
 
-/// Has the server read `generation`, and waits until it has. Returns the address it listens on now in addition.
+/// Reloads the server with configuration `generation`, and waits for the result. Returns the additional
+/// address.
 fn reload(server: &mut Server, generation: u32) -> Option<SocketAddr> {
-    // By renaming, as the file is served as well: written in place it could be seen half done.
+    // By renaming, because the file is served too: a partial write would be visible.
     let (new, place) = (server.path().join("rudy.new"), server.path().join("rudy.toml"));
     fs::write(&new, configuration(generation)).expect("a temp folder can be written");
     fs::rename(&new, &place).expect("a temp folder can be written");
@@ -59,7 +60,7 @@ fn reload(server: &mut Server, generation: u32) -> Option<SocketAddr> {
 }
 
 #[test]
-fn nothing_is_lost_while_the_configuration_changes_every_100_ms() {
+fn no_request_is_lost_while_the_configuration_changes_every_100_ms() {
     let mut server = Server::config(&configuration(0));
     let large = fs::File::create(server.path().join("large")).unwrap();
     large.set_len(LARGE_BYTES).unwrap();
@@ -78,19 +79,19 @@ fn nothing_is_lost_while_the_configuration_changes_every_100_ms() {
             through_added.push(connection);
         } else {
             let gone = through_added[through_added.len() - 1].socket().peer_addr().unwrap();
-            assert!(TcpStream::connect(gone).is_err(), "{gone} is still listened on");
+            assert!(TcpStream::connect(gone).is_err(), "{gone} still accepts connections");
         }
         assert_eq!(generation(&mut server.connect()), n, "a new connection has the new configuration");
-        assert_eq!(generation(&mut first), n, "and so has the oldest");
+        assert_eq!(generation(&mut first), n, "the oldest connection too");
         downloaded += download.read_exactly(1 << 20).len() as u64;
-        // The period is what is tested; there is no event to wait for.
+        // The period itself is tested; there is no event to wait for.
         thread::sleep((begin + n * PERIOD).saturating_duration_since(Instant::now()));
     }
     let tally = load.stop();
     assert!(tally.responses > u64::from(RELOADS) && tally.connections > u64::from(RELOADS), "{tally:?}");
-    assert_eq!(generation(&mut first), RELOADS, "the oldest connection has the configuration of now");
+    assert_eq!(generation(&mut first), RELOADS, "the oldest connection has the current configuration");
     for connection in &mut through_added {
-        assert!(connection.is_closed(), "an idle one whose address is gone is closed");
+        assert!(connection.is_closed(), "an idle connection of a closed listener is closed");
     }
     let all = downloaded + download.read_to_end().len() as u64;
     assert!(all > LARGE_BYTES, "{all} bytes with the head");

@@ -1,4 +1,4 @@
-//! Clients that are slow on purpose, beside an ordinary one.
+//! Deliberately slow clients, together with an ordinary one.
 
 use std::fs;
 use std::io::Write;
@@ -10,19 +10,21 @@ use std::time::Duration;
 use rudy_tests::{Server, descriptors};
 use rustix::net::{AddressFamily, SocketType, connect, socket, sockopt};
 
-/// Clients that send a head byte by byte, and never its end.
+/// Clients that send a head byte by byte and never finish it.
 const DRIBBLING: usize = 1500;
 
-/// Clients that ask for a large file and do not read it. Fewer, because the kernel keeps a megabyte for each.
+/// Clients that request a large file and do not read it. There are fewer, because the kernel buffers a
+/// megabyte for each.
 const NOT_READING: usize = 500;
 
 /// Requests of the ordinary client, on each kind of connection.
 const REQUESTS: usize = 500;
 
-/// More than the sockets between hold.
+/// More than the socket buffers hold.
 const LARGE_BYTES: u64 = 64 * 1024 * 1024;
 
-/// A server that bears slow clients longer than by default, so that none is sent away while the others are looked at.
+/// Starts a server with longer timeouts than the defaults, so that it disconnects no slow client during the
+/// test.
 fn serve() -> Server {
     let server = Server::config(
         "listen = [\"127.0.0.1:0\"]\n\
@@ -46,27 +48,27 @@ fn begin_heads(address: SocketAddr) -> Vec<TcpStream> {
     (0..DRIBBLING).map(begin).collect()
 }
 
-/// Asks for the large file on connections that take only a little of it.
-fn ask_without_reading(address: SocketAddr) -> Vec<TcpStream> {
-    let ask = |_| {
+/// Requests the large file on connections with a small receive buffer.
+fn request_without_reading(address: SocketAddr) -> Vec<TcpStream> {
+    let request = |_| {
         let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a descriptor is free");
-        // Before connecting, so that the peer never hears of a larger window.
+        // Before connecting, so that the peer never sees a larger window.
         sockopt::set_socket_recv_buffer_size(&socket, 4096).expect("the system allows so little");
         connect(&socket, &address).expect("the server accepts");
         let mut stream = TcpStream::from(socket);
         stream.write_all(b"GET /large HTTP/1.1\r\nHost: test\r\n\r\n").expect("the server reads");
         stream
     };
-    (0..NOT_READING).map(ask).collect()
+    (0..NOT_READING).map(request).collect()
 }
 
-/// Sends one byte on each connection, again and again, about one a second on each, until told to stop.
+/// Sends one byte per second on each connection until `stop` is set.
 fn dribble(streams: &[TcpStream], stop: &AtomicBool) {
     for mut stream in streams.iter().cycle() {
         if stop.load(Ordering::Relaxed) {
             return;
         }
-        stream.write_all(b"a").expect("the server bears slow clients for ten minutes");
+        stream.write_all(b"a").expect("the server allows slow clients for ten minutes");
         thread::sleep(Duration::from_secs(1) / u32::try_from(streams.len()).expect("thousands"));
     }
 }
@@ -76,34 +78,34 @@ fn open_connections(server: &Server) -> u64 {
     status["connections"]["open"].as_u64().expect("a number")
 }
 
-/// How fast it is beside them is measured in the lab; here every request is answered while all of them wait.
+/// The lab measures the speed; here every request must get its response while all slow clients are connected.
 #[test]
-fn an_ordinary_client_is_served_beside_two_thousand_slow_ones() {
+fn an_ordinary_client_is_served_among_two_thousand_slow_ones() {
     if !descriptors(3000) {
         return;
     }
     let server = serve();
     let heads = begin_heads(server.address());
-    let unread = ask_without_reading(server.address());
-    let mut kept = server.connect();
+    let unread = request_without_reading(server.address());
+    let mut reused = server.connect();
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| dribble(&heads, &stop));
         let _stop = StopAtEnd(&stop);
         for _ in 0..REQUESTS {
-            kept.send(b"GET /page.html HTTP/1.1\r\nHost: test\r\n\r\n");
-            assert_eq!(kept.response().status, 200);
+            reused.send(b"GET /page.html HTTP/1.1\r\nHost: test\r\n\r\n");
+            assert_eq!(reused.response().status, 200);
             assert_eq!(server.get("/page.html").status, 200);
         }
     });
     let open = open_connections(&server);
     assert!(open >= (DRIBBLING + NOT_READING) as u64, "only {open} connections are left");
     for stream in &unread {
-        assert!(is_open(stream), "an unread answer was given up");
+        assert!(is_open(stream), "an unread response was aborted");
     }
 }
 
-/// Ends what runs beside a test, also when the test fails.
+/// Sets the flag at the end of a test, also when it fails.
 struct StopAtEnd<'a>(&'a AtomicBool);
 
 impl Drop for StopAtEnd<'_> {
@@ -112,7 +114,8 @@ impl Drop for StopAtEnd<'_> {
     }
 }
 
-/// Whether the peer has neither closed nor reset the connection, as far as one can see without reading what it sent.
+/// Returns whether the peer has neither closed nor reset the connection, as far as that is visible without
+/// reading.
 fn is_open(stream: &TcpStream) -> bool {
     stream.take_error().is_ok_and(|error| error.is_none()) && stream.peek(&mut [0]).is_ok_and(|n| n == 1)
 }

@@ -1,8 +1,8 @@
-//! slowhttptest attacks in each of its four modes, and an ordinary client goes on asking meanwhile.
+//! slowhttptest attacks in each of its four modes while an ordinary client sends requests.
 //!
-//! slowhttptest has a verdict of its own on whether the service is available: that it is answered within some seconds, which
-//! a busy machine fails as well. Here the order of things decides: the ordinary client is answered while all connections
-//! of the attack stand.
+//! slowhttptest has its own check of availability: a response within some seconds, which a busy machine fails
+//! as well. These tests check the order instead: the ordinary client gets responses while all connections of
+//! the attack are open.
 
 use std::fs;
 use std::process::{Child, Command, Stdio};
@@ -13,66 +13,66 @@ use rudy_tests::{Connection, Server, long, program};
 use crate::content::text;
 use crate::php::{Fpm, folder};
 
-/// Connections of one attack, all opened within its first second.
+/// The number of connections of an attack, all opened within the first second.
 const CONNECTIONS: u64 = 500;
 
-/// How long an attack goes on. It ends earlier where the server has answered all of it.
+/// The duration of an attack in seconds. It ends earlier if the server has responded to everything.
 const SECONDS: &str = "10";
 
-/// More than the sockets between hold.
+/// More than the socket buffers hold.
 const LARGE_BYTES: u64 = 64 * 1024 * 1024;
 
-/// A field of a form each second, of 100 kB that are announced.
+/// One form field per second, of an announced 100 kB.
 const SLOW_BODIES: &[&str] = &["-B", "-i", "1", "-s", "100000"];
 
-/// What came of the ordinary client's requests during an attack.
-struct Seen {
-    /// Requests that were answered while all connections of the attack stood.
-    beside_all: u64,
-    /// Requests that the server has answered to the attack.
+/// The results of the ordinary client's requests during an attack.
+struct Outcome {
+    /// Requests with a response while all connections of the attack were open.
+    during_attack: u64,
+    /// Requests of the attack that got a response.
     to_the_attack: u64,
 }
 
 #[test]
-fn slow_heads_leave_the_service_available() {
-    // A line of the head each second.
-    let Some(seen) = attack("/text.txt", &["-H", "-i", "1"]) else { return };
-    assert!(seen.beside_all > 0, "the attack never stood as a whole");
+fn slow_heads_do_not_block_the_server() {
+    // One header line per second.
+    let Some(outcome) = attack("/text.txt", &["-H", "-i", "1"]) else { return };
+    assert!(outcome.during_attack > 0, "the attack never had all its connections open");
 }
 
 #[test]
-fn slow_bodies_to_an_app_leave_the_app_available() {
-    let Some(seen) = attack("/app", SLOW_BODIES) else { return };
-    assert!(seen.beside_all > 0, "the attack never stood as a whole");
+fn slow_bodies_do_not_block_an_app() {
+    let Some(outcome) = attack("/app", SLOW_BODIES) else { return };
+    assert!(outcome.during_attack > 0, "the attack never had all its connections open");
 }
 
-/// The two children of php-fpm would be the first to be taken up.
+/// The attack would otherwise occupy the two children of php-fpm first.
 #[test]
-fn slow_bodies_to_a_php_site_leave_the_site_available() {
+fn slow_bodies_do_not_block_a_php_site() {
     let Some(fpm) = long().then(|| Fpm::start("")).flatten() else { return };
     let root = folder(&[("app.php", "<?php header('Content-Type: text/plain'); echo 'taken';")]);
     let app = fpm.route(root.path(), "/app.php", "");
-    let Some(seen) = attack_on(&app, "/app.php", "/app.php", SLOW_BODIES) else { return };
-    assert!(seen.beside_all > 0, "the attack never stood as a whole");
+    let Some(outcome) = attack_on(&app, "/app.php", "/app.php", SLOW_BODIES) else { return };
+    assert!(outcome.during_attack > 0, "the attack never had all its connections open");
 }
 
 #[test]
-fn ranges_without_number_leave_the_service_available() {
-    // `Range: bytes=0-,5-5,5-6,…,5-2000`, with which one request once took all of Apache's memory.
-    let Some(seen) = attack("/text.txt", &["-R", "-t", "GET"]) else { return };
-    assert!(seen.to_the_attack > CONNECTIONS, "only {} answers", seen.to_the_attack);
+fn thousands_of_ranges_do_not_block_the_server() {
+    // `Range: bytes=0-,5-5,5-6,…,5-2000`: one such request once used all memory of Apache.
+    let Some(outcome) = attack("/text.txt", &["-R", "-t", "GET"]) else { return };
+    assert!(outcome.to_the_attack > CONNECTIONS, "only {} responses", outcome.to_the_attack);
 }
 
 #[test]
-fn slow_readers_leave_the_service_available() {
-    // One byte a second of a large file, out of the smallest window there is.
+fn slow_readers_do_not_block_the_server() {
+    // One byte per second of a large file, with the smallest possible window.
     let slow = ["-X", "-k", "3", "-n", "1", "-w", "1", "-y", "2", "-z", "1"];
-    let Some(seen) = attack("/large", &slow) else { return };
-    assert!(seen.beside_all > 0, "the attack never stood as a whole");
+    let Some(outcome) = attack("/large", &slow) else { return };
+    assert!(outcome.during_attack > 0, "the attack never had all its connections open");
 }
 
-/// Runs slowhttptest against `path` while an ordinary client goes on asking for a file, and an app with two connections.
-fn attack(path: &str, mode: &[&str]) -> Option<Seen> {
+/// Runs slowhttptest against `path` while an ordinary client requests a file and an app with two connections.
+fn attack(path: &str, mode: &[&str]) -> Option<Outcome> {
     let app = App::start(|mut peer| {
         while peer.request().is_some() && peer.body().is_some() {
             peer.respond(b"Content-Type: text/plain\r\n\r\ntaken");
@@ -85,8 +85,8 @@ fn attack(path: &str, mode: &[&str]) -> Option<Seen> {
     attack_on(&route, "/app", path, mode)
 }
 
-/// The same with an app at `app` that has this route.
-fn attack_on(route: &str, app: &str, path: &str, mode: &[&str]) -> Option<Seen> {
+/// As [`attack`], with an app at `app` on this route.
+fn attack_on(route: &str, app: &str, path: &str, mode: &[&str]) -> Option<Outcome> {
     if !long() {
         return None;
     }
@@ -97,7 +97,7 @@ fn attack_on(route: &str, app: &str, path: &str, mode: &[&str]) -> Option<Seen> 
     command.args(["-c", &connections, "-r", &connections, "-l", SECONDS]).args(mode);
     command.arg("-u").arg(server.url(path)).stdout(Stdio::null());
     let mut attack = Attack(command.spawn().expect("slowhttptest starts"));
-    Some(ask_until_it_ends(&server, app, &mut attack))
+    Some(send_requests_until_it_ends(&server, app, &mut attack))
 }
 
 fn serve(route: &str) -> Server {
@@ -111,27 +111,27 @@ fn serve(route: &str) -> Server {
     server
 }
 
-/// Asks on a connection that was there before the attack and on new ones.
-fn ask_until_it_ends(server: &Server, app: &str, attack: &mut Attack) -> Seen {
-    let mut kept: Connection = server.connect();
-    let (mut asked, mut beside_all) = (0, 0);
-    let mut stood_before = false;
+/// Sends requests on one connection from before the attack, and on new ones.
+fn send_requests_until_it_ends(server: &Server, app: &str, attack: &mut Attack) -> Outcome {
+    let mut reused: Connection = server.connect();
+    let (mut sent, mut during_attack) = (0, 0);
+    let mut was_complete = false;
     loop {
-        kept.send(b"GET /text.txt HTTP/1.1\r\nHost: test\r\n\r\n");
-        assert_eq!(kept.response().status, 200);
+        reused.send(b"GET /text.txt HTTP/1.1\r\nHost: test\r\n\r\n");
+        assert_eq!(reused.response().status, 200);
         assert_eq!(server.get("/text.txt").status, 200);
         assert_eq!(server.get(app).text(), "taken");
         let status = status(server);
-        asked += 4;
-        // Beside those of the attack there are ours: the one that is kept, and that of this question.
-        let stands = status["connections"]["open"].as_u64().expect("a number") >= CONNECTIONS + 2;
-        beside_all += if stands && stood_before { 3 } else { 0 };
-        stood_before = stands;
+        sent += 4;
+        // Two more connections are ours: the reused one, and that of this status request.
+        let is_complete = status["connections"]["open"].as_u64().expect("a number") >= CONNECTIONS + 2;
+        during_attack += if is_complete && was_complete { 3 } else { 0 };
+        was_complete = is_complete;
         if let Some(end) = attack.0.try_wait().expect("the child is ours") {
             assert!(end.success(), "slowhttptest: {end}");
             let answered = status["requests"]["answered"].as_u64().expect("a number");
-            // This question was not answered yet when it was counted.
-            return Seen { beside_all, to_the_attack: answered + 1 - asked };
+            // The status request itself is not counted yet.
+            return Outcome { during_attack, to_the_attack: answered + 1 - sent };
         }
     }
 }
@@ -140,7 +140,7 @@ fn status(server: &Server) -> serde_json::Value {
     serde_json::from_slice(&server.get("/status").body).expect("JSON")
 }
 
-/// An attack that ends with its test.
+/// An attack. Dropping this kills it.
 struct Attack(Child);
 
 impl Drop for Attack {

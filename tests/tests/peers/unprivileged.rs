@@ -1,4 +1,4 @@
-//! The server as it should run: without any right of root, even where the tests run as root.
+//! The server without root privileges, even if the tests run as root.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -10,7 +10,7 @@ use rudy_tests::{Server, binary, program};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-/// A folder that everybody can enter, with a copy of `rudy` in it: where it was built may be closed to others.
+/// Creates a folder with a copy of `rudy` that all users can access: the build folder may be private.
 fn open_folder() -> TempDir {
     let folder = tempfile::tempdir().expect("a temp folder can be made");
     fs::copy(binary(), folder.path().join("rudy")).expect("a temp folder can be written");
@@ -19,12 +19,12 @@ fn open_folder() -> TempDir {
 }
 
 fn set_mode(path: &Path, mode: u32) {
-    fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("the file is ours");
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("the file is writable");
 }
 
-/// A script for [`rudy_tests::Builder::through_shell`] that runs the copy of `rudy` as nobody; `None` where a test is
-/// skipped because that is not possible.
-fn as_nobody(folder: &TempDir) -> Option<String> {
+/// Returns a script for [`rudy_tests::Builder::through_shell`] that runs the copy of `rudy` as user `nobody`.
+/// Returns `None` and skips the test if that is not possible.
+fn unprivileged_script(folder: &TempDir) -> Option<String> {
     let rudy = folder.path().join("rudy");
     let run = format!("shift; exec setpriv {{}} {} \"$@\"", rudy.display());
     program("setpriv")?;
@@ -33,9 +33,9 @@ fn as_nobody(folder: &TempDir) -> Option<String> {
 }
 
 #[test]
-fn an_ordinary_user_serves_and_stops_without_a_complaint() {
+fn an_unprivileged_server_runs_and_stops_without_errors() {
     let folder = open_folder();
-    let Some(script) = as_nobody(&folder) else { return };
+    let Some(script) = unprivileged_script(&folder) else { return };
     fs::write(folder.path().join("page.html"), "<p>hello").unwrap();
     let listen = ["--listen", "127.0.0.1:0"];
     let mut server = Server::build().arg(folder.path()).args(listen).through_shell(&script).start();
@@ -47,9 +47,9 @@ fn an_ordinary_user_serves_and_stops_without_a_complaint() {
 }
 
 #[test]
-fn what_an_ordinary_user_may_not_read_is_told_to_both_sides() {
+fn unreadable_files_are_403_and_logged() {
     let folder = open_folder();
-    let Some(script) = as_nobody(&folder) else { return };
+    let Some(script) = unprivileged_script(&folder) else { return };
     let (file, closed) = (folder.path().join("closed.txt"), folder.path().join("closed"));
     fs::write(&file, "closed").unwrap();
     fs::create_dir(&closed).unwrap();
@@ -65,9 +65,9 @@ fn what_an_ordinary_user_may_not_read_is_told_to_both_sides() {
 }
 
 #[test]
-fn a_folder_that_an_ordinary_user_may_not_enter_is_named() {
+fn an_inaccessible_folder_is_an_error_with_its_path() {
     let folder = open_folder();
-    let Some(script) = as_nobody(&folder) else { return };
+    let Some(script) = unprivileged_script(&folder) else { return };
     let closed = folder.path().join("closed");
     fs::create_dir(&closed).unwrap();
     set_mode(&closed, 0);
@@ -79,22 +79,22 @@ fn a_folder_that_an_ordinary_user_may_not_enter_is_named() {
 }
 
 #[test]
-fn a_log_that_may_not_be_read_is_named_and_followed_once_it_may() {
+fn an_unreadable_log_is_reported_and_followed_once_it_is_readable() {
     let folder = open_folder();
-    let Some(script) = as_nobody(&folder) else { return };
+    let Some(script) = unprivileged_script(&folder) else { return };
     let log = folder.path().join("a.log");
     fs::write(&log, "one\ntwo\n").unwrap();
     set_mode(&log, 0);
     let mut command = Command::new("sh");
     command.args(["-c", &script, "sh", "rudy", "tail", "-n", "1"]).arg(&log).stdin(Stdio::null());
     let mut tail = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut told = String::new();
-    BufReader::new(tail.stderr.take().unwrap()).read_line(&mut told).unwrap();
-    assert_eq!(told, format!("error: cannot follow {}: Permission denied (os error 13)\n", log.display()));
+    let mut message = String::new();
+    BufReader::new(tail.stderr.take().unwrap()).read_line(&mut message).unwrap();
+    assert_eq!(message, format!("error: cannot follow {}: Permission denied (os error 13)\n", log.display()));
     set_mode(&log, 0o644);
     let mut line = String::new();
     BufReader::new(tail.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    assert_eq!(line, "two\n", "it was there at the start");
+    assert_eq!(line, "two\n", "it existed at the start");
     // Its reader has gone.
     assert_eq!(tail.wait().unwrap().code(), Some(0));
 }

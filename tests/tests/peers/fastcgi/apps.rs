@@ -1,4 +1,4 @@
-//! Real programs that speak FastCGI, each on a Unix socket in a folder of its own.
+//! Real FastCGI programs, each on a Unix socket in its own folder.
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -13,10 +13,10 @@ use rudy_tests::{PATIENCE, flup, php_fpm, program};
 use rustix::process::{Pid, Signal, geteuid, kill_process_group};
 use tempfile::TempDir;
 
-/// What is started.
+/// A kind of program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Program {
-    /// php-fpm with so many children, each of which serves one connection at a time.
+    /// php-fpm with this number of children, each of which serves one connection at a time.
     PhpFpm { children: u32 },
     /// `php-cgi -b`, with two children.
     PhpCgi,
@@ -30,29 +30,30 @@ pub(crate) enum Program {
     Fcgiwrap,
 }
 
-/// An app that does what all of these do.
+/// An app that implements the test requests.
 pub(crate) struct App {
     pub(super) program: Program,
     pub(super) running: Running,
 }
 
-/// A program that listens at `app.sock` in a folder of its own. It and all that it has started end when this is dropped.
+/// A program that listens at `app.sock` in its own folder. Dropping this kills it and all processes that it
+/// has started.
 pub(super) struct Running {
     pub(super) folder: TempDir,
     child: Child,
 }
 
 impl Running {
-    /// Starts it and waits until it listens.
+    /// Starts the program and waits until it listens.
     pub(super) fn start(mut command: Command, folder: TempDir) -> Self {
-        let said = File::create(folder.path().join("said")).expect("the folder is ours");
-        command.stdin(Stdio::null()).stdout(said.try_clone().expect("a descriptor is left")).stderr(said);
+        let output = File::create(folder.path().join("output")).expect("the folder is writable");
+        command.stdin(Stdio::null()).stdout(output.try_clone().expect("a descriptor is left")).stderr(output);
         let child = command.process_group(0).spawn().expect("the program can be started");
         let running = Self { folder, child };
         let deadline = Instant::now() + PATIENCE;
         while UnixStream::connect(running.socket()).is_err() {
-            let said = fs::read_to_string(running.folder.path().join("said")).unwrap_or_default();
-            assert!(Instant::now() < deadline, "{command:?} does not listen:\n{said}");
+            let output = fs::read_to_string(running.folder.path().join("output")).unwrap_or_default();
+            assert!(Instant::now() < deadline, "{command:?} does not listen:\n{output}");
             thread::sleep(Duration::from_millis(5));
         }
         running
@@ -64,15 +65,16 @@ impl Running {
     }
 }
 
-/// A folder that others can look into: where the tests run as root the apps do not.
+/// Creates a folder that other users can read: if the tests run as root, the apps do not.
 pub(super) fn open_folder() -> TempDir {
     let folder = tempfile::tempdir().expect("a temp folder can be made");
-    fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("the folder is ours");
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("the folder is writable");
     folder
 }
 
 impl App {
-    /// Starts it and waits until it listens; `None` where the test is skipped because something is not installed.
+    /// Starts the program and waits until it listens. Returns `None` and skips the test if something is not
+    /// installed.
     pub(crate) fn start(program: Program) -> Option<Self> {
         let folder = open_folder();
         let command = program.command(folder.path())?;
@@ -84,12 +86,12 @@ impl App {
         self.running.socket()
     }
 
-    /// Its path behind Rudy.
+    /// Returns the path of the app on Rudy.
     pub(super) fn path(&self) -> &'static str {
         if self.is_php() { "/app.php" } else { "/app" }
     }
 
-    /// How many processes answer, where they stay the same.
+    /// Returns the number of processes, if it is constant.
     pub(super) fn processes(&self) -> Option<usize> {
         match self.program {
             Program::PhpFpm { children } => Some(children as usize),
@@ -99,7 +101,7 @@ impl App {
         }
     }
 
-    /// The route to it, with so many connections at most.
+    /// Returns a route to the app with at most this many connections.
     pub(super) fn route(&self, connections: usize) -> String {
         let (address, folder) = (self.running.socket(), self.running.folder.path().display());
         let path = if self.is_php() { "/*" } else { "/app/*" };
@@ -107,7 +109,7 @@ impl App {
             Program::PhpFpm { .. } | Program::PhpCgi => {
                 format!("root = \"{folder}\", script_suffix = \".php\"")
             }
-            // Else it passes an answer on when the program has ended or said 8 KiB.
+            // Without `NO_BUFFERING`, fcgiwrap sends output only at the end of the program or after 8 KiB.
             Program::Fcgiwrap => {
                 format!("params = {{ SCRIPT_FILENAME = \"{folder}/app.pl\", NO_BUFFERING = \"1\" }}")
             }
@@ -126,14 +128,14 @@ impl App {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It fails only if all have ended already.
+        // This fails only if all processes have ended already.
         let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
         let _ = self.child.wait();
     }
 }
 
 impl Program {
-    /// What starts it, its files put into `folder`.
+    /// Returns the command that starts the program, and writes its files into `folder`.
     fn command(self, folder: &Path) -> Option<Command> {
         let socket = folder.join("app.sock");
         Some(match self {
@@ -174,14 +176,14 @@ impl Program {
             }
             Self::Fcgiwrap => {
                 let script = write(folder, "app.pl", include_str!("apps/app.pl"));
-                fs::set_permissions(script, Permissions::from_mode(0o755)).expect("the file is ours");
+                fs::set_permissions(script, Permissions::from_mode(0o755)).expect("the file is writable");
                 fcgiwrap(&socket)?
             }
         })
     }
 }
 
-/// fcgiwrap with two children, what its programs say on stderr being passed on.
+/// Returns the command for fcgiwrap with two children, which passes on the stderr of its programs.
 pub(super) fn fcgiwrap(socket: &Path) -> Option<Command> {
     let mut fcgiwrap = Command::new(program("fcgiwrap")?);
     fcgiwrap.args(["-f", "-c", "2", "-s"]).arg(format!("unix:{}", socket.display()));
@@ -205,7 +207,7 @@ pub(super) fn perl_with_fcgi() -> Option<PathBuf> {
 }
 
 fn fpm_config(folder: &Path, children: u32) -> PathBuf {
-    // As root it has to be told as whom its children run; else it runs as whoever starts it.
+    // Started as root, php-fpm requires a user for its children.
     let user = if geteuid().is_root() { "user = nobody\ngroup = nogroup\n" } else { "" };
     let folder_name = folder.display();
     let config = format!(

@@ -8,15 +8,15 @@ use rudy_tests::{Server, program};
 
 use super::apps::{Running, fcgiwrap, open_folder};
 
-/// git without what this machine's user has set up.
+/// Runs git without the configuration of the user.
 fn git(folder: &Path, arguments: &[&str]) -> Output {
     let mut git = Command::new("git");
     git.current_dir(folder).env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_SYSTEM", "/dev/null");
     git.env("GIT_TERMINAL_PROMPT", "0").env_remove("http_proxy").env("no_proxy", "*");
     git.args(["-c", "user.name=test", "-c", "user.email=test@example.test", "-c", "safe.directory=*"]);
     let output = git.args(arguments).output().expect("git can be started");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "git {arguments:?}: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "git {arguments:?}: {stderr}");
     output
 }
 
@@ -24,7 +24,7 @@ fn head(folder: &Path) -> String {
     String::from_utf8(git(folder, &["rev-parse", "HEAD"]).stdout).expect("a hash is text")
 }
 
-/// fcgiwrap, and Rudy in front of it, for the repositories in a folder.
+/// Starts fcgiwrap, and Rudy in front of it, for the repositories in a folder.
 fn serve(served: &Path) -> Option<(Running, Server)> {
     let folder = open_folder();
     let mut command = fcgiwrap(&folder.path().join("app.sock"))?;
@@ -43,37 +43,39 @@ fn serve(served: &Path) -> Option<(Running, Server)> {
     Some((fcgiwrap, server))
 }
 
-/// This repository, if it is one with its whole past: a shallow one cannot be pushed.
-fn ours() -> Option<PathBuf> {
-    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let asked =
-        Command::new("git").current_dir(&ours).args(["rev-parse", "--is-shallow-repository"]).output();
-    asked.is_ok_and(|output| output.stdout == b"false\n").then_some(ours)
+/// Returns this repository if it has its whole history: a shallow clone cannot be pushed.
+fn this_repository() -> Option<PathBuf> {
+    let this_repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let output = Command::new("git")
+        .current_dir(&this_repository)
+        .args(["rev-parse", "--is-shallow-repository"])
+        .output();
+    output.is_ok_and(|output| output.stdout == b"false\n").then_some(this_repository)
 }
 
 #[test]
-fn a_repository_is_cloned_and_pushed_to_and_so_is_this_one() {
+fn a_small_and_a_large_repository_are_pushed_and_cloned() {
     if program("git").is_none() {
         return;
     }
     let folder = open_folder();
     let folder = folder.path();
     let served = folder.join("served");
-    fs::create_dir(&served).expect("the folder is ours");
+    fs::create_dir(&served).expect("the folder is writable");
     let Some((_fcgiwrap, server)) = serve(&served) else { return };
     git(&served, &["init", "--bare", "--quiet", "small.git"]);
     let small = folder.join("small");
     git(folder, &["clone", "--quiet", &server.url("/git/small.git"), "small"]);
-    fs::write(small.join("file"), "content\n".repeat(100_000)).expect("the folder is ours");
+    fs::write(small.join("file"), "content\n".repeat(100_000)).expect("the folder is writable");
     git(&small, &["add", "file"]);
     git(&small, &["commit", "--quiet", "--message", "First"]);
     git(&small, &["push", "--quiet", "origin", "HEAD:main"]);
     git(folder, &["clone", "--quiet", "--branch", "main", &server.url("/git/small.git"), "again"]);
     assert_eq!(head(&folder.join("again")), head(&small));
-    let Some(ours) = ours() else { return };
+    let Some(this_repository) = this_repository() else { return };
     let url = server.url("/git/rudy.git");
     git(&served, &["init", "--bare", "--quiet", "rudy.git"]);
-    git(&ours, &["push", "--quiet", &url, "HEAD:refs/heads/main"]);
+    git(&this_repository, &["push", "--quiet", &url, "HEAD:refs/heads/main"]);
     git(folder, &["clone", "--quiet", "--branch", "main", &url, "rudy"]);
-    assert_eq!(head(&folder.join("rudy")), head(&ours));
+    assert_eq!(head(&folder.join("rudy")), head(&this_repository));
 }

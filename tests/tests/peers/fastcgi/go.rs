@@ -1,4 +1,4 @@
-//! What only Go's `net/http/fcgi` shows: the handler of a cancelled request goes on.
+//! Behavior of Go's `net/http/fcgi` alone: the handler of a cancelled request continues.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,8 @@ use rudy_tests::{Connection, PATIENCE, Server};
 
 use super::apps::{App, Program};
 
-/// Sends half a body and asks for three lines, of which the app sends the first at once and each other one for a file.
+/// Sends half a body and requests three lines. The app sends the first at once, and each other one after a
+/// file exists.
 fn begin(server: &Server, app: &App, name: &str) -> Connection {
     let folder = app.running.folder.path().join(name);
     fs::create_dir(&folder).expect("the name is new");
@@ -23,10 +24,10 @@ fn begin(server: &Server, app: &App, name: &str) -> Connection {
     client
 }
 
-/// Has the app send the others, and waits until it has.
+/// Makes the app send the other lines, and waits until it has.
 fn finish(app: &App, name: &str) {
     let folder = app.running.folder.path().join(name);
-    (1..=3).for_each(|n| fs::write(folder.join(n.to_string()), "").expect("the folder is ours"));
+    (1..=3).for_each(|n| fs::write(folder.join(n.to_string()), "").expect("the folder is writable"));
     wait_for(&folder.join("over"));
 }
 
@@ -38,10 +39,10 @@ fn wait_for(file: &Path) {
     }
 }
 
-/// The handler of a client that has left goes on, and writes: Go looks at the connection only when it reads a body. None of that may
-/// reach the client that is served in its place.
+/// The handler of a disconnected client continues to write, because Go checks the connection only when it
+/// reads a body. Its output must not reach the next client.
 #[test]
-fn output_of_a_handler_whose_client_has_left_reaches_no_other_client() {
+fn output_for_a_disconnected_client_reaches_no_other_client() {
     let Some(app) = App::start(Program::Go) else { return };
     let route = app.route(2).replace("fastcgi = {", "fastcgi = { request_buffering = false,");
     let top = "listen = [\"127.0.0.1:0\"]\nlimits.half_close_timeout = \"300ms\"\n";
@@ -50,7 +51,7 @@ fn output_of_a_handler_whose_client_has_left_reaches_no_other_client() {
     let left = begin(&server, &app, "left");
     let stays = begin(&server, &app, "stays");
     drop(left);
-    // This one waits until the connection of the client that has left is closed.
+    // This request waits until the connection of the disconnected client is closed.
     let next = begin(&server, &app, "next");
     finish(&app, "left");
     for (name, mut client) in [("stays", stays), ("next", next)] {

@@ -1,4 +1,4 @@
-//! The examples of `docs/fastcgi.md`, as they stand there.
+//! Runs the examples of `docs/fastcgi.md`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use super::apps::{Running, open_folder, perl_with_fcgi};
 
 const GUIDE: &str = include_str!("../../../../docs/fastcgi.md");
 
-/// The first example in a language, with the socket in `folder`.
+/// Returns the first example in a language, with the socket in `folder`.
 fn example(language: &str, folder: &Path) -> String {
     let begin = format!("```{language}\n");
     let text = GUIDE.split(&begin).nth(1).and_then(|rest| rest.split("```").next());
@@ -24,7 +24,7 @@ fn write(folder: &Path, name: &str, text: &str) -> PathBuf {
     path
 }
 
-/// Starts an example and asks it through the guide's configuration.
+/// Starts an example and sends a request to it with the guide's configuration.
 fn says_hello(language: &str, command: impl FnOnce(&Path, &str) -> Command) {
     let folder = open_folder();
     let command = command(folder.path(), &example(language, folder.path()));
@@ -66,12 +66,12 @@ fn the_example_in_perl_says_hello() {
 }
 
 #[test]
-fn the_authorizer_in_perl_lets_in_who_has_the_cookie() {
+fn the_authorizer_in_perl_allows_requests_with_the_cookie() {
     let Some(perl) = perl_with_fcgi() else { return };
     let folder = open_folder();
     let text = |language: &str, number| {
         let blocks = GUIDE.split(&format!("```{language}\n")).nth(number);
-        blocks.and_then(|rest| rest.split("```").next()).expect("the guide has so many")
+        blocks.and_then(|rest| rest.split("```").next()).expect("the guide has this example")
     };
     let here =
         |text: &str| text.replace("/run/auth.sock", &folder.path().join("app.sock").display().to_string());
@@ -88,9 +88,10 @@ fn the_authorizer_in_perl_lets_in_who_has_the_cookie() {
     assert_eq!(
         server.get("/login").status,
         502,
-        "it is asked for nothing, and nobody listens at /run/app.sock"
+        "it needs no authorization, and no app listens at /run/app.sock"
     );
-    // Over a connection that is kept, and with a body, which the authorizer does not get.
+    // Several times, so that the connection to the authorizer is reused, and with a body, which the
+    // authorizer does not get.
     for _ in 0..3 {
         let mut client = server.connect();
         let fields =
@@ -100,11 +101,11 @@ fn the_authorizer_in_perl_lets_in_who_has_the_cookie() {
     }
 }
 
-/// What it says of git is what the test of git does; here it is read.
+/// The test of git runs this configuration; this one checks that it is valid.
 #[test]
-fn the_example_of_git_is_a_configuration() {
+fn the_example_of_git_is_a_valid_configuration() {
     let git = GUIDE.split("```toml\n").nth(2).and_then(|rest| rest.split("```").next());
     let git = git.expect("the guide has a second configuration");
     let server = Server::config(&format!("listen = [\"127.0.0.1:0\"]\n{git}"));
-    assert_eq!(server.get("/git/x.git/info/refs").status, 502, "nobody listens at /run/app.sock");
+    assert_eq!(server.get("/git/x.git/info/refs").status, 502, "no app listens at /run/app.sock");
 }

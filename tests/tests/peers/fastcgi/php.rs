@@ -1,4 +1,4 @@
-//! What only php-fpm shows: its children serve one connection each, for as long as it is open.
+//! Behavior of php-fpm alone: a child serves one connection for as long as it is open.
 
 use std::sync::Barrier;
 use std::thread;
@@ -7,10 +7,10 @@ use rudy_tests::Connection;
 
 use super::apps::{App, Program};
 
-/// Eight times as many connections as there are children: those that no child accepts wait, and none that is kept waits for
-/// a child that never comes.
+/// There are eight times as many connections as children. Connections that no child accepts must not wait for
+/// idle ones that occupy the children.
 #[test]
-fn a_kept_connection_starves_no_child() {
+fn idle_connections_do_not_block_new_ones() {
     let Some(app) = App::start(Program::PhpFpm { children: 2 }) else { return };
     let server = app.server(16);
     let address = server.address();
@@ -22,8 +22,8 @@ fn a_kept_connection_starves_no_child() {
                 for _ in 0..20 {
                     all.wait();
                     connection.send(b"GET /app.php/pid HTTP/1.1\r\nHost: a\r\n\r\n");
-                    let answer = connection.response();
-                    assert_eq!(answer.status, 200, "{}", answer.text());
+                    let response = connection.response();
+                    assert_eq!(response.status, 200, "{}", response.text());
                 }
             });
         }

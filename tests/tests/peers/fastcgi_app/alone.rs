@@ -1,4 +1,5 @@
-//! `fastcgi-info` without a web server: asked from the command line, limited to some, told to end.
+//! `fastcgi-info` without a web server: called from the command line, with restricted clients, and
+//! terminated.
 
 use std::io::{Read, Write as _};
 use std::net::TcpStream;
@@ -12,7 +13,7 @@ use super::Info;
 
 const TASKS: &[&str] = &["--tasks", "10"];
 
-fn ask(client: &Path, info: &Info) -> Output {
+fn call(client: &Path, info: &Info) -> Output {
     let mut command = Command::new(client);
     command.args(["-bind", "-connect", &info.address]).env_clear().stdin(Stdio::null());
     command.envs([("REQUEST_METHOD", "GET"), ("SCRIPT_NAME", "/info"), ("SERVER_PROTOCOL", "HTTP/1.1")]);
@@ -20,38 +21,39 @@ fn ask(client: &Path, info: &Info) -> Output {
 }
 
 #[test]
-fn it_is_asked_by_cgi_fcgi() {
+fn it_responds_to_cgi_fcgi() {
     let Some(client) = program("cgi-fcgi") else { return };
     let info = Info::start_for(TASKS, Some("10.0.0.7, 127.0.0.1"));
-    let output = ask(&client, &info);
-    let said = String::from_utf8(output.stdout).expect("text");
-    assert!(output.status.success(), "{}: {said}", output.status);
-    let (head, body) = said.split_once("\r\n\r\n").expect("a head and a body");
+    let output = call(&client, &info);
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert!(output.status.success(), "{}: {text}", output.status);
+    let (head, body) = text.split_once("\r\n\r\n").expect("a head and a body");
     assert!(head.starts_with("Status: 200 OK\r\n"), "{head}");
     assert!(body.starts_with(&format!("{}\n", info.child.id())), "{body}");
 }
 
 #[test]
-fn whom_the_environment_does_not_name_is_not_served() {
+fn clients_that_the_environment_does_not_list_are_rejected() {
     let info = Info::start_for(TASKS, Some("10.0.0.7"));
     let mut stream = TcpStream::connect(&info.address).expect("it listens");
-    assert_eq!(stream.read(&mut [0]).expect("nothing of ours was unread"), 0);
+    assert_eq!(stream.read(&mut [0]).expect("the connection is closed"), 0);
 }
 
 #[test]
-fn sigterm_ends_it_in_order() {
+fn sigterm_ends_it_cleanly() {
     let mut info = Info::start(TASKS);
-    // A connection without a request does not hold it.
+    // An idle connection must not delay the end.
     let mut idle = TcpStream::connect(&info.address).expect("it listens");
-    // The kernel accepts for it as soon as it listens; it hears the signal as soon as it answers: an FCGI_GET_VALUES for nothing.
+    // The kernel accepts connections before the app does. A response (to an empty FCGI_GET_VALUES) shows that
+    // the app handles signals.
     idle.write_all(&[1, 9, 0, 0, 0, 0, 0, 0]).expect("it reads");
     idle.read_exact(&mut [0; 8]).expect("it answers");
     kill_process(Pid::from_child(&info.child), Signal::TERM).expect("it runs");
-    assert!(info.child.wait().expect("the child is ours").success());
+    assert!(info.child.wait().expect("it is a child process").success());
 }
 
 #[test]
-fn what_is_on_descriptor_0_is_told_if_it_is_no_listening_socket() {
+fn an_error_names_the_type_of_descriptor_0_if_it_is_no_listener() {
     let (ours, theirs) = std::os::unix::net::UnixStream::pair().expect("descriptors are free");
     let cases = [
         (Stdio::null(), "it is no socket"),
@@ -59,8 +61,8 @@ fn what_is_on_descriptor_0_is_told_if_it_is_no_listening_socket() {
     ];
     for (stdin, why) in cases {
         let output = Command::new(fastcgi_info()).stdin(stdin).output().expect("it was built");
-        let said = String::from_utf8(output.stderr).expect("text");
-        assert!(!output.status.success() && said.contains(why), "{said}");
+        let text = String::from_utf8(output.stderr).expect("text");
+        assert!(!output.status.success() && text.contains(why), "{text}");
     }
     drop(ours);
 }

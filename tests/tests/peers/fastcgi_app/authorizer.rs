@@ -1,4 +1,4 @@
-//! An authorizer written with the library, behind each server that asks one.
+//! An authorizer written with the library, behind each server that supports authorizers.
 
 use std::fs;
 use std::path::Path;
@@ -17,12 +17,12 @@ const CONCURRENCIES: [Concurrency; 2] =
 /// Ann's password is `secret`.
 const ANN: &str = "Basic YW5uOnNlY3JldA==";
 
-/// Lets Ann in.
+/// Starts an app that allows only Ann.
 fn authorizer(concurrency: Concurrency) -> App {
     serve_as(Server::new(concurrency).role(Role::Authorizer), |request: Request<Body>| async move {
         assert_eq!(request.role(), Role::Authorizer);
         let mut response = Response::new(Body::empty());
-        if request.headers().get(AUTHORIZATION).is_some_and(|said| said == ANN) {
+        if request.headers().get(AUTHORIZATION).is_some_and(|value| value == ANN) {
             response.headers_mut().insert("variable-remote_user", HeaderValue::from_static("ann"));
         } else {
             *response.status_mut() = StatusCode::UNAUTHORIZED;
@@ -33,17 +33,17 @@ fn authorizer(concurrency: Concurrency) -> App {
     })
 }
 
-/// What must hold behind each server, which has a file `a.txt`.
+/// Checks the responses of a server with a file `a.txt`.
 fn check(connect: impl Fn() -> Connection) {
     let mut client = connect();
     for _ in 0..3 {
         client.send(b"GET /a.txt HTTP/1.1\r\nHost: test\r\n\r\n");
-        let refused = client.response();
-        assert_eq!((refused.status, refused.text()), (401, "who are you?"));
-        assert_eq!(refused.field("www-authenticate"), Some("Basic realm=x"));
+        let denied = client.response();
+        assert_eq!((denied.status, denied.text()), (401, "who are you?"));
+        assert_eq!(denied.field("www-authenticate"), Some("Basic realm=x"));
         client.send(format!("GET /a.txt HTTP/1.1\r\nHost: test\r\nAuthorization: {ANN}\r\n\r\n").as_bytes());
-        let let_in = client.response();
-        assert_eq!((let_in.status, let_in.text()), (200, "a secret"));
+        let allowed = client.response();
+        assert_eq!((allowed.status, allowed.text()), (200, "a secret"));
     }
 }
 
@@ -67,14 +67,14 @@ fn behind_lighttpd() {
     for concurrency in CONCURRENCIES {
         let app = authorizer(concurrency);
         let (host, port) = app.address.split_once(':').expect("an address with a port");
-        let asked = |folder: &Path| {
+        let host_options = |folder: &Path| {
             fs::write(folder.join("a.txt"), "a secret").expect("a temp folder can be written");
             let folder = folder.display();
             format!(
                 "\"mode\" => \"authorizer\", \"docroot\" => \"{folder}\", \"host\" => \"{host}\", \"port\" => {port}"
             )
         };
-        let Some(lighttpd) = WebServer::lighttpd(asked) else { return };
+        let Some(lighttpd) = WebServer::lighttpd(host_options) else { return };
         check(|| lighttpd.connect());
     }
 }

@@ -1,4 +1,4 @@
-//! Apps written with `rudy-fastcgi-app`, behind the web servers that people have.
+//! Apps written with `rudy-fastcgi-app`, behind common web servers.
 
 mod alone;
 mod authorizer;
@@ -11,29 +11,33 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 
 use rudy_tests::fastcgi_info;
 
-/// `fastcgi-info`, listening on a free port of 127.0.0.1.
+/// `fastcgi-info` on a free port of 127.0.0.1.
 pub(crate) struct Info {
     child: Child,
-    /// Kept, so that what it says does not end it.
+    /// Held, so that a write to stderr does not end the process.
     _stderr: BufReader<ChildStderr>,
     /// `127.0.0.1:PORT`.
     address: String,
 }
 
 impl Info {
-    fn start(flavour: &[&str]) -> Self {
-        Self::start_for(flavour, None)
+    fn start(concurrency: &[&str]) -> Self {
+        Self::start_for(concurrency, None)
     }
 
-    /// Only these may connect, if it says so.
-    fn start_for(flavour: &[&str], peers: Option<&str>) -> Self {
+    /// Starts it; only these peers may connect, if any are given.
+    fn start_for(concurrency: &[&str], peers: Option<&str>) -> Self {
         let mut command = Command::new(fastcgi_info());
         command.env_remove("FCGI_WEB_SERVER_ADDRS").envs(peers.map(|peers| ("FCGI_WEB_SERVER_ADDRS", peers)));
-        command.args(flavour).args(["--listen", "127.0.0.1:0"]).stdin(Stdio::null()).stderr(Stdio::piped());
+        command
+            .args(concurrency)
+            .args(["--listen", "127.0.0.1:0"])
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped());
         let mut child = command.spawn().expect("it was built");
         let mut stderr = BufReader::new(child.stderr.take().expect("it was asked for"));
         let mut line = String::new();
-        stderr.read_line(&mut line).expect("it says where it listens");
+        stderr.read_line(&mut line).expect("it prints its address");
         let address = line.trim().rsplit(' ').next().unwrap_or_default().to_owned();
         assert!(address.starts_with("127.0.0.1:"), "{line}");
         Self { child, _stderr: stderr, address }

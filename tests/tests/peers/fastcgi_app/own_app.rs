@@ -1,4 +1,4 @@
-//! Apps of the tests' own behind nginx: bodies both ways, streams, clients that go.
+//! Test apps behind nginx: bodies in both directions, streams, and clients that disconnect.
 
 use std::fs;
 
@@ -13,11 +13,11 @@ use super::web_server::WebServer;
 const TASKS: Concurrency = Concurrency::Tasks { at_most: 10 };
 const THREADS: Concurrency = Concurrency::Threads { at_most: 10 };
 
-/// nginx passes bodies on as they come, both ways.
-const AS_THEY_COME: &str =
+/// Makes nginx pass bodies on without buffering, in both directions.
+const UNBUFFERED: &str =
     "fastcgi_pass app; fastcgi_keep_conn on; fastcgi_request_buffering off; fastcgi_buffering off;";
 
-/// An app that is served as long as it stands.
+/// A running app. Dropping this stops it.
 pub(super) struct App {
     /// `127.0.0.1:PORT`.
     pub(super) address: String,
@@ -40,7 +40,7 @@ pub(super) fn serve_as(server: Server, handler: impl Handler) -> App {
 }
 
 #[test]
-fn an_upload_of_20_mb_comes_back_as_it_was() {
+fn an_upload_of_20_mb_is_echoed() {
     let Some(curl) = Curl::find() else { return };
     let folder = tempfile::tempdir().expect("a temp folder can be made");
     let file = folder.path().join("file");
@@ -50,51 +50,55 @@ fn an_upload_of_20_mb_comes_back_as_it_was() {
     for concurrency in [TASKS, THREADS] {
         let app = serve(concurrency, |request: Request<Body>| async move {
             assert_eq!(request.param("CONTENT_LENGTH"), Some("20000000"));
-            // nginx 1.22 stops sending a body when the answer begins; the library's own tests do both at once.
-            let body = request.into_body().collect(20_000_000).await.expect("it is so large");
+            // nginx 1.22 stops sending a body when the response starts, so this reads the body first. The
+            // library's own tests do both at once.
+            let body = request.into_body().collect(20_000_000).await.expect("the body has this size");
             Response::new(Body::from(body))
         });
-        for location in [AS_THEY_COME, "fastcgi_pass app;"] {
+        for location in [UNBUFFERED, "fastcgi_pass app;"] {
             let Some(nginx) = WebServer::nginx(&app.address, location) else { return };
             let fetched = curl.run(["--data-binary", &upload, "--header", "Expect:", &nginx.url("/")]);
             assert_eq!(fetched.status(), 200);
-            assert!(fetched.body == content, "{} bytes came back, or others", fetched.body.len());
+            assert!(fetched.body == content, "another body of {} bytes", fetched.body.len());
         }
     }
 }
 
 #[test]
-fn a_stream_comes_as_it_is_written_and_its_handler_is_dropped_with_its_client() {
+fn a_stream_is_passed_on_as_it_is_written_and_ends_with_its_client() {
     for concurrency in [TASKS, THREADS] {
-        let (lines, mut taken) = mpsc::channel::<BodyOf>(1);
+        let (lines, mut received) = mpsc::channel::<ResponseHandle>(1);
         let app = serve(concurrency, move |request: Request<Body>| {
             let lines = lines.clone();
             async move {
                 let (sender, body) = Body::channel();
                 let mut aborted = request.abort_signal();
-                let (tell, told) = oneshot::channel();
+                let (notify, notified) = oneshot::channel();
                 tokio::spawn(async move {
                     aborted.wait().await;
-                    let _ = tell.send(());
+                    let _ = notify.send(());
                 });
-                lines.send((sender, told)).await.expect("the test takes it");
+                lines.send((sender, notified)).await.expect("the test receives it");
                 Response::new(body)
             }
         });
-        let Some(nginx) = WebServer::nginx(&app.address, AS_THEY_COME) else { return };
+        let Some(nginx) = WebServer::nginx(&app.address, UNBUFFERED) else { return };
         let mut client = nginx.connect();
         client.send(b"GET / HTTP/1.1\r\nHost: test\r\n\r\n");
-        let (mut sender, aborted) = taken.blocking_recv().expect("it is asked");
-        app.runtime.block_on(sender.send("first\n")).expect("it is taken");
+        let (mut sender, aborted) = received.blocking_recv().expect("the app gets a request");
+        app.runtime.block_on(sender.send("first\n")).expect("the client receives it");
         assert_eq!(client.head().status, 200);
         assert_eq!(client.chunk().as_deref(), Some("first\n"));
-        app.runtime.block_on(sender.send("second\n")).expect("it is taken");
+        app.runtime.block_on(sender.send("second\n")).expect("the client receives it");
         assert_eq!(client.chunk().as_deref(), Some("second\n"));
         drop(client);
         let patience = async { tokio::time::timeout(PATIENCE, aborted).await };
-        app.runtime.block_on(patience).expect("nginx closes the connection").expect("somebody tells");
+        app.runtime
+            .block_on(patience)
+            .expect("nginx closes the connection")
+            .expect("the handler is notified");
     }
 }
 
-/// What the test writes an answer with, and what tells it of the abort.
-type BodyOf = (rudy_fastcgi_app::BodySender, oneshot::Receiver<()>);
+/// The sender of a response body, and the notification of an abort.
+type ResponseHandle = (rudy_fastcgi_app::BodySender, oneshot::Receiver<()>);

@@ -1,4 +1,4 @@
-//! nginx, lighttpd and Apache, each with a configuration of its own in a temporary folder.
+//! Starts nginx, lighttpd and Apache, each with its configuration in a temporary folder.
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
@@ -13,20 +13,21 @@ use rudy_tests::{Connection, PATIENCE, ReservedPort, program, skip};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tempfile::TempDir;
 
-/// Where Debian and Ubuntu have Apache's modules.
+/// The folder of Apache's modules on Debian and Ubuntu.
 const APACHE_MODULES: &str = "/usr/lib/apache2/modules";
 
-/// A web server that ends with its test, and everything it has started with it.
+/// A web server. Dropping this ends it and all processes that it has started.
 pub(crate) struct WebServer {
     child: Child,
     address: SocketAddr,
-    /// Held, so that it is nobody's before the server has it.
+    /// Held, so that no other process uses the port before the server does.
     _port: ReservedPort,
     folder: TempDir,
 }
 
 impl WebServer {
-    /// nginx with this in its one `location`. Connections to `app` are kept, if it is used as `upstream`.
+    /// Starts nginx with these directives in its only `location`. Connections to `app` are reused if the
+    /// directives use the `upstream`.
     pub(crate) fn nginx(app: &str, location: &str) -> Option<Self> {
         let nginx = program("nginx")?;
         let user = if rustix::process::geteuid().is_root() { "user root;" } else { "" };
@@ -47,7 +48,7 @@ impl WebServer {
         }))
     }
 
-    /// lighttpd with this as the one host of its `fastcgi.server`.
+    /// Starts lighttpd with this as the only host of its `fastcgi.server`.
     pub(crate) fn lighttpd(host: impl Fn(&Path) -> String) -> Option<Self> {
         let lighttpd = program("lighttpd")?;
         Some(Self::start(|folder, address| {
@@ -65,7 +66,7 @@ impl WebServer {
         }))
     }
 
-    /// Apache with these modules and directives.
+    /// Starts Apache with these modules and directives.
     pub(crate) fn apache(modules: &[&str], directives: impl Fn(&Path) -> String) -> Option<Self> {
         let apache = program("apache2")?;
         for module in modules {
@@ -74,7 +75,7 @@ impl WebServer {
                 return None;
             }
         }
-        // Apache does not serve as root, and then has to reach what stands in the temporary folder.
+        // Apache does not serve as root, and must be able to read the temporary folder.
         let user = if rustix::process::geteuid().is_root() { "User www-data\nGroup www-data" } else { "" };
         Some(Self::start(|folder, address| {
             let (here, directives) = (folder.display(), directives(folder));
@@ -91,22 +92,22 @@ impl WebServer {
         }))
     }
 
-    /// A new connection to it.
+    /// Opens a new connection.
     pub(crate) fn connect(&self) -> Connection {
         Connection::open(self.address)
     }
 
-    /// Where it listens.
+    /// Returns the address of the server.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The URL of a path.
+    /// Returns the URL of a path.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 
-    /// Stops it in order, and waits for its end.
+    /// Stops the server with SIGTERM, and waits for its end.
     pub(crate) fn stop(mut self) {
         kill_process(Pid::from_child(&self.child), Signal::TERM).expect("it runs");
         let deadline = Instant::now() + PATIENCE;
@@ -116,12 +117,13 @@ impl WebServer {
         }
     }
 
-    /// Starts what `command` makes of a folder for its files and the address to listen on, and waits until it listens.
+    /// Starts the command that `command` returns for a folder and an address, and waits until the server
+    /// listens.
     pub(crate) fn start(command: impl FnOnce(&Path, SocketAddr) -> Command) -> Self {
         let folder = tempfile::tempdir().expect("a temp folder can be made");
-        // For those who do not serve as root.
+        // For servers that do not run as root.
         let readable = fs::Permissions::from_mode(0o755);
-        fs::set_permissions(folder.path(), readable).expect("the folder is ours");
+        fs::set_permissions(folder.path(), readable).expect("the folder is writable");
         let port = ReservedPort::new();
         let mut command = command(folder.path(), port.address());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
@@ -141,7 +143,7 @@ impl WebServer {
     }
 
     fn ended(&mut self) -> Option<ExitStatus> {
-        self.child.try_wait().expect("the child is ours")
+        self.child.try_wait().expect("it is a child process")
     }
 
     fn log(&self) -> String {
@@ -151,18 +153,18 @@ impl WebServer {
 }
 
 impl Drop for WebServer {
-    #[expect(clippy::print_stderr, reason = "what the server said explains why the test failed")]
+    #[expect(clippy::print_stderr, reason = "the server's log explains why the test failed")]
     fn drop(&mut self) {
         let group = Pid::from_child(&self.child);
         if self.ended().is_none() {
-            // In order first: some have started what is in no group of theirs.
+            // SIGTERM first, because some servers have started processes outside their group.
             let _ = kill_process(group, Signal::TERM);
             let deadline = Instant::now() + Duration::from_secs(5);
             while self.ended().is_none() && Instant::now() < deadline {
                 thread::sleep(Duration::from_millis(5));
             }
         }
-        // It fails where nobody is left.
+        // This fails if no process is left.
         let _ = kill_process_group(group, Signal::KILL);
         let _ = self.child.wait();
         if thread::panicking() {
@@ -171,7 +173,7 @@ impl Drop for WebServer {
     }
 }
 
-/// Writes a configuration into the folder of its server.
+/// Writes a configuration into the folder of a server.
 pub(crate) fn write(folder: &Path, configuration: &str) -> PathBuf {
     let path = folder.join("server.conf");
     fs::write(&path, configuration).expect("a temp folder can be written");

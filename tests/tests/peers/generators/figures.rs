@@ -1,4 +1,4 @@
-//! Runs of both generators, and what they say.
+//! Runs both load generators and reads their results.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -7,16 +7,16 @@ use std::process::{Command, Output, Stdio};
 use rudy_tests::binary;
 use serde_json::Value;
 
-/// What either generator says of a run.
+/// The results of a run, of either generator.
 #[derive(Debug, PartialEq)]
 pub(super) struct Figures {
-    /// Whole answers, of whatever status.
-    pub(super) answers: u64,
-    /// Those with a status from 400 on.
-    pub(super) wrong: u64,
+    /// Complete responses with any status.
+    pub(super) responses: u64,
+    /// Responses with a status of 400 or more.
+    pub(super) error_responses: u64,
     /// Connections that failed or ended too early.
     pub(super) broken: u64,
-    /// What was not answered in time.
+    /// Requests without a response in time.
     pub(super) timeouts: u64,
     pub(super) p50_ms: f64,
     pub(super) p99_ms: f64,
@@ -40,7 +40,7 @@ pub(super) fn rudy(arguments: &[&str]) -> Report {
 }
 
 impl Report {
-    /// A count, as in `/errors/read`.
+    /// Returns a count, such as `/errors/read`.
     pub(super) fn count(&self, pointer: &str) -> u64 {
         self.json
             .pointer(pointer)
@@ -48,12 +48,12 @@ impl Report {
             .unwrap_or_else(|| panic!("{pointer}: {}", self.text))
     }
 
-    /// A time, as in `/latency_us/p50`; 0 where nothing was measured.
+    /// Returns a time in milliseconds, such as `/latency_us/p50`; 0 if nothing was measured.
     pub(super) fn ms(&self, pointer: &str) -> f64 {
         self.json.pointer(pointer).and_then(Value::as_f64).unwrap_or_default() / 1000.0
     }
 
-    /// Answers with this status.
+    /// Returns the number of responses with this status.
     pub(super) fn status(&self, status: &str) -> u64 {
         self.json["status_codes"][status].as_u64().unwrap_or_default()
     }
@@ -63,8 +63,8 @@ impl Report {
         let broken = sum(&["connect", "tls", "write", "read", "short_body", "malformed"]);
         let timeouts = sum(&["timeout", "deadline"]);
         Figures {
-            answers: self.count("/requests") - broken - timeouts,
-            wrong: sum(&["status_4xx", "status_5xx"]),
+            responses: self.count("/requests") - broken - timeouts,
+            error_responses: sum(&["status_4xx", "status_5xx"]),
             broken,
             timeouts,
             p50_ms: self.ms("/latency_us/p50"),
@@ -74,25 +74,25 @@ impl Report {
     }
 }
 
-/// Runs wrk on one thread, which is the program `wrk`.
+/// Runs the program `wrk` with one thread.
 pub(super) fn wrk(wrk: &Path, arguments: &[&str]) -> Figures {
     let output = Command::new(wrk).args(["-t1", "--latency"]).args(arguments).stdin(Stdio::null()).output();
     Figures::read(&stdout(output.expect("wrk can be started")))
 }
 
 impl Figures {
-    /// Reads what wrk prints.
+    /// Parses the output of wrk.
     fn read(text: &str) -> Self {
         let line = |begin: &str| text.lines().map(str::trim).find_map(|line| line.strip_prefix(begin));
-        // Lines of what went wrong stand there only where something has.
+        // Lines about errors are printed only if there were any.
         let errors = line("Socket errors: connect ").unwrap_or("0, read 0, write 0, timeout 0");
         let errors: Vec<u64> = numbers(errors);
-        let answers = text.lines().find_map(|line| line.split_once(" requests in "));
+        let responses = text.lines().find_map(|line| line.split_once(" requests in "));
         let latency = line("Latency  ").expect("a line of latencies").split_ascii_whitespace().nth(2);
-        let quantile = |name| milliseconds(line(name).expect("a line for each of them").trim());
+        let quantile = |name| milliseconds(line(name).expect("a line for each quantile").trim());
         Self {
-            answers: numbers(answers.expect("a line that counts requests").0)[0],
-            wrong: line("Non-2xx or 3xx responses: ").map_or(0, |count| numbers(count)[0]),
+            responses: numbers(responses.expect("a line that counts requests").0)[0],
+            error_responses: line("Non-2xx or 3xx responses: ").map_or(0, |count| numbers(count)[0]),
             broken: errors[..3].iter().sum(),
             timeouts: errors[3],
             p50_ms: quantile("50%"),
@@ -116,7 +116,7 @@ fn milliseconds(text: &str) -> f64 {
         "ms" => number,
         "s" => number * 1e3,
         "m" => number * 60e3,
-        _ => panic!("{unit} is no unit of wrk's"),
+        _ => panic!("unknown unit {unit}"),
     }
 }
 
@@ -125,30 +125,30 @@ fn stdout(output: Output) -> String {
     String::from_utf8(output.stdout).expect("a report is text")
 }
 
-/// Prints a table: what must come out, and what did.
-#[expect(clippy::print_stdout, reason = "the figures beside one another are what is to be seen")]
+/// Prints a table of the results below the expected result.
+#[expect(clippy::print_stdout, reason = "the table is for people who run the test")]
 pub(super) fn show(expected: &str, rows: &[(&str, &Figures)]) {
     let mut text = format!(
         "{expected}\n  {:<12}{:>9}{:>9}{:>9}{:>9}{:>11}{:>11}{:>11}\n",
-        "", "answers", "wrong", "broken", "timeouts", "p50 ms", "p99 ms", "max ms"
+        "", "responses", "errors", "broken", "timeouts", "p50 ms", "p99 ms", "max ms"
     );
     for (name, figures) in rows {
-        let Figures { answers, wrong, broken, timeouts, .. } = figures;
-        // What is nothing was measured of no answer.
+        let Figures { responses, error_responses, broken, timeouts, .. } = figures;
+        // Zero means that there were no responses.
         let [p50_ms, p99_ms, max_ms] = [figures.p50_ms, figures.p99_ms, figures.max_ms]
             .map(|ms| if ms > 0.0 { format!("{ms:.2}") } else { "-".to_owned() });
         // Writing to a `String` does not fail.
         let _ = writeln!(
             text,
-            "  {name:<12}{answers:>9}{wrong:>9}{broken:>9}{timeouts:>9}{p50_ms:>11}{p99_ms:>11}{max_ms:>11}"
+            "  {name:<12}{responses:>9}{error_responses:>9}{broken:>9}{timeouts:>9}{p50_ms:>11}{p99_ms:>11}{max_ms:>11}"
         );
     }
-    // In one piece, so that tests that run at the same time do not mix theirs.
+    // In one call, so that the tables of parallel tests do not mix.
     println!("{text}");
 }
 
 #[test]
-fn what_wrk_prints_is_read() {
+fn the_output_of_wrk_is_parsed() {
     let text = "\
 Running 1s test @ http://127.0.0.1:47827/
   1 threads and 4 connections
@@ -167,8 +167,8 @@ Requests/sec:    197.50
 Transfer/sec:      7.52KB
 ";
     let figures = Figures {
-        answers: 198,
-        wrong: 10,
+        responses: 198,
+        error_responses: 10,
         broken: 231,
         timeouts: 4,
         p50_ms: 20.12,

@@ -1,4 +1,4 @@
-//! Against go-httpbin, a server that did not learn HTTP from us, whose documentation says how long it takes and what it answers.
+//! Tests with go-httpbin, a server whose documentation specifies its delays and responses.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,10 +12,10 @@ use serde_json::Value;
 
 use super::figures::{Figures, rudy, show, wrk};
 
-/// Of each time three digits are kept, and wrk prints four.
+/// `rudy bench` stores three digits of each time, and wrk prints four.
 const DIGITS: f64 = 0.999;
 
-/// A running go-httpbin, and where wrk is.
+/// A running go-httpbin, and the path of wrk.
 struct Httpbin {
     child: Child,
     address: SocketAddr,
@@ -23,7 +23,7 @@ struct Httpbin {
 }
 
 impl Httpbin {
-    /// Starts it on a free port. It does not say on which, so we look.
+    /// Starts go-httpbin on a free port. It does not print the port, so this reads its sockets.
     fn start() -> Option<Self> {
         let (httpbin, wrk) = (go_httpbin()?, program("wrk")?);
         let mut command = Command::new(httpbin);
@@ -48,7 +48,7 @@ impl Httpbin {
         format!("http://{}{target}", self.address)
     }
 
-    /// A second of wrk over eight connections.
+    /// Runs wrk for one second with eight connections.
     fn wrk(&self, target: &str) -> Figures {
         wrk(&self.wrk, &["-c8", "-d1s", &self.url(target)])
     }
@@ -62,7 +62,7 @@ impl Drop for Httpbin {
     }
 }
 
-/// What `rudy get` tells of each of these URLs, asked one behind the other.
+/// Returns the results of `rudy get` for these URLs, requested in order.
 fn get(urls: &[String]) -> Vec<Value> {
     let output = Command::new(binary()).args(["get", "--json", "--no-backoff"]).args(urls).output();
     let output = output.expect("rudy can be started");
@@ -71,79 +71,83 @@ fn get(urls: &[String]) -> Vec<Value> {
 }
 
 #[test]
-fn a_delay_is_waited_for() {
+fn a_delay_is_measured() {
     let Some(httpbin) = Httpbin::start() else { return };
     let report = rudy(&["-c8", "-n40", &httpbin.url("/delay/0.2")]);
-    let (ours, its) = (report.figures(), httpbin.wrk("/delay/0.2"));
-    show("/delay/0.2: 200 ms each", &[("rudy bench", &ours), ("wrk", &its)]);
-    assert_eq!((ours.answers, report.status("200")), (40, 40));
+    let (ours, theirs) = (report.figures(), httpbin.wrk("/delay/0.2"));
+    show("/delay/0.2: 200 ms each", &[("rudy bench", &ours), ("wrk", &theirs)]);
+    assert_eq!((ours.responses, report.status("200")), (40, 40));
     assert!(report.ms("/latency_us/min") >= 200.0 * DIGITS, "{}", report.text);
-    for figures in [ours, its] {
+    for figures in [ours, theirs] {
         assert!(figures.p50_ms >= 200.0 * DIGITS && figures.p50_ms < 1000.0, "{figures:?}");
     }
 }
 
 #[test]
-fn a_drip_has_a_first_byte_and_a_last() {
+fn the_first_and_the_last_byte_of_a_drip_are_measured() {
     let Some(httpbin) = Httpbin::start() else { return };
     let target = "/drip?numbytes=10&duration=0.2&delay=0.1";
-    let [one] = &get(&[httpbin.url(target)])[..] else { panic!("one was asked for") };
+    let [one] = &get(&[httpbin.url(target)])[..] else { panic!("there is one URL") };
     let seconds = |key: &str| one[key].as_f64().expect("a time");
     assert_eq!((&one["status"], &one["body_bytes"]), (&200.into(), &10.into()));
     let (first_byte, last_byte) = (seconds("time_starttransfer_s"), seconds("time_total_s"));
     assert!(first_byte >= 0.1 && last_byte >= 0.3 && first_byte < last_byte, "{one}");
 
     let report = rudy(&["-c8", "-n16", &httpbin.url(target)]);
-    let (ours, its) = (report.figures(), httpbin.wrk(target));
+    let (ours, theirs) = (report.figures(), httpbin.wrk(target));
     show(
         "/drip: the first byte after 100 ms, the last after 300 ms",
-        &[("rudy bench", &ours), ("wrk", &its)],
+        &[("rudy bench", &ours), ("wrk", &theirs)],
     );
-    assert_eq!((ours.answers, report.count("/body_bytes")), (16, 160));
+    assert_eq!((ours.responses, report.count("/body_bytes")), (16, 160));
     assert!(report.ms("/first_byte_us/min") >= 100.0 * DIGITS, "{}", report.text);
     assert!(report.ms("/latency_us/min") >= 300.0 * DIGITS, "{}", report.text);
-    assert!(its.p50_ms >= 300.0 * DIGITS, "{its:?}");
+    assert!(theirs.p50_ms >= 300.0 * DIGITS, "{theirs:?}");
 }
 
 #[test]
-fn a_status_is_counted_as_itself() {
+fn responses_are_counted_by_status() {
     let Some(httpbin) = Httpbin::start() else { return };
     let report = rudy(&["-c8", "-n1000", &httpbin.url("/status/503")]);
-    let (ours, its) = (report.figures(), httpbin.wrk("/status/503"));
-    show("/status/503: nothing else", &[("rudy bench", &ours), ("wrk", &its)]);
-    assert_eq!((report.status("503"), ours.wrong, report.count("/right")), (1000, 1000, 0));
-    assert_eq!(its.wrong, its.answers);
+    let (ours, theirs) = (report.figures(), httpbin.wrk("/status/503"));
+    show("/status/503: nothing else", &[("rudy bench", &ours), ("wrk", &theirs)]);
+    assert_eq!((report.status("503"), ours.error_responses, report.count("/right")), (1000, 1000, 0));
+    assert_eq!(theirs.error_responses, theirs.responses);
 
     let report = rudy(&["-c8", "-n2000", &httpbin.url("/status/200:0.5,500:0.5")]);
-    let (ours, its) = (report.figures(), httpbin.wrk("/status/200:0.5,500:0.5"));
-    show("/status/200:0.5,500:0.5: half of each", &[("rudy bench", &ours), ("wrk", &its)]);
+    let (ours, theirs) = (report.figures(), httpbin.wrk("/status/200:0.5,500:0.5"));
+    show("/status/200:0.5,500:0.5: half of each", &[("rudy bench", &ours), ("wrk", &theirs)]);
     assert_eq!(
         (report.status("200") + report.status("500"), report.count("/right")),
         (2000, report.status("200"))
     );
     assert!(is_share(report.status("500"), 2000, 0.5), "{}", report.text);
-    assert!(is_share(its.wrong, its.answers, 0.5), "{its:?}");
+    assert!(is_share(theirs.error_responses, theirs.responses, 0.5), "{theirs:?}");
 }
 
 #[test]
-fn what_is_unstable_fails_as_often_as_it_is_told_to() {
+fn an_unstable_endpoint_fails_at_its_configured_rate() {
     let Some(httpbin) = Httpbin::start() else { return };
     let target = "/unstable?failure_rate=0.3";
     let report = rudy(&["-c8", "-n2000", &httpbin.url(target)]);
-    let (ours, its) = (report.figures(), httpbin.wrk(target));
-    show("/unstable?failure_rate=0.3: three of ten fail", &[("rudy bench", &ours), ("wrk", &its)]);
-    assert_eq!((report.status("200") + report.status("500"), ours.wrong), (2000, report.status("500")));
-    assert!(is_share(ours.wrong, ours.answers, 0.3), "{}", report.text);
-    assert!(is_share(its.wrong, its.answers, 0.3), "{its:?}");
+    let (ours, theirs) = (report.figures(), httpbin.wrk(target));
+    show("/unstable?failure_rate=0.3: three of ten fail", &[("rudy bench", &ours), ("wrk", &theirs)]);
+    assert_eq!(
+        (report.status("200") + report.status("500"), ours.error_responses),
+        (2000, report.status("500"))
+    );
+    assert!(is_share(ours.error_responses, ours.responses, 0.3), "{}", report.text);
+    assert!(is_share(theirs.error_responses, theirs.responses, 0.3), "{theirs:?}");
 }
 
-/// With a seed the draw is the same each time: what fails once fails always, and the count is exact.
+/// With a seed, the result is the same each time: a request that fails once always fails, so the count is
+/// exact.
 #[test]
-fn what_is_unstable_with_a_seed_fails_exactly_as_often() {
+fn an_unstable_endpoint_with_a_seed_fails_an_exact_number_of_times() {
     let Some(httpbin) = Httpbin::start() else { return };
     let urls: Vec<String> =
         (1..=20).map(|seed| httpbin.url(&format!("/unstable?failure_rate=0.3&seed={seed}"))).collect();
-    let failing = get(&urls).iter().filter(|answer| answer["status"] == 500).count() as u64;
+    let failing = get(&urls).iter().filter(|response| response["status"] == 500).count() as u64;
     assert!((1..20).contains(&failing), "of twenty seeds some fail and some do not, but {failing} do");
     let mut arguments = vec!["-c8", "-t1", "-n400"];
     arguments.extend(urls.iter().map(String::as_str));
@@ -155,9 +159,9 @@ fn what_is_unstable_with_a_seed_fails_exactly_as_often() {
     assert_eq!((report.status("500"), report.status("200")), (20 * failing, 400 - 20 * failing));
 }
 
-/// Whether so many of `all` may be a draw of this share. By Hoeffding's inequality a draw differs by more than
-/// √(11.25 · all) once in 3 · 10⁹ times at most: 2 · e^(−2 · 11.25).
+/// Returns whether `count` of `all` is plausible for this share. By Hoeffding's inequality, the difference
+/// exceeds √(11.25 · all) at most once in 3 · 10⁹ times: 2 · e^(−2 · 11.25).
 fn is_share(count: u64, all: u64, share: f64) -> bool {
-    let [count, all] = [count, all].map(|number| f64::from(u32::try_from(number).expect("not so many")));
+    let [count, all] = [count, all].map(|number| f64::from(u32::try_from(number).expect("a small number")));
     (count - share * all).abs() <= (11.25 * all).sqrt()
 }

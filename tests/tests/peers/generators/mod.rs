@@ -1,6 +1,6 @@
-//! `rudy bench` and wrk, against the same servers: the figures of both stand beside one another in what
-//! `cargo test -p rudy-tests --test peers generators -- --nocapture` prints. Ours must be what arithmetic says, or what a
-//! server's documentation does. Of wrk's only that is held against anything which wrk claims.
+//! Compares `rudy bench` and wrk against the same servers. `cargo test -p rudy-tests --test peers generators
+//! -- --nocapture` prints the results of both. The results of `rudy bench` must match the known behavior of
+//! the server. Those of wrk are checked only as far as wrk claims them.
 
 mod figures;
 mod httpbin;

@@ -1,4 +1,4 @@
-//! `DokuWiki`, as Debian has it: somebody opens its page, logs in, writes, and everybody reads.
+//! `DokuWiki` from Debian: a user logs in and edits a page, which all visitors can read.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,11 +6,12 @@ use std::process::Command;
 use rudy_tests::{Response, Server, long, skip};
 use tempfile::TempDir;
 
-use super::{Fpm, ask};
+use super::{Fpm, send};
 
-/// Copies what `cargo xtask setup` has unpacked, and sets it up in the folder `$2`: Debian spreads it over the system.
+/// Copies the files that `cargo xtask setup` has unpacked into the folder `$2`, and configures them: Debian
+/// distributes them over the system.
 const SET_UP: &str = r#"set -e
-# Links to what is not unpacked lead nowhere.
+# Some links point to files that were not unpacked.
 cp -rL "$1/usr/share/dokuwiki" "$2/public" 2>/dev/null || true
 cp -r "$1/usr/share/php" "$1/usr/share/php-geshi" "$2/"
 rm -rf "$2/public/lib/plugins" "$2/public/lib/tpl"
@@ -29,7 +30,7 @@ printf "<?php\n\$conf['savedir'] = '$2/data';\n\$conf['useacl'] = 1;\n" > conf/l
 fn set_up() -> Option<TempDir> {
     let unpacked = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/dokuwiki");
     if !unpacked.join("usr/share/dokuwiki/doku.php").is_file() {
-        skip("DokuWiki is not there; `cargo xtask setup` unpacks it");
+        skip("DokuWiki is missing; `cargo xtask setup` unpacks it");
         return None;
     }
     let folder = TempDir::new().expect("a temp folder can be made");
@@ -40,7 +41,7 @@ fn set_up() -> Option<TempDir> {
     Some(folder)
 }
 
-/// A browser, as far as cookies and forms go.
+/// A minimal browser with cookies and forms.
 struct Browser<'s> {
     server: &'s Server,
     cookies: Vec<(String, String)>,
@@ -48,22 +49,22 @@ struct Browser<'s> {
 
 impl Browser<'_> {
     fn get(&mut self, target: &str) -> Response {
-        self.ask("GET", target, "", "")
+        self.send("GET", target, "", "")
     }
 
-    /// Sends a form as its page has it: with the page's token.
+    /// Sends a form with the token of its page.
     fn post(&mut self, target: &str, page: &Response, form: &str) -> Response {
         let token =
             page.text().split("name=\"sectok\" value=\"").nth(1).and_then(|rest| rest.split('"').next());
         let form = format!("{form}&sectok={}", token.expect("the page has a form"));
-        self.ask("POST", target, "Content-Type: application/x-www-form-urlencoded\r\n", &form)
+        self.send("POST", target, "Content-Type: application/x-www-form-urlencoded\r\n", &form)
     }
 
-    fn ask(&mut self, method: &str, target: &str, fields: &str, body: &str) -> Response {
+    fn send(&mut self, method: &str, target: &str, fields: &str, body: &str) -> Response {
         let cookies: Vec<_> = self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let fields = format!("Cookie: {}\r\n{fields}", cookies.join("; "));
-        let answer = ask(self.server, method, target, &fields, body);
-        for cookie in answer.fields("set-cookie") {
+        let response = send(self.server, method, target, &fields, body);
+        for cookie in response.fields("set-cookie") {
             let (name, value) =
                 cookie.split(';').next().and_then(|pair| pair.split_once('=')).expect("a cookie");
             self.cookies.retain(|(other, _)| other != name);
@@ -71,12 +72,12 @@ impl Browser<'_> {
                 self.cookies.push((name.to_owned(), value.to_owned()));
             }
         }
-        answer
+        response
     }
 }
 
 #[test]
-fn somebody_logs_in_and_writes_and_everybody_reads() {
+fn a_user_logs_in_and_edits_a_page_that_all_can_read() {
     if !long() {
         return;
     }
@@ -87,8 +88,8 @@ fn somebody_logs_in_and_writes_and_everybody_reads() {
     assert_eq!(server.get("/lib/tpl/dokuwiki/images/logo.png").field("content-type"), Some("image/png"));
     let mut ada = Browser { server: &server, cookies: Vec::new() };
     let page = ada.get("/doku.php?id=start&do=login");
-    let answer = ada.post("/doku.php?id=start", &page, "u=ada&p=secret&do=login&id=start");
-    assert_eq!(answer.status, 302, "{}", answer.text());
+    let response = ada.post("/doku.php?id=start", &page, "u=ada&p=secret&do=login&id=start");
+    assert_eq!(response.status, 302, "{}", response.text());
     assert!(ada.get("/doku.php?id=start").text().contains("Logged in as"));
     let page = ada.get("/doku.php?id=wiki:test&do=edit");
     let form = "id=wiki:test&rev=0&prefix=.&suffix=&wikitext=Hello+**there**&summary=first&do[save]=1&target=section";

@@ -1,4 +1,4 @@
-//! `MediaWiki`, as Debian has it, with pages whose titles have a slash and letters outside of ASCII.
+//! `MediaWiki` from Debian, with a slash and non-ASCII letters in page titles.
 
 use std::io::Write;
 use std::path::Path;
@@ -9,8 +9,8 @@ use tempfile::TempDir;
 
 use super::Fpm;
 
-/// Copies what `cargo xtask setup` has unpacked into the folder `$2`, and installs a wiki there. Debian puts links to other
-/// places of the system where a wiki has its settings, extensions and uploads.
+/// Copies the files that `cargo xtask setup` has unpacked into the folder `$2`, and installs a wiki there.
+/// Debian has links to other parts of the system in place of the settings, extensions and uploads.
 const INSTALL: &str = r#"set -e
 cp -r "$1/usr/share/mediawiki" "$2/public"
 cd "$2/public"
@@ -20,11 +20,11 @@ php maintenance/install.php --dbtype sqlite --dbpath "$2/data" --dbname wiki --c
     --server http://wiki.test --scriptpath "" --pass a-long-password Wiki Ada
 echo '$wgArticlePath = "/wiki/$1"; $wgUsePathInfo = true;' >> LocalSettings.php"#;
 
-/// A wiki with these pages, each a title and its text.
+/// Installs a wiki with these pages, each a title and its text.
 fn install(pages: &[(&str, &str)]) -> Option<TempDir> {
     let unpacked = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/mediawiki");
     if !unpacked.join("usr/share/mediawiki/index.php").is_file() {
-        skip("MediaWiki is not there; `cargo xtask setup` unpacks it");
+        skip("MediaWiki is missing; `cargo xtask setup` unpacks it");
         return None;
     }
     let php = program("php")?;
@@ -40,12 +40,12 @@ fn install(pages: &[(&str, &str)]) -> Option<TempDir> {
         let mut stdin = child.stdin.take().expect("it was asked for");
         stdin.write_all(text.as_bytes()).expect("edit.php reads the text");
         drop(stdin);
-        assert!(child.wait().expect("the child is ours").success(), "edit.php does not save {title}");
+        assert!(child.wait().expect("it is a child process").success(), "edit.php does not save {title}");
     }
     Some(folder)
 }
 
-/// Gets `target` under the name that the wiki has: it redirects requests for another one.
+/// Requests `target` with the host name of the wiki, which redirects requests for other names.
 fn get(server: &Server, target: &str) -> Response {
     let mut connection = server.connect();
     connection.send(format!("GET {target} HTTP/1.1\r\nHost: wiki.test\r\n\r\n").as_bytes());
@@ -53,7 +53,7 @@ fn get(server: &Server, target: &str) -> Response {
 }
 
 #[test]
-fn mediawiki_shows_a_page_with_a_slash_in_its_title_by_every_way_to_it() {
+fn mediawiki_shows_a_page_with_a_slash_in_its_title_at_all_its_urls() {
     if !long() {
         return;
     }
@@ -74,9 +74,9 @@ fn mediawiki_shows_a_page_with_a_slash_in_its_title_by_every_way_to_it() {
             format!("/index.php?title={title}"),
             format!("/index.php?title={encoded_slash}"),
         ] {
-            let answer = get(&server, &target);
-            if answer.status != 200 || !answer.text().contains(text) {
-                let lines = [answer.head.lines().next(), answer.field("location")];
+            let response = get(&server, &target);
+            if response.status != 200 || !response.text().contains(text) {
+                let lines = [response.head.lines().next(), response.field("location")];
                 failures.push(format!("{target}: {}", lines.map(Option::unwrap_or_default).join(" ")));
             }
         }

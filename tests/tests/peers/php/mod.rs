@@ -1,4 +1,4 @@
-//! PHP sites, run by the php-fpm that Debian has.
+//! PHP sites with php-fpm from Debian.
 
 mod dokuwiki;
 mod mediawiki;
@@ -15,21 +15,22 @@ use rudy_tests::{Response, Server, php_fpm};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-/// A php-fpm that ends with its test.
+/// A running php-fpm. Dropping this ends it.
 pub(crate) struct Fpm {
     child: Child,
-    /// Kept, so that what it says does not end it.
+    /// Held, so that a write to stderr does not end the process.
     _stderr: BufReader<ChildStderr>,
     folder: TempDir,
 }
 
 impl Fpm {
-    /// Two children behind a Unix socket, with these settings of php.ini; `None` where the test is skipped.
+    /// Starts php-fpm with two children, a Unix socket and these settings of php.ini. Returns `None` if the
+    /// test is skipped.
     pub(crate) fn start(settings: &str) -> Option<Self> {
         Self::start_with(&["-n"], settings)
     }
 
-    /// The same with the extensions that are installed: the system's php.ini loads them.
+    /// As [`Self::start`], with the installed extensions, which the system's php.ini loads.
     fn start_with_extensions(settings: &str) -> Option<Self> {
         Self::start_with(&[], settings)
     }
@@ -51,25 +52,29 @@ impl Fpm {
         }
         let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it is a program");
         let mut stderr = BufReader::new(child.stderr.take().expect("it was asked for"));
-        let mut said = String::new();
-        while !said.contains("ready to handle connections") {
-            assert_ne!(stderr.read_line(&mut said).expect("it says text"), 0, "php-fpm has ended: {said}");
+        let mut output = String::new();
+        while !output.contains("ready to handle connections") {
+            assert_ne!(
+                stderr.read_line(&mut output).expect("its output is text"),
+                0,
+                "php-fpm has ended: {output}"
+            );
         }
         Some(Self { child, _stderr: stderr, folder })
     }
 
-    /// Rudy with `root` as a PHP site; `more` are further settings of its table.
+    /// Starts Rudy with `root` as a PHP site; `more` has further settings of its table.
     fn serve(&self, root: &Path, path: &str, more: &str) -> Server {
         Server::config(&format!("listen = [\"127.0.0.1:0\"]\n[[site]]\n{}", self.route(root, path, more)))
     }
 
-    /// The same for all paths, with keys at the top of the configuration.
+    /// As [`Self::serve`] for all paths, with top-level settings.
     fn serve_with(&self, root: &Path, top: &str, more: &str) -> Server {
         let route = self.route(root, "/*", more);
         Server::config(&format!("listen = [\"127.0.0.1:0\"]\n{top}[[site]]\n{route}"))
     }
 
-    /// The route to a PHP site in `root`.
+    /// Returns a route to a PHP site in `root`.
     pub(crate) fn route(&self, root: &Path, path: &str, more: &str) -> String {
         format!(
             "[[site.route]]\npath = \"{path}\"\n[site.route.php]\n\
@@ -82,16 +87,16 @@ impl Fpm {
 
 impl Drop for Fpm {
     fn drop(&mut self) {
-        // Asked, it ends its children as well.
+        // With SIGTERM, it ends its children as well.
         if let Some(pid) = Pid::from_raw(self.child.id().cast_signed()) {
             let _ = kill_process(pid, Signal::TERM);
         }
-        // Fails only if it has ended already.
+        // This fails only if it has ended already.
         let _ = self.child.wait();
     }
 }
 
-/// A folder with these files.
+/// Creates a folder with these files.
 pub(crate) fn folder(files: &[(&str, &str)]) -> TempDir {
     let folder = TempDir::new().expect("a temp folder can be made");
     for (name, text) in files {
@@ -102,8 +107,8 @@ pub(crate) fn folder(files: &[(&str, &str)]) -> TempDir {
     folder
 }
 
-/// Asks with a body, on a connection of its own.
-fn ask(server: &Server, method: &str, target: &str, fields: &str, body: &str) -> Response {
+/// Sends a request with a body on a new connection.
+fn send(server: &Server, method: &str, target: &str, fields: &str, body: &str) -> Response {
     let mut connection = server.connect();
     let request = format!(
         "{method} {target} HTTP/1.1\r\nHost: test\r\nContent-Length: {}\r\n{fields}\r\n{body}",

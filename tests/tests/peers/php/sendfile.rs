@@ -1,6 +1,6 @@
-//! Files that a script has the server send.
+//! Files that a script makes the server send.
 
-use super::{Fpm, ask, folder};
+use super::{Fpm, folder, send};
 
 const SCRIPT: &str = r#"<?php
 header("Content-Type: application/x-report");
@@ -9,10 +9,10 @@ header("Cache-Control: private");
 header("ETag: \"of-the-app\"");
 header($_GET["field"] . ": " . $_GET["file"]);
 http_response_code((int) ($_GET["status"] ?? 200));
-echo "nobody sees this";"#;
+echo "no client sees this";"#;
 
 #[test]
-fn a_script_says_which_file_is_sent_and_the_server_sends_it() {
+fn a_script_names_a_file_and_the_server_sends_it() {
     let Some(fpm) = Fpm::start("") else { return };
     let site =
         folder(&[("public/send.php", SCRIPT), ("private/a b.txt", "0123456789"), ("private/.hidden", "x")]);
@@ -29,23 +29,23 @@ fn a_script_says_which_file_is_sent_and_the_server_sends_it() {
     assert_eq!((whole.field("x-sendfile"), whole.field("content-length")), (None, Some("10")));
     let tag = whole.field("etag").expect("it has the file's").to_owned();
     assert_ne!(tag, "\"of-the-app\"");
-    let part = ask(&server, "GET", &target, "Range: bytes=2-4\r\n", "");
+    let part = send(&server, "GET", &target, "Range: bytes=2-4\r\n", "");
     assert_eq!((part.status, part.text(), part.field("content-range")), (206, "234", Some("bytes 2-4/10")));
-    assert_eq!(ask(&server, "GET", &target, "Range: bytes=0-1,4-5\r\n", "").status, 200);
-    let same = ask(&server, "GET", &target, &format!("If-None-Match: {tag}\r\n"), "");
+    assert_eq!(send(&server, "GET", &target, "Range: bytes=0-1,4-5\r\n", "").status, 200);
+    let same = send(&server, "GET", &target, &format!("If-None-Match: {tag}\r\n"), "");
     assert_eq!((same.status, same.field("content-type"), same.body.len()), (304, None, 0));
-    assert_eq!(ask(&server, "POST", &target, "Range: bytes=2-4\r\n", "").text(), "0123456789");
-    let refused = ask(&server, "GET", &format!("{target}&status=403"), "Range: bytes=2-4\r\n", "");
-    assert_eq!((refused.status, refused.text()), (403, "0123456789"));
+    assert_eq!(send(&server, "POST", &target, "Range: bytes=2-4\r\n", "").text(), "0123456789");
+    let denied = send(&server, "GET", &format!("{target}&status=403"), "Range: bytes=2-4\r\n", "");
+    assert_eq!((denied.status, denied.text()), (403, "0123456789"));
     assert_eq!(server.get("/send.php?field=X-Accel-Redirect&file=/a%2520b.txt").text(), "0123456789");
     assert_eq!(server.get("/send.php?field=X-Sendfile&file=.hidden").text(), "x");
     for (file, status) in [("/etc/passwd", 502), ("../public/send.php", 502), ("none", 404)] {
-        let answer = server.get(&format!("/send.php?field=X-Sendfile&file={file}"));
-        assert_eq!((answer.status, answer.field("x-sendfile")), (status, None), "{file}");
-        assert_eq!(answer.field("content-disposition"), None, "{file}");
+        let response = server.get(&format!("/send.php?field=X-Sendfile&file={file}"));
+        assert_eq!((response.status, response.field("x-sendfile")), (status, None), "{file}");
+        assert_eq!(response.field("content-disposition"), None, "{file}");
     }
-    // Of several with the same reason, the first is said at once.
+    // Of several failures of a kind, the first is logged at once.
     server.wait_for_line("x-sendfile names \"/etc/passwd\", which is not a path below `sendfile_root`");
-    let off = fpm.serve(&site.path().join("public"), "/*", "");
-    assert_eq!(off.get("/send.php?field=X-Sendfile&file=none").status, 502);
+    let disabled = fpm.serve(&site.path().join("public"), "/*", "");
+    assert_eq!(disabled.get("/send.php?field=X-Sendfile&file=none").status, 502);
 }

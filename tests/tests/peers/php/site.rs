@@ -1,11 +1,11 @@
-//! Which paths of a PHP site run which script, with what it is told, and what is sent.
+//! The scripts and files that the paths of a PHP site select, and the variables of the scripts.
 
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use super::{Fpm, ask, folder};
+use super::{Fpm, folder, send};
 
-/// Says which script runs, and what it was told of the path.
+/// Prints its own name and its path variables.
 const SCRIPT: &str = r#"<?php header("Content-Type: text/plain");
 echo basename(dirname(__FILE__)), "/", basename(__FILE__), " ", $_SERVER["SCRIPT_NAME"], " ", $_SERVER["PATH_INFO"] ?? "", " ",
     $_SERVER["REQUEST_URI"], " ", $_SERVER["PHP_SELF"];"#;
@@ -30,7 +30,7 @@ fn site() -> tempfile::TempDir {
 }
 
 #[test]
-fn scripts_run_files_are_sent_and_the_front_controller_has_the_rest() {
+fn scripts_run_files_are_sent_and_other_paths_go_to_the_front_controller() {
     let Some(fpm) = Fpm::start("") else { return };
     let site = site();
     symlink("../outside.php", site.path().join("public/link.php")).unwrap();
@@ -53,8 +53,8 @@ fn scripts_run_files_are_sent_and_the_front_controller_has_the_rest() {
         ("/pages/", "<p>a page"),
         ("/upload/evil.jpg", "<?php echo 'taken over';"),
     ] {
-        let answer = server.get(target);
-        assert_eq!((answer.status, answer.text()), (200, expected), "{target}");
+        let response = server.get(target);
+        assert_eq!((response.status, response.text()), (200, expected), "{target}");
     }
     assert_eq!(server.get("/admin?a").field("location"), Some("/admin/?a"));
     assert_eq!(server.get("/pages").field("location"), Some("/pages/"));
@@ -67,17 +67,17 @@ fn scripts_run_files_are_sent_and_the_front_controller_has_the_rest() {
         ("/index.php%00.css", 400),
         ("/%2e%2e/outside.php", 400),
     ] {
-        let answer = server.get(target);
-        assert_eq!(answer.status, status, "{target}");
-        assert!(!answer.text().contains("sesame"), "{target}");
+        let response = server.get(target);
+        assert_eq!(response.status, status, "{target}");
+        assert!(!response.text().contains("sesame"), "{target}");
     }
-    // The style sheet is known by now: it answers what it is not asked to read as before.
-    assert_eq!(ask(&server, "POST", "/style.css", "", "").status, 405);
-    assert_eq!(ask(&server, "POST", "/", "Content-Type: text/plain\r\n", "body").status, 200);
+    // The style sheet is cached now; that must not change the response to other methods.
+    assert_eq!(send(&server, "POST", "/style.css", "", "").status, 405);
+    assert_eq!(send(&server, "POST", "/", "Content-Type: text/plain\r\n", "body").status, 200);
 }
 
 #[test]
-fn a_site_below_a_path_is_told_so_and_changes_are_seen() {
+fn a_site_below_a_path_gets_that_path_and_changes_are_noticed() {
     let Some(fpm) = Fpm::start("") else { return };
     let site = site();
     let root = site.path().join("public");
@@ -91,16 +91,19 @@ fn a_site_below_a_path_is_told_so_and_changes_are_seen() {
         ("/blog/style.css", "p { margin: 0 }"),
         ("/blog/link.php", "public/link.php /blog/link.php  /blog/link.php /blog/link.php"),
     ] {
-        let answer = server.get(target);
-        // PHP looks through links before it says where a script is.
-        let text = answer.text().replace(&format!("{}/outside.php", base(&site)), "public/link.php");
-        assert_eq!((answer.status, text.as_str()), (200, expected), "{target}");
+        let response = server.get(target);
+        // PHP resolves links before it prints the path of a script.
+        let text = response.text().replace(&format!("{}/outside.php", base(&site)), "public/link.php");
+        assert_eq!((response.status, text.as_str()), (200, expected), "{target}");
     }
     assert_eq!(server.get("/blog").field("location"), Some("/blog/"));
     fs::write(root.join("pages/index.php"), SCRIPT).unwrap();
-    assert!(server.get("/blog/pages/").text().starts_with("pages/index.php"), "a script goes before a page");
+    assert!(
+        server.get("/blog/pages/").text().starts_with("pages/index.php"),
+        "a script takes precedence over a page"
+    );
     fs::remove_file(root.join("index.php")).unwrap();
-    assert_eq!(server.get("/blog/2026").status, 404, "nobody is left to ask");
+    assert_eq!(server.get("/blog/2026").status, 404, "there is no front controller");
 }
 
 fn base(folder: &tempfile::TempDir) -> String {
@@ -108,7 +111,7 @@ fn base(folder: &tempfile::TempDir) -> String {
 }
 
 #[test]
-fn forms_uploads_redirects_and_errors_work_as_behind_any_server() {
+fn forms_uploads_redirects_and_errors_work() {
     let quiet = "php_admin_flag[log_errors] = on\nphp_admin_flag[display_errors] = off";
     let Some(fpm) = Fpm::start(quiet) else { return };
     let root = folder(&[
@@ -120,13 +123,13 @@ fn forms_uploads_redirects_and_errors_work_as_behind_any_server() {
     ]);
     let mut server = fpm.serve(root.path(), "/*", "");
     let fields = "Content-Type: application/x-www-form-urlencoded\r\nCookie: a=1\r\n";
-    assert_eq!(ask(&server, "POST", "/form.php", fields, "name=x+y").text(), "x y 1 127.0.0.1");
+    assert_eq!(send(&server, "POST", "/form.php", fields, "name=x+y").text(), "x y 1 127.0.0.1");
     let body = format!(
         "--b\r\nContent-Disposition: form-data; name=\"f\"; filename=\"a.bin\"\r\n\r\n{}\r\n--b--\r\n",
         "x".repeat(300_000)
     );
     let fields = "Content-Type: multipart/form-data; boundary=b\r\n";
-    assert_eq!(ask(&server, "POST", "/file.php", fields, &body).text(), "a.bin 300000");
+    assert_eq!(send(&server, "POST", "/file.php", fields, &body).text(), "a.bin 300000");
     assert_eq!(server.get("/gone.php").status, 410);
     let away = server.get("/away.php");
     assert_eq!((away.status, away.field("location")), (302, Some("https://example.org/")));

@@ -1,4 +1,4 @@
-//! Slow clients of a PHP site: they hold no child of php-fpm, and others are served as ever.
+//! Slow clients of a PHP site must not occupy children of php-fpm or delay other clients.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -9,10 +9,10 @@ use rudy_tests::{Connection, PATIENCE, Server, eventually, long};
 
 use super::{Fpm, folder};
 
-/// Clients of each kind: eight times as many as php-fpm has children.
+/// The number of clients of each kind: eight times as many as php-fpm has children.
 const SLOW: usize = 16;
 
-/// More than the sockets between hold.
+/// More than the socket buffers hold.
 const RESPONSE_BYTES: usize = 8_000_000;
 
 const UPLOAD_BYTES: usize = 1_000_000;
@@ -29,7 +29,7 @@ fn begin_upload(server: &Server, target: &str, bytes: u64) -> Connection {
 }
 
 #[test]
-fn slow_and_vanishing_clients_hold_no_child() {
+fn slow_and_disconnecting_clients_occupy_no_child() {
     let Some(fpm) = Fpm::start("") else { return };
     let root = folder(&[
         ("ok.php", "<?php echo 'fine';"),
@@ -45,7 +45,7 @@ fn slow_and_vanishing_clients_hold_no_child() {
         client.send(&get("/large.php"));
     }
     for number in 0..SLOW {
-        // In turns, with nothing, some and much of a response in the sockets.
+        // Alternating, so that the sockets hold different amounts of a response.
         let mut vanishes = server.connect();
         vanishes.send(&get(if number % 2 == 0 { "/large.php" } else { "/ok.php" }));
         begin_upload(&server, "/upload.php", UPLOAD_BYTES as u64).send(b"half a body");
@@ -71,24 +71,24 @@ fn slow_and_vanishing_clients_hold_no_child() {
     println!("median and longest beside slow clients: {:?} {:?}", busy[busy.len() / 2], busy.last());
 }
 
-/// The times of some requests, all of which are served.
+/// Returns the times of some requests, which must all succeed.
 fn times(server: &Server) -> Vec<Duration> {
     let mut client = server.connect();
     (0..20)
         .map(|_| {
             let begun = Instant::now();
             client.send(&get("/ok.php"));
-            let answer = client.response();
-            assert_eq!((answer.status, answer.text()), (200, "fine"));
+            let response = client.response();
+            assert_eq!((response.status, response.text()), (200, "fine"));
             begun.elapsed()
         })
         .collect()
 }
 
 #[test]
-fn events_of_a_script_arrive_one_by_one() {
+fn events_of_a_script_arrive_separately() {
     let Some(fpm) = Fpm::start("php_admin_flag[output_buffering] = off") else { return };
-    // The script goes on when the test has seen a line.
+    // The script continues when the test has received a line.
     let root = folder(&[(
         "events.php",
         "<?php header('Content-Type: text/event-stream');
@@ -105,7 +105,7 @@ fn events_of_a_script_arrive_one_by_one() {
     assert!(head.field("content-type").is_some_and(|media_type| media_type.starts_with("text/event-stream")));
     for n in 0..5 {
         assert_eq!(client.chunk(), Some(format!("data: {n}\n\n")));
-        fs::write(root.path().join(format!("seen{n}")), "").expect("the folder is ours");
+        fs::write(root.path().join(format!("seen{n}")), "").expect("the folder is writable");
     }
     assert_eq!(client.chunk(), None);
 }
@@ -115,10 +115,10 @@ const MIB: u64 = 1 << 20;
 /// 2 GiB.
 const LARGE_MIB: u64 = 2048;
 
-/// Rudy's share of memory may have no more.
+/// The limit of Rudy's share of memory (PSS).
 const PSS_MAX: u64 = 64 * MIB;
 
-/// Checks the server's share of memory, once for every 16 MiB.
+/// Measures the server's share of memory, once for every 16 MiB.
 struct Memory {
     process: Process,
     peak: u64,
@@ -129,13 +129,13 @@ impl Memory {
         Self { process: Process::open(server.pid()).expect("the server runs"), peak: 0 }
     }
 
-    fn look(&mut self) {
-        self.peak = self.peak.max(self.process.pss_bytes().expect("the server is ours"));
+    fn sample(&mut self) {
+        self.peak = self.peak.max(self.process.pss_bytes().expect("the server runs as the same user"));
     }
 }
 
 #[test]
-fn bodies_of_2_gib_pass_through_with_little_memory() {
+fn bodies_of_2_gib_need_little_memory() {
     if !long() {
         return;
     }
@@ -178,15 +178,15 @@ fn upload(server: &Server, block: &[u8], memory: &mut Memory) {
     for number in 0..LARGE_MIB {
         client.send(block);
         if number % 16 == 0 {
-            memory.look();
+            memory.sample();
         }
     }
-    // PHP writes all of it to a file of its own before the script has the first byte.
+    // PHP writes the whole body to a file before the script gets the first byte.
     client.socket().set_read_timeout(Some(10 * PATIENCE)).expect("the time is not zero");
     let md5 = server.get("/block.php?md5");
-    let answer = client.response();
-    memory.look();
-    assert_eq!(answer.text(), format!("{LARGE_MIB} {}", md5.text()));
+    let response = client.response();
+    memory.sample();
+    assert_eq!(response.text(), format!("{LARGE_MIB} {}", md5.text()));
 }
 
 fn download(server: &Server, block: &[u8], memory: &mut Memory) {
@@ -194,7 +194,7 @@ fn download(server: &Server, block: &[u8], memory: &mut Memory) {
     client.send(&get("/download.php"));
     assert_eq!(client.head().status, 200);
     eventually("much of the response is in a file", || {
-        memory.look();
+        memory.sample();
         (largest_file_of(server) > 512 * MIB).then_some(())
     });
     let (mut rest, mut blocks) = (Vec::new(), 0);
@@ -204,14 +204,14 @@ fn download(server: &Server, block: &[u8], memory: &mut Memory) {
             rest.drain(..block.len());
             blocks += 1;
             if blocks % 16 == 0 {
-                memory.look();
+                memory.sample();
             }
         }
     }
     assert_eq!((blocks, rest.len()), (LARGE_MIB, 0));
 }
 
-/// The size of the largest file that the server has open.
+/// Returns the size of the largest file that the server has open.
 fn largest_file_of(server: &Server) -> u64 {
     let files = fs::read_dir(format!("/proc/{}/fd", server.pid())).expect("the server runs").flatten();
     files.filter_map(|file| fs::metadata(file.path()).ok().map(|file| file.size())).max().unwrap_or(0)

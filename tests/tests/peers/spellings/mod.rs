@@ -7,10 +7,10 @@ use rudy_tests::spellings::{Comparison, Seen, Spelling, all, send_all};
 
 use self::servers::Servers;
 
-/// Connections at once to each server.
+/// Simultaneous connections to each server.
 const CONNECTIONS: usize = 32;
 
-/// Which compositions are tried.
+/// The seed that selects the compositions.
 const SEED: u64 = 1;
 
 #[test]
@@ -27,10 +27,10 @@ fn every_difference_from_nginx_lighttpd_and_apache_is_explained() {
     }
     let violations: Vec<_> = seen.iter().map(|(name, seen)| (*name, violations(&spellings, seen))).collect();
     println!("{violations:#?}");
-    assert!(violations[0].1.is_empty(), "Rudy does what no server may do: {:#?}", violations[0].1);
+    assert!(violations[0].1.is_empty(), "Rudy violates a rule for all servers: {:#?}", violations[0].1);
     let wrong = spellings.iter().zip(&seen[0].1).filter_map(|(spelling, seen)| seen.wrong_variable(spelling));
     let wrong: Vec<_> = wrong.collect();
-    assert!(wrong.is_empty(), "Rudy tells an application what it may not: {wrong:#?}");
+    assert!(wrong.is_empty(), "Rudy passes a wrong variable to an application: {wrong:#?}");
     let comparison = Comparison { spellings: &spellings, servers: seen.into() };
     let differences = comparison.differences();
     println!("{}", comparison.describe_rules(&differences));
@@ -48,7 +48,7 @@ fn every_difference_from_nginx_lighttpd_and_apache_is_explained() {
     assert!(unused.is_empty(), "these rules explain no difference; correct or remove them: {unused:#?}");
 }
 
-/// Spellings by which a closed folder is opened, a request smuggled, or the server made to fail.
+/// Returns spellings that open a denied folder, smuggle a request, or make the server fail.
 fn violations(spellings: &[Spelling], seen: &[Seen]) -> Vec<String> {
     let of_one = |(spelling, seen): (&Spelling, &Seen)| {
         Some(format!("{}: {}", seen.violation()?, spelling.bytes.escape_ascii()))

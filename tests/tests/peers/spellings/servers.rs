@@ -1,4 +1,4 @@
-//! Four servers that serve the site of the spellings with equivalent configurations, before one php-fpm.
+//! Four servers with equivalent configurations for the test site, in front of one php-fpm.
 
 use std::fs::{self, Permissions};
 use std::net::SocketAddr;
@@ -13,28 +13,28 @@ use tempfile::TempDir;
 use crate::fastcgi::apps::{App, Program};
 use crate::fastcgi_app::web_server::{WebServer, write};
 
-/// How long a server waits for the rest of a request: spellings that promise more than they bring end by it.
+/// The timeout for the rest of a request: spellings with missing bytes end by it.
 const WAIT_SECONDS: u32 = 2;
 
-/// Connections of Rudy to php-fpm. It keeps them, and each keeps a child for itself; the others need some too.
+/// The connections of Rudy to php-fpm. Each idle one occupies a child, and the other servers need some too.
 const CONNECTIONS: u32 = 4;
 
-/// The servers, and what they serve.
+/// The servers and the test site.
 pub(super) struct Servers {
     pub(super) rudy: Server,
     nginx: WebServer,
     lighttpd: WebServer,
     apache: WebServer,
-    /// Held, so that they are there as long as the servers.
+    /// Held as long as the servers.
     _app: App,
     _folder: TempDir,
 }
 
 impl Servers {
-    /// Starts them; `None` where the test is skipped because a program is missing.
+    /// Starts the servers. Returns `None` and skips the test if a program is missing.
     pub(super) fn start() -> Option<Self> {
         let folder = tempfile::tempdir().expect("a temp folder can be made");
-        fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("the folder is ours");
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("the folder is writable");
         site::write(folder.path()).expect("a temp folder can be written");
         let app = App::start(Program::PhpFpm { children: 2 * CONNECTIONS })?;
         let socket = app.socket();
@@ -48,7 +48,7 @@ impl Servers {
         })
     }
 
-    /// Names and addresses, Rudy first.
+    /// Returns names and addresses, Rudy first.
     pub(super) fn addresses(&self) -> [(&'static str, SocketAddr); 4] {
         [
             ("Rudy", self.rudy.address()),

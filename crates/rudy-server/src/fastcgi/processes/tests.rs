@@ -244,7 +244,7 @@ fn root_starts_a_process_as_its_user_with_all_groups() {
     let text = Fixture::start(options).run_once();
     let output_text: Vec<_> = text.lines().filter_map(|line| Some(line.split_once("]: ")?.1)).collect();
     let groups: Vec<_> = user.groups.iter().map(|group| group.as_raw().to_string()).collect();
-    let home = format!("{} nobody", user.home);
+    let home = [user.home.as_str(), "nobody"].join(" ");
     let expected = [&user.uid.as_raw().to_string(), &user.gid.as_raw().to_string(), &groups.join(" "), &home];
     assert_eq!(output_text, expected);
 }

@@ -1,4 +1,4 @@
-// What every app of these tests does, in Go.
+// The test app in Go.
 package main
 
 import (
@@ -28,7 +28,7 @@ func answer(w http.ResponseWriter, r *http.Request) {
 	env := fcgi.ProcessEnv(r)
 	query := r.URL.RawQuery
 	w.Header().Set("Content-Type", "text/plain")
-	// The package keeps PATH_INFO and SCRIPT_NAME to itself, and gives the whole path.
+	// The package does not pass PATH_INFO and SCRIPT_NAME on, only the whole path.
 	path := strings.TrimPrefix(r.URL.Path, "/app")
 	what, line := strings.Split(path, "/")[1], "line"
 	switch what {
@@ -36,7 +36,7 @@ func answer(w http.ResponseWriter, r *http.Request) {
 		for name, value := range env {
 			fmt.Fprintf(w, "%s=%s\n", name, value)
 		}
-		// What the package has taken for itself.
+		// Variables that the package removes from the environment.
 		for name, values := range r.Header {
 			name = strings.ReplaceAll(strings.ToUpper(name), "-", "_")
 			fmt.Fprintf(w, "HTTP_%s=%s\n", name, strings.Join(values, ", "))

@@ -1,5 +1,5 @@
 <?php
-// What every app of these tests does, in PHP.
+// The test app in PHP.
 while (ob_get_level() > 0) {
     ob_end_clean();
 }
@@ -37,8 +37,8 @@ switch ($what) {
         http_response_code((int) $_SERVER['QUERY_STRING']);
         break;
     case 'complain':
-        error_log("nobody knows {$_SERVER['QUERY_STRING']}");
-        echo 'said';
+        error_log("unknown reason: {$_SERVER['QUERY_STRING']}");
+        echo 'done';
         break;
     case 'pid':
         echo getmypid();

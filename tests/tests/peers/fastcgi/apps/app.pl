@@ -1,5 +1,5 @@
 #!/usr/bin/perl
-# What every app of these tests does, in Perl: with a socket as its argument for FastCGI, with none as a CGI program.
+# The test app in Perl. With a socket as its argument it uses FastCGI, otherwise it is a CGI program.
 use strict;
 use warnings;
 use Digest::SHA;
@@ -32,8 +32,8 @@ sub answer {
         }
     }
     elsif ($what eq 'complain') {
-        print STDERR "nobody knows $query\n";
-        print 'said';
+        print STDERR "unknown reason: $query\n";
+        print 'done';
     }
     elsif ($what eq 'pid') {
         print $$;

@@ -1,4 +1,4 @@
-"""What every app of these tests does, in Python: WSGI over flup."""
+"""The test app in Python: WSGI over flup."""
 import hashlib
 import os
 import sys
@@ -12,7 +12,7 @@ def app(environ, start_response):
     query = environ.get("QUERY_STRING", "")
     status = query if what == "status" else "200"
     headers = [("Content-Type", "text/plain")] if status == "200" else []
-    start_response(status + " Said", headers)
+    start_response(status + " Done", headers)
     if what == "variables":
         for name, value in environ.items():
             if isinstance(value, str):
@@ -29,8 +29,8 @@ def app(environ, start_response):
             while not os.path.exists(f"{query}/{n}"):
                 time.sleep(0.001)
     elif what == "complain":
-        environ["wsgi.errors"].write(f"nobody knows {query}\n")
-        yield b"said"
+        environ["wsgi.errors"].write(f"unknown reason: {query}\n")
+        yield b"done"
     elif what == "pid":
         yield str(os.getpid()).encode()
 

@@ -1,4 +1,4 @@
-//! What every app is asked through the gateway.
+//! The checks that every app must pass behind the gateway.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -14,11 +14,11 @@ use super::apps::{App, Program};
 
 const UPLOAD_BYTES: usize = 100_000_000;
 
-/// What the server may have taken at most: everything it needs to run, and far less than the upload.
+/// The maximum memory of the server: enough to run, and far less than the upload.
 const PEAK_BYTES: u64 = 48 << 20;
 
 impl App {
-    /// A server in front of it.
+    /// Starts a server in front of the app.
     pub(super) fn server(&self, connections: usize) -> Server {
         let route = self.route(connections);
         Server::config(&format!(
@@ -26,24 +26,24 @@ impl App {
         ))
     }
 
-    /// Asks it everything.
-    pub(super) fn answers_every_question(&self) {
+    /// Runs all checks.
+    pub(super) fn passes_all_checks(&self) {
         let mut server = self.server(self.processes().unwrap_or(2).max(2));
-        self.is_told_what_cgi_says(&server);
-        self.takes_an_upload(&server);
-        self.answers_line_by_line(&server);
-        self.says_its_status(&server);
-        self.is_asked_a_thousand_times_at_once(&server);
-        // Go has a log of its own.
+        self.check_variables(&server);
+        self.check_upload(&server);
+        self.check_streaming(&server);
+        self.check_statuses(&server);
+        self.check_concurrency(&server);
+        // Go has its own log.
         if self.program != Program::Go {
             let path = self.path();
-            assert_eq!(server.get(&format!("{path}/complain?why")).text(), "said");
-            let line = server.wait_for_line("nobody knows why");
+            assert_eq!(server.get(&format!("{path}/complain?why")).text(), "done");
+            let line = server.wait_for_line("unknown reason: why");
             assert!(line.contains(&format!("GET {path}/complain from 127.0.0.1")), "{line}");
         }
     }
 
-    fn is_told_what_cgi_says(&self, server: &Server) {
+    fn check_variables(&self, server: &Server) {
         let path = self.path();
         let target = format!("{path}/variables/caf%C3%A9%20x?a=b%20c&d");
         let mut connection = server.connect();
@@ -54,10 +54,10 @@ impl App {
             )
             .as_bytes(),
         );
-        let answer = connection.response();
-        assert_eq!(answer.status, 200, "{}", answer.text());
-        let told: BTreeMap<&str, &str> =
-            answer.text().lines().filter_map(|line| line.split_once('=')).collect();
+        let response = connection.response();
+        assert_eq!(response.status, 200, "{}", response.text());
+        let variables: BTreeMap<&str, &str> =
+            response.text().lines().filter_map(|line| line.split_once('=')).collect();
         let port = server.address().port().to_string();
         for (name, value) in [
             ("REQUEST_METHOD", "GET"),
@@ -79,19 +79,19 @@ impl App {
             if (self.program, name) == (Program::Go, "SCRIPT_NAME") {
                 continue;
             }
-            assert_eq!(told.get(name), Some(&value), "{name} of {:?}", self.program);
+            assert_eq!(variables.get(name), Some(&value), "{name} of {:?}", self.program);
         }
         for name in ["HTTP_PROXY", "HTTP_X_SMUGGLED", "HTTP_CONTENT_LENGTH"] {
-            assert!(!told.contains_key(name), "{name}");
+            assert!(!variables.contains_key(name), "{name}");
         }
     }
 
-    /// Counted and hashed by the app; the server holds little of it at a time.
-    fn takes_an_upload(&self, server: &Server) {
+    /// The app counts and hashes the upload; the server must buffer only a little of it.
+    fn check_upload(&self, server: &Server) {
         let file = self.running.folder.path().join("upload");
-        let mut pieces = File::create(&file).expect("the folder is ours");
+        let mut pieces = File::create(&file).expect("the folder is writable");
         for n in 0..UPLOAD_BYTES / 1000 {
-            pieces.write_all(format!("{n:0>999}\n").as_bytes()).expect("the disk has room");
+            pieces.write_all(format!("{n:0>999}\n").as_bytes()).expect("the disk has space");
         }
         let output = Command::new("sha256sum").arg(&file).output().expect("sha256sum can be started");
         let sum = String::from_utf8(output.stdout).expect("a sum is text");
@@ -117,8 +117,8 @@ impl App {
         assert!(peak < PEAK_BYTES, "{peak} bytes of memory for an upload to {:?}", self.program);
     }
 
-    /// The app says the next line only when this one has been read.
-    fn answers_line_by_line(&self, server: &Server) {
+    /// The app sends the next line only after this one was read.
+    fn check_streaming(&self, server: &Server) {
         let folder = self.running.folder.path();
         let mut connection = server.connect();
         let target = format!("{}/lines?{}", self.path(), folder.display());
@@ -126,12 +126,12 @@ impl App {
         assert_eq!(connection.head().status, 200);
         for n in 1..=3 {
             assert_eq!(connection.chunk(), Some(format!("line {n}\n")), "{:?}", self.program);
-            fs::write(folder.join(n.to_string()), "").expect("the folder is ours");
+            fs::write(folder.join(n.to_string()), "").expect("the folder is writable");
         }
         assert_eq!(connection.chunk(), None);
     }
 
-    fn says_its_status(&self, server: &Server) {
+    fn check_statuses(&self, server: &Server) {
         let path = self.path();
         let mut connection = server.connect();
         for status in [204, 304] {
@@ -144,8 +144,8 @@ impl App {
         assert!(connection.response().text().parse::<u32>().is_ok());
     }
 
-    /// Over 64 connections. Those who answer stay the same.
-    fn is_asked_a_thousand_times_at_once(&self, server: &Server) {
+    /// Sends 1,024 requests over 64 connections. The processes must stay the same.
+    fn check_concurrency(&self, server: &Server) {
         let address = server.address();
         let pids = Mutex::new(BTreeSet::new());
         thread::scope(|scope| {
@@ -155,17 +155,17 @@ impl App {
                     for _ in 0..16 {
                         let target = format!("{}/pid", self.path());
                         connection.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
-                        let answer = connection.response();
-                        assert_eq!(answer.status, 200, "{}", answer.text());
-                        pids.lock().expect("no thread panics with it").insert(answer.text().to_owned());
+                        let response = connection.response();
+                        assert_eq!(response.status, 200, "{}", response.text());
+                        pids.lock().expect("no thread panics with it").insert(response.text().to_owned());
                     }
                 });
             }
         });
-        let answered = pids.into_inner().expect("no thread panics with it").len();
+        let processes = pids.into_inner().expect("no thread panics with it").len();
         assert!(
-            answered <= self.processes().unwrap_or(64 * 16),
-            "{answered} processes of {:?}",
+            processes <= self.processes().unwrap_or(64 * 16),
+            "{processes} processes of {:?}",
             self.program
         );
     }
