@@ -225,7 +225,7 @@ fn subscribers_survive_a_reload() {
     let first = id(&publish(&server, "/topics/a", b"before\n"));
     assert_eq!(subscriber.data(), "before");
     server.signal(Signal::HUP);
-    server.wait_for_line("the configuration was read again");
+    server.wait_for_line("the configuration was reloaded");
     let second = id(&publish(&server, "/topics/a", b"after\n"));
     assert_eq!(subscriber.data(), "after");
     assert_eq!((first.split_once('-').unwrap().0, "2"), second.split_once('-').unwrap());

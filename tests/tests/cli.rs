@@ -1,5 +1,5 @@
-//! What the command line says: help, errors and exit codes. `SNAPSHOTS=overwrite cargo test -p rudy-tests --test cli`
-//! renews the files in `cli/`; look at what changed.
+//! The command line: help, errors and exit codes. `SNAPSHOTS=overwrite cargo test -p rudy-tests --test cli` updates the files in
+//! `cli/`; review the changes.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -21,13 +21,13 @@ fn rudy(arguments: &[&str]) -> Output {
     rudy_in(Path::new("/"), arguments)
 }
 
-/// Its exit code and what it wrote to stderr; stdout is for data, and there must be none.
+/// The exit code and stderr; stdout must be empty.
 fn failure(output: &Output) -> (Option<i32>, String) {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "");
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// What it wrote to stdout; it must have ended well and said nothing else. (To root, `check` says that it is root.)
+/// The stdout of a successful command without stderr. (For root, `check` prints a warning.)
 fn success(output: &Output) -> String {
     let stderr = String::from_utf8_lossy(&output.stderr);
     let other: Vec<_> =
@@ -75,14 +75,14 @@ fn version() {
 }
 
 #[test]
-fn no_command_is_answered_with_the_help_and_exit_code_2() {
+fn no_command_prints_the_help_with_exit_code_2() {
     let (code, help) = failure(&rudy(&[]));
     assert_eq!(code, Some(2));
     assert!(help.contains("Usage: rudy <COMMAND>"), "{help}");
 }
 
 #[test]
-fn wrong_flags_are_told_with_exit_code_2() {
+fn invalid_flags_are_errors_with_exit_code_2() {
     for (arguments, expected) in [
         (&["serve", "--brows"][..], str!["error: unexpected argument '--brows' found[..]\n..."]),
         (&["server"], str!["error: unrecognized subcommand 'server'[..]\n..."]),
@@ -156,7 +156,7 @@ fn wrong_flags_are_told_with_exit_code_2() {
 }
 
 #[test]
-fn what_cannot_be_served_is_told_with_exit_code_2() {
+fn a_path_that_cannot_be_served_is_an_error_with_exit_code_2() {
     let folder = folder_with(&[("rudy.toml", ""), ("page.html", "")]);
     for (arguments, expected) in [
         (&["serve", "nowhere"][..], "error: cannot serve nowhere: No such file or directory (os error 2)\n"),
@@ -192,7 +192,7 @@ fn a_configuration_is_checked() {
 }
 
 #[test]
-fn everything_wrong_with_a_configuration_is_told_at_once() {
+fn all_errors_of_a_configuration_are_reported_at_once() {
     let wrong = format!("lisen = []\n{SITE}respond = {{ body = \"hello\", status = 99 }}\n");
     let folder = folder_with(&[("rudy.toml", &wrong)]);
     for command in [&["check"][..], &["serve", "--config", "rudy.toml"], &["serve", "rudy.toml"]] {
@@ -203,7 +203,7 @@ fn everything_wrong_with_a_configuration_is_told_at_once() {
 }
 
 #[test]
-fn what_a_start_would_fail_at_is_found_before() {
+fn rudy_check_finds_errors_of_a_start() {
     let wrong = r#"listen = ["192.0.2.1:8080", "unix:nowhere/rudy.sock", "unix:rudy.toml"]
 access_log = { path = "nowhere/access.log" }
 buffer_dir = "nowhere"
@@ -230,7 +230,7 @@ fastcgi = { command = ["./rudy.toml"] }
 }
 
 #[test]
-fn a_script_whose_interpreter_is_missing_cannot_be_started() {
+fn a_script_with_a_missing_interpreter_cannot_be_started() {
     let text = format!("{SITE}fastcgi = {{ command = [\"./app\"] }}\n");
     let folder = folder_with(&[("rudy.toml", &text), ("app", "#! /no/such/interpreter -x\n")]);
     let app = folder.path().join("app");
@@ -242,7 +242,7 @@ fn a_script_whose_interpreter_is_missing_cannot_be_started() {
 }
 
 #[test]
-fn an_app_that_cannot_be_started_is_told_at_the_start_as_by_check() {
+fn an_app_that_cannot_be_started_is_the_same_error_in_serve_and_check() {
     let wrong =
         format!("{SITE}fastcgi = {{ command = [\"./app\"], processes = {{ user = \"nosuchuser\" }} }}\n");
     let folder = folder_with(&[("rudy.toml", &wrong)]);
@@ -253,7 +253,7 @@ fn an_app_that_cannot_be_started_is_told_at_the_start_as_by_check() {
 }
 
 #[test]
-fn a_check_names_what_it_cannot_know() {
+fn rudy_check_lists_open_questions() {
     let text = r#"listen = ["127.0.0.1:8080", "unix:rudy.sock", "systemd"]
 [[site]]
 [[site.route]]
@@ -268,7 +268,7 @@ fastcgi = { address = "127.0.0.1:9000" }
 }
 
 #[test]
-fn what_only_root_may_do_is_no_error_for_another_user() {
+fn permissions_of_root_are_open_questions_for_another_user() {
     let folder = folder_with(&[]);
     let closed = folder.path().join("closed");
     std::fs::create_dir(&closed).unwrap();
@@ -308,7 +308,7 @@ fn what_only_root_may_do_is_no_error_for_another_user() {
 }
 
 #[test]
-fn a_configuration_that_is_not_there_is_told() {
+fn a_missing_configuration_is_an_error() {
     let (code, message) = failure(&rudy_in(Path::new("/"), &["check", "nowhere.toml"]));
     assert_eq!(code, Some(2));
     assert!(message.contains("nowhere.toml"), "{message}");

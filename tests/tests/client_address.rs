@@ -1,4 +1,4 @@
-//! Who the client is, behind proxies: `trusted_proxies`, the PROXY protocol, and who may ask handlers that are not for everyone.
+//! The client address behind proxies: `trusted_proxies`, the PROXY protocol, and `allow` of restricted handlers.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -15,7 +15,7 @@ use rustix::net;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// Tells who asks, to anyone. 127.0.0.1 is a trusted proxy, `[::1]` is not.
+/// A public `info` handler, which shows the client. 127.0.0.1 is a trusted proxy, `[::1]` is not.
 const INFO: &str = "[[site]]\n[[site.route]]\npath = \"/info\"\ninfo = { allow = \"anyone\" }\n";
 const TRUST: &str = "trusted_proxies = [\"127.0.0.1\", \"10.0.0.0/8\"]\n";
 const BOTH: &str = "listen = [\"127.0.0.1:0\", \"[::1]:0\"]\n";
@@ -34,14 +34,14 @@ fn get(address: SocketAddr, path: &str, fields: &str) -> Response {
     connection.response()
 }
 
-/// What `info` says by this name.
+/// The value of this name in the response of `info`.
 fn fact<'a>(answer: &'a Response, name: &str) -> &'a str {
     let line = answer.text().lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
     line.unwrap_or_default()
 }
 
 #[test]
-fn forged_fields_do_not_change_who_asks() {
+fn forged_fields_do_not_change_the_client() {
     let server = Server::config(&format!("{BOTH}{TRUST}{INFO}"));
     for (fields, client) in [
         ("X-Forwarded-For: 203.0.113.7\r\n", "203.0.113.7"),
@@ -58,12 +58,12 @@ fn forged_fields_do_not_change_who_asks() {
         let answer = get(server.address(), "/info", fields);
         assert_eq!((fact(&answer, "client"), fact(&answer, "scheme")), (client, "http"), "{fields}");
         assert!(fact(&answer, "proxy").starts_with("127.0.0.1:"), "{}", answer.text());
-        // The same of a peer that is not trusted.
+        // The same fields from an untrusted peer.
         let answer = get(v6_address(&server), "/info", &format!("{fields}X-Forwarded-Proto: https\r\n"));
         assert!(fact(&answer, "client").starts_with("[::1]:"), "{}", answer.text());
         assert_eq!((fact(&answer, "proxy"), fact(&answer, "scheme")), ("", "http"), "{fields}");
     }
-    // With nothing said of a client the proxy asks for itself, and nothing is trusted without a configuration.
+    // Without a forwarding field, the proxy is the client. Without a configuration, no proxy is trusted.
     assert!(fact(&get(server.address(), "/info", ""), "client").starts_with("127.0.0.1:"));
     let server = Server::config(&format!("{BOTH}{INFO}"));
     let answer =
@@ -72,7 +72,7 @@ fn forged_fields_do_not_change_who_asks() {
 }
 
 #[test]
-fn forwarded_is_read_where_it_is_the_source() {
+fn forwarded_is_read_if_configured() {
     let server = Server::config(&format!("{BOTH}{TRUST}client_address = \"forwarded\"\n{INFO}"));
     for (fields, client, scheme) in [
         ("Forwarded: for=\"[2001:db8::7]:4711\";proto=https\r\n", "[2001:db8::7]:4711", "https"),
@@ -92,7 +92,7 @@ fn forwarded_is_read_where_it_is_the_source() {
 }
 
 #[test]
-fn a_forwarded_host_chooses_the_site_where_it_is_trusted() {
+fn a_trusted_forwarded_host_selects_the_site() {
     let sites = "[[site]]\nhosts = [\"own.test\"]\n[[site.route]]\npath = \"/*\"\nrespond = { body = \"own\" }\n\
         [[site]]\nhosts = [\"other.test\"]\n[[site.route]]\npath = \"/moved\"\nredirect = { to = \"http://{host}/\" }\n\
         [[site.route]]\npath = \"/*\"\nrespond = { body = \"other\" }\n";
@@ -106,7 +106,7 @@ fn a_forwarded_host_chooses_the_site_where_it_is_trusted() {
     assert_eq!(get(v6_address(&server), "/", field).text(), "own");
 }
 
-/// Allows everything, and names the client that it was asked about.
+/// Allows all requests, and reports the client address.
 fn authorizer(mut peer: Peer) {
     while let Some(params) = peer.request() {
         let seen = [variable(&params, "REMOTE_ADDR"), variable(&params, "REQUEST_SCHEME")].join(" ");
@@ -114,7 +114,7 @@ fn authorizer(mut peer: Peer) {
     }
 }
 
-/// Answers with these variables, a line each.
+/// Responds with these parameters, one per line.
 fn app(mut peer: Peer) {
     while let Some(params) = peer.request() {
         let names = ["REMOTE_ADDR", "REMOTE_PORT", "REQUEST_SCHEME", "HTTPS", "SEEN", "HTTP_HOST"];
@@ -124,7 +124,7 @@ fn app(mut peer: Peer) {
     }
 }
 
-/// A server whose app and authorizer tell what they are told, and its access log.
+/// A server whose app and authorizer return their parameters, and its access log.
 fn with_apps(top: &str, format: &str, listen: &str) -> (Server, [App; 2]) {
     let (app, authorizer) = (App::start(app), App::start(authorizer));
     let server = Server::config(&format!(
@@ -141,7 +141,7 @@ fn last_line(log: &Path) -> String {
 }
 
 #[test]
-fn apps_authorizers_and_logs_are_told_the_client() {
+fn apps_authorizers_and_logs_get_the_client_address() {
     let top = format!("{TRUST}trust_forwarded_host = true\n");
     let fields =
         "X-Forwarded-For: 203.0.113.7:4711\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: a.test\r\n";
@@ -161,11 +161,11 @@ fn apps_authorizers_and_logs_are_told_the_client() {
             assert_eq!(line["proxy"], "127.0.0.1");
         }
     }
-    // Without a port in the field there is none for the app.
+    // Without a port in the field, the app gets no port.
     let (server, _apps) = with_apps(&top, "json", BOTH);
     let answer = get(server.address(), "/", "X-Forwarded-For: 203.0.113.7\r\n");
     assert!(answer.text().contains("REMOTE_ADDR=203.0.113.7\nREMOTE_PORT=\n"), "{}", answer.text());
-    // Nor is anybody else believed.
+    // Fields of other peers are ignored.
     let answer = get(v6_address(&server), "/", fields);
     assert!(answer.text().starts_with("REMOTE_ADDR=::1\n"), "{}", answer.text());
     assert!(answer.text().contains("HTTPS=\nSEEN=::1 http\nHTTP_HOST=own.test\n"), "{}", answer.text());
@@ -199,7 +199,7 @@ fn a_proxy_protocol_header_names_the_client_on_every_engine() {
                 "{model}"
             );
         }
-        // In pieces, and several requests on the connection.
+        // The header arrives in pieces, followed by several requests.
         let mut connection = server.connect();
         for byte in V1 {
             connection.send(&[*byte]);
@@ -214,22 +214,22 @@ fn a_proxy_protocol_header_names_the_client_on_every_engine() {
 }
 
 #[test]
-fn fields_behind_a_proxy_protocol_header_are_believed_of_the_client_that_it_names() {
+fn forwarding_fields_are_trusted_if_the_client_of_the_proxy_header_is_a_trusted_proxy() {
     let server = Server::config(&format!("{BOTH_PROXY}{TRUST}{INFO}"));
     let field = "X-Forwarded-For: 192.0.2.9\r\n";
     for (header, client) in [
-        // No proxy, so its fields are its own.
+        // The client is not a trusted proxy, so its fields are ignored.
         (V1.to_vec(), "203.0.113.7:4711"),
-        // Another proxy behind the first.
+        // A second proxy in front of the first.
         (v2([10, 1, 2, 3], 80), "192.0.2.9"),
-        // It is not the proxy that sent the header.
+        // The peer that sent the header is not a trusted proxy.
         (b"PROXY UNKNOWN\r\n".to_vec(), "unknown client of 127.0.0.1"),
     ] {
         assert_eq!(fact(&ask_behind(server.address(), &header, field), "client"), client);
     }
 }
 
-/// Sends and reads until the server closes; without a response, since there is none.
+/// Sends and waits until the server closes the connection without a response.
 fn assert_closed(address: SocketAddr, sent: &[u8]) {
     let mut connection = Connection::open(address);
     connection.send(sent);
@@ -237,7 +237,7 @@ fn assert_closed(address: SocketAddr, sent: &[u8]) {
 }
 
 #[test]
-fn what_comes_without_a_header_is_closed_and_logged() {
+fn a_connection_without_a_proxy_header_is_closed_and_logged() {
     let limits = "limits.proxy_header_timeout = \"200ms\"\n";
     let mut server =
         Server::config(&format!("{limits}{BOTH_PROXY}{TRUST}access_log.path = \"access.log\"\n{INFO}"));
@@ -246,17 +246,17 @@ fn what_comes_without_a_header_is_closed_and_logged() {
     assert!(line.contains(" client: 127.0.0.1:"), "{line}");
     let line = last_line(&server.path().join("access.log"));
     assert!(line.starts_with("127.0.0.1 - - [") && line.contains("\"-\" 000 0"), "{line}");
-    // From a peer that is not trusted, whatever it says.
+    // From an untrusted peer, with any header.
     assert_closed(v6_address(&server), &[V1, b"GET /info HTTP/1.1\r\nHost: a\r\n\r\n"].concat());
     server.wait_for_line("the peer is not in `trusted_proxies`");
-    // One that is too slow, one that says nothing.
+    // A header that is too slow, and a silent client.
     assert_closed(server.address(), b"PROXY TCP4 ");
     server.wait_for_line("timed out waiting for the PROXY protocol header");
     assert_closed(server.address(), b"");
 }
 
 #[test]
-fn a_unix_socket_may_be_trusted_and_may_have_headers() {
+fn a_unix_socket_can_be_trusted_and_can_require_headers() {
     let folder = tempfile::tempdir().expect("a temp folder can be made");
     let socket = folder.path().join("rudy.sock");
     for (option, header) in [("", &b""[..]), (",proxy_protocol", V1)] {
@@ -274,7 +274,7 @@ fn a_unix_socket_may_be_trusted_and_may_have_headers() {
 }
 
 #[test]
-fn a_reload_begins_and_ends_to_require_headers_at_the_same_address() {
+fn a_reload_can_switch_the_proxy_protocol_of_an_address() {
     let port = free_port();
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     let text = |option: &str| format!("listen = [\"127.0.0.1:{port}{option}\"]\n{TRUST}{INFO}");
@@ -283,13 +283,13 @@ fn a_reload_begins_and_ends_to_require_headers_at_the_same_address() {
         fs::write(server.path().join("rudy.toml"), text).expect("the folder is ours");
         server.forget_lines();
         server.signal(Signal::HUP);
-        server.wait_for_line("the configuration was read again");
+        server.wait_for_line("the configuration was reloaded");
     };
     assert!(fact(&get(address, "/info", ""), "client").starts_with("127.0.0.1:"));
     reload(&text(",proxy_protocol"));
     assert_eq!(fact(&ask_behind(address, V1, ""), "client"), "203.0.113.7:4711");
     assert_closed(address, b"GET /info HTTP/1.1\r\n\r\n");
-    // Half a header at the time of the reload is the beginning of a header still.
+    // A header that is incomplete at the reload can be completed.
     let mut half = Connection::open(address);
     half.send(&V1[..20]);
     reload(&text(""));
@@ -299,18 +299,18 @@ fn a_reload_begins_and_ends_to_require_headers_at_the_same_address() {
 }
 
 #[test]
-fn a_stop_does_not_wait_for_a_header() {
+fn a_stop_does_not_wait_for_a_proxy_header() {
     let mut server = Server::config(&format!("{BOTH_PROXY}{TRUST}{INFO}"));
     let mut half = server.connect();
     half.send(b"PROXY ");
     server.signal(Signal::TERM);
     let (status, text) = server.wait();
-    assert!(status.success() && !text.contains("cut"), "{text}");
+    assert!(status.success() && !text.contains("aborted"), "{text}");
     assert_eq!(half.read_to_end(), b"");
 }
 
 #[test]
-fn the_flag_takes_the_option_too_and_needs_a_proxy_to_trust() {
+fn the_listen_flag_accepts_proxy_protocol_and_needs_trusted_proxies() {
     let server = Server::build()
         .config(&format!("{TRUST}{INFO}"))
         .args(["--listen", "127.0.0.1:0,proxy_protocol"])
@@ -326,7 +326,7 @@ fn the_flag_takes_the_option_too_and_needs_a_proxy_to_trust() {
 }
 
 #[test]
-fn the_limit_by_address_is_not_for_proxies_but_for_whom_they_name() {
+fn the_limit_per_address_applies_to_clients_behind_proxies() {
     let limits = "limits.connections_per_address = 1\n";
     let server = Server::config(&format!("{limits}{BOTH}{TRUST}{INFO}"));
     let hold = |address, header: &[u8]| {
@@ -345,7 +345,7 @@ fn the_limit_by_address_is_not_for_proxies_but_for_whom_they_name() {
 }
 
 #[test]
-fn handlers_that_are_not_for_everyone_are_refused_to_the_others() {
+fn restricted_handlers_reject_other_clients() {
     let site = "[[site]]\n[[site.route]]\npath = \"/status\"\nstatus = { allow = \"loopback\" }\n\
         [[site.route]]\npath = \"/info\"\ninfo = { allow = [\"203.0.113.0/24\"] }\n";
     let server = Server::config(&format!("{BOTH}{TRUST}{site}"));
@@ -366,7 +366,7 @@ fn handlers_that_are_not_for_everyone_are_refused_to_the_others() {
 }
 
 #[test]
-fn curl_sends_a_header_that_is_understood() {
+fn the_proxy_header_of_curl_is_accepted() {
     let Some(curl) = Curl::find() else { return };
     let server = Server::config(&format!("{BOTH_PROXY}{TRUST}{INFO}"));
     let fetched = curl.run(["--haproxy-protocol", &server.url("/info")]);
@@ -375,7 +375,7 @@ fn curl_sends_a_header_that_is_understood() {
     assert!(text.contains("client: 127.0.0.1:"), "{text}");
 }
 
-/// nginx in front of Rudy. It is killed when this is dropped.
+/// nginx in front of Rudy, killed on drop.
 struct Nginx {
     child: Child,
     _port: ReservedPort,
@@ -384,7 +384,7 @@ struct Nginx {
 }
 
 impl Nginx {
-    /// Starts it with this in its one location, if it is installed.
+    /// Starts nginx with these directives in its location, if it is installed.
     fn start(location: &str) -> Option<Self> {
         let nginx = program("nginx")?;
         let folder = tempfile::tempdir().expect("a temp folder can be made");
@@ -408,14 +408,14 @@ impl Nginx {
 }
 
 impl Drop for Nginx {
-    /// SIGTERM, with which it ends its workers.
+    /// Sends SIGTERM, so that nginx ends its workers.
     fn drop(&mut self) {
         let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
         let _ = self.child.wait();
     }
 }
 
-/// What nginx answers to a client at another address of this machine.
+/// The response of nginx to a client at another address of this machine.
 fn get_from(from: Ipv4Addr, address: SocketAddr, fields: &str) -> String {
     let socket =
         net::socket(net::AddressFamily::INET, net::SocketType::STREAM, None).expect("a socket can be made");
@@ -430,7 +430,7 @@ fn get_from(from: Ipv4Addr, address: SocketAddr, fields: &str) -> String {
 }
 
 #[test]
-fn nginx_as_its_documentation_configures_it_names_the_client() {
+fn nginx_with_its_documented_configuration_forwards_the_client() {
     let (server, _apps) =
         with_apps("trusted_proxies = [\"127.0.0.1\"]\ntrust_forwarded_host = true\n", "json", BOTH);
     let Some(nginx) = Nginx::start(&format!(
@@ -450,13 +450,13 @@ fn nginx_as_its_documentation_configures_it_names_the_client() {
     let line: Value =
         serde_json::from_str(&last_line(&server.path().join("access.log"))).expect("it is JSON");
     assert_eq!((&line["client"], &line["proxy"]), (&"127.0.0.2".into(), &"127.0.0.1".into()));
-    // nginx and this client are at the same trusted address, so the chain goes on: the client is a proxy, too.
+    // nginx and this client have the same trusted address, so the client counts as a proxy too.
     let text = get_from([127, 0, 0, 1].into(), nginx.address, forged);
     assert!(text.contains("REMOTE_ADDR=203.0.113.7\n"), "{text}");
 }
 
 #[test]
-fn what_nginx_forwards_is_not_this_machines_own() {
+fn requests_that_nginx_forwards_are_not_local() {
     let site = "[[site]]\n[[site.route]]\npath = \"/status\"\nstatus = { allow = \"loopback\" }\n";
     let server = Server::config(&format!("{BOTH}{site}"));
     let pass = format!("proxy_pass http://{};", server.address());
@@ -464,7 +464,7 @@ fn what_nginx_forwards_is_not_this_machines_own() {
         return;
     };
     assert_eq!(get(nginx.address, "/status", "").status, 403);
-    // Why `loopback` is not enough behind a proxy on this machine: it need not say that it is one.
+    // `loopback` is not sufficient behind a proxy on this machine that adds no forwarding field.
     let silent = Nginx::start(&pass).expect("it is installed");
     assert_eq!(get(silent.address, "/status", "").status, 200);
 }

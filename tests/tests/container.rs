@@ -1,4 +1,4 @@
-//! A server that is started as process 1, as in a container: process 1 starts it as a child, reaps, and forwards signals.
+//! Rudy as process 1 of a container: it starts the server as a child, reaps zombies, and forwards signals.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -21,7 +21,7 @@ const UNSHARE: &str = "unshare --fork --pid --mount-proc --kill-child";
 const SITE: &str = "listen = [\"127.0.0.1:0\"]\n[[site]]\n";
 const HELLO: &str = "[[site.route]]\npath = \"/\"\nrespond = { body = \"hello\" }\n";
 
-/// Whether a process can be given the id 1 here.
+/// Whether a process can have the id 1 here; otherwise the test is skipped.
 fn can_be_first() -> bool {
     let is_allowed = geteuid().is_root() && program("unshare").is_some();
     if !is_allowed {
@@ -30,7 +30,7 @@ fn can_be_first() -> bool {
     is_allowed
 }
 
-/// A server in a container of its own.
+/// A server in a separate container.
 struct Container {
     server: Server,
     /// Process 1.
@@ -58,14 +58,14 @@ impl Container {
         server
     }
 
-    /// Waits until the successor of a server is the only child.
+    /// Waits until the new process of an upgrade is the only child.
     fn has_reaped(&self, old: Pid) {
         eventually("the old server is reaped", || {
             matches!(children(self.first)[..], [server] if server != old).then_some(())
         });
     }
 
-    /// The exit code of process 1, and what was written to stderr.
+    /// The exit code of process 1, and its stderr.
     fn end(&mut self) -> (i32, String) {
         let (status, stderr) = self.server.wait();
         (status.code().expect("unshare ends with the code of process 1"), stderr)
@@ -118,14 +118,14 @@ fn an_orphan_that_a_real_time_signal_killed_is_reaped_too() {
 }
 
 #[test]
-fn signals_are_forwarded_and_a_second_one_ends_the_server_at_once() {
+fn signals_are_forwarded_and_a_second_one_stops_the_server_at_once() {
     if !can_be_first() {
         return;
     }
     let app = "trap \"\" TERM; while :; do sleep 1000; done";
     let mut container = Container::start(Server::build().config(&with_app(app)));
     container.signal(Signal::HUP);
-    container.server.wait_for_line("SIGHUP: the configuration was read again");
+    container.server.wait_for_line("SIGHUP: the configuration was reloaded");
     container.signal(Signal::USR1);
     container.server.wait_for_line("SIGUSR1: the access log was reopened");
     container.signal(Signal::WINCH);
@@ -137,7 +137,7 @@ fn signals_are_forwarded_and_a_second_one_ends_the_server_at_once() {
 }
 
 #[test]
-fn process_1_ends_with_the_code_of_the_server() {
+fn process_1_exits_with_the_code_of_the_server() {
     if !can_be_first() {
         return;
     }
@@ -168,7 +168,7 @@ fn the_server_and_its_app_end_with_process_1() {
 }
 
 #[test]
-fn process_1_goes_on_with_the_successor_of_the_server() {
+fn process_1_continues_with_the_successor_of_the_server() {
     if !can_be_first() || program("nsenter").is_none() {
         return;
     }
@@ -177,7 +177,7 @@ fn process_1_goes_on_with_the_successor_of_the_server() {
     mknodat(CWD, &fifo, FileType::Fifo, Mode::RWXU, 0).unwrap();
     let mut container = Container::start(Server::build().config(&format!("{SITE}{HELLO}")));
     let server = container.child();
-    // In place of an upgrade: a process in the group of the server, whose parent has ended. It ends with the code that it reads.
+    // Instead of an upgrade: a process in the group of the server, whose parent has ended. It exits with the code that it reads.
     let successor = format!("(read code < {}; exit $code) &", fifo.display());
     let status = Command::new("nsenter")
         .args([&format!("--target={}", container.first), "--pid", "--", "sh", "-c", &successor])
@@ -193,7 +193,7 @@ fn process_1_goes_on_with_the_successor_of_the_server() {
     assert_eq!(container.end().0, 7);
 }
 
-/// `/app` is an app that answers a POST when its body has come.
+/// `/app` is an app that responds to a POST after it has received the body.
 fn with_upload() -> String {
     format!(
         "{SITE}{HELLO}[[site.route]]\npath = \"/app\"\nfastcgi = {{ command = [\"{}\"] }}\n",
@@ -201,7 +201,7 @@ fn with_upload() -> String {
     )
 }
 
-/// Begins a request that the server which is there now has to finish.
+/// Begins a request that the current server has to finish.
 fn begin_upload(container: &Container) -> Connection {
     let mut upload = container.server.connect();
     upload.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
@@ -214,7 +214,7 @@ fn finish_upload(mut upload: Connection) {
 }
 
 #[test]
-fn the_server_is_replaced_twice_and_each_signal_comes_once() {
+fn two_upgrades_work_and_each_signal_arrives_once() {
     if !can_be_first() {
         return;
     }
@@ -229,7 +229,7 @@ fn the_server_is_replaced_twice_and_each_signal_comes_once() {
         container.signal(Signal::USR2);
         container.server.wait_for_line(" has replaced process ");
         container.signal(Signal::HUP);
-        container.server.wait_for_line("SIGHUP: the configuration was read again");
+        container.server.wait_for_line("SIGHUP: the configuration was reloaded");
         container.signal(Signal::USR1);
         container.server.wait_for_line("SIGUSR1: the access log was reopened");
         assert_eq!(container.child(), old, "it finishes its requests");
@@ -271,11 +271,11 @@ fn a_stop_ends_both_servers_of_an_upgrade_and_finishes_requests() {
 }
 
 #[test]
-fn a_signal_that_a_server_did_not_pass_on_is_for_its_successor() {
+fn a_signal_that_a_server_did_not_forward_reaches_its_successor() {
     if !can_be_first() {
         return;
     }
-    // SIGQUIT ends a server, which therefore passes nothing on. The one after it gets the same.
+    // SIGQUIT kills a server, which therefore does not forward it. Process 1 sends it to the next one.
     let mut container = Container::start(Server::build().config(&with_upload()));
     let _upload = begin_upload(&container);
     container.signal(Signal::USR2);
@@ -285,7 +285,7 @@ fn a_signal_that_a_server_did_not_pass_on_is_for_its_successor() {
 }
 
 #[test]
-fn a_reload_inside_finds_the_server_and_tells_its_outcome() {
+fn rudy_reload_in_the_container_finds_the_server_and_prints_the_result() {
     if !can_be_first() {
         return;
     }
@@ -307,21 +307,21 @@ fn a_reload_inside_finds_the_server_and_tells_its_outcome() {
     let upload = begin_upload(&container);
     assert!(inside(&["--binary"]).contains(" has replaced process "));
     for arguments in [&[][..], &["--pid", "1"]] {
-        assert!(inside(arguments).starts_with("the configuration was read again"));
+        assert!(inside(arguments).starts_with("the configuration was reloaded"));
     }
     finish_upload(upload);
     assert!(inside(&["--pid", "1", "--binary"]).contains(" has replaced process "));
-    // Outside, the server has another process id than for itself, so it cannot tell the outcome there.
+    // Outside, the server has another process id, so it cannot report the result there.
     for pid in [container.first, container.child()] {
         let output = Command::new(binary()).args(["reload", "--pid", &pid.to_string()]).output().unwrap();
         let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
         assert!(text.starts_with("SIGHUP was sent to process "), "{text}");
-        assert!(text.contains("the outcome is in its log"), "{text}");
+        assert!(text.contains("the result is in its log"), "{text}");
     }
 }
 
 #[test]
-fn a_service_manager_is_not_told_the_process_id_of_a_successor() {
+fn the_service_manager_does_not_receive_the_process_id_of_a_successor() {
     if !can_be_first() {
         return;
     }
@@ -349,11 +349,11 @@ fn a_service_manager_is_not_told_the_process_id_of_a_successor() {
 }
 
 #[test]
-fn the_terminal_is_the_servers() {
+fn the_server_is_in_the_foreground_of_the_terminal() {
     if !can_be_first() || program("script").is_none() || program("setsid").is_none() {
         return;
     }
-    // `script` makes a terminal, and `setsid` has process 1 lead its session, as `docker run --tty` does.
+    // `script` creates a terminal, and `setsid` makes process 1 its session leader, like `docker run --tty`.
     let in_terminal =
         format!("exec script --quiet --return --command \"{UNSHARE} setsid --ctty $*\" /dev/null >&2");
     let (stdin, mut keyboard) = std::io::pipe().unwrap();
@@ -362,7 +362,7 @@ fn the_terminal_is_the_servers() {
         .through_shell(&in_terminal)
         .stdin(OwnedFd::from(stdin))
         .start();
-    // The terminal shows the key when it has sent the signal.
+    // The terminal echoes the key after it has sent the signal.
     keyboard.write_all(b"\x1a\n").unwrap();
     server.wait_for_line("^Z");
     assert_eq!(server.get("/").text(), "hello");
@@ -373,7 +373,7 @@ fn the_terminal_is_the_servers() {
 }
 
 #[test]
-fn sockets_that_were_passed_to_process_1_are_the_servers() {
+fn sockets_passed_to_process_1_are_used_by_the_server() {
     if !can_be_first() {
         return;
     }
@@ -393,7 +393,7 @@ fn sockets_that_were_passed_to_process_1_are_the_servers() {
 }
 
 #[test]
-fn a_server_starts_again_after_it_was_killed() {
+fn a_killed_server_can_start_again() {
     if !can_be_first() {
         return;
     }
@@ -415,7 +415,7 @@ fn a_server_starts_again_after_it_was_killed() {
         assert!(response_over(&socket).starts_with("HTTP/1.1 200 "), "start {start}");
         let folders: Vec<_> =
             fs::read_dir(temporary.path()).unwrap().flatten().map(|entry| entry.file_name()).collect();
-        // Each start has the same process ids, and takes over the folder of the one before.
+        // Each start has the same process ids, and reuses the folder of the previous one.
         assert_eq!(folders.len(), 1, "start {start}: {folders:?}");
         container.signal(Signal::KILL);
         container.server.wait();

@@ -194,6 +194,6 @@ fn a_reload_does_not_reopen_files() {
         assert_eq!(open(&server), 2, "the folder and the file");
         server.forget_lines();
         server.signal(Signal::HUP);
-        server.wait_for_line("the configuration was read again");
+        server.wait_for_line("the configuration was reloaded");
     }
 }

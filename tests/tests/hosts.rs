@@ -1,4 +1,4 @@
-//! The hosts that a folder is served for: a web page must not read local files through a name that leads here (DNS rebinding).
+//! The hosts for which a folder is served: protection of local files against DNS rebinding.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -9,7 +9,7 @@ use rudy_tests::Server;
 
 const PAGE: &[(&str, &[u8])] = &[("index.html", b"page")];
 
-/// The response to a whole request, sent as it is.
+/// The response to a raw request.
 fn exchange(server: &Server, request: &str) -> String {
     String::from_utf8_lossy(&server.exchange(request.as_bytes())).into_owned()
 }
@@ -26,7 +26,7 @@ fn assert_statuses(server: &Server, expected: &[(&str, &str)]) {
 }
 
 #[test]
-fn a_folder_for_this_machine_alone_responds_to_names_of_this_machine_alone() {
+fn a_local_server_responds_only_to_names_of_this_machine() {
     let server = Server::files(PAGE);
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
     assert_statuses(
@@ -51,7 +51,7 @@ fn a_folder_for_this_machine_alone_responds_to_names_of_this_machine_alone() {
 }
 
 #[test]
-fn the_host_of_an_absolute_target_is_what_counts() {
+fn the_host_of_an_absolute_target_has_precedence() {
     let server = Server::files(PAGE);
     for (target, host, status) in [
         ("http://evil.example/", "localhost", "421"),
@@ -73,7 +73,7 @@ fn a_request_without_a_host_gets_its_response() {
 }
 
 #[test]
-fn the_page_for_another_host_names_the_flag_and_nothing_of_the_folder() {
+fn the_page_for_another_host_names_the_flag_and_does_not_reveal_the_folder() {
     let server = Server::files(&[("index.html", b"page"), ("404.html", b"page"), ("a.txt", b"page")]);
     for target in ["/", "/a.txt", "/nowhere"] {
         let request = format!("GET {target} HTTP/1.1\r\nHost: Evil.example\r\nConnection: close\r\n\r\n");
@@ -85,7 +85,7 @@ fn the_page_for_another_host_names_the_flag_and_nothing_of_the_folder() {
 }
 
 #[test]
-fn flags_allow_one_name_or_all() {
+fn flags_allow_one_name_or_all_names() {
     let one = Server::build().files(PAGE).args(["--host", "a.test", "--host=*.b.test"]).start();
     assert_statuses(
         &one,
@@ -102,7 +102,7 @@ fn flags_allow_one_name_or_all() {
 }
 
 #[test]
-fn a_folder_for_other_machines_responds_to_every_name_unless_some_are_given() {
+fn a_public_server_responds_to_every_name_unless_some_are_given() {
     let open = Server::build().files(PAGE).args(["--listen", ":0"]).start();
     assert_statuses(&open, &[("evil.example", "200")]);
     let named = Server::build().files(PAGE).args(["--listen", ":0", "--host", "a.test"]).start();
@@ -110,7 +110,7 @@ fn a_folder_for_other_machines_responds_to_every_name_unless_some_are_given() {
 }
 
 #[test]
-fn a_unix_socket_is_for_this_machine_alone() {
+fn a_unix_socket_is_local() {
     let folder = tempfile::tempdir().expect("a temp folder can be made");
     let path = folder.path().join("sock");
     let _server = Server::build().files(PAGE).arg("--listen").arg(format!("unix:{}", path.display())).start();
@@ -124,7 +124,7 @@ fn a_unix_socket_is_for_this_machine_alone() {
 }
 
 #[test]
-fn sockets_of_the_service_manager_count_by_where_they_listen() {
+fn inherited_sockets_are_local_if_their_addresses_are() {
     for (address, status) in [("127.0.0.1:0", "421"), ("0.0.0.0:0", "200")] {
         let socket = TcpListener::bind(address).expect("a port is free");
         let folder = tempfile::tempdir().expect("a temp folder can be made");
@@ -140,14 +140,14 @@ fn sockets_of_the_service_manager_count_by_where_they_listen() {
 }
 
 #[test]
-fn a_configured_site_is_for_every_host() {
+fn a_configured_default_site_serves_every_host() {
     let server = Server::config("listen = [\"127.0.0.1:0\"]\n[[site]]\nroot = \".\"\n");
     std::fs::write(server.path().join("index.html"), "page").expect("it can be written");
     assert_statuses(&server, &[("evil.example", "200")]);
 }
 
 #[test]
-fn the_hosts_stay_with_a_reload() {
+fn a_reload_keeps_the_hosts() {
     let mut server = Server::build().files(PAGE).args(["--host", "a.test"]).start();
     server.signal(rustix::process::Signal::HUP);
     server.wait_for_line("SIGHUP");

@@ -1,4 +1,4 @@
-//! What a server keeps of root: `user`, and what `rudy check` says of it. Most of it needs root to start with.
+//! Dropping root privileges with `user`, and the checks of `rudy check`. Most of these tests need root.
 
 use std::fs::{self, Permissions};
 use std::net::TcpListener;
@@ -12,14 +12,14 @@ use rudy_tests::{
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use tempfile::TempDir;
 
-/// A user and a group that no database knows, so that they own nothing.
+/// The ids of a user and a group without a database entry and files.
 const USER: &str = "4000123:4000777";
 const UID: u32 = 4_000_123;
 const GID: u32 = 4_000_777;
-/// `CAP_NET_BIND_SERVICE`, the tenth bit, as `/proc` shows a set of capabilities.
+/// `CAP_NET_BIND_SERVICE`, bit 10, in the notation of `/proc`.
 const NET_BIND_SERVICE: &str = "0000000000000400";
 
-/// Whether this is root; counts the test as skipped otherwise.
+/// Whether this is root; otherwise the test is skipped.
 fn is_root() -> bool {
     let is_root = geteuid().is_root();
     if !is_root {
@@ -28,11 +28,11 @@ fn is_root() -> bool {
     is_root
 }
 
-/// A folder that every user can enter, with a configuration and a folder `public`, whose files everybody can read.
+/// A folder that every user can enter, with a configuration and a world-readable folder `public`.
 struct Place(TempDir);
 
 impl Place {
-    /// `text` is the configuration but for its `listen`.
+    /// `text` is the configuration without `listen`.
     fn new(text: &str) -> Self {
         let place = Self(tempfile::tempdir().expect("a temp folder can be written"));
         place.set_mode(".", 0o755);
@@ -55,7 +55,7 @@ impl Place {
             .expect("a temp folder can be written");
     }
 
-    /// Makes a folder that belongs to the user.
+    /// Creates a folder that belongs to the user.
     fn folder_of_user(&self, name: &str) -> PathBuf {
         let path = self.path(name);
         fs::create_dir(&path).expect("a temp folder can be written");
@@ -79,14 +79,14 @@ impl Place {
         Command::new(binary()).arg("check").arg(self.path("rudy.toml")).output().expect("rudy can be started")
     }
 
-    /// What `rudy check` says is wrong.
+    /// The errors of `rudy check`.
     fn errors(&self) -> String {
         let output = self.check();
         assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stdout));
         String::from_utf8(output.stderr).expect("text in UTF-8")
     }
 
-    /// What `rudy check` warns of; it finds nothing wrong.
+    /// The warnings of `rudy check`, which succeeds.
     fn warnings(&self) -> String {
         let output = self.check();
         let stderr = String::from_utf8(output.stderr).expect("text in UTF-8");
@@ -101,7 +101,7 @@ fn with_user(more: &str) -> String {
     format!("user = \"{USER}\"\n{more}\n{SITE}")
 }
 
-/// An app that Rudy starts, from a folder that its user can enter.
+/// An app that Rudy starts in a folder that its user can enter.
 fn app(place: &Path, more: &str) -> String {
     let copy = place.join("app");
     if !copy.exists() {
@@ -110,14 +110,14 @@ fn app(place: &Path, more: &str) -> String {
     format!("[[site.route]]\npath = \"/info\"\nfastcgi = {{ command = [\"{}\"]{more} }}\n", copy.display())
 }
 
-/// The words behind `name:` in the status of a process or thread.
+/// The values of `name:` in the status of a process or thread.
 fn status(path: &Path, name: &str) -> Vec<String> {
     let status = fs::read_to_string(path.join("status")).expect("the process runs");
     let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     line.unwrap_or_else(|| panic!("no {name}")).split_whitespace().map(str::to_owned).collect()
 }
 
-/// Every thread of the server runs as the user, with one capability, and gets no other.
+/// Checks that every thread runs as the user with one capability, and cannot gain others.
 fn assert_dropped(server: &Server) {
     assert_dropped_process(&server.pid().to_string());
 }
@@ -128,7 +128,7 @@ fn assert_dropped_process(pid: &str) {
         .expect("the process runs")
         .map(|task| task.expect("the process runs").path())
         .collect();
-    // Main, error log, two logs and an engine at least.
+    // At least main, error log, two access logs and an engine.
     assert!(threads.len() >= 3, "{threads:?}");
     for thread in threads {
         let name = fs::read_to_string(thread.join("comm")).expect("the process runs");
@@ -142,7 +142,7 @@ fn assert_dropped_process(pid: &str) {
     }
 }
 
-/// A port below 1024 that is free now. Tests that run beside each other begin the search at different ones.
+/// A free port below 1024. Parallel tests start the search at different ports.
 fn low_port() -> u16 {
     let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
     let begin = std::process::id() % 424;
@@ -163,10 +163,10 @@ fn every_thread_runs_as_the_user_and_keeps_one_capability() {
     }
     let place = Place::new(&with_user("access_log = { path = \"access.log\" }"));
     let server = place.start();
-    // The threads that look for files come with the first requests.
+    // The blocking threads start with the first requests.
     assert_eq!(server.get("/page.txt").text(), "hello");
     assert_dropped(&server);
-    // Only root can read this of a process whose memory is closed.
+    // Only root can read this of a process that is not dumpable.
     let reader = Command::new("setpriv")
         .args([&format!("--reuid={UID}"), &format!("--regid={GID}"), "--clear-groups", "cat"])
         .arg(format!("/proc/{}/environ", server.pid()))
@@ -188,7 +188,7 @@ fn every_engine_drops_root() {
 }
 
 #[test]
-fn a_user_of_the_database_comes_with_its_groups() {
+fn a_user_of_the_database_has_its_groups() {
     if !is_root() {
         return;
     }
@@ -202,7 +202,7 @@ fn a_user_of_the_database_comes_with_its_groups() {
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
     fs::write(folder.path().join("page.txt"), "hello").unwrap();
-    // The flag, without a configuration.
+    // With the flag instead of a configuration.
     let server =
         Server::build().arg(folder.path()).args(["--listen", "127.0.0.1:0", "--user", "nobody"]).start();
     assert_eq!(server.get("/page.txt").text(), "hello");
@@ -237,7 +237,7 @@ fn an_app_runs_as_the_user_without_the_capability_and_is_restarted() {
     let server = place.start();
     let mut killed = Vec::new();
     for _ in 0..2 {
-        // Between two processes of the app, a request fails.
+        // A request fails while the app restarts.
         eventually("the app responds", || (server.get("/info").status == 200).then_some(()));
         let child = eventually("a process runs", || {
             children(server.pid()).into_iter().find(|child| !killed.contains(child))
@@ -263,7 +263,7 @@ fn a_reload_binds_a_port_below_1024() {
     let mut server = place.start();
     let port = low_port();
     place.write(&format!("listen = [\"127.0.0.1:0\", \"127.0.0.1:{port}\"]\n{}", with_user("")));
-    reload(&mut server, "the configuration was read again");
+    reload(&mut server, "the configuration was reloaded");
     let mut connection = rudy_tests::Connection::open(([127, 0, 0, 1], port).into());
     connection.send(b"GET /page.txt HTTP/1.1\r\nHost: test\r\n\r\n");
     assert_eq!(connection.response().text(), "hello");
@@ -271,7 +271,7 @@ fn a_reload_binds_a_port_below_1024() {
 }
 
 #[test]
-fn a_reload_widens_an_address_that_the_server_has_itself() {
+fn a_reload_can_replace_an_address_by_all_addresses() {
     if !is_root() {
         return;
     }
@@ -281,12 +281,12 @@ fn a_reload_widens_an_address_that_the_server_has_itself() {
     listen("127.0.0.1");
     let mut server = place.start();
     listen("");
-    reload(&mut server, "the configuration was read again");
+    reload(&mut server, "the configuration was reloaded");
     assert_eq!(server.get("/page.txt").text(), "hello");
 }
 
 #[test]
-fn a_log_that_was_renamed_is_opened_again_as_the_user() {
+fn a_renamed_log_is_reopened_as_the_user() {
     if !is_root() {
         return;
     }
@@ -307,7 +307,7 @@ fn a_log_that_was_renamed_is_opened_again_as_the_user() {
 }
 
 #[test]
-fn a_log_of_an_earlier_start_as_root_is_given_and_its_loss_is_told_before() {
+fn an_existing_log_of_root_is_transferred_with_a_warning_about_rotation() {
     if !is_root() {
         return;
     }
@@ -334,7 +334,7 @@ fn a_log_of_an_earlier_start_as_root_is_given_and_its_loss_is_told_before() {
 }
 
 #[test]
-fn nothing_behind_a_link_is_given_away() {
+fn files_behind_a_link_are_not_transferred() {
     if !is_root() {
         return;
     }
@@ -353,7 +353,7 @@ fn nothing_behind_a_link_is_given_away() {
 }
 
 #[test]
-fn folders_of_the_service_and_of_bodies_and_sockets_are_given() {
+fn folders_of_the_service_and_of_bodies_and_sockets_are_transferred() {
     if !is_root() {
         return;
     }
@@ -388,7 +388,7 @@ fn folders_of_the_service_and_of_bodies_and_sockets_are_given() {
     assert_eq!(apps.len(), 1);
     assert_eq!(apps[0].metadata().unwrap().uid(), UID);
     drop(server);
-    // What others use as well is not given, and the log has the reason of the failure.
+    // A shared folder is not transferred, and the log has the reason for the failure.
     place.write(&text("shared"));
     assert!(place.errors().contains("cannot write to "), "{}", place.errors());
     let output = build().command().output().unwrap();
@@ -397,7 +397,7 @@ fn folders_of_the_service_and_of_bodies_and_sockets_are_given() {
 }
 
 #[test]
-fn a_check_is_made_as_the_user() {
+fn rudy_check_runs_as_the_user() {
     if !is_root() {
         return;
     }
@@ -424,7 +424,7 @@ fn a_check_is_made_as_the_user() {
     ] {
         assert!(errors.contains(part), "{part}:\n{errors}");
     }
-    // Its group is enough.
+    // Access through its group is sufficient.
     for folder in ["closed", "logs"] {
         chown(place.path(folder), None, Some(GID)).unwrap();
         place.set_mode(folder, 0o750);
@@ -436,7 +436,7 @@ fn a_check_is_made_as_the_user() {
 }
 
 #[test]
-fn an_access_control_list_lets_the_user_in() {
+fn an_access_control_list_grants_access() {
     if !is_root() {
         return;
     }
@@ -454,7 +454,7 @@ fn an_access_control_list_lets_the_user_in() {
 }
 
 #[test]
-fn a_configuration_that_the_user_cannot_read_is_told_before_a_reload_fails() {
+fn a_configuration_that_the_user_cannot_read_is_a_warning_at_the_start() {
     if !is_root() {
         return;
     }
@@ -469,23 +469,23 @@ fn a_configuration_that_the_user_cannot_read_is_told_before_a_reload_fails() {
 }
 
 #[test]
-fn another_user_for_an_app_is_an_error_that_names_the_way_out() {
+fn another_user_for_an_app_is_an_error_with_a_solution() {
     let place = Place::new("");
     let command = "[[site.route]]\npath = \"/a\"\nfastcgi = { command = [\"/bin/true\"], processes.user = \"nobody\" }\n";
     place.write(&format!("user = \"root\"\n{SITE}{command}"));
     let errors = place.errors();
     assert!(errors.contains("Rudy runs as `root` and cannot start an app as `nobody`"), "{errors}");
-    assert!(errors.contains("a systemd unit of its own"), "{errors}");
+    assert!(errors.contains("a separate systemd service"), "{errors}");
     let output = place.build().command().output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    // The same user by another name is none.
+    // The same user under another name is accepted.
     place.write(&format!("user = \"65534:65534\"\n{SITE}{command}"));
     let output = place.check();
     assert!(!String::from_utf8(output.stderr).unwrap().contains("cannot start an app as"));
 }
 
 #[test]
-fn what_is_no_user_is_an_error() {
+fn an_unknown_user_is_an_error() {
     for (user, expected) in [
         ("nosuchuser", "there is no user `nosuchuser`"),
         ("root:nosuchgroup", "there is no group `nosuchgroup`"),
@@ -502,20 +502,20 @@ fn what_is_no_user_is_an_error() {
 }
 
 #[test]
-fn root_without_a_user_is_told_at_the_start_and_by_a_check() {
+fn running_as_root_without_a_user_is_a_warning() {
     if !is_root() {
         return;
     }
     let place = Place::new(SITE);
     assert!(place.warnings().starts_with("warning: Rudy keeps running as root"), "{}", place.warnings());
     place.start().wait_for_line("notice: Rudy keeps running as root");
-    // Who writes it down means it.
+    // An explicit `user = "root"` has no warning.
     place.write(&format!("listen = [\"127.0.0.1:0\"]\nuser = \"root\"\n{SITE}"));
     assert_eq!(place.warnings(), "");
     let mut server = place.start();
     server.signal(Signal::TERM);
     let (_, stderr) = server.wait();
-    assert!(!stderr.contains("stays root"), "{stderr}");
+    assert!(!stderr.contains("keeps running as root"), "{stderr}");
 }
 
 #[test]
@@ -532,7 +532,7 @@ fn a_reload_does_not_change_the_user() {
     assert_dropped(&server);
 }
 
-/// Has `rudy` started as the user, by `setpriv` with these options.
+/// Starts `rudy` as the user with `setpriv` and these options.
 fn as_user(place: &Place, options: &str) -> Option<Builder> {
     let setpriv = program("setpriv")?;
     let rudy = place.path("rudy");
@@ -545,7 +545,7 @@ fn as_user(place: &Place, options: &str) -> Option<Builder> {
 }
 
 #[test]
-fn an_ordinary_user_can_be_no_one_else() {
+fn an_ordinary_user_cannot_become_another_user() {
     if !is_root() {
         return;
     }
@@ -561,14 +561,14 @@ fn an_ordinary_user_can_be_no_one_else() {
 }
 
 #[test]
-fn the_user_itself_is_accepted_and_may_bind_low_ports_if_it_is_permitted() {
+fn the_own_user_is_accepted_and_can_bind_low_ports_with_the_capability() {
     if !is_root() {
         return;
     }
     let port = low_port();
     let place = Place::new("");
     place.write(&format!("listen = [\"127.0.0.1:{port}\"]\n{}", with_user("")));
-    // What a server that has dropped root gives to the one that replaces it.
+    // The capability that a server passes to its successor after dropping root.
     let capability = "--inh-caps=+net_bind_service --ambient-caps=+net_bind_service --no-new-privs";
     let Some(build) = as_user(&place, capability) else { return };
     let server = build.start();
@@ -582,7 +582,7 @@ fn the_user_itself_is_accepted_and_may_bind_low_ports_if_it_is_permitted() {
 }
 
 #[test]
-fn a_check_by_an_ordinary_user_names_what_it_cannot_know() {
+fn rudy_check_by_an_ordinary_user_lists_open_questions() {
     if !is_root() {
         return;
     }
@@ -597,43 +597,43 @@ fn a_check_by_an_ordinary_user_names_what_it_cannot_know() {
     assert!(stdout.contains("whether Rudy may run as nobody (you lack the permission)"), "{stdout}");
 }
 
-/// A copy of the program that the user can run, started as root with `arguments` behind `serve`.
+/// Starts `rudy serve` with `arguments` as root, from a copy of the program that the user can run.
 fn start_copy(place: &Place, arguments: &str) -> Server {
     fs::copy(binary(), place.path("rudy")).expect("a temp folder can be written");
     let script = format!("cd '{}' && exec ./rudy serve {arguments}", place.0.path().display());
     place.build().through_shell(&script).start()
 }
 
-/// A process that replaced another one. It is killed when this is dropped.
+/// The new process of an upgrade, which is killed on drop.
 struct Successor(Pid);
 
 impl Drop for Successor {
     fn drop(&mut self) {
-        // It fails where it has ended.
+        // This fails if the process has ended.
         let _ = kill_process(self.0, Signal::KILL);
     }
 }
 
-/// Has the server replaced, and waits until the old process has ended. Returns the new one.
+/// Upgrades the server, waits until the old process has ended, and returns the new one.
 fn upgrade(server: &mut Server, old: Pid) -> Successor {
     server.forget_lines();
     kill_process(old, Signal::USR2).expect("it runs");
     let line = server.wait_for_line(&format!(" has replaced process {old}"));
-    let (before, _) = line.split_once(" serves in place").expect("it was just found");
+    let (before, _) = line.split_once(" has replaced process").expect("it was just found");
     let new = before.rsplit(' ').next().and_then(|pid| Pid::from_raw(pid.parse().ok()?));
     let new = Successor(new.expect("a process id"));
     eventually("the old process ends", || has_ended(old).then_some(()));
     new
 }
 
-/// Whether a process is gone, or a zombie.
+/// Whether a process has ended, or is a zombie.
 fn has_ended(process: Pid) -> bool {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('Z'))
 }
 
 #[test]
-fn the_new_process_of_an_upgrade_is_the_user_with_its_capability() {
+fn the_new_process_of_an_upgrade_keeps_the_user_and_the_capability() {
     if !is_root() {
         return;
     }
@@ -668,7 +668,7 @@ fn the_new_process_of_an_upgrade_is_the_user_with_its_capability() {
     }
     let second = low_port();
     write(&format!(", \"127.0.0.1:{second}\""));
-    // Root, as which the server was started, and the user itself may ask for it.
+    // Both root, which started the server, and the user itself can request an upgrade.
     for command in [Command::new(binary()), command_as_user(&place)] {
         let mut command = command;
         let output = command.args(["reload", "--pid", &pid.to_string()]).output().unwrap();
@@ -687,7 +687,7 @@ fn the_new_process_of_an_upgrade_is_the_user_with_its_capability() {
     assert!(!socket.exists());
 }
 
-/// The program, as the user of the server.
+/// The command, run as the user of the server.
 fn command_as_user(place: &Place) -> Command {
     let mut command = Command::new("setpriv");
     command.args([&format!("--reuid={UID}"), &format!("--regid={GID}"), "--clear-groups"]);
@@ -709,7 +709,7 @@ fn a_folder_is_served_as_the_user_after_an_upgrade() {
 }
 
 #[test]
-fn a_reload_by_another_user_is_an_error_that_names_the_reason() {
+fn a_reload_by_another_user_is_an_error() {
     if !is_root() {
         return;
     }

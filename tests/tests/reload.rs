@@ -1,4 +1,4 @@
-//! A reload is one transaction: it takes over whole from the next request on, or leaves everything as it was.
+//! A reload is one transaction: it applies completely from the next request, or changes nothing.
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -9,9 +9,9 @@ use rudy_tests::{Connection, Load, Response, Server, binary, children, eventuall
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
 
 const KEPT: &str = "the configuration is unchanged";
-const TAKEN_OVER: &str = "the configuration was read again";
+const TAKEN_OVER: &str = "the configuration was reloaded";
 
-/// A configuration that answers `/` with `body`, and an app at `/info` that says the id of its process.
+/// A configuration that responds to `/` with `body`, and to `/info` with the process id of an app.
 fn text(listen: &str, body: &str, more: &str) -> String {
     format!(
         "listen = [{listen}]\n{more}\n[[site]]\n[[site.route]]\npath = \"/\"\nrespond = {{ body = \"{body}\" }}\n{}",
@@ -29,7 +29,7 @@ fn rewrite(server: &Server, text: &str) {
     fs::write(server.path().join("rudy.toml"), text).expect("a temp folder can be written");
 }
 
-/// Has the server read its configuration, and waits for what it says of that.
+/// Reloads the server and waits for the message.
 fn reload(server: &mut Server, outcome: &str) {
     server.forget_lines();
     server.signal(Signal::HUP);
@@ -41,14 +41,14 @@ fn ask(connection: &mut Connection, path: &str) -> Response {
     connection.response()
 }
 
-/// Which process answers.
+/// The process id of the app.
 fn process(connection: &mut Connection) -> String {
     let answer = ask(connection, "/info");
     assert_eq!(answer.status, 200, "{}", answer.text());
     answer.text().lines().next().expect("a process id").to_owned()
 }
 
-/// The server has one child process: its app.
+/// Checks that the server has one child process: its app.
 fn has_one_child(server: &Server) -> Option<()> {
     (children(server.pid()).len() == 1).then_some(())
 }
@@ -57,7 +57,7 @@ fn descriptors_of(server: &Server) -> usize {
     fs::read_dir(format!("/proc/{}/fd", server.pid())).expect("the server runs").count()
 }
 
-/// A server with a connection that is kept alive.
+/// A server with a keep-alive connection.
 struct Rig {
     server: Server,
     kept: Connection,
@@ -72,7 +72,7 @@ impl Rig {
         Self { server, kept, process }
     }
 
-    /// Reads a configuration that must fail, and finds everything as it was. `keeps` says whether idle connections survive.
+    /// Reloads an invalid configuration, and checks that nothing has changed. `keeps` is whether idle connections survive.
     fn fails(mut self, new: &str, why: &str, keeps: bool) {
         rewrite(&self.server, new);
         reload(&mut self.server, KEPT);
@@ -94,7 +94,7 @@ impl Rig {
 
 const ANY: &str = "\"127.0.0.1:0\"";
 
-/// What the new configurations have beside what fails: another app, which is started before.
+/// An additional app of the new configurations, which is started before the failure.
 fn changed(listen: &str, more: &str) -> String {
     text(listen, "new", more) + &app("/new", "\"--tasks\", \"3\"")
 }
@@ -119,7 +119,7 @@ fn a_configuration_that_does_not_compile_changes_nothing() {
 }
 
 #[test]
-fn values_of_every_configuration_stay_hidden_after_a_reload_that_failed() {
+fn environment_values_stay_masked_after_a_failed_reload() {
     let text = |folder: &str| text(ANY, "old", &format!("access_log = {{ path = \"{folder}/access.log\" }}"));
     let folder = tempfile::tempdir().unwrap();
     let old = folder.path().to_str().unwrap();
@@ -145,14 +145,14 @@ fn an_access_log_that_cannot_be_opened_changes_nothing() {
 }
 
 #[test]
-fn an_app_that_cannot_be_started_changes_nothing_and_no_listener_is_given_up() {
+fn an_app_that_cannot_be_started_changes_nothing_and_closes_no_listener() {
     let port = free_port();
     let mut rig = Rig::start(&format!("\"127.0.0.1:{port}\""));
     let more: String =
         (4..20).map(|number| app(&format!("/{number}"), &format!("\"--tasks\", \"{number}\""))).collect();
     rewrite(&rig.server, &(changed(&format!("\":{port}\""), "") + &more));
     let pid = Pid::from_raw(rig.server.pid().try_into().unwrap());
-    // A few more descriptors: the file can be read with them, and the first apps be started, but not all.
+    // With a few more descriptors, the file can be read and some apps can be started, but not all.
     let open: Vec<u64> = fs::read_dir(format!("/proc/{}/fd", rig.server.pid()))
         .unwrap()
         .filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok())
@@ -179,7 +179,7 @@ fn an_address_in_use_changes_nothing() {
 }
 
 #[test]
-fn an_address_in_use_beside_one_to_be_exchanged_is_found_before_the_exchange() {
+fn an_address_in_use_is_found_before_another_one_is_replaced() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = free_port();
     let mut rig = Rig::start(&format!("\"127.0.0.1:{port}\""));
@@ -190,16 +190,16 @@ fn an_address_in_use_beside_one_to_be_exchanged_is_found_before_the_exchange() {
 }
 
 #[test]
-fn an_exchange_of_addresses_that_fails_gives_the_old_one_back() {
+fn a_failed_replacement_of_an_address_restores_the_old_one() {
     let port = free_port();
-    // Another program has the port on another address, which every interface takes in.
+    // Another program has the port on another address, which conflicts with all addresses.
     let rig = Rig::start(&format!("\"127.0.0.1:{port}\""));
     let _taken = TcpListener::bind(("127.0.0.2", port)).unwrap();
     rig.fails(&changed(&format!("\":{port}\""), ""), "the address is in use by", false);
 }
 
 #[test]
-fn a_connection_whose_address_is_gone_is_closed_when_it_is_idle_or_after_its_next_response() {
+fn a_connection_to_a_removed_address_is_closed_when_idle_or_after_its_next_response() {
     let two = "\"127.0.0.1:0\", \"127.0.0.2:0\"";
     let mut server = Server::config(&text(two, "old", ""));
     let second: SocketAddr = {
@@ -233,12 +233,12 @@ fn idle_connections_are_closed_when_keep_alive_is_turned_off() {
 }
 
 #[test]
-fn a_stream_lives_on_and_keeps_nothing_else_of_its_configuration() {
+fn a_stream_continues_without_the_rest_of_its_configuration() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["a", "b", "c", "d", "e", "f", "g", "h"] {
         fs::write(folder.path().join(name), name).unwrap();
     }
-    // Each generation differs, in the table of its app too.
+    // Each configuration differs, in the table of its app too.
     let text = |generation: u32| {
         format!(
             "listen = [{ANY}]\n[[site]]\n[[site.route]]\npath = \"/stream\"\nstream = {{ interval = \"10ms\", format = \
@@ -273,7 +273,7 @@ fn a_stream_lives_on_and_keeps_nothing_else_of_its_configuration() {
     }
 }
 
-/// What is wrong with every tenth configuration, and the message for it.
+/// The error of every tenth configuration, and its message.
 fn fault(number: u32, taken: SocketAddr) -> (String, &'static str) {
     let good = generation_text(900);
     match number % 4 {
@@ -290,7 +290,7 @@ fn fault(number: u32, taken: SocketAddr) -> (String, &'static str) {
     }
 }
 
-/// Every second generation listens on one more address.
+/// Every second configuration has one more address.
 fn generation_text(generation: u32) -> String {
     let more = if generation % 2 == 1 { ", \"127.0.0.2:0\"" } else { "" };
     text(
@@ -308,7 +308,7 @@ fn check(target: &str, answer: &Response) {
 }
 
 #[test]
-fn no_response_is_lost_over_many_reloads_of_which_one_in_ten_fails() {
+fn no_response_is_lost_over_many_reloads() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut server = Server::config(&generation_text(0));
     let mut kept = server.connect();
@@ -339,7 +339,7 @@ fn no_response_is_lost_over_many_reloads_of_which_one_in_ten_fails() {
     assert!(tally.responses > 40 && tally.connections > 4, "{tally:?}");
 }
 
-/// By renaming, so that it is never seen half done.
+/// Replaces the file by renaming, so that no partial file is read.
 fn rewrite_at_once(folder: &Path, text: &str) {
     fs::write(folder.join("rudy.new"), text).expect("a temp folder can be written");
     fs::rename(folder.join("rudy.new"), folder.join("rudy.toml")).expect("a temp folder can be written");

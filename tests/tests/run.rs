@@ -1,4 +1,4 @@
-//! A server from its start to its end: addresses, signals, reload, logs.
+//! The life of a server: start, addresses, signals, reload, logs, stop.
 
 use std::fs;
 use std::io::Read;
@@ -11,7 +11,7 @@ use std::time::Instant;
 use rudy_tests::{PATIENCE, Server, free_port};
 use rustix::process::Signal;
 
-/// A configuration whose one site always answers `body`, with more lines before the site.
+/// A configuration with one site that always responds with `body`, and more lines before the site.
 fn answering(body: &str, more: &str) -> String {
     format!(
         "listen = [\"127.0.0.1:0\"]\n{more}\n[[site]]\n[[site.route]]\npath = \"/*\"\nrespond = {{ body = \"{body}\" }}\n"
@@ -22,7 +22,7 @@ fn rewrite(server: &Server, text: &str) {
     fs::write(server.path().join("rudy.toml"), text).expect("a temp folder can be written");
 }
 
-/// Makes `target` answer with so many zeroes, more than any socket buffer takes.
+/// Serves more zeroes at `target` than any socket buffer holds.
 const LARGE: u64 = 256 * 1024 * 1024;
 
 fn make_large_file(folder: &Path) {
@@ -39,7 +39,7 @@ fn serve_large_file() -> Server {
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 #[test]
-fn a_folder_is_served_where_it_says() {
+fn a_folder_is_served_at_the_printed_address() {
     let server = Server::files(&[("index.html", b"<p>hello"), (".secret", b"no")]);
     let answer = server.get("/");
     assert_eq!((answer.status, answer.text()), (200, "<p>hello"));
@@ -47,24 +47,24 @@ fn a_folder_is_served_where_it_says() {
 }
 
 #[test]
-fn a_port_is_enough_to_say_where() {
+fn listen_accepts_a_port_alone() {
     let server = Server::build().files(&[("index.html", b"page")]).args(["-p", "0"]).start();
     assert_eq!(server.get("/").text(), "page");
     assert_eq!(server.addresses().len(), 2, "that port, and the one that every test asks for");
 }
 
 #[test]
-fn a_folder_is_listed_and_a_single_page_answers_only_if_asked() {
+fn listings_and_the_fallback_page_need_their_flags() {
     let files: &[(&str, &[u8])] = &[("a/b.txt", b"b"), ("index.html", b"page")];
     let plain = Server::files(files);
     assert_eq!((plain.get("/a/").status, plain.get("/client/route").status), (404, 404));
-    let asked = Server::build().files(files).args(["--browse", "--spa"]).start();
-    assert!(asked.get("/a/").text().contains("b.txt"));
-    assert_eq!(asked.get("/client/route").text(), "page");
+    let with_flags = Server::build().files(files).args(["--browse", "--spa"]).start();
+    assert!(with_flags.get("/a/").text().contains("b.txt"));
+    assert_eq!(with_flags.get("/client/route").text(), "page");
 }
 
 #[test]
-fn a_configuration_needs_no_flag_and_is_read_again() {
+fn a_configuration_needs_no_flag_and_is_reloaded() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("site.toml");
     fs::write(&path, answering("first", "")).unwrap();
@@ -72,9 +72,9 @@ fn a_configuration_needs_no_flag_and_is_read_again() {
     assert_eq!(server.get("/").text(), "first");
     fs::write(&path, answering("second", "")).unwrap();
     server.signal(Signal::HUP);
-    server.wait_for_line("the configuration was read again");
+    server.wait_for_line("the configuration was reloaded");
     assert_eq!(server.get("/").text(), "second");
-    // It stays a configuration, whatever is at its path later.
+    // It stays a configuration when its path becomes a folder.
     fs::remove_file(&path).unwrap();
     fs::create_dir(&path).unwrap();
     server.signal(Signal::HUP);
@@ -83,7 +83,7 @@ fn a_configuration_needs_no_flag_and_is_read_again() {
 }
 
 #[test]
-fn a_folder_whose_name_ends_in_toml_is_a_folder() {
+fn a_folder_with_the_suffix_toml_is_a_folder() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.toml");
     fs::create_dir(&path).unwrap();
@@ -92,14 +92,14 @@ fn a_folder_whose_name_ends_in_toml_is_a_folder() {
 }
 
 #[test]
-fn a_page_for_what_is_not_found_is_taken_from_the_folder() {
+fn the_error_page_404_html_of_the_folder_is_used() {
     let server = Server::files(&[("404.html", b"<p>lost"), ("index.html", b"page")]);
     let answer = server.get("/nowhere");
     assert_eq!((answer.status, answer.text()), (404, "<p>lost"));
 }
 
 #[test]
-fn the_start_names_the_defaults_that_surprise() {
+fn the_start_up_lines_name_surprising_defaults() {
     let mut server = Server::files(&[("rudy.toml", b"")]);
     for part in
         ["this machine only", "--browse", "hidden files", "rudy.toml", "--access-log FILE", "not support TLS"]
@@ -109,7 +109,7 @@ fn the_start_names_the_defaults_that_surprise() {
 }
 
 #[test]
-fn several_addresses_and_kinds_are_listened_on() {
+fn a_server_listens_on_several_addresses_of_several_kinds() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("rudy.sock");
     let server = Server::build()
@@ -127,7 +127,7 @@ fn several_addresses_and_kinds_are_listened_on() {
 }
 
 #[test]
-fn a_port_in_use_is_told_with_its_owner_and_exit_code_1() {
+fn a_port_in_use_is_an_error_with_its_owner_and_exit_code_1() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
     let output = Server::build().args(["/", "--listen", &address.to_string()]).command().output().unwrap();
@@ -138,7 +138,7 @@ fn a_port_in_use_is_told_with_its_owner_and_exit_code_1() {
 }
 
 #[test]
-fn an_access_log_that_cannot_be_opened_ends_it_with_exit_code_1() {
+fn an_access_log_that_cannot_be_opened_is_an_error_with_exit_code_1() {
     let output =
         Server::build().args(["/", "--access-log", "/nowhere/access.log"]).command().output().unwrap();
     let message = String::from_utf8(output.stderr).unwrap();
@@ -150,7 +150,7 @@ fn an_access_log_that_cannot_be_opened_ends_it_with_exit_code_1() {
 }
 
 #[test]
-fn an_answer_under_way_is_finished_after_sigterm() {
+fn a_response_in_progress_is_finished_after_sigterm() {
     let mut server = serve_large_file();
     let mut connection = server.connect();
     connection.send(b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n");
@@ -165,7 +165,7 @@ fn an_answer_under_way_is_finished_after_sigterm() {
 }
 
 #[test]
-fn a_connection_that_waits_does_not_hold_up_the_end() {
+fn an_idle_connection_does_not_delay_the_stop() {
     let mut server = Server::config(&answering("hello", ""));
     let mut connection = server.connect();
     connection.send(GET);
@@ -177,7 +177,7 @@ fn a_connection_that_waits_does_not_hold_up_the_end() {
 }
 
 #[test]
-fn a_second_signal_ends_it_at_once_and_says_what_it_cut() {
+fn a_second_signal_stops_at_once_and_logs_the_aborted_connections() {
     let mut server = serve_large_file();
     let mut connection = server.connect();
     connection.send(b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n");
@@ -192,7 +192,7 @@ fn a_second_signal_ends_it_at_once_and_says_what_it_cut() {
 }
 
 #[test]
-fn what_outlasts_the_grace_time_is_cut() {
+fn requests_that_exceed_the_shutdown_timeout_are_aborted() {
     let mut server =
         Server::config("listen = [\"127.0.0.1:0\"]\nshutdown_timeout = \"1ms\"\n[[site]]\nroot = \".\"\n");
     make_large_file(server.path());
@@ -206,21 +206,21 @@ fn what_outlasts_the_grace_time_is_cut() {
 }
 
 #[test]
-fn a_new_configuration_holds_from_the_next_request_on_whatever_the_connection() {
+fn a_new_configuration_applies_to_the_next_request_of_every_connection() {
     let mut server = Server::config(&answering("old", ""));
     let mut connection = server.connect();
     connection.send(GET);
     assert_eq!(connection.response().text(), "old");
     rewrite(&server, &answering("new", ""));
     server.signal(Signal::HUP);
-    server.wait_for_line("the configuration was read again");
+    server.wait_for_line("the configuration was reloaded");
     assert_eq!(server.get("/").text(), "new");
     connection.send(GET);
     assert_eq!(connection.response().text(), "new");
 }
 
 #[test]
-fn a_wrong_configuration_is_told_and_the_old_one_stays() {
+fn an_invalid_configuration_is_reported_and_the_old_one_stays() {
     let mut server = Server::config(&answering("old", ""));
     rewrite(&server, "lisen = []\n[[site]]\nrot = \"/\"\n");
     server.signal(Signal::HUP);
@@ -230,7 +230,7 @@ fn a_wrong_configuration_is_told_and_the_old_one_stays() {
     assert_eq!(server.get("/").text(), "old");
     rewrite(&server, &answering("mended", ""));
     server.signal(Signal::HUP);
-    server.wait_for_line("the configuration was read again");
+    server.wait_for_line("the configuration was reloaded");
     assert_eq!(server.get("/").text(), "mended");
 }
 
@@ -241,30 +241,30 @@ fn a_reload_opens_and_closes_addresses_and_keeps_the_others() {
     let kept = server.address();
     rewrite(&server, &text.replace("[\"127", "[\"[::1]:0\", \"127"));
     server.signal(Signal::HUP);
-    let line = server.wait_for_line("listens on http://[::1]:");
+    let line = server.wait_for_line("listening on http://[::1]:");
     let added: SocketAddr = line.split("http://").nth(1).unwrap().trim_end_matches('/').parse().unwrap();
-    server.wait_for_line("the configuration was read again");
+    server.wait_for_line("the configuration was reloaded");
     TcpStream::connect(added).unwrap();
     server.forget_lines();
     rewrite(&server, &text);
     server.signal(Signal::HUP);
-    server.wait_for_line("the configuration was read again");
+    server.wait_for_line("the configuration was reloaded");
     assert!(TcpStream::connect(added).is_err());
     assert_eq!(rudy_tests::Connection::open(kept).socket().peer_addr().unwrap(), kept);
 }
 
 #[test]
-fn every_interface_takes_the_place_of_one_address_of_the_same_port() {
-    // A port that is free on one address may be somebody's on another.
+fn all_addresses_replace_one_address_of_the_same_port() {
+    // A port that is free on one address may be in use on another.
     let port = free_port();
     let at = |addresses: &str, body: &str| answering(body, "").replace("\"127.0.0.1:0\"", addresses);
     let mut server = Server::config(&at(&format!("\"127.0.0.1:{port}\""), "one"));
     rewrite(&server, &at(&format!("\":{port}\""), "every"));
     server.signal(Signal::HUP);
-    server.wait_for_line("the configuration was read again");
+    server.wait_for_line("the configuration was reloaded");
     assert_eq!(server.get("/").text(), "every");
 
-    // If the exchange fails because of another address, what there was comes back.
+    // If binding another address fails, the old listeners are restored.
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let other = taken.local_addr().unwrap();
     rewrite(&server, &at(&format!("\"127.0.0.1:{port}\", \"{other}\""), "one"));
@@ -274,7 +274,7 @@ fn every_interface_takes_the_place_of_one_address_of_the_same_port() {
 }
 
 #[test]
-fn an_address_that_cannot_be_had_leaves_everything_as_it_was() {
+fn an_address_that_cannot_be_bound_changes_nothing() {
     let text = answering("old", "");
     let mut server = Server::config(&text);
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -285,7 +285,7 @@ fn an_address_that_cannot_be_had_leaves_everything_as_it_was() {
     assert_eq!(server.get("/").text(), "old");
 }
 
-/// Waits until `ready` finds what it looks for in the file.
+/// Waits until `ready` returns true for the content of the file.
 fn wait_for_text(path: &Path, ready: impl Fn(&str) -> bool) -> String {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -299,12 +299,12 @@ fn wait_for_text(path: &Path, ready: impl Fn(&str) -> bool) -> String {
 }
 
 #[test]
-fn a_renamed_access_log_is_opened_anew_at_sighup() {
-    a_renamed_access_log_is_opened_anew(Signal::HUP, "the configuration was read again");
+fn sighup_reopens_a_renamed_access_log() {
+    a_renamed_access_log_is_opened_anew(Signal::HUP, "the configuration was reloaded");
 }
 
 #[test]
-fn a_renamed_access_log_is_opened_anew_at_sigusr1() {
+fn sigusr1_reopens_a_renamed_access_log() {
     a_renamed_access_log_is_opened_anew(Signal::USR1, "the access log was reopened");
 }
 
@@ -324,7 +324,7 @@ fn a_renamed_access_log_is_opened_anew(signal: Signal, told: &str) {
 }
 
 #[test]
-fn the_access_log_tells_the_same_of_a_file_that_is_looked_for_and_of_one_that_is_known() {
+fn the_access_log_is_the_same_for_cached_and_uncached_files() {
     let folder = tempfile::tempdir().expect("a temp folder can be made");
     let log = folder.path().join("access.log");
     let server = Server::build().files(&[("a.txt", b"text")]);
@@ -348,7 +348,7 @@ fn the_access_log_tells_the_same_of_a_file_that_is_looked_for_and_of_one_that_is
     }
 }
 
-/// The threads of a server that write access logs: one for each log that somebody still holds.
+/// The threads of a server that write access logs: one for each open log.
 fn access_log_threads(server: &Server) -> usize {
     let tasks = fs::read_dir(format!("/proc/{}/task", server.pid())).expect("the server runs");
     let names = tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("comm")).ok());
@@ -356,7 +356,7 @@ fn access_log_threads(server: &Server) -> usize {
 }
 
 #[test]
-fn the_log_of_an_old_configuration_is_open_as_long_as_its_last_exchange() {
+fn the_log_of_an_old_configuration_stays_open_until_its_last_exchange() {
     let logging_to = |name: &str| {
         let text = answering("hello", &format!("access_log = {{ path = \"{name}\" }}"));
         text.replace("respond = { body = \"hello\" }", "stream = { interval = \"10ms\" }")
@@ -367,7 +367,7 @@ fn the_log_of_an_old_configuration_is_open_as_long_as_its_last_exchange() {
     assert_eq!(connection.head().status, 200);
     rewrite(&server, &logging_to("new.log"));
     server.signal(Signal::HUP);
-    server.wait_for_line("the configuration was read again");
+    server.wait_for_line("the configuration was reloaded");
     assert_eq!(access_log_threads(&server), 2);
     drop(connection);
     let deadline = Instant::now() + PATIENCE;
@@ -380,7 +380,7 @@ fn the_log_of_an_old_configuration_is_open_as_long_as_its_last_exchange() {
 }
 
 #[test]
-fn a_log_that_cannot_be_opened_leaves_everything_as_it_was() {
+fn a_log_that_cannot_be_opened_changes_nothing() {
     let mut server = Server::config(&answering("old", ""));
     rewrite(&server, &answering("new", "access_log = { path = \"/nowhere/access.log\" }"));
     server.signal(Signal::HUP);
@@ -389,7 +389,7 @@ fn a_log_that_cannot_be_opened_leaves_everything_as_it_was() {
 }
 
 #[test]
-fn the_last_request_is_in_the_log_when_it_has_ended() {
+fn the_last_request_is_logged_before_the_server_ends() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("access.log");
     let mut server = Server::build()
@@ -415,7 +415,7 @@ fn the_last_request_is_in_the_log_when_it_has_ended() {
 }
 
 #[test]
-fn an_access_log_goes_to_standard_output() {
+fn the_access_log_can_go_to_standard_output() {
     let (mut reader, writer) = std::io::pipe().unwrap();
     let mut server =
         Server::build().config(&answering("hello", "")).args(["--access-log", "-"]).stdout(writer).start();
@@ -430,7 +430,7 @@ fn an_access_log_goes_to_standard_output() {
 }
 
 #[test]
-fn a_refused_request_is_logged_and_told_once_for_its_kind() {
+fn a_rejected_request_is_logged_and_its_kind_is_reported_once() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("access.log");
     let mut server = Server::build().config(&answering("hello", "")).arg("--access-log").arg(&log).start();
@@ -448,7 +448,7 @@ fn a_refused_request_is_logged_and_told_once_for_its_kind() {
 }
 
 #[test]
-fn the_service_manager_is_told_how_things_stand() {
+fn the_service_manager_is_notified_of_state_changes() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("notify");
     let socket = UnixDatagram::bind(&path).unwrap();
@@ -472,7 +472,7 @@ fn the_service_manager_is_told_how_things_stand() {
 fn a_socket_of_the_service_manager_is_served() {
     let socket = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();
-    // The shell puts the socket where systemd does, and its own process id, which `exec` keeps, into LISTEN_PID.
+    // The shell passes the socket as systemd does, and sets LISTEN_PID to its own process id, which `exec` keeps.
     let server = Server::build()
         .config(&answering("hello", ""))
         .args(["--listen", "systemd"])
@@ -484,7 +484,7 @@ fn a_socket_of_the_service_manager_is_served() {
 }
 
 #[test]
-fn a_socket_that_is_passed_in_vain_is_told() {
+fn an_unused_inherited_socket_is_reported() {
     let socket = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut server = Server::build()
         .config(&answering("hello", ""))
@@ -495,7 +495,7 @@ fn a_socket_that_is_passed_in_vain_is_told() {
 }
 
 #[test]
-fn what_the_file_system_refuses_is_told() {
+fn file_system_errors_are_logged() {
     let folder = tempfile::tempdir().unwrap();
     let current = folder.path().join("current");
     fs::create_dir(folder.path().join("release")).unwrap();
@@ -510,11 +510,11 @@ fn what_the_file_system_refuses_is_told() {
 }
 
 #[test]
-fn it_ends_with_the_terminal_it_was_started_from() {
+fn a_server_ends_with_its_terminal() {
     if rudy_tests::program("script").is_none() {
         return;
     }
-    // `script` makes a terminal, in which the server writes its stderr; it comes out of the stdout of `script`.
+    // `script` creates a terminal for the stderr of the server, and copies it to its own stdout.
     let server = Server::build()
         .config(&answering("hello", ""))
         .through_shell("exec script --quiet --command \"$*\" /dev/null >&2")

@@ -1,4 +1,4 @@
-//! A server that confines itself to the folders of its configuration: `sandbox = true`.
+//! `sandbox = true`: a server that is restricted to the folders of its configuration.
 
 use std::fs;
 use std::io::Write;
@@ -12,7 +12,7 @@ use rudy_tests::{Server, binary, engines, eventually, free_port, program, skip, 
 use rustix::process::{Signal, geteuid};
 use tempfile::TempDir;
 
-const TAKEN_OVER: &str = "the configuration was read again";
+const TAKEN_OVER: &str = "the configuration was reloaded";
 const KEPT: &str = "the configuration is unchanged";
 const OUTSIDE: &str = "outside the sandbox, which a reload cannot extend";
 
@@ -21,7 +21,7 @@ const OUTSIDE: &str = "outside the sandbox, which a reload cannot extend";
 struct Place(TempDir);
 
 impl Place {
-    /// `None` where the test is skipped, because this kernel has no Landlock.
+    /// `None` if the test is skipped, because this kernel does not support Landlock.
     fn new() -> Option<Self> {
         let place = Self(tempfile::tempdir().expect("a temp folder can be written"));
         for folder in ["config", "site", "logs", "bodies", "other"] {
@@ -34,8 +34,8 @@ impl Place {
         symlink(place.path("other"), place.path("site/folder")).expect("a temp folder can be written");
         place.write("true", "");
         let errors = String::from_utf8(place.check().stderr).expect("text in UTF-8");
-        if errors.contains("has no Landlock") {
-            skip_unsupported("this kernel has no Landlock");
+        if errors.contains("does not support Landlock") {
+            skip_unsupported("this kernel does not support Landlock");
             return None;
         }
         Some(place)
@@ -45,7 +45,7 @@ impl Place {
         self.0.path().join(name)
     }
 
-    /// Writes the configuration as editors do, by putting another file in its place; `more` belongs to its site.
+    /// Replaces the configuration by a new file, as editors do; `more` belongs to its site.
     fn write(&self, sandbox: &str, more: &str) {
         self.write_with("", sandbox, more);
     }
@@ -91,7 +91,7 @@ fn route(path: &str, handler: &str) -> String {
 }
 
 #[test]
-fn files_outside_are_closed_on_every_engine_and_files_inside_are_served() {
+fn files_outside_cannot_be_opened_on_any_engine_and_files_inside_are_served() {
     let Some(place) = Place::new() else { return };
     for engine in engines() {
         let start = || {
@@ -100,7 +100,7 @@ fn files_outside_are_closed_on_every_engine_and_files_inside_are_served() {
         };
         place.write("false", "");
         let server = start();
-        // The links are followed where there is no sandbox.
+        // The links are followed without a sandbox.
         assert_eq!(server.get("/link.txt").text(), "secret", "{engine}");
         place.write("true", "");
         let server = start();
@@ -117,7 +117,7 @@ fn files_outside_are_closed_on_every_engine_and_files_inside_are_served() {
 }
 
 #[test]
-fn the_log_is_opened_again_after_it_was_renamed() {
+fn a_renamed_log_is_reopened() {
     let Some(place) = Place::new() else { return };
     let mut server = place.start();
     let log = place.path("logs/access.log");
@@ -134,7 +134,7 @@ fn the_log_is_opened_again_after_it_was_renamed() {
 }
 
 #[test]
-fn a_reload_that_adds_a_folder_needs_a_restart_and_others_are_taken() {
+fn a_reload_that_adds_a_folder_needs_a_restart_and_other_changes_apply() {
     let Some(place) = Place::new() else { return };
     fs::create_dir(place.path("site/inner")).unwrap();
     fs::write(place.path("site/inner/page.txt"), "inner").unwrap();
@@ -142,7 +142,7 @@ fn a_reload_that_adds_a_folder_needs_a_restart_and_others_are_taken() {
     let other = place.path("other");
     let outside = [
         route("/o/*", &format!("files = {{ root = \"{}\" }}", other.display())),
-        // The way there does not count.
+        // The path may lead through a link.
         route("/o/*", "files = { root = \"../site/folder\" }"),
         route("/o/*", "files = { root = \"../site/../other\" }"),
         route("/o", "respond = { body_file = \"../other/secret.txt\" }"),
@@ -175,12 +175,12 @@ fn a_reload_that_adds_a_folder_needs_a_restart_and_others_are_taken() {
     place.write("true", &route("/i/*", "files = { root = \"../site/inner\" }"));
     reload(&mut server, TAKEN_OVER);
     assert_eq!(server.get("/i/page.txt").text(), "inner");
-    // Outside is outside after a reload too.
+    // A reload does not change the sandbox.
     assert!([403, 404].contains(&server.get("/link.txt").status));
 }
 
 #[test]
-fn a_reload_does_not_open_the_sandbox() {
+fn a_reload_does_not_leave_the_sandbox() {
     let Some(place) = Place::new() else { return };
     let mut server = place.start();
     place.write("false", "");
@@ -196,7 +196,7 @@ fn a_reload_does_not_open_the_sandbox() {
 fn an_upgrade_needs_a_restart_and_changes_nothing() {
     let Some(place) = Place::new() else { return };
     let mut server = place.start();
-    // What counts is the sandbox that was entered, and not the configuration of now.
+    // The sandbox that was entered counts, not the current configuration.
     for sandbox in ["true", "false"] {
         place.write(sandbox, "");
         let pid = server.pid().to_string();
@@ -204,15 +204,15 @@ fn an_upgrade_needs_a_restart_and_changes_nothing() {
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{stderr}");
         let expected = "the sandbox does not allow starting programs; restart Rudy to run a new binary";
-        assert!(stderr.starts_with(&format!("error: no upgrade: {expected}")), "{stderr}");
-        server.wait_for_line("this process goes on as before");
+        assert!(stderr.starts_with(&format!("error: upgrade failed: {expected}")), "{stderr}");
+        server.wait_for_line("this process continues");
         assert_eq!(server.get("/page.txt").text(), "hello");
         reload(&mut server, TAKEN_OVER);
     }
 }
 
 #[test]
-fn a_body_file_that_was_replaced_needs_a_restart() {
+fn a_replaced_body_file_needs_a_restart() {
     let Some(place) = Place::new() else { return };
     let body = place.path("other/body.txt");
     fs::write(&body, "body").unwrap();
@@ -232,7 +232,7 @@ fn a_body_file_that_was_replaced_needs_a_restart() {
 }
 
 #[test]
-fn an_app_cannot_be_started_in_it() {
+fn an_app_cannot_be_started_in_the_sandbox() {
     let Some(place) = Place::new() else { return };
     place.write("true", &route("/app", "fastcgi = { command = [\"/bin/true\"] }"));
     for command in ["check", "serve"] {
@@ -240,17 +240,17 @@ fn an_app_cannot_be_started_in_it() {
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{stderr}");
         assert!(stderr.contains("an app cannot be started in the sandbox"), "{stderr}");
-        assert!(stderr.contains("a systemd unit of its own"), "{stderr}");
+        assert!(stderr.contains("a separate systemd service"), "{stderr}");
     }
 }
 
 #[test]
-fn an_app_is_asked_bodies_are_stored_and_its_files_are_sent() {
+fn an_app_works_with_stored_bodies_and_sendfile() {
     const LENGTH: usize = 4 << 20;
     let Some(place) = Place::new() else { return };
     fs::create_dir(place.path("files")).unwrap();
     fs::write(place.path("files/sent.txt"), "sent").unwrap();
-    // Its socket is in a folder that the configuration does not name.
+    // The socket of the app is in a folder outside the configuration.
     let app = App::start(|mut peer| {
         while peer.request().is_some() {
             let answer = match peer.body() {
@@ -302,7 +302,7 @@ fn files_are_followed_over_a_rotation() {
 }
 
 #[test]
-fn the_status_and_sockets_work_and_a_stop_leaves_no_file() {
+fn status_and_sockets_work_and_a_stop_removes_the_socket_file() {
     let Some(place) = Place::new() else { return };
     fs::create_dir(place.path("run")).unwrap();
     let status = route("/status", "status = { allow = \"loopback\" }");
@@ -316,7 +316,7 @@ fn the_status_and_sockets_work_and_a_stop_leaves_no_file() {
     let mut server = place.start();
     let status: serde_json::Value = serde_json::from_str(server.get("/status").text()).unwrap();
     assert!(status["memory"]["resident_bytes"].is_u64(), "{status}");
-    // Another socket in the same folder, in place of the first; and an address that only the server itself has, widened.
+    // Replace the socket by another one in the same folder, and the address by all addresses.
     let port = free_port();
     listening(&format!("\"unix:../run/two.sock\", \"127.0.0.1:{port}\""));
     reload(&mut server, TAKEN_OVER);
@@ -330,7 +330,7 @@ fn the_status_and_sockets_work_and_a_stop_leaves_no_file() {
 }
 
 #[test]
-fn it_goes_with_a_user() {
+fn the_sandbox_works_with_a_user() {
     if !geteuid().is_root() {
         return skip("only root can start a server that drops root");
     }
@@ -347,7 +347,7 @@ fn it_goes_with_a_user() {
     assert!(place.path("logs/access.log").exists());
 }
 
-/// Runs its arguments without the system calls of Landlock (444 to 446), as a kernel without it has none.
+/// Runs its arguments without the system calls of Landlock (444 to 446), like a kernel without Landlock.
 const WITHOUT_LANDLOCK: &str = r#"
 import ctypes, os, struct, sys
 def op(code, jt, jf, k): return struct.pack("HBBI", code, jt, jf, k)
@@ -361,7 +361,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 "#;
 
 #[test]
-fn a_kernel_without_landlock_is_an_error_that_names_it() {
+fn a_kernel_without_landlock_is_an_error() {
     let Some(python) = program("python3") else { return };
     let Some(place) = Place::new() else { return };
     let config = place.path("config/rudy.toml");
@@ -373,7 +373,7 @@ fn a_kernel_without_landlock_is_an_error_that_names_it() {
         assert_eq!(output.status.code(), Some(2), "{stderr}");
         assert!(stderr.contains("error: the kernel does not support Landlock"), "{stderr}");
     }
-    // It is not needed without `sandbox`.
+    // Landlock is not needed without `sandbox`.
     place.write("false", "");
     let mut command = Command::new(python);
     command.args(["-c", WITHOUT_LANDLOCK]).arg(binary()).arg("check").arg(&config);

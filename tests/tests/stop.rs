@@ -1,4 +1,4 @@
-//! How a server with application processes ends.
+//! Stopping a server with app processes.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ fn with_app(script: &str, more: &str) -> String {
     )
 }
 
-/// The process ids in a file, as soon as there are `count` of them.
+/// Waits for `count` process ids in a file.
 fn pids(path: &Path, count: usize) -> Vec<Pid> {
     eventually("the app runs", || {
         let text = fs::read_to_string(path).unwrap_or_default();
@@ -26,7 +26,7 @@ fn pids(path: &Path, count: usize) -> Vec<Pid> {
     })
 }
 
-/// An app that ignores SIGTERM, and has started another process.
+/// A server with an app that ignores SIGTERM and has started another process.
 const STUBBORN: &str = "trap \"\" TERM; sh -c \"sleep 1000 & wait\" & printf \"%s\\n%s\\n\" $$ $! > PIDS; while :; do sleep 1000; done";
 
 fn stubborn() -> (Server, Vec<Pid>, tempfile::TempDir) {
@@ -45,11 +45,11 @@ fn assert_gone(pids: &[Pid]) {
 }
 
 #[test]
-fn a_second_signal_while_application_processes_are_asked_to_end_kills_them() {
+fn a_second_signal_kills_app_processes_that_are_stopping() {
     let (mut server, pids, _folder) = stubborn();
     server.signal(Signal::TERM);
     server.wait_for_line("SIGTERM: stopping");
-    // No connection is open, so that it waits for the app by now or will at once.
+    // No connection is open, so the server waits for the app.
     server.signal(Signal::INT);
     let (status, stderr) = server.wait();
     assert_eq!(status.code(), Some(130), "{stderr}");
@@ -58,7 +58,7 @@ fn a_second_signal_while_application_processes_are_asked_to_end_kills_them() {
 }
 
 #[test]
-fn a_second_signal_while_a_request_is_in_progress_kills_application_processes_too() {
+fn a_second_signal_during_a_request_kills_app_processes_too() {
     let (mut server, pids, _folder) = stubborn();
     let mut waiting = server.connect();
     waiting.send(b"GET /app HTTP/1.1\r\nHost: test\r\n\r\n");
@@ -71,13 +71,13 @@ fn a_second_signal_while_a_request_is_in_progress_kills_application_processes_to
 }
 
 #[test]
-fn a_start_that_fails_leaves_no_folder_of_sockets() {
+fn a_failed_start_leaves_no_socket_folder() {
     let (folder, temporary) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let config = folder.path().join("rudy.toml");
     let second = "[[site.route]]\npath = \"/second\"\nfastcgi = { command = [\"/bin/sh\", \"-c\", \"exec sleep 1001\"] }\n";
     let text = with_app("exec sleep 1000", "") + second;
     fs::write(&config, text).unwrap();
-    // With one descriptor more each time, the start fails later each time: at the address, the first app, the second, the engine.
+    // With one more descriptor each time, the start fails at a later step: the address, the first app, the second, the engine.
     let last = "start the worker threads";
     let mut errors = String::new();
     for descriptors in 4..100 {

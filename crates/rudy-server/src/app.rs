@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_find_their_site_their_route_and_their_answer() {
+    fn requests_reach_the_handler_of_their_site_and_route() {
         let app = app(r#"
             [[site]]
             hosts = ["example.org", "*.example.org"]
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn every_spelling_of_a_path_meets_the_same_route() {
+    fn every_spelling_of_a_path_matches_the_same_route() {
         let app = app(r#"
             [[site]]
             [[site.route]]
@@ -241,7 +241,7 @@ mod tests {
         ] {
             assert_eq!(send(&app, "GET", "a.org", target).status().as_u16(), status, "{target}");
         }
-        // Nor does it depend on how many routes there are.
+        // The result does not depend on the number of routes.
         let app = self::app("[[site]]\n[[site.route]]\npath = '/*'\nrespond = { body = 'open' }\n");
         for (target, status) in
             [("/a%2Fb", 200), ("/a%5Cb", 200), ("/caf%E9", 200), ("/..", 400), ("/a%00", 400), ("/%", 400)]
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_route_takes_is_answered_by_it() {
+    fn a_page_of_another_route_is_served_by_that_route() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().display();
         for (name, text) in [("index.php", "source"), ("sub/index.php", "source"), ("a.html", "a")] {
@@ -291,7 +291,7 @@ mod tests {
             ("GET", "/sub/index", 200, "ran"),
             ("GET", "/pretty/url?x", 200, "ran"),
             ("GET", "/missing.css", 404, "sorry"),
-            // The other route says which methods it answers. A page that fails itself is not shown.
+            // The other route has its own methods. An error page that fails is not used.
             ("POST", "/", 405, "405 Method Not Allowed\nMethod not allowed. Use GET or HEAD.\n"),
             ("DELETE", "/a.html", 405, "405 Method Not Allowed\nMethod not allowed. Use GET or HEAD.\n"),
         ] {
@@ -301,13 +301,13 @@ mod tests {
                 (status, body),
                 "{method} {target}"
             );
-            // RFC 9110 §15.5.6: MUST be in a 405, whichever route has the page for it.
+            // RFC 9110 §15.5.6: a 405 MUST have this field, even with an error page of another route.
             assert_eq!(response.headers().contains_key(header::ALLOW), status == 405, "{method} {target}");
         }
     }
 
     #[test]
-    fn a_page_for_an_error_is_none_of_the_resource_that_was_asked_for() {
+    fn an_error_page_ignores_conditions_and_ranges_of_the_request() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().display();
         std::fs::write(folder.path().join("sorry.html"), "sorry").unwrap();
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn routes_that_lead_from_one_to_another_come_to_an_end() {
+    fn a_redirect_loop_ends_with_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().display();
         let app = app(&format!(
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn trace_gets_to_no_handler_unless_its_route_allows_it() {
+    fn trace_reaches_a_handler_only_if_its_route_allows_it() {
         let app = app("[[site]]\n[[site.route]]\npath = '/*'\nrespond = { body = 'open' }\n");
         let refused = send(&app, "TRACE", "a.org", "/");
         assert_eq!(refused.status(), 405);
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_files_route_has_sent_is_not_what_a_php_route_sends() {
+    fn a_php_route_does_not_share_the_cache_of_a_files_route() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().display();
         std::fs::write(folder.path().join("index.php"), "<?php secret();").unwrap();
@@ -394,7 +394,7 @@ mod tests {
              php = {{ root = '{root}', address = 'unix:{}' }}\n",
             socket.display()
         ));
-        // Whatever the route for files makes of it.
+        // Independent of the response of the files route.
         drop(send(&app, "GET", "a.org", "/index.php"));
         let request = http::Request::builder().uri("/index.php").header(header::HOST, "php.org");
         let request = request.body(RequestBody::empty()).unwrap();
@@ -404,8 +404,8 @@ mod tests {
     }
 
     #[test]
-    fn what_would_block_a_worker_is_answered_from_the_pool() {
-        // Another file system than that of the root: a worker cannot tell what is there.
+    fn a_request_that_would_block_a_worker_runs_on_the_pool() {
+        // On another file system than the root, a cached lookup fails.
         let far = tempfile::tempdir_in("/dev/shm").unwrap();
         let folder = tempfile::tempdir().unwrap();
         for (folder, name, text) in [
@@ -482,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reload_keeps_what_is_in_memory() {
+    fn a_reload_keeps_the_file_cache() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("a.txt"), "text").unwrap();
         std::fs::write(folder.path().join("rudy.toml"), "[[site]]\nroot = '.'\n").unwrap();

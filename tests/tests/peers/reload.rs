@@ -53,8 +53,8 @@ fn reload(server: &mut Server, generation: u32) -> Option<SocketAddr> {
     fs::rename(&new, &place).expect("a temp folder can be written");
     server.forget_lines();
     server.signal(Signal::HUP);
-    let added = (generation % 2 == 1).then(|| server.wait_for_line("listens on http://127.0.0.2:"));
-    server.wait_for_line("the configuration was read again");
+    let added = (generation % 2 == 1).then(|| server.wait_for_line("listening on http://127.0.0.2:"));
+    server.wait_for_line("the configuration was reloaded");
     let url = added?.split("http://").nth(1).expect("a URL").trim_end_matches('/').to_owned();
     Some(url.parse().expect("an address"))
 }

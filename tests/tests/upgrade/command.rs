@@ -1,4 +1,4 @@
-//! `rudy reload`, which signals a server and prints the outcome.
+//! `rudy reload`: signals a server and prints the result.
 
 use std::process::{Command, Output};
 
@@ -11,7 +11,7 @@ fn reload(arguments: &[&str]) -> Output {
     Command::new(binary()).arg("reload").args(arguments).output().expect("rudy can be started")
 }
 
-/// Its exit code, and what it wrote.
+/// The exit code and the output.
 fn told(output: &Output) -> (Option<i32>, String) {
     let text = [&output.stdout[..], &output.stderr[..]].concat();
     (output.status.code(), String::from_utf8(text).unwrap())
@@ -23,12 +23,12 @@ fn of(pid: Pid, more: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
-fn the_outcome_of_a_reload_is_printed() {
+fn the_result_of_a_reload_is_printed() {
     let rig = Rig::start(&text(ANY, "old", ""));
     rig.rewrite(&text(ANY, "new", ""));
     let (code, text) = of(rig.pid, &[]);
     assert_eq!(code, Some(0), "{text}");
-    assert!(text.starts_with("the configuration was read again"), "{text}");
+    assert!(text.starts_with("the configuration was reloaded"), "{text}");
     assert_eq!(rig.get("/"), "new");
     rig.rewrite("lisen = []\n");
     let (code, text) = of(rig.pid, &[]);
@@ -41,7 +41,7 @@ fn the_outcome_of_a_reload_is_printed() {
 }
 
 #[test]
-fn the_outcome_of_an_upgrade_is_printed() {
+fn the_result_of_an_upgrade_is_printed() {
     let mut rig = Rig::start(&text(ANY, "old", ""));
     rig.rewrite(&text(ANY, "new", ""));
     let (code, text) = of(rig.pid, &["--binary"]);
@@ -53,11 +53,11 @@ fn the_outcome_of_an_upgrade_is_printed() {
     rig.rewrite("lisen = []\n");
     let (code, text) = of(rig.pid, &["--binary"]);
     assert_eq!(code, Some(1), "{text}");
-    assert!(text.contains("no upgrade: ") && text.contains("lisen"), "{text}");
+    assert!(text.contains("upgrade failed: ") && text.contains("lisen"), "{text}");
 }
 
 #[test]
-fn the_old_process_may_be_named_until_it_has_ended() {
+fn the_old_process_can_be_selected_until_it_has_ended() {
     let mut rig = Rig::start(&text(ANY, "old", ""));
     let mut upload = rig.server.connect();
     upload.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
@@ -69,12 +69,12 @@ fn the_old_process_may_be_named_until_it_has_ended() {
 }
 
 #[test]
-fn a_process_that_the_signal_would_end_is_left_alone() {
+fn a_process_that_does_not_handle_the_signal_is_not_signalled() {
     let mut sleeper = Command::new("sleep").arg("1000").spawn().unwrap();
     for more in [&[][..], &["--binary"]] {
         let (code, text) = of(Pid::from_child(&sleeper), more);
         assert_eq!(code, Some(1), "{text}");
-        assert!(text.contains("it is no `rudy serve`"), "{text}");
+        assert!(text.contains("it is not `rudy serve`"), "{text}");
     }
     assert!(sleeper.try_wait().unwrap().is_none());
     kill_process(Pid::from_child(&sleeper), Signal::KILL).unwrap();
@@ -87,17 +87,17 @@ fn a_process_that_the_signal_would_end_is_left_alone() {
 }
 
 #[test]
-fn several_servers_have_to_be_told_apart() {
+fn several_servers_need_a_pid() {
     let rigs = [Rig::start(&text(ANY, "one", "")), Rig::start(&text(ANY, "two", ""))];
     let (code, text) = told(&reload(&[]));
     assert_eq!(code, Some(1), "{text}");
-    assert!(text.contains("choose one with --pid PID"), "{text}");
+    assert!(text.contains("select one with --pid PID"), "{text}");
     for rig in rigs {
         assert!(text.lines().any(|line| line.trim_start().starts_with(&format!("{} ", rig.pid))), "{text}");
     }
 }
 
-/// In a namespace of its own, where no other test's servers are.
+/// Runs in a separate PID namespace, without the servers of other tests.
 #[test]
 fn the_only_server_is_found() {
     if !rustix::process::geteuid().is_root() || rudy_tests::program("unshare").is_none() {
@@ -117,7 +117,7 @@ fn the_only_server_is_found() {
     assert_eq!(code, Some(0), "{text}");
     for part in [
         "error: no `rudy serve` of this user runs",
-        "the configuration was read again",
+        "the configuration was reloaded",
         " has replaced process ",
     ] {
         assert!(text.contains(part), "{text}");

@@ -1,4 +1,4 @@
-//! New processes that do not come to serve, or do not go on.
+//! Failures of new processes, before and after they serve.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -15,7 +15,7 @@ fn check(target: &str, answer: &Response) {
     assert_eq!(answer.status, 200, "{target}: {}", answer.head);
 }
 
-/// A server that was started as a link, which can be made to lead to another program.
+/// A server started through a symbolic link, which can be switched to another program.
 struct Linked {
     rig: Rig,
     link: PathBuf,
@@ -36,7 +36,7 @@ impl Linked {
         link(program, &self.link);
     }
 
-    /// Has the link lead to a script.
+    /// Switches the link to a script.
     fn lead_to_script(&self, script: &str) {
         let path = self.folder.path().join("script");
         fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -44,7 +44,7 @@ impl Linked {
         self.lead_to(&path);
     }
 
-    /// The upgrade fails for this reason, and everything is as before.
+    /// Checks that the upgrade fails for this reason and changes nothing.
     fn fails(&mut self, why: &str) {
         let Self { rig, .. } = self;
         let mut kept = rig.server.connect();
@@ -60,7 +60,7 @@ impl Linked {
 }
 
 #[test]
-fn a_wrong_configuration_changes_nothing() {
+fn an_invalid_configuration_changes_nothing() {
     let mut linked = Linked::start("");
     linked.rig.rewrite("lisen = []\n");
     linked.fails("1 error in the configuration; ");
@@ -81,7 +81,7 @@ fn a_binary_that_does_not_serve_changes_nothing() {
     linked.lead_to_script("exit 7");
     linked.fails("it exited with code 7");
     linked.lead_to_script("kill -SEGV $$");
-    linked.fails("signal 11 ended it");
+    linked.fails("it was killed by signal 11");
     linked.lead_to_script("exec 0</dev/null; exec sleep 1000");
     linked.fails("");
     linked.lead_to_script("trap '' TERM; exec sleep 1000");
@@ -93,7 +93,7 @@ fn a_binary_that_does_not_serve_changes_nothing() {
 }
 
 #[test]
-fn a_script_may_start_the_new_server() {
+fn a_script_can_start_the_new_server() {
     let mut linked = Linked::start("");
     linked.lead_to_script(&format!("'{}' \"$@\"", binary().display()));
     let old = linked.rig.upgrade();
@@ -101,15 +101,15 @@ fn a_script_may_start_the_new_server() {
     assert_eq!(linked.rig.get("/"), "hello");
 }
 
-/// Its listening sockets are those of the old process too, so it must not end them.
+/// The listening sockets are shared with the old process, so the new process must not shut them down.
 #[test]
-fn a_new_process_that_is_ready_too_late_ends_no_socket() {
+fn a_new_process_that_is_ready_too_late_closes_no_socket() {
     let folder = tempfile::tempdir().unwrap();
     let (pipe, socket) = (folder.path().join("pipe"), folder.path().join("socket"));
     let listen = format!("{ANY}, \"unix:{}\"", socket.display());
     let config = text(&listen, "hello", "upgrade_timeout = \"500ms\"");
     let mut rig = Rig::start(&config);
-    // The new process waits for what is written to the pipe.
+    // The new process waits for input from the pipe.
     mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     fs::rename(&pipe, rig.server.path().join("rudy.toml")).unwrap();
     rig.signal(Signal::USR2);
@@ -135,7 +135,7 @@ fn the_old_process_takes_over_again_if_the_new_one_is_killed_at_once() {
     for _ in 0..2 {
         let old = rig.upgrade();
         kill_process(rig.pid, Signal::KILL).unwrap();
-        // These wait until the old process accepts them.
+        // These connections wait until the old process accepts them.
         for _ in 0..20 {
             assert_eq!(rig.get("/"), "hello");
         }
@@ -170,7 +170,7 @@ fn the_old_process_takes_over_again_while_it_finishes_its_requests() {
     let load = Load::start(rig.server.address(), &[u64::MAX, 1], &["/", "/app"], check);
     let old = rig.upgrade();
     assert!(load.stop().responses > 10);
-    // Of both engines that the old process has had only the worker of the upload is left.
+    // Of both engines of the old process, only the worker of the upload is left.
     rudy_tests::eventually("all other connections have ended", || (workers(old) == 1).then_some(()));
     upload.send(b"cd");
     assert_eq!(upload.response().status, 200);
@@ -178,7 +178,7 @@ fn the_old_process_takes_over_again_while_it_finishes_its_requests() {
     ended(old);
 }
 
-/// Threads of a process that carry connections.
+/// The worker threads of a process.
 fn workers(pid: Pid) -> usize {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let names = threads.filter_map(|thread| fs::read_to_string(thread.path().join("comm")).ok());

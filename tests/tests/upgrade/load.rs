@@ -1,4 +1,4 @@
-//! Requests while processes come and go.
+//! Requests during upgrades.
 
 use rudy_tests::{Load, Response};
 use rustix::process::Signal;
@@ -9,7 +9,7 @@ fn check(target: &str, answer: &Response) {
     assert_eq!(answer.status, 200, "{target}: {}", answer.head);
 }
 
-/// Clients that keep their connection, and clients that open one for each request.
+/// Clients with keep-alive connections, and clients with a connection per request.
 const CLIENTS: [u64; 4] = [u64::MAX, u64::MAX, 10, 1];
 
 #[test]
@@ -26,7 +26,7 @@ fn no_request_fails_over_several_upgrades() {
 }
 
 #[test]
-fn no_request_fails_when_reloads_and_upgrades_are_asked_for_at_the_same_time() {
+fn no_request_fails_during_simultaneous_reloads_and_upgrades() {
     let mut rig = Rig::start(&text(ANY, "0", ""));
     let load = Load::start(rig.server.address(), &CLIENTS, &["/", "/app"], check);
     for number in 1..=4 {
@@ -83,7 +83,7 @@ fn a_stream_and_a_slow_upload_are_finished_by_the_old_process() {
     let old = rig.upgrade();
     let new_app = rig.get("/app");
     assert_ne!(app.lines().next(), new_app.lines().next(), "the new process has an app of its own");
-    // A stream without an end is ended in order.
+    // An endless stream ends cleanly.
     while stream.chunk().is_some() {}
     assert!(idle.is_closed());
     upload.send(b"cd");
@@ -92,11 +92,11 @@ fn a_stream_and_a_slow_upload_are_finished_by_the_old_process() {
     assert_eq!(answer.field("connection"), Some("close"));
     ended(old);
     let line = rig.server.wait_for_line("notice: stopped");
-    assert!(!line.contains("cut"), "{line}");
+    assert!(!line.contains("aborted"), "{line}");
 }
 
 #[test]
-fn what_is_not_finished_in_time_is_cut_and_counted() {
+fn requests_that_do_not_finish_in_time_are_aborted_and_counted() {
     let mut rig = Rig::start(&text(ANY, "hello", "shutdown_timeout = \"1500ms\""));
     let mut upload = rig.server.connect();
     upload.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");

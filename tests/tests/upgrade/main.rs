@@ -1,4 +1,4 @@
-//! SIGUSR2: a new process takes the place of the running one, and no request fails.
+//! SIGUSR2: a new process replaces the running one, and no request fails.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 

@@ -1,4 +1,4 @@
-//! A server whose process is replaced.
+//! A server for tests of upgrades.
 
 use std::fs;
 use std::path::Path;
@@ -7,10 +7,10 @@ use rudy_tests::{Connection, Server, children, eventually, fastcgi_info};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 pub(crate) const ANY: &str = "\"127.0.0.1:0\"";
-/// Said by the process that goes on after its place was not taken.
-pub(crate) const GOES_ON: &str = "this process goes on as before";
+/// The log message after a failed upgrade.
+pub(crate) const GOES_ON: &str = "this process continues";
 
-/// A configuration that answers `/` with `body`, `/app` with the id of an app's process, and `/stream` without an end.
+/// A configuration that responds to `/` with `body`, to `/app` with the process id of an app, and to `/stream` with an endless stream.
 pub(crate) fn text(listen: &str, body: &str, more: &str) -> String {
     let app = fastcgi_info().display();
     format!(
@@ -20,10 +20,10 @@ pub(crate) fn text(listen: &str, body: &str, more: &str) -> String {
     )
 }
 
-/// The processes of a server: the one that was started, and those that took its place. All are killed when this is dropped.
+/// The processes of a server: the started one and its successors. All are killed on drop.
 pub(crate) struct Rig {
     pub(crate) server: Server,
-    /// The process that serves.
+    /// The serving process.
     pub(crate) pid: Pid,
     started: Vec<Pid>,
 }
@@ -38,32 +38,32 @@ impl Rig {
         Self { server, pid, started: Vec::new() }
     }
 
-    /// Sends the process that serves a signal.
+    /// Sends a signal to the serving process.
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(self.pid, signal).expect("it runs");
     }
 
-    /// Has it replaced, and returns the process before.
+    /// Upgrades the server and returns the old process.
     pub(crate) fn upgrade(&mut self) -> Pid {
         self.server.forget_lines();
         self.signal(Signal::USR2);
         self.is_replaced()
     }
 
-    /// Waits until another process has taken the place, and returns the process before.
+    /// Waits until another process serves, and returns the old one.
     pub(crate) fn is_replaced(&mut self) -> Pid {
         let old = self.pid;
         let line = self.server.wait_for_line(&format!(" has replaced process {old}"));
-        let (before, _) = line.split_once(" serves in place").expect("it was just found");
+        let (before, _) = line.split_once(" has replaced process").expect("it was just found");
         self.pid = pid(before.rsplit(' ').next().expect("a process id"));
         self.started.push(self.pid);
         old
     }
 
-    /// The process that was started last, whether it serves or not.
+    /// The process that was started last, serving or not.
     pub(crate) fn starting(&mut self) -> Pid {
-        let line = self.server.wait_for_line(" starts in place of this one");
-        let (before, _) = line.split_once(" starts in place").expect("it was just found");
+        let line = self.server.wait_for_line(" to replace this one");
+        let (before, _) = line.split_once(" to replace this one").expect("it was just found");
         let pid = pid(before.rsplit(' ').next().expect("a process id"));
         self.started.push(pid);
         pid
@@ -75,7 +75,7 @@ impl Rig {
         fs::rename(folder.join("rudy.new"), folder.join("rudy.toml")).expect("a temp folder can be written");
     }
 
-    /// What is at `path`, on a new connection.
+    /// Requests `path` on a new connection.
     pub(crate) fn get(&self, path: &str) -> String {
         let answer = self.server.get(path);
         assert_eq!(answer.status, 200, "{path}: {}", answer.text());
@@ -86,7 +86,7 @@ impl Rig {
         fs::read_dir(format!("/proc/{}/fd", self.pid)).expect("the server runs").count()
     }
 
-    /// Nothing but the server and its app runs.
+    /// Checks that only the server and its app are running.
     pub(crate) fn is_alone(&self) {
         eventually("only the app is a child of the server", || (children(self.pid).len() == 1).then_some(()));
     }
@@ -96,7 +96,7 @@ impl Drop for Rig {
     fn drop(&mut self) {
         let children = if self.server.is_running() { children(self.server.pid()) } else { Vec::new() };
         for pid in self.started.iter().chain(&children) {
-            // It fails where it has ended.
+            // This fails if the process has ended.
             let _ = kill_process(*pid, Signal::KILL);
         }
     }
@@ -106,7 +106,7 @@ fn pid(text: &str) -> Pid {
     text.parse().ok().and_then(Pid::from_raw).unwrap_or_else(|| panic!("{text:?} is no process id"))
 }
 
-/// Waits until a process has ended. It may be a zombie, of which no one takes the status.
+/// Waits until a process has ended, or is a zombie.
 pub(crate) fn ended(pid: Pid) {
     eventually("the process ends", || {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -120,7 +120,7 @@ pub(crate) fn ask(connection: &mut Connection, path: &str) -> String {
     connection.response().text().to_owned()
 }
 
-/// Writes a program that the server is started as, through a link that can be made to lead elsewhere.
+/// Creates a symbolic link to start the server through, which can be switched later.
 pub(crate) fn link(to: &Path, link: &Path) {
     let new = link.with_extension("new");
     std::os::unix::fs::symlink(to, &new).expect("a temp folder can be written");

@@ -1,4 +1,4 @@
-//! The messages to a service manager.
+//! Messages to a service manager during an upgrade.
 
 use std::os::unix::net::UnixDatagram;
 
@@ -14,7 +14,7 @@ fn next(socket: &UnixDatagram) -> String {
 }
 
 #[test]
-fn the_service_is_the_old_process_until_it_ends() {
+fn the_old_process_is_the_main_process_until_it_ends() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("notify");
     let socket = UnixDatagram::bind(&path).unwrap();

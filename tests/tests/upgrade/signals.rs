@@ -1,4 +1,4 @@
-//! Upgrade, reload and stop are done one after the other.
+//! Upgrades, reloads and stops happen one after the other.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -9,13 +9,13 @@ use rustix::process::{Signal, kill_process};
 
 use crate::rig::{ANY, Rig, ended, link, text};
 
-/// A server whose successors wait until something is written to a pipe.
-struct Held {
+/// A server whose successors wait for input from a pipe.
+struct Delayed {
     rig: Rig,
     folder: tempfile::TempDir,
 }
 
-impl Held {
+impl Delayed {
     fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
@@ -41,7 +41,7 @@ impl Held {
 
 #[test]
 fn a_second_upgrade_is_ignored_while_the_new_process_starts() {
-    let mut held = Held::start();
+    let mut held = Delayed::start();
     held.rig.signal(Signal::USR2);
     held.rig.server.wait_for_line("SIGUSR2: ignored, an upgrade is in progress");
     held.release();
@@ -51,30 +51,30 @@ fn a_second_upgrade_is_ignored_while_the_new_process_starts() {
 }
 
 #[test]
-fn a_reload_that_is_asked_for_while_the_new_process_starts_is_done_by_it() {
-    let mut held = Held::start();
+fn a_reload_during_the_start_of_the_new_process_is_forwarded_to_it() {
+    let mut held = Delayed::start();
     held.rig.signal(Signal::HUP);
     held.rig.signal(Signal::USR1);
     held.release();
     let old = held.rig.is_replaced();
-    held.rig.server.wait_for_line("SIGHUP: the configuration was read again");
+    held.rig.server.wait_for_line("SIGHUP: the configuration was reloaded");
     ended(old);
 }
 
 #[test]
-fn a_reload_that_is_asked_for_while_an_upgrade_fails_is_done_by_the_old_process() {
-    let mut held = Held::start();
+fn a_reload_during_a_failing_upgrade_is_done_by_the_old_process() {
+    let mut held = Delayed::start();
     held.rig.rewrite(&text(ANY, "new", ""));
     held.rig.signal(Signal::HUP);
     let starting = held.rig.starting();
     kill_process(starting, Signal::KILL).unwrap();
-    held.rig.server.wait_for_line("SIGHUP: the configuration was read again");
+    held.rig.server.wait_for_line("SIGHUP: the configuration was reloaded");
     assert_eq!(held.rig.get("/"), "new");
 }
 
 #[test]
-fn a_stop_while_the_new_process_starts_ends_both() {
-    let mut held = Held::start();
+fn a_stop_during_the_start_of_the_new_process_stops_both() {
+    let mut held = Delayed::start();
     let starting = held.rig.starting();
     held.rig.signal(Signal::TERM);
     ended(starting);
@@ -82,7 +82,7 @@ fn a_stop_while_the_new_process_starts_ends_both() {
     assert_eq!(status.code(), Some(0), "{stderr}");
 }
 
-/// Two processes, of which the old one has a request that goes on.
+/// An upgrade during a request of the old process.
 fn both() -> (Rig, rudy_tests::Connection, rustix::process::Pid) {
     let mut rig = Rig::start(&text(ANY, "old", ""));
     let mut upload = rig.server.connect();
@@ -92,7 +92,7 @@ fn both() -> (Rig, rudy_tests::Connection, rustix::process::Pid) {
 }
 
 #[test]
-fn a_stop_of_the_old_process_ends_both_and_finishes_requests() {
+fn a_stop_of_the_old_process_stops_both_and_finishes_requests() {
     let (mut rig, upload, old) = both();
     let mut other = rig.server.connect();
     other.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
@@ -108,7 +108,7 @@ fn a_stop_of_the_old_process_ends_both_and_finishes_requests() {
 }
 
 #[test]
-fn a_stop_of_the_new_process_ends_both_and_finishes_requests() {
+fn a_stop_of_the_new_process_stops_both_and_finishes_requests() {
     let (mut rig, mut upload, _) = both();
     rig.signal(Signal::INT);
     rig.server.wait_for_line("SIGINT: stopping");
@@ -121,11 +121,11 @@ fn a_stop_of_the_new_process_ends_both_and_finishes_requests() {
 }
 
 #[test]
-fn one_interrupt_from_the_terminal_is_no_second_signal() {
+fn one_interrupt_from_the_terminal_is_not_two_signals() {
     let (mut rig, upload, old) = both();
     let mut other = rig.server.connect();
     other.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
-    // Ctrl-C goes to both.
+    // Ctrl-C signals both processes.
     kill_process(old, Signal::INT).unwrap();
     rig.server.wait_for_line(&format!("stopping, and process {}", rig.pid.as_raw_nonzero()));
     rig.signal(Signal::INT);
@@ -138,7 +138,7 @@ fn one_interrupt_from_the_terminal_is_no_second_signal() {
 }
 
 #[test]
-fn a_second_stop_of_the_old_process_ends_both_at_once() {
+fn a_second_stop_of_the_old_process_stops_both_at_once() {
     let (mut rig, upload, old) = both();
     let mut other = rig.server.connect();
     other.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
@@ -154,11 +154,11 @@ fn a_second_stop_of_the_old_process_ends_both_at_once() {
 }
 
 #[test]
-fn a_reload_reaches_the_new_process_while_the_old_one_ends_its_apps() {
+fn a_reload_reaches_the_new_process_while_the_old_one_stops_its_apps() {
     let folder = tempfile::tempdir().unwrap();
-    let asked = folder.path().join("asked");
-    // The app logs the request to end, and stays.
-    let script = format!("trap \"echo > {}\" TERM; while :; do sleep 1000 & wait; done", asked.display());
+    let requested = folder.path().join("asked");
+    // The app logs SIGTERM and does not end.
+    let script = format!("trap \"echo > {}\" TERM; while :; do sleep 1000 & wait; done", requested.display());
     let app = format!(
         "[[site.route]]\npath = \"/slow\"\nfastcgi = {{ command = [\"/bin/sh\", \"-c\", '''{script}'''], \
          processes = {{ stop_timeout = \"1h\" }} }}\n"
@@ -166,10 +166,10 @@ fn a_reload_reaches_the_new_process_while_the_old_one_ends_its_apps() {
     let mut rig = Rig::start(&(text(ANY, "old", "") + &app));
     rig.rewrite(&text(ANY, "old", ""));
     let old = rig.upgrade();
-    rudy_tests::eventually("the old process ends its apps", || asked.exists().then_some(()));
+    rudy_tests::eventually("the old process ends its apps", || requested.exists().then_some(()));
     rig.rewrite(&text(ANY, "new", ""));
     kill_process(old, Signal::HUP).unwrap();
-    rig.server.wait_for_line("SIGHUP: the configuration was read again");
+    rig.server.wait_for_line("SIGHUP: the configuration was reloaded");
     assert_eq!(rig.get("/"), "new");
     for _ in 0..2 {
         kill_process(old, Signal::TERM).unwrap();
@@ -185,11 +185,11 @@ fn signals_to_the_old_process_reach_the_new_one() {
     let (mut rig, mut upload, old) = both();
     rig.rewrite(&text(ANY, "new", ""));
     kill_process(old, Signal::HUP).unwrap();
-    rig.server.wait_for_line("SIGHUP: the configuration was read again");
+    rig.server.wait_for_line("SIGHUP: the configuration was reloaded");
     assert_eq!(rig.get("/"), "new");
     kill_process(old, Signal::USR1).unwrap();
     rig.server.wait_for_line("SIGUSR1: the access log was reopened");
-    // The upgrade after this one waits for the end of the old process.
+    // The next upgrade waits for the end of the old process.
     kill_process(old, Signal::USR2).unwrap();
     rig.server.wait_for_line("SIGUSR2: the upgrade begins when process");
     upload.send(b"cd");

@@ -1,4 +1,4 @@
-//! Which sockets a new process has.
+//! The sockets of the new process.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -23,7 +23,7 @@ fn ask_unix(path: &Path) -> String {
 }
 
 #[test]
-fn a_unix_socket_is_listened_on_all_the_time_and_its_file_stays() {
+fn a_unix_socket_stays_open_and_keeps_its_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
     let listen = |mode: &str| format!("{ANY}, \"unix:{},mode={mode}\"", path.display());
@@ -46,7 +46,7 @@ fn a_unix_socket_is_listened_on_all_the_time_and_its_file_stays() {
         stop.store(true, Ordering::Relaxed);
         assert!(client.join().expect("every request is answered") > 10);
     });
-    // Permissions that have changed in the configuration are set on the same file.
+    // Changed permissions are set on the same file.
     rig.rewrite(&text(&listen("660"), "hello", ""));
     let old = rig.upgrade();
     ended(old);
@@ -58,7 +58,7 @@ fn a_unix_socket_is_listened_on_all_the_time_and_its_file_stays() {
 }
 
 #[test]
-fn addresses_are_bound_and_closed_as_the_new_configuration_has_them() {
+fn addresses_follow_the_new_configuration() {
     let (first, second, third) = (ReservedPort::new(), ReservedPort::new(), ReservedPort::new());
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
@@ -76,16 +76,16 @@ fn addresses_are_bound_and_closed_as_the_new_configuration_has_them() {
     TcpStream::connect(second.address()).unwrap_err();
     assert!(!path.exists());
     assert_eq!(rig.get("/"), "new");
-    // What was closed can be had again.
+    // A closed address can be bound again.
     rig.rewrite(&text(&with_socket, "newer", ""));
     rig.signal(Signal::HUP);
-    rig.server.wait_for_line("SIGHUP: the configuration was read again");
+    rig.server.wait_for_line("SIGHUP: the configuration was reloaded");
     TcpStream::connect(second.address()).unwrap();
     assert!(ask_unix(&path).ends_with("newer"));
 }
 
 #[test]
-fn another_number_of_workers_leaves_no_queue_without_one() {
+fn another_number_of_workers_leaves_no_accept_queue_unserved() {
     for engine in ["cores = 1", "cores = 5", "engine = \"pool:4\"", "engine = \"task\""] {
         let mut rig = Rig::start(&text(ANY, "hello", "cores = 3"));
         rig.rewrite(&text(ANY, "hello", engine));
@@ -98,7 +98,7 @@ fn another_number_of_workers_leaves_no_queue_without_one() {
 }
 
 #[test]
-fn sockets_of_a_service_manager_are_passed_on() {
+fn inherited_sockets_are_passed_on() {
     let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();
     let server = Server::build()

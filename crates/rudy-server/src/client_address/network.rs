@@ -1,4 +1,4 @@
-//! Addresses and networks as people write them.
+//! IP addresses and networks as text.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -6,14 +6,13 @@ use std::str::FromStr;
 
 use crate::config::written_as_text;
 
-/// The bits by which an IPv4 address is longer where it is mapped to IPv6.
+/// The number of bits before an IPv4 address that is mapped to IPv6.
 const MAPPED_BITS: u8 = 96;
 
-/// An address, or all addresses that begin with the same bits: `192.0.2.1`, `10.0.0.0/8`, `2001:db8::/32`. IPv4 mapped to IPv6 is
-/// IPv4.
+/// An address or network: `192.0.2.1`, `10.0.0.0/8`, `2001:db8::/32`. IPv4 mapped to IPv6 is treated as IPv4.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Network {
-    /// With zeros behind the prefix.
+    /// The address, with zeros after the prefix.
     address: IpAddr,
     prefix: u8,
 }
@@ -27,7 +26,7 @@ impl Network {
         Self { address, prefix }
     }
 
-    /// Whether an address is one of these.
+    /// Whether the network contains an address.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.address, address.to_canonical()) {
@@ -76,12 +75,12 @@ impl fmt::Display for Network {
     }
 }
 
-/// A proxy that is believed: an address or a network of them, or all connections to a Unix socket.
+/// A trusted proxy: an address, a network, or all connections to a Unix socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TrustedProxy {
-    /// At one of these addresses.
+    /// An address or network.
     Network(Network),
-    /// At a Unix socket of this server.
+    /// All connections to a Unix socket.
     Unix,
 }
 

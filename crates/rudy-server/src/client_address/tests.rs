@@ -1,4 +1,4 @@
-//! Who the client is, and attempts to be someone else. 10.0.0.0/8, `2001:db8:a::/48` and Unix sockets are trusted.
+//! The client address, with forged fields. 10.0.0.0/8, `2001:db8:a::/48` and Unix sockets are trusted.
 
 use std::time::Instant;
 
@@ -19,7 +19,7 @@ fn ip(address: &str) -> Peer {
     Peer::Ip(address.parse().unwrap())
 }
 
-/// What is made of a request of `peer` with these field lines.
+/// The result for a request of `peer` with these field lines.
 fn forwarded(options: &Options, peer: Peer, fields: &str) -> Option<Forwarded> {
     let head = format!("GET / HTTP/1.1\r\nHost: own\r\n{}\r\n", fields.replace('\n', "\r\n"));
     let now = Instant::now();
@@ -29,29 +29,29 @@ fn forwarded(options: &Options, peer: Peer, fields: &str) -> Option<Forwarded> {
     }
 }
 
-/// The client, as it is shown.
+/// The client as text.
 fn client(source: Source, peer: &str, fields: &str) -> String {
     let peer = ip(peer);
     forwarded(&options(source), peer, fields).map_or(peer, |forwarded| forwarded.address).to_string()
 }
 
-/// A chain of `X-Forwarded-For`, and the client that it leads to; the same chain is tried as `Forwarded`.
+/// Values of `X-Forwarded-For` with the resulting client. Each is also tried as `Forwarded`.
 const CHAINS: &[(&str, &str)] = &[
     // One proxy, and two.
     ("203.0.113.7", "203.0.113.7"),
     ("203.0.113.7, 10.0.0.2", "203.0.113.7"),
     ("203.0.113.7, 10.0.0.2, 10.0.0.3", "203.0.113.7"),
-    // What the client has forged is to the left of what the first proxy adds.
+    // A forged address is to the left of the one that the first proxy adds.
     ("1.1.1.1, 203.0.113.7", "203.0.113.7"),
     ("127.0.0.1, 203.0.113.7, 10.0.0.2", "203.0.113.7"),
     ("10.0.0.9, 203.0.113.7", "203.0.113.7"),
     ("203.0.113.7, 10.0.0.9, 198.51.100.1, 10.0.0.2", "198.51.100.1"),
     ("unknown, 203.0.113.7", "203.0.113.7"),
     ("nonsense;\"\\, 203.0.113.7", "203.0.113.7"),
-    // All are trusted: the leftmost.
+    // If all are trusted, the leftmost is the client.
     ("10.0.0.9, 10.0.0.2", "10.0.0.9"),
     ("10.0.0.2", "10.0.0.2"),
-    // Elements that name no address end the walk at the proxy that added them.
+    // An element without an address ends the search at the proxy that added it.
     ("unknown", "unknown client of 10.0.0.1"),
     ("203.0.113.7, unknown", "unknown client of 10.0.0.1"),
     ("203.0.113.7, unknown, 10.0.0.2", "unknown client of 10.0.0.2"),
@@ -64,7 +64,7 @@ const CHAINS: &[(&str, &str)] = &[
     ("203.0.113.7, ::ffff:10.0.0.2", "203.0.113.7"),
     ("::ffff:203.0.113.7, 10.0.0.2", "203.0.113.7"),
     ("::1, 2001:db8:b::7", "2001:db8:b::7"),
-    // Empty members do not count.
+    // Empty members are skipped.
     ("203.0.113.7, , 10.0.0.2,", "203.0.113.7"),
 ];
 
@@ -133,7 +133,7 @@ fn who_is_not_trusted_is_not_believed() {
         }
         assert_eq!(forwarded(&options(source), Peer::Unnamed(Some([10, 0, 0, 1].into())), ALL), None);
         assert_eq!(forwarded(&Options { source, ..Options::default() }, ip(PROXY), ALL), None);
-        // The same, of peers that are trusted.
+        // The same fields from trusted peers.
         for peer in [ip(PROXY), ip("[::ffff:10.0.0.1]:1"), ip("[2001:db8:a::1]:1"), Peer::Unix] {
             let believed = forwarded(&options(source), peer, ALL).unwrap();
             assert_eq!(

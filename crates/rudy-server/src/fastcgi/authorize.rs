@@ -92,7 +92,7 @@ impl Authorizer {
                 head.extensions.insert(variables);
                 let request = Request::from_parts(head, body);
                 let context = Context { client: &client, routes: &routes, access: Access::Cached };
-                let reply = context.reply_to_admitted(request, path);
+                let reply = context.reply_to_authorized(request, path);
                 reply.response().await
             }
             Ok(Decision::Deny(response)) => response,

@@ -107,7 +107,7 @@ impl HandlerConfig for FastcgiTable {
         format!("{}{}", self.app.describe(), root.unwrap_or_default())
     }
 
-    fn reads(&self) -> Vec<PathBuf> {
+    fn paths_read(&self) -> Vec<PathBuf> {
         self.root.iter().chain(&self.sendfile_root).map(|root| root.0.clone()).collect()
     }
 

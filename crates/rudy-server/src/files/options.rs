@@ -71,7 +71,7 @@ impl HandlerConfig for FilesTable {
         details.join(", ")
     }
 
-    fn reads(&self) -> Vec<PathBuf> {
+    fn paths_read(&self) -> Vec<PathBuf> {
         vec![self.root.0.clone()]
     }
 

@@ -49,7 +49,7 @@ impl HandlerConfig for DelayTable {
         format!("{} after {}", self.status.0, self.time)
     }
 
-    fn reads(&self) -> Vec<PathBuf> {
+    fn paths_read(&self) -> Vec<PathBuf> {
         self.body_file.iter().map(|file| file.0.clone()).collect()
     }
 

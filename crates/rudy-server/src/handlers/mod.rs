@@ -114,7 +114,7 @@ pub(crate) trait HandlerConfig {
     }
 
     /// The files and folders that it reads.
-    fn reads(&self) -> Vec<PathBuf> {
+    fn paths_read(&self) -> Vec<PathBuf> {
         Vec::new()
     }
 
@@ -197,8 +197,8 @@ impl HandlerConfig for HandlerTable {
         self.table().is_endless()
     }
 
-    fn reads(&self) -> Vec<PathBuf> {
-        self.table().reads()
+    fn paths_read(&self) -> Vec<PathBuf> {
+        self.table().paths_read()
     }
 
     fn app(&self) -> Option<&AppTable> {

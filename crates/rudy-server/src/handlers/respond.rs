@@ -84,7 +84,7 @@ impl HandlerConfig for RespondTable {
         format!("{}{body}", self.status.0)
     }
 
-    fn reads(&self) -> Vec<PathBuf> {
+    fn paths_read(&self) -> Vec<PathBuf> {
         self.body_file.iter().map(|file| file.0.clone()).collect()
     }
 

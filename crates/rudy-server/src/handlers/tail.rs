@@ -79,7 +79,7 @@ impl HandlerConfig for TailTable {
         format!("{} as {}, for {}", files.join(" "), self.format.describe(), self.allow)
     }
 
-    fn reads(&self) -> Vec<PathBuf> {
+    fn paths_read(&self) -> Vec<PathBuf> {
         self.files.as_slice().iter().map(|file| before_pattern(file)).collect()
     }
 

@@ -77,8 +77,8 @@ impl HandlerConfig for PhpTable {
         format!("{}{links}, run by {}", root.unwrap_or_default(), self.0.app.describe())
     }
 
-    fn reads(&self) -> Vec<PathBuf> {
-        self.0.reads()
+    fn paths_read(&self) -> Vec<PathBuf> {
+        self.0.paths_read()
     }
 
     fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {

@@ -46,7 +46,7 @@ fn the_committed_reference_is_that_of_the_schema() {
 #[test]
 fn every_key_of_the_configuration_has_an_example() {
     for table in Reference::of(&schema()).tables {
-        // Each table of an array begins with a header, which its section has.
+        // The heading of its section shows how each table begins.
         let is_array_of_tables =
             |kind: &Kind| matches!(kind, Kind::Array(of) if matches!(**of, Kind::Table(_)));
         for key in table.keys.iter().filter(|key| !is_array_of_tables(&key.kind)) {
@@ -65,7 +65,7 @@ fn every_key_of_the_configuration_has_an_example() {
     }
 }
 
-/// Whether a value can be of a kind, as far as its JSON type tells.
+/// Whether the JSON type of a value matches a type.
 fn fits(kind: &Kind, value: &Value) -> bool {
     match kind {
         Kind::Basic(name) => match name.as_str() {
@@ -249,7 +249,7 @@ fn tables_are_in_the_order_in_which_an_operator_reads() {
             "`[limits]`"
         ]
     );
-    // Each is described once, also one that is in itself or in several paths.
+    // Each table is described once, even if it is recursive or has several paths.
     assert_eq!(reference.tables[3].other_headings(), ["`[site.route.guard]`", "`[site.guard]`"]);
     assert_eq!(reference.tables[1].other_headings(), ["`[site.route.site]`"]);
     assert_eq!(path_of(&reference.tables[3], "address"), "site.route.app.address");

@@ -1,4 +1,4 @@
-//! From a JSON Schema to the tables, keys and types that it describes.
+//! Collects the tables, keys and types that a JSON Schema describes.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::schema::{DEPTH_MAX, Schemas, alternatives, bounds, entries, list, lis
 use super::{Choice, Key, Kind, Reference, Table, TablePath, Type};
 
 impl Reference {
-    /// Everything that `schema` describes.
+    /// Builds the reference of `schema`.
     pub(super) fn of(schema: &Value) -> Self {
         let mut walk = Walk { schemas: Schemas { root: schema }, tables: Vec::new(), types: Vec::new() };
         walk.add_table(schema, String::new(), TablePath { path: Vec::new(), is_array: false });
@@ -21,7 +21,7 @@ struct Walk<'s> {
     types: Vec<Type>,
 }
 
-/// What a table is made of, its own and what it is combined from.
+/// The members of a table, including those of combined schemas.
 #[derive(Default)]
 struct Members<'s> {
     properties: Vec<(&'s str, &'s Value)>,
@@ -29,7 +29,7 @@ struct Members<'s> {
     choices: Vec<Choice>,
 }
 
-/// A table that was found in another one.
+/// A table inside another one.
 struct Found<'s> {
     schema: &'s Value,
     id: String,
@@ -37,8 +37,8 @@ struct Found<'s> {
 }
 
 impl<'s> Walk<'s> {
-    /// Adds a table, and then those in it: arrays of tables first, then the alternatives of a choice, then the others. Each table
-    /// is described once, so that this ends where a table is in itself.
+    /// Adds a table, then the tables inside it: arrays of tables first, then alternatives, then the others. Each table is added once,
+    /// so recursion ends.
     fn add_table(&mut self, schema: &'s Value, id: String, place: TablePath) {
         if let Some(known) = self.tables.iter_mut().find(|table| table.id == id) {
             if !known.paths.contains(&place) {
@@ -89,7 +89,7 @@ impl<'s> Walk<'s> {
         }
     }
 
-    /// The keys that choose an alternative. They are not required beside the others.
+    /// The keys that select an alternative. They are not required individually.
     fn gather_alternative(&self, one: &'s Value, members: &mut Members<'s>, depth: usize) -> Vec<String> {
         let mut alternative = Members::default();
         self.gather(one, &mut alternative, depth + 1);
@@ -105,7 +105,7 @@ impl<'s> Walk<'s> {
         chosen.into_iter().map(str::to_owned).collect()
     }
 
-    /// The tables that a value may be, alone, in an array, or as one of several kinds.
+    /// Finds the tables in the type of a value: directly, in an array, or as an alternative.
     fn find_tables(&self, schema: &'s Value, place: &TablePath, found: &mut Vec<Found<'s>>, depth: usize) {
         if depth > DEPTH_MAX {
             return;
@@ -130,7 +130,7 @@ impl<'s> Walk<'s> {
         let says_nothing = |value: &Value| matches!(value.as_array().map(Vec::len), Some(0)) || value == "";
         let own = list(schema, "examples").next().cloned();
         let example = own.or_else(|| match &kind {
-            // A switch is set in order to change it.
+            // The example of a boolean is the opposite of its default.
             Kind::Basic(basic) if basic == "boolean" => Some(default.is_none_or(|on| *on != true).into()),
             _ if default.is_none_or(says_nothing) => {
                 schemas.example(schema).or_else(|| Some(kind.values().first()?.0.clone()))
@@ -148,7 +148,7 @@ impl<'s> Walk<'s> {
         }
     }
 
-    /// What a value may be; `path` stands for the name of a table that has none.
+    /// The type of a value; `path` is the name of a table without one.
     fn kind(&mut self, schema: &'s Value, path: &str, depth: usize) -> Kind {
         if depth > DEPTH_MAX {
             return any();
@@ -175,7 +175,7 @@ impl<'s> Walk<'s> {
         either(types.map(|name| self.kind_of_type(name, schema, path, depth)).collect())
     }
 
-    /// A definition is a type of its own if it says more than what it is made of.
+    /// A definition is a named type if it has a description.
     fn kind_of_named(&mut self, name: &'s str, target: &'s Value, path: &str, depth: usize) -> Kind {
         if self.schemas.is_table(target) {
             return Kind::Table(name.to_owned());
@@ -227,7 +227,7 @@ fn description(schema: &Value) -> Option<String> {
     Some(text(schema, "description")).filter(|text| !text.is_empty())
 }
 
-/// `ListenAddress` to `listen address`.
+/// Converts `ListenAddress` to `listen address`.
 fn spaced(name: &str) -> String {
     let mut spaced = String::new();
     for letter in name.chars() {

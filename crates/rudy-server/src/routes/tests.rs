@@ -1,4 +1,4 @@
-//! Which requests are answered from their head alone, and that the response is that of the whole request.
+//! Requests that get a response from their head alone: it must be the same as for the whole request.
 
 use std::fs;
 use std::sync::LazyLock;
@@ -17,11 +17,11 @@ use crate::App;
 use crate::config::Config;
 use crate::files::Folders;
 
-/// A configuration with every kind of route that has something to send, over one folder.
+/// A configuration with all kinds of routes, over one folder.
 struct Server {
     app: App,
     runtime: Runtime,
-    /// That of `/a.txt`.
+    /// The value for `/a.txt`.
     tag: String,
     _folder: TempDir,
 }
@@ -128,21 +128,21 @@ impl Server {
         server
     }
 
-    /// The head of a request.
+    /// Builds the head of a request.
     fn text(&self, method: &str, target: &str, host: &str, fields: &[(&str, &str)]) -> String {
         let line = |(name, value): &(&str, &str)| format!("{name}: {}\r\n", value.replace("TAG", &self.tag));
         let fields: String = fields.iter().map(line).collect();
         format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n{fields}\r\n")
     }
 
-    /// The response of the whole request.
+    /// The response to the whole request.
     fn call(&self, head: RequestHead<'_>) -> (u16, HeaderMap, Bytes) {
         let request = head.into_request().map(|_| RequestBody::empty());
         let client = Client::new(Peer::Ip(([192, 0, 2, 7], 1).into()), 1, 1);
         seen(self.runtime.block_on(async { self.app.call(request, &client).response().await }))
     }
 
-    /// The response of the head alone.
+    /// The response to the head alone.
     fn call_head(&self, method: &str, target: &str, fields: &[(&str, &str)]) -> Option<(u16, usize)> {
         let text = self.text(method, target, "files.org", fields);
         let response = with_head(&text, |head| self.app.call_head(&head)).unwrap();
@@ -158,7 +158,7 @@ fn with_head<T>(text: &str, then: impl FnOnce(RequestHead<'_>) -> T) -> Option<T
     }
 }
 
-/// Status, fields and body. What stands for bytes in a file is where they are.
+/// Formats status, fields and body. A range of a file is formatted as its position.
 fn seen(response: Response) -> (u16, HeaderMap, Bytes) {
     let (status, fields) = (response.status().as_u16(), response.headers().clone());
     let body = match response.body {

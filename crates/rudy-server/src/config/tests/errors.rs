@@ -753,7 +753,7 @@ error: 12 is out of range
 }
 
 proptest::proptest! {
-    /// Nothing that stands in a file brings the reader down, and every error can be shown.
+    /// No file makes the reader panic, and every error can be rendered.
     #[test]
     fn any_file_gets_diagnostics(
         pieces in proptest::collection::vec(proptest::sample::select(PIECES.to_vec()), 0..24),

@@ -5,7 +5,7 @@ use rudy_net::listen::Endpoint;
 
 use super::*;
 
-/// A configuration of one site in an empty folder `public`, with these lines before and in it.
+/// A configuration with one site, with these lines before and in the site.
 fn with_site(main: &str, site: &str) -> Result<Config, String> {
     let text = format!("{main}\n[[site]]\n{site}\n");
     load(&[("rudy.toml", &text), ("public/index.html", ""), ("public/index.php", "")])
@@ -120,7 +120,7 @@ fn each_coding_can_have_a_level() {
 
 #[test]
 fn variables_of_the_environment_are_expanded_and_not_shown() {
-    // Set for every process, and not changed: a test that sets a variable races with the others.
+    // `PATH` is always set. A test that sets a variable would race with others.
     let path = std::env::var("PATH").unwrap();
     let main = "cores = '${RUDY_TEST_UNSET:-3}'\naccess_log = '${RUDY_TEST_UNSET:-a.log}'";
     let site = "root = 'public'\nroute = [{ path = '/p', respond = '${PATH}' }, { path = '/q', respond = '$${PATH}' }]";

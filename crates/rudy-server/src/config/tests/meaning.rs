@@ -1,4 +1,4 @@
-//! What right configurations mean.
+//! The results of valid configurations.
 
 use snapbox::str;
 
@@ -166,7 +166,7 @@ fn every_example_in_the_documentation_is_valid() {
         let text = std::fs::read_to_string(&path).unwrap();
         for block in text.split("```toml\n").skip(1) {
             let block = block.split("```").next().unwrap();
-            // A fragment needs a site to be a file; what it names need not be on this machine.
+            // A fragment needs a site to be complete. The files that it names need not exist.
             let rest = if block.contains("[[site]]") { "" } else { "\n[[site]]\nroot = \"public\"\n" };
             let errors = load(&[("rudy.toml", &format!("{block}{rest}"))]).err().unwrap_or_default();
             let wrong = errors.lines().filter(|line| line.starts_with("error: "));

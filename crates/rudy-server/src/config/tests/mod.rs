@@ -8,7 +8,7 @@ use super::*;
 use crate::App;
 use crate::handlers::{HandlerConfig, HandlerTable};
 
-/// Loads files written to an empty folder, the first being the main one; what is output names them without the folder.
+/// Writes the files to an empty folder and loads the first one. Errors name the files without the folder.
 fn load(files: &[(&str, &str)]) -> Result<Config, String> {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {

@@ -74,7 +74,7 @@ pub(super) fn paths_of_config(config: &Config) -> Vec<PathAccess> {
     // A reload reads it. The folder is allowed, because many programs replace a file by a new one.
     config.sources.paths().for_each(|path| add(folder_of(path), READ));
     let routes = config.sites.iter().flat_map(|site| &site.routes);
-    routes.flat_map(|route| route.handler.reads()).for_each(|path| add(path, READ));
+    routes.flat_map(|route| route.handler.paths_read()).for_each(|path| add(path, READ));
     if let Some(log) = access_log(config) {
         // A device gets a rule for itself: a rule for its folder would include all devices.
         let is_file = fs::metadata(log).map_or(true, |metadata| metadata.is_file());
