@@ -117,7 +117,7 @@ impl Context<'_> {
         };
         let found = match self.routes.router.find(|| request_host(&request), &path) {
             Ok(found) => found,
-            Err(not_found) => return not_found(&request, not_found).into(),
+            Err(reason) => return not_found(&request, reason).into(),
         };
         let Target { authorizer, allow_trace, handler } = found.handler;
         // A response to TRACE repeats the request, including credentials that proxies add (RFC 9110 §9.3.8).
@@ -139,18 +139,18 @@ fn reject_path(request: &Request, error: PathError) -> Response {
     })
 }
 
-fn not_found(request: &Request, why: NotFound) -> Response {
+fn not_found(request: &Request, reason: NotFound) -> Response {
     // An unknown method gets 501 for every path.
     reject_unknown_method(request).unwrap_or_else(|| {
-        let error = |status, explanation: &str| pages::error(status, request.headers(), explanation);
-        match why {
+        let page = |status, explanation: &str| pages::error(status, request.headers(), explanation);
+        match reason {
             // RFC 9110 §7.4: a request for an unknown host is misdirected.
-            NotFound::Host => error(StatusCode::MISDIRECTED_REQUEST, "No site is configured for this host."),
+            NotFound::Host => page(StatusCode::MISDIRECTED_REQUEST, "No site is configured for this host."),
             NotFound::RejectedHost => {
-                error(StatusCode::MISDIRECTED_REQUEST, &explain_rejected(request_host(request)))
+                page(StatusCode::MISDIRECTED_REQUEST, &explain_rejected(request_host(request)))
             }
-            NotFound::Path => error(StatusCode::NOT_FOUND, "The requested URL was not found on this server."),
-            NotFound::Ambiguous(error) => error(StatusCode::BAD_REQUEST, &format!("Bad request: {error}.")),
+            NotFound::Path => page(StatusCode::NOT_FOUND, "The requested URL was not found on this server."),
+            NotFound::Ambiguous(error) => page(StatusCode::BAD_REQUEST, &format!("Bad request: {error}.")),
         }
     })
 }
