@@ -1,4 +1,4 @@
-//! The access log: whatever a client sends, each request is one line without control characters, and JSON reads back.
+//! The access log: each request is one line without control characters, and valid JSON in that format.
 #![no_main]
 
 use std::fs;
@@ -30,21 +30,27 @@ fuzz_target!(|parts: (&[u8], &[u8], &[u8], &[u8])| {
         let text = line.strip_suffix('\n').expect("a line ends in a line feed");
         assert!(!text.chars().any(char::is_control), "{text:?}");
         if format == Format::Json {
-            serde_json::from_str::<serde_json::Value>(text).expect("it is JSON");
+            serde_json::from_str::<serde_json::Value>(text).expect("valid JSON");
         }
     }
 });
 
 fn line_of(head: &RequestHead<'_>, format: Format) -> String {
     let file = FOLDER.path().join("access.log");
-    let log = AccessLog::open(Destination::File(file.clone()), format, &ERRORS).expect("the folder is ours");
+    let log =
+        AccessLog::open(Destination::File(file.clone()), format, &ERRORS).expect("the folder is writable");
     let client = Client::new(Peer::Unix, 1, 1);
     let (wait, duration) = (Duration::ZERO, Duration::ZERO);
-    let outcome =
-        ExchangeOutcome { status: Some(StatusCode::OK), body_bytes: 0, wait, duration, end_reason: EndReason::Completed };
+    let outcome = ExchangeOutcome {
+        status: Some(StatusCode::OK),
+        body_bytes: 0,
+        wait,
+        duration,
+        end_reason: EndReason::Completed,
+    };
     log.observe(head, &client).finished(&outcome);
     log.close();
     let line = fs::read_to_string(&file).expect("the log is text");
-    fs::remove_file(&file).expect("the folder is ours");
+    fs::remove_file(&file).expect("the folder is writable");
     line
 }

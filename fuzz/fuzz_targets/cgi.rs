@@ -1,4 +1,4 @@
-//! Heads of apps' answers: the first byte says in what pieces they come.
+//! Response heads of CGI applications. The first byte is the size of the pieces.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Answers: the first byte says which request was sent, the rest is what the server sends before it closes.
+//! Responses. The first byte selects the request, the rest is the output of the server before it closes the connection.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

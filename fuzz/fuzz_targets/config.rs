@@ -1,4 +1,4 @@
-//! Configuration files: whatever is in one, it is loaded and described, or its errors are shown.
+//! Configuration files: any text is loaded and described, or its errors are rendered.
 #![no_main]
 
 use std::fs;
@@ -10,12 +10,12 @@ use rudy_server::config::Config;
 use rudy_server::files::Folders;
 use tempfile::TempDir;
 
-/// An empty folder, so that what a configuration names is not there.
+/// An empty folder, so that the files in a configuration do not exist.
 static FOLDER: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().expect("a folder can be made"));
 
 fuzz_target!(|text: &[u8]| {
     let file = FOLDER.path().join("rudy.toml");
-    fs::write(&file, text).expect("the folder is ours");
+    fs::write(&file, text).expect("the folder is writable");
     let loaded = Config::load(&file);
     let made = loaded.and_then(|config| App::new(&config, &Folders::default()).map(|_| config));
     match made {

@@ -1,4 +1,4 @@
-//! Records: the first byte says which end reads them and what it has asked, the rest is what the other end sends.
+//! FastCGI records. The first byte selects the receiver and its state, the rest is the output of the other end.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

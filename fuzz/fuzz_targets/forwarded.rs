@@ -1,4 +1,4 @@
-//! What proxies say of the client: whatever a client puts into the fields, what a proxy adds at their end is read.
+//! `Forwarded` and `X-Forwarded-For`: the element that a proxy appends is parsed, whatever the client has sent before it.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -9,9 +9,9 @@ fuzz_target!(|forged: &[u8]| {
     for added in [&b"for=\"[2001:db8::7]:80\";proto=https"[..], b"x=\"\\\",\";For=\"[2001:db8::7]:80\""] {
         let value = [forged, b",", added].concat();
         let mut elements = elements_from_right(&value);
-        let last = elements.next().expect("there is one").expect("it is in order");
+        let last = elements.next().expect("the added element").expect("a valid element");
         assert_eq!(last.node, Some(Node::Address(address, Some(80))));
-        // Each of the others takes a byte at least.
+        // Each other element has at least one byte.
         assert!(elements.count() <= forged.len());
     }
     for member in forged.split(|byte| *byte == b',') {

@@ -1,4 +1,4 @@
-//! A request's head: read or refused, the same at every split.
+//! Request heads: accepted or rejected with the same result at every split.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

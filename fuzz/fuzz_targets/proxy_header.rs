@@ -1,16 +1,16 @@
-//! The header of the PROXY protocol: read or refused, the same in any pieces, and never a byte behind it.
+//! Headers of the PROXY protocol: accepted or rejected with the same result at every split, without reading a byte after them.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use rudy_net::proxy_header::{ParseStatus, ProxyHeaderError, ProxiedClient, parse};
+use rudy_net::proxy_header::{ParseStatus, ProxiedClient, ProxyHeaderError, parse};
 
-/// As much as any header may have.
+/// The maximum size of a header.
 const BYTES_MAX: usize = 4096;
 
 fuzz_target!(|bytes: &[u8]| {
     let (whole, read) = read(bytes, usize::MAX);
     let (pieces, read_in_pieces) = self::read(bytes, 1);
-    // A line may be found too long before more of it comes, or before it is found malformed.
+    // The error may differ: a line can be too long before it is malformed.
     let (whole, pieces) = (whole.and_then(Result::ok), pieces.and_then(Result::ok));
     assert_eq!(whole, pieces);
     if whole.is_some() {
@@ -18,7 +18,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// Reads at most `at_once` bytes at a time, and never more than the header needs. `None`: more would have to come.
+/// Reads at most `at_once` bytes at a time, and never more than the header needs. `None` if the header is incomplete.
 fn read(bytes: &[u8], at_once: usize) -> (Option<Result<ProxiedClient, ProxyHeaderError>>, usize) {
     let mut read = 0;
     loop {

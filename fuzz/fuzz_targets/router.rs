@@ -1,4 +1,4 @@
-//! Paths of requests against routes: no spelling of a path gets around the route that closes a folder.
+//! Request paths and routes: no spelling of a path bypasses the route that closes a folder.
 #![no_main]
 
 use std::fs;
@@ -11,7 +11,7 @@ use rudy_server::App;
 use rudy_server::config::Config;
 use rudy_server::files::Folders;
 
-/// A closed folder, a pattern, and all the rest.
+/// Routes for a closed folder, a pattern, and everything else.
 const ROUTES: &str = "[[site]]
 [[site.route]]
 path = ['/secret/*', '/index.php/secret/*']
@@ -27,28 +27,28 @@ respond = { status = 200, body = 'open' }
 static APP: LazyLock<App> = LazyLock::new(|| {
     let folder = tempfile::tempdir().expect("a folder can be made");
     let file = folder.path().join("rudy.toml");
-    fs::write(&file, ROUTES).expect("the folder is ours");
-    let config = Config::load(&file).expect("the routes are right");
-    App::new(&config, &Folders::default()).expect("the routes are right")
+    fs::write(&file, ROUTES).expect("the folder is writable");
+    let config = Config::load(&file).expect("the routes are valid");
+    App::new(&config, &Folders::default()).expect("the routes are valid")
 });
 
 fuzz_target!(|target: &str| {
     let Ok(uri) = target.parse::<http::Uri>() else { return };
-    // The connection lets no other form through.
+    // The connection rejects other forms.
     if !uri.path().starts_with('/') || uri.scheme_str() == Some("https") {
         return;
     }
     let closed = is_secret(uri.path());
     let request = http::Request::get(uri).header("host", "a").body(RequestBody::empty()).expect("a request");
     let client = Client::new(Peer::Unix, 1, 1);
-    let Reply::Now(response) = APP.call(request, &client) else { panic!("nothing here waits") };
+    let Reply::Now(response) = APP.call(request, &client) else { panic!("these routes respond at once") };
     let status = response.status();
     assert!(matches!(status.as_u16(), 200 | 400 | 403), "{status} for {target:?}");
-    assert!(!closed || status != StatusCode::OK, "{target:?} gets into the closed folder");
+    assert!(!closed || status != StatusCode::OK, "{target:?} bypasses the closed folder");
 });
 
-/// Whether any reader of a path finds the closed folder in it, encoded slashes being slashes. Written apart from the server:
-/// all is decoded first, and resolved after that.
+/// Whether a program that decodes encoded slashes finds the closed folder in a path. Independent of the server: it decodes the
+/// whole path first and resolves it then.
 fn is_secret(path: &str) -> bool {
     let Some(decoded) = decode(path.as_bytes()) else { return false };
     let mut segments: Vec<&[u8]> = Vec::new();

@@ -1,4 +1,4 @@
-//! What fields and paths mean: the first byte says which, the rest is the value.
+//! Header fields and paths. The first byte selects the field, the rest is the value.
 #![no_main]
 
 use http::{HeaderMap, HeaderValue, Method};
@@ -21,13 +21,13 @@ fuzz_target!(|data: &[u8]| {
         2 => negotiation(&value),
         3 => conditions(&value),
         _ => drop(HttpDate::parse(value.as_bytes()).map(|date| {
-            // A date that was read is written as one that is read the same.
+            // A parsed date is formatted as a date that parses to the same value.
             assert_eq!(HttpDate::parse(date.to_value().as_bytes()), Some(date));
         })),
     }
 });
 
-/// A canonical path stays below the root, and is itself when it is encoded and read again.
+/// Checks that a canonical path is below the root, and that it parses to itself after encoding.
 fn path(value: &[u8]) {
     let Ok(text) = std::str::from_utf8(value) else { return };
     let Ok(path) = RequestPath::parse(text) else { return };
@@ -49,7 +49,7 @@ fn path(value: &[u8]) {
     }
 }
 
-/// Every part lies within the representation, none touches another, and together they are no more than it.
+/// Checks that all spans are within the representation and do not touch.
 fn ranges(value: &HeaderValue, size: u64) {
     let spans = match range::parse(value, size) {
         Ranges::Ignored | Ranges::Unsatisfiable => return,
@@ -65,9 +65,9 @@ fn ranges(value: &HeaderValue, size: u64) {
 
 fn negotiation(value: &HeaderValue) {
     let coding = AcceptedCodings::parse([value]).choose(|coding| coding != Coding::Zstd);
-    assert_ne!(coding, Coding::Zstd, "it was not on offer");
+    assert_ne!(coding, Coding::Zstd, "it was not available");
     let offers = ["text/html", "application/json"];
-    let chosen = choose_media_type([value], &offers).expect("there is always one");
+    let chosen = choose_media_type([value], &offers).expect("there are offers");
     assert!(offers.contains(&chosen));
 }
 

@@ -1,17 +1,17 @@
-//! A driver of the client's role: it asks again and again, and writes down what comes back.
+//! Drives the client state machine, and records its events.
 
 use rudy_http::Limits;
 use rudy_http::h1::Framing;
 use rudy_http::h1::client::{ClientConnection, Fault, RequestInfo, ResponseEvent, ResponseHead};
 
-/// Reads answers that come in one piece, byte by byte and in pieces of `piece_bytes`, which must make no difference.
+/// Decodes responses in one piece, byte by byte and in pieces of `piece_bytes`. All must give the same result.
 pub fn read_at_splits(request: RequestInfo, bytes: &[u8], piece_bytes: usize, limits: &Limits) {
     let whole = read(request, [bytes], limits);
     assert_eq!(read(request, bytes.chunks(1), limits), whole, "byte by byte");
     assert_eq!(read(request, bytes.chunks(piece_bytes.max(1)), limits), whole, "in pieces of {piece_bytes}");
 }
 
-/// Reads answers that come in `pieces`, then the end of the input.
+/// Decodes responses that arrive in `pieces`, then the end of the input.
 fn read<'a>(
     request: RequestInfo,
     pieces: impl IntoIterator<Item = &'a [u8]>,
@@ -22,13 +22,16 @@ fn read<'a>(
     let mut pending = Vec::new();
     for piece in pieces {
         pending.extend_from_slice(piece);
-        match driver.take(&pending, request, limits) {
+        match driver.decode(&pending, request, limits) {
             Ok(used) => drop(pending.drain(..used)),
             Err(fault) => {
                 driver.seen.push(format!("fault {}", name(&fault)));
                 assert!(!driver.connection.can_be_reused() && !fault.is_early_close());
-                let behind = driver.connection.decode(&pending, limits);
-                assert!(matches!(behind, Ok((0, ResponseEvent::NeedData))), "nothing is read behind a fault");
+                let after = driver.connection.decode(&pending, limits);
+                assert!(
+                    matches!(after, Ok((0, ResponseEvent::NeedData))),
+                    "nothing is decoded after a fault"
+                );
                 break;
             }
         }
@@ -49,20 +52,20 @@ struct Driver {
 }
 
 impl Driver {
-    /// Takes what there is, and says how much that was. After an answer it asks the same again, if it may.
-    fn take(&mut self, bytes: &[u8], request: RequestInfo, limits: &Limits) -> Result<usize, Fault> {
+    /// Decodes all events, and returns the number of used bytes. Expects another response if the connection can be reused.
+    fn decode(&mut self, bytes: &[u8], request: RequestInfo, limits: &Limits) -> Result<usize, Fault> {
         let mut used = 0;
         loop {
-            let (more, answer) = self.connection.decode(&bytes[used..], limits)?;
+            let (more, event) = self.connection.decode(&bytes[used..], limits)?;
             used += more;
-            match answer {
+            match event {
                 ResponseEvent::Informational(head) | ResponseEvent::Head(head) => {
                     self.seen.push(describe(&head))
                 }
                 ResponseEvent::Data(data) => {
-                    assert!(!data.is_empty(), "an empty piece says nothing");
+                    assert!(!data.is_empty(), "a piece is not empty");
                     self.body.extend_from_slice(data);
-                    assert!(self.body.len() as u64 <= limits.body_bytes, "a body over its limit");
+                    assert!(self.body.len() as u64 <= limits.body_bytes, "a body exceeds its limit");
                 }
                 ResponseEvent::End(trailers) => {
                     self.seen.push(format!("{} {trailers:?}", self.body.escape_ascii()));
@@ -77,13 +80,13 @@ impl Driver {
     }
 }
 
-/// A head by its parts, which must be those of its bytes.
+/// Describes a head, and checks its parts against its bytes.
 fn describe(head: &ResponseHead<'_>) -> String {
     let raw = head.raw();
     assert!(raw.starts_with(b"HTTP/1.") && raw.ends_with(b"\r\n\r\n"));
     assert!((100..=999).contains(&head.status()));
     let lines = raw.iter().filter(|byte| **byte == b'\n').count();
-    assert_eq!(head.fields().count(), lines - 2, "a field in each line but the first and the last");
+    assert_eq!(head.fields().count(), lines - 2, "each line except the first and the last is a field");
     for (name, value) in head.fields() {
         assert!(head.get(&name.to_ascii_uppercase()).is_some());
         assert!(!name.is_empty() && value.trim_ascii() == value);
@@ -95,7 +98,7 @@ fn describe(head: &ResponseHead<'_>) -> String {
     format!("{} {:?} {:?} {}", head.status(), head.version(), head.framing(), head.reason().escape_ascii())
 }
 
-/// A fault without what it shows of the bytes, which is what there was when it was found.
+/// Returns the name of a fault without its excerpt, which depends on the bytes available.
 fn name(fault: &Fault) -> String {
     let text = format!("{fault:?}");
     text.split('(').next().unwrap_or_default().to_owned()

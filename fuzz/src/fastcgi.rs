@@ -1,4 +1,4 @@
-//! Drivers of both ends of FastCGI, which write down what comes.
+//! Drives the state machines for both ends of FastCGI, and records their events.
 
 use bytes::BytesMut;
 use rudy_fastcgi::application::{self, ApplicationConnection};
@@ -7,8 +7,8 @@ use rudy_fastcgi::gateway::{self, GatewayConnection};
 use rudy_fastcgi::record::encode_end;
 use rudy_fastcgi::{Fault, Limits, ProtocolStatus, Role};
 
-/// Reads what an application sends, in one piece and in others, which must make no difference. `requests` have begun on the
-/// connection, all but the last of them over.
+/// Decodes the output of an application, split in several ways, which must give the same result. `requests` have begun on the
+/// connection, and all except the last are complete.
 pub fn read_as_gateway(requests: usize, asks: bool, bytes: &[u8], piece_bytes: usize) {
     let new = || {
         let (mut connection, mut out) = (GatewayConnection::new(), BytesMut::new());
@@ -30,8 +30,8 @@ pub fn read_as_gateway(requests: usize, asks: bool, bytes: &[u8], piece_bytes: u
         let (used, event) = connection.decode(bytes, &limits())?;
         match event {
             Event::More => return Ok((used, true)),
-            Event::Stdout(data) => seen.tell("out ", data),
-            Event::Stderr(data) => seen.tell("err ", data),
+            Event::Stdout(data) => seen.record("out ", data),
+            Event::Stderr(data) => seen.record("err ", data),
             other => seen.events.push(format!("{other:?}")),
         }
         let is_of_a_request = !matches!(event, Event::Values(_) | Event::UnknownType(_));
@@ -41,15 +41,15 @@ pub fn read_as_gateway(requests: usize, asks: bool, bytes: &[u8], piece_bytes: u
     read_at_splits(new, decode, bytes, piece_bytes);
 }
 
-/// Reads what a web server sends, in one piece and in others, which must make no difference.
+/// Decodes the output of a web server, split in several ways, which must give the same result.
 pub fn read_as_application(bytes: &[u8], piece_bytes: usize) {
     let decode = |connection: &mut ApplicationConnection, bytes: &[u8], seen: &mut Transcript| {
         use application::Event;
         let (used, event) = connection.decode(bytes, &limits())?;
         match event {
             Event::More => return Ok((used, true)),
-            Event::Stdin { id, data } => seen.tell(&format!("{id} in "), data),
-            Event::Data { id, data } => seen.tell(&format!("{id} data "), data),
+            Event::Stdin { id, data } => seen.record(&format!("{id} in "), data),
+            Event::Data { id, data } => seen.record(&format!("{id} data "), data),
             Event::StdinEnd { id } => {
                 let (mut out, before) = (BytesMut::new(), connection.open_requests());
                 connection.end(id, 0, ProtocolStatus::RequestComplete, &mut out);
@@ -71,7 +71,7 @@ pub fn read_as_application(bytes: &[u8], piece_bytes: usize) {
     read_at_splits(ApplicationConnection::new, decode, bytes, piece_bytes);
 }
 
-/// What becomes of an answer whose head comes in `pieces`.
+/// Decodes a response whose head arrives in `pieces`, and describes it.
 pub fn read_head<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> String {
     let mut decoder = HeadDecoder::new();
     let mut pieces = pieces.into_iter();
@@ -94,7 +94,7 @@ pub fn read_head<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> String {
     name(&decoder.end_of_input())
 }
 
-/// Limits that short inputs reach.
+/// Returns limits that short inputs reach.
 fn limits() -> Limits {
     Limits {
         params_bytes: 64,
@@ -112,9 +112,9 @@ struct Transcript {
 }
 
 impl Transcript {
-    /// Pieces of a stream belong together, however they came.
-    fn tell(&mut self, what: &str, data: &[u8]) {
-        assert!(!data.is_empty(), "an empty piece says nothing");
+    /// Records data, joined with the previous piece of the same stream.
+    fn record(&mut self, what: &str, data: &[u8]) {
+        assert!(!data.is_empty(), "a piece is not empty");
         let data = data.escape_ascii().to_string();
         match self.events.last_mut() {
             Some(last) if last.starts_with(what) => last.push_str(&data),
@@ -123,7 +123,7 @@ impl Transcript {
     }
 }
 
-/// Reads with fresh machines. A step says how much it used, and whether more has to come.
+/// Decodes with new state machines. `decode` returns the used bytes, and whether it needs more input.
 fn read_at_splits<M>(
     new: impl Fn() -> M,
     decode: impl Fn(&mut M, &[u8], &mut Transcript) -> Result<(usize, bool), Fault>,
@@ -136,24 +136,21 @@ fn read_at_splits<M>(
             pending.extend_from_slice(piece);
             loop {
                 match decode(&mut machine, &pending, &mut seen) {
-                    Ok((used, is_all)) => {
+                    Ok((used, needs_more)) => {
                         pending.drain(..used);
-                        if is_all {
+                        if needs_more {
                             break;
                         }
                     }
                     Err(fault) => {
                         seen.events.push(name(&fault));
-                        let behind = decode(&mut machine, &pending, &mut seen);
-                        assert_eq!(behind, Ok((0, true)), "nothing is read behind a fault");
+                        let after = decode(&mut machine, &pending, &mut seen);
+                        assert_eq!(after, Ok((0, true)), "nothing is decoded after a fault");
                         return seen;
                     }
                 }
             }
-            assert!(
-                pending.len() <= usize::from(limits().management_bytes) + 8,
-                "it leaves more than it may"
-            );
+            assert!(pending.len() <= usize::from(limits().management_bytes) + 8, "too many bytes are left");
         }
         seen
     };
@@ -162,7 +159,7 @@ fn read_at_splits<M>(
     assert_eq!(read(bytes.chunks(piece_bytes.max(1))), whole, "in pieces of {piece_bytes}");
 }
 
-/// An error without what it shows of the bytes, which is what there was when it was found.
+/// Returns the name of an error without its excerpt, which depends on the bytes available.
 fn name(error: &impl std::fmt::Debug) -> String {
     let text = format!("{error:?}");
     text.split(['(', '{']).next().unwrap_or_default().to_owned()

@@ -1,5 +1,5 @@
-//! Drivers without sockets for the fuzz targets. This one is the server's: it gives the machine bytes in pieces, and answers
-//! what comes out.
+//! Callers of the state machines without sockets, for the fuzz targets. This one is for the server: it passes input in pieces
+//! and responds to requests.
 
 pub mod client;
 pub mod fastcgi;
@@ -11,18 +11,18 @@ use http::{HeaderMap, HeaderValue, Request, StatusCode};
 use rudy_http::h1::{BodyLength, DateLine, Event, Phase, ResponseHead, ServerConnection};
 use rudy_http::{Limits, RawTarget};
 
-/// What became of a conversation.
+/// The result of a connection.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Transcript {
-    /// Requests, whole bodies and rejections, as text.
+    /// Requests, complete bodies and rejections, as text.
     pub events: Vec<String>,
-    /// What was answered.
+    /// The encoded responses.
     pub output: Vec<u8>,
-    /// What the connection is at.
+    /// The last phase of the connection.
     pub phase: Phase,
 }
 
-/// Limits that short inputs reach.
+/// Returns limits that short inputs reach.
 #[must_use]
 pub fn small_limits() -> Limits {
     Limits {
@@ -37,7 +37,7 @@ pub fn small_limits() -> Limits {
     }
 }
 
-/// Has a conversation with a machine that is given `pieces`, one after the other.
+/// Runs a connection that receives `pieces`.
 pub fn converse<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limits: &Limits) -> Transcript {
     let mut driver = Driver::new(limits);
     for piece in pieces {
@@ -47,7 +47,7 @@ pub fn converse<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limits: &Limits)
     Transcript { phase: driver.machine.phase(), events: driver.events, output: driver.out.to_vec() }
 }
 
-/// Has the same conversation in one piece, byte by byte and in pieces of `piece_bytes`, which must make no difference.
+/// Runs a connection with input in one piece, byte by byte and in pieces of `piece_bytes`. All must give the same result.
 pub fn converse_at_splits(bytes: &[u8], piece_bytes: usize, limits: &Limits) -> Transcript {
     let whole = converse([bytes], limits);
     assert_eq!(converse(bytes.chunks(1), limits), whole, "byte by byte");
@@ -61,7 +61,7 @@ struct Driver<'a> {
     now: Instant,
     out: BytesMut,
     events: Vec<String>,
-    /// The request whose body is read, and what of it has come.
+    /// The request whose body is read, and the body so far.
     reading: Option<(Request<BodyLength>, Vec<u8>)>,
 }
 
@@ -73,7 +73,7 @@ impl<'a> Driver<'a> {
     }
 
     fn receive(&mut self, piece: &[u8]) {
-        // Room for one read beyond the limit, but no more: a driver stops reading there.
+        // Input after an upgrade belongs to another protocol.
         if self.machine.phase() == Phase::Upgrade {
             return;
         }
@@ -92,22 +92,28 @@ impl<'a> Driver<'a> {
         }
         let waits =
             matches!(self.machine.phase(), Phase::Idle | Phase::Head | Phase::Exchange | Phase::Drain);
-        assert!(!waits || self.machine.wants_input(self.limits), "it waits for what it does not want");
+        assert!(
+            !waits || self.machine.wants_input(self.limits),
+            "a connection that waits for input accepts it"
+        );
     }
 
     fn handle(&mut self, event: Event<'_>) {
         match event {
             Event::Request(head) => {
-                let said = (head.path().to_vec(), head.query().map(<[u8]>::to_vec), head.fields().count());
+                let from_view =
+                    (head.path().to_vec(), head.query().map(<[u8]>::to_vec), head.fields().count());
                 let request = head.into_request();
-                let had = match request.extensions().get::<RawTarget>() {
-                    Some(raw) => (said.0.clone(), raw.query().map(<[u8]>::to_vec), request.headers().len()),
+                let from_request = match request.extensions().get::<RawTarget>() {
+                    Some(raw) => {
+                        (from_view.0.clone(), raw.query().map(<[u8]>::to_vec), request.headers().len())
+                    }
                     None => {
                         let query = request.uri().query().map(|query| query.as_bytes().to_vec());
                         (request.uri().path().as_bytes().to_vec(), query, request.headers().len())
                     }
                 };
-                assert_eq!(said, had, "the view and the request agree");
+                assert_eq!(from_view, from_request, "the view and the request agree");
                 self.events.push(format!("{request:?}"));
                 let has_body = *request.body() != BodyLength::Known(0);
                 if has_body && request.uri().path().len() % 2 == 1 {
@@ -115,25 +121,26 @@ impl<'a> Driver<'a> {
                     self.reading = Some((request, Vec::new()));
                 } else {
                     self.machine.ignore_body();
-                    self.answer(&request, b"early");
+                    self.respond(&request, b"early");
                 }
             }
             Event::Body(piece) => {
-                assert!(!piece.is_empty(), "an empty piece says nothing");
-                let (_, body) = self.reading.as_mut().expect("a body comes only where it is read");
+                assert!(!piece.is_empty(), "a piece is not empty");
+                let (_, body) = self.reading.as_mut().expect("a body event follows a request that reads it");
                 body.extend_from_slice(&piece);
-                assert!(body.len() as u64 <= self.limits.body_bytes, "a body over its limit");
+                assert!(body.len() as u64 <= self.limits.body_bytes, "a body exceeds its limit");
             }
             Event::BodyEnd(trailers) => {
-                let (request, body) = self.reading.take().expect("an end comes only where a body is read");
+                let (request, body) =
+                    self.reading.take().expect("the end of a body follows a request that reads it");
                 self.events.push(format!("{} {trailers:?}", body.escape_ascii()));
-                self.answer(&request, &body);
+                self.respond(&request, &body);
             }
         }
     }
 
-    /// Answers in a way that depends on the request alone.
-    fn answer(&mut self, request: &Request<BodyLength>, body: &[u8]) {
+    /// Sends a response that depends on the request alone.
+    fn respond(&mut self, request: &Request<BodyLength>, body: &[u8]) {
         let status = [200, 200, 404, 204, 304, 500][request.uri().path().len() % 6];
         let status = StatusCode::from_u16(status).expect("a status");
         let length = (request.headers().len() % 2 == 0).then_some(body.len() as u64);
@@ -142,11 +149,11 @@ impl<'a> Driver<'a> {
         let date = DateLine::new(SystemTime::UNIX_EPOCH);
         self.machine.begin(ResponseHead::Fields(status, &fields), length, self.limits, &date, &mut self.out);
         if body.len() % 2 == 1 && self.machine.sends_body() {
-            self.machine.raw_piece(body.len() as u64, &mut self.out).expect("its length was promised");
+            self.machine.raw_piece(body.len() as u64, &mut self.out).expect("the length matches");
             self.out.extend_from_slice(body);
         } else {
-            self.machine.piece(body, &mut self.out).expect("its length was promised");
+            self.machine.piece(body, &mut self.out).expect("the length matches");
         }
-        self.machine.finish(Some(&fields), self.now, &mut self.out).expect("its length was promised");
+        self.machine.finish(Some(&fields), self.now, &mut self.out).expect("the length matches");
     }
 }
