@@ -44,7 +44,7 @@ pub fn converse<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limits: &Limits)
         driver.receive(piece);
         driver.now += Duration::from_millis(1);
     }
-    Transcript { phase: driver.machine.phase(), events: driver.events, output: driver.out.to_vec() }
+    Transcript { phase: driver.connection.phase(), events: driver.events, output: driver.out.to_vec() }
 }
 
 /// Runs a connection with input in one piece, byte by byte and in pieces of `piece_bytes`. All must give the same result.
@@ -56,7 +56,7 @@ pub fn converse_at_splits(bytes: &[u8], piece_bytes: usize, limits: &Limits) -> 
 }
 
 struct Driver<'a> {
-    machine: ServerConnection,
+    connection: ServerConnection,
     limits: &'a Limits,
     now: Instant,
     out: BytesMut,
@@ -68,32 +68,32 @@ struct Driver<'a> {
 impl<'a> Driver<'a> {
     fn new(limits: &'a Limits) -> Self {
         let now = Instant::now();
-        let machine = ServerConnection::new(now);
-        Self { machine, limits, now, out: BytesMut::new(), events: Vec::new(), reading: None }
+        let connection = ServerConnection::new(now);
+        Self { connection, limits, now, out: BytesMut::new(), events: Vec::new(), reading: None }
     }
 
     fn receive(&mut self, piece: &[u8]) {
         // Input after an upgrade belongs to another protocol.
-        if self.machine.phase() == Phase::Upgrade {
+        if self.connection.phase() == Phase::Upgrade {
             return;
         }
         let mut input = piece;
         loop {
-            match self.machine.receive(std::mem::take(&mut input), self.now, self.limits) {
+            match self.connection.receive(std::mem::take(&mut input), self.now, self.limits) {
                 Ok(Some(event)) => self.handle(event),
                 Ok(None) => break,
                 Err(rejection) => {
                     self.events.push(format!("rejected: {rejection}"));
                     let date = DateLine::new(SystemTime::UNIX_EPOCH);
-                    self.machine.reject(rejection, &date, &mut self.out);
-                    assert_eq!(self.machine.phase(), Phase::Close, "a rejection closes");
+                    self.connection.reject(rejection, &date, &mut self.out);
+                    assert_eq!(self.connection.phase(), Phase::Close, "a rejection closes");
                 }
             }
         }
         let waits =
-            matches!(self.machine.phase(), Phase::Idle | Phase::Head | Phase::Exchange | Phase::Drain);
+            matches!(self.connection.phase(), Phase::Idle | Phase::Head | Phase::Exchange | Phase::Drain);
         assert!(
-            !waits || self.machine.wants_input(self.limits),
+            !waits || self.connection.wants_input(self.limits),
             "a connection that waits for input accepts it"
         );
     }
@@ -117,10 +117,10 @@ impl<'a> Driver<'a> {
                 self.events.push(format!("{request:?}"));
                 let has_body = *request.body() != BodyLength::Known(0);
                 if has_body && request.uri().path().len() % 2 == 1 {
-                    self.machine.encode_continue(&mut self.out);
+                    self.connection.encode_continue(&mut self.out);
                     self.reading = Some((request, Vec::new()));
                 } else {
-                    self.machine.ignore_body();
+                    self.connection.ignore_body();
                     self.respond(&request, b"early");
                 }
             }
@@ -147,13 +147,13 @@ impl<'a> Driver<'a> {
         let mut fields = HeaderMap::new();
         fields.insert("x-fields", HeaderValue::from(request.headers().len()));
         let date = DateLine::new(SystemTime::UNIX_EPOCH);
-        self.machine.begin(ResponseHead::Fields(status, &fields), length, self.limits, &date, &mut self.out);
-        if body.len() % 2 == 1 && self.machine.sends_body() {
-            self.machine.raw_piece(body.len() as u64, &mut self.out).expect("the length matches");
+        self.connection.begin(ResponseHead::Fields(status, &fields), length, self.limits, &date, &mut self.out);
+        if body.len() % 2 == 1 && self.connection.sends_body() {
+            self.connection.raw_piece(body.len() as u64, &mut self.out).expect("the length matches");
             self.out.extend_from_slice(body);
         } else {
-            self.machine.piece(body, &mut self.out).expect("the length matches");
+            self.connection.piece(body, &mut self.out).expect("the length matches");
         }
-        self.machine.finish(Some(&fields), self.now, &mut self.out).expect("the length matches");
+        self.connection.finish(Some(&fields), self.now, &mut self.out).expect("the length matches");
     }
 }

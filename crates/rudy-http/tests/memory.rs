@@ -58,22 +58,22 @@ fn held_by_each(sent: &[u8], responses: usize) -> usize {
 fn connection(mut sent: &[u8], responses: usize) -> ServerConnection {
     let (limits, now) = (Limits::default(), Instant::now());
     let date = DateLine::new(SystemTime::UNIX_EPOCH);
-    let mut machine = ServerConnection::new(now);
+    let mut connection = ServerConnection::new(now);
     let mut out = BytesMut::new();
     let mut left = responses;
     loop {
-        let (read, rest) = sent.split_at(machine.input_room(&limits).min(READ_BYTES).min(sent.len()));
+        let (read, rest) = sent.split_at(connection.input_room(&limits).min(READ_BYTES).min(sent.len()));
         sent = rest;
-        let event = machine.receive(read, now, &limits).expect("the requests are valid");
+        let event = connection.receive(read, now, &limits).expect("the requests are valid");
         let is_request = matches!(event, Some(Event::Request(_)));
         if is_request && left > 0 {
             left -= 1;
             let head = ResponseHead::Fields(StatusCode::OK, &HeaderMap::new());
-            machine.begin(head, Some(0), &limits, &date, &mut out);
-            machine.finish(None, now, &mut out).expect("the body is empty");
+            connection.begin(head, Some(0), &limits, &date, &mut out);
+            connection.finish(None, now, &mut out).expect("the body is empty");
             out.clear();
         } else if read.is_empty() && (!is_request || left == 0) {
-            return machine;
+            return connection;
         }
     }
 }

@@ -36,7 +36,7 @@ pub fn run(case: &Case, first_bytes: usize, piece_bytes: usize) -> Seen {
 
 /// A caller of the state machine without sockets. Its service responds as soon as the request is complete.
 struct Run<'a> {
-    machine: ServerConnection,
+    connection: ServerConnection,
     limits: &'a Limits,
     now: Instant,
     date: DateLine,
@@ -52,7 +52,7 @@ impl<'a> Run<'a> {
     fn new(limits: &'a Limits) -> Self {
         let now = Instant::now();
         Self {
-            machine: ServerConnection::new(now),
+            connection: ServerConnection::new(now),
             limits,
             now,
             date: DateLine::new(UNIX_EPOCH + Duration::from_secs(site::DATE_SECONDS)),
@@ -81,7 +81,7 @@ impl<'a> Run<'a> {
 
     fn advance(&mut self, mut bytes: &[u8]) {
         loop {
-            match self.machine.receive(std::mem::take(&mut bytes), self.now, self.limits) {
+            match self.connection.receive(std::mem::take(&mut bytes), self.now, self.limits) {
                 Ok(Some(event)) => self.handle(event),
                 Ok(None) => break,
                 Err(rejection) => self.reject(rejection),
@@ -90,8 +90,8 @@ impl<'a> Run<'a> {
                 return;
             }
         }
-        assert!(self.machine.wants_input(self.limits), "all usable input was consumed");
-        if self.machine.phase() == Phase::Close {
+        assert!(self.connection.wants_input(self.limits), "all usable input was consumed");
+        if self.connection.phase() == Phase::Close {
             self.end = End::Closed;
         }
     }
@@ -102,11 +102,11 @@ impl<'a> Run<'a> {
                 let (request, length) = head.into_request().into_parts();
                 self.saw.push(site::describe(&request));
                 if site::reads_body(&request) && length != BodyLength::Known(0) {
-                    self.machine.encode_continue(&mut self.output);
+                    self.connection.encode_continue(&mut self.output);
                     self.reading = Some((request, WholeBody::default()));
                     self.pace = Pace::default();
                 } else {
-                    self.machine.ignore_body();
+                    self.connection.ignore_body();
                     self.respond(&request, &WholeBody::default());
                 }
             }
@@ -128,9 +128,9 @@ impl<'a> Run<'a> {
         let response = site::respond(request, body);
         if self.send(&response).is_err() {
             self.end = End::Cut;
-        } else if self.machine.phase() == Phase::Upgrade {
+        } else if self.connection.phase() == Phase::Upgrade {
             let fresh = ServerConnection::new(self.now);
-            let unread = std::mem::replace(&mut self.machine, fresh).into_unread();
+            let unread = std::mem::replace(&mut self.connection, fresh).into_unread();
             self.output.extend(site::upgraded(&unread));
             self.end = End::Upgraded;
         }
@@ -144,15 +144,15 @@ impl<'a> Run<'a> {
             ResponseBody::Pieces(pieces, trailers) => (None, pieces.clone(), Some(trailers)),
             ResponseBody::Upgrade => (Some(0), Vec::new(), None),
         };
-        self.machine.begin(head, length, self.limits, &self.date, &mut self.output);
+        self.connection.begin(head, length, self.limits, &self.date, &mut self.output);
         for piece in &pieces {
-            self.machine.piece(piece, &mut self.output)?;
+            self.connection.piece(piece, &mut self.output)?;
         }
-        self.machine.finish(trailers, self.now, &mut self.output)
+        self.connection.finish(trailers, self.now, &mut self.output)
     }
 
     fn reject(&mut self, rejection: Rejection) {
-        self.machine.reject(rejection, &self.date, &mut self.output);
+        self.connection.reject(rejection, &self.date, &mut self.output);
         self.end = End::Closed;
     }
 
@@ -165,10 +165,10 @@ impl<'a> Run<'a> {
         while self.end == End::Open {
             let body = self.pace.rate_deadline(self.limits.rate_grace, self.limits.body_rate_min);
             let body = body.filter(|_| self.reading.is_some());
-            let due = self.machine.deadline(self.limits).or(body).filter(|due| *due <= until);
+            let due = self.connection.deadline(self.limits).or(body).filter(|due| *due <= until);
             let Some(due) = due else { break };
             self.now = due;
-            match self.machine.timeout(due, self.limits) {
+            match self.connection.timeout(due, self.limits) {
                 Timeout::NotYet if self.reading.is_some() => self.reject(Rejection::BodyTooSlow),
                 Timeout::NotYet => unreachable!("the deadline has passed"),
                 Timeout::Close => self.end = End::Closed,
@@ -181,7 +181,7 @@ impl<'a> Run<'a> {
     fn end_of_input(&mut self) {
         match self.end {
             End::Open => {
-                self.machine.end_of_input();
+                self.connection.end_of_input();
                 self.end = End::Closed;
             }
             End::Upgraded => self.end = End::Closed,

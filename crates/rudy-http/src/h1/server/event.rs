@@ -5,14 +5,14 @@ use http::HeaderMap;
 
 use super::{Rejection, RequestHead};
 
-/// An event that received bytes cause.
+/// A decoded part of a request.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// A request. Unless its body is `Known(0)`, events for pieces and the end of the body follow.
     Request(RequestHead<'a>),
-    /// A piece of the request's body.
+    /// A piece of the request body.
     Body(Bytes),
-    /// The end of the request's body, with its trailers.
+    /// The end of the request body, with its trailers.
     BodyEnd(Option<HeaderMap>),
 }
 

@@ -45,7 +45,7 @@ use crate::Limits;
 /// ```
 /// use std::time::{Instant, SystemTime};
 /// use rudy_http::Limits;
-/// use rudy_http::h1::{ResponseHead, DateLine, Event, ServerConnection};
+/// use rudy_http::h1::{DateLine, Event, ResponseHead, ServerConnection};
 /// # #[allow(clippy::disallowed_methods)] let now = Instant::now();
 /// # let date = DateLine::new(SystemTime::UNIX_EPOCH);
 ///
@@ -73,7 +73,7 @@ pub struct ServerConnection {
     request: CurrentRequest,
     /// The current or the next response is the last.
     closing: bool,
-    /// The peer will send nothing more.
+    /// The client has closed its sending side.
     input_ended: bool,
     /// The number of requests received so far.
     requests: u64,

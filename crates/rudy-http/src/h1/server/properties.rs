@@ -112,7 +112,7 @@ proptest! {
         let mut driver = Driver::new();
         for call in calls {
             driver.call(call);
-            let pending = driver.machine.pending.len();
+            let pending = driver.connection.pending.len();
             prop_assert!(pending <= LIMITS.head_bytes, "{pending} bytes are buffered");
         }
     }
@@ -120,7 +120,7 @@ proptest! {
 
 /// A caller that meets only the documented requirements of the methods.
 struct Driver {
-    machine: ServerConnection,
+    connection: ServerConnection,
     now: Instant,
     out: BytesMut,
 }
@@ -132,63 +132,65 @@ impl Driver {
     )]
     fn new() -> Self {
         let now = Instant::now();
-        Self { machine: ServerConnection::new(now), now, out: BytesMut::new() }
+        Self { connection: ServerConnection::new(now), now, out: BytesMut::new() }
     }
 
     fn call(&mut self, call: Call) {
         let date = DateLine::new(SystemTime::UNIX_EPOCH);
         match call {
             Call::Receive(bytes) => self.receive(&bytes, &date),
-            Call::WantBody => self.machine.encode_continue(&mut self.out),
-            Call::IgnoreBody => self.machine.ignore_body(),
+            Call::WantBody => self.connection.encode_continue(&mut self.out),
+            Call::IgnoreBody => self.connection.ignore_body(),
             Call::Interim => {
                 let _ =
-                    self.machine.encode_interim(StatusCode::EARLY_HINTS, &HeaderMap::new(), &mut self.out);
+                    self.connection.encode_interim(StatusCode::EARLY_HINTS, &HeaderMap::new(), &mut self.out);
             }
             // Each request has one response.
-            Call::Begin(status, length) if self.machine.sending == Sending::Due => {
+            Call::Begin(status, length) if self.connection.sending == Sending::Due => {
                 let status = StatusCode::from_u16(status).unwrap();
                 let head = ResponseHead::Fields(status, &HeaderMap::new());
-                self.machine.begin(head, length, &LIMITS, &date, &mut self.out);
+                self.connection.begin(head, length, &LIMITS, &date, &mut self.out);
             }
             Call::Begin(..) => {}
             // A real caller cuts the connection after an error. The state machine must survive further calls.
-            Call::Piece(piece) => drop(self.machine.piece(&piece, &mut self.out)),
-            Call::RawPiece(length) => drop(self.machine.raw_piece(length, &mut self.out)),
-            Call::Finish => drop(self.machine.finish(None, self.now, &mut self.out)),
-            Call::EndOfInput => drop(self.machine.end_of_input()),
+            Call::Piece(piece) => drop(self.connection.piece(&piece, &mut self.out)),
+            Call::RawPiece(length) => drop(self.connection.raw_piece(length, &mut self.out)),
+            Call::Finish => drop(self.connection.finish(None, self.now, &mut self.out)),
+            Call::EndOfInput => drop(self.connection.end_of_input()),
             Call::Wait(seconds) => {
                 self.now += Duration::from_secs(seconds);
-                let _ = self.machine.timeout(self.now, &LIMITS);
+                let _ = self.connection.timeout(self.now, &LIMITS);
             }
-            Call::Stop => self.machine.close_after_response(),
+            Call::Stop => self.connection.close_after_response(),
         }
     }
 
     /// Passes as much input as the connection accepts, and reads all events.
     fn receive(&mut self, bytes: &[u8], date: &DateLine) {
-        if let Some(suspended) = self.machine.suspend() {
-            self.machine = suspended.resume();
+        if let Some(suspended) = self.connection.suspend() {
+            self.connection = suspended.resume();
         }
-        if !self.machine.wants_input(&LIMITS) {
+        if !self.connection.wants_input(&LIMITS) {
             return;
         }
-        let mut input = &bytes[..bytes.len().min(self.machine.input_room(&LIMITS))];
+        let mut input = &bytes[..bytes.len().min(self.connection.input_room(&LIMITS))];
         loop {
-            match self.machine.receive(std::mem::take(&mut input), self.now, &LIMITS) {
+            match self.connection.receive(std::mem::take(&mut input), self.now, &LIMITS) {
                 Ok(Some(_)) => {}
                 Ok(None) => break,
                 Err(rejection) => {
-                    self.machine.reject(rejection, date, &mut self.out);
-                    assert_eq!(self.machine.phase(), Phase::Close);
+                    self.connection.reject(rejection, date, &mut self.out);
+                    assert_eq!(self.connection.phase(), Phase::Close);
                 }
             }
         }
-        let waits_for_peer =
-            matches!(self.machine.receiving, Receiving::Head(_) | Receiving::Body(_) | Receiving::Drain(..));
-        let is_open = !self.machine.input_ended && !matches!(self.machine.sending, Sending::Upgrade);
-        if waits_for_peer && is_open && self.machine.sending == Sending::Idle {
-            assert!(self.machine.wants_input(&LIMITS), "a connection that waits for input accepts it");
+        let waits_for_peer = matches!(
+            self.connection.receiving,
+            Receiving::Head(_) | Receiving::Body(_) | Receiving::Drain(..)
+        );
+        let is_open = !self.connection.input_ended && !matches!(self.connection.sending, Sending::Upgrade);
+        if waits_for_peer && is_open && self.connection.sending == Sending::Idle {
+            assert!(self.connection.wants_input(&LIMITS), "a connection that waits for input accepts it");
         }
     }
 }

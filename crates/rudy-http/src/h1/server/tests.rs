@@ -14,7 +14,7 @@ const POST: &[u8] = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n";
 
 /// A connection with the state that its caller has.
 struct Harness {
-    machine: ServerConnection,
+    connection: ServerConnection,
     limits: Limits,
     now: Instant,
     out: BytesMut,
@@ -27,19 +27,19 @@ impl Harness {
     )]
     fn new() -> Self {
         let now = Instant::now();
-        let machine = ServerConnection::new(now);
-        Self { machine, limits: Limits::default(), now, out: BytesMut::new() }
+        let connection = ServerConnection::new(now);
+        Self { connection, limits: Limits::default(), now, out: BytesMut::new() }
     }
 
     fn receive<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<Event<'a>>, Rejection> {
         self.suspend();
-        self.machine.receive(bytes, self.now, &self.limits)
+        self.connection.receive(bytes, self.now, &self.limits)
     }
 
     /// Suspends and resumes the connection if possible, which must have no effect.
     fn suspend(&mut self) {
-        if let Some(suspended) = self.machine.suspend() {
-            self.machine = suspended.resume();
+        if let Some(suspended) = self.connection.suspend() {
+            self.connection = suspended.resume();
         }
     }
 
@@ -51,11 +51,11 @@ impl Harness {
     fn begin(&mut self, status: StatusCode) {
         let head = ResponseHead::Fields(status, &HeaderMap::new());
         let date = DateLine::new(SystemTime::UNIX_EPOCH);
-        self.machine.begin(head, Some(0), &self.limits, &date, &mut self.out);
+        self.connection.begin(head, Some(0), &self.limits, &date, &mut self.out);
     }
 
     fn finish(&mut self) {
-        self.machine.finish(None, self.now, &mut self.out).expect("the body is empty");
+        self.connection.finish(None, self.now, &mut self.out).expect("the body is empty");
     }
 
     /// Sends a response, and returns whether it has `Connection: close`.
@@ -68,7 +68,7 @@ impl Harness {
 
     fn reject(&mut self, rejection: Rejection) {
         self.out.clear();
-        self.machine.reject(rejection, &DateLine::new(SystemTime::UNIX_EPOCH), &mut self.out);
+        self.connection.reject(rejection, &DateLine::new(SystemTime::UNIX_EPOCH), &mut self.out);
     }
 }
 
@@ -76,25 +76,25 @@ impl Harness {
 fn a_stop_during_a_head_makes_its_response_the_last() {
     let mut harness = Harness::new();
     assert!(harness.receive(b"GET / HT").unwrap().is_none());
-    harness.machine.close_after_response();
-    assert_eq!(harness.machine.phase(), Phase::Head);
+    harness.connection.close_after_response();
+    assert_eq!(harness.connection.phase(), Phase::Head);
     harness.receive_request(&GET[8..]);
     assert!(harness.respond());
-    assert_eq!(harness.machine.phase(), Phase::Close);
+    assert_eq!(harness.connection.phase(), Phase::Close);
 }
 
 #[test]
 fn a_stop_closes_idle_and_draining_connections_at_once() {
     let mut harness = Harness::new();
-    harness.machine.close_after_response();
-    assert_eq!(harness.machine.phase(), Phase::Close);
+    harness.connection.close_after_response();
+    assert_eq!(harness.connection.phase(), Phase::Close);
 
     let mut harness = Harness::new();
     harness.receive_request(POST);
     assert!(!harness.respond());
-    assert_eq!(harness.machine.phase(), Phase::Drain);
-    harness.machine.close_after_response();
-    assert_eq!(harness.machine.phase(), Phase::Close);
+    assert_eq!(harness.connection.phase(), Phase::Drain);
+    harness.connection.close_after_response();
+    assert_eq!(harness.connection.phase(), Phase::Close);
 }
 
 #[test]
@@ -102,43 +102,43 @@ fn a_stop_during_a_response_closes_after_it() {
     let mut harness = Harness::new();
     harness.receive_request(GET);
     harness.begin(StatusCode::OK);
-    harness.machine.close_after_response();
+    harness.connection.close_after_response();
     harness.finish();
-    assert_eq!(harness.machine.phase(), Phase::Close);
+    assert_eq!(harness.connection.phase(), Phase::Close);
 }
 
 #[test]
 fn complete_requests_before_the_end_of_input_get_responses() {
     let mut harness = Harness::new();
     harness.receive_request(&[GET, GET, b"GET"].concat());
-    assert!(harness.machine.end_of_input());
-    assert!(!harness.machine.wants_input(&harness.limits));
+    assert!(harness.connection.end_of_input());
+    assert!(!harness.connection.wants_input(&harness.limits));
     assert!(!harness.respond());
     harness.receive_request(&[]);
     harness.respond();
     assert!(harness.receive(&[]).unwrap().is_none(), "the rest is not a complete request");
-    assert_eq!(harness.machine.phase(), Phase::Close);
+    assert_eq!(harness.connection.phase(), Phase::Close);
 }
 
 #[test]
 fn the_last_response_after_the_end_of_input_announces_the_close() {
     let mut harness = Harness::new();
     harness.receive_request(GET);
-    assert!(harness.machine.end_of_input());
+    assert!(harness.connection.end_of_input());
     assert!(harness.respond());
-    assert_eq!(harness.machine.phase(), Phase::Close);
+    assert_eq!(harness.connection.phase(), Phase::Close);
 }
 
 #[test]
 fn an_end_of_input_within_a_request_is_reported() {
     let mut harness = Harness::new();
     assert!(harness.receive(b"GET").unwrap().is_none());
-    assert!(!harness.machine.end_of_input());
-    assert_eq!(harness.machine.phase(), Phase::Close);
+    assert!(!harness.connection.end_of_input());
+    assert_eq!(harness.connection.phase(), Phase::Close);
 
     let mut harness = Harness::new();
     harness.receive_request(POST);
-    assert!(!harness.machine.end_of_input());
+    assert!(!harness.connection.end_of_input());
 }
 
 #[test]
@@ -146,8 +146,8 @@ fn an_end_of_input_closes_a_draining_connection() {
     let mut harness = Harness::new();
     harness.receive_request(POST);
     harness.respond();
-    assert!(harness.machine.end_of_input(), "the request has its response");
-    assert_eq!(harness.machine.phase(), Phase::Close);
+    assert!(harness.connection.end_of_input(), "the request has its response");
+    assert_eq!(harness.connection.phase(), Phase::Close);
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn no_rejection_follows_the_head_of_a_response() {
     harness.begin(StatusCode::OK);
     harness.reject(Rejection::BodyTooSlow);
     assert!(harness.out.is_empty());
-    assert_eq!(harness.machine.phase(), Phase::Close);
+    assert_eq!(harness.connection.phase(), Phase::Close);
 }
 
 #[test]
@@ -174,17 +174,17 @@ fn nothing_is_read_after_a_rejection() {
     let rejection = harness.receive(b"GET  / HTTP/1.1\r\n").unwrap_err();
     harness.reject(rejection);
     assert!(harness.receive(GET).unwrap().is_none());
-    assert!(harness.machine.pending.is_empty(), "later input is not buffered");
+    assert!(harness.connection.pending.is_empty(), "later input is not buffered");
 }
 
 #[test]
 fn the_input_buffer_of_a_pipelining_client_is_limited() {
     let mut harness = Harness::new();
     harness.receive_request(GET);
-    while harness.machine.wants_input(&harness.limits) {
+    while harness.connection.wants_input(&harness.limits) {
         assert!(harness.receive(GET).unwrap().is_none());
     }
-    let pending = harness.machine.pending.len();
+    let pending = harness.connection.pending.len();
     assert!(
         (harness.limits.head_bytes..harness.limits.head_bytes + GET.len()).contains(&pending),
         "{pending}"
@@ -198,8 +198,8 @@ fn an_idle_connection_has_no_buffer() {
         harness.receive(&[byte]).unwrap();
     }
     harness.respond();
-    assert_eq!(harness.machine.phase(), Phase::Idle);
-    assert_eq!(harness.machine.pending.into_vec().capacity(), 0);
+    assert_eq!(harness.connection.phase(), Phase::Idle);
+    assert_eq!(harness.connection.pending.into_vec().capacity(), 0);
 }
 
 #[test]
@@ -207,8 +207,8 @@ fn a_second_call_sends_no_second_100() {
     let mut harness = Harness::new();
     harness
         .receive_request(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n");
-    harness.machine.encode_continue(&mut harness.out);
-    harness.machine.encode_continue(&mut harness.out);
+    harness.connection.encode_continue(&mut harness.out);
+    harness.connection.encode_continue(&mut harness.out);
     assert_eq!(&harness.out[..], b"HTTP/1.1 100 Continue\r\n\r\n");
 }
 
@@ -219,7 +219,7 @@ fn no_100_follows_the_head_of_a_response() {
         .receive_request(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n");
     harness.begin(StatusCode::OK);
     harness.out.clear();
-    harness.machine.encode_continue(&mut harness.out);
+    harness.connection.encode_continue(&mut harness.out);
     assert!(harness.out.is_empty());
 }
 
@@ -227,16 +227,16 @@ fn no_100_follows_the_head_of_a_response() {
 fn an_exchange_has_no_deadline() {
     let mut harness = Harness::new();
     harness.receive_request(POST);
-    assert_eq!(harness.machine.deadline(&harness.limits), None);
+    assert_eq!(harness.connection.deadline(&harness.limits), None);
     let later = harness.now + Duration::from_hours(24);
-    assert_eq!(harness.machine.timeout(later, &harness.limits), Timeout::NotYet);
+    assert_eq!(harness.connection.timeout(later, &harness.limits), Timeout::NotYet);
 }
 
 #[test]
 fn an_endless_timeout_is_no_deadline() {
     let mut harness = Harness::new();
     harness.limits.first_request_timeout = Duration::MAX;
-    assert_eq!(harness.machine.deadline(&harness.limits), None);
+    assert_eq!(harness.connection.deadline(&harness.limits), None);
 }
 
 #[test]
@@ -244,12 +244,12 @@ fn the_first_request_has_its_own_timeout() {
     let mut harness = Harness::new();
     let (accepted, first, next) = (harness.now, Duration::from_secs(3), Duration::from_secs(50));
     (harness.limits.first_request_timeout, harness.limits.idle_timeout) = (first, next);
-    assert_eq!(harness.machine.deadline(&harness.limits), Some(accepted + first));
-    assert_eq!(harness.machine.timeout(accepted + first, &harness.limits), Timeout::Close);
+    assert_eq!(harness.connection.deadline(&harness.limits), Some(accepted + first));
+    assert_eq!(harness.connection.timeout(accepted + first, &harness.limits), Timeout::Close);
     harness.now += Duration::from_secs(2);
     harness.receive_request(GET);
     harness.respond();
-    assert_eq!(harness.machine.deadline(&harness.limits), Some(harness.now + next));
+    assert_eq!(harness.connection.deadline(&harness.limits), Some(harness.now + next));
 }
 
 #[test]
@@ -263,7 +263,7 @@ fn rfc9110_15_2_interim_responses_go_before_the_response_and_never_to_http10() {
         fields.insert("connection", HeaderValue::from_static("close"));
         harness.out.clear();
         let status = StatusCode::from_u16(status).expect("a status");
-        let is_sent = harness.machine.encode_interim(status, &fields, &mut harness.out);
+        let is_sent = harness.connection.encode_interim(status, &fields, &mut harness.out);
         assert_eq!(is_sent, !harness.out.is_empty());
         is_sent
     };
@@ -292,8 +292,8 @@ fn rfc9110_10_1_1_another_interim_response_does_not_replace_100_continue() {
     let mut harness = Harness::new();
     harness
         .receive_request(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n");
-    assert!(harness.machine.encode_interim(StatusCode::EARLY_HINTS, &HeaderMap::new(), &mut harness.out));
-    harness.machine.encode_continue(&mut harness.out);
+    assert!(harness.connection.encode_interim(StatusCode::EARLY_HINTS, &HeaderMap::new(), &mut harness.out));
+    harness.connection.encode_continue(&mut harness.out);
     assert!(harness.out.ends_with(b"\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n"));
 }
 
@@ -303,23 +303,23 @@ fn rfc9112_7_1_a_raw_piece_is_framed_as_a_chunk() {
     harness.receive_request(GET);
     let date = DateLine::new(SystemTime::UNIX_EPOCH);
     let head = ResponseHead::Fields(StatusCode::OK, &HeaderMap::new());
-    harness.machine.begin(head, None, &harness.limits, &date, &mut harness.out);
+    harness.connection.begin(head, None, &harness.limits, &date, &mut harness.out);
     harness.out.clear();
-    harness.machine.raw_piece(0, &mut harness.out).unwrap();
+    harness.connection.raw_piece(0, &mut harness.out).unwrap();
     for raw in [&b"0123456789abcdef"[..], b"x"] {
-        harness.machine.raw_piece(raw.len() as u64, &mut harness.out).unwrap();
+        harness.connection.raw_piece(raw.len() as u64, &mut harness.out).unwrap();
         harness.out.extend_from_slice(raw);
     }
-    harness.machine.piece(b"yz", &mut harness.out).unwrap();
+    harness.connection.piece(b"yz", &mut harness.out).unwrap();
     assert_eq!(harness.out, "10\r\n0123456789abcdef\r\n1\r\nx\r\n2\r\nyz\r\n");
     harness.out.clear();
-    harness.machine.raw_piece(1, &mut harness.out).unwrap();
+    harness.connection.raw_piece(1, &mut harness.out).unwrap();
     assert_eq!(harness.out, "1\r\n");
     harness.out.clear();
-    harness.machine.piece(&[], &mut harness.out).unwrap();
+    harness.connection.piece(&[], &mut harness.out).unwrap();
     assert_eq!(harness.out, "\r\n", "an empty piece ends the chunk");
     harness.out.clear();
-    harness.machine.raw_piece(1, &mut harness.out).unwrap();
+    harness.connection.raw_piece(1, &mut harness.out).unwrap();
     harness.finish();
     assert_eq!(harness.out, "1\r\n\r\n0\r\n\r\n");
 }
@@ -330,12 +330,12 @@ fn a_raw_piece_counts_towards_the_length() {
     harness.receive_request(GET);
     let date = DateLine::new(SystemTime::UNIX_EPOCH);
     let head = ResponseHead::Fields(StatusCode::OK, &HeaderMap::new());
-    harness.machine.begin(head, Some(3), &harness.limits, &date, &mut harness.out);
+    harness.connection.begin(head, Some(3), &harness.limits, &date, &mut harness.out);
     harness.out.clear();
-    harness.machine.raw_piece(2, &mut harness.out).unwrap();
-    assert_eq!(harness.machine.raw_piece(2, &mut harness.out), Err(LengthError));
-    assert_eq!(harness.machine.finish(None, harness.now, &mut harness.out), Err(LengthError));
-    harness.machine.raw_piece(1, &mut harness.out).unwrap();
+    harness.connection.raw_piece(2, &mut harness.out).unwrap();
+    assert_eq!(harness.connection.raw_piece(2, &mut harness.out), Err(LengthError));
+    assert_eq!(harness.connection.finish(None, harness.now, &mut harness.out), Err(LengthError));
+    harness.connection.raw_piece(1, &mut harness.out).unwrap();
     harness.finish();
     assert!(harness.out.is_empty());
 }
