@@ -125,7 +125,7 @@ impl InheritedSockets {
     }
 }
 
-#[expect(unsafe_code, reason = "a descriptor that is inherited is known by its number alone")]
+#[expect(unsafe_code, reason = "an inherited descriptor is only a number")]
 fn take_descriptor(descriptor: RawFd) -> Result<RawSocket, ListenError> {
     let closed = || problem(format!("LISTEN_FDS announces descriptor {descriptor}, which is not open"));
     if !std::fs::exists(format!("/proc/self/fd/{descriptor}")).unwrap_or(false) {

@@ -48,7 +48,7 @@ impl Listener {
         let (bound, sockets, ownership) = match &address.endpoint {
             Endpoint::Ip(ip) => Self::tcp(address, &tcp::CandidateAddress::one(*ip), cores)?,
             Endpoint::AllInterfaces { port } => {
-                Self::tcp(address, &tcp::CandidateAddress::every_interface(*port), cores)?
+                Self::tcp(address, &tcp::CandidateAddress::all_interfaces(*port), cores)?
             }
             Endpoint::Unix { path, mode } => {
                 let (socket, file) = unix::bind(path, *mode)?;
@@ -77,7 +77,7 @@ impl Listener {
         let checked = match &address.endpoint {
             Endpoint::Ip(ip) => tcp::check(address, &tcp::CandidateAddress::one(*ip)),
             Endpoint::AllInterfaces { port } => {
-                tcp::check(address, &tcp::CandidateAddress::every_interface(*port))
+                tcp::check(address, &tcp::CandidateAddress::all_interfaces(*port))
             }
             Endpoint::Unix { path, mode } => unix::check(path, *mode),
             Endpoint::Inherited { .. } => Ok(()),

@@ -23,7 +23,7 @@ impl CandidateAddress {
     }
 
     /// One IPv6 socket that also accepts IPv4, or an IPv4 socket if the kernel has no IPv6.
-    pub(super) fn every_interface(port: u16) -> Vec<Self> {
+    pub(super) fn all_interfaces(port: u16) -> Vec<Self> {
         let candidate = |ip| Self { address: SocketAddr::new(ip, port), only_v6: false };
         vec![candidate(Ipv6Addr::UNSPECIFIED.into()), candidate(Ipv4Addr::UNSPECIFIED.into())]
     }

@@ -23,7 +23,7 @@ impl TimerFd {
         let timer =
             timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
         // SAFETY: `timer` owns its descriptor, and nothing replaces or closes it before the `AsyncFd` does.
-        #[expect(unsafe_code, reason = "tokio has deprecated its safe constructors")]
+        #[expect(unsafe_code, reason = "the safe constructors of tokio are deprecated")]
         let timer = unsafe { AsyncFd::register_with_interest(timer, Interest::READABLE) }?;
         Ok(Self(timer))
     }

@@ -147,7 +147,7 @@ pub(crate) fn sum(engine: &dyn Engine, count: fn(&rudy_net::Counters) -> &rudy_n
 
 /// Runs the test `name` in a separate process, because it would disturb other tests. Returns `true` in that
 /// process; otherwise the child has run and passed.
-#[expect(clippy::print_stdout, reason = "what the child counted is shown as any test's output is")]
+#[expect(clippy::print_stdout, reason = "shows the output of the child as the output of the test")]
 pub(crate) fn is_child(name: &str) -> bool {
     const MARK: &str = "RUDY_TEST_CHILD";
     if std::env::var_os(MARK).is_some() {

@@ -52,7 +52,7 @@ fn file() -> Vec<u8> {
     pattern(7, FILE_BYTES).into_iter().map(|byte| b'a' + byte % 26).collect()
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it is called as a service is")]
+#[expect(clippy::needless_pass_by_value, reason = "the signature of a service function")]
 fn answer(request: Request, client: &Client<'_>) -> Reply {
     let body = match request.uri().path() {
         "/large" => Body::Bytes(file().into()),
