@@ -92,7 +92,7 @@ impl Upload {
                 Poll::Ready(Ok(event)) => self.handle_event(event, poll_cx.now),
                 Poll::Ready(Err(fault)) => {
                     self.is_finished = true;
-                    self.sender.finish(Err(fault.into_body_error()));
+                    self.sender.finish(Err(fault.body_error()));
                     return Poll::Ready(Err(fault));
                 }
             }
@@ -118,7 +118,7 @@ impl Upload {
 }
 
 impl UploadFault {
-    fn into_body_error(&self) -> RequestBodyError {
+    fn body_error(&self) -> RequestBodyError {
         match self {
             Self::PeerGone => RequestBodyError::PeerGone,
             Self::Rejected(Rejection::BodyTooLarge) => RequestBodyError::TooLarge,

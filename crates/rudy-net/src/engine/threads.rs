@@ -94,7 +94,7 @@ impl Threads {
         for number in 1..=threads as u64 {
             let queue = queue.clone();
             start_thread(number, move || {
-                iter::from_fn(|| next_connection(&queue)).for_each(QueuedConnection::serve)
+                iter::from_fn(|| next_connection(&queue)).for_each(QueuedConnection::serve);
             })?;
         }
         Ok(Self::new(threads, Some(pool)))

@@ -100,7 +100,7 @@ impl Servers {
         self.all().map(Server::closed).iter().sum()
     }
 
-    /// Runs this number of peers, and waits until only sockets in TIME_WAIT are left.
+    /// Runs this number of peers, and waits until only sockets in `TIME_WAIT` are left.
     async fn run_all(&self, number: usize) -> Vec<Peer> {
         // A serial engine serves one connection at a time, so only a few may be slow.
         let slow_every = if is_serial() { number / 10 } else { 20 };
@@ -132,7 +132,7 @@ impl Servers {
     fn assert_time_wait_only_at_the_first_to_close(&self) {
         let left = wait_until_gone(&self.addresses());
         Peer::all().for_each(|peer| {
-            TimeWaits::of(peer, &left, &self.addresses()).assert_only_at_the_first_to_close(peer)
+            TimeWaits::of(peer, &left, &self.addresses()).assert_only_at_the_first_to_close(peer);
         });
     }
 }
