@@ -36,7 +36,7 @@ pub(super) struct Shared {
 }
 
 struct State {
-    state_machine: ApplicationConnection,
+    protocol: ApplicationConnection,
     requests: BTreeMap<RequestId, OpenRequest>,
     /// Number of requests so far.
     serial: u64,
@@ -81,7 +81,7 @@ impl RequestKey {
 impl Shared {
     fn new(writer: Box<dyn AsyncWrite + Send + Unpin>) -> Self {
         let state = State {
-            state_machine: ApplicationConnection::new(),
+            protocol: ApplicationConnection::new(),
             requests: BTreeMap::new(),
             serial: 0,
             closes_when_idle: false,
@@ -137,7 +137,7 @@ impl State {
     fn end(&mut self, id: RequestId, app_status: u32, status: ProtocolStatus, out: &mut BytesMut) {
         let Some(open_request) = self.requests.remove(&id) else { return };
         if open_request.keep_connection {
-            self.state_machine.end(id, app_status, status, out);
+            self.protocol.end(id, app_status, status, out);
             return;
         }
         encode_end(id, app_status, status, out);
@@ -234,7 +234,7 @@ impl<H: Handler> Connection<H> {
         loop {
             let (used, action) = {
                 let mut state = self.shared.state();
-                let (used, event) = state.state_machine.decode(buffer, &self.app.limits)?;
+                let (used, event) = state.protocol.decode(buffer, &self.app.limits)?;
                 if event == Event::More {
                     buffer.advance(used);
                     return Ok(());
@@ -463,7 +463,7 @@ mod tests {
         for id in (1..=u16::MAX).filter_map(RequestId::new) {
             // The app does not have this role, so the request ends as soon as it begins.
             encode_begin(id, Role::Filter, false, &mut input);
-            let (used, event) = state.state_machine.decode(&input, &app.limits).expect("the record is valid");
+            let (used, event) = state.protocol.decode(&input, &app.limits).expect("the record is valid");
             handle_event(&mut state, event, &app, false, &mut out);
             input.advance(used);
         }

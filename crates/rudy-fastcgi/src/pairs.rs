@@ -214,9 +214,9 @@ impl ParamsDecoder {
     /// Appends a piece of the stream. Checks limits as soon as the lengths of a pair are known, before its data arrives.
     pub(crate) fn push(&mut self, piece: &[u8], limits: &Limits) -> Result<(), Fault> {
         let too_large = Fault::ParamsTooLarge { limit: limits.params_bytes };
-        let room = limits.params_bytes.saturating_sub(self.bytes.len());
+        let capacity = limits.params_bytes.saturating_sub(self.bytes.len());
         // Report the first fault of the stream, independent of how it was split.
-        self.bytes.extend_from_slice(&piece[..piece.len().min(room)]);
+        self.bytes.extend_from_slice(&piece[..piece.len().min(capacity)]);
         while let Some(lengths) = Lengths::decode(&self.bytes[self.whole..]) {
             let end = self.whole.saturating_add(lengths.pair());
             if end > limits.params_bytes {
@@ -231,7 +231,7 @@ impl ParamsDecoder {
             self.whole = end;
             self.count += 1;
         }
-        if piece.len() > room { Err(too_large) } else { Ok(()) }
+        if piece.len() > capacity { Err(too_large) } else { Ok(()) }
     }
 
     /// Ends the stream.

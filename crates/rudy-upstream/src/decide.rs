@@ -52,10 +52,10 @@ pub(crate) fn oldest(queues: impl Iterator<Item = WorkerQueue>) -> Option<(usize
 pub(crate) fn least_busy(members: impl Iterator<Item = MemberState> + Clone) -> Option<usize> {
     let is_up = |load: &MemberState| load.accepts_requests && !load.is_backed_off;
     let any_is_up = members.clone().any(|load| is_up(&load));
-    let has_room =
+    let is_candidate =
         |load: &MemberState| load.accepts_requests && load.open < load.limit && (is_up(load) || !any_is_up);
-    let with_room = members.enumerate().filter(|(_, load)| has_room(load));
-    with_room.min_by_key(|(_, load)| load.in_flight).map(|(member, _)| member)
+    let below_limit = members.enumerate().filter(|(_, load)| is_candidate(load));
+    below_limit.min_by_key(|(_, load)| load.in_flight).map(|(member, _)| member)
 }
 
 /// Returns the index of the idle connection to take from a stack: of the member with the fewest requests in flight, the
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_connection_goes_to_the_least_busy_member_with_room() {
+    fn a_new_connection_goes_to_the_least_busy_member_below_its_limit() {
         let free =
             MemberState { accepts_requests: true, open: 0, limit: 4, is_backed_off: false, in_flight: 0 };
         let busy = MemberState { open: 2, in_flight: 2, ..free };
@@ -130,7 +130,7 @@ mod tests {
         let backed_off = MemberState { is_backed_off: true, ..free };
         let table: &[(&str, &[MemberState], Option<usize>)] = &[
             ("no member", &[], None),
-            ("none with room", &[full, shrunk, retired], None),
+            ("none below its limit", &[full, shrunk, retired], None),
             ("the first of equals", &[free, free], Some(0)),
             ("the less busy", &[busy, free], Some(1)),
             ("a busy one before one that is backed off", &[backed_off, busy], Some(1)),

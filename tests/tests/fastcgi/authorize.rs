@@ -173,14 +173,14 @@ impl ProtectedSite {
     }
 
     fn server(model: Model, authorizer: &App, app: &App, files: &Path) -> Server {
-        let (asks, app) = (authorizer.address(), app.address());
+        let (authorizer_address, app) = (authorizer.address(), app.address());
         let config = format!(
             "listen = [\"127.0.0.1:0\"]\n{SHORT_HALF_CLOSE}[[site]]\n\
-             authorize = {{ address = \"{asks}\", connections = 2, response_timeout = \"2s\" }}\n\
+             authorize = {{ address = \"{authorizer_address}\", connections = 2, response_timeout = \"2s\" }}\n\
              [[site.route]]\npath = \"/page\"\nrespond = {{ body = \"in\" }}\n\
              [[site.route]]\npath = \"/open\"\nauthorize = false\nrespond = {{ body = \"open\" }}\n\
              [[site.route]]\npath = \"/patient\"\nrespond = {{ body = \"in\" }}\n\
-             authorize = {{ address = \"{asks}\", params = {{ HTTP_X_DO = \"hang-before-the-head\" }} }}\n\
+             authorize = {{ address = \"{authorizer_address}\", params = {{ HTTP_X_DO = \"hang-before-the-head\" }} }}\n\
              [[site.route]]\npath = \"/app/*\"\nfastcgi = {{ address = \"{app}\" }}\n\
              [[site.route]]\npath = \"/open-app/*\"\nauthorize = false\nfastcgi = {{ address = \"{app}\" }}\n\
              [[site.route]]\npath = \"/*\"\nfiles = {{ root = '{}', browse = true }}\n",

@@ -32,7 +32,7 @@ fn responses_are_sent_without_any_buffer_space() {
                         });
                     }
                 });
-                site.assert_all_connections_free(model, "responses without room");
+                site.assert_all_connections_free(model, "responses without buffer space");
             });
         }
     });

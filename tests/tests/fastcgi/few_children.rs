@@ -18,7 +18,7 @@ const REQUESTS: usize = 20;
 /// Starts an app with [`CHILDREN`]. An accepted connection without a child waits, as in the backlog.
 fn app() -> App {
     let (free, child): (SyncSender<()>, Receiver<()>) = sync_channel(CHILDREN);
-    (0..CHILDREN).for_each(|_| free.send(()).expect("there is room"));
+    (0..CHILDREN).for_each(|_| free.send(()).expect("the channel has capacity"));
     let child = Mutex::new(child);
     App::start(move |mut peer| {
         child.lock().expect("no thread panics with it").recv().expect("the other end is ours");

@@ -59,7 +59,7 @@ impl Full {
             if response.status != 503 {
                 break response;
             }
-            assert!(Instant::now() < deadline, "no place wait_for_response_from free");
+            assert!(Instant::now() < deadline, "no connection becomes free");
         };
         assert_eq!(response.text(), "fine");
     }

@@ -81,7 +81,7 @@ fn a_body_over_the_total_limit_is_507_without_a_request_to_the_app() {
     assert_eq!(client.response().status, 507);
     assert_eq!(site.app.accepted(), 0);
     let body = pattern(500_000);
-    assert_same(&site.post("/app/echo", &body).body, &body, "a body for which there is room");
+    assert_same(&site.post("/app/echo", &body).body, &body, "a body within the limit");
 }
 
 #[test]

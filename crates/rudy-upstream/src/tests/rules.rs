@@ -19,7 +19,7 @@ fn open(pool: &TestPool, worker: usize, name: u32) -> (Connection, Permit<Upstre
 }
 
 /// Takes a connection from the pool for good, and returns its name if it was an idle one.
-fn kept(pool: &TestPool, worker: usize) -> Option<u32> {
+fn take_for_good(pool: &TestPool, worker: usize) -> Option<u32> {
     let PooledConnection { connection, permit } =
         ready(pool.checkout(worker, Preference::Any, at(0)).unwrap());
     // Keep it out of the pool, so that the next call gets another one.
@@ -36,7 +36,7 @@ fn a_worker_takes_its_most_recent_connection_then_the_least_recent_of_another() 
         for (ms, (connection, permit)) in (0..).zip(connections) {
             permit.release(connection, at(ms));
         }
-        assert_eq!([(); 5].map(|()| kept(&pool, 1)), [Some(3), Some(2), Some(0), Some(1), None]);
+        assert_eq!([(); 5].map(|()| take_for_good(&pool, 1)), [Some(3), Some(2), Some(0), Some(1), None]);
     });
 }
 
@@ -52,8 +52,8 @@ fn an_idle_connection_of_the_less_busy_member_is_preferred() {
         for ((connection, permit), ms) in connections.by_ref().take(3).zip(0..) {
             permit.release(connection, at(ms));
         }
-        assert_eq!(kept(&pool, 0), Some(2), "the most recent of member 0");
-        assert_eq!(kept(&pool, 0), Some(1), "equally busy and more recent");
+        assert_eq!(take_for_good(&pool, 0), Some(2), "the most recent of member 0");
+        assert_eq!(take_for_good(&pool, 0), Some(1), "equally busy and more recent");
         drop(connections);
     });
 }
@@ -154,7 +154,7 @@ fn a_new_connection_replaces_the_least_recently_used_idle_one() {
         }
         let (connection, permit) = open(&pool, 1, 2);
         assert_eq!((upstreams(&pool)[0].live(), pool.idle()), (2, 1));
-        assert_eq!(kept(&pool, 0), Some(1));
+        assert_eq!(take_for_good(&pool, 0), Some(1));
         let mut waits = queued(pool.checkout(1, Preference::New, at(0)).unwrap());
         permit.release(connection, at(2));
         assert!(poll(&mut waits).is_ready());
@@ -195,7 +195,7 @@ fn a_lower_limit_closes_connections_as_they_are_released() {
         second.1.release(second.0, at(0));
         assert_eq!((pool.open(), pool.idle()), (1, 1));
         pool.set_limit(0, 2);
-        assert_eq!([kept(&pool, 0), kept(&pool, 0)], [Some(1), None]);
+        assert_eq!([take_for_good(&pool, 0), take_for_good(&pool, 0)], [Some(1), None]);
     });
 }
 
@@ -225,7 +225,7 @@ fn closing_idle_connections_by_a_predicate_frees_capacity() {
         second.1.release(second.0, at(0));
         pool.close_idle_where(|member, connection| member.id() == 0 && connection.name != 1);
         assert_eq!((pool.open(), pool.idle()), (2, 1), "the connection in use stays");
-        assert_eq!(kept(&pool, 0), Some(1));
+        assert_eq!(take_for_good(&pool, 0), Some(1));
         assert_eq!(pool.members().len(), 1);
         drop(used);
     });
@@ -277,7 +277,10 @@ fn a_member_at_its_request_limit_gets_no_request_on_an_idle_connection() {
         }
         let member = pool.member(0).unwrap();
         assert!(!member.reached_request_limit());
-        assert_eq!((kept(&pool, 0), member.reached_request_limit(), member.requests()), (Some(0), true, 3));
+        assert_eq!(
+            (take_for_good(&pool, 0), member.reached_request_limit(), member.requests()),
+            (Some(0), true, 3)
+        );
         let mut waits = queued(pool.checkout(1, Preference::Any, at(0)).unwrap());
         pool.add(1, Upstream::new(1), 1, at(0));
         assert!(poll(&mut waits).is_ready());
