@@ -301,7 +301,7 @@ fn permissions_of_root_are_open_questions_for_another_user() {
   whether root may run /bin/true
   whether Rudy may listen on unix:/closed/sock (you lack the permission)
   whether Rudy may write the access log /closed/log (you lack the permission)
-  whether Rudy may start processes as root (you lack the permission)
+  whether Rudy may start processes as `root` (you lack the permission)
 
 "]]
     );

@@ -436,7 +436,7 @@ fn rudy_check_runs_as_the_user() {
 }
 
 #[test]
-fn an_access_control_list_grants_access() {
+fn an_access_control_list_gives_access() {
     if !is_root() {
         return;
     }
@@ -471,7 +471,10 @@ fn a_configuration_that_the_user_cannot_read_is_a_warning_at_the_start() {
 #[test]
 fn another_user_for_an_app_is_an_error_with_a_solution() {
     let place = Place::new("");
-    let command = "[[site.route]]\npath = \"/a\"\nfastcgi = { command = [\"/bin/true\"], processes.user = \"nobody\" }\n";
+    let command = format!(
+        "[[site.route]]\npath = \"/a\"\nfastcgi = {{ command = [\"/bin/true\"], processes.user = {:?} }}\n",
+        "nobody"
+    );
     place.write(&format!("user = \"root\"\n{SITE}{command}"));
     let errors = place.errors();
     assert!(errors.contains("Rudy runs as `root` and cannot start an app as `nobody`"), "{errors}");
@@ -549,7 +552,7 @@ fn an_ordinary_user_cannot_become_another_user() {
     if !is_root() {
         return;
     }
-    let place = Place::new(&format!("user = \"nobody\"\n{SITE}"));
+    let place = Place::new(&format!("user = {:?}\n{SITE}", "nobody"));
     let Some(build) = as_user(&place, "") else { return };
     let output = build.command().output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
@@ -587,14 +590,14 @@ fn rudy_check_by_an_ordinary_user_lists_open_questions() {
         return;
     }
     let Some(setpriv) = program("setpriv") else { return };
-    let place = Place::new(&format!("user = \"nobody\"\n{SITE}"));
+    let place = Place::new(&format!("user = {:?}\n{SITE}", "nobody"));
     let rudy = place.path("rudy");
     fs::copy(binary(), &rudy).unwrap();
     let mut command = Command::new(setpriv);
     command.args([&format!("--reuid={UID}"), &format!("--regid={GID}"), "--clear-groups"]);
     let output = command.arg(rudy).arg("check").arg(place.path("rudy.toml")).output().unwrap();
     let stdout = String::from_utf8(output.stdout).unwrap();
-    assert!(stdout.contains("whether Rudy may run as nobody (you lack the permission)"), "{stdout}");
+    assert!(stdout.contains("whether Rudy may run as `nobody` (you lack the permission)"), "{stdout}");
 }
 
 /// Starts `rudy serve` with `arguments` as root, from a copy of the program that the user can run.

@@ -400,7 +400,7 @@ mod tests {
         let request = request.body(RequestBody::empty()).unwrap();
         let client = Client::new(Peer::Ip(([192, 0, 2, 7], 1).into()), 1, 1);
         let reply = app.call(request, &client);
-        assert!(!matches!(reply, Reply::Now(_)), "the app is asked, and nothing is sent before that");
+        assert!(!matches!(reply, Reply::Now(_)), "no response is sent before the app responds");
     }
 
     #[test]

@@ -85,7 +85,7 @@ fn add_hosts(hosts: &mut Hosts, config: &Config, number: usize, problems: &mut V
         if let Some(other) = hosts.add(host, number) {
             let problem = Problem::value(
                 &site.location.key("hosts").index(index),
-                format!("the host \"{host}\" is given twice"),
+                format!("duplicate host \"{host}\""),
             );
             problems.push(
                 problem.label("the second").also(&host_location(&config.sites[other], host), "the first"),

@@ -110,7 +110,7 @@ impl fmt::Display for AllowedClient {
     }
 }
 
-written_as_text!(AllowedClient, "a group of clients (\"loopback\")",
+written_as_text!(AllowedClient, "an allowed client (\"loopback\")",
     { "type": "string", "description": "`loopback` (this machine, without a proxy), an IP address, a network in CIDR notation, or `anyone`.", "examples": ["loopback", "10.0.0.0/8", "192.0.2.1", "anyone"] });
 
 #[cfg(test)]
@@ -135,7 +135,7 @@ mod tests {
     }
 
     /// The explanation for a client at `peer` whose request has these fields; empty if it is allowed.
-    fn told(allow: &str, client: &Client<'_>, fields: &[&str]) -> String {
+    fn page(allow: &str, client: &Client<'_>, fields: &[&str]) -> String {
         let names = fields.iter().map(|name| (name.parse().unwrap(), HeaderValue::from_static("x")));
         match allowed(allow).reject(&names.collect(), client).map(|response| response.body) {
             Some(Body::Bytes(text)) => String::from_utf8(text.to_vec()).unwrap(),
@@ -146,9 +146,9 @@ mod tests {
 
     #[test]
     fn loopback_is_this_machine_without_a_proxy() {
-        let told = |peer, fields: &[&str]| told("'loopback'", &Client::new(peer, 1, 1), fields);
+        let page = |peer, fields: &[&str]| page("'loopback'", &Client::new(peer, 1, 1), fields);
         for peer in [ip("127.0.0.1"), ip("127.9.9.9"), ip("[::1]"), ip("[::ffff:127.0.0.1]"), Peer::Unix] {
-            assert_eq!(told(peer, &["accept", "x-forward", "viaduct"]), "", "{peer}");
+            assert_eq!(page(peer, &["accept", "x-forward", "viaduct"]), "", "{peer}");
             for field in [
                 "Forwarded",
                 "X-Forwarded-For",
@@ -161,27 +161,27 @@ mod tests {
                 "True-Client-IP",
                 "X-Client-IP",
             ] {
-                let told = told(peer, &[field]);
+                let page = page(peer, &[field]);
                 assert!(
-                    told.contains("came through a proxy") && told.contains(&field.to_lowercase()),
-                    "{told}"
+                    page.contains("came through a proxy") && page.contains(&field.to_lowercase()),
+                    "{page}"
                 );
             }
         }
         let unnamed = [Peer::Unnamed(None), Peer::Unnamed(Some([127, 0, 0, 1].into()))];
         for peer in [ip("192.0.2.1"), ip("[2001:db8::1]")].into_iter().chain(unnamed) {
             assert_eq!(
-                told(peer, &[]),
+                page(peer, &[]),
                 "403 Forbidden\nOnly clients on the server's own machine are allowed here.\n"
             );
-            assert!(!told(peer, &["via"]).is_empty());
+            assert!(!page(peer, &["via"]).is_empty());
         }
     }
 
     #[test]
     fn addresses_are_compared_with_that_of_the_client() {
         const ALLOW: &str = "['10.0.0.0/8', '2001:db8::7']";
-        let matches = |client: &Client<'_>| told(ALLOW, client, &["x-forwarded-for"]).is_empty();
+        let matches = |client: &Client<'_>| page(ALLOW, client, &["x-forwarded-for"]).is_empty();
         for (peer, expected) in [
             (ip("10.1.2.3"), true),
             (ip("[::ffff:10.1.2.3]"), true),
@@ -204,11 +204,11 @@ mod tests {
     fn groups_add_up() {
         let far = Client::new(ip("203.0.113.7"), 1, 1);
         let near = Client::new(Peer::Unix, 1, 1);
-        assert_eq!(told("'anyone'", &far, &["via"]), "");
-        assert_eq!(told("['loopback', '203.0.113.0/24']", &far, &[]), "");
-        assert_eq!(told("['loopback', '203.0.113.0/24']", &near, &[]), "");
-        assert!(told("['loopback', '10.0.0.1']", &far, &[]).contains("with your address"));
-        assert!(told("['loopback', '10.0.0.1']", &near, &["via"]).contains("through a proxy"));
+        assert_eq!(page("'anyone'", &far, &["via"]), "");
+        assert_eq!(page("['loopback', '203.0.113.0/24']", &far, &[]), "");
+        assert_eq!(page("['loopback', '203.0.113.0/24']", &near, &[]), "");
+        assert!(page("['loopback', '10.0.0.1']", &far, &[]).contains("with your address"));
+        assert!(page("['loopback', '10.0.0.1']", &near, &["via"]).contains("through a proxy"));
         assert_eq!(allowed("['loopback', '10.0.0.1']").to_string(), "this machine only, 10.0.0.1");
     }
 

@@ -84,11 +84,8 @@ impl<'de> Deserialize<'de> for Fields {
                 let mut fields: Vec<Field> = Vec::new();
                 while let Some((Name(key, name), Value(value))) = table.next_entry()? {
                     if fields.iter().any(|other| other.name == name) {
-                        let title = format!("{name} is given twice");
-                        return Err(Error::custom(two_lines(
-                            title,
-                            "upper and lower case are the same here",
-                        )));
+                        let title = format!("duplicate header field {name}");
+                        return Err(Error::custom(two_lines(title, "field names are case-insensitive")));
                     }
                     fields.push(Field { key, name, value });
                 }

@@ -37,7 +37,7 @@ impl Config {
             .filter(|(app, _)| app.command.is_some())
             .filter_map(|(app, _)| {
                 let user = app.processes.user.as_deref().filter(|user| only_root_starts_as(user))?;
-                Some(format!("whether Rudy may start processes as {user} (you lack the permission)"))
+                Some(format!("whether Rudy may start processes as `{user}` (you lack the permission)"))
             })
             .collect();
         self.not_permitted = open.into_iter().map(|obstacle| obstacle.unknown).chain(users).collect();

@@ -90,7 +90,7 @@ fn every_link_of_the_reference_leads_to_its_only_anchor() {
     let text = markdown(&schema());
     let anchors: Vec<_> = text.split("<a id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
     let unique: HashSet<_> = anchors.iter().copied().collect();
-    assert_eq!(anchors.len(), unique.len(), "an anchor is there twice");
+    assert_eq!(anchors.len(), unique.len(), "duplicate anchor");
     for target in text.split("](#").skip(1).filter_map(|rest| rest.split(')').next()) {
         assert!(unique.contains(target) || target == "types-of-values", "{target}");
     }

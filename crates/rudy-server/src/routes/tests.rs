@@ -55,7 +55,7 @@ const TARGETS: [&str; 16] = [
 ];
 
 const HOSTS: [&str; 7] =
-    ["files.org", "FILES.org.:80", "other.org", "php.org", "guarded.org", "nobody.org", "files.org@"];
+    ["files.org", "FILES.org.:80", "other.org", "php.org", "guarded.org", "unknown.org", "files.org@"];
 
 const FIELDS: [(&str, &str); 19] = [
     ("accept-encoding", "gzip"),

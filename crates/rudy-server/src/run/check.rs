@@ -43,7 +43,7 @@ fn find_all(mut config: Config) -> Result<(Config, Vec<String>), Diagnostics> {
         Ok(UserChange::NotPermitted(user)) => {
             config
                 .not_permitted
-                .push(format!("whether Rudy may run as {} (you lack the permission)", user.name));
+                .push(format!("whether Rudy may run as `{}` (you lack the permission)", user.name));
             Ok(())
         }
         Ok(_) => Ok(()),

@@ -86,7 +86,7 @@ fn run(servers: Pid, signals: &Signals) -> u8 {
                 code = exit_code(status).unwrap_or(code);
                 lost = lost_with(status, last).or(lost);
             }
-            // Ctrl-Z in the terminal: no shell is there to continue the server.
+            // Ctrl-Z in the terminal: there is no shell to continue the server.
             if is_server && status.stopping_signal() == Some(Signal::TSTP.as_raw()) {
                 report_failure(Signal::CONT, kill_process_group(servers, Signal::CONT));
             }

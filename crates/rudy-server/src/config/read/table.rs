@@ -194,7 +194,7 @@ impl<'de> Deserializer<'de> for Part<'_, '_> {
             return Err(Error::reported(&location.key(NO_VARIANT)));
         };
         if let Some(second) = given.next() {
-            let title = format!("a route has one handler, and this one has `{first}` and `{second}`");
+            let title = format!("a route can only have one handler; this one has `{first}` and `{second}`");
             let problem = Problem::key(&location.key(second), title).label("a second handler");
             value.reader.report(problem.also(&location.key(first), "the first"));
             return Err(Error::reported(&location.key(second)));

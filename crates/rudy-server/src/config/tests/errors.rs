@@ -190,7 +190,7 @@ error: 48h is out of range
 5 | linger_timeout = "2d"
   |                  ^^^^ expected 1ms to 24h
 
-error: the host "a.org" is given twice
+error: duplicate host "a.org"
  --> rudy.toml:8:19
   |
 8 | hosts = ["a.org", "A.ORG."]
@@ -215,7 +215,7 @@ error: invalid target of a redirect
 20 | redirect = { to = "//evil.org" }
    |                   ^^^^^^^^^^^^ expected "/...", "{path}...", "http://..." or "https://..."
 
-error: a route has one handler, and this one has `respond` and `status`
+error: a route can only have one handler; this one has `respond` and `status`
   --> rudy.toml:25:1
    |
 24 | respond = {}
@@ -235,7 +235,7 @@ error: this site has no route
 30 | [[site]]
    | ^^^^^^^^ expected `root = "..."`, `php = "..."` or a [[site.route]]
 
-error: the host "a.org" is given twice
+error: duplicate host "a.org"
   --> rudy.toml:31:21
    |
  8 | hosts = ["a.org", "A.ORG."]
@@ -326,7 +326,7 @@ error: the key `allow` is missing
   |
   = help: `allow` lists the clients to allow: "loopback" (this machine, without a proxy), addresses and networks, or "anyone"
 
-error: "local" is not a group of clients
+error: "local" is not an allowed client
   --> rudy.toml:11:31
    |
 11 | info = { allow = ["loopback", "local"] }
@@ -597,7 +597,7 @@ error: unknown key `listen`
 1 | listen = [':80']
   | ^^^^^^ write this in the main file: an included file can only contain sites
 
-error: the host "a.org" is given twice
+error: duplicate host "a.org"
  --> conf.d/a.toml:3:10
   |
 3 | hosts = ['a.org']

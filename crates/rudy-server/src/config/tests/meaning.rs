@@ -243,24 +243,24 @@ fn a_restricted_path_that_path_info_reaches_gets_a_notice() {
         let notices = Config::load(&file).unwrap().notices();
         notices.into_iter().filter(|notice| notice.contains("PATH_INFO")).collect::<Vec<_>>()
     };
-    let refuse = "respond = { status = 403 }";
-    assert_eq!(notices("'/admin/*'", refuse, ""), [""; 0], "there is no front controller");
+    let reject = "respond = { status = 403 }";
+    assert_eq!(notices("'/admin/*'", reject, ""), [""; 0], "there is no front controller");
     std::fs::write(folder.path().join("app/index.php"), "").unwrap();
     let expected = "\"/admin/*\" is restricted, but \"/index.php/admin/*\" runs the script with the same path as PATH_INFO: \
                     restrict it too, with path = [\"/admin/*\", \"/index.php/admin/*\"]";
-    assert_eq!(notices("'/admin/*'", refuse, ""), [expected]);
+    assert_eq!(notices("'/admin/*'", reject, ""), [expected]);
     let authorize = "files = { root = 'app' }\nauthorize = { address = '127.0.0.1:1' }";
     assert_eq!(notices("'/admin/*'", authorize, ""), [expected]);
-    assert!(notices("'/{admin,conf}/*'", refuse, "")[0].contains("\"/index.php/{admin,conf}/*\" runs"));
-    assert!(notices("'/blog/admin'", refuse, "/blog")[0].contains("\"/blog/index.php/admin\" runs"));
+    assert!(notices("'/{admin,conf}/*'", reject, "")[0].contains("\"/index.php/{admin,conf}/*\" runs"));
+    assert!(notices("'/blog/admin'", reject, "/blog")[0].contains("\"/blog/index.php/admin\" runs"));
     for (path, closed, mount) in [
-        ("['/admin/*', '/index.php/admin/*']", refuse, ""),
-        ("['/admin/*', '/index.php/*']", refuse, ""),
+        ("['/admin/*', '/index.php/admin/*']", reject, ""),
+        ("['/admin/*', '/index.php/*']", reject, ""),
         ("'/admin/*'", "respond = { body = 'hello' }", ""),
-        ("'/admin/*'", refuse, "/blog"),
-        ("'*.bak'", refuse, ""),
-        ("'/**/private/*'", refuse, ""),
-        ("['/{a,b}/*', '/index.php/{a,b}/*']", refuse, ""),
+        ("'/admin/*'", reject, "/blog"),
+        ("'*.bak'", reject, ""),
+        ("'/**/private/*'", reject, ""),
+        ("['/{a,b}/*', '/index.php/{a,b}/*']", reject, ""),
     ] {
         assert_eq!(notices(path, closed, mount), [""; 0], "{path}");
     }

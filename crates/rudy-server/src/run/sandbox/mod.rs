@@ -34,16 +34,16 @@ pub(super) const PARTIAL: &str =
 /// network and signals.
 const VERSION: ABI = ABI::V3;
 
-/// What the process is confined to, since its start.
+/// The sandbox that the process has entered.
 #[derive(Debug)]
 pub(super) struct Sandbox {
     allowed: Vec<Allowed>,
     is_partial: bool,
-    /// `/proc/self`: the kernel forgets the folder of a process where it is not held, and the rule with it.
+    /// `/proc/self`, kept open: otherwise the kernel drops its inode, and the rule with it.
     _process: Option<OwnedFd>,
 }
 
-/// A file or folder of a rule. The kernel knows it by its inode, whatever is at its path later.
+/// A file or folder of a rule, identified by its inode as in the kernel.
 #[derive(Debug)]
 struct Allowed {
     device: u64,
