@@ -283,7 +283,7 @@ fn alternatives_may_only_name_keys_and_tables_may_be_combined() {
 fn a_file_becomes_markdown() {
     let text = markdown(&site());
     for part in [
-        "# file.toml\n\nThe file.\nEvery key with",
+        "# file.toml\n\nThe file.\nAll keys, with",
         "\n\n- [Top-level keys](#table): [`limits`](#limits), [`site`](#site)\n",
         "\n- [`[[site]]`](#table.site), [`[site.route.site]`](#table.site.route.site): [`hosts`](#site.hosts), ",
         "\n<a id=\"table.site\"></a>\n<a id=\"table.site.route.site\"></a>\n\n## `[[site]]`\n\nA site.\n",
