@@ -122,7 +122,7 @@ impl Tally {
             RequestError::Cancelled => state.counts.cancelled += 1,
             RequestError::Closed if sent_request.reused => state.counts.stale += 1,
             RequestError::Truncated(_) if state.is_after(Fault::Kill, sent_request.at) => {
-                state.counts.truncated += 1
+                state.counts.truncated += 1;
             }
             error => self.fail(&mut state, sent_request, &error.to_string()),
         }

@@ -375,7 +375,7 @@ fn the_log_names_the_authorizer_and_its_failure() {
         ("allow-and-fail", "the authorizer ended its 200 response with application status 1, expected 0"),
         ("name-a-script", "the app set Variable-SCRIPT_FILENAME, which only the server may set"),
         ("name-a-file", "an authorizer cannot send files"),
-        ("allow-with-too-much-of-a-body", "longer than 65536 bytes: is this the right app?"),
+        ("allow-with-too-much-of-a-body", "a body of more than 65536 bytes, which no client sees"),
         ("log-a-line", "GET /page from 127.0.0.1"),
         ("log-a-line", "stderr: who is this?"),
     ] {
