@@ -97,7 +97,7 @@ fn authorize(params: &Params, peer: &mut Peer, sender: &Sender<String>) -> bool 
         "reject" => peer.respond(b"Status: 403 No\r\nVariable-REMOTE_USER: eve\r\n\r\nnot you"),
         "require-a-password" => peer.respond(b"Status: 401\r\nWWW-Authenticate: Basic realm=x\r\n\r\n"),
         "redirect-to-log-in" => {
-            peer.respond(b"Status: 302\r\nLocation: /login\r\nSet-Cookie: back=1\r\n\r\n")
+            peer.respond(b"Status: 302\r\nLocation: /login\r\nSet-Cookie: back=1\r\n\r\n");
         }
         "redirect-locally-to-log-in" => peer.respond(b"Location: /login\r\n\r\n"),
         "respond-with-no-content" => peer.respond(b"Status: 204\r\n\r\n"),
