@@ -117,10 +117,10 @@ fn truncated(percent: f64, digits: usize) -> f64 {
 
 /// The probability of at most `failed` failures among `total`, each with probability `share`.
 fn at_most(failed: u64, total: u64, share: f64) -> f64 {
-    // Summed backwards from the last term, whose logarithm is taken because its factors have no place in an f64. It is
-    // the largest, wherever share lies above failed / total, and each before it is smaller by a larger factor: what is
-    // left out once they are below 1e-17 of the sum does not show. So 10^8 requests of which half failed are some
-    // 40,000 terms and not 5 × 10^7, and none but one where the last is too small for an f64 already.
+    // Sums backwards from the last term, as a logarithm, because its factors exceed an `f64`. The last term
+    // is the largest if share is above failed / total, and the earlier ones shrink by growing factors, so
+    // terms below 1e-17 of the sum can be dropped. For 10^8 requests, half of them failed, that makes about
+    // 40,000 terms instead of 5 × 10^7; only one if the last is already too small for an `f64`.
     let (n, k) = (float(total), float(failed));
     let last = log_gamma(n + 1.0) - log_gamma(k + 1.0) - log_gamma(n - k + 1.0)
         + k * share.ln()

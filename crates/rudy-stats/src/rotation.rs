@@ -2,15 +2,16 @@
 
 use crate::random::SplitMix64;
 
-/// The order of `subjects` in a round, the first being 0: a permutation of 0 to `subjects` - 1.
+/// The order of `subjects` in a round, counted from 0: a permutation of 0 to `subjects` - 1.
 ///
-/// What warms up, drifts or lingers touches all alike if each subject has each place, and follows each other one, equally
-/// often. Williams' squares do both (Australian Journal of Scientific Research A 2, 1949): with an even number of subjects
-/// in as many rounds; with an odd one in twice as many, and each place is had equally often after the first half too. Rounds
-/// go from square to square, and in an unfinished one the counts differ by one at most for places.
+/// Warm-up, drift and after-effects influence all subjects alike if each subject has each place, and follows
+/// each other one, equally often. Williams' squares have both properties (Australian Journal of Scientific
+/// Research A 2, 1949): with an even number of subjects, in as many rounds; with an odd number, in twice as
+/// many, of which the first half already balances the places. Rounds continue from square to square. In an
+/// unfinished square, the counts of places differ by at most one.
 ///
-/// Which subject is which of the square, and the order of the rounds in it, are drawn for each square from `seed`: otherwise the
-/// same two would always meet at the seams between rounds.
+/// The assignment of subjects, and the order of the rounds in a square, are drawn for each square from
+/// `seed`. Otherwise the same two subjects would always meet at the boundary of rounds.
 ///
 /// ```
 /// use rudy_stats::rotation::order;

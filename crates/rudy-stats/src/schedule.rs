@@ -201,8 +201,9 @@ impl Profile {
 
 /// Solves r₀·t + s·t²/2 = k for t.
 ///
-/// The textbook's (−r₀ + √(r₀² + 2sk)) / s subtracts two nearly equal numbers when the ramp is flat, and divides by 0 when
-/// it is level. Multiplied by r₀ + √… above and below it has neither fault, rising or falling.
+/// The usual formula (−r₀ + √(r₀² + 2sk)) / s subtracts two nearly equal numbers if the ramp is flat, and
+/// divides by 0 if it is level. Multiplying numerator and denominator by r₀ + √… avoids both, for rising and
+/// falling ramps.
 fn ramp(k: f64, r0: f64, slope: f64) -> f64 {
     if k == 0.0 {
         return 0.0;
@@ -247,13 +248,13 @@ enum Gap {
 
 /// For exponential gaps: the positions of a Poisson process of rate 1/N per request of the whole plan.
 ///
-/// N independent Poisson processes of rate R/N together are one of rate R (superposition), so each share draws for
-/// itself, with a seed of its own, and together they are exactly the plan: no share has to draw the others' gaps. The
-/// converse way, drawing one process and taking every N-th arrival, would give each share Erlang gaps, far too even.
+/// N independent Poisson processes of rate R/N together are one of rate R (superposition). Each share
+/// therefore draws its own gaps with its own seed, and all shares together are exactly the plan. Drawing one
+/// process and taking every N-th arrival would instead give each share Erlang gaps, which are far too even.
 ///
-/// A rate that changes is the same process with its time bent: an arrival at position x of a process of rate 1 is due
-/// when the plan expects x requests to be behind (the time-change theorem; Devroye, "Non-Uniform Random Variate
-/// Generation", 1986, chapter VI).
+/// A variable rate is the same process on a transformed time axis: an arrival at position x of a process of
+/// rate 1 is due when the plan expects x requests (the time-change theorem; Devroye, "Non-Uniform Random
+/// Variate Generation", 1986, chapter VI).
 #[derive(Clone, Debug)]
 struct Draw {
     gap: Gap,

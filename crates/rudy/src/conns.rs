@@ -61,9 +61,11 @@ enum Grouping {
     /// TCP state
     State,
     /// Peer address, with the port of outgoing connections
-    Remote,
+    #[value(name = "remote")]
+    RemoteAddress,
     /// Local address, with the port of incoming connections
-    Local,
+    #[value(name = "local")]
+    LocalAddress,
 }
 
 impl From<Conns> for Options {
@@ -72,8 +74,8 @@ impl From<Conns> for Options {
             pid: conns.pid,
             by: match conns.by {
                 Grouping::State => None,
-                Grouping::Remote => Some(By::Remote),
-                Grouping::Local => Some(By::Local),
+                Grouping::RemoteAddress => Some(By::RemoteAddress),
+                Grouping::LocalAddress => Some(By::LocalAddress),
             },
             watch: conns.watch,
             count: conns.count.map(NonZeroU64::get),

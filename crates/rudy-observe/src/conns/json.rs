@@ -33,8 +33,8 @@ pub(super) fn line(
         other: sockets.other,
         not_accepted: sockets.held.iter().map(|socket| u64::from(socket.not_accepted)).sum(),
         without_descriptor: states(&sockets.unheld),
-        remotes: (options.by == Some(By::Remote)).then(|| grouped(By::Remote)),
-        locals: (options.by == Some(By::Local)).then(|| grouped(By::Local)),
+        remotes: (options.by == Some(By::RemoteAddress)).then(|| grouped(By::RemoteAddress)),
+        locals: (options.by == Some(By::LocalAddress)).then(|| grouped(By::LocalAddress)),
         since_start: change.map(Change::from),
     };
     // Structs of numbers and strings can always be serialized.

@@ -53,8 +53,8 @@ pub(super) fn by_state(process: &Process, sockets: &Sockets) -> String {
 pub(super) fn groups(process: &Process, sockets: &Sockets, by: By, rows: usize) -> String {
     let groups = sockets.grouped(by);
     let heading = match by {
-        By::Remote => "REMOTE",
-        By::Local => "LOCAL",
+        By::RemoteAddress => "REMOTE",
+        By::LocalAddress => "LOCAL",
     };
     let shown = &groups[..groups.len().min(rows)];
     let width = shown.iter().map(|group| group.name.len()).max().unwrap_or(0).max(heading.len());

@@ -57,7 +57,7 @@ TIME_WAIT           1                      closed on both sides; gone within a m
 #[test]
 fn the_remote_with_the_most_sockets_stands_first() {
     let process = Process::own().unwrap();
-    let text = table::groups(&process, &sockets(Instant::now(), 10), By::Remote, 2);
+    let text = table::groups(&process, &sockets(Instant::now(), 10), By::RemoteAddress, 2);
     let expected = "\
 REMOTE        SOCKETS  STATES
 10.0.0.9:443       10  CLOSE_WAIT 10
@@ -98,8 +98,15 @@ fn an_object_has_what_the_table_has() {
     let start = Instant::now();
     let later = sockets(start + Duration::from_secs(10), 5);
     let change = Counts::of(&later).since(&Counts::of(&sockets(start, 0)));
-    let options =
-        Options { pid: 0, by: Some(By::Remote), watch: None, count: None, rows: 1, json: true, plain: false };
+    let options = Options {
+        pid: 0,
+        by: Some(By::RemoteAddress),
+        watch: None,
+        count: None,
+        rows: 1,
+        json: true,
+        plain: false,
+    };
     let line = json::line(&Process::own().unwrap(), &later, Some(&change), &options);
     let object: serde_json::Value = serde_json::from_str(&line).unwrap();
     assert_eq!(object["descriptors"], 15);

@@ -10,9 +10,9 @@ use super::{Socket, Sockets, State};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
     /// The peer's address, without the port for incoming connections, because it varies.
-    Remote,
+    RemoteAddress,
     /// The local address, without the port for outgoing connections, because it varies.
-    Local,
+    LocalAddress,
 }
 
 /// A group of sockets.
@@ -64,10 +64,10 @@ impl Sockets {
 fn name(socket: &Socket, by: By, listeners: &Listeners) -> Option<String> {
     let came_in = socket.state == State::Listen || listeners.accept(socket);
     match (by, came_in) {
-        (By::Remote, _) if socket.state == State::Listen => None,
-        (By::Remote, true) => Some(socket.remote.ip().to_string()),
-        (By::Remote, false) => Some(socket.remote.to_string()),
-        (By::Local, true) => Some(socket.local.to_string()),
-        (By::Local, false) => Some(socket.local.ip().to_string()),
+        (By::RemoteAddress, _) if socket.state == State::Listen => None,
+        (By::RemoteAddress, true) => Some(socket.remote.ip().to_string()),
+        (By::RemoteAddress, false) => Some(socket.remote.to_string()),
+        (By::LocalAddress, true) => Some(socket.local.to_string()),
+        (By::LocalAddress, false) => Some(socket.local.ip().to_string()),
     }
 }

@@ -126,7 +126,7 @@ fn sockets_that_are_no_tcp_are_counted_by_their_kind() {
 fn connections_that_came_in_are_put_together_by_the_address_they_came_from() {
     let (_listener, _client, _server) = pair();
     let sockets = Process::own().unwrap().sockets().unwrap();
-    let [by_remote, by_local] = [By::Remote, By::Local].map(|by| sockets.grouped(by));
+    let [by_remote, by_local] = [By::RemoteAddress, By::LocalAddress].map(|by| sockets.grouped(by));
     let counted = |groups: &[Group], name: &str| {
         groups.iter().find(|group| group.name == name).map_or(0, |group| group.held[&State::Established])
     };
@@ -158,8 +158,11 @@ fn ports_that_mean_something_are_kept() {
     };
     let names =
         |by| -> Vec<_> { sockets.grouped(by).into_iter().map(|group| (group.total(), group.name)).collect() };
-    assert_eq!(names(By::Remote), [(3, "10.0.0.7".into()), (1, "10.0.0.9:443".into())]);
-    assert_eq!(names(By::Local), [(3, "10.0.0.1:80".into()), (1, "10.0.0.1".into()), (1, "[::]:80".into())]);
+    assert_eq!(names(By::RemoteAddress), [(3, "10.0.0.7".into()), (1, "10.0.0.9:443".into())]);
+    assert_eq!(
+        names(By::LocalAddress),
+        [(3, "10.0.0.1:80".into()), (1, "10.0.0.1".into()), (1, "[::]:80".into())]
+    );
     let tallies = by_state(&sockets.held);
     assert_eq!(tallies[&State::Established], Tally { sockets: 2, unread_bytes: 2, unsent_bytes: 4 });
 }

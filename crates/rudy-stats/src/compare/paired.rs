@@ -12,23 +12,25 @@ pub const PAIRS_MIN: usize = 6;
 /// an `f64`.
 pub const PAIRS_MAX: usize = 1000;
 
-/// What the pairs of two subjects say of their ratio.
+/// The ratio of two subjects, estimated from pairs.
 ///
-/// With d = ln(a / b) of each round and its Walsh averages, the means of every two d and of each with itself:
+/// With d = ln(a / b) of each round, and the Walsh averages, which are the means of all pairs of d and each d
+/// itself:
 ///
-/// - the estimate is their median (Hodges and Lehmann, "Estimates of location based on rank tests", Annals of
-///   Mathematical Statistics 34, 1963);
-/// - an interval is between the k-th of them and the k-th from the end, k being from the exact distribution of Wilcoxon's
-///   signed-rank statistic (Tukey 1949; Hollander and Wolfe, "Nonparametric Statistical Methods", 3.3);
-/// - the p-value is that of the same test. It is at most α exactly where the interval of 1 - α leaves out 1, so one can
-///   never contradict the other.
+/// - The estimate is their median (Hodges and Lehmann, "Estimates of location based on rank tests", Annals of
+///   Mathematical Statistics 34, 1963).
+/// - An interval lies between the k-th of them and the k-th from the end. k comes from the exact distribution
+///   of Wilcoxon's signed-rank statistic (Tukey 1949; Hollander and Wolfe, "Nonparametric Statistical
+///   Methods", 3.3).
+/// - The p-value is that of the same test. It is at most α exactly if the interval of 1 - α excludes 1, so
+///   both always agree.
 ///
-/// Rounds without a difference and differences of the same size are counted against the one that shows: as if each tie had
-/// been broken the way that makes the difference least certain. Pratt's way (JASA 54, 1959), which ranks the zeros and then
-/// leaves them out, and midranks are a little less careful, but belong to no interval that is made of order statistics; that
-/// of Wilcoxon, who leaves out the zeros first, may find a difference because more rounds showed none. Ends that belong to
-/// the interval keep its level whatever is tied (Noether, "Wilcoxon confidence intervals for location parameters in the
-/// discrete case", JASA 62, 1967).
+/// Rounds without a difference, and differences of the same size, count against the observed difference: each
+/// tie is broken in the way that makes it least certain. Pratt's method (JASA 54, 1959), which ranks the
+/// zeros and then drops them, and midranks are slightly less conservative, but no interval of order
+/// statistics belongs to them. Wilcoxon's method, which drops the zeros first, may find a difference because
+/// more rounds showed none. With inclusive ends, the interval keeps its level with any ties (Noether,
+/// "Wilcoxon confidence intervals for location parameters in the discrete case", JASA 62, 1967).
 #[derive(Clone, Debug)]
 pub struct Paired {
     pairs: usize,
