@@ -19,7 +19,7 @@ use crate::top::interval;
 /// share a port or a remote address share these connections.
 ///
 /// With --watch, prints a line per interval with the change since the start, and a summary at the end. A growing number of
-/// sockets in CLOSE_WAIT means that the process does not close connections that its peers have closed.
+/// sockets in `CLOSE_WAIT` means that the process does not close connections that its peers have closed.
 ///
 /// Reads /proc only; needs the same user or root. Stops when the process ends or on Ctrl-C.
 #[derive(Debug, Args)]
