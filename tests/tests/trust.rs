@@ -84,6 +84,6 @@ fn a_trusted_certificate_is_accepted_for_its_name_and_validity_period() {
     let expired = certificates.serve("expired");
     rejected(&["--cacert", &certificates.path("expired")], &expired, "the certificate expired ");
     certificates.self_signed("authority-as-server", "localhost", "critical,CA:TRUE");
-    let message = "the certificate is that of an authority, which signs others";
+    let message = "the certificate is a CA certificate and not that of a server";
     rejected(&[], &certificates.serve("authority-as-server"), message);
 }
