@@ -322,7 +322,7 @@ fn a_process_that_restarts_itself_on_sigterm_is_stopped() {
     let output = lab.run();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let notes = lab.runs()[0]["notes"].to_string();
-    assert!(notes.contains("behind, which we ended"), "{notes}");
+    assert!(notes.contains(", which we ended"), "{notes}");
     assert!(are_gone(&pid));
 }
 
