@@ -14,8 +14,8 @@ use crate::context;
 
 /// A time that a handler or body waits for.
 ///
-/// If a connection polls the handler, the connection's timer wakes it, with a resolution of 10 ms. In a separate task, a
-/// tokio timer wakes it.
+/// If a connection polls the handler, the connection's timer wakes it, with a resolution of 10 ms. In a
+/// separate task, a tokio timer wakes it.
 ///
 /// ```
 /// use std::time::{Duration, Instant};

@@ -16,12 +16,13 @@ use rustix::io::{Errno, ReadWriteFlags};
 /// Size of a read on the pool.
 const READ_BYTES: usize = 128 * 1024;
 
-/// Reads cached data at `offset`. Returns fewer bytes than `buffer` holds if the rest is not cached, or at the end of the file.
+/// Reads cached data at `offset`. Returns fewer bytes than `buffer` holds if the rest is not cached, or at
+/// the end of the file.
 ///
 /// # Errors
 ///
-/// [`io::ErrorKind::WouldBlock`] if the first byte is not cached, or if the file system cannot report it. Other errors come
-/// from the file system.
+/// [`io::ErrorKind::WouldBlock`] if the first byte is not cached, or if the file system cannot report it.
+/// Other errors come from the file system.
 pub fn read_cached(file: impl AsFd, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     let read = match read_if_cached(&file, buffer, offset) {
         Err(Errno::OPNOTSUPP) if is_in_memory(&file) => rustix::io::pread(&file, buffer, offset),
@@ -51,7 +52,8 @@ pub fn is_cached(file: &File, offset: u64, length: u64) -> bool {
     }
 }
 
-/// Reads a piece of a file into the page cache, on the pool for blocking work. Stops early at the end of the file.
+/// Reads a piece of a file into the page cache, on the pool for blocking work. Stops early at the end of the
+/// file.
 ///
 /// # Errors
 ///

@@ -64,7 +64,8 @@ impl fmt::Display for ProxyHeaderError {
     }
 }
 
-/// Parses the bytes of a header that have arrived; each call gets all of them. An error is found at the first wrong byte.
+/// Parses the bytes of a header that have arrived; each call gets all of them. An error is found at the first
+/// wrong byte.
 ///
 /// # Errors
 ///

@@ -43,8 +43,8 @@ pub trait Transport: AsFd + Send + Sync {
     /// The socket or the session is broken.
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>>;
 
-    /// Writes the slices in order, and returns the number of bytes accepted. `more` announces that data follows at once, so that
-    /// a head and the file after it share a packet.
+    /// Writes the slices in order, and returns the number of bytes accepted. `more` announces that data
+    /// follows at once, so that a head and the file after it share a packet.
     ///
     /// # Errors
     ///
@@ -65,8 +65,8 @@ pub trait Transport: AsFd + Send + Sync {
         Poll::Ready(Ok(()))
     }
 
-    /// Sends a piece of `file`. `Ok(0)` means the end of the file. For a socket the kernel sends the bytes. A session, which
-    /// transforms the bytes, reads and writes them.
+    /// Sends a piece of `file`. `Ok(0)` means the end of the file. For a socket the kernel sends the bytes. A
+    /// session, which transforms the bytes, reads and writes them.
     ///
     /// # Errors
     ///
@@ -87,16 +87,17 @@ pub trait Transport: AsFd + Send + Sync {
         self.poll_write(cx, &[io::IoSlice::new(&scratch.input[..read])], read < length)
     }
 
-    /// Closes the write side. A session first sends its close notification, which may have to wait for the socket.
+    /// Closes the write side. A session first sends its close notification, which may have to wait for the
+    /// socket.
     ///
     /// # Errors
     ///
     /// The socket or the session is broken.
     fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// Returns how many bytes the peer has not acknowledged yet, including buffered ones. The number falls while the peer reads,
-    /// long before the socket is writable again: the kernel waits until a third of its buffer is free, which may be more than
-    /// a megabyte.
+    /// Returns how many bytes the peer has not acknowledged yet, including buffered ones. The number falls
+    /// while the peer reads, long before the socket is writable again: the kernel waits until a third of its
+    /// buffer is free, which may be more than a megabyte.
     ///
     /// # Errors
     ///

@@ -17,16 +17,16 @@ pub(crate) trait Framing {
     /// Whether the end of the body is encoded, or the response has no body.
     fn has_ended(&self) -> bool;
 
-    /// Encodes a piece of the body, of at most [`Self::window`] bytes. An empty piece, before a pause, ends the frame that
-    /// [`Self::begin_raw`] has begun.
+    /// Encodes a piece of the body, of at most [`Self::window`] bytes. An empty piece, before a pause, ends
+    /// the frame that [`Self::begin_raw`] has begun.
     ///
     /// # Errors
     ///
     /// The body is longer than its head states.
     fn piece(&mut self, data: &[u8], out: &mut BytesMut) -> Result<(), LengthError>;
 
-    /// Encodes the framing before bytes that the pump sends directly after `out`. Returns how many of the `length` bytes it
-    /// may send: at least 1 if the window has room.
+    /// Encodes the framing before bytes that the pump sends directly after `out`. Returns how many of the
+    /// `length` bytes it may send: at least 1 if the window has room.
     ///
     /// # Errors
     ///

@@ -68,7 +68,8 @@ impl Output {
         }
     }
 
-    /// Sends the queue, then `out`, then `raw`. Queues what the socket does not accept. Ready when the kernel has everything.
+    /// Sends the queue, then `out`, then `raw`. Queues what the socket does not accept. Ready when the kernel
+    /// has everything.
     ///
     /// # Errors
     ///

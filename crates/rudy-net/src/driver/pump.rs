@@ -115,8 +115,8 @@ impl Pump {
         }
     }
 
-    /// Frames available data of the body in `out`: up to [`GATHERED_BYTES`], or up to a piece that bypasses the buffer. Call
-    /// this after everything before has been sent.
+    /// Frames available data of the body in `out`: up to [`GATHERED_BYTES`], or up to a piece that bypasses
+    /// the buffer. Call this after everything before has been sent.
     ///
     /// # Errors
     ///

@@ -38,16 +38,16 @@ pub(super) struct RunningEngine<S, C> {
 pub(super) type NewRunner = (Arc<WorkerRunner>, watch::Receiver<Command>);
 
 impl<S: ServiceSource, C: Spawner> RunningEngine<S, C> {
-    /// Creates an engine with `runners` workers. `start` starts all of them and returns their runtimes. If it
+    /// Creates an engine with `worker_count` workers. `start` starts all of them and returns their runtimes. If it
     /// fails, the workers that have started end, because the sender of their commands is dropped.
     pub(super) fn start(
-        runners: usize,
+        worker_count: usize,
         spawner: C,
         source: Arc<S>,
         reporter: Arc<dyn Reporter>,
         start: impl FnOnce(Vec<NewRunner>) -> io::Result<Vec<Handle>>,
     ) -> io::Result<Self> {
-        let shared = Arc::new(EngineShared::new(reporter, runners)?);
+        let shared = Arc::new(EngineShared::new(reporter, worker_count)?);
         let command = watch::Sender::new(Command::Serve);
         let runner = |worker: &Arc<Worker>| Arc::new(WorkerRunner::new(worker.clone(), shared.clone()));
         let runners: Vec<_> = shared.workers.iter().map(runner).collect();

@@ -51,17 +51,17 @@ pub(super) struct EngineShared {
 }
 
 impl EngineShared {
-    pub(super) fn new(reporter: Arc<dyn Reporter>, runners: usize) -> io::Result<Self> {
+    pub(super) fn new(reporter: Arc<dyn Reporter>, worker_count: usize) -> io::Result<Self> {
         Ok(Self {
             admission: Admission::new(),
             reports: ProblemReports::new(reporter),
             rejecter: Rejecter::new(),
             spare: SpareDescriptor::new()?,
-            workers: (0..runners).map(|_| Arc::default()).collect(),
+            workers: (0..worker_count).map(|_| Arc::default()).collect(),
             victims: Mutex::default(),
             connections: AtomicU64::new(0),
             aborted: AtomicU64::new(0),
-            running_workers: AtomicUsize::new(runners),
+            running_workers: AtomicUsize::new(worker_count),
             ended: watch::Sender::new(false),
         })
     }

@@ -29,8 +29,8 @@ impl CandidateAddress {
     }
 }
 
-/// Binds the first of `candidates` that the kernel supports, once for each of `count` cores, and listens. Returns
-/// the address, with the actual port for port 0.
+/// Binds the first of `candidates` that the kernel supports, once for each of `count` cores, and listens.
+/// Returns the address, with the actual port for port 0.
 pub(super) fn bind(
     address: &Address,
     candidates: &[CandidateAddress],
