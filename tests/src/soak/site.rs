@@ -45,15 +45,15 @@ impl Settings {
         let (folder, program) = (folder.display(), std::env::current_exe().unwrap_or_default());
         let program = program.display();
         let upstream = format!(
-            "queue = {queue}\nqueue_time = \"10s\"\nkeep_time = \"2s\"\nanswer_time = \"10s\"\n\
+            "queue = {queue}\nqueue_timeout = \"10s\"\nidle_timeout = \"2s\"\nresponse_timeout = \"10s\"\n\
              response_buffer = \"{response_buffer}\"\n"
         );
         format!(
             "listen = [\"127.0.0.1:0\"]\nbuffer_dir = \"{folder}/buffers\"\nbuffer_memory = \"{buffer_memory}\"\n\
              buffer_total = \"{buffer_total}\"\n\n\
-             [limits]\nbody_bytes = \"64MiB\"\nhead_time = \"3s\"\nrate_grace = \"3s\"\n\
-             first_request_timeout = \"5s\"\nidle_time = \"5s\"\n\
-             send_stall_timeout = \"4s\"\nhalf_close_timeout = \"12s\"\nlinger_time = \"2s\"\n\n\
+             [limits]\nbody_bytes = \"64MiB\"\nhead_timeout = \"3s\"\nrate_grace = \"3s\"\n\
+             first_request_timeout = \"5s\"\nidle_timeout = \"5s\"\n\
+             send_stall_timeout = \"4s\"\nhalf_close_timeout = \"12s\"\nlinger_timeout = \"2s\"\n\n\
              [[site]]\n\n\
              [[site.route]]\npath = \"/php/*\"\n[site.route.php]\nroot = \"{folder}/php\"\n\
              address = \"unix:{folder}/fpm.sock\"\nconnections = {php}\n{upstream}\n\
