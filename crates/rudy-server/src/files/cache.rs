@@ -24,7 +24,7 @@ const FILES_PER_SHARD: u64 = 8;
 /// The fraction of the memory for compressed larger files: one quarter. With the defaults, the largest file that is compressed fits.
 const COMPRESSED_SHARE: u64 = 4;
 
-/// The key of a compressed file: the file at one time, in one coding. It includes the path of the entry, because the heads depend on it.
+/// The key of a compressed file: the file at one time, in one coding. Includes the path of its entry, because the heads depend on it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct CompressedKey {
     pub(super) path: Box<str>,
