@@ -493,7 +493,7 @@ fn an_unknown_user_is_an_error() {
         ("nosuchuser", "there is no user `nosuchuser`"),
         ("root:nosuchgroup", "there is no group `nosuchgroup`"),
         ("4294967295", "4294967295 is too large for a user or group id"),
-        ("root:4000777", "root keeps its own groups"),
+        ("root:4000777", "root cannot have another group"),
     ] {
         let place = Place::new(&format!("user = \"{user}\"\n{SITE}"));
         assert!(place.errors().contains(expected), "{}", place.errors());

@@ -491,7 +491,7 @@ fn an_unused_inherited_socket_is_reported() {
         .through_shell("exec 3<&0 </dev/null; LISTEN_FDS=1 LISTEN_PID=$$ exec \"$@\"")
         .stdin(OwnedFd::from(socket))
         .start();
-    server.wait_for_line("sockets of the service manager are not used");
+    server.wait_for_line("sockets passed by the service manager are not used");
 }
 
 #[test]

@@ -116,7 +116,7 @@ fn the_only_server_is_found() {
     let (code, text) = told(&output);
     assert_eq!(code, Some(0), "{text}");
     for part in [
-        "error: no `rudy serve` of this user runs",
+        "error: no `rudy serve` of this user is running",
         "the configuration was reloaded",
         " has replaced process ",
     ] {
