@@ -114,7 +114,7 @@ fn a_new_process_that_is_ready_too_late_closes_no_socket() {
     fs::rename(&pipe, rig.server.path().join("rudy.toml")).unwrap();
     rig.signal(Signal::USR2);
     let late = rig.starting();
-    rig.server.wait_for_line(&format!("process {late} is terminated"));
+    rig.server.wait_for_line(&format!("terminating process {late}"));
     fs::write(rig.server.path().join("rudy.toml"), config).unwrap();
     rig.server.wait_for_line(GOES_ON);
     ended(late);

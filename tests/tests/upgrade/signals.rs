@@ -97,7 +97,7 @@ fn a_stop_of_the_old_process_stops_both_and_finishes_requests() {
     let mut other = rig.server.connect();
     other.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
     kill_process(old, Signal::TERM).unwrap();
-    rig.server.wait_for_line("stopping, and process");
+    rig.server.wait_for_line("stopping, also process");
     for mut connection in [upload, other] {
         connection.send(b"cd");
         assert_eq!(connection.response().status, 200);
@@ -127,7 +127,7 @@ fn one_interrupt_from_the_terminal_is_not_two_signals() {
     other.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
     // Ctrl-C signals both processes.
     kill_process(old, Signal::INT).unwrap();
-    rig.server.wait_for_line(&format!("stopping, and process {}", rig.pid.as_raw_nonzero()));
+    rig.server.wait_for_line(&format!("stopping, also process {}", rig.pid.as_raw_nonzero()));
     rig.signal(Signal::INT);
     for mut connection in [upload, other] {
         connection.send(b"cd");
@@ -143,7 +143,7 @@ fn a_second_stop_of_the_old_process_stops_both_at_once() {
     let mut other = rig.server.connect();
     other.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
     kill_process(old, Signal::TERM).unwrap();
-    rig.server.wait_for_line("stopping, and process");
+    rig.server.wait_for_line("stopping, also process");
     kill_process(old, Signal::INT).unwrap();
     let (status, stderr) = rig.server.wait();
     assert_eq!(status.code(), Some(130), "{stderr}");
@@ -173,7 +173,7 @@ fn a_reload_reaches_the_new_process_while_the_old_one_stops_its_apps() {
     assert_eq!(rig.get("/"), "new");
     for _ in 0..2 {
         kill_process(old, Signal::TERM).unwrap();
-        rig.server.wait_for_line("SIGTERM: stopping, and process");
+        rig.server.wait_for_line("SIGTERM: stopping, also process");
     }
     let (status, stderr) = rig.server.wait();
     assert_eq!(status.code(), Some(143), "{stderr}");
