@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::processes::ProcessesTable;
 use super::values::{Command, Int, OneOrMany, Time, Timeout};
 use super::{Location, Problem, missing};
-use crate::fastcgi::problems_of_processes;
+use crate::fastcgi::process_problems;
 use crate::upstream::UpstreamAddress;
 
 /// A FastCGI app. Tables with the same settings share one app and its connections.
@@ -144,6 +144,6 @@ impl AppTable {
             );
         }
         self.processes.problems(&location.key("processes"), problems);
-        problems.extend(problems_of_processes(self, location));
+        problems.extend(process_problems(self, location));
     }
 }

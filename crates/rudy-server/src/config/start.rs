@@ -10,7 +10,7 @@ use rustix::process::geteuid;
 
 use super::{AccessLogOptions, AppTable, Config, Diagnostics, Location, Problem, RouteAuthorize};
 use crate::access_log::Destination;
-use crate::fastcgi::only_root_starts_as;
+use crate::fastcgi::needs_root_to_start_as;
 use crate::handlers::HandlerConfig;
 
 /// A reason why a start would fail.
@@ -36,7 +36,7 @@ impl Config {
             .apps()
             .filter(|(app, _)| app.command.is_some())
             .filter_map(|(app, _)| {
-                let user = app.processes.user.as_deref().filter(|user| only_root_starts_as(user))?;
+                let user = app.processes.user.as_deref().filter(|user| needs_root_to_start_as(user))?;
                 Some(format!("whether Rudy may start processes as `{user}` (you lack the permission)"))
             })
             .collect();

@@ -1,7 +1,7 @@
 //! The `authorize` setting: an app allows or denies each request before any handler runs (FastCGI 1.0 §6.3).
 //!
-//! A request is allowed only by status 200 and a regular end of the authorizer's request. Any other response
-//! goes to the client. No response is a [`Failure`], as for other apps.
+//! A request is allowed only if the app responds with status 200 and ends its request regularly. Any other
+//! response goes to the client. If there is no response, that is a [`Failure`], as for other apps.
 
 use std::io;
 use std::sync::Arc;
@@ -26,7 +26,8 @@ use crate::files::access::Access;
 use crate::handlers::Start;
 use crate::routes::{Context, Routes};
 
-/// The largest body of a 200, which no one sees. An app that sends more is probably not an authorizer.
+/// The maximum size of the body of a 200 response, which no client sees. An app that sends more is probably
+/// not an authorizer.
 const BODY_BYTES_MAX: usize = 64 * 1024;
 
 /// An app that authorizes requests. Clones share everything.

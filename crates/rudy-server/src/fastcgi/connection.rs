@@ -25,12 +25,12 @@ pub(super) struct Connection {
     socket: Socket,
     protocol: GatewayConnection,
     /// The beginning of an incomplete record.
-    rest: Vec<u8>,
+    incomplete: Vec<u8>,
 }
 
 impl upstream::Connection for Connection {
     fn new(socket: Socket) -> Self {
-        Self { socket, protocol: GatewayConnection::new(), rest: Vec::new() }
+        Self { socket, protocol: GatewayConnection::new(), incomplete: Vec::new() }
     }
 
     fn socket(&mut self) -> &mut Socket {
@@ -62,14 +62,14 @@ impl Connection {
         mut on_event: impl FnMut(Event<'_>) -> Result<(), Failure>,
     ) -> Poll<Result<(), Failure>> {
         READ.with_borrow_mut(|buffer| {
-            let kept = self.rest.len();
-            buffer[..kept].copy_from_slice(&self.rest);
-            let received =
-                ready!(self.socket.poll_read(cx, &mut buffer[kept..])).map_err(Failure::ConnectionLost)?;
+            let leftover = self.incomplete.len();
+            buffer[..leftover].copy_from_slice(&self.incomplete);
+            let received = ready!(self.socket.poll_read(cx, &mut buffer[leftover..]))
+                .map_err(Failure::ConnectionLost)?;
             if received == 0 {
                 return Poll::Ready(Err(Failure::Fault(Fault::Closed)));
             }
-            let mut bytes = &buffer[..kept + received];
+            let mut bytes = &buffer[..leftover + received];
             loop {
                 let (used, event) = self.protocol.decode(bytes, limits).map_err(Failure::Fault)?;
                 bytes = &bytes[used..];
@@ -78,14 +78,14 @@ impl Connection {
                     event => on_event(event)?,
                 }
             }
-            self.rest.clear();
-            self.rest.extend_from_slice(bytes);
+            self.incomplete.clear();
+            self.incomplete.extend_from_slice(bytes);
             Poll::Ready(Ok(()))
         })
     }
 
     /// Returns whether the app has ended the request and sent nothing after it.
     pub(super) fn is_idle(&self) -> bool {
-        self.protocol.is_idle() && self.rest.is_empty()
+        self.protocol.is_idle() && self.incomplete.is_empty()
     }
 }

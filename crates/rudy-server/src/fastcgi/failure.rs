@@ -194,27 +194,27 @@ impl fmt::Display for Failure {
             Self::Checkout(error) => error.fmt(f),
             Self::NotRunning(why) => f.write_str(why),
             Self::Timeout(time) => write!(f, "the app sent nothing for {time:?} (`response_timeout`)"),
-            Self::ConnectionLost(error) | Self::NothingSent(error) => write!(f, "the connection was lost: {error}"),
+            Self::ConnectionLost(error) | Self::NothingSent(error) => {
+                write!(f, "the connection was lost: {error}")
+            }
             Self::Fault(fault) => fault.fmt(f),
             Self::Head(error) => error.fmt(f),
             Self::Script(path, error) => write!(
                 f,
-                "cannot check whether {} exists: {error}; Rudy's user needs execute permission on each parent folder",
+                "cannot check whether {} exists: {error}; Rudy's user needs execute permission on each \
+                 parent folder",
                 path.display()
             ),
             Self::Sendfile { name, value, why, .. } => {
                 write!(f, "{name} names \"{}\", {why}", crate::config::visible(value))
             }
             Self::TooManyRedirects(target) => {
-                write!(
-                    f,
-                    "more than {REDIRECTS_MAX} local redirects, the last one to {target}"
-                )
+                write!(f, "more than {REDIRECTS_MAX} local redirects, the last one to {target}")
             }
             Self::Rejected(status) => write!(f, "the app rejected the request: {status:?}"),
             Self::NotAnAuthorizer => f.write_str(
-                "the app does not support the authorizer role (FCGI_UNKNOWN_ROLE): `authorize` needs an app that \
-                 implements it",
+                "the app does not support the authorizer role (FCGI_UNKNOWN_ROLE): `authorize` needs an app \
+                 that implements it",
             ),
             Self::Variable { name, why } => write!(f, "the app set Variable-{name}, {why}"),
             Self::AppStatus(app_status) => write!(
@@ -222,18 +222,25 @@ impl fmt::Display for Failure {
                 "the authorizer ended its 200 response with application status {app_status}, expected 0"
             ),
             Self::NoEndOfRequest => f.write_str(
-                "the authorizer sent 200 but did not end the request (FCGI_END_REQUEST), so the request is denied",
+                "the authorizer sent 200 but did not end the request (FCGI_END_REQUEST), so the request is \
+                 denied",
             ),
             Self::BodyTooLong(max) => write!(
                 f,
-                "the authorizer sent 200 with a body of more than {max} bytes, which no client sees: is this the right \
-                 app?"
+                "the authorizer sent 200 with a body of more than {max} bytes, which no client sees: is \
+                 this the right app?"
             ),
             Self::Length { expected, received } if received > expected => {
-                write!(f, "Content-Length of the response is {expected}, but the body is longer: the rest was dropped")
+                write!(
+                    f,
+                    "Content-Length of the response is {expected}, but the body is longer: the rest was dropped"
+                )
             }
             Self::Length { expected, received } => {
-                write!(f, "Content-Length of the response is {expected}, but only {received} bytes were received")
+                write!(
+                    f,
+                    "Content-Length of the response is {expected}, but only {received} bytes were received"
+                )
             }
             Self::Buffer(error) => write!(f, "cannot store the body: {error}"),
             Self::BufferRead(error) => write!(f, "cannot read the stored body: {error}"),

@@ -57,7 +57,7 @@ pub(crate) use self::authorize::Authorizer;
 use self::failure::Failure;
 use self::folder::ScriptFolder;
 use self::params::{Constants, Params, Purpose};
-pub(crate) use self::processes::{only_root_starts_as, problems as problems_of_processes};
+pub(crate) use self::processes::{needs_root_to_start_as, problems as process_problems};
 use self::response::AppResponse;
 pub(crate) use self::script::Script;
 use self::sendfile::Sendfile;
@@ -122,8 +122,8 @@ impl Fastcgi {
             .filter(|_| table.check_scripts)
             .map(|root| ScriptFolder::open(root, table.follow_symlinks, folders));
         let scripts = scripts.transpose().map_err(|error| {
-            let help = "Rudy checks that scripts exist before it calls the app; if they are on another machine, set \
-                        `check_scripts = false`";
+            let help = "Rudy checks that scripts exist before it calls the app; if they are on another machine, \
+                        set `check_scripts = false`";
             vec![error.problem(location).help(help)]
         });
         match (scripts, open_sendfile(table, location, folders)) {
@@ -319,7 +319,7 @@ impl AppRequest {
     }
 
     /// Decides by the head of the app's response: pass it on, send a file, or redirect internally. The last
-    /// two are rare and have a boxed future, so that other requests need no memory for it.
+    /// two are rare. Their futures are boxed, so that other requests need no memory for them.
     fn read_head(&self, mut app_response: AppResponse) -> Continuation<'_> {
         if app_response.head.has_instructions
             && let Some(file) = sendfile::FileRequest::take_from(&mut app_response.head.fields)
@@ -336,9 +336,9 @@ impl AppRequest {
         }
     }
 
-    async fn send_file(&self, head_of_app: Head, file: sendfile::FileRequest) -> Result<Response, Failure> {
+    async fn send_file(&self, app_head: Head, file: sendfile::FileRequest) -> Result<Response, Failure> {
         let sendfile = self.shared.sendfile.as_ref().ok_or_else(|| file.disabled())?;
-        sendfile.send(&self.head, head_of_app, &file).await
+        sendfile.send(&self.head, app_head, &file).await
     }
 
     /// Returns whether to store the body before a connection to the app is used. A body without a length may

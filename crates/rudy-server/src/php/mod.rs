@@ -202,7 +202,8 @@ impl Php {
         }
     }
 
-    /// Answers a request for a file to read, as [`Files::respond_to_head`] does. A folder may have got an `index.php`.
+    /// Responds to a request for a cached file, as [`Files::respond_to_head`] does, unless the path names a folder,
+    /// which may have a new `index.php`.
     fn respond_to_head(&self, head: &RequestHead<'_>, path: PathBelow<'_>) -> Option<Response> {
         if path.names_directory() { None } else { self.files.respond_to_head(head, path, None) }
     }

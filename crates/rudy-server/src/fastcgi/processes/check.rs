@@ -49,7 +49,7 @@ pub(crate) fn problems(table: &AppTable, location: &Location) -> Vec<Problem> {
 }
 
 /// Returns whether root can start processes as `user`, but the current user cannot.
-pub(crate) fn only_root_starts_as(user: &str) -> bool {
+pub(crate) fn needs_root_to_start_as(user: &str) -> bool {
     user_to_switch_to(user).is_err_and(|error| root_may(error.kind()))
 }
 

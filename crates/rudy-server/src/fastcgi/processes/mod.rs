@@ -31,7 +31,7 @@ use rustix::thread::{CapabilitySet, capabilities};
 use tokio::runtime;
 use tokio::sync::Notify;
 
-pub(crate) use self::check::{only_root_starts_as, problems};
+pub(crate) use self::check::{needs_root_to_start_as, problems};
 use self::decide::ProcessSet;
 pub(crate) use self::decide::Rules;
 use self::folder::SocketFolder;

@@ -73,8 +73,8 @@ fn prepare(command: &mut Command, user: Option<User>) {
         if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
     };
     #[expect(unsafe_code, reason = "std sets no supplementary groups and no parent-death signal")]
-    // SAFETY: between fork and exec only what is safe in a signal handler may be called. These are system calls that
-    // rustix makes itself, without the C library, and none of them, nor an error of theirs, allocates.
+    // SAFETY: between fork and exec, only functions that are safe in signal handlers may be called. rustix
+    // makes these system calls itself, without the C library, and neither they nor their errors allocate.
     unsafe {
         command.pre_exec(before_exec);
     }

@@ -107,7 +107,7 @@ impl Supervisor {
                 let next_start = self.shared.0.lock().set.cannot_start(Instant::now());
                 let why = format!("{}: {why}", self.options.name);
                 if self.logged.as_ref() != Some(&why) {
-                    self.log.error(&format!("{why}; trying again with growing pauses"));
+                    self.log.error(&format!("{why}; retrying with growing pauses"));
                     self.logged = Some(why.clone());
                 }
                 self.report_failure(why, next_start);

@@ -286,7 +286,7 @@ fn a_missing_command_is_logged_once_and_started_when_it_exists() {
 }
 
 #[test]
-fn the_reason_of_a_failed_start_says_what_to_do() {
+fn the_reason_of_a_failed_start_has_a_hint() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str, mode| {
         let path = folder.path().join(name);
