@@ -14,7 +14,7 @@ use rudy_server::access_log::{AccessLog, Destination, Format};
 use rudy_server::error_log::ErrorLog;
 use tempfile::TempDir;
 
-static FOLDER: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().expect("a folder can be made"));
+static FOLDER: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().expect("a folder can be created"));
 static ERRORS: LazyLock<ErrorLog> = LazyLock::new(|| ErrorLog::stderr().expect("there is a standard error"));
 
 fuzz_target!(|parts: (&[u8], &[u8], &[u8], &[u8])| {

@@ -11,7 +11,7 @@ use rudy_server::files::Folders;
 use tempfile::TempDir;
 
 /// An empty folder, so that the files in a configuration do not exist.
-static FOLDER: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().expect("a folder can be made"));
+static FOLDER: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().expect("a folder can be created"));
 
 fuzz_target!(|text: &[u8]| {
     let file = FOLDER.path().join("rudy.toml");

@@ -25,7 +25,7 @@ respond = { status = 200, body = 'open' }
 ";
 
 static APP: LazyLock<App> = LazyLock::new(|| {
-    let folder = tempfile::tempdir().expect("a folder can be made");
+    let folder = tempfile::tempdir().expect("a folder can be created");
     let file = folder.path().join("rudy.toml");
     fs::write(&file, ROUTES).expect("the folder is writable");
     let config = Config::load(&file).expect("the routes are valid");

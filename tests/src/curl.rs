@@ -46,7 +46,7 @@ impl Curl {
     /// Runs curl with `arguments` and waits until it exits.
     #[must_use]
     pub fn run<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> CurlResult {
-        let folder = tempfile::tempdir().expect("a temp folder can be made");
+        let folder = tempfile::tempdir().expect("a temp folder can be created");
         let heads = folder.path().join("heads");
         let mut command = self.command();
         command.args(["--write-out", "%{stderr}%{json}\n", "--dump-header"]).arg(&heads).args(arguments);

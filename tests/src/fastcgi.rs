@@ -93,7 +93,7 @@ impl App {
     /// Like [`Self::start`], but accepts no connections before [`Self::accept`]. The backlog has space for one.
     #[must_use]
     pub fn start_without_accepting(serve: impl Fn(Peer) + Send + Sync + 'static) -> Self {
-        Self::new(Endpoint::Unix(tempfile::tempdir().expect("a temp folder can be made")), serve)
+        Self::new(Endpoint::Unix(tempfile::tempdir().expect("a temp folder can be created")), serve)
     }
 
     fn new(endpoint: Endpoint, serve: impl Fn(Peer) + Send + Sync + 'static) -> Self {

@@ -18,7 +18,7 @@ impl ReservedPort {
     /// Reserves a port.
     #[must_use]
     pub fn new() -> Self {
-        let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket can be made");
+        let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket can be created");
         sockopt::set_socket_reuseaddr(&socket, true).expect("it is a socket");
         bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
         let address = getsockname(&socket).ok().and_then(|address| address.try_into().ok());

@@ -275,7 +275,7 @@ impl Builder {
     }
 
     fn new_folder(&mut self) -> PathBuf {
-        let folder = tempfile::tempdir().expect("a temp folder can be made");
+        let folder = tempfile::tempdir().expect("a temp folder can be created");
         self.folder.insert(folder).path().to_owned()
     }
 }

@@ -52,7 +52,7 @@ impl Certificates {
     #[must_use]
     pub fn new() -> Option<Self> {
         let openssl = program("openssl")?;
-        let folder = tempfile::tempdir().expect("a temp folder can be made");
+        let folder = tempfile::tempdir().expect("a temp folder can be created");
         for (name, text) in [("ca.cnf", CONFIG), ("index.txt", ""), ("serial", "01\n")] {
             fs::write(folder.path().join(name), text).expect("it can be written");
         }

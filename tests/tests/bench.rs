@@ -113,7 +113,7 @@ fn at_a_rate_sent_and_unsent_requests_are_counted() {
 #[test]
 fn the_sum_of_the_rows_is_the_report() {
     let server = server();
-    let folder = tempfile::tempdir().expect("a temp folder can be made");
+    let folder = tempfile::tempdir().expect("a temp folder can be created");
     let (rows, whole) = (folder.path().join("rows"), folder.path().join("whole"));
     let (rows, whole) = (rows.to_str().expect("a plain path"), whole.to_str().expect("a plain path"));
     let url = server.url("/");
@@ -175,7 +175,7 @@ fn urls_of_a_file_are_requested_by_their_weights() {
 
 #[test]
 fn a_unix_socket_can_be_measured() {
-    let folder = tempfile::tempdir().expect("a temp folder can be made");
+    let folder = tempfile::tempdir().expect("a temp folder can be created");
     fs::write(folder.path().join("index.html"), "hello").expect("it can be written");
     let socket = folder.path().join("socket");
     let socket = socket.to_str().expect("a plain path");
@@ -187,7 +187,7 @@ fn a_unix_socket_can_be_measured() {
 
 #[test]
 fn connections_use_the_given_source_addresses() {
-    let folder = tempfile::tempdir().expect("a temp folder can be made");
+    let folder = tempfile::tempdir().expect("a temp folder can be created");
     let log = folder.path().join("log");
     let server = Server::build().files(&[("index.html", b"hello")]).arg("--access-log").arg(&log).start();
     let text = report(&["-n", "9", "-c", "4", "--sources", "127.0.0.4/30", &server.url("/")]);

@@ -257,7 +257,7 @@ fn a_connection_without_a_proxy_header_is_closed_and_logged() {
 
 #[test]
 fn a_unix_socket_can_be_trusted_and_can_require_headers() {
-    let folder = tempfile::tempdir().expect("a temp folder can be made");
+    let folder = tempfile::tempdir().expect("a temp folder can be created");
     let socket = folder.path().join("rudy.sock");
     for (option, header) in [("", &b""[..]), (",proxy_protocol", V1)] {
         let listen = format!("listen = [\"unix:{},mode=600{option}\"]\n", socket.display());
@@ -387,7 +387,7 @@ impl Nginx {
     /// Starts nginx with these directives in its location, if it is installed.
     fn start(location: &str) -> Option<Self> {
         let nginx = program("nginx")?;
-        let folder = tempfile::tempdir().expect("a temp folder can be made");
+        let folder = tempfile::tempdir().expect("a temp folder can be created");
         let (here, port) = (folder.path().display(), ReservedPort::new());
         let address = port.address();
         let user = if rustix::process::geteuid().is_root() { "user root;" } else { "" };
@@ -417,8 +417,8 @@ impl Drop for Nginx {
 
 /// The response of nginx to a client at another address of this machine.
 fn get_from(from: Ipv4Addr, address: SocketAddr, fields: &str) -> String {
-    let socket =
-        net::socket(net::AddressFamily::INET, net::SocketType::STREAM, None).expect("a socket can be made");
+    let socket = net::socket(net::AddressFamily::INET, net::SocketType::STREAM, None)
+        .expect("a socket can be created");
     net::bind(&socket, &SocketAddrV4::new(from, 0)).expect("all of 127.0.0.0/8 is here");
     net::connect(&socket, &address).expect("nginx listens");
     let mut stream = TcpStream::from(socket);

@@ -111,7 +111,7 @@ fn a_public_server_responds_to_every_name_unless_some_are_given() {
 
 #[test]
 fn a_unix_socket_is_local() {
-    let folder = tempfile::tempdir().expect("a temp folder can be made");
+    let folder = tempfile::tempdir().expect("a temp folder can be created");
     let path = folder.path().join("sock");
     let _server = Server::build().files(PAGE).arg("--listen").arg(format!("unix:{}", path.display())).start();
     for (host, status) in [("evil.example", "421"), ("localhost", "200")] {
@@ -127,7 +127,7 @@ fn a_unix_socket_is_local() {
 fn inherited_sockets_are_local_if_their_addresses_are() {
     for (address, status) in [("127.0.0.1:0", "421"), ("0.0.0.0:0", "200")] {
         let socket = TcpListener::bind(address).expect("a port is free");
-        let folder = tempfile::tempdir().expect("a temp folder can be made");
+        let folder = tempfile::tempdir().expect("a temp folder can be created");
         std::fs::write(folder.path().join("index.html"), "page").expect("it can be written");
         let server = Server::build()
             .arg(folder.path())

@@ -46,7 +46,7 @@ struct Lab {
 
 impl Lab {
     fn new(plan: &str) -> Self {
-        let folder = tempfile::tempdir().expect("a temp folder can be made");
+        let folder = tempfile::tempdir().expect("a temp folder can be created");
         fs::write(folder.path().join("plan.toml"), plan).expect("it can be written");
         Self { folder }
     }
@@ -304,7 +304,7 @@ fn a_program_that_fails_or_prints_no_figure_or_hangs_has_failed() {
 
 #[test]
 fn a_process_that_restarts_itself_on_sigterm_is_stopped() {
-    let folder = tempfile::tempdir().expect("a temp folder can be made");
+    let folder = tempfile::tempdir().expect("a temp folder can be created");
     let (script, pid) = (folder.path().join("again.sh"), folder.path().join("pid"));
     let again = format!(
         "trap 'setsid /bin/sh \"$0\" & exit' TERM\necho $$ >>{}\nwhile :; do sleep 0.05; done\n",

@@ -28,7 +28,7 @@ fn text(bytes: &[u8]) -> String {
 /// Uses the calibration plan with shorter runs. A difference of 10 % in a delay is significant on any machine.
 #[test]
 fn a_delay_of_ten_percent_is_detected_in_ten_rounds_and_an_equal_server_is_not_reported() {
-    let folder = tempfile::tempdir().expect("a temp folder can be made");
+    let folder = tempfile::tempdir().expect("a temp folder can be created");
     let plan = include_str!("../../labs/calibrate.toml");
     let shorter = plan.replace("requests = 25", "requests = 10").replace("control = true\n", "");
     assert_ne!(plan, shorter);
@@ -58,7 +58,7 @@ fn built(build: &str) -> String {
 }
 
 fn with_source() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().expect("a temp folder can be made");
+    let folder = tempfile::tempdir().expect("a temp folder can be created");
     let source = "#!/bin/sh\nexec \"$1\" serve . --listen 127.0.0.1:$2\n";
     fs::write(folder.path().join("server.sh"), source).expect("it can be written");
     folder

@@ -22,10 +22,10 @@ fn rudy(arguments: &[&str]) -> String {
 
 /// Runs `script` in a shell, in a folder with the completions as `rudy`. Returns the words of its output.
 fn in_shell(shell: &Path, script: &str) -> Vec<String> {
-    let folder = tempfile::tempdir().expect("a temp folder can be made");
+    let folder = tempfile::tempdir().expect("a temp folder can be created");
     let name = shell.file_name().and_then(|name| name.to_str()).expect("a shell has a name");
     fs::write(folder.path().join("rudy"), rudy(&["completions", name])).expect("it can be written");
-    fs::create_dir(folder.path().join("public")).expect("it can be made");
+    fs::create_dir(folder.path().join("public")).expect("the folder can be created");
     // Stop a shell that hangs.
     let mut command = Command::new("timeout");
     command.arg("60").arg(shell).args(["-c", script]).current_dir(folder.path()).env("HOME", folder.path());
@@ -87,7 +87,7 @@ fn zsh_completes_commands_and_flags() {
 
 #[test]
 fn manual_pages_are_written_and_valid() {
-    let folder = tempfile::tempdir().expect("a temp folder can be made");
+    let folder = tempfile::tempdir().expect("a temp folder can be created");
     let target = folder.path().join("new/man");
     let target = target.to_str().expect("a temp folder has a name in UTF-8");
     // The second time they are replaced.
@@ -114,7 +114,7 @@ fn manual_pages_are_written_and_valid() {
 
 #[test]
 fn pages_that_cannot_be_written_are_reported() {
-    let folder = tempfile::tempdir().expect("a temp folder can be made");
+    let folder = tempfile::tempdir().expect("a temp folder can be created");
     fs::write(folder.path().join("file"), "").expect("it can be written");
     let output = Command::new(binary()).args(["manual", "file"]).current_dir(folder.path()).output();
     let output = output.expect("rudy can be started");

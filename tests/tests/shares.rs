@@ -27,7 +27,7 @@ fn start(share: &str, file: &Path, url: &str) -> Child {
 #[test]
 fn shares_add_up_to_one_load_and_their_reports_merge() {
     let server = Server::files(&[("index.html", b"hello")]);
-    let folder = tempfile::tempdir().expect("a temp folder can be made");
+    let folder = tempfile::tempdir().expect("a temp folder can be created");
     let files = ["0/3", "1/3", "2/3"].map(|share| (share, folder.path().join(&share[..1])));
     let url = server.url("/");
     let running = files.each_ref().map(|(share, file)| start(share, file, &url));
@@ -56,7 +56,7 @@ fn shares_add_up_to_one_load_and_their_reports_merge() {
 
 #[test]
 fn an_invalid_report_is_rejected_by_name() {
-    let folder = tempfile::tempdir().expect("a temp folder can be made");
+    let folder = tempfile::tempdir().expect("a temp folder can be created");
     let file = folder.path().join("report");
     fs::write(&file, "no JSON").expect("it can be written");
     let file = file.to_str().expect("a plain path");

@@ -86,7 +86,7 @@ fn ambiguous_framing_is_rejected() {
 
 /// Returns all spellings and Rudy's responses.
 fn send_to_rudy() -> (Vec<Spelling>, Vec<Seen>) {
-    let folder = TempDir::new().expect("a temp folder can be made");
+    let folder = TempDir::new().expect("a temp folder can be created");
     site::write(folder.path()).expect("a temp folder can be written");
     let app = App::start(serve_app);
     let (address, folder) = (app.address(), folder.path().display());

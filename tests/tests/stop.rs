@@ -30,7 +30,7 @@ fn pids(path: &Path, count: usize) -> Vec<Pid> {
 const STUBBORN: &str = "trap \"\" TERM; sh -c \"sleep 1000 & wait\" & printf \"%s\\n%s\\n\" $$ $! > PIDS; while :; do sleep 1000; done";
 
 fn stubborn() -> (Server, Vec<Pid>, tempfile::TempDir) {
-    let folder = tempfile::tempdir().expect("a temp folder can be made");
+    let folder = tempfile::tempdir().expect("a temp folder can be created");
     let path = folder.path().join("pids");
     let script = STUBBORN.replace("PIDS", &path.display().to_string());
     let server = Server::config(&with_app(&script, "processes = { stop_timeout = \"1h\" }"));

@@ -71,7 +71,7 @@ fn append(path: &Path, text: &str) {
 }
 
 fn folder_with(files: &[(&str, &str)]) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().expect("a temp folder can be made");
+    let folder = tempfile::tempdir().expect("a temp folder can be created");
     for (name, content) in files {
         fs::write(folder.path().join(name), content).expect("it can be written");
     }

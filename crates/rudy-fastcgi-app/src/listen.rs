@@ -285,7 +285,7 @@ mod tests {
 
     #[test]
     fn a_stale_socket_file_is_replaced_and_a_live_one_is_not() {
-        let folder = tempfile::tempdir().expect("a temp folder can be made");
+        let folder = tempfile::tempdir().expect("a temp folder can be created");
         let path = folder.path().join("socket");
         drop(UnixListener::bind(&path).expect("a temp folder can hold a socket"));
         let listen = Listen::Unix(path.clone());
@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_not_a_socket_is_kept() {
-        let folder = tempfile::tempdir().expect("a temp folder can be made");
+        let folder = tempfile::tempdir().expect("a temp folder can be created");
         let path = folder.path().join("notes");
         std::fs::write(&path, "text").expect("a temp folder can hold a file");
         let error = Listener::bind(&Listen::Unix(path.clone())).expect_err("the file is not a socket");
@@ -306,7 +306,7 @@ mod tests {
 
     #[test]
     fn a_listener_removes_only_its_own_socket_file() {
-        let folder = tempfile::tempdir().expect("a temp folder can be made");
+        let folder = tempfile::tempdir().expect("a temp folder can be created");
         let path = folder.path().join("socket");
         let listen = Listen::Unix(path.clone());
         let first = Listener::bind(&listen).expect("the path is free");

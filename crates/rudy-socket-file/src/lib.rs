@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     fn folder() -> tempfile::TempDir {
-        tempfile::tempdir().expect("a temp folder can be made")
+        tempfile::tempdir().expect("a temp folder can be created")
     }
 
     #[test]

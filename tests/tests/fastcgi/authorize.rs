@@ -165,7 +165,7 @@ impl ProtectedSite {
                 peer.respond(text.as_bytes());
             }
         });
-        let files = tempfile::tempdir().expect("a temp folder can be made");
+        let files = tempfile::tempdir().expect("a temp folder can be created");
         fs::create_dir(files.path().join("folder")).expect("the folder is ours");
         fs::write(files.path().join("folder/a.txt"), "0123456789").expect("the folder is ours");
         let server = Self::server(model, &authorizer, &app, files.path());

@@ -38,7 +38,7 @@ impl Hosts {
     }
 
     fn unwritten() -> Option<Self> {
-        let folder = tempfile::tempdir().expect("a temp folder can be made");
+        let folder = tempfile::tempdir().expect("a temp folder can be created");
         // Use the file only, and no DNS.
         fs::write(folder.path().join("nsswitch.conf"), "hosts: files\n").expect("the folder is ours");
         let mut try_it = Command::new("unshare");

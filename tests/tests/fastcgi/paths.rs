@@ -53,7 +53,7 @@ impl Site {
     /// Replaces `{app}` and `{root}` in the routes by the application's address and a folder with these files.
     fn start(files: &[(&str, &str)], routes: &str) -> Self {
         let app = App::start(echo);
-        let folder = tempfile::tempdir().expect("a folder can be made");
+        let folder = tempfile::tempdir().expect("a folder can be created");
         for (name, text) in files {
             let path = folder.path().join(name);
             fs::create_dir_all(path.parent().expect("the path has a parent")).expect("the folder is ours");

@@ -67,7 +67,7 @@ fn a_reload_and_a_stop_lose_no_buffered_response() {
         assert_eq!(site.next_event(), "sent");
     }
     // Change the folder, while the files stay in the old one.
-    let folder = tempfile::tempdir().expect("a temp folder can be made");
+    let folder = tempfile::tempdir().expect("a temp folder can be created");
     let buffer_dir = format!("buffer_dir = \"{}\"\n[[site]]", folder.path().display());
     reload(&mut site.server, "[[site]]", &buffer_dir);
     for mut client in clients.split_off(3) {

@@ -93,7 +93,7 @@ fn a_process_is_started_on_demand_and_replaced_after_its_request_limit() {
 
 #[test]
 fn a_missing_program_is_502_and_logged() {
-    let folder = tempfile::tempdir().expect("a temp folder can be made");
+    let folder = tempfile::tempdir().expect("a temp folder can be created");
     let program = folder.path().join("app");
     std::os::unix::fs::symlink("/bin/true", &program).expect("a temp folder can be written");
     let mut server = Server::config(&format!(

@@ -11,7 +11,7 @@ use crate::{lab, made, records, stdout};
 
 /// Returns the DOM of a page after its scripts have run. The virtual time of the browser advances to the next event without waiting.
 fn document(chromium: &Path, page: &Path, arguments: &[&str]) -> String {
-    let profile = tempfile::tempdir().expect("a temp folder can be made");
+    let profile = tempfile::tempdir().expect("a temp folder can be created");
     let output = Command::new(chromium)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--dump-dom"])
         .arg("--virtual-time-budget=20000")

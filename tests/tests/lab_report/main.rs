@@ -24,9 +24,9 @@ fn stdout(output: &Output) -> String {
 
 /// Creates a folder with an experiment in each subfolder.
 fn made(plans: &[(&str, &str)]) -> TempDir {
-    let folder = tempfile::tempdir().expect("a temp folder can be made");
+    let folder = tempfile::tempdir().expect("a temp folder can be created");
     for (name, plan) in plans {
-        fs::create_dir(folder.path().join(name)).expect("it can be made");
+        fs::create_dir(folder.path().join(name)).expect("the folder can be created");
         records::write(&folder.path().join(name), plan);
     }
     folder
@@ -99,7 +99,7 @@ fn unreadable_and_unwritable_files_are_reported() {
 
 #[test]
 fn a_run_writes_its_page_and_prints_its_findings() {
-    let folder = tempfile::tempdir().expect("a temp folder can be made");
+    let folder = tempfile::tempdir().expect("a temp folder can be created");
     let subject = |name: &str| {
         format!(
             "[[subject]]\nname = \"{name}\"\nready = {{ http = \"/a.html\" }}\n\

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// Runs the given subjects and loads of a plan once, and returns the records of the runs.
 fn runs(plan: &str, only: &[&str]) -> Vec<Value> {
-    let folder = tempfile::tempdir().expect("a temp folder can be made");
+    let folder = tempfile::tempdir().expect("a temp folder can be created");
     let mut command = Command::new(binary());
     command.args(["lab", "run", plan, "--quick", "--rounds", "1", "--out", "out"]).stdin(Stdio::null());
     command.args(only.iter().flat_map(|name| ["--only", name])).current_dir(folder.path());

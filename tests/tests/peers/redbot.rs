@@ -14,7 +14,7 @@ use crate::content::{make_older, text};
 /// Creates a folder with a page, a text, and a precompressed style sheet.
 fn make_site() -> Option<TempDir> {
     let gzip = program("gzip")?;
-    let site = tempfile::tempdir().expect("a temp folder can be made");
+    let site = tempfile::tempdir().expect("a temp folder can be created");
     let page = format!("<!doctype html><title>A page</title><p>{}", text(200));
     let style = "body { color: black }\n".repeat(200);
     for (name, content) in [("page.html", page), ("text.txt", text(5000)), ("style.css", style)] {

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 /// Creates a folder with a copy of `rudy` that all users can access: the build folder may be private.
 fn open_folder() -> TempDir {
-    let folder = tempfile::tempdir().expect("a temp folder can be made");
+    let folder = tempfile::tempdir().expect("a temp folder can be created");
     fs::copy(binary(), folder.path().join("rudy")).expect("a temp folder can be written");
     set_mode(folder.path(), 0o755);
     folder

@@ -67,7 +67,7 @@ impl Running {
 
 /// Creates a folder that other users can read: if the tests run as root, the apps do not.
 pub(super) fn open_folder() -> TempDir {
-    let folder = tempfile::tempdir().expect("a temp folder can be made");
+    let folder = tempfile::tempdir().expect("a temp folder can be created");
     fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("the folder is writable");
     folder
 }

@@ -49,7 +49,7 @@ fn check(connect: impl Fn() -> Connection) {
 
 #[test]
 fn behind_rudy() {
-    let folder = tempfile::tempdir().expect("a temp folder can be made");
+    let folder = tempfile::tempdir().expect("a temp folder can be created");
     fs::write(folder.path().join("a.txt"), "a secret").expect("a temp folder can be written");
     for concurrency in CONCURRENCIES {
         let app = authorizer(concurrency);

@@ -42,7 +42,7 @@ pub(super) fn serve_as(server: Server, handler: impl Handler) -> App {
 #[test]
 fn an_upload_of_20_mb_is_echoed() {
     let Some(curl) = Curl::find() else { return };
-    let folder = tempfile::tempdir().expect("a temp folder can be made");
+    let folder = tempfile::tempdir().expect("a temp folder can be created");
     let file = folder.path().join("file");
     let content: Vec<u8> = (0..20_000_000_u32).map(|n| n.to_le_bytes()[n as usize % 3]).collect();
     fs::write(&file, &content).expect("a temp folder can be written");

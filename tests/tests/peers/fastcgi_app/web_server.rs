@@ -120,7 +120,7 @@ impl WebServer {
     /// Starts the command that `command` returns for a folder and an address, and waits until the server
     /// listens.
     pub(crate) fn start(command: impl FnOnce(&Path, SocketAddr) -> Command) -> Self {
-        let folder = tempfile::tempdir().expect("a temp folder can be made");
+        let folder = tempfile::tempdir().expect("a temp folder can be created");
         // For servers that do not run as root.
         let readable = fs::Permissions::from_mode(0o755);
         fs::set_permissions(folder.path(), readable).expect("the folder is writable");

@@ -31,7 +31,7 @@ pub(super) struct Report {
 
 /// Runs `rudy bench`.
 pub(super) fn rudy(arguments: &[&str]) -> Report {
-    let folder = tempfile::tempdir().expect("a temp folder can be made");
+    let folder = tempfile::tempdir().expect("a temp folder can be created");
     let json = folder.path().join("report");
     let output = Command::new(binary()).arg("bench").args(arguments).arg("--json").arg(&json).output();
     let text = stdout(output.expect("rudy can be started"));

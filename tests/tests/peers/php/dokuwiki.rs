@@ -33,7 +33,7 @@ fn set_up() -> Option<TempDir> {
         skip("DokuWiki is missing; `cargo xtask setup` unpacks it");
         return None;
     }
-    let folder = TempDir::new().expect("a temp folder can be made");
+    let folder = TempDir::new().expect("a temp folder can be created");
     let mut shell = Command::new("sh");
     let output = shell.args(["-c", SET_UP, "sh"]).arg(unpacked).arg(folder.path()).output();
     let output = output.expect("every system has a shell");

@@ -28,7 +28,7 @@ fn install(pages: &[(&str, &str)]) -> Option<TempDir> {
         return None;
     }
     let php = program("php")?;
-    let folder = TempDir::new().expect("a temp folder can be made");
+    let folder = TempDir::new().expect("a temp folder can be created");
     let mut shell = Command::new("sh");
     let output = shell.args(["-c", INSTALL, "sh"]).arg(unpacked).arg(folder.path()).output();
     let output = output.expect("every system has a shell");

@@ -37,7 +37,7 @@ impl Fpm {
 
     fn start_with(arguments: &[&str], settings: &str) -> Option<Self> {
         let fpm = php_fpm()?;
-        let folder = TempDir::new().expect("a temp folder can be made");
+        let folder = TempDir::new().expect("a temp folder can be created");
         let here = folder.path().display();
         let configuration = folder.path().join("fpm.conf");
         let text = format!(
@@ -98,7 +98,7 @@ impl Drop for Fpm {
 
 /// Creates a folder with these files.
 pub(crate) fn folder(files: &[(&str, &str)]) -> TempDir {
-    let folder = TempDir::new().expect("a temp folder can be made");
+    let folder = TempDir::new().expect("a temp folder can be created");
     for (name, text) in files {
         let path = folder.path().join(name);
         fs::create_dir_all(path.parent().expect("a name in a folder")).expect("a temp folder can be written");

@@ -33,7 +33,7 @@ pub(super) struct Servers {
 impl Servers {
     /// Starts the servers. Returns `None` and skips the test if a program is missing.
     pub(super) fn start() -> Option<Self> {
-        let folder = tempfile::tempdir().expect("a temp folder can be made");
+        let folder = tempfile::tempdir().expect("a temp folder can be created");
         fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("the folder is writable");
         site::write(folder.path()).expect("a temp folder can be written");
         let app = App::start(Program::PhpFpm { children: 2 * CONNECTIONS })?;

@@ -158,7 +158,7 @@ mod tests {
             name = "1k"
             kind = "bench"
         "#;
-        let folder = tempfile::tempdir().expect("a temp folder can be made");
+        let folder = tempfile::tempdir().expect("a temp folder can be created");
         std::fs::write(folder.path().join("tool.c"), "int main(void) { return 0 < 1; }")
             .expect("it can be written");
         let mut experiment = made::experiment(
