@@ -2,9 +2,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use rudy_fuzz::converse_at_splits;
+use rudy_fuzz::decode_events_at_splits;
 use rudy_http::Limits;
 
 fuzz_target!(|head: &[u8]| {
-    converse_at_splits(head, head.len() / 2, &Limits::default());
+    decode_events_at_splits(head, head.len() / 2, &Limits::default());
 });

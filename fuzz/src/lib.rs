@@ -38,7 +38,7 @@ pub fn small_limits() -> Limits {
 }
 
 /// Runs a connection that receives `pieces`.
-pub fn converse<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limits: &Limits) -> Transcript {
+pub fn decode_events<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limits: &Limits) -> Transcript {
     let mut driver = Driver::new(limits);
     for piece in pieces {
         driver.receive(piece);
@@ -48,10 +48,10 @@ pub fn converse<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limits: &Limits)
 }
 
 /// Runs a connection with input in one piece, byte by byte and in pieces of `piece_bytes`. All must give the same result.
-pub fn converse_at_splits(bytes: &[u8], piece_bytes: usize, limits: &Limits) -> Transcript {
-    let whole = converse([bytes], limits);
-    assert_eq!(converse(bytes.chunks(1), limits), whole, "byte by byte");
-    assert_eq!(converse(bytes.chunks(piece_bytes.max(1)), limits), whole, "in pieces of {piece_bytes}");
+pub fn decode_events_at_splits(bytes: &[u8], piece_bytes: usize, limits: &Limits) -> Transcript {
+    let whole = decode_events([bytes], limits);
+    assert_eq!(decode_events(bytes.chunks(1), limits), whole, "byte by byte");
+    assert_eq!(decode_events(bytes.chunks(piece_bytes.max(1)), limits), whole, "in pieces of {piece_bytes}");
     whole
 }
 
@@ -152,7 +152,7 @@ impl<'a> Driver<'a> {
             self.connection.raw_piece(body.len() as u64, &mut self.out).expect("the length matches");
             self.out.extend_from_slice(body);
         } else {
-            self.connection.piece(body, &mut self.out).expect("the length matches");
+            self.connection.encode_piece(body, &mut self.out).expect("the length matches");
         }
         self.connection.finish(Some(&fields), self.now, &mut self.out).expect("the length matches");
     }

@@ -28,10 +28,10 @@ proptest! {
         cuts.extend([0, bytes.len()]);
         cuts.sort_unstable();
 
-        let whole = converse(&[&bytes]);
+        let whole = decode_events(&[&bytes]);
         let pieces: Vec<_> = cuts.windows(2).map(|cut| &bytes[cut[0]..cut[1]]).collect();
-        prop_assert_eq!(&converse(&pieces), &whole);
-        prop_assert_eq!(&converse(&bytes.chunks(1).collect::<Vec<_>>()), &whole);
+        prop_assert_eq!(&decode_events(&pieces), &whole);
+        prop_assert_eq!(&decode_events(&bytes.chunks(1).collect::<Vec<_>>()), &whole);
         if whole.end != End::Upgraded {
             let responses = responses(&whole);
             prop_assert!(responses.is_ok(), "{responses:?}: {whole}");
@@ -144,7 +144,7 @@ impl Mutation {
 }
 
 /// Returns the conversation with a client that sends these pieces.
-fn converse(pieces: &[&[u8]]) -> Seen {
+fn decode_events(pieces: &[&[u8]]) -> Seen {
     let case = Case {
         name: String::new(),
         place: String::new(),
@@ -240,7 +240,7 @@ fn encode(request_info: &RequestInfo, response: &Response) -> (Vec<u8>, Phase) {
     let date = DateLine::new(SystemTime::UNIX_EPOCH);
     machine.begin(ResponseHead::Fields(status, &fields), length, &limits, &date, &mut out);
     for piece in &response.pieces {
-        machine.piece(piece, &mut out).expect("the length is the announced one");
+        machine.encode_piece(piece, &mut out).expect("the length is the announced one");
     }
     machine.finish(Some(&trailers), now, &mut out).expect("the length is the announced one");
     (out.to_vec(), machine.phase())

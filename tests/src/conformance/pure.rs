@@ -146,7 +146,7 @@ impl<'a> Run<'a> {
         };
         self.connection.begin(head, length, self.limits, &self.date, &mut self.output);
         for piece in &pieces {
-            self.connection.piece(piece, &mut self.output)?;
+            self.connection.encode_piece(piece, &mut self.output)?;
         }
         self.connection.finish(trailers, self.now, &mut self.output)
     }

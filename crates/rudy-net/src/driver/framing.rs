@@ -23,7 +23,7 @@ pub(crate) trait Framing {
     /// # Errors
     ///
     /// The body is longer than its head states.
-    fn piece(&mut self, data: &[u8], out: &mut BytesMut) -> Result<(), LengthError>;
+    fn encode_piece(&mut self, data: &[u8], out: &mut BytesMut) -> Result<(), LengthError>;
 
     /// Encodes the framing before bytes that the pump sends directly after `out`. Returns how many of the
     /// `length` bytes it may send: at least 1 if the window has room.
@@ -51,8 +51,8 @@ impl Framing for ServerConnection {
         !self.is_in_body()
     }
 
-    fn piece(&mut self, data: &[u8], out: &mut BytesMut) -> Result<(), LengthError> {
-        self.piece(data, out)
+    fn encode_piece(&mut self, data: &[u8], out: &mut BytesMut) -> Result<(), LengthError> {
+        self.encode_piece(data, out)
     }
 
     fn begin_raw(&mut self, length: u64, out: &mut BytesMut) -> Result<u64, LengthError> {

@@ -156,7 +156,7 @@ impl<S: ServiceSource> Connection<S> {
     /// Handles the requests in `bytes` and in the machine's buffer, until one must wait.
     fn handle_requests(&mut self, mut bytes: &[u8], batch: &mut RequestBatch<'_, '_>) -> BatchEnd {
         while batch.out.len() < OUTPUT_FULL_BYTES && batch.budget_bytes > 0 {
-            if bytes.is_empty() && !self.machine.has_unconsumed() {
+            if bytes.is_empty() && !self.machine.may_have_event() {
                 return BatchEnd::NeedsInput;
             }
             let service = self.load_service();
@@ -283,7 +283,7 @@ impl<S: ServiceSource> Connection<S> {
             _ => return None,
         };
         // Cannot fail: the length in the head is the length of these bytes.
-        self.machine.piece(whole, out).and_then(|()| self.machine.finish(None, now, out)).ok()?;
+        self.machine.encode_piece(whole, out).and_then(|()| self.machine.finish(None, now, out)).ok()?;
         Some(whole.len() as u64)
     }
 
@@ -315,7 +315,7 @@ impl<S: ServiceSource> Connection<S> {
 
     /// Returns the body if all of it has arrived.
     fn take_whole_body(&mut self, length: u64, now: Instant) -> Result<Option<Bytes>, Rejection> {
-        if (self.machine.pending_bytes() as u64) < length {
+        if (self.machine.buffered_bytes() as u64) < length {
             return Ok(None);
         }
         let limits = &self.info.limits.http;

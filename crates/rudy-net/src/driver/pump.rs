@@ -150,7 +150,7 @@ impl Pump {
             match poll_cx.poll(|cx, now| stream.poll_piece(cx, now, max))? {
                 Poll::Pending => {
                     poll_cx.wake_at(stream.due());
-                    framing.piece(&[], out).map_err(length_error)?;
+                    framing.encode_piece(&[], out).map_err(length_error)?;
                     return Ok(Filled::Idle);
                 }
                 Poll::Ready(None) => self.stream = None,
@@ -193,7 +193,7 @@ impl Pump {
         match piece {
             BodyPiece::Data(data) if data.len() <= GATHERED_BYTES && data.len() as u64 <= max => {
                 poll_cx.framed(data.len() as u64);
-                framing.piece(&data, out).map_err(length_error)?;
+                framing.encode_piece(&data, out).map_err(length_error)?;
             }
             BodyPiece::Data(data) => self.set_rest(RawPiece::Bytes(data)),
             BodyPiece::File(range) => self.set_rest(RawPiece::File(range)),

@@ -187,7 +187,7 @@ impl Pair {
                 framed.expect("the length matches");
                 self.wire.extend_from_slice(piece);
             } else {
-                self.server.piece(piece, &mut self.wire).expect("the length matches");
+                self.server.encode_piece(piece, &mut self.wire).expect("the length matches");
             }
         }
         self.server

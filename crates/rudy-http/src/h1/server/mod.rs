@@ -5,11 +5,11 @@ mod date;
 mod event;
 mod field_scan;
 mod head_lines;
-mod pending;
 mod prepared;
 #[cfg(test)]
 mod properties;
 mod receive;
+mod receive_buffer;
 mod rejection;
 mod request_head;
 mod request_line;
@@ -34,7 +34,7 @@ pub use self::suspended::SuspendedConnection;
 
 use self::body::BodyDecoder;
 use self::head_lines::HeadLines;
-use self::pending::Pending;
+use self::receive_buffer::ReceiveBuffer;
 use super::Framing;
 use crate::Limits;
 
@@ -57,7 +57,7 @@ use crate::Limits;
 /// let mut out = bytes::BytesMut::new();
 /// let head = ResponseHead::Fields(http::StatusCode::OK, &http::HeaderMap::new());
 /// connection.begin(head, Some(2), &limits, &date, &mut out);
-/// connection.piece(b"hi", &mut out)?;
+/// connection.encode_piece(b"hi", &mut out)?;
 /// connection.finish(None, now, &mut out)?;
 /// assert!(out.ends_with(b"\r\n\r\nhi"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -65,7 +65,7 @@ use crate::Limits;
 #[derive(Debug)]
 pub struct ServerConnection {
     /// Received bytes that are not consumed yet.
-    pending: Pending,
+    buffer: ReceiveBuffer,
     receiving: Receiving,
     sending: Sending,
     /// The size of a chunk is encoded, and the CRLF after its data is not.
@@ -78,7 +78,7 @@ pub struct ServerConnection {
     /// The number of requests received so far.
     requests: u64,
     /// When the current wait began: for a request, for the rest of a head, or for the rest of a discarded body.
-    since: Instant,
+    wait_started: Instant,
 }
 
 /// The properties of the current request that determine its response.
@@ -108,7 +108,7 @@ enum Sending {
     /// No request waits for a response.
     Idle,
     /// A request waits for its response, which has not begun.
-    Due,
+    ResponseDue,
     Body(Framing),
     /// The connection closes after the encoded bytes.
     Close,
@@ -120,7 +120,7 @@ impl ServerConnection {
     #[must_use]
     pub fn new(now: Instant) -> Self {
         Self {
-            pending: Pending::default(),
+            buffer: ReceiveBuffer::default(),
             receiving: Receiving::Head(HeadLines::default()),
             sending: Sending::Idle,
             is_chunk_open: false,
@@ -134,7 +134,7 @@ impl ServerConnection {
             closing: false,
             input_ended: false,
             requests: 0,
-            since: now,
+            wait_started: now,
         }
     }
 
@@ -152,7 +152,7 @@ impl ServerConnection {
             Receiving::Head(_) | Receiving::Done => 0,
         };
         let room = usize::try_from(of_body).unwrap_or(usize::MAX).saturating_add(limits.head_bytes);
-        room.saturating_sub(self.pending.len())
+        room.saturating_sub(self.buffer.len())
     }
 
     /// Whether [`Self::input_room`] is not 0.
@@ -176,14 +176,15 @@ impl ServerConnection {
     /// Returns when the current wait began.
     #[must_use]
     pub fn waiting_since(&self) -> Instant {
-        self.since
+        self.wait_started
     }
 
     /// Whether the request is complete and its response is not finished. Input now belongs to later requests and is only
     /// buffered.
     #[must_use]
     pub fn awaits_response_only(&self) -> bool {
-        matches!(self.receiving, Receiving::Done) && matches!(self.sending, Sending::Due | Sending::Body(_))
+        matches!(self.receiving, Receiving::Done)
+            && matches!(self.sending, Sending::ResponseDue | Sending::Body(_))
     }
 
     /// Records that the client has closed its sending side. Call it when [`Self::receive`] finds no more events.
@@ -196,7 +197,7 @@ impl ServerConnection {
             (Receiving::Head(_) | Receiving::Drain(..), Sending::Idle) => {
                 self.sending = Sending::Close;
                 // Remaining bytes are an incomplete head.
-                self.pending.is_empty()
+                self.buffer.is_empty()
             }
             _ => true,
         }
@@ -208,8 +209,8 @@ impl ServerConnection {
         match (&self.sending, &self.receiving) {
             (Sending::Close, _) => Phase::Close,
             (Sending::Upgrade, _) => Phase::Upgrade,
-            (Sending::Due | Sending::Body(_), _) => Phase::Exchange,
-            (Sending::Idle, Receiving::Head(_)) if self.pending.is_empty() => Phase::Idle,
+            (Sending::ResponseDue | Sending::Body(_), _) => Phase::Exchange,
+            (Sending::Idle, Receiving::Head(_)) if self.buffer.is_empty() => Phase::Idle,
             (Sending::Idle, Receiving::Head(_)) => Phase::Head,
             (Sending::Idle, _) => Phase::Drain,
         }
@@ -225,7 +226,7 @@ impl ServerConnection {
             Phase::Head | Phase::Drain => limits.head_timeout,
             Phase::Exchange | Phase::Close | Phase::Upgrade => return None,
         };
-        self.since.checked_add(wait)
+        self.wait_started.checked_add(wait)
     }
 
     /// Returns what to do about the deadline at `now`.
@@ -253,6 +254,6 @@ impl ServerConnection {
     /// Returns the bytes that the client sent after an upgrade request.
     #[must_use]
     pub fn into_unread(self) -> Bytes {
-        self.pending.into_vec().into()
+        self.buffer.into_vec().into()
     }
 }

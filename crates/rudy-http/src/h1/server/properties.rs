@@ -112,7 +112,7 @@ proptest! {
         let mut driver = Driver::new();
         for call in calls {
             driver.call(call);
-            let pending = driver.connection.pending.len();
+            let pending = driver.connection.buffer.len();
             prop_assert!(pending <= LIMITS.head_bytes, "{pending} bytes are buffered");
         }
     }
@@ -146,14 +146,14 @@ impl Driver {
                     self.connection.encode_interim(StatusCode::EARLY_HINTS, &HeaderMap::new(), &mut self.out);
             }
             // Each request has one response.
-            Call::Begin(status, length) if self.connection.sending == Sending::Due => {
+            Call::Begin(status, length) if self.connection.sending == Sending::ResponseDue => {
                 let status = StatusCode::from_u16(status).unwrap();
                 let head = ResponseHead::Fields(status, &HeaderMap::new());
                 self.connection.begin(head, length, &LIMITS, &date, &mut self.out);
             }
             Call::Begin(..) => {}
             // A real caller cuts the connection after an error. The state machine must survive further calls.
-            Call::Piece(piece) => drop(self.connection.piece(&piece, &mut self.out)),
+            Call::Piece(piece) => drop(self.connection.encode_piece(&piece, &mut self.out)),
             Call::RawPiece(length) => drop(self.connection.raw_piece(length, &mut self.out)),
             Call::Finish => drop(self.connection.finish(None, self.now, &mut self.out)),
             Call::EndOfInput => drop(self.connection.end_of_input()),

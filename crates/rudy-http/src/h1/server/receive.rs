@@ -28,7 +28,7 @@ impl ServerConnection {
     ) -> Result<Option<Event<'a>>, Rejection> {
         let event = if self.sending == Sending::Close {
             Ok(None)
-        } else if self.pending.is_empty() {
+        } else if self.buffer.is_empty() {
             self.receive_direct(input, now, limits)
         } else {
             self.receive_buffered(input, now, limits)
@@ -42,14 +42,14 @@ impl ServerConnection {
 
     /// Returns the number of received bytes that are not consumed.
     #[must_use]
-    pub fn pending_bytes(&self) -> usize {
-        self.pending.len()
+    pub fn buffered_bytes(&self) -> usize {
+        self.buffer.len()
     }
 
     /// Whether [`Self::receive`] may find an event or the end of the connection without more input.
     #[must_use]
-    pub fn has_unconsumed(&self) -> bool {
-        !self.pending.is_empty() || self.input_ended
+    pub fn may_have_event(&self) -> bool {
+        !self.buffer.is_empty() || self.input_ended
     }
 
     // The functions below count used bytes in an out-parameter and avoid `?`: a tuple or a `?` would copy the 232 bytes of
@@ -65,7 +65,7 @@ impl ServerConnection {
         let mut used = 0;
         let event = self.advance(input, &mut used, now, limits);
         if event.is_ok() && used < input.len() {
-            self.pending.push(&input[used..]);
+            self.buffer.push(&input[used..]);
         }
         event
     }
@@ -77,15 +77,15 @@ impl ServerConnection {
         now: Instant,
         limits: &Limits,
     ) -> Result<Option<Event<'static>>, Rejection> {
-        let mut pending = std::mem::take(&mut self.pending);
-        pending.push(input);
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.push(input);
         let mut used = 0;
-        let event = self.advance(pending.as_slice(), &mut used, now, limits);
+        let event = self.advance(buffer.as_slice(), &mut used, now, limits);
         let event = event.map(|event| event.map(Event::into_owned));
         // Nothing is read after a rejection.
         if event.is_ok() {
-            pending.consume(used);
-            self.pending = pending;
+            buffer.consume(used);
+            self.buffer = buffer;
         }
         event
     }
@@ -104,7 +104,7 @@ impl ServerConnection {
             Receiving::Head(_) if self.sending != Sending::Idle || rest.is_empty() => Ok(None),
             Receiving::Head(lines) => {
                 if lines.is_at_start() {
-                    self.since = now;
+                    self.wait_started = now;
                 }
                 let event = self.advance_head(rest, used, limits);
                 if event.is_err() {
@@ -135,7 +135,7 @@ impl ServerConnection {
             Ok((used, ends)) if *drained <= limits.drain_bytes => {
                 if ends {
                     self.receiving = Receiving::Head(HeadLines::default());
-                    self.since = now;
+                    self.wait_started = now;
                 }
                 used
             }
@@ -169,7 +169,7 @@ impl ServerConnection {
             body_is_unwanted: false,
         };
         self.receiving = body.map_or(Receiving::Done, Receiving::Body);
-        self.sending = Sending::Due;
+        self.sending = Sending::ResponseDue;
         self.requests += 1;
         *used += length;
         Ok(Some(Event::Request(head)))

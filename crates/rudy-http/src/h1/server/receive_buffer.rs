@@ -3,13 +3,13 @@
 /// A buffer for received bytes. Its capacity is at most twice its length, and 0 while it is empty, because a peer controls
 /// how long the bytes stay here.
 #[derive(Debug, Default)]
-pub(super) struct Pending {
+pub(super) struct ReceiveBuffer {
     bytes: Vec<u8>,
     /// The number of consumed bytes at the front.
     consumed: usize,
 }
 
-impl Pending {
+impl ReceiveBuffer {
     pub(super) fn as_slice(&self) -> &[u8] {
         &self.bytes[self.consumed..]
     }
@@ -60,17 +60,17 @@ mod tests {
         fn it_holds_the_pushed_bytes_that_are_not_consumed(
             steps in proptest::collection::vec((proptest::collection::vec(any::<u8>(), 0..300), 0..300_usize), 1..40)
         ) {
-            let (mut pending, mut model) = (Pending::default(), Vec::new());
+            let (mut buffer, mut model) = (ReceiveBuffer::default(), Vec::new());
             for (more, count) in steps {
-                pending.push(&more);
+                buffer.push(&more);
                 model.extend_from_slice(&more);
                 let count = count.min(model.len());
-                pending.consume(count);
+                buffer.consume(count);
                 model.drain(..count);
-                prop_assert_eq!((pending.as_slice(), pending.len()), (&model[..], model.len()));
-                prop_assert!(pending.bytes.capacity() <= 2 * model.len());
+                prop_assert_eq!((buffer.as_slice(), buffer.len()), (&model[..], model.len()));
+                prop_assert!(buffer.bytes.capacity() <= 2 * model.len());
             }
-            prop_assert_eq!(pending.into_vec(), model);
+            prop_assert_eq!(buffer.into_vec(), model);
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::semantics::reason::reason_phrase;
 impl ServerConnection {
     /// Encodes `100 Continue` if the client waits for it (RFC 9110 §10.1.1). Call it when the service reads the request body.
     pub fn encode_continue(&mut self, out: &mut BytesMut) {
-        if std::mem::take(&mut self.request.expects_continue) && self.sending == Sending::Due {
+        if std::mem::take(&mut self.request.expects_continue) && self.sending == Sending::ResponseDue {
             out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
         }
     }
@@ -30,7 +30,7 @@ impl ServerConnection {
     #[must_use]
     pub fn encode_interim(&self, status: StatusCode, headers: &HeaderMap, out: &mut BytesMut) -> bool {
         let is_allowed = (102..=199).contains(&status.as_u16())
-            && self.sending == Sending::Due
+            && self.sending == Sending::ResponseDue
             && self.request.version == Version::HTTP_11;
         if is_allowed {
             ResponseHead::Fields(status, headers).encode(out);
@@ -54,7 +54,7 @@ impl ServerConnection {
         date: &DateLine,
         out: &mut BytesMut,
     ) {
-        debug_assert_eq!(self.sending, Sending::Due, "each request has one response");
+        debug_assert_eq!(self.sending, Sending::ResponseDue, "each request has one response");
         let status = head.status();
         let framing = self.framing(status, length);
         self.decide_keep_alive(framing, limits);
@@ -92,7 +92,7 @@ impl ServerConnection {
     /// # Errors
     ///
     /// The body is longer than its Content-Length.
-    pub fn piece(&mut self, data: &[u8], out: &mut BytesMut) -> Result<(), LengthError> {
+    pub fn encode_piece(&mut self, data: &[u8], out: &mut BytesMut) -> Result<(), LengthError> {
         self.raw_piece(data.len() as u64, out)?;
         if let Sending::Body(Framing::Length(_) | Framing::Chunked | Framing::UntilClose) = self.sending {
             out.extend_from_slice(data);
@@ -150,10 +150,10 @@ impl ServerConnection {
             Sending::Upgrade => return Ok(()),
             _ => {}
         }
-        let persists = self.request.keep_alive && !(self.input_ended && self.pending.is_empty());
+        let persists = self.request.keep_alive && !(self.input_ended && self.buffer.is_empty());
         self.sending = if persists { Sending::Idle } else { Sending::Close };
         self.request.is_head = false;
-        self.since = now;
+        self.wait_started = now;
         self.receiving = match std::mem::replace(&mut self.receiving, Receiving::Done) {
             Receiving::Body(decoder) => Receiving::Drain(decoder, 0),
             _ => Receiving::Head(HeadLines::default()),
@@ -164,7 +164,7 @@ impl ServerConnection {
     /// Encodes a rejection, after which the connection closes. If the response has begun, nothing is encoded, and the caller
     /// must cut the connection.
     pub fn reject(&mut self, rejection: Rejection, date: &DateLine, out: &mut BytesMut) {
-        if matches!(self.sending, Sending::Idle | Sending::Due) {
+        if matches!(self.sending, Sending::Idle | Sending::ResponseDue) {
             self.encode_rejection(rejection, date, out);
         }
         self.request.keep_alive = false;
@@ -179,7 +179,7 @@ impl ServerConnection {
         ResponseHead::Fields(status, &rejection.fields()).encode(out);
         encode_head_end(Framing::Length(length), Some(length), Some("close"), date, out);
         // RFC 9110 §9.3.2: no content for HEAD, even if its head is incomplete.
-        let is_incomplete_head = self.sending == Sending::Idle && is_head_request(self.pending.as_slice());
+        let is_incomplete_head = self.sending == Sending::Idle && is_head_request(self.buffer.as_slice());
         if !self.request.is_head && !is_incomplete_head {
             out.extend_from_slice(text.as_bytes());
         }
@@ -206,7 +206,7 @@ impl ServerConnection {
             _ => true,
         };
         let was_last = limits.requests_per_connection.is_some_and(|most| self.requests >= most);
-        let nothing_follows = self.input_ended && self.pending.is_empty();
+        let nothing_follows = self.input_ended && self.buffer.is_empty();
         let is_last = was_last || nothing_follows || framing == Framing::UntilClose;
         self.request.keep_alive &= can_skip_body && !is_last;
     }

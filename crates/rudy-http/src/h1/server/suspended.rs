@@ -12,7 +12,7 @@ use crate::h1::Framing;
 #[derive(Debug, Clone, Copy)]
 pub struct SuspendedConnection {
     requests: u64,
-    since: Instant,
+    wait_started: Instant,
     request: CurrentRequest,
     waits_for: WaitsFor,
 }
@@ -30,14 +30,14 @@ impl SuspendedConnection {
     /// Creates the state of a connection that was accepted at `now`.
     #[must_use]
     pub fn new(now: Instant) -> Self {
-        let ServerConnection { requests, since, request, .. } = ServerConnection::new(now);
-        Self { requests, since, request, waits_for: WaitsFor::Request }
+        let ServerConnection { requests, wait_started, request, .. } = ServerConnection::new(now);
+        Self { requests, wait_started, request, waits_for: WaitsFor::Request }
     }
 
     /// Restores the state machine.
     #[must_use]
     pub fn resume(self) -> ServerConnection {
-        let Self { requests, since, request, waits_for } = self;
+        let Self { requests, wait_started, request, waits_for } = self;
         let (sending, receiving) = match waits_for {
             WaitsFor::Request => (Sending::Idle, Receiving::Head(HeadLines::default())),
             WaitsFor::Chunk(_) => (Sending::Body(Framing::Chunked), Receiving::Done),
@@ -50,7 +50,7 @@ impl SuspendedConnection {
             is_chunk_open,
             request,
             requests,
-            ..ServerConnection::new(since)
+            ..ServerConnection::new(wait_started)
         }
     }
 
@@ -71,8 +71,8 @@ impl ServerConnection {
             (Sending::Body(Framing::UntilClose), Receiving::Done) => WaitsFor::Bytes,
             _ => return None,
         };
-        let Self { requests, since, request, .. } = *self;
-        let is_all = self.pending.is_empty() && !self.closing && !self.input_ended;
-        is_all.then_some(SuspendedConnection { requests, since, request, waits_for })
+        let Self { requests, wait_started, request, .. } = *self;
+        let is_all = self.buffer.is_empty() && !self.closing && !self.input_ended;
+        is_all.then_some(SuspendedConnection { requests, wait_started, request, waits_for })
     }
 }

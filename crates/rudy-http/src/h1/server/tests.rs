@@ -174,7 +174,7 @@ fn nothing_is_read_after_a_rejection() {
     let rejection = harness.receive(b"GET  / HTTP/1.1\r\n").unwrap_err();
     harness.reject(rejection);
     assert!(harness.receive(GET).unwrap().is_none());
-    assert!(harness.connection.pending.is_empty(), "later input is not buffered");
+    assert!(harness.connection.buffer.is_empty(), "later input is not buffered");
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn the_input_buffer_of_a_pipelining_client_is_limited() {
     while harness.connection.wants_input(&harness.limits) {
         assert!(harness.receive(GET).unwrap().is_none());
     }
-    let pending = harness.connection.pending.len();
+    let pending = harness.connection.buffer.len();
     assert!(
         (harness.limits.head_bytes..harness.limits.head_bytes + GET.len()).contains(&pending),
         "{pending}"
@@ -199,7 +199,7 @@ fn an_idle_connection_has_no_buffer() {
     }
     harness.respond();
     assert_eq!(harness.connection.phase(), Phase::Idle);
-    assert_eq!(harness.connection.pending.into_vec().capacity(), 0);
+    assert_eq!(harness.connection.buffer.into_vec().capacity(), 0);
 }
 
 #[test]
@@ -310,13 +310,13 @@ fn rfc9112_7_1_a_raw_piece_is_framed_as_a_chunk() {
         harness.connection.raw_piece(raw.len() as u64, &mut harness.out).unwrap();
         harness.out.extend_from_slice(raw);
     }
-    harness.connection.piece(b"yz", &mut harness.out).unwrap();
+    harness.connection.encode_piece(b"yz", &mut harness.out).unwrap();
     assert_eq!(harness.out, "10\r\n0123456789abcdef\r\n1\r\nx\r\n2\r\nyz\r\n");
     harness.out.clear();
     harness.connection.raw_piece(1, &mut harness.out).unwrap();
     assert_eq!(harness.out, "1\r\n");
     harness.out.clear();
-    harness.connection.piece(&[], &mut harness.out).unwrap();
+    harness.connection.encode_piece(&[], &mut harness.out).unwrap();
     assert_eq!(harness.out, "\r\n", "an empty piece ends the chunk");
     harness.out.clear();
     harness.connection.raw_piece(1, &mut harness.out).unwrap();

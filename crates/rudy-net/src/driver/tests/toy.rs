@@ -72,7 +72,7 @@ impl Framing for Frames<'_> {
         *self.has_ended
     }
 
-    fn piece(&mut self, data: &[u8], out: &mut BytesMut) -> Result<(), LengthError> {
+    fn encode_piece(&mut self, data: &[u8], out: &mut BytesMut) -> Result<(), LengthError> {
         if !data.is_empty() {
             let framed = self.begin_raw(data.len() as u64, out)?;
             assert_eq!(framed, data.len() as u64, "a piece is no larger than the window and a frame");
