@@ -339,13 +339,14 @@ fn the_service_manager_does_not_receive_the_process_id_of_a_successor() {
     container.signal(Signal::TERM);
     assert_eq!(container.end().0, 0);
     let mut buffer = [0; 256];
-    let mut told = Vec::new();
-    while told.last().is_none_or(|last| last != "STOPPING=1") {
-        let bytes = socket.recv(&mut buffer).expect("a message comes");
-        told.push(String::from_utf8_lossy(&buffer[..bytes]).lines().next().unwrap_or_default().to_owned());
+    let mut messages = Vec::new();
+    while messages.last().is_none_or(|last| last != "STOPPING=1") {
+        let bytes = socket.recv(&mut buffer).expect("a message arrives");
+        messages
+            .push(String::from_utf8_lossy(&buffer[..bytes]).lines().next().unwrap_or_default().to_owned());
     }
     let upgrade = ["RELOADING=1", "READY=1"];
-    assert_eq!(told, [&["READY=1"][..], &upgrade, &upgrade, &["STOPPING=1"]].concat());
+    assert_eq!(messages, [&["READY=1"][..], &upgrade, &upgrade, &["STOPPING=1"]].concat());
 }
 
 #[test]

@@ -172,13 +172,13 @@ fn info_identifies_the_process_and_thread() {
         };
         assert_eq!(fact("engine"), Some(model.to_string()));
         assert_eq!(fact("task").is_some(), !model.has_thread_per_connection(), "{model}: {text}");
-        let thread = fact("thread").expect("every answer has one");
+        let thread = fact("thread").expect("each response names its thread");
         let name = std::fs::read_to_string(format!("/proc/{}/task/{thread}/comm", server.pid()));
         if model != Model::Thread {
             // The thread engine's thread may have ended with its connection.
             let name = name.expect("it is a thread of the server");
             assert!(
-                fact("thread_name").is_some_and(|told| told.starts_with(name.trim_end())),
+                fact("thread_name").is_some_and(|thread_name| thread_name.starts_with(name.trim_end())),
                 "{model}: {text}"
             );
         }

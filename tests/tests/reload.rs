@@ -131,9 +131,9 @@ fn environment_values_stay_masked_after_a_failed_reload() {
         server.forget_lines();
         let output =
             Command::new(binary()).args(["reload", "--pid", &server.pid().to_string()]).output().unwrap();
-        let told = String::from_utf8(output.stderr).unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
         let expected = format!("cannot open the access log {shown}: ");
-        assert!(told.starts_with(&format!("error: {expected}")), "{told}");
+        assert!(stderr.starts_with(&format!("error: {expected}")), "{stderr}");
         server.wait_for_line(&format!("SIGHUP: {expected}"));
     }
 }

@@ -300,23 +300,23 @@ fn wait_for_text(path: &Path, ready: impl Fn(&str) -> bool) -> String {
 
 #[test]
 fn sighup_reopens_a_renamed_access_log() {
-    a_renamed_access_log_is_opened_anew(Signal::HUP, "the configuration was reloaded");
+    assert_reopens_a_renamed_access_log(Signal::HUP, "the configuration was reloaded");
 }
 
 #[test]
 fn sigusr1_reopens_a_renamed_access_log() {
-    a_renamed_access_log_is_opened_anew(Signal::USR1, "the access log was reopened");
+    assert_reopens_a_renamed_access_log(Signal::USR1, "the access log was reopened");
 }
 
-fn a_renamed_access_log_is_opened_anew(signal: Signal, told: &str) {
-    let folder = tempfile::tempdir().expect("a temp folder can be made");
+fn assert_reopens_a_renamed_access_log(signal: Signal, message: &str) {
+    let folder = tempfile::tempdir().expect("a temp folder can be created");
     let (log, renamed) = (folder.path().join("access.log"), folder.path().join("access.log.1"));
     let mut server = Server::build().config(&answering("hello", "")).arg("--access-log").arg(&log).start();
     assert_eq!(server.get("/before").status, 200);
     wait_for_text(&log, |text| text.contains("/before"));
     fs::rename(&log, &renamed).expect("the log can be renamed");
     server.signal(signal);
-    server.wait_for_line(told);
+    server.wait_for_line(message);
     assert_eq!(server.get("/after").status, 200);
     let after = wait_for_text(&log, |text| text.contains("/after"));
     assert!(!after.contains("/before"), "{after}");
@@ -325,7 +325,7 @@ fn a_renamed_access_log_is_opened_anew(signal: Signal, told: &str) {
 
 #[test]
 fn the_access_log_is_the_same_for_cached_and_uncached_files() {
-    let folder = tempfile::tempdir().expect("a temp folder can be made");
+    let folder = tempfile::tempdir().expect("a temp folder can be created");
     let log = folder.path().join("access.log");
     let server = Server::build().files(&[("a.txt", b"text")]);
     let server = server.args(["--json-log", "--access-log"]).arg(&log).start();

@@ -531,7 +531,7 @@ async fn a_large_body_is_echoed_while_it_is_sent() {
 
 #[tokio::test]
 async fn a_handler_that_does_not_read_applies_back_pressure_and_a_disconnect_is_noticed() {
-    let (sender, _told) = mpsc::unbounded_channel();
+    let (sender, _events) = mpsc::unbounded_channel();
     let app = App::start(TASKS, never_responds(&sender));
     let mut peer = app.connect().await;
     let id = peer.begin(Role::Responder, true, &[]).await;

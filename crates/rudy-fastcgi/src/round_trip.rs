@@ -132,7 +132,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn what_one_end_sends_the_other_reads(
+    fn each_end_decodes_the_bytes_that_the_other_encodes(
         exchanges in proptest::collection::vec(exchange(), 0..5),
         piece_bytes in prop_oneof![1..100_usize, 1..100_000_usize],
     ) {

@@ -11,15 +11,15 @@ fn reload(arguments: &[&str]) -> Output {
     Command::new(binary()).arg("reload").args(arguments).output().expect("rudy can be started")
 }
 
-/// The exit code and the output.
-fn told(output: &Output) -> (Option<i32>, String) {
+/// Returns the exit code and the output.
+fn exit_code_and_output(output: &Output) -> (Option<i32>, String) {
     let text = [&output.stdout[..], &output.stderr[..]].concat();
     (output.status.code(), String::from_utf8(text).unwrap())
 }
 
 fn of(pid: Pid, more: &[&str]) -> (Option<i32>, String) {
     let pid = pid.to_string();
-    told(&reload(&[&["--pid", &pid], more].concat()))
+    exit_code_and_output(&reload(&[&["--pid", &pid], more].concat()))
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn a_process_that_does_not_handle_the_signal_is_not_signalled() {
 #[test]
 fn several_servers_need_a_pid() {
     let rigs = [Rig::start(&text(ANY, "one", "")), Rig::start(&text(ANY, "two", ""))];
-    let (code, text) = told(&reload(&[]));
+    let (code, text) = exit_code_and_output(&reload(&[]));
     assert_eq!(code, Some(1), "{text}");
     assert!(text.contains("select one with --pid PID"), "{text}");
     for rig in rigs {
@@ -113,7 +113,7 @@ fn the_only_server_is_found() {
         .current_dir(folder.path())
         .output()
         .unwrap();
-    let (code, text) = told(&output);
+    let (code, text) = exit_code_and_output(&output);
     assert_eq!(code, Some(0), "{text}");
     for part in [
         "error: no `rudy serve` of this user is running",

@@ -41,7 +41,7 @@ fn limits() -> Limits {
 }
 
 /// Returns the events of an app that ends each request when its body ends.
-fn converse<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limits: &Limits) -> String {
+fn decode_events<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limits: &Limits) -> String {
     let mut connection = ApplicationConnection::new();
     let (mut pending, mut seen, mut out) = (Vec::new(), Vec::<String>::new(), BytesMut::new());
     'pieces: for piece in pieces {
@@ -85,24 +85,24 @@ fn converse<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limits: &Limits) -> 
 }
 
 /// Records a piece of a stream. Joins consecutive pieces, however they were split.
-fn record_piece(seen: &mut Vec<String>, what: &str, data: &[u8]) {
+fn record_piece(seen: &mut Vec<String>, prefix: &str, data: &[u8]) {
     assert!(!data.is_empty(), "a piece is never empty");
     let data = data.escape_ascii().to_string();
     match seen.last_mut() {
-        Some(last) if last.starts_with(what) => last.push_str(&data),
-        _ => seen.push(format!("{what}{data}")),
+        Some(last) if last.starts_with(prefix) => last.push_str(&data),
+        _ => seen.push(format!("{prefix}{data}")),
     }
 }
 
 fn check(cases: &[(&str, Vec<Vec<u8>>, &str)]) {
     let limits = limits();
-    for (what, records, expected) in cases {
+    for (case, records, expected) in cases {
         let bytes = records.concat();
-        assert_eq!(converse([&bytes[..]], &limits), *expected, "{what}");
-        assert_eq!(converse(bytes.chunks(1), &limits), *expected, "{what}: byte by byte");
+        assert_eq!(decode_events([&bytes[..]], &limits), *expected, "{case}");
+        assert_eq!(decode_events(bytes.chunks(1), &limits), *expected, "{case}: byte by byte");
         for at in 0..=bytes.len() {
             let (first, second) = bytes.split_at(at);
-            assert_eq!(converse([first, second], &limits), *expected, "{what}: split at {at}");
+            assert_eq!(decode_events([first, second], &limits), *expected, "{case}: split at {at}");
         }
     }
 }
@@ -187,7 +187,7 @@ fn ended_and_rejected_requests() {
     ]);
     let one = Limits { open_requests: 1, ..limits() };
     let bytes = [begin(1, 1, 1), begin(9, 1, 1)].concat();
-    assert_eq!(converse([&bytes[..]], &one), "1 Responder keep, 9 CannotMultiplex");
+    assert_eq!(decode_events([&bytes[..]], &one), "1 Responder keep, 9 CannotMultiplex");
 }
 
 #[test]
@@ -359,8 +359,8 @@ proptest! {
     fn splits_make_no_difference(input in bytes(), piece_bytes in 1..40_usize) {
         // The excerpt in a fault depends on how many bytes had arrived.
         let shown = |text: String| text.split("begins with").next().unwrap_or_default().to_owned();
-        let whole = shown(converse([&input[..]], &limits()));
-        prop_assert_eq!(shown(converse(input.chunks(1), &limits())), whole.clone());
-        prop_assert_eq!(shown(converse(input.chunks(piece_bytes), &limits())), whole);
+        let whole = shown(decode_events([&input[..]], &limits()));
+        prop_assert_eq!(shown(decode_events(input.chunks(1), &limits())), whole.clone());
+        prop_assert_eq!(shown(decode_events(input.chunks(piece_bytes), &limits())), whole);
     }
 }

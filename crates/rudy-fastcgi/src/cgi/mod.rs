@@ -34,7 +34,7 @@ pub struct Head {
     pub has_instructions: bool,
     /// Names of the connection fields that were removed: the connection to the client is the server's (RFC 9110 §7.6.1,
     /// RFC 3875 §6.3.5).
-    pub left_out: Vec<HeaderName>,
+    pub removed: Vec<HeaderName>,
 }
 
 /// The kinds of responses (RFC 3875 §6.2).
@@ -176,7 +176,7 @@ struct Parts {
     status: Option<StatusCode>,
     fields: HeaderMap,
     content_length: Option<u64>,
-    left_out: Vec<HeaderName>,
+    removed: Vec<HeaderName>,
     has_instructions: bool,
     // Two flags, because three lookups in the map are a tenth of the cost of a short head.
     has_content_type: bool,
@@ -202,7 +202,7 @@ impl Parts {
             "status" => return self.parse_status(value),
             "connection" | "keep-alive" | "proxy-connection" | "te" | "trailer" | "transfer-encoding"
             | "upgrade" => {
-                self.left_out.push(name);
+                self.removed.push(name);
                 return Ok(());
             }
             "content-length" => {
@@ -247,7 +247,7 @@ impl Parts {
             status,
             mut fields,
             content_length,
-            left_out,
+            removed,
             has_instructions,
             has_content_type,
             has_location,
@@ -259,7 +259,7 @@ impl Parts {
             None if for_authorizer && !fields.is_empty() => ResponseKind::Document(StatusCode::OK),
             None => return Err(HeadError::NoTypeLocationOrStatus),
         };
-        Ok(Head { kind, fields, content_length, has_instructions, left_out })
+        Ok(Head { kind, fields, content_length, has_instructions, removed })
     }
 }
 

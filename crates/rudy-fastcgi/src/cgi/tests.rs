@@ -32,13 +32,13 @@ fn read_with<'a>(mut decoder: HeadDecoder, pieces: impl IntoIterator<Item = &'a 
                     .fields
                     .iter()
                     .map(|(name, value)| format!(" {name}={}", value.as_bytes().escape_ascii()));
-                let left_out = head.left_out.iter().map(|name| format!(" -{name}"));
+                let removed = head.removed.iter().map(|name| format!(" -{name}"));
                 let length = head.content_length.map(|length| format!(" ({length})")).unwrap_or_default();
                 let body = body.escape_ascii();
                 return format!(
                     "{kind}{}{}{length} {body}",
                     fields.collect::<String>(),
-                    left_out.collect::<String>()
+                    removed.collect::<String>()
                 );
             }
         }
@@ -53,13 +53,13 @@ fn name(error: &HeadError) -> String {
 }
 
 fn check(cases: &[(&str, &str, &str)]) {
-    for (what, input, expected) in cases {
+    for (case, input, expected) in cases {
         let bytes = input.as_bytes();
-        assert_eq!(read([bytes]), *expected, "{what}: {input:?}");
-        assert_eq!(read(bytes.chunks(1)), *expected, "{what}: {input:?} byte by byte");
+        assert_eq!(read([bytes]), *expected, "{case}: {input:?}");
+        assert_eq!(read(bytes.chunks(1)), *expected, "{case}: {input:?} byte by byte");
         for at in 0..=bytes.len() {
             let (first, second) = bytes.split_at(at);
-            assert_eq!(read([first, second]), *expected, "{what}: {input:?} split at {at}");
+            assert_eq!(read([first, second]), *expected, "{case}: {input:?} split at {at}");
         }
     }
 }
@@ -163,7 +163,7 @@ fn a_head_may_be_as_large_as_the_limit() {
 }
 
 #[test]
-fn error_messages_show_the_input_and_what_was_expected() {
+fn error_messages_show_the_input_and_the_expected_syntax() {
     let error = |input: &[u8]| {
         HeadDecoder::new().decode(input, &limits()).expect_err("the head is invalid").to_string()
     };

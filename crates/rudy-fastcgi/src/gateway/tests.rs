@@ -46,7 +46,7 @@ fn connection(requests: usize, queries: bool) -> GatewayConnection {
 }
 
 /// Returns the events of `pieces` on such a connection.
-fn converse<'a>(requests: usize, queries: bool, pieces: impl IntoIterator<Item = &'a [u8]>) -> String {
+fn decode_events<'a>(requests: usize, queries: bool, pieces: impl IntoIterator<Item = &'a [u8]>) -> String {
     let (limits, mut connection) = (limits(), connection(requests, queries));
     let (mut pending, mut seen) = (Vec::new(), Vec::<String>::new());
     'pieces: for piece in pieces {
@@ -87,12 +87,12 @@ fn converse<'a>(requests: usize, queries: bool, pieces: impl IntoIterator<Item =
 }
 
 /// Records a piece of a stream. Joins consecutive pieces, however they were split.
-fn record_piece(seen: &mut Vec<String>, what: &str, data: &[u8]) {
+fn record_piece(seen: &mut Vec<String>, prefix: &str, data: &[u8]) {
     assert!(!data.is_empty(), "a piece is never empty");
     let data = data.escape_ascii().to_string();
     match seen.last_mut() {
-        Some(last) if last.starts_with(what) => last.push_str(&data),
-        _ => seen.push(format!("{what}{data}")),
+        Some(last) if last.starts_with(prefix) => last.push_str(&data),
+        _ => seen.push(format!("{prefix}{data}")),
     }
 }
 
@@ -100,13 +100,17 @@ fn record_piece(seen: &mut Vec<String>, what: &str, data: &[u8]) {
 type Case<'a> = (&'a str, usize, Vec<Vec<u8>>, &'a str);
 
 fn check(queries: bool, cases: &[Case<'_>]) {
-    for (what, requests, records, expected) in cases {
+    for (case, requests, records, expected) in cases {
         let bytes = records.concat();
-        assert_eq!(converse(*requests, queries, [&bytes[..]]), *expected, "{what}");
-        assert_eq!(converse(*requests, queries, bytes.chunks(1)), *expected, "{what}: byte by byte");
+        assert_eq!(decode_events(*requests, queries, [&bytes[..]]), *expected, "{case}");
+        assert_eq!(decode_events(*requests, queries, bytes.chunks(1)), *expected, "{case}: byte by byte");
         for at in 0..=bytes.len() {
             let (first, second) = bytes.split_at(at);
-            assert_eq!(converse(*requests, queries, [first, second]), *expected, "{what}: split at {at}");
+            assert_eq!(
+                decode_events(*requests, queries, [first, second]),
+                *expected,
+                "{case}: split at {at}"
+            );
         }
     }
 }
@@ -396,8 +400,8 @@ proptest! {
     fn splits_make_no_difference(input in bytes(), requests in 0..4_usize, queries: bool, piece_bytes in 1..40_usize) {
         // The excerpt in a fault depends on how many bytes had arrived.
         let shown = |text: String| text.split("begins with").next().unwrap_or_default().to_owned();
-        let whole = shown(converse(requests, queries, [&input[..]]));
-        prop_assert_eq!(shown(converse(requests, queries, input.chunks(1))), whole.clone());
-        prop_assert_eq!(shown(converse(requests, queries, input.chunks(piece_bytes))), whole);
+        let whole = shown(decode_events(requests, queries, [&input[..]]));
+        prop_assert_eq!(shown(decode_events(requests, queries, input.chunks(1))), whole.clone());
+        prop_assert_eq!(shown(decode_events(requests, queries, input.chunks(piece_bytes))), whole);
     }
 }

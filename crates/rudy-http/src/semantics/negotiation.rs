@@ -245,7 +245,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn only_what_is_available_is_chosen(accept in "[a-z*;=q.01, ]{0,40}") {
+        fn only_an_available_coding_is_chosen(accept in "[a-z*;=q.01, ]{0,40}") {
             prop_assert_eq!(choose(&[&accept], &[]), Identity);
             prop_assert!([Identity, Gzip].contains(&choose(&[&accept], &[Gzip])));
         }

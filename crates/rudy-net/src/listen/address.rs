@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_explains_what_to_write() {
+    fn an_error_shows_the_expected_syntax() {
         let long = format!("unix:/{}", "x".repeat(200));
         for (text, hint) in [
             ("", "expected `127.0.0.1:8080`"),

@@ -166,7 +166,7 @@ fn malformed_headers_of_version_2_are_rejected() {
 }
 
 #[test]
-fn errors_explain_what_is_wrong() {
+fn errors_describe_the_problem() {
     for (error, part) in [
         (ProxyHeaderError::NotAHeader, "does not start with a PROXY protocol header"),
         (ProxyHeaderError::TooLong, "at most 107 bytes"),

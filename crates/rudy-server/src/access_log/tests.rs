@@ -75,7 +75,7 @@ fn a_line_has_all_columns_of_an_exchange() {
 }
 
 #[test]
-fn what_is_not_known_is_left_out() {
+fn unknown_values_are_omitted() {
     let no_status =
         ExchangeOutcome { status: None, body_bytes: 0, end_reason: EndReason::PeerGone, ..outcome() };
     let unix = Client::new(Peer::Unix, 7, 1);

@@ -124,7 +124,7 @@ fn ports_are_kept_and_need_not_be_there() {
 }
 
 #[test]
-fn who_is_not_trusted_is_not_believed() {
+fn fields_of_an_untrusted_peer_are_ignored() {
     const ALL: &str = "X-Forwarded-For: 198.51.100.1\nForwarded: for=198.51.100.1;proto=https;host=other\n\
         X-Forwarded-Proto: https\nX-Forwarded-Host: other\n";
     for source in [Source::XForwardedFor, Source::Forwarded] {
@@ -202,7 +202,7 @@ fn the_scheme_is_that_of_the_nearest_proxy_or_of_the_element_that_names_the_clie
 }
 
 #[test]
-fn the_host_is_believed_only_where_that_is_wanted() {
+fn the_forwarded_host_is_used_only_if_configured() {
     let host = |options: &Options, fields: &str| {
         let forwarded = forwarded(options, ip(PROXY), fields);
         forwarded
@@ -233,7 +233,7 @@ fn the_host_is_believed_only_where_that_is_wanted() {
 }
 
 #[test]
-fn a_host_that_is_believed_takes_the_place_of_the_one_in_the_request() {
+fn a_trusted_forwarded_host_replaces_the_host_of_the_request() {
     for (target, expected) in [
         ("/a?b", "/a?b"),
         ("http://own/a?b", "http://a.org:80/a?b"),

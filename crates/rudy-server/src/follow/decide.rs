@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn files_are_identified_by_inode_and_not_by_name() {
-        for (what, open, names, expected, new, duplicates) in [
+        for (case, open, names, expected, new, duplicates) in [
             ("nothing", &[][..], &[][..], &[][..], &[][..], &[][..]),
             ("a file appears", &[], &[("a", 1)], &[], &[0], &[]),
             ("a file stays", &[1], &[("a", 1)], &[Some(0)], &[], &[]),
@@ -126,7 +126,7 @@ mod tests {
             let open: Vec<_> = open.iter().map(|inode| file(*inode)).collect();
             let expected =
                 Names { open: expected.to_vec(), new: new.to_vec(), duplicates: duplicates.to_vec() };
-            assert_eq!(compare(&open, &listed(names)), expected, "{what}");
+            assert_eq!(compare(&open, &listed(names)), expected, "{case}");
         }
     }
 

@@ -176,22 +176,22 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn a_head_is_answered_as_its_request_or_not_at_all(
+    fn a_response_from_the_head_equals_that_to_the_request(
         method in prop_oneof![4 => Just("GET"), 2 => Just("HEAD"), 1 => Just("POST"), 1 => Just("TRACE"), 1 => Just("BREW")],
         target in prop::sample::select(TARGETS.as_slice()),
         host in prop_oneof![2 => Just("files.org"), 1 => prop::sample::select(HOSTS.as_slice())],
         fields in prop::collection::vec(prop::sample::select(FIELDS.as_slice()), 0..4),
     ) {
         let text = SERVER.text(method, target, host, &fields);
-        let of_head = with_head(&text, |head| SERVER.app.call_head(&head)).flatten();
-        if let Some(response) = of_head {
+        let from_head = with_head(&text, |head| SERVER.app.call_head(&head)).flatten();
+        if let Some(response) = from_head {
             prop_assert_eq!(Some(seen(response)), with_head(&text, |head| SERVER.call(head)), "{}", text);
         }
     }
 }
 
 #[test]
-fn what_is_known_is_answered_from_the_head() {
+fn cached_content_gets_a_response_from_the_head() {
     for (method, target, fields, expected) in [
         ("GET", "/a.txt", &[][..], (200, 1024)),
         ("HEAD", "/a.txt", &[], (200, 1024)),
@@ -210,7 +210,7 @@ fn what_is_known_is_answered_from_the_head() {
 }
 
 #[test]
-fn what_has_to_be_looked_for_is_not() {
+fn other_requests_get_no_response_from_the_head() {
     for (method, target, fields) in [
         ("POST", "/a.txt", &[][..]),
         ("POST", "/pong", &[]),

@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn the_error_of_an_invalid_host_shows_what_was_expected() {
+    fn the_error_of_an_invalid_host_shows_the_expected_syntax() {
         for (text, message) in [
             ("http://example.org", "without the scheme"),
             ("example.org:80", "without a port"),

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn the_error_of_an_invalid_pattern_shows_what_was_expected() {
+    fn the_error_of_an_invalid_pattern_shows_the_expected_syntax() {
         for (text, message) in [
             ("about", "expected a slash"),
             ("docs/*", "expected a slash"),

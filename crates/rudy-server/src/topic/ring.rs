@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn the_oldest_batches_are_dropped() {
-        for (what, batches, history, oldest) in [
+        for (case, batches, history, oldest) in [
             ("nothing", &[][..], HISTORY, 1),
             ("at the limit", &[1, 1, 1, 1, 1], HISTORY, 1),
             ("over the limit", &[1, 1, 1, 1, 1, 1], HISTORY, 2),
@@ -239,9 +239,9 @@ mod tests {
             ("the latest batch always stays", &[1, 1, 1], History { messages: 100, bytes: 0 }, 3),
         ] {
             let ring = ring(batches, history);
-            assert_eq!(ring.oldest(), oldest, "{what}");
+            assert_eq!(ring.oldest(), oldest, "{case}");
             if oldest > 1 {
-                assert_eq!(ring.read(1), Read::Gone { missing: oldest - 1, oldest }, "{what}");
+                assert_eq!(ring.read(1), Read::Gone { missing: oldest - 1, oldest }, "{case}");
             }
         }
     }

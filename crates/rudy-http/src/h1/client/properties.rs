@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::RequestInfo;
-use super::tests::{converse, small_limits};
+use super::tests::{decode_events, small_limits};
 
 /// Fragments that form responses in some orders, and a few that break them.
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
@@ -62,8 +62,8 @@ proptest! {
         closes: bool,
         piece_bytes in 1..30_usize,
     ) {
-        let whole = converse(request, [&input[..]], closes, &small_limits());
-        prop_assert_eq!(&converse(request, input.chunks(1), closes, &small_limits()), &whole);
-        prop_assert_eq!(&converse(request, input.chunks(piece_bytes), closes, &small_limits()), &whole);
+        let whole = decode_events(request, [&input[..]], closes, &small_limits());
+        prop_assert_eq!(&decode_events(request, input.chunks(1), closes, &small_limits()), &whole);
+        prop_assert_eq!(&decode_events(request, input.chunks(piece_bytes), closes, &small_limits()), &whole);
     }
 }

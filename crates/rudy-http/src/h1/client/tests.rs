@@ -22,7 +22,7 @@ pub(super) fn small_limits() -> Limits {
 }
 
 /// Returns the events of the response to one request, received in `pieces`, and of the end of input if it `closes`.
-pub(super) fn converse<'a>(
+pub(super) fn decode_events<'a>(
     request: RequestInfo,
     pieces: impl IntoIterator<Item = &'a [u8]>,
     closes: bool,
@@ -82,19 +82,19 @@ fn name(fault: &Fault) -> String {
 type Case<'a> = (&'a str, RequestInfo, &'a str, &'a str);
 
 fn check(cases: &[Case<'_>], closes: bool) {
-    for (what, request, input, expected) in cases {
+    for (rule, request, input, expected) in cases {
         let bytes = input.as_bytes();
         let limits = small_limits();
-        assert_eq!(converse(*request, [bytes], closes, &limits), *expected, "{what}: {input:?}");
+        assert_eq!(decode_events(*request, [bytes], closes, &limits), *expected, "{rule}: {input:?}");
         assert_eq!(
-            converse(*request, bytes.chunks(1), closes, &limits),
+            decode_events(*request, bytes.chunks(1), closes, &limits),
             *expected,
-            "{what}: {input:?} byte by byte"
+            "{rule}: {input:?} byte by byte"
         );
         for at in 0..=bytes.len() {
             let (first, second) = bytes.split_at(at);
-            let split = converse(*request, [first, second], closes, &limits);
-            assert_eq!(split, *expected, "{what}: {input:?} split at {at}");
+            let split = decode_events(*request, [first, second], closes, &limits);
+            assert_eq!(split, *expected, "{rule}: {input:?} split at {at}");
         }
     }
 }
@@ -230,7 +230,7 @@ fn status_lines_are_checked() {
     }
     for valid in ["100", "199", "999"] {
         let line = format!("HTTP/1.1 {valid}");
-        let seen = converse(HEAD, [response(&line).as_bytes()], false, &small_limits());
+        let seen = decode_events(HEAD, [response(&line).as_bytes()], false, &small_limits());
         assert!(seen.starts_with(valid), "{seen}");
     }
     for (wrong, fault) in [
@@ -269,7 +269,7 @@ fn status_lines_are_checked() {
 
 #[test]
 fn malformed_lines_and_fields_are_faults() {
-    for (what, fields, fault) in [
+    for (rule, fields, fault) in [
         ("§2.2", "A: b\n", "BareLineFeed"),
         ("§2.2", "A: b\r\n\n", "BareLineFeed"),
         ("§2.2: a bare CR", "A: b\rC: d\r\n", "InvalidField"),
@@ -283,7 +283,7 @@ fn malformed_lines_and_fields_are_faults() {
         ("RFC 9110 §5.6.2", "A(: b\r\n", "InvalidField"),
     ] {
         let input = format!("HTTP/1.1 200 OK\r\n{fields}\r\n");
-        check(&[(what, GET, &input, fault)], false);
+        check(&[(rule, GET, &input, fault)], false);
     }
     check(&[("§2.2", GET, "HTTP/1.1 200 OK\n\n", "BareLineFeed")], false);
 }
@@ -293,7 +293,7 @@ fn names_and_values_allow_only_valid_bytes() {
     for byte in (0..=u8::MAX).filter(|byte| *byte != b'\n') {
         let read = |line: &[u8]| {
             let input = [b"HTTP/1.1 204\r\n", line, b"\r\n\r\n"].concat();
-            converse(GET, [&input[..]], false, &small_limits()).starts_with("204")
+            decode_events(GET, [&input[..]], false, &small_limits()).starts_with("204")
         };
         let is_token = byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
         // A colon ends the name.
@@ -411,14 +411,14 @@ fn limits_are_enforced() {
 fn a_tiny_head_limit_applies_before_the_check_for_http() {
     let limits = Limits { head_bytes: 3, ..small_limits() };
     for pieces in [1, 9] {
-        let seen = converse(GET, b"HTTX/1.1 ".chunks(pieces), false, &limits);
+        let seen = decode_events(GET, b"HTTX/1.1 ".chunks(pieces), false, &limits);
         assert_eq!(seen, "HeadTooLarge { limit: 3 }");
     }
 }
 
 #[test]
 fn malformed_chunks_and_trailers_are_faults() {
-    for (what, body, fault) in [
+    for (rule, body, fault) in [
         ("§7.1", "x\r\n", "BadChunk"),
         ("§7.1", "1\na\r\n", "BadChunk"),
         ("§7.1", "1\r\nab\r\n", "BadChunk"),
@@ -429,7 +429,7 @@ fn malformed_chunks_and_trailers_are_faults() {
         ("RFC 9110 §6.5.1", "0\r\nContent-Length: 1\r\n\r\n", "ForbiddenTrailer"),
     ] {
         let input = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{body}");
-        check(&[(what, GET, &input, &format!("200 Chunked, {fault}"))], false);
+        check(&[(rule, GET, &input, &format!("200 Chunked, {fault}"))], false);
     }
 }
 
