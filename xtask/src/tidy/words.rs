@@ -153,8 +153,8 @@ fn banned_in(tokens: TokenStream, file: &File) -> Vec<String> {
     for token in tokens {
         if let TokenTree::Ident(identifier) = &token {
             let name = identifier.to_string();
-            // `x.floor()` and `f64::floor` are the standard library's.
-            let is_method = after_dot && name == "floor";
+            // `x.floor()`, `f64::floor` and `floor_char_boundary` are the standard library's.
+            let is_method = after_dot && name.starts_with("floor");
             if let Some((word, instead)) = NAMES.iter().find(|(word, _)| has_word(&name, word) && !is_method)
             {
                 let line = identifier.span().start().line;

@@ -68,14 +68,14 @@ impl Options {
             return None;
         }
         let forwarded = match self.source {
-            Source::XForwardedFor => self.from_x_forwarded(head, *peer),
-            Source::Forwarded => self.from_forwarded(head, *peer),
+            Source::XForwardedFor => self.parse_x_forwarded(head, *peer),
+            Source::Forwarded => self.parse_forwarded(head, *peer),
         };
         (forwarded.address != *peer || forwarded.scheme.is_some() || forwarded.host.is_some())
             .then_some(forwarded)
     }
 
-    fn from_x_forwarded(&self, head: &RequestHead<'_>, peer: Peer) -> Forwarded {
+    fn parse_x_forwarded(&self, head: &RequestHead<'_>, peer: Peer) -> Forwarded {
         let mut address = peer;
         for member in members_from_right(&lines(head, "x-forwarded-for")) {
             if !self.step(&mut address, Node::from_x_forwarded_for(member)) {
@@ -89,7 +89,7 @@ impl Options {
     }
 
     /// Reads `Forwarded`. Scheme and host come from the element of the client: the others describe the hops between proxies.
-    fn from_forwarded(&self, head: &RequestHead<'_>, peer: Peer) -> Forwarded {
+    fn parse_forwarded(&self, head: &RequestHead<'_>, peer: Peer) -> Forwarded {
         let (mut address, mut forwarded) = (peer, Element::default());
         let lines = lines(head, "forwarded");
         for element in lines.iter().rev().flat_map(|line| elements_from_right(line)) {

@@ -51,7 +51,7 @@ pub struct BroadcastOptions {
     /// Number of past messages that a new subscriber gets.
     pub last: Int<0, 1_000_000>,
     /// Number of messages that a topic stores for clients that reconnect (with `Last-Event-ID`) or read slowly. A
-    /// client that falls further behind is told how many messages it missed, or is disconnected if it reads nothing.
+    /// client that falls further behind receives the number of messages it missed, or is disconnected if it reads nothing.
     pub history: Int<1, 1_000_000>,
     /// Maximum size of the stored messages of a topic.
     pub history_bytes: Size,
