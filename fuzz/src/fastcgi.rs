@@ -58,7 +58,7 @@ pub fn read_as_application(bytes: &[u8], piece_bytes: usize) {
             }
             Event::Params { id, params } => {
                 assert_eq!(params.iter().count(), params.len());
-                assert!(params.len() <= limits().params_pairs, "more parameters than the limit");
+                assert!(params.len() <= limits().params_count, "more parameters than the limit");
                 let bytes: usize = params.iter().map(|(name, value)| name.len() + value.len()).sum();
                 assert!(bytes <= limits().params_bytes, "larger parameters than the limit");
                 seen.events.push(format!("{id} {params:?}"));
@@ -98,7 +98,7 @@ pub fn read_head<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> String {
 fn limits() -> Limits {
     Limits {
         params_bytes: 64,
-        params_pairs: 4,
+        params_count: 4,
         open_requests: 3,
         management_bytes: 64,
         head_bytes: 128,

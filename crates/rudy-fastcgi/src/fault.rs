@@ -6,7 +6,7 @@ use crate::Excerpt;
 use crate::record::{Kind, RequestId};
 
 /// A violation of the protocol or of a limit. After a fault the connection must be closed, because the start of the next
-/// record is unknown or not trusted.
+/// record is unknown or cannot be trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// A stream continues after its end (section 3.3).
@@ -28,7 +28,7 @@ pub enum Fault {
         /// The status.
         received: u8,
     },
-    /// A body before the end of the parameters (section 6.1).
+    /// A body record before the end of the parameters (section 6.1).
     BeforeParams {
         /// The type of the record.
         kind: Kind,
@@ -48,7 +48,7 @@ pub enum Fault {
     ManagementTooLarge {
         /// The type of the record.
         kind: Kind,
-        /// Its bytes of content.
+        /// Its content length in bytes.
         received: u16,
         /// The limit.
         limit: u16,
@@ -69,7 +69,7 @@ pub enum Fault {
         /// The request id.
         id: RequestId,
     },
-    /// Parameters with too many bytes.
+    /// The encoded parameters are too large.
     ParamsTooLarge {
         /// The limit in bytes.
         limit: usize,
@@ -90,7 +90,7 @@ pub enum Fault {
     WrongLength {
         /// The type of the record.
         kind: Kind,
-        /// Its bytes of content.
+        /// Its content length in bytes.
         received: u16,
         /// The length from section 8.
         expected: u16,

@@ -225,8 +225,8 @@ impl ParamsDecoder {
             if end > self.bytes.len() {
                 break;
             }
-            if self.count == limits.params_pairs {
-                return Err(Fault::TooManyParams { limit: limits.params_pairs });
+            if self.count == limits.params_count {
+                return Err(Fault::TooManyParams { limit: limits.params_count });
             }
             self.whole = end;
             self.count += 1;

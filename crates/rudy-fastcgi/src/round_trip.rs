@@ -1,4 +1,4 @@
-//! Both ends connected back to back, with the byte stream split at any point.
+//! Connects a gateway and an application, and splits the byte stream between them at any point.
 
 use bytes::{Buf, BytesMut};
 use proptest::prelude::*;
@@ -19,21 +19,21 @@ struct Exchange {
     app_status: u32,
 }
 
-fn bytes(most: usize) -> impl Strategy<Value = Vec<u8>> {
+fn bytes(max: usize) -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
-        8 => proptest::collection::vec(any::<u8>(), 0..most),
-        // Longer than the short form of a length, and longer than one record.
+        8 => proptest::collection::vec(any::<u8>(), 0..max),
+        // Around 128 bytes, where the long form of a length begins.
         1 => (100..200_usize).prop_map(|length| vec![b'l'; length]),
     ]
 }
 
-fn long() -> impl Strategy<Value = Vec<u8>> {
+fn long_bytes() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![4 => bytes(100), 1 => (65_500..140_000_usize).prop_map(|length| vec![b'r'; length])]
 }
 
 fn exchange() -> impl Strategy<Value = Exchange> {
     let params = proptest::collection::vec((bytes(20), bytes(20)), 0..6);
-    (params, long(), long(), bytes(100), any::<u32>()).prop_map(
+    (params, long_bytes(), long_bytes(), bytes(100), any::<u32>()).prop_map(
         |(params, body, response, errors, app_status)| Exchange {
             params,
             body,
@@ -51,9 +51,9 @@ macro_rules! drain {
             let (used, $event) =
                 $machine.decode(&$pending, $limits).expect("the other end follows the protocol");
             $handle;
-            let is_over = used == 0;
+            let is_done = used == 0;
             $pending.advance(used);
-            if is_over {
+            if is_done {
                 break;
             }
         }
@@ -157,7 +157,7 @@ fn a_short_exchange_works_at_every_split() {
 
 #[test]
 fn parameters_larger_than_a_record_are_transferred() {
-    // Records end within a length, a name and a value, and at the end of a pair.
+    // The first record ends within a length, a name or a value, or at the end of a pair.
     for first in [65_528 - 6, 65_528 - 5, 65_528 - 8, 65_528 - 10, 65_528, 200_000] {
         let params = vec![
             (b"F".to_vec(), vec![b'f'; first]),

@@ -37,7 +37,7 @@ const DATA: u8 = 8;
 const GET_VALUES: u8 = 9;
 
 fn limits() -> Limits {
-    Limits { params_bytes: 200, params_pairs: 3, management_bytes: 64, open_requests: 2, ..Limits::default() }
+    Limits { params_bytes: 200, params_count: 3, management_bytes: 64, open_requests: 2, ..Limits::default() }
 }
 
 /// Returns the events of an app that ends each request when its body ends.

@@ -1,9 +1,10 @@
 //! The head of an app's response in CGI syntax (RFC 3875 §6): header fields, where `Status` and `Location` determine the
 //! kind of response.
 //!
-//! Where other servers agree, the parser does as they do. Lines end in LF or CRLF. Without a `Status`, the status is 200, or
-//! 302 with a `Location`. A response with a `Status` needs no `Content-Type`, as with nginx and Apache, because many apps
-//! omit it in a response without a body. A head with none of the three is rejected: it is usually text printed too early.
+//! The parser follows the common behavior of other servers. Lines end in LF or CRLF. Without a `Status`, the status is 200,
+//! or 302 with a `Location`. A response with a `Status` needs no `Content-Type`, as with nginx and Apache, because many apps
+//! omit it in a response without a body. A head with none of the three fields is rejected: it usually is text that the app
+//! printed too early.
 
 mod error;
 #[cfg(test)]
@@ -30,11 +31,11 @@ pub struct Head {
     /// Its `Content-Length`, which is also in `fields`. The caller compares it with the body.
     pub content_length: Option<u64>,
     /// Whether `fields` contains instructions for the server: `X-Accel-Buffering`, `X-Accel-Redirect`, `X-Sendfile` or
-    /// `X-Lighttpd-Send-File`. Four lookups would cost more than the rest of the work for a short head.
+    /// `X-Lighttpd-Send-File`. Four lookups would cost more than parsing a short head.
     pub has_instructions: bool,
-    /// Names of the connection fields that were removed: the connection to the client is the server's (RFC 9110 §7.6.1,
+    /// The names of removed connection fields. Only the server controls the connection to the client (RFC 9110 §7.6.1,
     /// RFC 3875 §6.3.5).
-    pub removed: Vec<HeaderName>,
+    pub removed_fields: Vec<HeaderName>,
 }
 
 /// The kinds of responses (RFC 3875 §6.2).
@@ -63,9 +64,9 @@ pub enum ResponseKind {
 /// ```
 #[derive(Debug, Default)]
 pub struct HeadDecoder {
-    /// Whether any field is enough for a head.
+    /// Whether a head is valid with any single field.
     for_authorizer: bool,
-    /// The earlier pieces of the head. Empty if one piece holds all of it.
+    /// The earlier pieces of the head. Empty if the head arrives in one piece.
     buffered: Vec<u8>,
     scan: Scan,
 }
@@ -123,7 +124,7 @@ impl HeadDecoder {
         }
     }
 
-    /// Returns the reason why there is no head when the response ends before [`Self::decode`] returned one.
+    /// Returns the error of a response that ends before [`Self::decode`] has returned a head.
     #[must_use]
     pub fn end_of_input(self) -> HeadError {
         match self.buffered.len() {
@@ -176,9 +177,9 @@ struct Parts {
     status: Option<StatusCode>,
     fields: HeaderMap,
     content_length: Option<u64>,
-    removed: Vec<HeaderName>,
+    removed_fields: Vec<HeaderName>,
     has_instructions: bool,
-    // Two flags, because three lookups in the map are a tenth of the cost of a short head.
+    // Flags, because lookups in the map would add a tenth to the cost of a short head.
     has_content_type: bool,
     has_location: bool,
 }
@@ -202,7 +203,7 @@ impl Parts {
             "status" => return self.parse_status(value),
             "connection" | "keep-alive" | "proxy-connection" | "te" | "trailer" | "transfer-encoding"
             | "upgrade" => {
-                self.removed.push(name);
+                self.removed_fields.push(name);
                 return Ok(());
             }
             "content-length" => {
@@ -247,7 +248,7 @@ impl Parts {
             status,
             mut fields,
             content_length,
-            removed,
+            removed_fields,
             has_instructions,
             has_content_type,
             has_location,
@@ -259,7 +260,7 @@ impl Parts {
             None if for_authorizer && !fields.is_empty() => ResponseKind::Document(StatusCode::OK),
             None => return Err(HeadError::NoTypeLocationOrStatus),
         };
-        Ok(Head { kind, fields, content_length, has_instructions, removed })
+        Ok(Head { kind, fields, content_length, has_instructions, removed_fields })
     }
 }
 
@@ -282,13 +283,13 @@ fn local_path(location: &HeaderValue) -> Result<Option<String>, HeadError> {
     if bytes.first() != Some(&b'/') || bytes.get(1) == Some(&b'/') || bytes.contains(&b'#') {
         return Ok(None);
     }
-    // The same rules as for the target of any request.
+    // The same rules apply as for any request target.
     let uri = Uri::from_maybe_shared(Bytes::copy_from_slice(bytes));
     let uri = uri.map_err(|_| HeadError::BadLocation(Excerpt::of(bytes)))?;
     Ok(uri.path_and_query().map(|path| path.as_str().to_owned()))
 }
 
-/// Whether a local redirect would lose this field, such as a cookie. RFC 3875 §6.2.2 allows no such fields.
+/// Whether a local redirect would drop this field, such as a cookie. RFC 3875 §6.2.2 forbids such fields.
 fn would_be_lost(name: &HeaderName) -> bool {
     ![header::LOCATION, header::CONTENT_TYPE, header::CONTENT_LENGTH].contains(name)
 }

@@ -32,7 +32,7 @@ fn read_with<'a>(mut decoder: HeadDecoder, pieces: impl IntoIterator<Item = &'a 
                     .fields
                     .iter()
                     .map(|(name, value)| format!(" {name}={}", value.as_bytes().escape_ascii()));
-                let removed = head.removed.iter().map(|name| format!(" -{name}"));
+                let removed = head.removed_fields.iter().map(|name| format!(" -{name}"));
                 let length = head.content_length.map(|length| format!(" ({length})")).unwrap_or_default();
                 let body = body.escape_ascii();
                 return format!(
