@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::File;
 use crate::Outcome;
 
-/// The layer of every crate in `crates/`. A new crate needs a line here.
+/// The layer of every crate in `crates/`. A new crate needs an entry here.
 const LAYERS: &[(&str, u8)] = &[
     ("rudy-http", 0),
     ("rudy-fastcgi", 0),
@@ -24,24 +24,25 @@ const LAYERS: &[(&str, u8)] = &[
 ];
 
 /// Allowed dependencies within a layer: the head of a CGI response has the syntax of HTTP.
-const WITHIN: &[(&str, &str)] = &[("rudy-fastcgi", "rudy-http")];
+const ALLOWED_WITHIN_LAYER: &[(&str, &str)] = &[("rudy-fastcgi", "rudy-http")];
 
-/// Members outside of the layers, on which no crate may depend.
-const OUTSIDE: &[&str] = &["fastcgi-info", "rudy-tests", "xtask"];
+/// Workspace members outside the layers. No crate may depend on them.
+const OUTSIDE_LAYERS: &[&str] = &["fastcgi-info", "rudy-tests", "xtask"];
 
-/// Crates that layer 0 must not depend on, even indirectly, because they provide clocks and sockets.
-const IMPURE: &[&str] = &["async-std", "mio", "smol", "socket2", "tokio"];
+/// Crates that layer 0 must not depend on, even indirectly: they provide clocks and sockets.
+const BANNED_IN_LAYER_0: &[&str] = &["async-std", "mio", "smol", "socket2", "tokio"];
 
 /// The line that layer 0 must have in `lib.rs`; `clippy.toml` lists the methods and types that these lints ban.
-const DENIAL: &str = "#![deny(clippy::disallowed_methods, clippy::disallowed_types)]";
+const LAYER_0_LINTS: &str = "#![deny(clippy::disallowed_methods, clippy::disallowed_types)]";
 
 /// The members of the workspace and their dependencies.
 #[derive(Default)]
 pub(super) struct Graph {
     /// Each member with its direct dependencies of every kind, by name.
     pub(super) members: BTreeMap<String, BTreeSet<String>>,
-    /// The dependencies of each package, including members, without those for tests. By name and version, as in `bytes 1.12.0`.
-    built_in: BTreeMap<String, Vec<String>>,
+    /// The dependencies of each package, including members, without dev-dependencies. Packages have a name and a version, as in
+    /// `bytes 1.12.0`.
+    resolved: BTreeMap<String, Vec<String>>,
     /// Members that have features.
     with_features: BTreeSet<String>,
 }
@@ -51,38 +52,38 @@ impl Graph {
     pub(super) fn new(metadata: &Value) -> Outcome<Self> {
         let mut graph = Self::default();
         let mut labels = BTreeMap::new();
-        for package in list(metadata, "packages")? {
-            let (name, id) = (text(package, "name")?, text(package, "id")?);
-            labels.insert(id, format!("{name} {}", text(package, "version")?));
-            if list(metadata, "workspace_members")?.iter().any(|member| member == id) {
+        for package in array(metadata, "packages")? {
+            let (name, id) = (string(package, "name")?, string(package, "id")?);
+            labels.insert(id, format!("{name} {}", string(package, "version")?));
+            if array(metadata, "workspace_members")?.iter().any(|member| member == id) {
                 let dependencies =
-                    list(package, "dependencies")?.iter().map(|d| text(d, "name").map(String::from));
+                    array(package, "dependencies")?.iter().map(|d| string(d, "name").map(String::from));
                 graph.members.insert(name.into(), dependencies.collect::<Outcome<_>>()?);
                 if package["features"].as_object().is_some_and(|features| !features.is_empty()) {
                     graph.with_features.insert(name.into());
                 }
             }
         }
-        for node in list(&metadata["resolve"], "nodes")? {
-            let mut built_in = Vec::new();
-            for dependency in list(node, "deps")? {
-                let kinds = list(dependency, "dep_kinds")?;
+        for node in array(&metadata["resolve"], "nodes")? {
+            let mut resolved = Vec::new();
+            for dependency in array(node, "deps")? {
+                let kinds = array(dependency, "dep_kinds")?;
                 if kinds.iter().any(|kind| kind["kind"] != "dev") {
-                    built_in.push(labels[text(dependency, "pkg")?].clone());
+                    resolved.push(labels[string(dependency, "pkg")?].clone());
                 }
             }
-            graph.built_in.insert(labels[text(node, "id")?].clone(), built_in);
+            graph.resolved.insert(labels[string(node, "id")?].clone(), resolved);
         }
         Ok(graph)
     }
 
     /// Returns all direct and indirect dependencies of `member`, each with the chain of packages that leads to it.
-    fn tree(&self, member: &str) -> BTreeMap<String, String> {
-        let start = self.built_in.keys().filter(|label| name(label) == member);
+    fn dependency_chains(&self, member: &str) -> BTreeMap<String, String> {
+        let start = self.resolved.keys().filter(|label| name(label) == member);
         let mut to_visit: Vec<(String, String)> = start.map(|label| (label.clone(), member.into())).collect();
         let mut chains = BTreeMap::new();
         while let Some((label, chain)) = to_visit.pop() {
-            for next in self.built_in.get(&label).into_iter().flatten() {
+            for next in self.resolved.get(&label).into_iter().flatten() {
                 if !chains.contains_key(next) {
                     let chain = format!("{chain} -> {}", name(next));
                     chains.insert(next.clone(), chain.clone());
@@ -95,18 +96,18 @@ impl Graph {
 }
 
 /// Returns members without a layer, and dependencies on the same or a higher layer.
-pub(super) fn upward(graph: &Graph) -> Vec<String> {
+pub(super) fn layer_violations(graph: &Graph) -> Vec<String> {
     let mut problems = Vec::new();
     for (member, dependencies) in &graph.members {
-        let own = layer(member);
-        if own.is_none() && !OUTSIDE.contains(&member.as_str()) {
+        let member_layer = layer(member);
+        if member_layer.is_none() && !OUTSIDE_LAYERS.contains(&member.as_str()) {
             problems.push(format!("{member} has no layer: add it to xtask/src/tidy/layers.rs"));
         }
         for dependency in dependencies.iter().filter(|d| graph.members.contains_key(*d)) {
-            match (own, layer(dependency)) {
-                _ if WITHIN.contains(&(member.as_str(), dependency.as_str())) => {}
-                (Some(own), Some(below)) if below >= own => {
-                    problems.push(format!("{member} (layer {own}) depends on {dependency} (layer {below})"));
+            match (member_layer, layer(dependency)) {
+                _ if ALLOWED_WITHIN_LAYER.contains(&(member.as_str(), dependency.as_str())) => {}
+                (Some(own), Some(other)) if other >= own => {
+                    problems.push(format!("{member} (layer {own}) depends on {dependency} (layer {other})"));
                 }
                 (_, None) => {
                     problems.push(format!("{member} depends on {dependency}, which is outside the layers"));
@@ -118,16 +119,16 @@ pub(super) fn upward(graph: &Graph) -> Vec<String> {
     problems
 }
 
-/// Returns crates of layer 0 that depend on a runtime or sockets, or could do so with a feature.
-pub(super) fn impure(graph: &Graph) -> Vec<String> {
+/// Returns crates of layer 0 that depend on a runtime or on sockets, and those with features, which could add such a dependency.
+pub(super) fn banned_dependencies(graph: &Graph) -> Vec<String> {
     let mut problems = Vec::new();
     for member in layer_0() {
         if graph.with_features.contains(member) {
             problems
                 .push(format!("{member} has features: move the optional code to a crate on a higher layer"));
         }
-        for (label, chain) in graph.tree(member) {
-            if IMPURE.contains(&name(&label)) {
+        for (label, chain) in graph.dependency_chains(member) {
+            if BANNED_IN_LAYER_0.contains(&name(&label)) {
                 problems.push(format!("{member} depends on {}: {chain}", name(&label)));
             }
         }
@@ -135,15 +136,15 @@ pub(super) fn impure(graph: &Graph) -> Vec<String> {
     problems
 }
 
-/// Returns crates of layer 0 without the line [`DENIAL`].
-pub(super) fn without_denial(sources: &[File]) -> Vec<String> {
+/// Returns crates of layer 0 without the line [`LAYER_0_LINTS`].
+pub(super) fn missing_lints(sources: &[File]) -> Vec<String> {
     let mut problems = Vec::new();
     for member in layer_0() {
         let path = format!("crates/{member}/src/lib.rs");
         match sources.iter().find(|file| file.path == path) {
             None => problems.push(format!("{path} is missing")),
-            Some(file) if !file.text.lines().any(|line| line == DENIAL) => {
-                problems.push(format!("{path} lacks the line {DENIAL}"));
+            Some(file) if !file.text.lines().any(|line| line == LAYER_0_LINTS) => {
+                problems.push(format!("{path} lacks the line {LAYER_0_LINTS}"));
             }
             Some(_) => {}
         }
@@ -164,11 +165,11 @@ fn name(label: &str) -> &str {
     label.split_once(' ').map_or(label, |(name, _)| name)
 }
 
-fn list<'a>(value: &'a Value, key: &str) -> Outcome<&'a Vec<Value>> {
-    value[key].as_array().ok_or_else(|| format!("the output of cargo metadata lacks the list `{key}`"))
+fn array<'a>(value: &'a Value, key: &str) -> Outcome<&'a Vec<Value>> {
+    value[key].as_array().ok_or_else(|| format!("the output of cargo metadata lacks the array `{key}`"))
 }
 
-fn text<'a>(value: &'a Value, key: &str) -> Outcome<&'a str> {
+fn string<'a>(value: &'a Value, key: &str) -> Outcome<&'a str> {
     value[key].as_str().ok_or_else(|| format!("the output of cargo metadata lacks the string `{key}`"))
 }
 
@@ -181,8 +182,8 @@ mod tests {
         let mut graph = Graph::default();
         for (package, dependencies) in edges {
             let label = |name: &str| format!("{name} 1.0.0");
-            graph.built_in.insert(label(package), dependencies.iter().map(|d| label(d)).collect());
-            if layer(package).is_some() || OUTSIDE.contains(package) || package.starts_with("new") {
+            graph.resolved.insert(label(package), dependencies.iter().map(|d| label(d)).collect());
+            if layer(package).is_some() || OUTSIDE_LAYERS.contains(package) || package.starts_with("new") {
                 let names = dependencies.iter().map(|d| (*d).to_string()).collect();
                 graph.members.insert((*package).to_string(), names);
             }
@@ -191,19 +192,21 @@ mod tests {
     }
 
     #[test]
-    fn a_dependency_downward_is_allowed() {
-        assert!(upward(&graph(&[("rudy-http", &["bytes"]), ("rudy-net", &["rudy-http"])])).is_empty());
+    fn a_dependency_on_a_lower_layer_is_allowed() {
+        assert!(
+            layer_violations(&graph(&[("rudy-http", &["bytes"]), ("rudy-net", &["rudy-http"])])).is_empty()
+        );
     }
 
     #[test]
-    fn a_dependency_upward_is_reported() {
-        let problems = upward(&graph(&[("rudy-http", &["rudy-net"]), ("rudy-net", &[])]));
+    fn a_dependency_on_a_higher_layer_is_reported() {
+        let problems = layer_violations(&graph(&[("rudy-http", &["rudy-net"]), ("rudy-net", &[])]));
         assert_eq!(problems, ["rudy-http (layer 0) depends on rudy-net (layer 2)"]);
     }
 
     #[test]
     fn a_dependency_within_a_layer_is_reported_unless_it_is_listed() {
-        let problems = upward(&graph(&[
+        let problems = layer_violations(&graph(&[
             ("rudy-fastcgi", &["rudy-http", "rudy-stats"]),
             ("rudy-http", &[]),
             ("rudy-stats", &[]),
@@ -213,18 +216,18 @@ mod tests {
 
     #[test]
     fn a_crate_without_a_layer_is_reported() {
-        assert_eq!(upward(&graph(&[("newcomer", &[])])).len(), 1);
+        assert_eq!(layer_violations(&graph(&[("newcomer", &[])])).len(), 1);
     }
 
     #[test]
-    fn a_dependency_on_a_member_outside_of_the_layers_is_reported() {
-        assert_eq!(upward(&graph(&[("rudy", &["xtask"]), ("xtask", &[])])).len(), 1);
+    fn a_dependency_on_a_member_outside_the_layers_is_reported() {
+        assert_eq!(layer_violations(&graph(&[("rudy", &["xtask"]), ("xtask", &[])])).len(), 1);
     }
 
     #[test]
     fn an_indirect_dependency_of_layer_0_on_a_runtime_is_reported_with_its_chain() {
         let graph = graph(&[("rudy-http", &["nice"]), ("nice", &["tokio"]), ("tokio", &[])]);
-        assert_eq!(impure(&graph), ["rudy-http depends on tokio: rudy-http -> nice -> tokio"]);
+        assert_eq!(banned_dependencies(&graph), ["rudy-http depends on tokio: rudy-http -> nice -> tokio"]);
     }
 
     #[test]
@@ -232,7 +235,7 @@ mod tests {
         let mut graph = graph(&[("rudy-http", &[]), ("rudy-net", &[])]);
         graph.with_features = ["rudy-http".to_string(), "rudy-net".to_string()].into();
         assert_eq!(
-            impure(&graph),
+            banned_dependencies(&graph),
             ["rudy-http has features: move the optional code to a crate on a higher layer"]
         );
     }
@@ -242,13 +245,13 @@ mod tests {
         let files = |text: &str| -> Vec<_> {
             layer_0().map(|name| file(&format!("crates/{name}/src/lib.rs"), text)).collect()
         };
-        assert!(without_denial(&files(&format!("//! Pure.\n{DENIAL}\n"))).is_empty());
-        assert_eq!(without_denial(&files("//! Pure.\n")).len(), layer_0().count());
-        assert_eq!(without_denial(&[]).len(), layer_0().count());
+        assert!(missing_lints(&files(&format!("//! Pure.\n{LAYER_0_LINTS}\n"))).is_empty());
+        assert_eq!(missing_lints(&files("//! Pure.\n")).len(), layer_0().count());
+        assert_eq!(missing_lints(&[]).len(), layer_0().count());
     }
 
     #[test]
-    fn dependencies_for_tests_are_ignored() {
+    fn dev_dependencies_are_ignored() {
         let metadata = serde_json::json!({
             "workspace_members": ["a"],
             "packages": [
@@ -267,6 +270,6 @@ mod tests {
         let graph = Graph::new(&metadata).expect("well formed");
         assert_eq!(graph.members["rudy-http"].len(), 3);
         assert!(graph.with_features.contains("rudy-http"));
-        assert!(graph.tree("rudy-http").keys().eq(["bytes 1.0.0"]));
+        assert!(graph.dependency_chains("rudy-http").keys().eq(["bytes 1.0.0"]));
     }
 }

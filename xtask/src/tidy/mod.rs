@@ -16,9 +16,9 @@ pub(crate) fn run() -> Outcome {
     let documents = read_all("md")?;
     let texts = read_each(words::EXTENSIONS)?;
     let checks = [
-        ("crates depend only downward", layers::upward(&graph)),
-        ("layer 0 is free of runtimes and sockets", layers::impure(&graph)),
-        ("layer 0 denies the clock, files and sockets", layers::without_denial(&sources)),
+        ("crates depend only downward", layers::layer_violations(&graph)),
+        ("layer 0 is free of runtimes and sockets", layers::banned_dependencies(&graph)),
+        ("layer 0 denies the clock, files and sockets", layers::missing_lints(&sources)),
         ("every member uses the lints of the workspace", sources::without_lints(&manifests)),
         ("connections end in one place", sources::closes(&sources)),
         ("files are short", sources::too_long(&sources)),
