@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::request::{Check, Request};
+use super::request::{BodyCheck, Request};
 use super::tally::{SentRequest, Tally};
 use super::wire::{Head, RequestError, Wire};
 use crate::random::Random;
@@ -300,13 +300,13 @@ fn read(
     mut each: impl FnMut(usize) -> Result<(), RequestError>,
 ) -> Result<Head, RequestError> {
     let head = wire.head()?;
-    let mut check = Check::new(&request.expected);
+    let mut check = BodyCheck::new(&request.expected);
     wire.body(&head, &mut |piece| {
-        each(check.read())?;
-        if head.status == 200 { check.piece(piece) } else { Ok(()) }
+        each(check.bytes_received())?;
+        if head.status == 200 { check.check_piece(piece) } else { Ok(()) }
     })?;
     if head.status == 200 {
-        check.end()?;
+        check.check_end()?;
     }
     Ok(head)
 }
