@@ -1,11 +1,11 @@
-//! Paths of the binaries built from this source.
+//! Paths of the binaries that the tests run. The tests build them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
 /// Returns the path of `rudy` in the build folder of the test. The first call runs `cargo build`, so that the binary is never stale.
-/// `RUDY_BINARY` sets another path.
+/// `RUDY_BINARY` overrides the path.
 #[must_use]
 pub fn binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
@@ -15,7 +15,7 @@ pub fn binary() -> &'static Path {
     })
 }
 
-/// Returns the path of the example app `fastcgi-info`, built in the same way.
+/// Returns the path of the example app `fastcgi-info`. The first call builds it.
 #[must_use]
 pub fn fastcgi_info() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();

@@ -9,13 +9,13 @@ use rudy_net::engine::{self, Engine, Model, Options, Report};
 use rudy_tests::conformance::socket::{Served, ends_with_wait};
 use rudy_tests::conformance::{Case, End, Seen, Sites, Step, check, load_all, pure};
 
-/// Inputs up to this size are split at every position, longer ones only at some, because the cost is quadratic.
+/// Inputs up to this size are split at every position, longer ones only at every 97th byte, because the cost is quadratic.
 const ALL_SPLITS_BYTES: usize = 2048;
 
 #[test]
 fn cases_pass_in_one_piece_and_at_every_split() {
     let cases = cases();
-    let failures: Vec<String> = cases.iter().filter_map(failures).collect();
+    let failures: Vec<String> = cases.iter().filter_map(first_failure).collect();
     assert!(
         failures.is_empty(),
         "{} of {} cases fail:\n{}",
@@ -59,7 +59,7 @@ fn mailbox_conforms() {
 fn names_of_cases_are_unique() {
     let mut names = HashSet::new();
     for case in cases() {
-        assert!(names.insert(case.name.clone()), "{}: `{}` is a name already taken", case.place, case.name);
+        assert!(names.insert(case.name.clone()), "{}: another case has the name `{}`", case.place, case.name);
     }
 }
 
@@ -67,23 +67,23 @@ fn cases() -> Vec<Case> {
     load_all(&Path::new(env!("CARGO_MANIFEST_DIR")).join("conformance"))
 }
 
-/// Returns the failure of a case: in one piece, or at the first split with another result.
-fn failures(case: &Case) -> Option<String> {
+/// Runs a case in one piece, byte by byte and at each split. Returns its first failure.
+fn first_failure(case: &Case) -> Option<String> {
     let failure = |how: &str, problem: &str| Some(format!("{}: {}, {how}: {problem}", case.place, case.name));
-    let whole = pure::run(case, usize::MAX, usize::MAX);
-    if let Err(problem) = check(case, &whole) {
+    let in_one_piece = pure::run(case, usize::MAX, usize::MAX);
+    if let Err(problem) = check(case, &in_one_piece) {
         return failure("in one piece", &problem);
     }
     let bytewise = pure::run(case, usize::MAX, 1);
-    if bytewise != whole {
-        return failure("byte by byte", &format!("{bytewise}\nin one piece {whole}"));
+    if bytewise != in_one_piece {
+        return failure("byte by byte", &format!("{bytewise}\nin one piece {in_one_piece}"));
     }
     let bytes = sent_bytes(case);
     let stride = if bytes <= ALL_SPLITS_BYTES { 1 } else { 97 };
     (1..bytes).step_by(stride).find_map(|split| {
         let seen = pure::run(case, split, usize::MAX);
-        (seen != whole)
-            .then(|| failure(&format!("split at {split}"), &format!("{seen}\nin one piece {whole}")))?
+        (seen != in_one_piece)
+            .then(|| failure(&format!("split at {split}"), &format!("{seen}\nin one piece {in_one_piece}")))?
     })
 }
 
@@ -115,7 +115,10 @@ fn assert_engine_conforms(model: Model) {
         let splits = [bytes / 4, bytes / 2, bytes - bytes / 4].map(|split| (split, usize::MAX));
         let bytewise = (bytes <= ALL_SPLITS_BYTES).then_some((usize::MAX, 1));
         let runs = [(usize::MAX, usize::MAX)].into_iter().chain(splits).chain(bytewise);
-        failures.extend(runs.map(|(first, piece)| difference(&served, case, first, piece)).find_map(|it| it));
+        failures.extend(
+            runs.map(|(first, piece)| difference(&served, case, first, piece))
+                .find_map(|difference| difference),
+        );
     }
     assert!(failures.is_empty(), "{} cases fail:\n{}", failures.len(), failures.join("\n"));
 }

@@ -37,12 +37,15 @@ fn stderr(output: &Output) -> String {
 
 /// Parses the objects that `--json` writes.
 fn objects(output: &Output) -> Vec<Value> {
-    stdout(output).lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect()
+    stdout(output)
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("each line is a JSON object"))
+        .collect()
 }
 
-/// Starts a server that handles connections one after the other. `script` has the responses of each connection, which is closed
-/// after the last one. The receiver gets the requests.
-fn scripted(script: Vec<Vec<&'static str>>) -> (SocketAddr, Receiver<String>) {
+/// Starts a server that accepts one connection at a time. `script` lists the responses of each connection. The server closes a
+/// connection after its last response. The receiver gets the requests.
+fn start_scripted_server(script: Vec<Vec<&'static str>>) -> (SocketAddr, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("a bound socket has an address");
     let (sender, requests) = mpsc::channel();
@@ -108,9 +111,9 @@ fn several_urls_share_one_connection() {
 
 #[test]
 fn each_server_has_its_own_persistent_connection() {
-    let (one, _one_requests) = scripted(vec![vec![OK; 4]]);
+    let (one, _one_requests) = start_scripted_server(vec![vec![OK; 4]]);
     // The second server closes after its first response, while the first server handles a request.
-    let (other, _other_requests) = scripted(vec![vec![OK], vec![OK; 3]]);
+    let (other, _other_requests) = start_scripted_server(vec![vec![OK], vec![OK; 3]]);
     let (one, other) = (format!("http://{one}/"), format!("http://{other}/"));
     let output = get(&["--json", "--repeat", "3", "--interval", "10ms", &one, &other]);
     let objects = objects(&output);
@@ -121,8 +124,9 @@ fn each_server_has_its_own_persistent_connection() {
 }
 
 #[test]
-fn an_incomplete_body_is_written_and_an_error() {
-    let (address, _requests) = scripted(vec![vec!["HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhel"]]);
+fn an_incomplete_body_is_written_and_reported_as_an_error() {
+    let (address, _requests) =
+        start_scripted_server(vec![vec!["HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhel"]]);
     let output = get(&[&format!("http://{address}/")]);
     assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), "hel"));
     let report = stderr(&output);
@@ -135,7 +139,7 @@ fn an_incomplete_body_is_written_and_an_error() {
 fn interim_responses_trailers_and_close_delimited_bodies_are_reported() {
     let chunked = "HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nX-Sum: 7\r\n\r\n";
     let until_close = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhello";
-    let (address, _requests) = scripted(vec![vec![chunked, until_close]]);
+    let (address, _requests) = start_scripted_server(vec![vec![chunked, until_close]]);
     let url = format!("http://{address}/");
     let objects = objects(&get(&["--json", &url, &url]));
     assert_eq!(objects[0]["interim_statuses"], serde_json::json!([103]));
@@ -147,7 +151,7 @@ fn interim_responses_trailers_and_close_delimited_bodies_are_reported() {
 #[test]
 fn a_safe_request_is_retried_if_the_persistent_connection_was_closed() {
     // The second request has no response: the server closes the connection while the request is in flight.
-    let (address, requests) = scripted(vec![vec![OK, ""], vec![OK]]);
+    let (address, requests) = start_scripted_server(vec![vec![OK, ""], vec![OK]]);
     let url = format!("http://{address}/");
     let output = get(&["--json", &url, &url]);
     let objects = objects(&output);
@@ -158,20 +162,20 @@ fn a_safe_request_is_retried_if_the_persistent_connection_was_closed() {
         objects[1]
     );
 
-    let (address, requests) = scripted(vec![vec![OK, ""], vec![OK]]);
+    let (address, requests) = start_scripted_server(vec![vec![OK, ""], vec![OK]]);
     let url = format!("http://{address}/");
     let output = get(&["--json", "-m", "POST", &url, &url]);
     assert_eq!((output.status.code(), requests.iter().take(2).count()), (Some(1), 2), "a POST is sent once");
 }
 
 #[test]
-fn a_redirect_is_followed_only_on_request_and_without_credentials() {
-    let (other, other_requests) = scripted(vec![vec![OK]]);
+fn a_redirect_is_followed_only_with_the_flag_and_without_credentials() {
+    let (other, other_requests) = start_scripted_server(vec![vec![OK]]);
     let mut response = String::new();
     let _ =
         write!(response, "HTTP/1.1 302 Found\r\nLocation: http://{other}/x\r\nContent-Length: 2\r\n\r\nno");
     let response: &'static str = response.leak();
-    let (address, _requests) = scripted(vec![vec![response], vec![response]]);
+    let (address, _requests) = start_scripted_server(vec![vec![response], vec![response]]);
     let url = format!("http://{address}/");
     assert_eq!(stdout(&get(&[&url])), "no");
     let output = get(&["-L", "-H", "Authorization: secret", "-b", "x", &url]);
@@ -182,7 +186,8 @@ fn a_redirect_is_followed_only_on_request_and_without_credentials() {
 
 #[test]
 fn short_flags_mean_the_same_as_for_curl() {
-    let (address, requests) = scripted(vec![vec![OK], vec!["HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"]]);
+    let (address, requests) =
+        start_scripted_server(vec![vec![OK], vec!["HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"]]);
     let url = format!("http://{address}/");
     let output = get(&["-s", "-X", "PUT", "-d", "x=1", &url]);
     assert_eq!((stdout(&output).as_str(), stderr(&output).as_str()), ("hello", ""));
@@ -193,8 +198,8 @@ fn short_flags_mean_the_same_as_for_curl() {
 
 #[test]
 fn redirects_end_at_the_limit() {
-    let around = "HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Length: 0\r\n\r\n";
-    let (address, _requests) = scripted(vec![vec![around; 4]]);
+    let redirect = "HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Length: 0\r\n\r\n";
+    let (address, _requests) = start_scripted_server(vec![vec![redirect; 4]]);
     let output = get(&["-L", "--max-redirs", "2", &format!("http://{address}/")]);
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("more than 2 consecutive redirects"), "{}", stderr(&output));
@@ -209,18 +214,20 @@ fn an_error_status_is_exit_code_22_only_with_fail() {
 }
 
 #[test]
-fn a_proxy_gets_the_whole_url_and_the_credentials() {
-    let (address, requests) = scripted(vec![vec![OK]]);
+fn a_proxy_receives_the_absolute_url_and_the_credentials() {
+    let (address, requests) = start_scripted_server(vec![vec![OK]]);
     let proxy = format!("http://user:pass@{address}");
-    let output =
-        command(&["http://missing.invalid/x"]).env("http_proxy", &proxy).output().expect("it starts");
+    let output = command(&["http://missing.invalid/x"])
+        .env("http_proxy", &proxy)
+        .output()
+        .expect("rudy can be started");
     assert_eq!(stdout(&output), "hello");
     let request = requests.recv().expect("the proxy receives a request");
     assert!(request.starts_with("GET http://missing.invalid/x HTTP/1.1\r\n"), "{request}");
     assert!(request.contains("proxy-authorization: Basic dXNlcjpwYXNz\r\n"), "{request}");
     assert!(!stderr(&output).contains("pass"), "{}", stderr(&output));
-    let around = command(&["--noproxy", "*", "http://missing.invalid/x"]).env("http_proxy", &proxy).output();
-    assert!(stderr(&around.expect("it starts")).contains("no address for"));
+    let direct = command(&["--noproxy", "*", "http://missing.invalid/x"]).env("http_proxy", &proxy).output();
+    assert!(stderr(&direct.expect("rudy can be started")).contains("no address for"));
 }
 
 /// Starts `rudy get` and waits for its first output.
@@ -231,19 +238,24 @@ fn first_bytes(arguments: &[&str]) -> (Child, String) {
         .spawn()
         .expect("rudy can be started");
     let mut bytes = [0; 5];
-    child.stdout.as_mut().expect("it is a pipe").read_exact(&mut bytes).expect("data is shown at once");
+    child
+        .stdout
+        .as_mut()
+        .expect("the output is piped")
+        .read_exact(&mut bytes)
+        .expect("data is shown at once");
     (child, String::from_utf8_lossy(&bytes).into_owned())
 }
 
 #[test]
 fn a_stream_is_shown_at_once_and_ctrl_c_ends_it_with_a_partial_report() {
     let endless = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n";
-    // There is no second request, so the connection stays open until the client closes it.
-    let (address, _requests) = scripted(vec![vec![endless, ""]]);
+    // The client sends no second request, so the connection stays open until the client closes it.
+    let (address, _requests) = start_scripted_server(vec![vec![endless, ""]]);
     let (child, shown) = first_bytes(&[&format!("http://{address}/")]);
     assert_eq!(shown, "hello");
-    kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
-    let output = child.wait_with_output().expect("it ends");
+    kill_process(Pid::from_child(&child), Signal::INT).expect("rudy is running");
+    let output = child.wait_with_output().expect("rudy exits");
     assert_eq!(output.status.code(), Some(130));
     assert!(stderr(&output).contains("cut by us"), "{}", stderr(&output));
 }
@@ -251,35 +263,37 @@ fn a_stream_is_shown_at_once_and_ctrl_c_ends_it_with_a_partial_report() {
 #[test]
 fn retry_after_is_respected_until_ctrl_c() {
     let busy = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 3000\r\nContent-Length: 5\r\n\r\nlater";
-    let (address, _requests) = scripted(vec![vec![busy, OK]]);
+    let (address, _requests) = start_scripted_server(vec![vec![busy, OK]]);
     let (mut child, _) = first_bytes(&["--repeat", "2", &format!("http://{address}/")]);
-    let mut lines = BufReader::new(child.stderr.take().expect("it is a pipe")).lines();
+    let mut lines = BufReader::new(child.stderr.take().expect("the output is piped")).lines();
     let waits = lines.by_ref().map_while(Result::ok).find(|line| line.starts_with("waiting "));
     assert!(waits.is_some_and(|line| line.contains("asks for fewer requests")));
-    kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
-    assert_eq!(child.wait().expect("it ends").code(), Some(130));
-    let (address, _requests) = scripted(vec![vec![busy, OK]]);
+    kill_process(Pid::from_child(&child), Signal::INT).expect("rudy is running");
+    assert_eq!(child.wait().expect("rudy exits").code(), Some(130));
+    let (address, _requests) = start_scripted_server(vec![vec![busy, OK]]);
     let output = get(&["--repeat", "2", "--no-backoff", &format!("http://{address}/")]);
     assert_eq!(stdout(&output), "laterhello");
 }
 
 #[test]
 fn a_timeout_ends_a_request() {
-    let (address, _requests) = scripted(vec![vec!["HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhel", ""]]);
+    let (address, _requests) =
+        start_scripted_server(vec![vec!["HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhel", ""]]);
     let output = get(&["--timeout", "200ms", &format!("http://{address}/")]);
     assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), "hel"));
     assert!(stderr(&output).contains("within the time"), "{}", stderr(&output));
 }
 
 /// Starts a TLS server with a self-signed certificate.
-fn tls() -> Option<(TlsServer, Certificates)> {
+fn start_tls_server() -> Option<(TlsServer, Certificates)> {
     let certificates = Certificates::new()?;
     certificates.self_signed("own", "localhost", "critical,CA:FALSE");
     Some((certificates.serve("own"), certificates))
 }
 
-/// Starts a proxy that opens one tunnel. The receiver gets its request. The proxy can drop the `close_notify` of TLS.
-fn tunnel(to: SocketAddr, drops_close_notify: bool) -> (SocketAddr, Receiver<String>) {
+/// Starts a proxy that opens one tunnel. The receiver gets the CONNECT request. With `drops_close_notify`, the client never
+/// receives the `close_notify` of TLS.
+fn start_proxy(to: SocketAddr, drops_close_notify: bool) -> (SocketAddr, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("a bound socket has an address");
     let (sender, requests) = mpsc::channel();
@@ -310,8 +324,8 @@ fn copy_without_close_notify(from: &mut impl Read, to: &mut impl Write) {
     while from.read_exact(&mut head).is_ok() {
         let length = u16::from_be_bytes([head[3], head[4]]);
         let mut record = vec![0; usize::from(length)];
-        let is_whole = from.read_exact(&mut record).is_ok();
-        if !is_whole || length == 19 || to.write_all(&[&head[..], &record].concat()).is_err() {
+        let is_complete = from.read_exact(&mut record).is_ok();
+        if !is_complete || length == 19 || to.write_all(&[&head[..], &record].concat()).is_err() {
             return;
         }
     }
@@ -319,9 +333,9 @@ fn copy_without_close_notify(from: &mut impl Read, to: &mut impl Write) {
 
 #[test]
 fn a_close_delimited_body_is_incomplete_without_close_notify() {
-    let Some((server, _certificates)) = tls() else { return };
+    let Some((server, _certificates)) = start_tls_server() else { return };
     for (drops_close_notify, exit) in [(false, 0), (true, 1)] {
-        let (proxy, _requests) = tunnel(([127, 0, 0, 1], server.port).into(), drops_close_notify);
+        let (proxy, _requests) = start_proxy(([127, 0, 0, 1], server.port).into(), drops_close_notify);
         let output = command(&["-k", &server.url()]).env("https_proxy", proxy.to_string()).output();
         let output = output.expect("rudy can be started");
         assert_eq!(output.status.code(), Some(exit), "{}", stderr(&output));
@@ -356,7 +370,7 @@ fn a_reset_is_distinguished_from_a_close() {
 
 #[test]
 fn certificates_are_verified_and_tls_is_reported() {
-    let Some((server, certificates)) = tls() else { return };
+    let Some((server, certificates)) = start_tls_server() else { return };
     let certificate = certificates.path("own");
     let rejected = get(&["--json", &server.url()]);
     assert_eq!((rejected.status.code(), &objects(&rejected)[0]["error_kind"]), (Some(1), &"tls".into()));
@@ -367,7 +381,7 @@ fn certificates_are_verified_and_tls_is_reported() {
         assert!(object["tls"].as_str().is_some_and(|tls| tls.starts_with("TLSv1.3 / TLS_")), "{object}");
         assert!(object["time_appconnect_s"].as_f64() > object["time_connect_s"].as_f64(), "{object}");
     }
-    let (proxy, requests) = tunnel(([127, 0, 0, 1], server.port).into(), false);
+    let (proxy, requests) = start_proxy(([127, 0, 0, 1], server.port).into(), false);
     let output =
         command(&["-k", "--json", &server.url()]).env("https_proxy", format!("u:p@{proxy}")).output();
     let output = output.expect("rudy can be started");

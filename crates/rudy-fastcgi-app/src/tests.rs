@@ -29,11 +29,11 @@ const THREADS: Concurrency = Concurrency::Threads { at_most: 4 };
 /// Timeout of each wait. Only a failing test waits this long.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// An app that runs until the test ends or stops it.
+/// An app that runs until a test stops it or ends.
 struct App {
     address: std::net::SocketAddr,
     stop: Option<oneshot::Sender<()>>,
-    served: JoinHandle<Result<(), ServeError>>,
+    serving: JoinHandle<Result<(), ServeError>>,
 }
 
 impl App {
@@ -45,9 +45,9 @@ impl App {
         let listen = "127.0.0.1:0".parse().expect("an address");
         let bound = server.listen(listen).bind().expect("a port is free");
         let Listen::Tcp(address) = bound.address() else { panic!("expected a TCP address") };
-        let (stop, stops) = oneshot::channel();
-        let served = tokio::spawn(bound.serve_until(handler, async move { drop(stops.await) }));
-        Self { address, stop: Some(stop), served }
+        let (stop, stopped) = oneshot::channel();
+        let serving = tokio::spawn(bound.serve_until(handler, async move { drop(stopped.await) }));
+        Self { address, stop: Some(stop), serving }
     }
 
     async fn connect(&self) -> Peer {
@@ -61,7 +61,7 @@ impl App {
     /// Stops the app and waits until requests in progress have ended.
     async fn stop(mut self) {
         drop(self.stop.take());
-        let served = timeout(TIMEOUT, self.served).await.expect("the app stops");
+        let served = timeout(TIMEOUT, self.serving).await.expect("the app stops");
         served.expect("the app does not panic").expect("serving succeeds");
     }
 }
@@ -86,9 +86,9 @@ impl Peer {
     }
 
     /// Sends a request without its body.
-    async fn begin(&mut self, role: Role, keep: bool, params: &[(&str, &str)]) -> RequestId {
+    async fn begin(&mut self, role: Role, keep_connection: bool, params: &[(&str, &str)]) -> RequestId {
         let mut out = BytesMut::new();
-        let id = self.begin_only(role, keep, &mut out);
+        let id = self.begin_only(role, keep_connection, &mut out);
         let mut encoder = ParamsEncoder::new(id, &mut out);
         for (name, value) in [("REQUEST_METHOD", "POST")].iter().chain(params) {
             encoder.push(name.as_bytes(), value.as_bytes());
@@ -99,11 +99,12 @@ impl Peer {
     }
 
     /// Encodes the first record of a request with the lowest free id.
-    fn begin_only(&mut self, role: Role, keep: bool, out: &mut BytesMut) -> RequestId {
+    fn begin_only(&mut self, role: Role, keep_connection: bool, out: &mut BytesMut) -> RequestId {
         let is_free = |id: &RequestId| self.responses.get(id).is_none_or(|response| response.end.is_some());
-        let id = (1..=u16::MAX).filter_map(RequestId::new).find(is_free).expect("few are in progress");
+        let id =
+            (1..=u16::MAX).filter_map(RequestId::new).find(is_free).expect("few requests are in progress");
         self.responses.insert(id, Received::default());
-        encode_begin(id, role, keep, out);
+        encode_begin(id, role, keep_connection, out);
         id
     }
 
@@ -132,14 +133,14 @@ impl Peer {
         self.end(id).await
     }
 
-    /// Reads until `is_enough`.
-    async fn read_until(&mut self, is_enough: impl Fn(&Self) -> bool) {
-        while !is_enough(self) {
+    /// Reads until `is_done` returns true.
+    async fn read_until(&mut self, is_done: impl Fn(&Self) -> bool) {
+        while !is_done(self) {
             assert!(self.read().await, "the app closed the connection: {:?}", self.responses);
         }
     }
 
-    /// Reads input. Returns `false` at the end.
+    /// Reads input. Returns `false` at the end of input.
     async fn read(&mut self) -> bool {
         let read = timeout(TIMEOUT, self.socket.read_buf(&mut self.input)).await.expect("input arrives");
         if read.expect("the connection is not reset") == 0 {
@@ -369,8 +370,8 @@ async fn log_output_is_sent_while_the_handler_waits(concurrency: Concurrency) {
 #[tokio::test]
 async fn the_limit_of_concurrent_requests_holds_and_all_requests_run() {
     for concurrency in [Concurrency::Tasks { at_most: 3 }, Concurrency::Threads { at_most: 3 }] {
-        let (running, highest_seen) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let (counted, highest) = (running.clone(), highest_seen.clone());
+        let (running, peak) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (counted, highest) = (running.clone(), peak.clone());
         let app = App::start(concurrency, move |_: Request<Body>| {
             let (counted, highest) = (counted.clone(), highest.clone());
             async move {
@@ -390,28 +391,28 @@ async fn the_limit_of_concurrent_requests_holds_and_all_requests_run() {
         for peer in [&mut one, &mut other] {
             peer.read_until(|peer| peer.responses.values().all(|response| response.end == COMPLETE)).await;
         }
-        assert!(highest_seen.load(Ordering::SeqCst) <= 3);
+        assert!(peak.load(Ordering::SeqCst) <= 3);
         app.stop().await;
     }
 }
 
 #[tokio::test]
 async fn the_limit_of_requests_per_connection_follows_concurrency_or_is_configured() {
-    let (at_once, other) = (Server::new(Concurrency::Tasks { at_most: 300 }), Server::new(TASKS));
+    let (wide, other) = (Server::new(Concurrency::Tasks { at_most: 300 }), Server::new(TASKS));
     let narrow = Limits { open_requests: 1, ..Limits::default() };
-    for (server, fit, status) in [
-        (at_once, 300, ProtocolStatus::Overloaded),
+    for (server, accepted, status) in [
+        (wide, 300, ProtocolStatus::Overloaded),
         (other.clone(), 128, ProtocolStatus::Overloaded),
         (other.limits(narrow), 1, ProtocolStatus::CannotMultiplex),
     ] {
         let app = App::serve(server, echo);
         let mut peer = app.connect().await;
         let mut out = BytesMut::new();
-        for _ in 0..=fit {
+        for _ in 0..=accepted {
             peer.begin_only(Role::Responder, true, &mut out);
         }
         peer.send(&out).await;
-        let last = RequestId::new(fit + 1).expect("not zero");
+        let last = RequestId::new(accepted + 1).expect("not zero");
         assert_eq!(peer.end(last).await.end, Some((0, status)));
         assert!(
             peer.responses.values().all(|response| response.end.is_none()),
@@ -455,7 +456,7 @@ async fn a_waiting_body_that_blocks_other_requests_is_rejected_and_one_alone_wai
     });
     let (mut shared, mut alone) = (app.connect().await, app.connect().await);
     let running = shared.begin(Role::Responder, true, &[]).await;
-    // Let it start before the others arrive.
+    // This request starts before the others arrive.
     shared.body(running, b"x").await;
     let large = vec![b'b'; 500_000];
     let waiting = shared.begin(Role::Responder, true, &[]).await;
@@ -530,7 +531,7 @@ async fn a_large_body_is_echoed_while_it_is_sent() {
 }
 
 #[tokio::test]
-async fn a_handler_that_does_not_read_applies_back_pressure_and_a_disconnect_is_noticed() {
+async fn a_handler_that_does_not_read_applies_back_pressure_and_a_disconnect_is_detected() {
     let (sender, _events) = mpsc::unbounded_channel();
     let app = App::start(TASKS, never_responds(&sender));
     let mut peer = app.connect().await;
@@ -543,7 +544,7 @@ async fn a_handler_that_does_not_read_applies_back_pressure_and_a_disconnect_is_
         sent += written.expect("the connection is open");
     }
     assert!(sent < out.len() / 2, "{sent} bytes were accepted without a reader");
-    // An orderly close would be queued behind the unread body.
+    // A FIN would be queued behind the unread body, so the peer sends a reset.
     peer.socket.set_zero_linger().expect("TCP supports linger");
     drop(peer);
     app.stop().await;
@@ -593,7 +594,7 @@ async fn an_app_reports_its_capacity_and_unknown_records() {
 }
 
 #[tokio::test]
-async fn a_role_is_rejected_unless_the_app_has_it() {
+async fn a_role_is_rejected_unless_the_app_supports_it() {
     let handler = |mut request: Request<Body>| async move {
         let role = request.role();
         let data = match request.take_data() {

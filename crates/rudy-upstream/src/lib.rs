@@ -22,7 +22,7 @@
 //! # Fairness
 //!
 //! A worker serves its requests in order. A released connection stays with its worker while requests wait there, because
-//! moving it costs a wake-up. But no worker waits 20 ms longer than another, and a worker without connections goes first.
+//! moving it costs a wake-up. But no worker waits 20 ms longer than another, and a worker without connections has priority.
 //!
 //! # Example
 //!

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use rudy_tests::program;
 use serde_json::Value;
 
-use crate::{lab, made, records, stdout};
+use crate::{create_experiments, lab, records, stdout};
 
 /// Returns the DOM of a page after its scripts have run. The virtual time of the browser advances to the next event without waiting.
 fn document(chromium: &Path, page: &Path, arguments: &[&str]) -> String {
@@ -60,7 +60,7 @@ fn probed(chromium: &Path, page: &Path, width: u32, scheme: &str) -> Value {
 #[test]
 fn the_page_works_at_every_width_and_in_every_colour_mode() {
     let Some(chromium) = program("chromium") else { return };
-    let folder = made(&[("out", records::HOSTILE)]);
+    let folder = create_experiments(&[("out", records::HOSTILE)]);
     assert_eq!(stdout(&lab(folder.path(), &["report", "out"])), "");
     let page = folder.path().join("out/report.html");
     let (white, black) = ("rgb(255, 255, 255)", "rgb(13, 17, 23)");
@@ -122,7 +122,7 @@ fn charts_work(seen: &Value) {
 #[test]
 fn the_content_security_policy_allows_only_the_script_of_the_page() {
     let Some(chromium) = program("chromium") else { return };
-    let folder = made(&[("out", records::HOSTILE)]);
+    let folder = create_experiments(&[("out", records::HOSTILE)]);
     assert_eq!(stdout(&lab(folder.path(), &["report", "out"])), "");
     let page = folder.path().join("out/report.html");
     let text = fs::read_to_string(&page).expect("there is a page");

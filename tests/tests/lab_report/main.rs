@@ -1,4 +1,4 @@
-//! Tests the files of `rudy lab report`, and its page in a browser.
+//! Tests the files that `rudy lab report` writes, and its HTML report in a browser.
 
 mod browser;
 mod records;
@@ -19,11 +19,11 @@ fn lab(folder: &Path, arguments: &[&str]) -> Output {
 
 fn stdout(output: &Output) -> String {
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout.clone()).expect("it is text")
+    String::from_utf8(output.stdout.clone()).expect("the output is UTF-8")
 }
 
 /// Creates a folder with an experiment in each subfolder.
-fn made(plans: &[(&str, &str)]) -> TempDir {
+fn create_experiments(plans: &[(&str, &str)]) -> TempDir {
     let folder = tempfile::tempdir().expect("a temp folder can be created");
     for (name, plan) in plans {
         fs::create_dir(folder.path().join(name)).expect("the folder can be created");
@@ -33,42 +33,43 @@ fn made(plans: &[(&str, &str)]) -> TempDir {
 }
 
 #[test]
-fn the_page_is_in_the_folder_of_its_records_and_charts_in_the_given_one() {
-    let folder = made(&[("out", records::PLAIN)]);
+fn the_report_is_written_beside_its_records_and_charts_into_the_given_folder() {
+    let folder = create_experiments(&[("out", records::PLAIN)]);
     let output = lab(folder.path(), &["report", "out", "--charts", "pictures"]);
     assert_eq!(stdout(&output), "");
     assert!(String::from_utf8_lossy(&output.stderr).contains("the report is in out/report.html"));
     assert!(folder.path().join("out/report.html").exists());
     let names: Vec<_> = fs::read_dir(folder.path().join("pictures"))
-        .expect("it was created")
-        .map(|entry| entry.expect("it can be read").path())
+        .expect("the folder was created")
+        .map(|entry| entry.expect("the folder can be read").path())
         .collect();
     assert!(names.len() >= 2 && names.len().is_multiple_of(2), "{names:?}");
-    for name in names.iter().filter(|name| name.extension().is_some_and(|end| end == "svg")) {
-        assert!(fs::read_to_string(name).expect("it can be read").starts_with("<svg "));
+    for name in names.iter().filter(|name| name.extension().is_some_and(|extension| extension == "svg")) {
+        assert!(fs::read_to_string(name).expect("the file can be read").starts_with("<svg "));
         assert!(name.with_extension("csv").exists());
     }
 }
 
 #[test]
-fn several_folders_make_one_report_with_one_correction() {
-    let folder = made(&[("monday", records::PLAIN), ("tuesday", records::PLAIN)]);
+fn several_folders_become_one_report_with_one_correction() {
+    let folder = create_experiments(&[("monday", records::PLAIN), ("tuesday", records::PLAIN)]);
     let output = lab(folder.path(), &["report", "monday", "tuesday"]);
     assert_eq!(stdout(&output), "");
-    let page = fs::read_to_string(folder.path().join("report.html")).expect("it is in the working folder");
+    let page =
+        fs::read_to_string(folder.path().join("report.html")).expect("the report is in the working folder");
     assert!(page.contains("plain (monday)") && page.contains("plain (tuesday)"));
     let json = stdout(&lab(folder.path(), &["report", "monday", "tuesday", "--format", "json"]));
-    let report: Value = serde_json::from_str(&json).expect("it is JSON");
+    let report: Value = serde_json::from_str(&json).expect("the output is JSON");
     assert_eq!(report["comparisons_judged"], 2);
     let finding = &report["experiments"][1]["findings"][0];
-    // In the fourth round, the other variant failed.
+    // The other variant failed in the fourth round.
     assert_eq!((finding["rounds"].as_u64(), finding["verdict"].as_str()), (Some(6), Some("inconclusive")));
     assert_eq!(finding["rounds_needed"], 7);
 }
 
 #[test]
 fn markdown_and_csv_go_to_standard_output_or_a_file() {
-    let folder = made(&[("out", records::PLAIN)]);
+    let folder = create_experiments(&[("out", records::PLAIN)]);
     let markdown = stdout(&lab(folder.path(), &["report", "out", "--format", "markdown"]));
     assert!(markdown.starts_with(
         "# plain\n\nWhich?\n\n**new is better than old under 1k in CPU per request (0.50 times)."
@@ -76,12 +77,12 @@ fn markdown_and_csv_go_to_standard_output_or_a_file() {
     let csv = stdout(&lab(folder.path(), &["report", "out", "--format", "csv", "--out", "-"]));
     assert_eq!(csv.lines().filter(|line| line.starts_with("plain,")).count(), 7 * 2);
     assert_eq!(stdout(&lab(folder.path(), &["report", "out", "--format", "csv", "--out", "rows.csv"])), "");
-    assert_eq!(fs::read_to_string(folder.path().join("rows.csv")).expect("it was written"), csv);
+    assert_eq!(fs::read_to_string(folder.path().join("rows.csv")).expect("the file was written"), csv);
 }
 
 #[test]
 fn unreadable_and_unwritable_files_are_reported() {
-    let folder = made(&[("out", records::PLAIN)]);
+    let folder = create_experiments(&[("out", records::PLAIN)]);
     for (arguments, exit, expected) in [
         (&["report", "nowhere"][..], 2, "cannot read nowhere/results.jsonl"),
         (&["report", "out", "nowhere"], 2, "cannot read nowhere/results.jsonl"),
@@ -98,7 +99,7 @@ fn unreadable_and_unwritable_files_are_reported() {
 }
 
 #[test]
-fn a_run_writes_its_page_and_prints_its_findings() {
+fn a_run_writes_its_report_and_prints_its_findings() {
     let folder = tempfile::tempdir().expect("a temp folder can be created");
     let subject = |name: &str| {
         format!(
@@ -113,7 +114,7 @@ fn a_run_writes_its_page_and_prints_its_findings() {
         subject("one"),
         subject("two")
     );
-    fs::write(folder.path().join("plan.toml"), plan).expect("it can be written");
+    fs::write(folder.path().join("plan.toml"), plan).expect("the plan can be written");
     let output = lab(folder.path(), &["run", "plan.toml", "--out", "out"]);
     let text = stdout(&output);
     assert!(text.contains("one / two") && text.contains("no verdict: 1 round"), "{text}");

@@ -24,13 +24,13 @@ pub(super) fn split_authority(value: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
     }
 }
 
-/// Whether a Host field may have this value: a host that is not empty, and an optional port.
+/// Whether a Host field may have this value: a non-empty host and an optional port.
 #[must_use]
 pub fn is_host(value: &[u8]) -> bool {
     split_authority(value).is_some_and(|(host, _)| !host.is_empty())
 }
 
-/// Whether the text between brackets is an IPv6 address, or one of a later IP version (RFC 3986 §3.2.2).
+/// Whether the text between brackets is an IPv6 address or an address of a later IP version (RFC 3986 §3.2.2).
 fn is_ip_literal(address: &[u8]) -> bool {
     let is_ipv6 = || std::str::from_utf8(address).is_ok_and(|text| text.parse::<Ipv6Addr>().is_ok());
     is_ipv6() || is_ip_future(address)
@@ -61,7 +61,7 @@ fn reg_name_length(value: &[u8]) -> usize {
 /// The characters of a name that need no encoding: unreserved and sub-delims.
 static REG_NAME: [bool; 256] = alphanumeric_and(b"-._~!$&'()*+,;=");
 
-/// Whether the text is a port: digits, possibly none (RFC 3986 §3.2.3), that fit 16 bits.
+/// Whether the text is a port: empty (RFC 3986 §3.2.3), or a decimal number of at most 16 bits.
 fn is_port(port: &[u8]) -> bool {
     port.is_empty() || parse_digits(port).is_some_and(|port| u16::try_from(port).is_ok())
 }
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_authorities_are_none() {
+    fn invalid_authorities_are_rejected() {
         let invalid: [&[u8]; 23] = [
             b"a:65536",
             b"a:+1",

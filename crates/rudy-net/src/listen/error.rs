@@ -1,4 +1,4 @@
-//! Errors of listening, with advice.
+//! Errors of listening on an address, each with advice.
 
 use std::path::PathBuf;
 use std::{fmt, io};
@@ -15,7 +15,7 @@ pub enum ListenError {
         /// The process, if known.
         owner: Owner,
     },
-    /// A privileged port (below 1024), or a folder without write permission.
+    /// The port is privileged (below 1024), or the process may not write to the folder of the socket.
     NotPermitted {
         /// The address.
         address: Address,
@@ -35,7 +35,7 @@ pub enum ListenError {
         /// An explanation, with the names that were passed.
         problem: String,
     },
-    /// Another error of the kernel.
+    /// Another error from the kernel.
     System {
         /// The address.
         address: Address,
@@ -74,7 +74,7 @@ impl fmt::Display for ListenError {
             }
             Self::NotASocket { path } => write!(
                 f,
-                "cannot listen on unix:{0}: {0} exists and is not a socket; remove it, or choose another path",
+                "cannot listen on unix:{0}: {0} exists and is not a socket; remove the file, or choose another path",
                 path.display()
             ),
             Self::Inherited { problem } => {

@@ -18,7 +18,7 @@ use super::{Files, clock};
 type Siblings = [Option<Opened>; 3];
 
 impl Files {
-    /// Creates the entry of an open file, and caches it with `key`.
+    /// Creates the entry of an open file and caches it under `key`.
     pub(super) fn load_and_cache(
         &self,
         key: &str,
@@ -27,13 +27,13 @@ impl Files {
         mut dependencies: Vec<Dependency>,
         access: Access,
     ) -> Result<Arc<Entry>, WouldBlock> {
-        let siblings = self.siblings(path, &mut dependencies, access)?;
+        let siblings = self.open_siblings(path, &mut dependencies, access)?;
         let entry = Arc::new(self.load(opened, path, siblings, dependencies, access)?);
         self.0.entries.insert(key, entry.clone());
         Ok(entry)
     }
 
-    fn siblings(
+    fn open_siblings(
         &self,
         path: &str,
         dependencies: &mut Vec<Dependency>,
@@ -73,7 +73,7 @@ impl Files {
         let media_type = media_type::of_name(path);
         let on_the_fly = self.compresses(&stat, &media_type);
         let all = || std::iter::once(stat).chain(siblings.iter().flatten().map(|opened| opened.stat));
-        // All or none, so that an entry uses either memory or descriptors.
+        // The file and its siblings are all in memory or all open, so an entry uses either memory or descriptors.
         let in_memory = all().all(|stat| stat.size <= self.0.entries.file_bytes_max());
         let mtime_is_stable = all().all(|stat| stat.identity().is_mtime_stable(now_ns));
         let varies = on_the_fly || siblings.iter().any(Option::is_some);

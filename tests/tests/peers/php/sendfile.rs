@@ -1,4 +1,4 @@
-//! Files that a script makes the server send.
+//! `X-Sendfile` and `X-Accel-Redirect`: a script names a file, and the server sends it.
 
 use super::{Fpm, folder, send};
 
@@ -12,7 +12,7 @@ http_response_code((int) ($_GET["status"] ?? 200));
 echo "no client sees this";"#;
 
 #[test]
-fn a_script_names_a_file_and_the_server_sends_it() {
+fn the_server_sends_the_file_that_a_script_names() {
     let Some(fpm) = Fpm::start("") else { return };
     let site =
         folder(&[("public/send.php", SCRIPT), ("private/a b.txt", "0123456789"), ("private/.hidden", "x")]);
@@ -21,19 +21,25 @@ fn a_script_names_a_file_and_the_server_sends_it() {
     let mut server = fpm.serve(&site.path().join("public"), "/*", &sendfile);
     let file = format!("{}/a%20b.txt", root.display());
     let target = format!("/send.php?field=X-Sendfile&file={file}");
-    let whole = server.get(&target);
-    assert_eq!((whole.status, whole.text()), (200, "0123456789"));
-    assert_eq!(whole.field("content-type"), Some("application/x-report"));
-    assert_eq!(whole.field("content-disposition"), Some("attachment; filename=\"r.bin\""));
-    assert_eq!(whole.field("cache-control"), Some("private"));
-    assert_eq!((whole.field("x-sendfile"), whole.field("content-length")), (None, Some("10")));
-    let tag = whole.field("etag").expect("it has the file's").to_owned();
+    let complete = server.get(&target);
+    assert_eq!((complete.status, complete.text()), (200, "0123456789"));
+    assert_eq!(complete.field("content-type"), Some("application/x-report"));
+    assert_eq!(complete.field("content-disposition"), Some("attachment; filename=\"r.bin\""));
+    assert_eq!(complete.field("cache-control"), Some("private"));
+    assert_eq!((complete.field("x-sendfile"), complete.field("content-length")), (None, Some("10")));
+    let tag = complete.field("etag").expect("the file has an entity tag").to_owned();
     assert_ne!(tag, "\"of-the-app\"");
-    let part = send(&server, "GET", &target, "Range: bytes=2-4\r\n", "");
-    assert_eq!((part.status, part.text(), part.field("content-range")), (206, "234", Some("bytes 2-4/10")));
+    let partial = send(&server, "GET", &target, "Range: bytes=2-4\r\n", "");
+    assert_eq!(
+        (partial.status, partial.text(), partial.field("content-range")),
+        (206, "234", Some("bytes 2-4/10"))
+    );
     assert_eq!(send(&server, "GET", &target, "Range: bytes=0-1,4-5\r\n", "").status, 200);
-    let same = send(&server, "GET", &target, &format!("If-None-Match: {tag}\r\n"), "");
-    assert_eq!((same.status, same.field("content-type"), same.body.len()), (304, None, 0));
+    let not_modified = send(&server, "GET", &target, &format!("If-None-Match: {tag}\r\n"), "");
+    assert_eq!(
+        (not_modified.status, not_modified.field("content-type"), not_modified.body.len()),
+        (304, None, 0)
+    );
     assert_eq!(send(&server, "POST", &target, "Range: bytes=2-4\r\n", "").text(), "0123456789");
     let denied = send(&server, "GET", &format!("{target}&status=403"), "Range: bytes=2-4\r\n", "");
     assert_eq!((denied.status, denied.text()), (403, "0123456789"));
@@ -44,7 +50,7 @@ fn a_script_names_a_file_and_the_server_sends_it() {
         assert_eq!((response.status, response.field("x-sendfile")), (status, None), "{file}");
         assert_eq!(response.field("content-disposition"), None, "{file}");
     }
-    // Of several failures of a kind, the first is logged at once.
+    // The first of several similar failures is logged without delay.
     server.wait_for_line("x-sendfile names \"/etc/passwd\", which is not a path below `sendfile_root`");
     let disabled = fpm.serve(&site.path().join("public"), "/*", "");
     assert_eq!(disabled.get("/send.php?field=X-Sendfile&file=none").status, 502);

@@ -28,12 +28,12 @@ use crate::Limits;
 
 /// The state machine for the client side of one connection.
 ///
-/// It has no buffer, takes at most 64 bytes and allocates memory only for trailers, so that a load generator can use 10,000
+/// It has no buffer, occupies at most 64 bytes and allocates memory only for trailers, so that a load generator can use 10,000
 /// connections and decode 100,000 responses a second. The caller keeps the bytes that [`Self::decode`] does not use, and
 /// passes them again with more input.
 ///
 /// It decodes one response at a time, from [`Self::expect_response`] to [`ResponseEvent::End`]. A client that pipelines
-/// expects the next response then.
+/// requests then calls `expect_response` for the next one.
 ///
 /// ```
 /// use rudy_http::Limits;
@@ -63,9 +63,9 @@ use crate::Limits;
 pub struct ClientConnection {
     state: State,
     request: RequestInfo,
-    /// Neither side has announced the end of the connection (RFC 9112 §9.3).
+    /// Neither side has announced that it will close the connection (RFC 9112 §9.3).
     persists: bool,
-    /// The connection changes to another protocol after the response.
+    /// The connection switches to another protocol after the response.
     switches: bool,
 }
 
@@ -93,7 +93,7 @@ pub enum ResponseEvent<'a> {
     Data(&'a [u8]),
     /// The response is complete. A chunked one may have trailers.
     End(Option<HeaderMap>),
-    /// The input has no further event: more input is needed.
+    /// The next event needs more input.
     NeedData,
 }
 
@@ -112,8 +112,8 @@ enum State {
     Idle,
     Head(HeadScan),
     Length {
-        left: u64,
-        whole: u64,
+        remaining: u64,
+        total: u64,
     },
     Chunked(Chunked),
     UntilClose {
@@ -171,13 +171,13 @@ impl ClientConnection {
     pub fn end_of_input(&mut self) -> Result<InputEnd, Fault> {
         match std::mem::replace(&mut self.state, State::Closed) {
             State::Idle | State::Switched | State::Closed => Ok(InputEnd::BetweenResponses),
-            State::UntilClose { .. } | State::Ended | State::Length { left: 0, .. } => {
+            State::UntilClose { .. } | State::Ended | State::Length { remaining: 0, .. } => {
                 Ok(InputEnd::ResponseComplete)
             }
             State::Head(scan) if scan.received() == 0 => Err(Fault::ClosedBeforeResponse),
             State::Head(scan) => Err(Fault::ClosedInHead { received: scan.received() }),
-            State::Length { left, whole } => {
-                Err(Fault::ClosedInBody { received: whole - left, expected: Some(whole) })
+            State::Length { remaining, total } => {
+                Err(Fault::ClosedInBody { received: total - remaining, expected: Some(total) })
             }
             State::Chunked(chunked) => {
                 Err(Fault::ClosedInBody { received: chunked.received(), expected: None })
@@ -185,8 +185,8 @@ impl ClientConnection {
         }
     }
 
-    /// Whether another request can be sent: the last response is complete and valid, and neither side has announced the end of
-    /// the connection (RFC 9112 §9.3).
+    /// Whether another request can be sent: the last response is complete and valid, and neither side has announced that
+    /// it will close the connection (RFC 9112 §9.3).
     #[must_use]
     pub fn can_be_reused(&self) -> bool {
         self.is_idle() && self.persists
@@ -198,8 +198,8 @@ impl ClientConnection {
         matches!(self.state, State::Idle)
     }
 
-    /// Whether the chunk of the last data has not ended (RFC 9112 §7.1). A sender encodes the data that it has at once as one
-    /// chunk, so a client can measure when a complete chunk was sent.
+    /// Whether the current chunk is incomplete (RFC 9112 §7.1). A server encodes the data that is available as one chunk, so
+    /// a client can measure when that data has arrived.
     #[must_use]
     pub fn is_within_chunk(&self) -> bool {
         matches!(&self.state, State::Chunked(chunked) if chunked.is_within_chunk())
@@ -221,7 +221,7 @@ impl ClientConnection {
                 }
                 None => Ok((0, ResponseEvent::NeedData)),
             },
-            State::Length { left: 0, .. } | State::Ended => {
+            State::Length { remaining: 0, .. } | State::Ended => {
                 self.state = if self.switches { State::Switched } else { State::Idle };
                 Ok((0, ResponseEvent::End(None)))
             }
@@ -229,7 +229,7 @@ impl ClientConnection {
             _ if bytes.is_empty() => Ok((0, ResponseEvent::NeedData)),
             State::Idle => Err(Fault::Unsolicited(Excerpt::of(bytes))),
             State::UntilClose { room: 0 } => Err(Fault::BodyTooLarge { limit: limits.body_bytes }),
-            State::Length { left: room, .. } | State::UntilClose { room } => {
+            State::Length { remaining: room, .. } | State::UntilClose { room } => {
                 let data = split_up_to(room, bytes);
                 Ok((data.len(), ResponseEvent::Data(data)))
             }
@@ -250,7 +250,7 @@ impl ClientConnection {
         }
     }
 
-    /// Handles a complete head.
+    /// Handles a complete response head.
     fn finish_head<'a>(
         &mut self,
         scan: &HeadScan,
@@ -274,7 +274,7 @@ impl ClientConnection {
             Framing::Length(length) if length > limits.body_bytes => {
                 return Err(Fault::BodyTooLarge { limit: limits.body_bytes });
             }
-            Framing::Length(length) => State::Length { left: length, whole: length },
+            Framing::Length(length) => State::Length { remaining: length, total: length },
             Framing::Chunked => State::Chunked(Chunked::new()),
             Framing::UntilClose => State::UntilClose { room: limits.body_bytes },
         };

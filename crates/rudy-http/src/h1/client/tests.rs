@@ -21,7 +21,8 @@ pub(super) fn small_limits() -> Limits {
     }
 }
 
-/// Returns the events of the response to one request, received in `pieces`, and of the end of input if it `closes`.
+/// Decodes the response to one request, received in `pieces`, and returns its events. If `closes`, the server then closes the
+/// connection.
 pub(super) fn decode_events<'a>(
     request: RequestInfo,
     pieces: impl IntoIterator<Item = &'a [u8]>,
@@ -30,7 +31,7 @@ pub(super) fn decode_events<'a>(
 ) -> String {
     let mut connection = ClientConnection::new();
     connection.expect_response(request);
-    let (mut pending, mut seen, mut body) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut pending, mut events, mut body) = (Vec::new(), Vec::new(), Vec::new());
     'pieces: for piece in pieces {
         pending.extend_from_slice(piece);
         let mut rest = &pending[..];
@@ -38,21 +39,21 @@ pub(super) fn decode_events<'a>(
             let (used, event) = match connection.decode(rest, limits) {
                 Ok(decoded) => decoded,
                 Err(fault) => {
-                    seen.push(name(&fault));
+                    events.push(name(&fault));
                     break 'pieces;
                 }
             };
             rest = &rest[used..];
             match event {
-                ResponseEvent::Informational(head) => seen.push(format!("{}", head.status())),
-                ResponseEvent::Head(head) => seen.push(format!("{} {:?}", head.status(), head.framing())),
+                ResponseEvent::Informational(head) => events.push(format!("{}", head.status())),
+                ResponseEvent::Head(head) => events.push(format!("{} {:?}", head.status(), head.framing())),
                 ResponseEvent::Data(data) => {
                     assert!(!data.is_empty(), "a piece is not empty");
                     body.extend_from_slice(data);
                 }
                 ResponseEvent::End(trailers) => {
-                    seen.push(format!("{:?}", body.escape_ascii().to_string()));
-                    seen.extend(trailers.map(|fields| format!("{} trailers", fields.len())));
+                    events.push(format!("{:?}", body.escape_ascii().to_string()));
+                    events.extend(trailers.map(|fields| format!("{} trailers", fields.len())));
                     body.clear();
                 }
                 ResponseEvent::NeedData => break,
@@ -61,24 +62,24 @@ pub(super) fn decode_events<'a>(
         pending = rest.to_vec();
     }
     if closes {
-        seen.push(match connection.end_of_input() {
+        events.push(match connection.end_of_input() {
             Ok(end) => format!("{end:?} {:?}", body.escape_ascii().to_string()),
             Err(fault) => format!("{fault:?}"),
         });
     } else {
-        seen.extend(connection.has_switched().then(|| format!("switched, {} unread", pending.len())));
-        seen.extend(connection.can_be_reused().then(|| "reusable".to_owned()));
+        events.extend(connection.has_switched().then(|| format!("switched, {} unread", pending.len())));
+        events.extend(connection.can_be_reused().then(|| "reusable".to_owned()));
     }
-    seen.join(", ")
+    events.join(", ")
 }
 
-/// The name of a fault, without its excerpt, which depends on the bytes available.
+/// Returns the name of a fault. Its excerpt is omitted, because it depends on how the input was split.
 fn name(fault: &Fault) -> String {
     let text = format!("{fault:?}");
     text.split('(').next().unwrap_or_default().to_owned()
 }
 
-/// One line of a table.
+/// A test case: the rule, the request, the input, and the expected events.
 type Case<'a> = (&'a str, RequestInfo, &'a str, &'a str);
 
 fn check(cases: &[Case<'_>], closes: bool) {
@@ -138,7 +139,7 @@ fn the_body_length_follows_rfc_9112_6_3() {
                 "304 None, \"\", reusable",
             ),
             (
-                "§6.3: 1, whatever the fields say",
+                "§6.3: 1, regardless of the fields",
                 HEAD,
                 "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: x\r\n\r\n",
                 "200 None, \"\", reusable",
@@ -163,11 +164,11 @@ fn the_body_length_follows_rfc_9112_6_3() {
 #[test]
 fn invalid_lengths_are_faults() {
     let length = |value: &str| format!("HTTP/1.1 200 OK\r\nContent-Length: {value}\r\n\r\n");
-    for wrong in ["", "-1", "+1", "1,1", "1 1", "1.0", "0x1", "18446744073709551616", "1;a"] {
-        check(&[("§6.3: 5", GET, &length(wrong), "BadContentLength")], false);
+    for invalid in ["", "-1", "+1", "1,1", "1 1", "1.0", "0x1", "18446744073709551616", "1;a"] {
+        check(&[("§6.3: 5", GET, &length(invalid), "BadContentLength")], false);
     }
     let coding = |value: &str| format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: {value}\r\n\r\n");
-    for wrong in [
+    for invalid in [
         "gzip",
         "gzip, chunked",
         "chunked, gzip",
@@ -177,7 +178,7 @@ fn invalid_lengths_are_faults() {
         "xchunked",
         "chunked;a=b",
     ] {
-        check(&[("§6.1, §6.3: 4", GET, &coding(wrong), "BadTransferCoding")], false);
+        check(&[("§6.1, §6.3: 4", GET, &coding(invalid), "BadTransferCoding")], false);
     }
     let both = "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n";
     let repeated = "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nX: y\r\nContent-Length: 1\r\n\r\n";
@@ -210,8 +211,8 @@ fn chunk_extensions_must_match_their_grammar() {
     for valid in [" ; a = b", ";a=\"\\\"\""] {
         check(&[("§7.1.1", GET, &response(valid), "200 Chunked, \"hi\", reusable")], false);
     }
-    for wrong in [";", ";a=", ";a[", ";a=\"x"] {
-        check(&[("§7.1.1", GET, &response(wrong), "200 Chunked, BadChunk")], false);
+    for invalid in [";", ";a=", ";a[", ";a=\"x"] {
+        check(&[("§7.1.1", GET, &response(invalid), "200 Chunked, BadChunk")], false);
     }
 }
 
@@ -230,10 +231,10 @@ fn status_lines_are_checked() {
     }
     for valid in ["100", "199", "999"] {
         let line = format!("HTTP/1.1 {valid}");
-        let seen = decode_events(HEAD, [response(&line).as_bytes()], false, &small_limits());
-        assert!(seen.starts_with(valid), "{seen}");
+        let events = decode_events(HEAD, [response(&line).as_bytes()], false, &small_limits());
+        assert!(events.starts_with(valid), "{events}");
     }
-    for (wrong, fault) in [
+    for (invalid, fault) in [
         ("HTTP/1.1 20 OK", "BadStatusLine"),
         ("HTTP/1.1 2000 OK", "BadStatusLine"),
         ("HTTP/1.1 099 OK", "BadStatusLine"),
@@ -260,10 +261,10 @@ fn status_lines_are_checked() {
         ("<html>", "NotHttp"),
         ("\x15\x03\x03", "TlsOnPlainConnection"),
         ("\x16\x03\x01", "TlsOnPlainConnection"),
-        // §2.2 has a server skip empty lines before a request, but not a client before a response.
+        // §2.2: a server skips empty lines before a request. A client does not skip them before a response.
         ("", "NotHttp"),
     ] {
-        check(&[("§4", GET, &response(wrong), fault)], false);
+        check(&[("§4", GET, &response(invalid), fault)], false);
     }
 }
 
@@ -291,15 +292,20 @@ fn malformed_lines_and_fields_are_faults() {
 #[test]
 fn names_and_values_allow_only_valid_bytes() {
     for byte in (0..=u8::MAX).filter(|byte| *byte != b'\n') {
-        let read = |line: &[u8]| {
+        let is_valid = |line: &[u8]| {
             let input = [b"HTTP/1.1 204\r\n", line, b"\r\n\r\n"].concat();
             decode_events(GET, [&input[..]], false, &small_limits()).starts_with("204")
         };
         let is_token = byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
         // A colon ends the name.
-        assert_eq!(read(&[b'a', byte, b'b', b':']), is_token || byte == b':', "name {}", byte.escape_ascii());
+        assert_eq!(
+            is_valid(&[b'a', byte, b'b', b':']),
+            is_token || byte == b':',
+            "name {}",
+            byte.escape_ascii()
+        );
         let is_text = byte == b'\t' || (byte >= b' ' && byte != 0x7f);
-        assert_eq!(read(&[b'a', b':', b'b', byte, b'c']), is_text, "value {}", byte.escape_ascii());
+        assert_eq!(is_valid(&[b'a', b':', b'b', byte, b'c']), is_text, "value {}", byte.escape_ascii());
     }
 }
 
@@ -344,7 +350,7 @@ fn reuse_depends_on_version_and_connection() {
 }
 
 #[test]
-fn the_end_of_input_completes_or_cuts_a_response() {
+fn the_end_of_input_completes_or_truncates_a_response() {
     let head = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n";
     let four = head.to_owned() + "four";
     let ten = head.to_owned() + "0123456789";
@@ -411,8 +417,8 @@ fn limits_are_enforced() {
 fn a_tiny_head_limit_applies_before_the_check_for_http() {
     let limits = Limits { head_bytes: 3, ..small_limits() };
     for pieces in [1, 9] {
-        let seen = decode_events(GET, b"HTTX/1.1 ".chunks(pieces), false, &limits);
-        assert_eq!(seen, "HeadTooLarge { limit: 3 }");
+        let events = decode_events(GET, b"HTTX/1.1 ".chunks(pieces), false, &limits);
+        assert_eq!(events, "HeadTooLarge { limit: 3 }");
     }
 }
 
@@ -436,12 +442,12 @@ fn malformed_chunks_and_trailers_are_faults() {
 #[test]
 fn bytes_without_a_request_are_a_fault() {
     let two = "HTTP/1.1 204\r\n\r\nHTTP/1.1 204\r\n\r\n";
-    let beyond = "HTTP/1.1 200\r\nContent-Length: 2\r\n\r\nhi!";
+    let excess = "HTTP/1.1 200\r\nContent-Length: 2\r\n\r\nhi!";
     check(
         &[
             ("§9.2", GET, two, "204 None, \"\", Unsolicited"),
-            ("§9.2", GET, beyond, "200 Length(2), \"hi\", Unsolicited"),
-            ("§9.2", HEAD, beyond, "200 None, \"\", Unsolicited"),
+            ("§9.2", GET, excess, "200 Length(2), \"hi\", Unsolicited"),
+            ("§9.2", HEAD, excess, "200 None, \"\", Unsolicited"),
         ],
         false,
     );
@@ -553,6 +559,6 @@ fn faults_show_the_received_and_the_expected_bytes() {
 }
 
 #[test]
-fn a_connection_takes_at_most_64_bytes() {
+fn a_connection_occupies_at_most_64_bytes() {
     assert!(size_of::<ClientConnection>() <= 64, "{}", size_of::<ClientConnection>());
 }

@@ -68,7 +68,7 @@ pub struct ServerConnection {
     buffer: ReceiveBuffer,
     receiving: Receiving,
     sending: Sending,
-    /// The size of a chunk is encoded, and the CRLF after its data is not.
+    /// The size of a chunk is encoded, but not yet the CRLF after its data.
     is_chunk_open: bool,
     request: CurrentRequest,
     /// The current or the next response is the last.
@@ -105,9 +105,9 @@ enum Receiving {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sending {
-    /// No request waits for a response.
+    /// No request is waiting for a response.
     Idle,
-    /// A request waits for its response, which has not begun.
+    /// A request is waiting for its response, which has not begun.
     ResponseDue,
     Body(Framing),
     /// The connection closes after the encoded bytes.
@@ -147,11 +147,11 @@ impl ServerConnection {
         if self.input_ended {
             return 0;
         }
-        let of_body = match &self.receiving {
+        let body_bytes = match &self.receiving {
             Receiving::Body(decoder) | Receiving::Drain(decoder, _) => decoder.remaining(),
             Receiving::Head(_) | Receiving::Done => 0,
         };
-        let room = usize::try_from(of_body).unwrap_or(usize::MAX).saturating_add(limits.head_bytes);
+        let room = usize::try_from(body_bytes).unwrap_or(usize::MAX).saturating_add(limits.head_bytes);
         room.saturating_sub(self.buffer.len())
     }
 
@@ -189,7 +189,7 @@ impl ServerConnection {
 
     /// Records that the client has closed its sending side. Call it when [`Self::receive`] finds no more events.
     ///
-    /// Returns true if no request was cut off. Complete requests still get their responses, then the connection closes.
+    /// Returns whether all received requests are complete. They still get their responses, then the connection closes.
     pub fn end_of_input(&mut self) -> bool {
         self.input_ended = true;
         match (&self.receiving, self.sending) {
@@ -216,8 +216,8 @@ impl ServerConnection {
         }
     }
 
-    /// Returns the time limit for the next bytes of the client. `None` during an exchange: there the caller measures the
-    /// transfer rate with [`super::Pace`], because only the caller knows which side waits.
+    /// Returns the deadline for the next bytes from the client. `None` during an exchange: then the caller measures the
+    /// transfer rate with [`super::Pace`], because the state machine cannot see which side waits.
     #[must_use]
     pub fn deadline(&self, limits: &Limits) -> Option<Instant> {
         let wait = match self.phase() {
@@ -229,7 +229,7 @@ impl ServerConnection {
         self.wait_started.checked_add(wait)
     }
 
-    /// Returns what to do about the deadline at `now`.
+    /// Returns the action that the deadline requires at `now`.
     #[must_use]
     pub fn timeout(&self, now: Instant, limits: &Limits) -> Timeout {
         if self.deadline(limits).is_none_or(|deadline| now < deadline) {
@@ -242,7 +242,7 @@ impl ServerConnection {
     }
 
     /// Closes the connection after the current response, or after the response to a request whose head has begun to arrive.
-    /// Closes it at once if there is neither.
+    /// Without either, closes the connection at once.
     pub fn close_after_response(&mut self) {
         self.closing = true;
         self.request.keep_alive = false;

@@ -1,4 +1,4 @@
-//! Response heads that are encoded once and sent many times.
+//! Response heads that are encoded once and sent repeatedly.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use http::StatusCode;
@@ -9,7 +9,7 @@ use crate::semantics::reason::reason_phrase;
 
 /// A response head with an encoded status line and encoded fields.
 ///
-/// It never contains `Date`, `Connection`, `Content-Length` and `Transfer-Encoding`: the connection adds them.
+/// It never contains `Date`, `Connection`, `Content-Length` or `Transfer-Encoding`: the connection adds these fields.
 #[derive(Debug, Clone)]
 pub struct PreparedHead {
     status: StatusCode,
@@ -52,8 +52,8 @@ impl PreparedHead {
 const CONNECTION_FIELDS: [HeaderName; 4] =
     [header::CONNECTION, header::CONTENT_LENGTH, header::DATE, header::TRANSFER_ENCODING];
 
-/// Appends the status line and the field lines. The version is always HTTP/1.1, because a version states what the sender
-/// supports, whatever the version of the request (RFC 9110 §2.5).
+/// Appends the status line and the field lines. The version is always HTTP/1.1, because it states what the sender
+/// supports, regardless of the version of the request (RFC 9110 §2.5).
 pub(super) fn encode_head(status: StatusCode, headers: &HeaderMap, out: &mut impl BufMut) {
     out.put_slice(b"HTTP/1.1 ");
     out.put_slice(status.as_str().as_bytes());

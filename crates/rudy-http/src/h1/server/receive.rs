@@ -19,7 +19,7 @@ impl ServerConnection {
     /// # Errors
     ///
     /// The client violated the protocol or a limit. Pass the rejection to [`Self::reject`]. If the response has begun, the
-    /// connection must be cut instead.
+    /// connection must be closed instead.
     pub fn receive<'a>(
         &mut self,
         input: &'a [u8],
@@ -40,7 +40,7 @@ impl ServerConnection {
         event
     }
 
-    /// Returns the number of received bytes that are not consumed.
+    /// Returns the number of bytes that are received but not consumed.
     #[must_use]
     pub fn buffered_bytes(&self) -> usize {
         self.buffer.len()
@@ -52,8 +52,8 @@ impl ServerConnection {
         !self.buffer.is_empty() || self.input_ended
     }
 
-    // The functions below count used bytes in an out-parameter and avoid `?`: a tuple or a `?` would copy the 232 bytes of
-    // a request once more each.
+    // The functions below count used bytes in an out-parameter and avoid `?`: each tuple and each `?` would
+    // copy the 232 bytes of a request again.
 
     /// Parses `input` in place, because most heads arrive in one read, and buffers the rest.
     fn receive_direct<'a>(
@@ -70,7 +70,7 @@ impl ServerConnection {
         event
     }
 
-    /// Appends `input` to the buffered bytes and parses these.
+    /// Appends `input` to the buffered bytes and parses them.
     fn receive_buffered(
         &mut self,
         input: &[u8],
@@ -154,12 +154,12 @@ impl ServerConnection {
         limits: &Limits,
     ) -> Result<Option<Event<'a>>, Rejection> {
         let Receiving::Head(lines) = &mut self.receiving else { return Ok(None) };
-        let Some(whole) = lines.find(bytes, limits)? else {
+        let Some(head_lines) = lines.find(bytes, limits)? else {
             *used += lines.skip_empty_lines(bytes);
             return Ok(None);
         };
-        let length = whole.section.length;
-        let head = RequestHead::new(&bytes[..length], whole, limits)?;
+        let length = head_lines.section.length;
+        let head = RequestHead::new(&bytes[..length], head_lines, limits)?;
         let body = BodyDecoder::new(head.body_length());
         self.request = CurrentRequest {
             version: head.version(),

@@ -1,4 +1,4 @@
-//! A buffer for bytes that are received and not yet consumed.
+//! A buffer for received bytes that are not consumed yet.
 
 /// A buffer for received bytes. Its capacity is at most twice its length, and 0 while it is empty, because a peer controls
 /// how long the bytes stay here.
@@ -27,7 +27,7 @@ impl ReceiveBuffer {
             return;
         }
         self.bytes.drain(..std::mem::take(&mut self.consumed));
-        // `extend_from_slice` would double the capacity. A quarter more still avoids a reallocation for each byte.
+        // `extend_from_slice` would double the capacity. Growing by a quarter also avoids a reallocation for each byte.
         if self.bytes.capacity() - self.bytes.len() < more.len() {
             self.bytes.reserve_exact(more.len().max(self.bytes.len() / 4));
         }
@@ -57,7 +57,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_holds_the_pushed_bytes_that_are_not_consumed(
+        fn the_buffer_contains_the_pushed_bytes_that_are_not_consumed(
             steps in proptest::collection::vec((proptest::collection::vec(any::<u8>(), 0..300), 0..300_usize), 1..40)
         ) {
             let (mut buffer, mut model) = (ReceiveBuffer::default(), Vec::new());
