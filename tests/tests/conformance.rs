@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rudy_net::engine::{self, Engine, Model, Options, Report};
-use rudy_tests::conformance::socket::{Served, ends_with_wait};
-use rudy_tests::conformance::{Case, End, Seen, Sites, Step, check, load_all, pure};
+use rudy_tests::conformance::socket::{EngineServer, ends_with_wait};
+use rudy_tests::conformance::{Case, End, Sites, Step, Transcript, check, load_all, pure};
 
 /// Inputs up to this size are split at every position, longer ones only at every 97th byte, because the cost is quadratic.
 const ALL_SPLITS_BYTES: usize = 2048;
@@ -81,9 +81,10 @@ fn first_failure(case: &Case) -> Option<String> {
     let bytes = sent_bytes(case);
     let stride = if bytes <= ALL_SPLITS_BYTES { 1 } else { 97 };
     (1..bytes).step_by(stride).find_map(|split| {
-        let seen = pure::run(case, split, usize::MAX);
-        (seen != in_one_piece)
-            .then(|| failure(&format!("split at {split}"), &format!("{seen}\nin one piece {in_one_piece}")))?
+        let transcript = pure::run(case, split, usize::MAX);
+        (transcript != in_one_piece).then(|| {
+            failure(&format!("split at {split}"), &format!("{transcript}\nin one piece {in_one_piece}"))
+        })?
     })
 }
 
@@ -102,11 +103,11 @@ fn assert_engine_conforms(model: Model) {
     let start = move |sites| start(model, sites);
     let cases = cases();
     let (slow, quick): (Vec<_>, Vec<_>) = cases.iter().partition(|case| ends_with_wait(case));
-    let served = Served::start(start);
+    let engine_server = EngineServer::start(start);
     let mut failures: Vec<String> = std::thread::scope(|scope| {
-        let slow = slow
-            .into_iter()
-            .map(|case| scope.spawn(move || difference(&Served::start(start), case, usize::MAX, usize::MAX)));
+        let slow = slow.into_iter().map(|case| {
+            scope.spawn(move || difference(&EngineServer::start(start), case, usize::MAX, usize::MAX))
+        });
         let slow: Vec<_> = slow.collect();
         slow.into_iter().filter_map(|case| case.join().expect("a case does not panic")).collect()
     });
@@ -116,7 +117,7 @@ fn assert_engine_conforms(model: Model) {
         let bytewise = (bytes <= ALL_SPLITS_BYTES).then_some((usize::MAX, 1));
         let runs = [(usize::MAX, usize::MAX)].into_iter().chain(splits).chain(bytewise);
         failures.extend(
-            runs.map(|(first, piece)| difference(&served, case, first, piece))
+            runs.map(|(first, piece)| difference(&engine_server, case, first, piece))
                 .find_map(|difference| difference),
         );
     }
@@ -124,25 +125,30 @@ fn assert_engine_conforms(model: Model) {
 }
 
 /// Returns the difference between an engine and the state machine. If a response is aborted, the output before it can be incomplete.
-fn difference(served: &Served, case: &Case, first_bytes: usize, piece_bytes: usize) -> Option<String> {
+fn difference(
+    engine_server: &EngineServer,
+    case: &Case,
+    first_bytes: usize,
+    piece_bytes: usize,
+) -> Option<String> {
     let expected = pure::run(case, usize::MAX, usize::MAX);
-    let seen = served.run(case, first_bytes, piece_bytes);
-    let (output, expected_output) = (comparable(case, &seen), comparable(case, &expected));
+    let transcript = engine_server.run(case, first_bytes, piece_bytes);
+    let (output, expected_output) = (comparable(case, &transcript), comparable(case, &expected));
     let is_same_output = match case.end {
         End::Cut => expected_output.starts_with(&output),
         _ => expected_output == output,
     };
-    if is_same_output && seen.saw == expected.saw && seen.end == expected.end {
+    if is_same_output && transcript.saw == expected.saw && transcript.end == expected.end {
         return None;
     }
     let pieces = format!("the first piece of {first_bytes}, others of {piece_bytes} bytes");
-    Some(format!("{}: {}, {pieces}: {seen}\nby the state machine {expected}", case.place, case.name))
+    Some(format!("{}: {}, {pieces}: {transcript}\nby the state machine {expected}", case.place, case.name))
 }
 
 /// Returns the output without `Connection: close`, which depends on whether the client's end of input arrives before the last
 /// response.
-fn comparable(case: &Case, seen: &Seen) -> String {
-    let output = seen.output.escape_ascii().to_string();
+fn comparable(case: &Case, transcript: &Transcript) -> String {
+    let output = transcript.output.escape_ascii().to_string();
     if case.steps.contains(&Step::EndOfInput) {
         output.replace("connection: close\\r\\n", "")
     } else {

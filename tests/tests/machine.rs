@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use rudy_http::Limits;
 use rudy_http::h1::{DateLine, Phase, ResponseHead, ServerConnection};
 use rudy_tests::conformance::wire::{WireResponse, read_responses};
-use rudy_tests::conformance::{Case, End, Expected, Seen, Step, pure};
+use rudy_tests::conformance::{Case, End, Expected, Step, Transcript, pure};
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
@@ -144,7 +144,7 @@ impl Mutation {
 }
 
 /// Returns the conversation with a client that sends these pieces.
-fn decode_events(pieces: &[&[u8]]) -> Seen {
+fn decode_events(pieces: &[&[u8]]) -> Transcript {
     let case = Case {
         name: String::new(),
         place: String::new(),
@@ -159,7 +159,7 @@ fn decode_events(pieces: &[&[u8]]) -> Seen {
 
 /// Parses the responses. The client would know its methods; here, only those of parsed requests are known, so the last response can
 /// be to a HEAD or not.
-fn responses(seen: &Seen) -> Result<Vec<WireResponse>, String> {
+fn responses(seen: &Transcript) -> Result<Vec<WireResponse>, String> {
     let requests = seen.saw.iter().filter(|line| !line.starts_with("body ") && !line.starts_with("trailer "));
     let mut methods: Vec<_> = requests.filter_map(|line| line.split(' ').next()).collect();
     let result = read_responses(&seen.output, &methods);

@@ -2,7 +2,7 @@
 
 use rudy_tests::Server;
 use rudy_tests::fastcgi::{App, Peer, variable};
-use rudy_tests::spellings::{HOST, Seen, Spelling, all, percent_encode, send_all, site};
+use rudy_tests::spellings::{HOST, ResponseSummary, Spelling, all, percent_encode, send_all, site};
 use tempfile::TempDir;
 
 /// Number of concurrent connections.
@@ -85,7 +85,7 @@ fn ambiguous_framing_is_rejected() {
 }
 
 /// Returns all spellings and Rudy's responses.
-fn send_to_rudy() -> (Vec<Spelling>, Vec<Seen>) {
+fn send_to_rudy() -> (Vec<Spelling>, Vec<ResponseSummary>) {
     let folder = TempDir::new().expect("a temp folder can be created");
     site::write(folder.path()).expect("a temp folder can be written");
     let app = App::start(serve_app);

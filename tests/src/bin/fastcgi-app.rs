@@ -44,23 +44,23 @@ async fn events() -> Result<(), ServeError> {
 
 /// The current and the maximum number of requests in progress.
 #[derive(Default)]
-struct Seen {
+struct RequestCounts {
     now: AtomicUsize,
     peak: AtomicUsize,
 }
 
 fn silent() -> io::Result<()> {
     let listener = UnixListener::from(io::stdin().as_fd().try_clone_to_owned()?);
-    let seen = Arc::new(Seen::default());
+    let counts = Arc::new(RequestCounts::default());
     for stream in listener.incoming() {
-        let (stream, seen) = (stream?, seen.clone());
+        let (stream, counts) = (stream?, counts.clone());
         // An error affects only this connection.
-        thread::spawn(move || respond_to_all(stream, &seen));
+        thread::spawn(move || respond_to_all(stream, &counts));
     }
     Ok(())
 }
 
-fn respond_to_all(mut stream: UnixStream, seen: &Seen) -> io::Result<()> {
+fn respond_to_all(mut stream: UnixStream, counts: &RequestCounts) -> io::Result<()> {
     let (mut machine, mut input, mut output) =
         (ApplicationConnection::new(), BytesMut::new(), BytesMut::new());
     loop {
@@ -69,8 +69,8 @@ fn respond_to_all(mut stream: UnixStream, seen: &Seen) -> io::Result<()> {
         let end = match event {
             Event::StdinEnd { id } => Some(id),
             Event::Begin { .. } => {
-                let now = seen.now.fetch_add(1, Ordering::SeqCst) + 1;
-                seen.peak.fetch_max(now, Ordering::SeqCst);
+                let now = counts.now.fetch_add(1, Ordering::SeqCst) + 1;
+                counts.peak.fetch_max(now, Ordering::SeqCst);
                 None
             }
             Event::More => {
@@ -87,12 +87,12 @@ fn respond_to_all(mut stream: UnixStream, seen: &Seen) -> io::Result<()> {
         };
         input.advance(used);
         if let Some(id) = end {
-            let peak = seen.peak.load(Ordering::SeqCst);
+            let peak = counts.peak.load(Ordering::SeqCst);
             let response = format!("Content-Type: text/plain\r\n\r\n{peak}");
             encode_stream(Kind::Stdout, id, response.as_bytes(), &mut output);
             encode_stream_end(Kind::Stdout, id, &mut output);
             machine.end(id, 0, ProtocolStatus::RequestComplete, &mut output);
-            seen.now.fetch_sub(1, Ordering::SeqCst);
+            counts.now.fetch_sub(1, Ordering::SeqCst);
             stream.write_all(&output)?;
             output.clear();
         }

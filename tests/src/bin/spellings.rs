@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use rudy_tests::spellings::{Comparison, Seen, Spelling, all, send_all, site};
+use rudy_tests::spellings::{Comparison, ResponseSummary, Spelling, all, send_all, site};
 
 /// How to set up a server, and examples.
 const HELP: &str = "\
@@ -78,7 +78,7 @@ fn main() -> ExitCode {
     if violations == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn print_statuses(seen: &[Seen]) {
+fn print_statuses(seen: &[ResponseSummary]) {
     let mut statuses: BTreeMap<&str, usize> = BTreeMap::new();
     for seen in seen {
         *statuses.entry(seen.first.split(' ').next().unwrap_or_default()).or_default() += 1;
@@ -87,7 +87,7 @@ fn print_statuses(seen: &[Seen]) {
     println!("{} spellings: {}", seen.len(), statuses.join(", "));
 }
 
-fn print_violations(spellings: &[Spelling], seen: &[Seen]) -> usize {
+fn print_violations(spellings: &[Spelling], seen: &[ResponseSummary]) -> usize {
     let violations =
         spellings.iter().zip(seen).filter_map(|(spelling, seen)| Some((spelling, seen.violation()?)));
     let mut count = 0;
@@ -99,7 +99,12 @@ fn print_violations(spellings: &[Spelling], seen: &[Seen]) -> usize {
     count
 }
 
-fn print_differences(arguments: &Arguments, target: SocketAddr, spellings: &[Spelling], seen: Vec<Seen>) {
+fn print_differences(
+    arguments: &Arguments,
+    target: SocketAddr,
+    spellings: &[Spelling],
+    seen: Vec<ResponseSummary>,
+) {
     let names: Vec<String> =
         [&target].into_iter().chain(&arguments.against).map(SocketAddr::to_string).collect();
     let others = arguments.against.iter().map(|against| send_all(*against, spellings, arguments.connections));

@@ -55,7 +55,7 @@ pub struct ExpectedResponse {
     pub absent: Vec<String>,
     /// Its body.
     pub body: Option<Vec<u8>>,
-    /// Whether it responses a HEAD that the service has not seen.
+    /// Whether it is the response to a HEAD request that the service has not received.
     pub to_head: bool,
     /// Text that its body must contain.
     pub contains: Option<String>,
@@ -68,7 +68,7 @@ pub enum End {
     Open,
     /// The server has closed it gracefully.
     Closed,
-    /// The server has cut it, because it could not finish a response.
+    /// The server has closed it before the end of a response.
     Cut,
     /// The connection uses another protocol.
     Upgraded,
@@ -76,7 +76,7 @@ pub enum End {
 
 /// The result of running a case.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
+pub struct Transcript {
     /// The bytes received.
     pub output: Vec<u8>,
     /// The requests that the service received.
@@ -85,7 +85,7 @@ pub struct Seen {
     pub end: End,
 }
 
-impl fmt::Display for Seen {
+impl fmt::Display for Transcript {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { output, saw, end } = self;
         write!(f, "received:\n{}\nthe service saw {saw:?}, and the connection is {end:?}", lines(output))

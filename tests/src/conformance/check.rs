@@ -2,34 +2,34 @@
 
 use super::case::lines;
 use super::wire::{WireResponse, read_responses};
-use super::{Case, End, Expected, ExpectedResponse, Seen};
+use super::{Case, End, Expected, ExpectedResponse, Transcript};
 
 /// Checks the result of a run. The error describes the first difference.
-pub fn check(case: &Case, seen: &Seen) -> Result<(), String> {
-    if seen.end != case.end {
-        return Err(format!("the connection is {:?}, expected {:?}", seen.end, case.end));
+pub fn check(case: &Case, transcript: &Transcript) -> Result<(), String> {
+    if transcript.end != case.end {
+        return Err(format!("the connection is {:?}, expected {:?}", transcript.end, case.end));
     }
     if let Some(saw) = &case.saw
-        && *saw != seen.saw
+        && *saw != transcript.saw
     {
-        return Err(format!("the service saw {:#?}, expected {saw:#?}", seen.saw));
+        return Err(format!("the service saw {:#?}, expected {saw:#?}", transcript.saw));
     }
-    let mut methods: Vec<&str> = seen.saw.iter().filter_map(|line| requested_method(line)).collect();
+    let mut methods: Vec<&str> = transcript.saw.iter().filter_map(|line| requested_method(line)).collect();
     if let Expected::Responses(expected) = &case.expected
         && expected.last().is_some_and(|last| last.to_head)
     {
         methods.push("HEAD");
     }
-    let responses = read_responses(&seen.output, &methods)?;
+    let responses = read_responses(&transcript.output, &methods)?;
     match &case.expected {
-        Expected::Bytes(bytes) if *bytes == seen.output => {}
-        Expected::Bytes(bytes) => return Err(format!("expected:\n{}\n{seen}", lines(bytes))),
+        Expected::Bytes(bytes) if *bytes == transcript.output => {}
+        Expected::Bytes(bytes) => return Err(format!("expected:\n{}\n{transcript}", lines(bytes))),
         Expected::Responses(expected) => {
-            check_responses(expected, &responses).map_err(|wrong| format!("{wrong}\n{seen}"))?;
+            check_responses(expected, &responses).map_err(|wrong| format!("{wrong}\n{transcript}"))?;
         }
     }
     let is_broken = responses.last().is_some_and(|response| !response.complete);
-    if is_broken && seen.end != End::Cut {
+    if is_broken && transcript.end != End::Cut {
         return Err("the last response is incomplete, but the connection was not cut".into());
     }
     Ok(())

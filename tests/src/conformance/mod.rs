@@ -13,7 +13,7 @@ pub mod site;
 pub mod socket;
 pub mod wire;
 
-pub use case::{Case, End, Expected, ExpectedResponse, Seen, Step};
+pub use case::{Case, End, Expected, ExpectedResponse, Step, Transcript};
 pub use check::check;
 pub use parse::load_all;
 pub use service::Sites;

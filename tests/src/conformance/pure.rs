@@ -10,11 +10,11 @@ use rudy_http::h1::{
 };
 
 use super::site::{self, ResponseBody, SiteResponse, WholeBody};
-use super::{Case, End, Seen, Step};
+use super::{Case, End, Step, Transcript};
 
 /// Runs `case` with input in pieces of at most `piece_bytes`; the first piece has at most `first_bytes`.
 #[must_use]
-pub fn run(case: &Case, first_bytes: usize, piece_bytes: usize) -> Seen {
+pub fn run(case: &Case, first_bytes: usize, piece_bytes: usize) -> Transcript {
     let mut run = Run::new(&case.limits);
     let mut left_of_first = first_bytes;
     for step in &case.steps {
@@ -31,7 +31,7 @@ pub fn run(case: &Case, first_bytes: usize, piece_bytes: usize) -> Seen {
             Step::EndOfInput => run.end_of_input(),
         }
     }
-    run.into_seen()
+    run.into_transcript()
 }
 
 /// A caller of the state machine without sockets. Its service responds as soon as the request is complete.
@@ -64,8 +64,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn into_seen(self) -> Seen {
-        Seen { output: self.output.to_vec(), saw: self.saw, end: self.end }
+    fn into_transcript(self) -> Transcript {
+        Transcript { output: self.output.to_vec(), saw: self.saw, end: self.end }
     }
 
     fn receive(&mut self, bytes: &[u8]) {

@@ -14,7 +14,7 @@ use rudy_net::engine::Engine;
 use rudy_net::listen::{Address, BoundAddress, InheritedSockets, Listener};
 
 use super::service::{Site, Sites};
-use super::{Case, End, Seen, Step, site};
+use super::{Case, End, Step, Transcript, site};
 use crate::PATIENCE;
 
 /// A timeout at the end of a case: long enough for a busy machine to send a few bytes.
@@ -25,13 +25,13 @@ const PROBE: &[u8] = b"GET /inspect HTTP/1.1\r\nHost: probe\r\n\r\n";
 const PROBE_RESPONSE: &[u8] = b"1.1 GET /inspect\nhost: probe\n";
 
 /// An engine that serves the site of the cases.
-pub struct Served {
+pub struct EngineServer {
     engine: Box<dyn Engine>,
     sites: Arc<Sites>,
     address: SocketAddr,
 }
 
-impl Served {
+impl EngineServer {
     /// Starts an engine and listens on a free port.
     ///
     /// # Panics
@@ -53,7 +53,7 @@ impl Served {
 
     /// Runs `case` with input in pieces of at most `piece_bytes`; the first piece has at most `first_bytes`.
     #[must_use]
-    pub fn run(&self, case: &Case, first_bytes: usize, piece_bytes: usize) -> Seen {
+    pub fn run(&self, case: &Case, first_bytes: usize, piece_bytes: usize) -> Transcript {
         let limits = if ends_with_wait(case) { short_timeouts(&case.limits) } else { case.limits.clone() };
         let site = self.sites.open(&limits);
         let mut exchange = Exchange::new(self, &site);
@@ -72,7 +72,7 @@ impl Served {
                 Step::EndOfInput => exchange.finish(),
             }
         }
-        exchange.into_seen(case.end)
+        exchange.into_transcript(case.end)
     }
 
     fn received_bytes(&self) -> u64 {
@@ -99,7 +99,7 @@ fn short_timeouts(limits: &Limits) -> Limits {
 
 /// The client of a case.
 struct Exchange<'a> {
-    served: &'a Served,
+    served: &'a EngineServer,
     site: &'a Site,
     stream: TcpStream,
     output: Vec<u8>,
@@ -110,7 +110,7 @@ struct Exchange<'a> {
 }
 
 impl<'a> Exchange<'a> {
-    fn new(served: &'a Served, site: &'a Site) -> Self {
+    fn new(served: &'a EngineServer, site: &'a Site) -> Self {
         let before = served.received_bytes();
         let stream = TcpStream::connect(served.address).expect("the engine listens");
         stream.set_nodelay(true).expect("TCP has it");
@@ -146,7 +146,7 @@ impl<'a> Exchange<'a> {
     }
 
     /// Waits for the expected end, and returns the result.
-    fn into_seen(mut self, expected: End) -> Seen {
+    fn into_transcript(mut self, expected: End) -> Transcript {
         let saw = match expected {
             End::Closed | End::Cut => {
                 self.wait("the connection is closed", |_| false);
@@ -156,7 +156,7 @@ impl<'a> Exchange<'a> {
             End::Upgraded => self.probe(b"probe", &site::upgraded(b"probe")),
         };
         let end = if self.end == End::Open { expected } else { self.end };
-        Seen { output: normalized(&self.output), saw, end }
+        Transcript { output: normalized(&self.output), saw, end }
     }
 
     /// Sends a probe, waits for its complete response and removes that from the output. Returns what the service saw of the

@@ -5,14 +5,14 @@ use std::fmt::Write;
 
 use super::generate::Spelling;
 use super::rules::{RULES, Rule};
-use super::send::Seen;
+use super::send::ResponseSummary;
 
 /// The responses of several servers to the same spellings. The first server is compared with the others.
 pub struct Comparison<'a> {
     /// The spellings.
     pub spellings: &'a [Spelling],
     /// The names of the servers, and their responses to each spelling.
-    pub servers: Vec<(&'a str, Vec<Seen>)>,
+    pub servers: Vec<(&'a str, Vec<ResponseSummary>)>,
 }
 
 /// A spelling to which the first server responds differently from another one.
@@ -21,7 +21,7 @@ pub struct Difference<'a> {
     /// The spelling.
     pub spelling: &'a Spelling,
     /// The response of each server.
-    pub seen: Vec<&'a Seen>,
+    pub seen: Vec<&'a ResponseSummary>,
     /// The rule that explains the difference.
     pub rule: Option<&'static Rule>,
 }
@@ -31,7 +31,7 @@ impl<'a> Comparison<'a> {
     #[must_use]
     pub fn differences(&'a self) -> Vec<Difference<'a>> {
         let of_one = |(index, spelling): (usize, &'a Spelling)| {
-            let seen: Vec<&Seen> = self.servers.iter().map(|(_, seen)| &seen[index]).collect();
+            let seen: Vec<&ResponseSummary> = self.servers.iter().map(|(_, seen)| &seen[index]).collect();
             let differs = seen[1..].iter().any(|other| differ(seen[0], other));
             let rule = RULES.iter().find(|rule| rule.explains(spelling, seen[0]));
             differs.then_some(Difference { spelling, seen, rule })
@@ -99,7 +99,7 @@ impl Difference<'_> {
     }
 }
 
-impl Seen {
+impl ResponseSummary {
     fn is_success(&self) -> bool {
         self.first.starts_with('2') || self.first.starts_with("bare")
     }
@@ -107,6 +107,6 @@ impl Seen {
 
 /// Whether two servers differ. After an error, servers may keep the connection or not; after a success, both must parse the same
 /// next request.
-fn differ(one: &Seen, other: &Seen) -> bool {
+fn differ(one: &ResponseSummary, other: &ResponseSummary) -> bool {
     one.first != other.first || (one.is_success() && one.then != other.then)
 }

@@ -19,7 +19,7 @@ pub mod site;
 pub use compare::{Comparison, Difference};
 pub use generate::{Spelling, all};
 pub use rules::{RULES, Rule};
-pub use send::{Seen, percent_encode, send, send_all};
+pub use send::{ResponseSummary, percent_encode, send, send_all};
 
 /// The host of the site. Requests for other hosts get the other site.
 pub const HOST: &str = "example.test";

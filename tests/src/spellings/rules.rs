@@ -1,14 +1,14 @@
 //! Explanations of the differences between servers.
 
 use super::generate::Spelling;
-use super::send::Seen;
+use super::send::ResponseSummary;
 
 /// An explanation of differences between Rudy and other servers.
 #[derive(Debug)]
 pub struct Rule {
     /// The tags of the spellings. `*` matches any text.
     pub tags: &'static [&'static str],
-    /// The possible beginnings of Rudy's response, as in [`Seen::first`].
+    /// The possible beginnings of Rudy's response, as in [`ResponseSummary::first`].
     pub rudy: &'static [&'static str],
     /// The reason for the difference.
     pub reason: &'static str,
@@ -17,7 +17,7 @@ pub struct Rule {
 impl Rule {
     /// Whether the rule matches the spelling and Rudy's response.
     #[must_use]
-    pub fn explains(&self, spelling: &Spelling, rudy: &Seen) -> bool {
+    pub fn explains(&self, spelling: &Spelling, rudy: &ResponseSummary) -> bool {
         let has = |pattern: &str| spelling.tags.iter().any(|tag| matches(pattern, tag));
         self.tags.iter().any(|pattern| has(pattern))
             && self.rudy.iter().any(|first| rudy.first.starts_with(first))

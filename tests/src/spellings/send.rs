@@ -11,7 +11,7 @@ use crate::PATIENCE;
 
 /// The response of a server to a spelling.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
+pub struct ResponseSummary {
     /// The response, as comparable text: `400`, `200 file`, `200 app script=/app.php info=/x ...`.
     pub first: String,
     /// The next responses on the connection: `200 marker` if the server kept it open.
@@ -24,7 +24,7 @@ pub struct Seen {
 /// body of a request, an injected field.
 const FORBIDDEN: [&str; 5] = ["closed", "outside", "source", "smuggled", "injected"];
 
-impl Seen {
+impl ResponseSummary {
     /// Returns a description of a response that no server may send, if there is one.
     #[must_use]
     pub fn violation(&self) -> Option<String> {
@@ -80,7 +80,7 @@ impl Seen {
 
 /// Sends each spelling on its own connection, followed by the request for the marker, on `connections` connections at once.
 #[must_use]
-pub fn send_all(address: SocketAddr, spellings: &[Spelling], connections: usize) -> Vec<Seen> {
+pub fn send_all(address: SocketAddr, spellings: &[Spelling], connections: usize) -> Vec<ResponseSummary> {
     let next = AtomicUsize::new(0);
     let work = || {
         let mut seen = Vec::new();
@@ -101,7 +101,7 @@ pub fn send_all(address: SocketAddr, spellings: &[Spelling], connections: usize)
 
 /// Sends one spelling. Both requests are sent together, so that a wrong end of the first body changes the second response.
 #[must_use]
-pub fn send(address: SocketAddr, spelling: &Spelling) -> Seen {
+pub fn send(address: SocketAddr, spelling: &Spelling) -> ResponseSummary {
     let mut stream = TcpStream::connect(address).expect("the server accepts connections");
     stream.set_read_timeout(Some(PATIENCE)).expect("the time is not zero");
     stream.set_write_timeout(Some(PATIENCE)).expect("the time is not zero");
@@ -115,7 +115,7 @@ pub fn send(address: SocketAddr, spelling: &Spelling) -> Seen {
     describe_all(&received, spelling, is_closed)
 }
 
-fn describe_all(received: &[u8], spelling: &Spelling, is_closed: bool) -> Seen {
+fn describe_all(received: &[u8], spelling: &Spelling, is_closed: bool) -> ResponseSummary {
     let mut names = Vec::new();
     let mut rest = received;
     while !rest.is_empty() {
@@ -127,9 +127,9 @@ fn describe_all(received: &[u8], spelling: &Spelling, is_closed: bool) -> Seen {
         }
     }
     if names.is_empty() {
-        return Seen { first: "nothing".to_owned(), then: Vec::new(), is_closed };
+        return ResponseSummary { first: "nothing".to_owned(), then: Vec::new(), is_closed };
     }
-    Seen { first: names.remove(0), then: names, is_closed }
+    ResponseSummary { first: names.remove(0), then: names, is_closed }
 }
 
 /// A parsed response. The status is 0 if it has no head, as in HTTP/0.9.
@@ -254,7 +254,7 @@ mod tests {
         Spelling { tags: Vec::new(), bytes: Vec::new(), target, path_and_query, is_head: false }
     }
 
-    fn seen(received: &str) -> Seen {
+    fn seen(received: &str) -> ResponseSummary {
         describe_all(received.as_bytes(), &spelling(), true)
     }
 
@@ -300,7 +300,7 @@ mod tests {
             (&spelling(), "/x/../y", "", "as-sent", Some("PATH_INFO")),
         ] {
             let first = format!("200 app script=/app.php info={info} query={query} uri={uri} host=h body=0");
-            let wrong = Seen { first, then: Vec::new(), is_closed: true }.wrong_variable(spelling);
+            let wrong = ResponseSummary { first, then: Vec::new(), is_closed: true }.wrong_variable(spelling);
             assert_eq!(wrong.is_some(), reason.is_some(), "{wrong:?}");
             assert!(wrong.is_none_or(|text| text.starts_with(reason.unwrap_or_default())));
         }

@@ -3,7 +3,7 @@
 mod servers;
 
 use rudy_tests::long;
-use rudy_tests::spellings::{Comparison, Seen, Spelling, all, send_all};
+use rudy_tests::spellings::{Comparison, ResponseSummary, Spelling, all, send_all};
 
 use self::servers::Servers;
 
@@ -49,8 +49,8 @@ fn every_difference_from_nginx_lighttpd_and_apache_is_explained() {
 }
 
 /// Returns spellings that open a denied folder, smuggle a request, or make the server fail.
-fn violations(spellings: &[Spelling], seen: &[Seen]) -> Vec<String> {
-    let of_one = |(spelling, seen): (&Spelling, &Seen)| {
+fn violations(spellings: &[Spelling], seen: &[ResponseSummary]) -> Vec<String> {
+    let of_one = |(spelling, seen): (&Spelling, &ResponseSummary)| {
         Some(format!("{}: {}", seen.violation()?, spelling.bytes.escape_ascii()))
     };
     spellings.iter().zip(seen).filter_map(of_one).collect()
