@@ -19,7 +19,7 @@ impl ReservedPort {
     #[must_use]
     pub fn new() -> Self {
         let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket can be created");
-        sockopt::set_socket_reuseaddr(&socket, true).expect("it is a socket");
+        sockopt::set_socket_reuseaddr(&socket, true).expect("the descriptor is a socket");
         bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
         let address = getsockname(&socket).ok().and_then(|address| address.try_into().ok());
         Self { _socket: socket, address: address.expect("it is bound to an IP address") }

@@ -54,7 +54,7 @@ impl Certificates {
         let openssl = program("openssl")?;
         let folder = tempfile::tempdir().expect("a temp folder can be created");
         for (name, text) in [("ca.cnf", CONFIG), ("index.txt", ""), ("serial", "01\n")] {
-            fs::write(folder.path().join(name), text).expect("it can be written");
+            fs::write(folder.path().join(name), text).expect("the file can be written");
         }
         let certificates = Self { openssl, folder };
         certificates.self_signed("authority", "authority", "critical,CA:TRUE");
@@ -104,7 +104,7 @@ impl Certificates {
             .stderr(Stdio::null())
             .spawn()
             .expect("openssl can be started");
-        let mut lines = BufReader::new(child.stdout.as_mut().expect("it is a pipe")).lines();
+        let mut lines = BufReader::new(child.stdout.as_mut().expect("the stream is piped")).lines();
         let port = lines
             .by_ref()
             .map_while(Result::ok)

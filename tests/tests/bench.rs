@@ -75,11 +75,12 @@ fn a_list_has_methods_and_bodies_and_errors_show_the_line() {
     fs::write(&body, "x=1").expect("a file can be written");
     let (index, other) = (server.url("/"), server.url("/other"));
     // The 405 shows that the request was a POST.
-    fs::write(&list, format!("3 {index}\nPOST {other} @{}\n", body.display())).expect("it can be written");
+    fs::write(&list, format!("3 {index}\nPOST {other} @{}\n", body.display()))
+        .expect("the file can be written");
     let path = list.to_str().expect("a path of text");
     let report = json(&["-n", "8", "-c", "1", "--urls", path]);
     assert_eq!((&report["status_codes"]["200"], &report["status_codes"]["405"]), (&6.into(), &2.into()));
-    fs::write(&list, format!("{index}\n{other} 0\n")).expect("it can be written");
+    fs::write(&list, format!("{index}\n{other} 0\n")).expect("the file can be written");
     let (code, stderr) = rejection(&["-n", "8", "--urls", path]);
     assert_eq!(code, Some(2));
     assert!(
@@ -167,7 +168,7 @@ fn urls_of_a_file_are_requested_by_their_weights() {
     let server = server();
     let list = server.path().join("urls");
     fs::write(&list, format!("# often\n{} 3\n{}\n", server.url("/"), server.url("/missing")))
-        .expect("it can be written");
+        .expect("the file can be written");
     let list = list.to_str().expect("a plain path");
     let report = json(&["-n", "40", "-c", "2", "-t", "1", "--urls", list]);
     assert_eq!((&report["status_codes"]["200"], &report["status_codes"]["404"]), (&30.into(), &10.into()));
@@ -176,7 +177,7 @@ fn urls_of_a_file_are_requested_by_their_weights() {
 #[test]
 fn a_unix_socket_can_be_measured() {
     let folder = tempfile::tempdir().expect("a temp folder can be created");
-    fs::write(folder.path().join("index.html"), "hello").expect("it can be written");
+    fs::write(folder.path().join("index.html"), "hello").expect("the file can be written");
     let socket = folder.path().join("socket");
     let socket = socket.to_str().expect("a plain path");
     let listen = format!("unix:{socket}");
@@ -207,7 +208,7 @@ fn running(server: &Server, arguments: &[&str]) -> Child {
     let url = server.url("/");
     let run = ["-d", "600", "--warm-up-time", "0", "--interval", "100ms", "-c", "2", &url];
     let mut child = command(&[&run, arguments].concat()).spawn().expect("rudy can be started");
-    let stderr = child.stderr.as_mut().expect("it is a pipe");
+    let stderr = child.stderr.as_mut().expect("the stream is piped");
     let mut lines = BufReader::new(stderr).lines().map_while(Result::ok);
     assert!(lines.any(|line| line.contains(" req/s  p50 ")), "an interval is printed");
     child
@@ -218,10 +219,10 @@ fn ctrl_c_ends_a_run_with_the_report_so_far() {
     let server = server();
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
         let mut child = running(&server, &[]);
-        kill_process(Pid::from_child(&child), signal).expect("it runs");
+        kill_process(Pid::from_child(&child), signal).expect("the process is running");
         let mut text = String::new();
-        child.stdout.take().expect("it is a pipe").read_to_string(&mut text).expect("text");
-        assert_eq!(child.wait().expect("it is ours").code(), Some(code));
+        child.stdout.take().expect("the stream is piped").read_to_string(&mut text).expect("text");
+        assert_eq!(child.wait().expect("the child can be waited for").code(), Some(code));
         assert!(text.contains("\nInterrupted: partial results.\n"), "{text}");
         assert!(text.contains("Requests/sec:"), "{text}");
     }
@@ -232,10 +233,10 @@ fn a_closed_stdout_is_no_failure() {
     let server = server();
     let mut child = running(&server, &[]);
     drop(child.stdout.take());
-    kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
+    kill_process(Pid::from_child(&child), Signal::INT).expect("the process is running");
     let mut stderr = String::new();
-    child.stderr.take().expect("it is a pipe").read_to_string(&mut stderr).expect("text");
-    assert_eq!(child.wait().expect("it is ours").code(), Some(130), "{stderr}");
+    child.stderr.take().expect("the stream is piped").read_to_string(&mut stderr).expect("text");
+    assert_eq!(child.wait().expect("the child can be waited for").code(), Some(130), "{stderr}");
     assert!(!stderr.contains("error"), "{stderr}");
 }
 
@@ -268,7 +269,7 @@ fn a_missing_server_is_exit_code_1_and_an_invalid_flag_2() {
 }
 
 fn read(path: impl AsRef<Path>) -> String {
-    fs::read_to_string(path).expect("it was written")
+    fs::read_to_string(path).expect("the file was written")
 }
 
 /// Returns the output of a run on a terminal of 24 by 80. Uses `script`, which every Linux has.

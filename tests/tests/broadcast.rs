@@ -50,7 +50,7 @@ fn publish(server: &Server, path: &str, body: &[u8]) -> Response {
 /// Returns the id of the last message that was published.
 fn id(answer: &Response) -> String {
     assert_eq!(answer.status, 204, "{answer:?}");
-    answer.field("last-event-id").expect("it has an id").to_owned()
+    answer.field("last-event-id").expect("the response has an event id").to_owned()
 }
 
 /// A subscriber.
@@ -78,7 +78,7 @@ impl Subscriber {
             if let Some(event) = self.events.pop_front() {
                 return event;
             }
-            self.text += &self.connection.chunk().expect("it has no end");
+            self.text += &self.connection.chunk().expect("the response is endless");
             while let Some((event, rest)) = self.text.split_once("\n\n") {
                 self.events.push_back(event.to_owned());
                 self.text = rest.to_owned();

@@ -40,7 +40,7 @@ fn success(output: &Output) -> String {
 fn folder_with(files: &[(&str, &str)]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a temp folder can be created");
     for (name, content) in files {
-        std::fs::write(folder.path().join(name), content).expect("it can be written");
+        std::fs::write(folder.path().join(name), content).expect("the file can be written");
     }
     folder
 }

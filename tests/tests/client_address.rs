@@ -156,7 +156,7 @@ fn apps_authorizers_and_logs_get_the_client_address() {
         if format == "combined" {
             assert!(line.starts_with("203.0.113.7 - - ["), "{line}");
         } else {
-            let line: Value = serde_json::from_str(&line).expect("it is JSON");
+            let line: Value = serde_json::from_str(&line).expect("the text is JSON");
             assert_eq!((&line["client"], &line["client_port"]), (&"203.0.113.7".into(), &4711.into()));
             assert_eq!(line["proxy"], "127.0.0.1");
         }
@@ -262,12 +262,12 @@ fn a_unix_socket_can_be_trusted_and_can_require_headers() {
     for (option, header) in [("", &b""[..]), (",proxy_protocol", V1)] {
         let listen = format!("listen = [\"unix:{},mode=600{option}\"]\n", socket.display());
         let _server = Server::config(&format!("{listen}trusted_proxies = [\"unix\"]\n{INFO}"));
-        let mut stream = UnixStream::connect(&socket).expect("it listens");
+        let mut stream = UnixStream::connect(&socket).expect("the server listens");
         let request =
             "GET /info HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 203.0.113.7\r\nConnection: close\r\n\r\n";
-        stream.write_all(&[header, request.as_bytes()].concat()).expect("it reads");
+        stream.write_all(&[header, request.as_bytes()].concat()).expect("the server reads");
         let mut text = String::new();
-        stream.read_to_string(&mut text).expect("it answers");
+        stream.read_to_string(&mut text).expect("the server responds");
         let expected = if header.is_empty() { "client: 203.0.113.7\n" } else { "client: 203.0.113.7:4711\n" };
         assert!(text.contains(expected), "{text}");
     }
@@ -371,7 +371,7 @@ fn the_proxy_header_of_curl_is_accepted() {
     let server = Server::config(&format!("{BOTH_PROXY}{TRUST}{INFO}"));
     let fetched = curl.run(["--haproxy-protocol", &server.url("/info")]);
     assert_eq!(fetched.status(), 200);
-    let text = String::from_utf8(fetched.body).expect("it is text");
+    let text = String::from_utf8(fetched.body).expect("the bytes are UTF-8");
     assert!(text.contains("client: 127.0.0.1:"), "{text}");
 }
 
@@ -448,7 +448,7 @@ fn nginx_with_its_documented_configuration_forwards_the_client() {
         assert!(text.contains(expected), "{text}");
     }
     let line: Value =
-        serde_json::from_str(&last_line(&server.path().join("access.log"))).expect("it is JSON");
+        serde_json::from_str(&last_line(&server.path().join("access.log"))).expect("the text is JSON");
     assert_eq!((&line["client"], &line["proxy"]), (&"127.0.0.2".into(), &"127.0.0.1".into()));
     // nginx and this client have the same trusted address, so the client counts as a proxy too.
     let text = get_from([127, 0, 0, 1].into(), nginx.address, forged);
@@ -465,6 +465,6 @@ fn requests_that_nginx_forwards_are_not_local() {
     };
     assert_eq!(get(nginx.address, "/status", "").status, 403);
     // `loopback` is not sufficient behind a proxy on this machine that adds no forwarding field.
-    let silent = Nginx::start(&pass).expect("it is installed");
+    let silent = Nginx::start(&pass).expect("the program is installed");
     assert_eq!(get(silent.address, "/status", "").status, 200);
 }

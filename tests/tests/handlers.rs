@@ -176,13 +176,14 @@ fn a_reload_does_not_reopen_files() {
     let folder = folder();
     let mut server = server(&folder, Model::PerCore, &[]);
     let open = |server: &Server| {
-        let links = std::fs::read_dir(format!("/proc/{}/fd", server.pid())).expect("it runs");
+        let links = std::fs::read_dir(format!("/proc/{}/fd", server.pid())).expect("the process is running");
         let links = links.filter_map(|link| std::fs::read_link(link.ok()?.path()).ok());
         links.filter(|target| target.starts_with(folder.path())).count()
     };
     assert_eq!(open(&server), 0, "there was no request yet");
     // An hour old, because a file that has just changed does not stay open.
-    let file = std::fs::File::options().write(true).open(folder.path().join("large.bin")).expect("it exists");
+    let file =
+        std::fs::File::options().write(true).open(folder.path().join("large.bin")).expect("the file exists");
     file.set_modified(SystemTime::now() - Duration::from_hours(1)).expect("the file is writable");
     let mut connections = Vec::new();
     for _ in 0..4 {

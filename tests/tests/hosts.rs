@@ -115,10 +115,11 @@ fn a_unix_socket_is_local() {
     let path = folder.path().join("sock");
     let _server = Server::build().files(PAGE).arg("--listen").arg(format!("unix:{}", path.display())).start();
     for (host, status) in [("evil.example", "421"), ("localhost", "200")] {
-        let mut socket = UnixStream::connect(&path).expect("it listens there");
-        write!(socket, "GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").expect("it reads");
+        let mut socket = UnixStream::connect(&path).expect("the server listens");
+        write!(socket, "GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")
+            .expect("the server reads");
         let mut response = String::new();
-        socket.read_to_string(&mut response).expect("it responds");
+        socket.read_to_string(&mut response).expect("the server responds");
         assert_eq!(&response[9..12], status, "{host}");
     }
 }
@@ -128,7 +129,7 @@ fn inherited_sockets_are_local_if_their_addresses_are() {
     for (address, status) in [("127.0.0.1:0", "421"), ("0.0.0.0:0", "200")] {
         let socket = TcpListener::bind(address).expect("a port is free");
         let folder = tempfile::tempdir().expect("a temp folder can be created");
-        std::fs::write(folder.path().join("index.html"), "page").expect("it can be written");
+        std::fs::write(folder.path().join("index.html"), "page").expect("the file can be written");
         let server = Server::build()
             .arg(folder.path())
             .args(["--listen", "systemd"])
@@ -142,7 +143,7 @@ fn inherited_sockets_are_local_if_their_addresses_are() {
 #[test]
 fn a_configured_default_site_serves_every_host() {
     let server = Server::config("listen = [\"127.0.0.1:0\"]\n[[site]]\nroot = \".\"\n");
-    std::fs::write(server.path().join("index.html"), "page").expect("it can be written");
+    std::fs::write(server.path().join("index.html"), "page").expect("the file can be written");
     assert_statuses(&server, &[("evil.example", "200")]);
 }
 

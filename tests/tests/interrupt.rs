@@ -50,7 +50,7 @@ fn start(command: &[&str], stdout: Stdio) -> Child {
 }
 
 fn interrupt(child: &Child) {
-    kill_process(Pid::from_child(child), Signal::INT).expect("it was not reaped yet");
+    kill_process(Pid::from_child(child), Signal::INT).expect("the process has not been reaped");
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn the_first_ctrl_c_ends_a_run_with_a_partial_report() {
     for command in COMMANDS {
         let child = start(command, Stdio::piped());
         interrupt(&child);
-        let output = child.wait_with_output().expect("it ends");
+        let output = child.wait_with_output().expect("the process exits");
         assert_eq!(output.status.code(), Some(130), "{command:?}");
         assert!(output.stdout.len() > 100, "{command:?}: {}", String::from_utf8_lossy(&output.stdout));
     }
@@ -67,10 +67,10 @@ fn the_first_ctrl_c_ends_a_run_with_a_partial_report() {
 /// Returns a full pipe, to which a command cannot write its report, so that it does not exit.
 fn full_pipe() -> (PipeReader, Stdio) {
     let (reader, mut writer) = std::io::pipe().expect("a pipe");
-    fcntl_setfl(&writer, OFlags::NONBLOCK).expect("it is a pipe");
+    fcntl_setfl(&writer, OFlags::NONBLOCK).expect("the stream is piped");
     while writer.write(&[0; 4096]).is_ok() {}
     while writer.write(&[0]).is_ok() {}
-    fcntl_setfl(&writer, OFlags::empty()).expect("it is a pipe");
+    fcntl_setfl(&writer, OFlags::empty()).expect("the stream is piped");
     (reader, writer.into())
 }
 
@@ -82,7 +82,7 @@ fn the_second_ctrl_c_kills_the_process() {
         let start = Instant::now();
         // Pending signals of one kind are merged, so send more until the process has received a second one.
         let status = loop {
-            if let Some(status) = child.try_wait().expect("it is a child") {
+            if let Some(status) = child.try_wait().expect("the child can be waited for") {
                 break status;
             }
             assert!(start.elapsed() < PATIENCE, "{command:?} does not end");

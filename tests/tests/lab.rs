@@ -47,7 +47,7 @@ struct Lab {
 impl Lab {
     fn new(plan: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temp folder can be created");
-        fs::write(folder.path().join("plan.toml"), plan).expect("it can be written");
+        fs::write(folder.path().join("plan.toml"), plan).expect("the file can be written");
         Self { folder }
     }
 
@@ -138,8 +138,8 @@ fn a_variant_that_exits_is_reported_with_its_stderr_and_the_others_are_measured(
     let output = lab.run();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let runs = lab.runs();
-    let of = |name: &str| runs.iter().find(|run| run["subject"] == name).expect("it has a run");
-    let why = of("dies")["outcome"]["why"].as_str().expect("it failed");
+    let of = |name: &str| runs.iter().find(|run| run["subject"] == name).expect("the subject has a run");
+    let why = of("dies")["outcome"]["why"].as_str().expect("the run failed");
     assert!(why.contains("exit status: 7") && why.contains("no such module"), "{why}");
     assert_eq!(of("rudy")["outcome"]["kind"], "measured");
     assert!(stderr(&output).contains("no such module"));
@@ -217,11 +217,12 @@ fn ctrl_c_stops_all_processes_and_the_experiment_can_be_resumed() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("started");
-    let mut lines = BufReader::new(child.stderr.take().expect("it is piped")).lines().map_while(Result::ok);
+    let mut lines =
+        BufReader::new(child.stderr.take().expect("the stream is piped")).lines().map_while(Result::ok);
     assert!(lines.any(|line| line.starts_with("1/12 ")), "a run is over");
-    kill_process(Pid::from_child(&child), Signal::INT).expect("it was not reaped yet");
+    kill_process(Pid::from_child(&child), Signal::INT).expect("the process has not been reaped");
     let rest: Vec<_> = lines.collect();
-    let status = child.wait().expect("it ends");
+    let status = child.wait().expect("the process exits");
     assert_eq!(status.code(), Some(130), "{rest:?}");
     assert!(rest.iter().any(|line| line.contains("rudy lab run --resume out")), "{rest:?}");
     assert!(are_gone(&pid));
@@ -310,7 +311,7 @@ fn a_process_that_restarts_itself_on_sigterm_is_stopped() {
         "trap 'setsid /bin/sh \"$0\" & exit' TERM\necho $$ >>{}\nwhile :; do sleep 0.05; done\n",
         pid.display()
     );
-    fs::write(&script, again).expect("it can be written");
+    fs::write(&script, again).expect("the file can be written");
     let lab = run_once(
         &format!(
             "/bin/sh {} >/dev/null 2>&1 & while [ ! -s {} ]; do sleep 0.01; done; echo time_s 1",
@@ -438,7 +439,7 @@ fn ctrl_c_during_a_stall_stops_all_processes() {
         assert!(start.elapsed() < PATIENCE, "it was never stopped");
         thread::sleep(Duration::from_millis(10));
     }
-    kill_process(Pid::from_child(&child), Signal::INT).expect("it was not reaped yet");
-    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+    kill_process(Pid::from_child(&child), Signal::INT).expect("the process has not been reaped");
+    assert_eq!(child.wait().expect("the process exits").code(), Some(130));
     assert!(are_gone(&pid));
 }

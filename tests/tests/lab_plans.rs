@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
 
 fn run(folder: &Path, plan: &str) -> Output {
-    fs::write(folder.join("plan.toml"), plan).expect("it can be written");
+    fs::write(folder.join("plan.toml"), plan).expect("the file can be written");
     lab(folder).output().expect("rudy can be started")
 }
 
@@ -41,7 +41,7 @@ fn a_delay_of_ten_percent_is_detected_in_ten_rounds_and_an_equal_server_is_not_r
     let verdict = |subject: &str| {
         let findings = report["experiments"][0]["findings"].as_array().expect("two of them");
         let found = findings.iter().find(|finding| finding["subject"] == subject);
-        found.expect("it is compared")["verdict"].clone()
+        found.expect("the subject is compared")["verdict"].clone()
     };
     assert_eq!(verdict("slower"), "worse", "{}", text(&output.stdout));
     assert!(verdict("equal") != "better" && verdict("equal") != "worse", "{}", text(&output.stdout));
@@ -60,7 +60,7 @@ fn built(build: &str) -> String {
 fn with_source() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a temp folder can be created");
     let source = "#!/bin/sh\nexec \"$1\" serve . --listen 127.0.0.1:$2\n";
-    fs::write(folder.path().join("server.sh"), source).expect("it can be written");
+    fs::write(folder.path().join("server.sh"), source).expect("the file can be written");
     folder
 }
 
@@ -102,11 +102,11 @@ fn ctrl_c_stops_a_build_and_leaves_no_folder() {
     let folder = with_source();
     let pid = folder.path().join("pid");
     let build = format!("echo $$ >{}; exec sleep 1000", pid.display());
-    fs::write(folder.path().join("plan.toml"), built(&build)).expect("it can be written");
+    fs::write(folder.path().join("plan.toml"), built(&build)).expect("the file can be written");
     let child = lab(folder.path()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("started");
     let pid = wait_for_number(&pid);
-    kill_process(Pid::from_child(&child), Signal::INT).expect("it was not reaped yet");
-    let output = child.wait_with_output().expect("it ends");
+    kill_process(Pid::from_child(&child), Signal::INT).expect("the process has not been reaped");
+    let output = child.wait_with_output().expect("the process exits");
     let stderr = text(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{stderr}");
     assert!(stderr.contains("interrupted before the first run: nothing is left running"), "{stderr}");
@@ -120,7 +120,7 @@ fn wait_for_number(file: &Path) -> Pid {
     loop {
         let text = fs::read_to_string(file).unwrap_or_default();
         if let Some(number) = text.strip_suffix('\n') {
-            return number.parse().ok().and_then(Pid::from_raw).expect("it is a process");
+            return number.parse().ok().and_then(Pid::from_raw).expect("the number is a process id");
         }
         assert!(start.elapsed() < PATIENCE, "it was never written");
         thread::sleep(Duration::from_millis(10));

@@ -57,10 +57,10 @@ fn a_stream_sends_a_welcome_and_then_single_chunks() {
         let head = connection.head();
         assert_eq!((head.status, head.field("transfer-encoding")), (200, Some("chunked")), "{model}");
         assert_eq!(head.field("cache-control"), Some("no-store"), "{model}");
-        let welcome = connection.chunk().expect("it has no end");
+        let welcome = connection.chunk().expect("the response is endless");
         assert_eq!(welcome, "Goconntest welcomes you! Your Id: /test/7\n", "{model}");
         for number in 1..=5 {
-            let chunk = connection.chunk().expect("it has no end");
+            let chunk = connection.chunk().expect("the response is endless");
             assert_eq!(chunk, format!("Chunk {number} for id /test/7\n"), "{model}");
         }
     }
@@ -72,7 +72,7 @@ fn streams_end_when_their_clients_leave() {
     for id in 0..5 {
         let mut connection = ask(&server, "GET", &format!("/test/{id}"));
         assert_eq!(connection.head().status, 200);
-        let welcome = connection.chunk().expect("it has no end");
+        let welcome = connection.chunk().expect("the response is endless");
         assert_eq!(welcome, format!("Goconntest welcomes you! Your Id: /test/{id}\n"));
     }
 }
@@ -113,7 +113,7 @@ fn curl_receives_events_as_they_are_sent() {
     let mut command = curl.command();
     command.arg("--no-buffer").arg(server.url("/events")).stdout(Stdio::piped());
     let mut child = command.spawn().expect("curl can be started");
-    let stdout = BufReader::new(child.stdout.take().expect("it was asked for"));
+    let stdout = BufReader::new(child.stdout.take().expect("the stream is piped"));
     let lines: Vec<_> = stdout.lines().map_while(Result::ok).take(9).collect();
     child.kill().expect("curl is still running");
     child.wait().expect("curl is a child process");
@@ -176,7 +176,7 @@ fn info_identifies_the_process_and_thread() {
         let name = std::fs::read_to_string(format!("/proc/{}/task/{thread}/comm", server.pid()));
         if model != Model::Thread {
             // The thread engine's thread may have ended with its connection.
-            let name = name.expect("it is a thread of the server");
+            let name = name.expect("the thread belongs to the server");
             assert!(
                 fact("thread_name").is_some_and(|thread_name| thread_name.starts_with(name.trim_end())),
                 "{model}: {text}"
@@ -192,7 +192,7 @@ fn info_numbers_the_requests_of_a_connection() {
     let mut ask = || {
         connection.send(b"GET /info HTTP/1.1\r\nHost: test\r\nAccept: application/json\r\n\r\n");
         let json: serde_json::Value =
-            serde_json::from_slice(&connection.response().body).expect("it is JSON");
+            serde_json::from_slice(&connection.response().body).expect("the text is JSON");
         json
     };
     let (first, second) = (ask(), ask());

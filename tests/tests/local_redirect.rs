@@ -16,13 +16,13 @@ const GET_VALUES: u8 = 9;
 /// hand, because FastCGI libraries add a `Status` and so cannot produce local redirects.
 fn app(response: fn(&str, &str) -> String) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
-    let address = listener.local_addr().expect("it listens");
+    let address = listener.local_addr().expect("the server listens");
     thread::spawn(move || {
         for mut stream in listener.incoming().map_while(Result::ok) {
             thread::spawn(move || {
                 let Some(params) = request(&mut stream) else { return };
                 let text = response(&param(&params, b"REQUEST_METHOD"), &param(&params, b"SCRIPT_NAME"));
-                let length = u16::try_from(text.len()).expect("it is short").to_be_bytes();
+                let length = u16::try_from(text.len()).expect("the text is short").to_be_bytes();
                 let mut records = vec![1, STDOUT, 0, 1, length[0], length[1], 0, 0];
                 records.extend_from_slice(text.as_bytes());
                 records.extend_from_slice(&[1, END_REQUEST, 0, 1, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
@@ -54,7 +54,7 @@ fn request(stream: &mut TcpStream) -> Option<Vec<u8>> {
 fn param(params: &[u8], name: &[u8]) -> String {
     let at = params.windows(name.len()).position(|window| window == name).expect("the variable exists");
     let value = &params[at + name.len()..][..usize::from(params[at - 1])];
-    String::from_utf8(value.to_vec()).expect("it is text")
+    String::from_utf8(value.to_vec()).expect("the bytes are UTF-8")
 }
 
 fn response(method: &str, script: &str) -> String {

@@ -8,7 +8,8 @@ use rudy_tests::{binary, program};
 
 /// Runs a command, which must succeed. Returns its stdout and stderr.
 fn run(command: &mut Command) -> (String, String) {
-    let Output { status, stdout, stderr } = command.stdin(Stdio::null()).output().expect("it can be started");
+    let Output { status, stdout, stderr } =
+        command.stdin(Stdio::null()).output().expect("the program can be started");
     let [stdout, stderr] = [stdout, stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     assert!(status.success(), "{command:?}\n{stdout}{stderr}");
     (stdout, stderr)
@@ -24,7 +25,7 @@ fn rudy(arguments: &[&str]) -> String {
 fn in_shell(shell: &Path, script: &str) -> Vec<String> {
     let folder = tempfile::tempdir().expect("a temp folder can be created");
     let name = shell.file_name().and_then(|name| name.to_str()).expect("a shell has a name");
-    fs::write(folder.path().join("rudy"), rudy(&["completions", name])).expect("it can be written");
+    fs::write(folder.path().join("rudy"), rudy(&["completions", name])).expect("the file can be written");
     fs::create_dir(folder.path().join("public")).expect("the folder can be created");
     // Stop a shell that hangs.
     let mut command = Command::new("timeout");
@@ -97,12 +98,14 @@ fn manual_pages_are_written_and_valid() {
     for name in ["man1/rudy.1", "man1/rudy-serve.1", "man1/rudy-lab-run.1", "man5/rudy.toml.5"] {
         assert!(written.contains(&format!("{target}/{name}").as_str()), "{name} is not in {written:?}");
     }
-    let page = fs::read_to_string(format!("{target}/man1/rudy-serve.1")).expect("it was written");
+    let page = fs::read_to_string(format!("{target}/man1/rudy-serve.1")).expect("the file was written");
     assert!(page.contains(".TH rudy-serve 1 ") && page.contains(".SH EXAMPLES\n"), "{page}");
     let Some(mandoc) = program("mandoc") else { return };
     for file in written {
-        let output =
-            Command::new(&mandoc).args(["-Tlint", "-Wwarning", file]).output().expect("it can be started");
+        let output = Command::new(&mandoc)
+            .args(["-Tlint", "-Wwarning", file])
+            .output()
+            .expect("the program can be started");
         let report = String::from_utf8_lossy(&output.stdout);
         // Pages have no date, so that builds are reproducible. The paragraphs are from `clap_mangen`, for lists of values.
         let is_expected =
@@ -115,7 +118,7 @@ fn manual_pages_are_written_and_valid() {
 #[test]
 fn pages_that_cannot_be_written_are_reported() {
     let folder = tempfile::tempdir().expect("a temp folder can be created");
-    fs::write(folder.path().join("file"), "").expect("it can be written");
+    fs::write(folder.path().join("file"), "").expect("the file can be written");
     let output = Command::new(binary()).args(["manual", "file"]).current_dir(folder.path()).output();
     let output = output.expect("rudy can be started");
     assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0));

@@ -26,7 +26,7 @@ fn output(arguments: &[&str]) -> Output {
 fn success(arguments: &[&str]) -> String {
     let output = output(arguments);
     assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(0), ""));
-    String::from_utf8(output.stdout).expect("it writes text")
+    String::from_utf8(output.stdout).expect("the output is UTF-8")
 }
 
 fn own_pid() -> String {
@@ -42,7 +42,7 @@ struct Watch {
 impl Watch {
     fn start(arguments: &[&str]) -> Self {
         let mut child = command(arguments).spawn().expect("rudy can be started");
-        let stdout = child.stdout.take().expect("it is a pipe");
+        let stdout = child.stdout.take().expect("the stream is piped");
         let (sender, lines) = mpsc::channel();
         thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
@@ -69,9 +69,9 @@ impl Watch {
     /// Waits until the process exits. Returns its exit code and its stderr.
     fn end(&mut self) -> (Option<i32>, String) {
         let mut stderr = String::new();
-        let pipe = self.child.stderr.as_mut().expect("it is a pipe");
-        pipe.read_to_string(&mut stderr).expect("it writes text");
-        (self.child.wait().expect("it was started").code(), stderr)
+        let pipe = self.child.stderr.as_mut().expect("the stream is piped");
+        pipe.read_to_string(&mut stderr).expect("the output is UTF-8");
+        (self.child.wait().expect("the child can be waited for").code(), stderr)
     }
 }
 
@@ -91,7 +91,8 @@ fn sleeper() -> Child {
 /// Returns a listener, and both ends of a connection to it.
 fn pair() -> (TcpListener, TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
-    let client = TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it listens");
+    let client = TcpStream::connect(listener.local_addr().expect("the listener is bound"))
+        .expect("the server listens");
     let (server, _) = listener.accept().expect("a connection is there");
     (listener, client, server)
 }
@@ -107,16 +108,16 @@ fn the_busiest_thread_is_shown() {
     let table = success(&["top", &own_pid(), "-n", "1", "--interval", "200ms"]);
     let json = success(&["top", &own_pid(), "-n", "2", "--interval", "200ms", "--json"]);
     STOP.store(true, Ordering::Relaxed);
-    burner.expect("a thread can be started").join().expect("it does not panic");
+    burner.expect("a thread can be started").join().expect("the thread does not panic");
     assert!(table.contains("burner"), "{table}");
     assert!(table.contains(&format!("(pid {})", own_pid())), "{table}");
     let objects: Vec<Value> = json.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
     assert_eq!(objects.len(), 2);
     for object in objects {
-        let busiest = object["busiest"].as_array().expect("it is a list");
+        let busiest = object["busiest"].as_array().expect("the value is a list");
         let burner =
             busiest.iter().find(|thread| thread["name"] == "burner").expect("it uses CPU all the time");
-        let tid = burner["tid"].as_u64().expect("it is a number");
+        let tid = burner["tid"].as_u64().expect("the value is a number");
         assert_eq!(burner["nid"], format!("{tid:#x}"));
         assert!(burner["cpu_percent"].as_f64().is_some_and(|percent| percent > 0.0), "{burner}");
     }
@@ -128,7 +129,7 @@ fn top_runs_until_it_is_interrupted() {
     for _ in 0..3 {
         watch.line_with("threads");
     }
-    kill_process(Pid::from_child(&watch.child), Signal::INT).expect("it runs");
+    kill_process(Pid::from_child(&watch.child), Signal::INT).expect("the process is running");
     assert_eq!(watch.end(), (Some(0), String::new()));
 }
 
@@ -147,7 +148,7 @@ fn a_watch_exits_with_0_when_its_process_exits() {
         }
         drop(child.stdin.take());
         assert_eq!(watch.end(), (Some(0), format!("notice: process {pid} has ended\n")));
-        child.wait().expect("it was started");
+        child.wait().expect("the child can be waited for");
     }
 }
 
@@ -170,10 +171,10 @@ fn wait_until_watched(watch: &Watch) {
 fn a_watch_exits_when_its_stdout_is_closed() {
     let mut child = command(&["conns", &own_pid(), "--watch=1h"]).spawn().expect("rudy can be started");
     let mut first = String::new();
-    let mut stdout = BufReader::new(child.stdout.take().expect("it is a pipe"));
+    let mut stdout = BufReader::new(child.stdout.take().expect("the stream is piped"));
     stdout.read_line(&mut first).expect("a line is written");
     drop(stdout);
-    assert_eq!(child.wait().expect("it was started").code(), Some(0), "{first}");
+    assert_eq!(child.wait().expect("the child can be waited for").code(), Some(0), "{first}");
 }
 
 #[test]
@@ -190,11 +191,11 @@ fn sockets_are_shown_by_state() {
     };
     assert!(object["tcp"]["listen"]["sockets"].as_u64() >= Some(1), "{object}");
     assert!(object["descriptors"].as_u64() > Some(0) && object["descriptors_limit"].as_u64() > Some(0));
-    kill_process(Pid::from_child(&watch.child), Signal::INT).expect("it runs");
+    kill_process(Pid::from_child(&watch.child), Signal::INT).expect("the process is running");
     assert_eq!(watch.end(), (Some(0), String::new()));
     let table = success(&["conns", &own_pid()]);
     assert!(table.contains("\nCLOSE_WAIT "), "{table}");
-    let remote = client.peer_addr().expect("it was connected");
+    let remote = client.peer_addr().expect("the socket is connected");
     // That end was accepted, so its remote address is shown without the port.
     let remotes = success(&["conns", &own_pid(), "--by", "remote", "--rows", "1000"]);
     assert!(remotes.contains(&remote.ip().to_string()), "{remotes}");
@@ -210,7 +211,7 @@ fn a_leak_shows_as_growth() {
     let leaked: Vec<_> = (0..10).map(|_| pair()).collect();
     // Thirty sockets, more than the other tests of this process open and close meanwhile.
     while growth(&watch.line(), "sockets ").is_none_or(|growth| growth < 20) {}
-    kill_process(Pid::from_child(&watch.child), Signal::TERM).expect("it runs");
+    kill_process(Pid::from_child(&watch.child), Signal::TERM).expect("the process is running");
     let conclusion = watch.line_with("In ");
     assert!(conclusion.contains(", sockets +") && conclusion.contains(", ESTABLISHED +"), "{conclusion}");
     assert_eq!(watch.end(), (Some(0), String::new()));

@@ -620,9 +620,9 @@ impl Drop for Successor {
 /// Upgrades the server, waits until the old process has ended, and returns the new one.
 fn upgrade(server: &mut Server, old: Pid) -> Successor {
     server.forget_lines();
-    kill_process(old, Signal::USR2).expect("it runs");
+    kill_process(old, Signal::USR2).expect("the process is running");
     let line = server.wait_for_line(&format!(" has replaced process {old}"));
-    let (before, _) = line.split_once(" has replaced process").expect("it was just found");
+    let (before, _) = line.split_once(" has replaced process").expect("the loop found this text");
     let new = before.rsplit(' ').next().and_then(|pid| Pid::from_raw(pid.parse().ok()?));
     let new = Successor(new.expect("a process id"));
     eventually("the old process ends", || has_ended(old).then_some(()));

@@ -32,7 +32,7 @@ fn shares_add_up_to_one_load_and_their_reports_merge() {
     let url = server.url("/");
     let running = files.each_ref().map(|(share, file)| start(share, file, &url));
     for mut child in running {
-        assert!(child.wait().expect("it ends").success());
+        assert!(child.wait().expect("the process exits").success());
     }
     let paths = files.each_ref().map(|(_, file)| file.to_str().expect("a plain path"));
     // `--force`, because other processes on this machine can saturate a share.
@@ -48,7 +48,7 @@ fn shares_add_up_to_one_load_and_their_reports_merge() {
         &other,
         fs::read_to_string(paths[1]).expect("a report").replace("\"connections\": 2", "\"connections\": 9"),
     )
-    .expect("it can be written");
+    .expect("the file can be written");
     let other = output(&["merge", paths[0], other.to_str().expect("a plain path"), paths[2]]);
     assert_eq!(other.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&other.stderr).contains("nothing was joined"));
@@ -58,7 +58,7 @@ fn shares_add_up_to_one_load_and_their_reports_merge() {
 fn an_invalid_report_is_rejected_by_name() {
     let folder = tempfile::tempdir().expect("a temp folder can be created");
     let file = folder.path().join("report");
-    fs::write(&file, "no JSON").expect("it can be written");
+    fs::write(&file, "no JSON").expect("the file can be written");
     let file = file.to_str().expect("a plain path");
     let rejected = output(&["merge", file]);
     assert_eq!(rejected.status.code(), Some(1));

@@ -21,8 +21,8 @@ struct Tail {
 impl Tail {
     fn start(folder: &Path, arguments: &[&str]) -> Self {
         let mut child = command(folder, arguments).spawn().expect("rudy can be started");
-        let stdout = lines_of(child.stdout.take().expect("it was asked for"));
-        let stderr = lines_of(child.stderr.take().expect("it was asked for"));
+        let stdout = lines_of(child.stdout.take().expect("the stream is piped"));
+        let stderr = lines_of(child.stderr.take().expect("the stream is piped"));
         Self { child, stdout, stderr }
     }
 
@@ -73,7 +73,7 @@ fn append(path: &Path, text: &str) {
 fn folder_with(files: &[(&str, &str)]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a temp folder can be created");
     for (name, content) in files {
-        fs::write(folder.path().join(name), content).expect("it can be written");
+        fs::write(folder.path().join(name), content).expect("the file can be written");
     }
     folder
 }

@@ -31,12 +31,12 @@ pub struct Limits {
     pub idle_timeout: Duration,
     /// Minimum average rate of a request body in bytes per second, after `rate_grace` (408).
     pub body_rate_min: u32,
-    /// Minimum average rate at which a client reads a response, in bytes per second, after `rate_grace` (connection cut).
+    /// Minimum average rate at which a client reads a response, in bytes per second, after `rate_grace` (connection closed).
     pub send_rate_min: u32,
     /// How long a body or a response may be slower than its minimum rate: mobile networks pause for seconds. A transfer that
     /// was faster before may pause for at most three times as long.
     pub rate_grace: Duration,
-    /// Timeout for a response that makes no progress at all (connection cut).
+    /// Timeout for a response that makes no progress at all (connection closed).
     pub send_stall_timeout: Duration,
     /// Timeout for a request whose client has closed its sending side, while no byte of the response is written (cancelled).
     /// A client that has gone looks the same as a client that still waits for its response.

@@ -10,7 +10,7 @@ const V1_BYTES_MAX: usize = 107;
 /// Minimum length: `PROXY UNKNOWN` and CRLF.
 const V1_BYTES_MIN: usize = 15;
 /// Maximum length of an accepted version 2 header with its additional fields (TLVs). nginx has the same
-/// limit. The addresses take 52 bytes; no known field carries certificates, which would take more.
+/// limit. The addresses occupy 52 bytes. Certificates would need more space, but no known field carries them.
 const V2_BYTES_MAX: usize = 4096;
 /// `PROXY`, the protocol, two addresses, two ports.
 const V1_PARTS: usize = 6;

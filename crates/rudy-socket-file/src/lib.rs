@@ -73,7 +73,7 @@ impl fmt::Display for BindError {
         match self {
             Self::InUse => f.write_str("another process listens on this socket"),
             Self::NotASocket => {
-                f.write_str("the file at this path is not a socket; remove it, or choose another path")
+                f.write_str("the file at this path is not a socket; remove the file, or choose another path")
             }
             Self::System(error) => error.fmt(f),
         }

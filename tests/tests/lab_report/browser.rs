@@ -22,7 +22,7 @@ fn document(chromium: &Path, page: &Path, arguments: &[&str]) -> String {
         .output()
         .expect("the browser can be started");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("it is text")
+    String::from_utf8(output.stdout).expect("the bytes are UTF-8")
 }
 
 /// Returns the observations of [a probe](../probe.js) in the page. The page is in a frame, because windows cannot be as narrow as a
@@ -31,13 +31,13 @@ fn probed(chromium: &Path, page: &Path, width: u32, scheme: &str) -> Value {
     const CATCH: &str = "<script>window.errors = []; addEventListener('error', (e) => errors.push(e.message || 'resource'), true);\
         console.error = (...all) => errors.push(all.join(' '));</script>";
     let text = fs::read_to_string(page).expect("there is a page");
-    let policy = text.find("<meta http-equiv").expect("it has a policy");
+    let policy = text.find("<meta http-equiv").expect("the page has a policy");
     let (before, after) = text.split_at(policy);
-    let after = &after[after.find('>').expect("it ends") + 1..];
+    let after = &after[after.find('>').expect("the tag ends") + 1..];
     let text = format!("{before}{CATCH}{after}")
         .replace("</body>", &format!("<script>{}</script></body>", include_str!("probe.js")));
-    let folder = page.parent().expect("it is in a folder");
-    fs::write(folder.join("probed.html"), text).expect("it can be written");
+    let folder = page.parent().expect("the page is in a folder");
+    fs::write(folder.join("probed.html"), text).expect("the file can be written");
     let around = folder.join("around.html");
     let frame =
         format!("<iframe src=\"probed.html\" style=\"border:0;width:{width}px;height:800px\"></iframe>");
@@ -49,10 +49,11 @@ fn probed(chromium: &Path, page: &Path, width: u32, scheme: &str) -> Value {
             <script id=\"result\" type=\"text/plain\"></script><script>{listen}</script>{frame}</body></html>"
         ),
     )
-    .expect("it can be written");
+    .expect("the file can be written");
     let dark = if scheme == "dark" { "0" } else { "1" };
     let document = document(chromium, &around, &[&format!("--blink-settings=preferredColorScheme={dark}")]);
-    let start = document.find("type=\"text/plain\">").expect("it is there") + "type=\"text/plain\">".len();
+    let start =
+        document.find("type=\"text/plain\">").expect("the page has the text") + "type=\"text/plain\">".len();
     let result = document[start..].split("</script>").next().unwrap_or_default();
     serde_json::from_str(result).unwrap_or_else(|error| panic!("{error}: the probe returned {result:?}"))
 }
@@ -95,7 +96,7 @@ fn the_page_works_at_every_width_and_in_every_colour_mode() {
 
 /// Asserts that charts exist, have tooltips, and can be saved.
 fn charts_work(seen: &Value) {
-    let list = |name: &str| seen[name].as_array().expect("it is a list").clone();
+    let list = |name: &str| seen[name].as_array().expect("the value is a list").clone();
     assert!(list("figures").len() >= 2, "{}", seen["figures"]);
     assert_eq!(seen["charts"], list("figures").len());
     assert_eq!(
@@ -114,7 +115,7 @@ fn charts_work(seen: &Value) {
     assert!(list("svgs").iter().any(|svg| svg["titles"].as_u64() > Some(0)), "saved charts have tooltips");
     for csv in list("csvs") {
         assert_eq!(csv["type"], "data:text/csv;charset=utf-8");
-        let name = Path::new(csv["name"].as_str().expect("it is saved under a name"));
+        let name = Path::new(csv["name"].as_str().expect("the file has a name"));
         assert!(name.extension().is_some_and(|end| end == "csv") && csv["lines"].as_u64() > Some(2));
     }
 }
@@ -131,7 +132,7 @@ fn the_content_security_policy_allows_only_the_script_of_the_page() {
         "no network"
     );
     let with = text.replace("<main>", "<main><script>document.title = 'another ran'</script>");
-    fs::write(&page, with).expect("it can be written");
+    fs::write(&page, with).expect("the file can be written");
     let document = document(&chromium, &page, &[]);
     assert!(
         document.contains("<html lang=\"en\" class=\"js\""),

@@ -97,8 +97,9 @@ pub(crate) fn write(folder: &Path, text: &str) {
         }
     }
     let line = |record: &Record| serde_json::to_string(record).expect("a record is JSON") + "\n";
-    fs::write(folder.join(RESULTS), records.iter().map(line).collect::<String>()).expect("it can be written");
-    fs::write(folder.join(PLAN), text).expect("it can be written");
+    fs::write(folder.join(RESULTS), records.iter().map(line).collect::<String>())
+        .expect("the file can be written");
+    fs::write(folder.join(PLAN), text).expect("the file can be written");
 }
 
 /// Returns a run of the variant at this position. The second one uses twice the CPU of the first one. One run of the third round is

@@ -76,7 +76,7 @@ fn lint(redbot: &Path, response: &[u8]) -> Vec<String> {
     let mut command = Command::new(redbot.with_file_name("httplint"));
     command.arg("--now").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("httplint is in the folder of redbot");
-    child.stdin.take().expect("it was asked for").write_all(response).expect("httplint reads");
+    child.stdin.take().expect("the stream is piped").write_all(response).expect("httplint reads");
     let output = child.wait_with_output().expect("httplint ends");
     assert!(output.status.success(), "httplint: {}", output.status);
     let report = String::from_utf8(output.stdout).expect("httplint writes UTF-8");

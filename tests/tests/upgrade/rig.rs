@@ -40,7 +40,7 @@ impl Rig {
 
     /// Sends a signal to the serving process.
     pub(crate) fn signal(&self, signal: Signal) {
-        kill_process(self.pid, signal).expect("it runs");
+        kill_process(self.pid, signal).expect("the process is running");
     }
 
     /// Upgrades the server and returns the old process.
@@ -54,7 +54,7 @@ impl Rig {
     pub(crate) fn is_replaced(&mut self) -> Pid {
         let old = self.pid;
         let line = self.server.wait_for_line(&format!(" has replaced process {old}"));
-        let (before, _) = line.split_once(" has replaced process").expect("it was just found");
+        let (before, _) = line.split_once(" has replaced process").expect("the loop found this text");
         self.pid = pid(before.rsplit(' ').next().expect("a process id"));
         self.started.push(self.pid);
         old
@@ -63,7 +63,7 @@ impl Rig {
     /// The process that was started last, serving or not.
     pub(crate) fn starting(&mut self) -> Pid {
         let line = self.server.wait_for_line(" to replace this one");
-        let (before, _) = line.split_once(" to replace this one").expect("it was just found");
+        let (before, _) = line.split_once(" to replace this one").expect("the loop found this text");
         let pid = pid(before.rsplit(' ').next().expect("a process id"));
         self.started.push(pid);
         pid

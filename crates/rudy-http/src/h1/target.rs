@@ -121,7 +121,10 @@ mod tests {
         let (Some(parts), Some((uri, raw))) = (parts, &parsed) else { return None };
         let text = |part: Range<usize>| head[part].to_vec();
         if let (Some(authority), None) = (&parts.authority, raw) {
-            assert_eq!(text(authority.clone()), uri.authority().expect("it has one").as_str().as_bytes());
+            assert_eq!(
+                text(authority.clone()),
+                uri.authority().expect("the target has an authority").as_str().as_bytes()
+            );
         }
         let (path, rest) = (text(parts.path.clone()), text(parts.path.end..place.end));
         assert!(!path.contains(&b'?') && matches!(rest.first(), None | Some(b'?')));

@@ -111,7 +111,7 @@ impl<S: ServiceSource> Connection<S> {
         }
         self.timer = self.context.worker.timers.timer(Some(AddressKey::from(&self.info.peer)));
         if !count(&self.info.limits, &self.info.peer) {
-            // Best effort: the send buffer of a new connection is empty, so either the kernel takes the whole
+            // Best effort: the send buffer of a new connection is empty, so either the kernel accepts the whole
             // response or the peer is gone.
             let _ = self.io.poll_write(cx, &[IoSlice::new(UNAVAILABLE)], false);
             return Poll::Ready(State::Close(CloseMode::Linger));

@@ -60,7 +60,7 @@ impl Rejecter {
     }
 }
 
-/// Best effort: the send buffer of a new connection is empty, so either the kernel takes the whole response
+/// Best effort: the send buffer of a new connection is empty, so either the kernel accepts the whole response
 /// or the peer is gone.
 fn send_unavailable(io: impl AsFd) {
     let _ = rustix::net::send(io, UNAVAILABLE, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);

@@ -54,7 +54,7 @@ impl Default for AppTable {
             command: None,
             processes: ProcessesTable::default(),
             connections: None,
-            // Each takes some kilobytes of memory.
+            // Each uses some kilobytes of memory.
             queue: Int(1024),
             queue_timeout: Time(Duration::from_secs(10)),
             connect_timeout: Time(Duration::from_secs(5)),

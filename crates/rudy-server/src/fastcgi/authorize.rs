@@ -151,7 +151,7 @@ fn deny(mut response: AppResponse) -> Result<AppResponse, Failure> {
     // Send the client to the login page, as lighttpd and Apache do. An internal redirect would show that page
     // under the address of every image.
     if let ResponseKind::LocalRedirect(path) = &response.head.kind {
-        let location = HeaderValue::from_bytes(path.as_bytes()).expect("it was the value of a field");
+        let location = HeaderValue::from_bytes(path.as_bytes()).expect("the path comes from a field value");
         fields.insert(LOCATION, location);
     }
     Ok(response)

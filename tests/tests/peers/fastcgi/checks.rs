@@ -103,9 +103,9 @@ impl App {
             )
             .as_bytes(),
         );
-        let (mut file, mut piece) = (File::open(&file).expect("it was written"), vec![0; 64 * 1024]);
+        let (mut file, mut piece) = (File::open(&file).expect("the file was written"), vec![0; 64 * 1024]);
         loop {
-            let read = file.read(&mut piece).expect("it was written");
+            let read = file.read(&mut piece).expect("the file was written");
             if read == 0 {
                 break;
             }

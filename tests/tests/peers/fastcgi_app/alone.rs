@@ -17,7 +17,7 @@ fn call(client: &Path, info: &Info) -> Output {
     let mut command = Command::new(client);
     command.args(["-bind", "-connect", &info.address]).env_clear().stdin(Stdio::null());
     command.envs([("REQUEST_METHOD", "GET"), ("SCRIPT_NAME", "/info"), ("SERVER_PROTOCOL", "HTTP/1.1")]);
-    command.output().expect("it is installed")
+    command.output().expect("the program is installed")
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn it_responds_to_cgi_fcgi() {
 #[test]
 fn clients_that_the_environment_does_not_list_are_rejected() {
     let info = Info::start_for(TASKS, Some("10.0.0.7"));
-    let mut stream = TcpStream::connect(&info.address).expect("it listens");
+    let mut stream = TcpStream::connect(&info.address).expect("the server listens");
     assert_eq!(stream.read(&mut [0]).expect("the connection is closed"), 0);
 }
 
@@ -43,13 +43,13 @@ fn clients_that_the_environment_does_not_list_are_rejected() {
 fn sigterm_ends_it_cleanly() {
     let mut info = Info::start(TASKS);
     // An idle connection must not delay the end.
-    let mut idle = TcpStream::connect(&info.address).expect("it listens");
+    let mut idle = TcpStream::connect(&info.address).expect("the server listens");
     // The kernel accepts connections before the app does. A response (to an empty FCGI_GET_VALUES) shows that
     // the app handles signals.
-    idle.write_all(&[1, 9, 0, 0, 0, 0, 0, 0]).expect("it reads");
-    idle.read_exact(&mut [0; 8]).expect("it answers");
-    kill_process(Pid::from_child(&info.child), Signal::TERM).expect("it runs");
-    assert!(info.child.wait().expect("it is a child process").success());
+    idle.write_all(&[1, 9, 0, 0, 0, 0, 0, 0]).expect("the server reads");
+    idle.read_exact(&mut [0; 8]).expect("the server responds");
+    kill_process(Pid::from_child(&info.child), Signal::TERM).expect("the process is running");
+    assert!(info.child.wait().expect("the child can be waited for").success());
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn an_error_names_the_type_of_descriptor_0_if_it_is_no_listener() {
         (Stdio::from(std::os::fd::OwnedFd::from(theirs)), "it is a connection"),
     ];
     for (stdin, why) in cases {
-        let output = Command::new(fastcgi_info()).stdin(stdin).output().expect("it was built");
+        let output = Command::new(fastcgi_info()).stdin(stdin).output().expect("the program was built");
         let text = String::from_utf8(output.stderr).expect("text");
         assert!(!output.status.success() && text.contains(why), "{text}");
     }

@@ -34,10 +34,10 @@ impl Info {
             .args(["--listen", "127.0.0.1:0"])
             .stdin(Stdio::null())
             .stderr(Stdio::piped());
-        let mut child = command.spawn().expect("it was built");
-        let mut stderr = BufReader::new(child.stderr.take().expect("it was asked for"));
+        let mut child = command.spawn().expect("the program was built");
+        let mut stderr = BufReader::new(child.stderr.take().expect("the stream is piped"));
         let mut line = String::new();
-        stderr.read_line(&mut line).expect("it prints its address");
+        stderr.read_line(&mut line).expect("the app prints its address");
         let address = line.trim().rsplit(' ').next().unwrap_or_default().to_owned();
         assert!(address.starts_with("127.0.0.1:"), "{line}");
         Self { child, _stderr: stderr, address }

@@ -109,7 +109,7 @@ impl WebServer {
 
     /// Stops the server with SIGTERM, and waits for its end.
     pub(crate) fn stop(mut self) {
-        kill_process(Pid::from_child(&self.child), Signal::TERM).expect("it runs");
+        kill_process(Pid::from_child(&self.child), Signal::TERM).expect("the process is running");
         let deadline = Instant::now() + PATIENCE;
         while self.ended().is_none() {
             assert!(Instant::now() < deadline, "it does not end:\n{}", self.log());
@@ -127,7 +127,7 @@ impl WebServer {
         let port = ReservedPort::new();
         let mut command = command(folder.path(), port.address());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
-        let child = command.spawn().expect("it is installed");
+        let child = command.spawn().expect("the program is installed");
         let mut server = Self { child, address: port.address(), _port: port, folder };
         server.wait_until_it_listens();
         server
@@ -143,7 +143,7 @@ impl WebServer {
     }
 
     fn ended(&mut self) -> Option<ExitStatus> {
-        self.child.try_wait().expect("it is a child process")
+        self.child.try_wait().expect("the child can be waited for")
     }
 
     fn log(&self) -> String {

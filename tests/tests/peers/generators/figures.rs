@@ -35,7 +35,7 @@ pub(super) fn rudy(arguments: &[&str]) -> Report {
     let json = folder.path().join("report");
     let output = Command::new(binary()).arg("bench").args(arguments).arg("--json").arg(&json).output();
     let text = stdout(output.expect("rudy can be started"));
-    let json = std::fs::read_to_string(json).expect("it was written");
+    let json = std::fs::read_to_string(json).expect("the file was written");
     Report { text, json: serde_json::from_str(&json).expect("a report is JSON") }
 }
 

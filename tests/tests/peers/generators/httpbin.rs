@@ -28,7 +28,8 @@ impl Httpbin {
         let (httpbin, wrk) = (go_httpbin()?, program("wrk")?);
         let mut command = Command::new(httpbin);
         command.args(["-host", "127.0.0.1", "-port", "0"]).stdin(Stdio::null());
-        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it can be started");
+        let child =
+            command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program can be started");
         let mut httpbin = Self { child, address: SocketAddr::from(([0; 4], 0)), wrk };
         let deadline = Instant::now() + PATIENCE;
         while httpbin.address.port() == 0 {

@@ -103,7 +103,11 @@ fn a_stall_shows_at_a_constant_rate_and_a_closed_loop_reports_the_omission() {
         let open = scope.spawn(|| rudy(&[&warm_up[..], &["-R200", "-c32", open_url.as_str()]].concat()));
         let closed = scope.spawn(|| rudy(&[&warm_up[..], &["-c4", closed_url.as_str()]].concat()));
         let theirs = wrk(&program, &["-c4", "-d10s", &wrk_url]);
-        (open.join().expect("it has ended well"), closed.join().expect("it has ended well"), theirs)
+        (
+            open.join().expect("the thread does not panic"),
+            closed.join().expect("the thread does not panic"),
+            theirs,
+        )
     });
     let [ours, ours_closed] = [&open, &closed].map(super::figures::Report::figures);
     show(

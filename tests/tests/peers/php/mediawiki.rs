@@ -37,10 +37,13 @@ fn install(pages: &[(&str, &str)]) -> Option<TempDir> {
         let mut edit = Command::new(&php);
         edit.current_dir(folder.path().join("public")).args(["maintenance/edit.php", title]);
         let mut child = edit.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("PHP starts");
-        let mut stdin = child.stdin.take().expect("it was asked for");
+        let mut stdin = child.stdin.take().expect("the stream is piped");
         stdin.write_all(text.as_bytes()).expect("edit.php reads the text");
         drop(stdin);
-        assert!(child.wait().expect("it is a child process").success(), "edit.php does not save {title}");
+        assert!(
+            child.wait().expect("the child can be waited for").success(),
+            "edit.php does not save {title}"
+        );
     }
     Some(folder)
 }

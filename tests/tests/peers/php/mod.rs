@@ -50,8 +50,9 @@ impl Fpm {
         if rustix::process::geteuid().is_root() {
             command.arg("-R");
         }
-        let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it is a program");
-        let mut stderr = BufReader::new(child.stderr.take().expect("it was asked for"));
+        let mut child =
+            command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the program can be started");
+        let mut stderr = BufReader::new(child.stderr.take().expect("the stream is piped"));
         let mut output = String::new();
         while !output.contains("ready to handle connections") {
             assert_ne!(

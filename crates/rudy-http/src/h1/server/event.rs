@@ -58,7 +58,7 @@ pub enum Timeout {
     Reject(Rejection),
 }
 
-/// A body whose length differs from the Content-Length in its head. The connection must be cut, because the client could not
+/// A body whose length differs from the Content-Length in its head. The connection must be closed, because the client could not
 /// find the end of the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LengthError;

@@ -162,7 +162,7 @@ impl ServerConnection {
     }
 
     /// Encodes a rejection, after which the connection closes. If the response has begun, nothing is encoded, and the caller
-    /// must cut the connection.
+    /// must close the connection.
     pub fn reject(&mut self, rejection: Rejection, date: &DateLine, out: &mut BytesMut) {
         if matches!(self.sending, Sending::Idle | Sending::ResponseDue) {
             self.encode_rejection(rejection, date, out);

@@ -7,7 +7,7 @@ use super::{CurrentRequest, Receiving, Sending, ServerConnection};
 use crate::Limits;
 use crate::h1::Framing;
 
-/// The state of a connection that waits for a request, or for the next piece of a response of unknown length. It takes 32
+/// The state of a connection that waits for a request, or for the next piece of a response of unknown length. It occupies 32
 /// bytes, a quarter of a [`ServerConnection`], because a server has thousands of idle connections.
 #[derive(Debug, Clone, Copy)]
 pub struct SuspendedConnection {

@@ -72,7 +72,7 @@ impl Default for BroadcastOptions {
             allow: AllowedClients::anyone(),
             last: Int(0),
             history: Int(1000),
-            // A hundred topics take 25 MiB at most.
+            // A hundred topics use 25 MiB at most.
             history_bytes: Size(256 * 1024),
             history_timeout: Time(Duration::from_hours(1)),
             topics: Int(100),
