@@ -229,7 +229,7 @@ fn ctrl_c_ends_a_run_with_the_report_so_far() {
 }
 
 #[test]
-fn a_closed_stdout_is_no_failure() {
+fn a_closed_stdout_is_not_a_failure() {
     let server = server();
     let mut child = running(&server, &[]);
     drop(child.stdout.take());

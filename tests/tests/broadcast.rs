@@ -48,9 +48,9 @@ fn publish(server: &Server, path: &str, body: &[u8]) -> Response {
 }
 
 /// Returns the id of the last message that was published.
-fn id(answer: &Response) -> String {
-    assert_eq!(answer.status, 204, "{answer:?}");
-    answer.field("last-event-id").expect("the response has an event id").to_owned()
+fn id(response: &Response) -> String {
+    assert_eq!(response.status, 204, "{response:?}");
+    response.field("last-event-id").expect("the response has an event id").to_owned()
 }
 
 /// A subscriber.
@@ -163,9 +163,9 @@ fn an_invalid_line_is_reported_and_earlier_lines_are_published() {
         (b"fine\n\xff\nnot reached\n", 400, "Line 2: it is not UTF-8. 1 lines before it were published."),
         (&long, 413, "Line 2: it is longer than 65536 bytes."),
     ] {
-        let answer = publish(&server, "/topics/a", body);
-        assert_eq!(answer.status, status);
-        assert!(answer.text().contains(says), "{}", answer.text());
+        let response = publish(&server, "/topics/a", body);
+        assert_eq!(response.status, status);
+        assert!(response.text().contains(says), "{}", response.text());
         if !body.is_empty() {
             assert_eq!(subscriber.data(), "fine");
         }

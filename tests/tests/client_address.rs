@@ -35,8 +35,8 @@ fn get(address: SocketAddr, path: &str, fields: &str) -> Response {
 }
 
 /// The value of this name in the response of `info`.
-fn fact<'a>(answer: &'a Response, name: &str) -> &'a str {
-    let line = answer.text().lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+fn fact<'a>(response: &'a Response, name: &str) -> &'a str {
+    let line = response.text().lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
     line.unwrap_or_default()
 }
 
@@ -55,20 +55,20 @@ fn forged_fields_do_not_change_the_client() {
         ("X-Forwarded-For: 203.0.113.7\r\nForwarded: for=1.1.1.1;proto=https\r\n", "203.0.113.7"),
         ("X-Forwarded-For: 203.0.113.7, unknown\r\n", "unknown client of 127.0.0.1"),
     ] {
-        let answer = get(server.address(), "/info", fields);
-        assert_eq!((fact(&answer, "client"), fact(&answer, "scheme")), (client, "http"), "{fields}");
-        assert!(fact(&answer, "proxy").starts_with("127.0.0.1:"), "{}", answer.text());
+        let response = get(server.address(), "/info", fields);
+        assert_eq!((fact(&response, "client"), fact(&response, "scheme")), (client, "http"), "{fields}");
+        assert!(fact(&response, "proxy").starts_with("127.0.0.1:"), "{}", response.text());
         // The same fields from an untrusted peer.
-        let answer = get(v6_address(&server), "/info", &format!("{fields}X-Forwarded-Proto: https\r\n"));
-        assert!(fact(&answer, "client").starts_with("[::1]:"), "{}", answer.text());
-        assert_eq!((fact(&answer, "proxy"), fact(&answer, "scheme")), ("", "http"), "{fields}");
+        let response = get(v6_address(&server), "/info", &format!("{fields}X-Forwarded-Proto: https\r\n"));
+        assert!(fact(&response, "client").starts_with("[::1]:"), "{}", response.text());
+        assert_eq!((fact(&response, "proxy"), fact(&response, "scheme")), ("", "http"), "{fields}");
     }
     // Without a forwarding field, the proxy is the client. Without a configuration, no proxy is trusted.
     assert!(fact(&get(server.address(), "/info", ""), "client").starts_with("127.0.0.1:"));
     let server = Server::config(&format!("{BOTH}{INFO}"));
-    let answer =
+    let response =
         get(server.address(), "/info", "X-Forwarded-For: 203.0.113.7\r\nForwarded: for=203.0.113.7\r\n");
-    assert!(fact(&answer, "client").starts_with("127.0.0.1:"), "{}", answer.text());
+    assert!(fact(&response, "client").starts_with("127.0.0.1:"), "{}", response.text());
 }
 
 #[test]
@@ -86,8 +86,8 @@ fn forwarded_is_read_if_configured() {
             "http",
         ),
     ] {
-        let answer = get(server.address(), "/info", fields);
-        assert_eq!((fact(&answer, "client"), fact(&answer, "scheme")), (client, scheme), "{fields}");
+        let response = get(server.address(), "/info", fields);
+        assert_eq!((fact(&response, "client"), fact(&response, "scheme")), (client, scheme), "{fields}");
     }
 }
 
@@ -163,12 +163,12 @@ fn apps_authorizers_and_logs_get_the_client_address() {
     }
     // Without a port in the field, the app gets no port.
     let (server, _apps) = with_apps(&top, "json", BOTH);
-    let answer = get(server.address(), "/", "X-Forwarded-For: 203.0.113.7\r\n");
-    assert!(answer.text().contains("REMOTE_ADDR=203.0.113.7\nREMOTE_PORT=\n"), "{}", answer.text());
+    let response = get(server.address(), "/", "X-Forwarded-For: 203.0.113.7\r\n");
+    assert!(response.text().contains("REMOTE_ADDR=203.0.113.7\nREMOTE_PORT=\n"), "{}", response.text());
     // Fields of other peers are ignored.
-    let answer = get(v6_address(&server), "/", fields);
-    assert!(answer.text().starts_with("REMOTE_ADDR=::1\n"), "{}", answer.text());
-    assert!(answer.text().contains("HTTPS=\nSEEN=::1 http\nHTTP_HOST=own.test\n"), "{}", answer.text());
+    let response = get(v6_address(&server), "/", fields);
+    assert!(response.text().starts_with("REMOTE_ADDR=::1\n"), "{}", response.text());
+    assert!(response.text().contains("HTTPS=\nSEEN=::1 http\nHTTP_HOST=own.test\n"), "{}", response.text());
 }
 
 fn v2(address: [u8; 4], port: u16) -> Vec<u8> {
@@ -192,9 +192,9 @@ fn a_proxy_protocol_header_names_the_client_on_every_engine() {
         let server =
             Server::config(&format!("engine = \"{model}\"\nkeep_alive = true\n{BOTH_PROXY}{TRUST}{INFO}"));
         for header in [V1, &v2([203, 0, 113, 7], 4711)] {
-            let answer = ask_behind(server.address(), header, "");
+            let response = ask_behind(server.address(), header, "");
             assert_eq!(
-                (fact(&answer, "client"), fact(&answer, "proxy")),
+                (fact(&response, "client"), fact(&response, "proxy")),
                 ("203.0.113.7:4711", ""),
                 "{model}"
             );
@@ -206,9 +206,9 @@ fn a_proxy_protocol_header_names_the_client_on_every_engine() {
         }
         for request in 1..=2 {
             connection.send(format!("{INFO_REQUEST}\r\n").as_bytes());
-            let answer = connection.response();
-            assert_eq!(fact(&answer, "client"), "203.0.113.7:4711");
-            assert_eq!(fact(&answer, "request"), request.to_string(), "{model}");
+            let response = connection.response();
+            assert_eq!(fact(&response, "client"), "203.0.113.7:4711");
+            assert_eq!(fact(&response, "request"), request.to_string(), "{model}");
         }
     }
 }
@@ -354,9 +354,9 @@ fn restricted_handlers_reject_other_clients() {
     for field in
         ["X-Forwarded-For: 127.0.0.1", "Via: 1.1 proxy", "X-Real-IP: ::1", "Forwarded: for=127.0.0.1"]
     {
-        let answer = get(server.address(), "/status", &format!("{field}\r\n"));
-        assert_eq!(answer.status, 403, "{field}");
-        assert!(answer.text().contains("this request came through a proxy"), "{}", answer.text());
+        let response = get(server.address(), "/status", &format!("{field}\r\n"));
+        assert_eq!(response.status, 403, "{field}");
+        assert!(response.text().contains("this request came through a proxy"), "{}", response.text());
     }
     assert_eq!(status("/info", ""), 403);
     assert_eq!(status("/info", "X-Forwarded-For: 203.0.113.7\r\n"), 200);
@@ -425,7 +425,7 @@ fn get_from(from: Ipv4Addr, address: SocketAddr, fields: &str) -> String {
     let request = format!("GET / HTTP/1.1\r\nHost: own.test\r\n{fields}Connection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).expect("nginx reads");
     let mut text = String::new();
-    stream.read_to_string(&mut text).expect("nginx answers");
+    stream.read_to_string(&mut text).expect("nginx responds");
     text
 }
 

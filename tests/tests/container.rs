@@ -219,8 +219,8 @@ fn two_upgrades_work_and_each_signal_arrives_once() {
         return;
     }
     let mut container = Container::start(Server::build().config(&with_upload()));
-    let load = Load::start(container.server.address(), &[u64::MAX, 1], &["/", "/app"], |target, answer| {
-        assert_eq!(answer.status, 200, "{target}: {}", answer.head);
+    let load = Load::start(container.server.address(), &[u64::MAX, 1], &["/", "/app"], |target, response| {
+        assert_eq!(response.status, 200, "{target}: {}", response.head);
     });
     for _ in 0..2 {
         let old = container.child();

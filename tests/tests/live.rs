@@ -89,9 +89,9 @@ fn a_connection_is_reused_after_a_finite_stream() {
 #[test]
 fn for_http_1_0_a_stream_ends_with_the_connection() {
     let server = serve(SITE, Model::PerCore);
-    let answer = server.exchange(b"GET /three/1 HTTP/1.0\r\n\r\n");
-    let answer = String::from_utf8(answer).expect("it is ASCII");
-    let (head, body) = answer.split_once("\r\n\r\n").expect("a head ends");
+    let response = server.exchange(b"GET /three/1 HTTP/1.0\r\n\r\n");
+    let response = String::from_utf8(response).expect("it is ASCII");
+    let (head, body) = response.split_once("\r\n\r\n").expect("a head ends");
     assert!(!head.to_lowercase().contains("transfer-encoding"), "{head}");
     assert_eq!(body, "1\n2\n3\n");
 }

@@ -43,9 +43,9 @@ fn ask(connection: &mut Connection, path: &str) -> Response {
 
 /// The process id of the app.
 fn process(connection: &mut Connection) -> String {
-    let answer = ask(connection, "/info");
-    assert_eq!(answer.status, 200, "{}", answer.text());
-    answer.text().lines().next().expect("a process id").to_owned()
+    let response = ask(connection, "/info");
+    assert_eq!(response.status, 200, "{}", response.text());
+    response.text().lines().next().expect("a process id").to_owned()
 }
 
 /// Checks that the server has one child process: its app.
@@ -300,10 +300,14 @@ fn generation_text(generation: u32) -> String {
     ) + "[[site.route]]\npath = \"/stream\"\nstream = { interval = \"10ms\" }\n"
 }
 
-fn check(target: &str, answer: &Response) {
-    assert_eq!(answer.status, 200, "{target}: {}", answer.head);
+fn check(target: &str, response: &Response) {
+    assert_eq!(response.status, 200, "{target}: {}", response.head);
     if target == "/" {
-        assert!(answer.text().parse::<u32>().is_ok_and(|generation| generation <= 40), "{}", answer.text());
+        assert!(
+            response.text().parse::<u32>().is_ok_and(|generation| generation <= 40),
+            "{}",
+            response.text()
+        );
     }
 }
 

@@ -12,7 +12,7 @@ use rudy_tests::{PATIENCE, Server, free_port};
 use rustix::process::Signal;
 
 /// A configuration with one site that always responds with `body`, and more lines before the site.
-fn answering(body: &str, more: &str) -> String {
+fn config_with_response(body: &str, more: &str) -> String {
     format!(
         "listen = [\"127.0.0.1:0\"]\n{more}\n[[site]]\n[[site.route]]\npath = \"/*\"\nrespond = {{ body = \"{body}\" }}\n"
     )
@@ -41,8 +41,8 @@ const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
 #[test]
 fn a_folder_is_served_at_the_printed_address() {
     let server = Server::files(&[("index.html", b"<p>hello"), (".secret", b"no")]);
-    let answer = server.get("/");
-    assert_eq!((answer.status, answer.text()), (200, "<p>hello"));
+    let response = server.get("/");
+    assert_eq!((response.status, response.text()), (200, "<p>hello"));
     assert_eq!(server.get("/.secret").status, 404);
 }
 
@@ -67,10 +67,10 @@ fn listings_and_the_fallback_page_need_their_flags() {
 fn a_configuration_needs_no_flag_and_is_reloaded() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("site.toml");
-    fs::write(&path, answering("first", "")).unwrap();
+    fs::write(&path, config_with_response("first", "")).unwrap();
     let mut server = Server::build().arg(&path).start();
     assert_eq!(server.get("/").text(), "first");
-    fs::write(&path, answering("second", "")).unwrap();
+    fs::write(&path, config_with_response("second", "")).unwrap();
     server.signal(Signal::HUP);
     server.wait_for_line("the configuration was reloaded");
     assert_eq!(server.get("/").text(), "second");
@@ -94,8 +94,8 @@ fn a_folder_with_the_suffix_toml_is_a_folder() {
 #[test]
 fn the_error_page_404_html_of_the_folder_is_used() {
     let server = Server::files(&[("404.html", b"<p>lost"), ("index.html", b"page")]);
-    let answer = server.get("/nowhere");
-    assert_eq!((answer.status, answer.text()), (404, "<p>lost"));
+    let response = server.get("/nowhere");
+    assert_eq!((response.status, response.text()), (404, "<p>lost"));
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn a_server_listens_on_several_addresses_of_several_kinds() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("rudy.sock");
     let server = Server::build()
-        .config(&answering("hello", ""))
+        .config(&config_with_response("hello", ""))
         .args(["--listen", "127.0.0.1:0", "--listen", "[::1]:0", "--listen"])
         .arg(format!("unix:{}", socket.display()))
         .start();
@@ -121,9 +121,9 @@ fn a_server_listens_on_several_addresses_of_several_kinds() {
     assert_eq!(server.get("/").text(), "hello");
     let mut stream = UnixStream::connect(&socket).unwrap();
     std::io::Write::write_all(&mut stream, b"GET / HTTP/1.0\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("hello"), "{answer}");
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    assert!(response.starts_with("HTTP/1.1 200 ") && response.ends_with("hello"), "{response}");
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn a_response_in_progress_is_finished_after_sigterm() {
 
 #[test]
 fn an_idle_connection_does_not_delay_the_stop() {
-    let mut server = Server::config(&answering("hello", ""));
+    let mut server = Server::config(&config_with_response("hello", ""));
     let mut connection = server.connect();
     connection.send(GET);
     assert_eq!(connection.response().text(), "hello");
@@ -207,11 +207,11 @@ fn requests_that_exceed_the_shutdown_timeout_are_aborted() {
 
 #[test]
 fn a_new_configuration_applies_to_the_next_request_of_every_connection() {
-    let mut server = Server::config(&answering("old", ""));
+    let mut server = Server::config(&config_with_response("old", ""));
     let mut connection = server.connect();
     connection.send(GET);
     assert_eq!(connection.response().text(), "old");
-    rewrite(&server, &answering("new", ""));
+    rewrite(&server, &config_with_response("new", ""));
     server.signal(Signal::HUP);
     server.wait_for_line("the configuration was reloaded");
     assert_eq!(server.get("/").text(), "new");
@@ -221,14 +221,14 @@ fn a_new_configuration_applies_to_the_next_request_of_every_connection() {
 
 #[test]
 fn an_invalid_configuration_is_reported_and_the_old_one_stays() {
-    let mut server = Server::config(&answering("old", ""));
+    let mut server = Server::config(&config_with_response("old", ""));
     rewrite(&server, "lisen = []\n[[site]]\nrot = \"/\"\n");
     server.signal(Signal::HUP);
     server.wait_for_line("errors in the configuration; the configuration is unchanged");
     server.wait_for_line("unknown key `lisen`");
     server.wait_for_line("unknown key `rot`");
     assert_eq!(server.get("/").text(), "old");
-    rewrite(&server, &answering("mended", ""));
+    rewrite(&server, &config_with_response("mended", ""));
     server.signal(Signal::HUP);
     server.wait_for_line("the configuration was reloaded");
     assert_eq!(server.get("/").text(), "mended");
@@ -236,7 +236,7 @@ fn an_invalid_configuration_is_reported_and_the_old_one_stays() {
 
 #[test]
 fn a_reload_opens_and_closes_addresses_and_keeps_the_others() {
-    let text = answering("hello", "");
+    let text = config_with_response("hello", "");
     let mut server = Server::config(&text);
     let kept = server.address();
     rewrite(&server, &text.replace("[\"127", "[\"[::1]:0\", \"127"));
@@ -257,7 +257,8 @@ fn a_reload_opens_and_closes_addresses_and_keeps_the_others() {
 fn all_addresses_replace_one_address_of_the_same_port() {
     // A port that is free on one address may be in use on another.
     let port = free_port();
-    let at = |addresses: &str, body: &str| answering(body, "").replace("\"127.0.0.1:0\"", addresses);
+    let at =
+        |addresses: &str, body: &str| config_with_response(body, "").replace("\"127.0.0.1:0\"", addresses);
     let mut server = Server::config(&at(&format!("\"127.0.0.1:{port}\""), "one"));
     rewrite(&server, &at(&format!("\":{port}\""), "every"));
     server.signal(Signal::HUP);
@@ -275,11 +276,11 @@ fn all_addresses_replace_one_address_of_the_same_port() {
 
 #[test]
 fn an_address_that_cannot_be_bound_changes_nothing() {
-    let text = answering("old", "");
+    let text = config_with_response("old", "");
     let mut server = Server::config(&text);
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let other = format!("[\"{}\", ", taken.local_addr().unwrap());
-    rewrite(&server, &answering("new", "").replacen('[', &other, 1));
+    rewrite(&server, &config_with_response("new", "").replacen('[', &other, 1));
     server.signal(Signal::HUP);
     server.wait_for_line("the configuration is unchanged");
     assert_eq!(server.get("/").text(), "old");
@@ -311,7 +312,8 @@ fn sigusr1_reopens_a_renamed_access_log() {
 fn assert_reopens_a_renamed_access_log(signal: Signal, message: &str) {
     let folder = tempfile::tempdir().expect("a temp folder can be created");
     let (log, renamed) = (folder.path().join("access.log"), folder.path().join("access.log.1"));
-    let mut server = Server::build().config(&answering("hello", "")).arg("--access-log").arg(&log).start();
+    let mut server =
+        Server::build().config(&config_with_response("hello", "")).arg("--access-log").arg(&log).start();
     assert_eq!(server.get("/before").status, 200);
     wait_for_text(&log, |text| text.contains("/before"));
     fs::rename(&log, &renamed).expect("the log can be renamed");
@@ -358,7 +360,7 @@ fn access_log_threads(server: &Server) -> usize {
 #[test]
 fn the_log_of_an_old_configuration_stays_open_until_its_last_exchange() {
     let logging_to = |name: &str| {
-        let text = answering("hello", &format!("access_log = {{ path = \"{name}\" }}"));
+        let text = config_with_response("hello", &format!("access_log = {{ path = \"{name}\" }}"));
         text.replace("respond = { body = \"hello\" }", "stream = { interval = \"10ms\" }")
     };
     let mut server = Server::config(&logging_to("old.log"));
@@ -381,8 +383,8 @@ fn the_log_of_an_old_configuration_stays_open_until_its_last_exchange() {
 
 #[test]
 fn a_log_that_cannot_be_opened_changes_nothing() {
-    let mut server = Server::config(&answering("old", ""));
-    rewrite(&server, &answering("new", "access_log = { path = \"/nowhere/access.log\" }"));
+    let mut server = Server::config(&config_with_response("old", ""));
+    rewrite(&server, &config_with_response("new", "access_log = { path = \"/nowhere/access.log\" }"));
     server.signal(Signal::HUP);
     server.wait_for_line("cannot open the access log /nowhere/access.log");
     assert_eq!(server.get("/").text(), "old");
@@ -393,7 +395,7 @@ fn the_last_request_is_logged_before_the_server_ends() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("access.log");
     let mut server = Server::build()
-        .config(&answering("hello", ""))
+        .config(&config_with_response("hello", ""))
         .arg("--json-log")
         .arg("--access-log")
         .arg(&log)
@@ -417,8 +419,11 @@ fn the_last_request_is_logged_before_the_server_ends() {
 #[test]
 fn the_access_log_can_go_to_standard_output() {
     let (mut reader, writer) = std::io::pipe().unwrap();
-    let mut server =
-        Server::build().config(&answering("hello", "")).args(["--access-log", "-"]).stdout(writer).start();
+    let mut server = Server::build()
+        .config(&config_with_response("hello", ""))
+        .args(["--access-log", "-"])
+        .stdout(writer)
+        .start();
     assert_eq!(server.get("/a").status, 200);
     server.signal(Signal::TERM);
     let (_, stderr) = server.wait();
@@ -433,10 +438,11 @@ fn the_access_log_can_go_to_standard_output() {
 fn a_rejected_request_is_logged_and_its_kind_is_reported_once() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("access.log");
-    let mut server = Server::build().config(&answering("hello", "")).arg("--access-log").arg(&log).start();
+    let mut server =
+        Server::build().config(&config_with_response("hello", "")).arg("--access-log").arg(&log).start();
     for _ in 0..3 {
-        let answer = server.exchange(b"GET / HTTP/1.1\r\n\r\n");
-        assert!(answer.starts_with(b"HTTP/1.1 400 "), "{}", String::from_utf8_lossy(&answer));
+        let response = server.exchange(b"GET / HTTP/1.1\r\n\r\n");
+        assert!(response.starts_with(b"HTTP/1.1 400 "), "{}", String::from_utf8_lossy(&response));
     }
     server.signal(Signal::TERM);
     let (_, stderr) = server.wait();
@@ -458,7 +464,8 @@ fn the_service_manager_is_notified_of_state_changes() {
         let n = socket.recv(&mut buffer).unwrap();
         String::from_utf8(buffer[..n].to_vec()).unwrap()
     };
-    let mut server = Server::build().config(&answering("hello", "")).env("NOTIFY_SOCKET", &path).start();
+    let mut server =
+        Server::build().config(&config_with_response("hello", "")).env("NOTIFY_SOCKET", &path).start();
     assert_eq!(next(), "READY=1");
     server.signal(Signal::HUP);
     assert!(next().starts_with("RELOADING=1\nMONOTONIC_USEC="));
@@ -474,7 +481,7 @@ fn a_socket_of_the_service_manager_is_served() {
     let address = socket.local_addr().unwrap();
     // The shell passes the socket as systemd does, and sets LISTEN_PID to its own process id, which `exec` keeps.
     let server = Server::build()
-        .config(&answering("hello", ""))
+        .config(&config_with_response("hello", ""))
         .args(["--listen", "systemd"])
         .through_shell("exec 3<&0 </dev/null; LISTEN_FDS=1 LISTEN_PID=$$ exec \"$@\"")
         .stdin(OwnedFd::from(socket))
@@ -487,7 +494,7 @@ fn a_socket_of_the_service_manager_is_served() {
 fn an_unused_inherited_socket_is_reported() {
     let socket = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut server = Server::build()
-        .config(&answering("hello", ""))
+        .config(&config_with_response("hello", ""))
         .through_shell("exec 3<&0 </dev/null; LISTEN_FDS=1 LISTEN_PID=$$ exec \"$@\"")
         .stdin(OwnedFd::from(socket))
         .start();
@@ -502,7 +509,8 @@ fn file_system_errors_are_logged() {
     fs::write(folder.path().join("release/a.txt"), "a").unwrap();
     std::os::unix::fs::symlink("release", &current).unwrap();
     let files = format!("files = {{ root = \"{}\", revalidate_after = \"0s\" }}", current.display());
-    let mut server = Server::config(&answering("", "").replace("respond = { body = \"\" }", &files));
+    let mut server =
+        Server::config(&config_with_response("", "").replace("respond = { body = \"\" }", &files));
     assert_eq!(server.get("/a.txt").text(), "a");
     fs::remove_file(&current).unwrap();
     assert_eq!(server.get("/a.txt").text(), "a");
@@ -516,7 +524,7 @@ fn a_server_ends_with_its_terminal() {
     }
     // `script` creates a terminal for the stderr of the server, and copies it to its own stdout.
     let server = Server::build()
-        .config(&answering("hello", ""))
+        .config(&config_with_response("hello", ""))
         .through_shell("exec script --quiet --command \"$*\" /dev/null >&2")
         .start();
     assert_eq!(server.get("/").text(), "hello");

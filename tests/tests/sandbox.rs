@@ -253,11 +253,11 @@ fn an_app_works_with_stored_bodies_and_sendfile() {
     // The socket of the app is in a folder outside the configuration.
     let app = App::start(|mut peer| {
         while peer.request().is_some() {
-            let answer = match peer.body() {
+            let response = match peer.body() {
                 Some(LENGTH) => "Status: 200\r\nX-Sendfile: sent.txt\r\n\r\n",
                 _ => "Status: 500\r\n\r\n",
             };
-            peer.stdout(answer.as_bytes());
+            peer.stdout(response.as_bytes());
             peer.stdout_end();
             peer.end(ProtocolStatus::RequestComplete);
         }

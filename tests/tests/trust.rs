@@ -67,7 +67,7 @@ fn a_wrong_name_and_an_expired_certificate_are_reported() {
     rejected(&["--cacert", &authority], &certificates.serve("expired"), "the certificate expired ");
 }
 
-/// curl accepts a certificate that is itself in the trust file, whatever its issuer; webpki alone does not.
+/// curl accepts a certificate that is itself in the trust file, regardless of its issuer; webpki alone does not.
 #[test]
 fn a_trusted_certificate_is_accepted_for_its_name_and_validity_period() {
     let Some(certificates) = Certificates::new() else { return };

@@ -260,7 +260,7 @@ fn the_access_rules_of_the_route_that_matches_an_index_apply() {
 }
 
 #[test]
-fn trace_reaches_an_application_only_where_a_route_allows_it() {
+fn trace_reaches_an_application_only_if_a_route_allows_it() {
     let routes = "[[site.route]]\npath = '/traced/*'\nallow_trace = true\nfastcgi = { address = '{app}' }\n\
                   [[site.route]]\npath = '/*'\nfastcgi = { address = '{app}' }\n";
     let site = Site::start(&[], routes);

@@ -77,7 +77,7 @@ fn an_ipv6_address_has_no_brackets_in_server_addr_and_has_them_in_server_name() 
 }
 
 #[test]
-fn over_a_unix_socket_there_is_no_address_and_the_port_is_from_host() {
+fn a_unix_socket_has_no_address_and_the_port_is_from_host() {
     let folder = TempDir::new().unwrap();
     let socket = folder.path().join("rudy.sock");
     let (_server, _app) = start(Model::PerCore, &format!("\"unix:{}\"", socket.display()));

@@ -11,8 +11,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::rig::{ANY, GOES_ON, Rig, ask, ended, link, text};
 
-fn check(target: &str, answer: &Response) {
-    assert_eq!(answer.status, 200, "{target}: {}", answer.head);
+fn check(target: &str, response: &Response) {
+    assert_eq!(response.status, 200, "{target}: {}", response.head);
 }
 
 /// A server started through a symbolic link, which can be switched to another program.

@@ -5,8 +5,8 @@ use rustix::process::Signal;
 
 use crate::rig::{ANY, Rig, ask, ended, text};
 
-fn check(target: &str, answer: &Response) {
-    assert_eq!(answer.status, 200, "{target}: {}", answer.head);
+fn check(target: &str, response: &Response) {
+    assert_eq!(response.status, 200, "{target}: {}", response.head);
 }
 
 /// Clients with keep-alive connections, and clients with a connection per request.
@@ -87,9 +87,9 @@ fn a_stream_and_a_slow_upload_are_finished_by_the_old_process() {
     while stream.chunk().is_some() {}
     assert!(idle.is_closed());
     upload.send(b"cd");
-    let answer = upload.response();
-    assert_eq!(answer.text().lines().next(), app.lines().next(), "the app of the old process answers");
-    assert_eq!(answer.field("connection"), Some("close"));
+    let response = upload.response();
+    assert_eq!(response.text().lines().next(), app.lines().next(), "the app of the old process responds");
+    assert_eq!(response.field("connection"), Some("close"));
     ended(old);
     let line = rig.server.wait_for_line("notice: stopped");
     assert!(!line.contains("aborted"), "{line}");

@@ -77,9 +77,9 @@ impl Rig {
 
     /// Requests `path` on a new connection.
     pub(crate) fn get(&self, path: &str) -> String {
-        let answer = self.server.get(path);
-        assert_eq!(answer.status, 200, "{path}: {}", answer.text());
-        answer.text().to_owned()
+        let response = self.server.get(path);
+        assert_eq!(response.status, 200, "{path}: {}", response.text());
+        response.text().to_owned()
     }
 
     pub(crate) fn descriptors(&self) -> usize {

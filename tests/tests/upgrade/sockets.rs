@@ -17,9 +17,9 @@ use crate::rig::{ANY, Rig, ended, text};
 fn ask_unix(path: &Path) -> String {
     let mut stream = UnixStream::connect(path).expect("the socket is listened on");
     stream.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    response
 }
 
 #[test]
@@ -32,12 +32,12 @@ fn a_unix_socket_stays_open_and_keeps_its_file() {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let client = scope.spawn(|| {
-            let mut answers = 0;
+            let mut responses = 0;
             while !stop.load(Ordering::Relaxed) {
                 assert!(ask_unix(&path).starts_with("HTTP/1.1 200 "));
-                answers += 1;
+                responses += 1;
             }
-            answers
+            responses
         });
         for _ in 0..3 {
             let old = rig.upgrade();

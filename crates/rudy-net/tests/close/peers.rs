@@ -128,12 +128,12 @@ impl Peer {
     }
 
     async fn act(self, mut stream: TcpStream) -> io::Result<Option<TcpStream>> {
-        let mut answer = Vec::new();
+        let mut response = Vec::new();
         match self {
             Self::RequestsOnce | Self::NeverCloses => {
                 // A server with short timeouts may have closed before the request.
-                let _ = exchange(&mut stream, LAST_REQUEST, &mut answer).await;
-                assert!(answer.ends_with(b"hello") || self == Self::NeverCloses);
+                let _ = exchange(&mut stream, LAST_REQUEST, &mut response).await;
+                assert!(response.ends_with(b"hello") || self == Self::NeverCloses);
                 if self == Self::NeverCloses {
                     return Ok(Some(stream));
                 }
@@ -148,8 +148,8 @@ impl Peer {
             Self::HalfCloses => {
                 stream.write_all(REQUEST).await?;
                 stream.shutdown().await?;
-                stream.read_to_end(&mut answer).await?;
-                assert!(answer.ends_with(b"hello"));
+                stream.read_to_end(&mut response).await?;
+                assert!(response.ends_with(b"hello"));
             }
             Self::RequestsNothing => {}
             Self::Resets => {
@@ -166,24 +166,24 @@ impl Peer {
                 }
             }
             Self::SendsGarbage => {
-                exchange(&mut stream, b"babble\r\n\r\n", &mut answer).await?;
-                assert!(answer.starts_with(b"HTTP/1.1 400 "));
+                exchange(&mut stream, b"babble\r\n\r\n", &mut response).await?;
+                assert!(response.starts_with(b"HTTP/1.1 400 "));
             }
             Self::PanicsInHandler => {
-                exchange(&mut stream, b"GET /panic HTTP/1.1\r\nHost: a\r\n\r\n", &mut answer).await?;
-                assert!(answer.starts_with(b"HTTP/1.1 500 "));
+                exchange(&mut stream, b"GET /panic HTTP/1.1\r\nHost: a\r\n\r\n", &mut response).await?;
+                assert!(response.starts_with(b"HTTP/1.1 500 "));
             }
             Self::PanicsInBody | Self::FailsInBody => {
                 let path = if self == Self::FailsInBody { "fail" } else { "panic-in-body" };
                 let request = format!("GET /{path} HTTP/1.1\r\nHost: a\r\n\r\n");
-                let error = exchange(&mut stream, request.as_bytes(), &mut answer).await.unwrap_err();
+                let error = exchange(&mut stream, request.as_bytes(), &mut response).await.unwrap_err();
                 assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
             }
             Self::Uploads => {
                 let head = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {UPLOAD_BYTES}\r\n\r\n");
                 stream.write_all(head.as_bytes()).await?;
-                exchange(&mut stream, &vec![b'x'; UPLOAD_BYTES], &mut answer).await?;
-                assert!(answer.ends_with(b"hello"));
+                exchange(&mut stream, &vec![b'x'; UPLOAD_BYTES], &mut response).await?;
+                assert!(response.ends_with(b"hello"));
             }
             Self::UploadsForever => {
                 stream.write_all(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n").await?;
@@ -194,20 +194,20 @@ impl Peer {
                 stream.write_all(UPGRADE).await?;
                 read_until(&mut stream, b"\r\n\r\n").await?;
                 if self == Self::Upgrades {
-                    exchange(&mut stream, b"hello\n", &mut answer).await?;
-                    assert_eq!(answer, b"HELLO\n");
+                    exchange(&mut stream, b"hello\n", &mut response).await?;
+                    assert_eq!(response, b"HELLO\n");
                 }
             }
             Self::Silent => {
-                stream.read_to_end(&mut answer).await?;
-                assert!(answer.is_empty());
+                stream.read_to_end(&mut response).await?;
+                assert!(response.is_empty());
             }
             Self::StallsInHead | Self::StallsInBody => {
                 let head: &[u8] = b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab";
                 let length = if self == Self::StallsInHead { 30 } else { head.len() };
                 // See above.
-                let _ = exchange(&mut stream, &head[..length], &mut answer).await;
-                assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 408 "));
+                let _ = exchange(&mut stream, &head[..length], &mut response).await;
+                assert!(response.is_empty() || response.starts_with(b"HTTP/1.1 408 "));
             }
             Self::NeverReads => {
                 stream.write_all(b"GET /file HTTP/1.1\r\nHost: a\r\n\r\n").await?;
@@ -258,9 +258,9 @@ pub(crate) const UPGRADE: &[u8] =
     b"GET /upgrade HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: shout\r\n\r\n";
 
 /// Sends `request` and reads to the end.
-async fn exchange(stream: &mut TcpStream, request: &[u8], answer: &mut Vec<u8>) -> io::Result<()> {
+async fn exchange(stream: &mut TcpStream, request: &[u8], response: &mut Vec<u8>) -> io::Result<()> {
     stream.write_all(request).await?;
-    stream.read_to_end(answer).await?;
+    stream.read_to_end(response).await?;
     Ok(())
 }
 

@@ -41,8 +41,8 @@ fn a_large_body_is_streamed_without_buffering() {
     let mut stream = server.send("POST /stream-echo HTTP/1.1\r\nHost: a\r\nContent-Length: 8000000\r\n\r\n");
     let mut writer = stream.try_clone().unwrap();
     let sender = std::thread::spawn(move || writer.write_all(&vec![b'x'; 8_000_000]).unwrap());
-    let answer = read_until(&mut stream, "\r\n\r\n");
-    assert!(answer.contains("content-length: 8000000\r\n"), "{answer}");
+    let response = read_until(&mut stream, "\r\n\r\n");
+    assert!(response.contains("content-length: 8000000\r\n"), "{response}");
     let mut body = vec![0; 8_000_000];
     std::io::Read::read_exact(&mut stream, &mut body).unwrap();
     assert!(body.iter().all(|byte| *byte == b'x'));
@@ -85,10 +85,10 @@ fn no_continue_is_sent_if_the_response_needs_no_body() {
     let server = server();
     let mut stream =
         server.send("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
-    let (answer, ended) = read_to_close(&mut stream);
+    let (response, ended) = read_to_close(&mut stream);
     assert!(
-        answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.contains("connection: close\r\n"),
-        "{answer}"
+        response.starts_with("HTTP/1.1 200 OK\r\n") && response.contains("connection: close\r\n"),
+        "{response}"
     );
     assert!(ended);
 }
@@ -108,8 +108,8 @@ fn the_response_to_a_large_unread_body_arrives_before_the_close() {
     let mut stream = server.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9000000\r\n\r\n");
     // Fails if the server has reached its drain limit.
     let _ = stream.write_all(&vec![b'x'; 200_000]);
-    let answer = read_until(&mut stream, "hello");
-    assert!(answer.contains("connection: close\r\n"), "{answer}");
+    let response = read_until(&mut stream, "hello");
+    assert!(response.contains("connection: close\r\n"), "{response}");
 }
 
 #[test]
@@ -117,9 +117,9 @@ fn a_malformed_body_is_rejected_and_the_service_receives_the_error() {
     let server = server();
     let mut stream =
         server.send("POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n");
-    let (answer, ended) = read_to_close(&mut stream);
-    assert!(answer.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{answer}");
-    assert!(answer.contains("a chunk size is not a hexadecimal number"), "{answer}");
+    let (response, ended) = read_to_close(&mut stream);
+    assert!(response.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{response}");
+    assert!(response.contains("a chunk size is not a hexadecimal number"), "{response}");
     assert!(ended);
     assert_eq!(server.outcomes.recv().unwrap().status.unwrap().as_u16(), 400);
 }

@@ -72,7 +72,7 @@ fn an_immediate_stop_ends_a_flood_of_requests() {
     let mut flood = server.send(REQUEST);
     read_until(&mut flood, "hello");
     let [stream, end] = [(); 2].map(|()| flood.try_clone().unwrap());
-    let answers = swallow(stream);
+    let responses = swallow(stream);
     let requests = std::thread::spawn(move || {
         let many = REQUEST.repeat(1000);
         while flood.write_all(&many).is_ok() {}
@@ -85,5 +85,5 @@ fn an_immediate_stop_ends_a_flood_of_requests() {
     // Without this, a kernel with a full window would wait for an update that never arrives.
     let _ = end.shutdown(Shutdown::Both);
     requests.join().unwrap();
-    answers.join().unwrap();
+    responses.join().unwrap();
 }

@@ -15,8 +15,8 @@ fn server() -> Server {
 fn a_failing_stream_ends_without_its_last_chunk() {
     let server = server();
     let mut stream = server.send("GET /fail HTTP/1.1\r\nHost: a\r\n\r\n");
-    let (answer, ended) = read_to_close(&mut stream);
-    assert!(!ended && !answer.ends_with("0\r\n\r\n"), "{answer}");
+    let (response, ended) = read_to_close(&mut stream);
+    assert!(!ended && !response.ends_with("0\r\n\r\n"), "{response}");
     assert_eq!(server.outcomes.recv().unwrap().end_reason, EndReason::Aborted);
 }
 
@@ -83,8 +83,8 @@ fn a_panic_causes_status_500_and_ends_only_its_connection() {
     read_until(&mut other, "hello");
     for path in ["/panic", "/panic-later"] {
         let mut stream = server.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
-        let (answer, ended) = read_to_close(&mut stream);
-        assert!(answer.starts_with("HTTP/1.1 500 ") && ended, "{answer}");
+        let (response, ended) = read_to_close(&mut stream);
+        assert!(response.starts_with("HTTP/1.1 500 ") && ended, "{response}");
     }
     other.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
     read_until(&mut other, "hello");

@@ -22,7 +22,7 @@ struct Beat {
     patience: Duration,
 }
 
-pub(crate) fn answer(path: &str) -> Response {
+pub(crate) fn respond(path: &str) -> Response {
     let next = Instant::now() + INTERVAL;
     let beat = Beat { next, left: u32::MAX, piece: b"tick\n", panics: false, patience: 2 * INTERVAL };
     let beat = match path {

@@ -37,8 +37,8 @@ fn every_request_of_a_deep_pipeline_receives_a_response() {
         writer.write_all(&b"GET / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(20_000)).unwrap();
         writer.shutdown(Shutdown::Write).unwrap();
     });
-    let (answers, ended) = read_to_close(&mut stream);
-    assert_eq!(answers.matches("\r\n\r\nhello").count(), 20_000);
+    let (output, ended) = read_to_close(&mut stream);
+    assert_eq!(output.matches("\r\n\r\nhello").count(), 20_000);
     assert!(ended);
     sender.join().unwrap();
 }
@@ -50,8 +50,8 @@ fn a_half_closed_client_receives_its_response() {
     stream.shutdown(Shutdown::Write).unwrap();
     server.began.recv().unwrap();
     server.go.notify_waiters();
-    let (answer, ended) = read_to_close(&mut stream);
-    assert!(answer.ends_with("waited") && ended, "{answer}");
+    let (response, ended) = read_to_close(&mut stream);
+    assert!(response.ends_with("waited") && ended, "{response}");
 }
 
 #[test]
@@ -101,24 +101,24 @@ fn responses_during_a_download() -> u32 {
     let mut download = server.send("GET /file HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     let mut other = server.connect();
     let reader = std::thread::spawn(move || std::io::copy(&mut download, &mut std::io::sink()).unwrap());
-    let mut answered = 0;
+    let mut responses = 0;
     while !reader.is_finished() {
         other.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
         read_until(&mut other, "hello");
-        answered += 1;
+        responses += 1;
     }
     assert!(reader.join().unwrap() > FILE_BYTES);
-    answered
+    responses
 }
 
 #[test]
 fn a_stream_ends_with_the_connection_in_http_1_0() {
     let server = server();
     let mut stream = server.send("GET /pieces HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
-    let (answer, ended) = read_to_close(&mut stream);
+    let (response, ended) = read_to_close(&mut stream);
     assert!(
-        answer.ends_with("\r\n\r\none,two,three") && answer.contains("connection: close\r\n"),
-        "{answer}"
+        response.ends_with("\r\n\r\none,two,three") && response.contains("connection: close\r\n"),
+        "{response}"
     );
     assert!(ended);
 }
@@ -132,8 +132,8 @@ fn an_invalid_change_of_protocol_receives_status_500() {
         format!("GET /upgrade HTTP/1.0\r\n{upgrade}\r\n"),
         format!("POST /upgrade HTTP/1.1\r\n{upgrade}Content-Length: 5\r\n\r\n"),
     ] {
-        let (answer, ended) = read_to_close(&mut server.send(&request));
-        assert!(answer.starts_with("HTTP/1.1 500 ") && ended, "{request}{answer}");
+        let (response, ended) = read_to_close(&mut server.send(&request));
+        assert!(response.starts_with("HTTP/1.1 500 ") && ended, "{request}{response}");
     }
 }
 
@@ -143,8 +143,11 @@ fn an_upgrade_receives_the_bytes_after_its_request_and_closes_properly() {
     let mut stream =
         server.send("GET /upgrade HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: shout\r\n\r\nhel");
     stream.write_all(b"lo\n").unwrap();
-    let (answer, ended) = read_to_close(&mut stream);
-    assert!(answer.starts_with("HTTP/1.1 101 Switching Protocols\r\nupgrade: shout\r\n"), "{answer}");
-    assert!(answer.contains("connection: upgrade\r\n") && answer.ends_with("\r\n\r\nHELLO\n"), "{answer}");
+    let (response, ended) = read_to_close(&mut stream);
+    assert!(response.starts_with("HTTP/1.1 101 Switching Protocols\r\nupgrade: shout\r\n"), "{response}");
+    assert!(
+        response.contains("connection: upgrade\r\n") && response.ends_with("\r\n\r\nHELLO\n"),
+        "{response}"
+    );
     assert!(ended);
 }

@@ -18,23 +18,23 @@ pub(crate) struct Scene {
 }
 
 struct Answering<F> {
-    answer: F,
+    response: F,
     limits: Arc<Limits>,
     outcomes: Mutex<Sender<ExchangeOutcome>>,
 }
 
 impl Scene {
-    pub(crate) fn start(answer: impl Fn(Request) -> Reply + Send + Sync + 'static) -> Self {
-        Self::start_with(Limits::default(), answer)
+    pub(crate) fn start(response: impl Fn(Request) -> Reply + Send + Sync + 'static) -> Self {
+        Self::start_with(Limits::default(), response)
     }
 
     pub(crate) fn start_with(
         limits: Limits,
-        answer: impl Fn(Request) -> Reply + Send + Sync + 'static,
+        response: impl Fn(Request) -> Reply + Send + Sync + 'static,
     ) -> Self {
         let (sender, outcomes) = channel();
         let (engine, _) =
-            engine(Answering { answer, limits: Arc::new(limits), outcomes: Mutex::new(sender) });
+            engine(Answering { response, limits: Arc::new(limits), outcomes: Mutex::new(sender) });
         let address = listen_tcp(&*engine);
         Self { engine, outcomes, address }
     }
@@ -53,7 +53,7 @@ impl<F: Fn(Request) -> Reply + Send + Sync + 'static> Service for Answering<F> {
     }
 
     fn call(&self, request: Request, _client: &Client<'_>) -> Reply {
-        (self.answer)(request)
+        (self.response)(request)
     }
 
     fn limits(&self) -> &Arc<Limits> {

@@ -169,7 +169,7 @@ impl Script {
             "/panic" => panic!("on purpose"),
             "/panic-later" => Reply::Later(Box::pin(async { panic!("on purpose, later") })),
             "/upgrade" => upgrade().into(),
-            path if path.starts_with("/live") => live_body::answer(path).into(),
+            path if path.starts_with("/live") => live_body::respond(path).into(),
             _ => Response::text(StatusCode::OK, "text/plain", "hello").into(),
         }
     }

@@ -22,8 +22,11 @@ const SHORT: Duration = Duration::from_millis(150);
 fn an_incomplete_head_receives_status_408() {
     let server = server(|limits| limits.head_timeout = SHORT);
     let mut stream = server.send("GET / HTTP/1.1\r\nHost");
-    let (answer, ended) = read_to_close(&mut stream);
-    assert!(answer.starts_with("HTTP/1.1 408 ") && answer.contains("connection: close\r\n"), "{answer}");
+    let (response, ended) = read_to_close(&mut stream);
+    assert!(
+        response.starts_with("HTTP/1.1 408 ") && response.contains("connection: close\r\n"),
+        "{response}"
+    );
     assert!(ended);
     assert!(server.rejections.recv().unwrap().contains("not complete in time"));
 }
@@ -54,8 +57,8 @@ fn a_connection_without_a_request_is_closed_without_a_response() {
 fn a_body_below_the_minimum_rate_receives_status_408() {
     let server = server(|limits| limits.rate_grace = SHORT);
     let mut stream = server.send("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab");
-    let (answer, ended) = read_to_close(&mut stream);
-    assert!(answer.starts_with("HTTP/1.1 408 ") && ended, "{answer}");
+    let (response, ended) = read_to_close(&mut stream);
+    assert!(response.starts_with("HTTP/1.1 408 ") && ended, "{response}");
     assert_eq!(server.outcomes.recv().unwrap().status.unwrap().as_u16(), 408);
 }
 

@@ -31,8 +31,8 @@ fn without_descriptors_connections_are_rejected_until_some_are_free() {
     for client in clients {
         client.connect(&address.into()).unwrap();
         let client = TcpStream::from(client);
-        let answer = read_all(&client);
-        assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+        let response = read_all(&client);
+        assert!(response.starts_with("HTTP/1.1 503 "), "{response}");
         rejected.push(client);
     }
     assert_eq!(sum(&*engine, |counters| &counters.over_limit), 20);
@@ -91,8 +91,8 @@ fn concurrent_acceptors_without_descriptors_all_reject() {
         client.connect(&address.into()).unwrap();
     }
     for client in &clients {
-        let answer = read_all(client);
-        assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+        let response = read_all(client);
+        assert!(response.starts_with("HTTP/1.1 503 "), "{response}");
     }
     assert_eq!(sum(&*engine, |counters| &counters.over_limit), 1000);
     assert_eq!(sum(&*engine, |counters| &counters.accepted), 0);

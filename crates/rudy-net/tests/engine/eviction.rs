@@ -237,9 +237,9 @@ fn an_evicted_connection_responds_to_a_request_that_has_arrived() {
     let new = connect(address);
     (&chosen).write_all(REQUEST).unwrap();
     go.send(()).unwrap();
-    let answer = exchange(&chosen, b"").unwrap();
-    assert_greeted(&answer);
-    assert!(answer.contains("connection: close\r\n"), "{answer}");
+    let response = exchange(&chosen, b"").unwrap();
+    assert_greeted(&response);
+    assert!(response.contains("connection: close\r\n"), "{response}");
     assert_closed(&chosen);
     assert_greeted(&exchange(&new, REQUEST).unwrap());
     assert_greeted(&exchange(&blocking, b"").unwrap());

@@ -22,7 +22,7 @@ fn a_connection_over_the_limit_receives_status_503_and_is_closed() {
     let address = listen_tcp(&*engine);
     listen(&*engine, &format!("unix:{}", path.display()));
     for _ in 0..5 {
-        // With a request already sent, which a close without lingering would answer with a reset.
+        // With a request already sent, which a close without lingering would response with a reset.
         let mut stream = TcpStream::connect(address).unwrap();
         stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
         assert_unavailable(&read_all(stream));
@@ -48,10 +48,10 @@ fn every_connection_of_a_flood_over_the_limit_receives_a_response() {
     assert_eq!(sum(&*engine, |counters| &counters.over_limit), 400);
 }
 
-pub(crate) fn assert_unavailable(answer: &str) {
-    assert!(answer.starts_with("HTTP/1.1 503 Service Unavailable\r\n"), "{answer}");
+pub(crate) fn assert_unavailable(response: &str) {
+    assert!(response.starts_with("HTTP/1.1 503 Service Unavailable\r\n"), "{response}");
     for field in ["Retry-After: 1\r\n", "Connection: close\r\n"] {
-        assert!(answer.contains(field), "{answer}");
+        assert!(response.contains(field), "{response}");
     }
 }
 
@@ -89,7 +89,8 @@ fn the_limit_by_address_applies_to_each_address() {
     drop(first);
     eventually("the first is closed", || sum(&*engine, |counters| &counters.closed) >= 1);
     eventually("there is room again", || {
-        exchange(TcpStream::connect(address).unwrap(), REQUEST).is_ok_and(|answer| answer.contains(" 200 "))
+        exchange(TcpStream::connect(address).unwrap(), REQUEST)
+            .is_ok_and(|response| response.contains(" 200 "))
     });
     let expected = Report::Started {
         problem: Problem::AddressLimit,

@@ -85,14 +85,14 @@ fn hammer<C: Read + Write>(
 ) -> JoinHandle<u64> {
     let over = over.clone();
     std::thread::spawn(move || {
-        let mut answered = 0;
+        let mut responses = 0;
         while !over.load(Ordering::SeqCst) {
             if let Ok(stream) = connect() {
                 assert_greeted(&exchange(stream, LAST_REQUEST).expect("an accepted connection is served"));
-                answered += 1;
+                responses += 1;
             }
         }
-        answered
+        responses
     })
 }
 

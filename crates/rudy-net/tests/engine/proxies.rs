@@ -88,9 +88,9 @@ fn ask(address: SocketAddr, header: &[u8]) -> String {
     body(&read_all(stream))
 }
 
-fn body(answer: &str) -> String {
-    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
-    answer.split_once("\r\n\r\n").unwrap().1.to_owned()
+fn body(response: &str) -> String {
+    assert!(response.starts_with("HTTP/1.1 200 "), "{response}");
+    response.split_once("\r\n\r\n").unwrap().1.to_owned()
 }
 
 #[test]
@@ -256,14 +256,14 @@ fn header_of(client: &str) -> String {
 /// Opens a connection that has received a response.
 fn begin(mut stream: TcpStream, header: &str) -> TcpStream {
     stream.write_all(&[header.as_bytes(), REQUEST].concat()).unwrap();
-    let mut answer = Vec::new();
+    let mut response = Vec::new();
     let mut byte = [0];
     // The body is an address or an error message. It follows the head, and then the connection idles.
-    while !answer.ends_with(b"\r\n\r\n") {
+    while !response.ends_with(b"\r\n\r\n") {
         stream.read_exact(&mut byte).unwrap();
-        answer.push(byte[0]);
+        response.push(byte[0]);
     }
-    assert!(answer.starts_with(b"HTTP/1.1 200 "), "{}", answer.escape_ascii());
+    assert!(response.starts_with(b"HTTP/1.1 200 "), "{}", response.escape_ascii());
     stream
 }
 

@@ -45,8 +45,8 @@ fn of_requests(most: u64) -> Greeter {
     Greeter { limits: Arc::new(Limits { http, ..Limits::default() }) }
 }
 
-fn is_last(answer: &str) -> bool {
-    answer.to_ascii_lowercase().contains("\r\nconnection: close\r\n")
+fn is_last(response: &str) -> bool {
+    response.to_ascii_lowercase().contains("\r\nconnection: close\r\n")
 }
 
 #[test]
@@ -98,9 +98,9 @@ async fn closing_a_listener_ends_its_connections_after_the_response_in_progress(
     eventually("the service is called", || called.load(Ordering::SeqCst) == 1);
     assert!(engine.stop_listening(&"127.0.0.1:0".parse().unwrap()).await);
     permits.add_permits(1);
-    let answer = read_all(stream);
-    assert!(is_last(&answer), "{answer}");
-    assert_greeted(&answer);
+    let response = read_all(stream);
+    assert!(is_last(&response), "{response}");
+    assert_greeted(&response);
 }
 
 #[tokio::test]
@@ -126,7 +126,7 @@ async fn a_connection_of_a_closed_listener_may_still_send_its_first_request() {
     let stream = TcpStream::connect(listen_tcp(&*engine)).unwrap();
     eventually("it is accepted", || sum(&*engine, |counters| &counters.accepted) == 1);
     assert!(engine.stop_listening(&"127.0.0.1:0".parse().unwrap()).await);
-    let answer = exchange(&stream, REQUEST).unwrap();
-    assert!(is_last(&answer), "{answer}");
+    let response = exchange(&stream, REQUEST).unwrap();
+    assert!(is_last(&response), "{response}");
     assert_eq!((&stream).read(&mut [0]).unwrap(), 0);
 }

@@ -114,6 +114,6 @@ async fn a_connection_of_a_handed_over_listener_ends_with_its_next_response() {
     first.hand_over_listeners().await;
     first.source_changed();
     // An idle connection stays open, because a request may be on its way.
-    let answer = exchange(&stream, REQUEST).unwrap();
-    assert!(answer.to_ascii_lowercase().contains("connection: close"), "{answer}");
+    let response = exchange(&stream, REQUEST).unwrap();
+    assert!(response.to_ascii_lowercase().contains("connection: close"), "{response}");
 }

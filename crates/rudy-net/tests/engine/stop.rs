@@ -31,9 +31,9 @@ async fn a_stop_finishes_the_response_in_progress() {
         permits.add_permits(1);
     });
     assert_eq!(stopped.0, Stopped { aborted: 0 });
-    let answer = reader.join().unwrap();
-    assert!(answer.contains("connection: close") || answer.contains("Connection: close"), "{answer}");
-    assert_greeted(&answer);
+    let response = reader.join().unwrap();
+    assert!(response.contains("connection: close") || response.contains("Connection: close"), "{response}");
+    assert_greeted(&response);
 }
 
 #[tokio::test]
@@ -92,7 +92,7 @@ async fn queued_connections_receive_a_response_before_the_end() {
         .collect();
     let reader = std::thread::spawn(|| streams.into_iter().map(read_all).collect::<Vec<_>>());
     assert_eq!(engine.stop(LONG).await, Stopped { aborted: 0 });
-    for answer in reader.join().unwrap() {
-        assert_greeted(&answer);
+    for response in reader.join().unwrap() {
+        assert_greeted(&response);
     }
 }

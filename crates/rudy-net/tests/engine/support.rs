@@ -178,18 +178,18 @@ pub(crate) const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 /// Sends `request` and reads a response of [`Greeter`]: a head and a body of five bytes.
 pub(crate) fn exchange(mut stream: impl Read + Write, request: &[u8]) -> std::io::Result<String> {
     stream.write_all(request)?;
-    let mut answer = Vec::new();
+    let mut response = Vec::new();
     let mut byte = [0];
-    while !answer.ends_with(b"\r\n\r\n") {
+    while !response.ends_with(b"\r\n\r\n") {
         stream.read_exact(&mut byte)?;
-        answer.push(byte[0]);
+        response.push(byte[0]);
     }
     let mut body = [0; 5];
     stream.read_exact(&mut body)?;
-    answer.extend_from_slice(&body);
-    Ok(String::from_utf8_lossy(&answer).into_owned())
+    response.extend_from_slice(&body);
+    Ok(String::from_utf8_lossy(&response).into_owned())
 }
 
-pub(crate) fn assert_greeted(answer: &str) {
-    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("\r\n\r\nhello"), "{answer}");
+pub(crate) fn assert_greeted(response: &str) {
+    assert!(response.starts_with("HTTP/1.1 200 OK\r\n") && response.ends_with("\r\n\r\nhello"), "{response}");
 }

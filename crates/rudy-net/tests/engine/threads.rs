@@ -43,11 +43,11 @@ fn connections_without_a_free_thread_wait_and_are_counted() {
         let (engine, reports) = start(&options, service);
         let address = listen_tcp(&*engine);
         let clients: Vec<_> = (0..6).map(|_| ask(address)).collect();
-        for answered in 0..6 - threads {
+        for responses in 0..6 - threads {
             // As many requests are in progress as there are threads; each response lets another one start.
-            let expected = (answered + threads) as u64;
+            let expected = (responses + threads) as u64;
             eventually("all threads are busy", || called.load(Ordering::SeqCst) == expected);
-            eventually("the next one waits", || queued(&*engine) > answered as u64);
+            eventually("the next one waits", || queued(&*engine) > responses as u64);
             permits.add_permits(1);
         }
         permits.add_permits(threads);

@@ -57,7 +57,7 @@ fn every_error_response_is_counted() {
 }
 
 #[test]
-fn truncated_bodies_and_reset_connections_are_no_responses() {
+fn truncated_bodies_and_reset_connections_do_not_count_as_responses() {
     for (expected, server) in [
         ("bodies cut short: each is a failure", Server::cutting as fn() -> Server),
         ("connections reset: each is a failure", Server::resetting),

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use super::Fpm;
 
 /// Copies the files that `cargo xtask setup` has unpacked into the folder `$2`, and installs a wiki there.
-/// Debian has links to other parts of the system in place of the settings, extensions and uploads.
+/// Debian has links to other parts of the system instead of the settings, extensions and uploads.
 const INSTALL: &str = r#"set -e
 cp -r "$1/usr/share/mediawiki" "$2/public"
 cd "$2/public"

@@ -86,11 +86,11 @@ impl AsFd for Session {
 
 impl Transport for Session {
     fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let [first, answer, last] = HANDSHAKE;
+        let [first, response, last] = HANDSHAKE;
         let whole = [first, last].concat();
         loop {
             if self.greeted.len() >= first.len() && !std::mem::replace(&mut self.has_responded, true) {
-                self.buffered.extend_from_slice(answer);
+                self.buffered.extend_from_slice(response);
             }
             ready!(self.poll_send_buffer(cx))?;
             if !whole.starts_with(&self.greeted) {
@@ -178,11 +178,11 @@ pub(super) struct SessionClient(pub(super) UnixStream);
 
 impl SessionClient {
     pub(super) fn greet(&mut self) {
-        let [first, answer, last] = HANDSHAKE;
+        let [first, response, last] = HANDSHAKE;
         self.0.write_all(first).unwrap();
-        let mut answered = vec![0; answer.len()];
-        self.0.read_exact(&mut answered).unwrap();
-        assert_eq!(answered, answer);
+        let mut received = vec![0; response.len()];
+        self.0.read_exact(&mut received).unwrap();
+        assert_eq!(received, response);
         self.0.write_all(last).unwrap();
     }
 

@@ -53,7 +53,7 @@ fn file() -> Vec<u8> {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "the signature of a service function")]
-fn answer(request: Request, client: &Client<'_>) -> Reply {
+fn respond(request: Request, client: &Client<'_>) -> Reply {
     let body = match request.uri().path() {
         "/large" => Body::Bytes(file().into()),
         "/file" => Body::File(range(&file(), 0, FILE_BYTES as u64)),
@@ -104,20 +104,20 @@ fn greeted(harness: &Harness) -> SessionClient {
 
 #[test]
 fn a_stalled_handshake_ends_at_the_first_request_timeout() {
-    let harness = Harness::new(limits(|limits| limits.http.first_request_timeout = SHORT), answer);
+    let harness = Harness::new(limits(|limits| limits.http.first_request_timeout = SHORT), respond);
     for sent in [&b""[..], b"hel", HANDSHAKE[0]] {
         let (peer, thread) = harness.start(|io| Session::new(io).into_stream());
         (&peer).write_all(sent).unwrap();
         thread.join().unwrap();
     }
     // Without a short limit, the handshake may take longer.
-    let harness = Harness::new(Limits::default(), answer);
+    let harness = Harness::new(Limits::default(), respond);
     greeted(&harness).send("x");
 }
 
 #[test]
 fn a_failed_or_stopped_handshake_ends_the_connection() {
-    let harness = Harness::new(Limits::default(), answer);
+    let harness = Harness::new(Limits::default(), respond);
     let (peer, thread) = harness.start(|io| Session::new(io).into_stream());
     (&peer).write_all(b"who?").unwrap();
     thread.join().unwrap();
@@ -128,7 +128,7 @@ fn a_failed_or_stopped_handshake_ends_the_connection() {
 
 #[test]
 fn output_is_flushed_whenever_a_response_waits() {
-    let harness = Harness::new(Limits::default(), answer);
+    let harness = Harness::new(Limits::default(), respond);
     let mut client = greeted(&harness);
     let text = "https Some((\"Toy\", \"XOR\", Some(\"a.test\")))";
     client.send(&get("/"));
@@ -172,7 +172,7 @@ fn a_session_always_sends_its_close_notification() {
     let close_notify = std::str::from_utf8(CLOSE_NOTIFY).unwrap();
     let (get, get_later) = ("GET /parts HTTP/1.0\r\n\r\n", "GET /later HTTP/1.0\r\n\r\n");
     for (request, is_half_closed) in [(get, false), (get, true), (get_later, true), ("", true)] {
-        let harness = Harness::new(limits(|limits| limits.linger_timeout = SHORT), answer);
+        let harness = Harness::new(limits(|limits| limits.linger_timeout = SHORT), respond);
         let mut client = greeted(&harness);
         client.send(request);
         if is_half_closed {
@@ -198,11 +198,11 @@ fn long_close_notify(harness: &Harness) -> (SessionClient, std::thread::JoinHand
 
 #[test]
 fn the_linger_timeout_limits_the_wait_for_a_close_notification() {
-    let harness = Harness::new(limits(|limits| limits.linger_timeout = SHORT), answer);
+    let harness = Harness::new(limits(|limits| limits.linger_timeout = SHORT), respond);
     let (mut client, thread) = long_close_notify(&harness);
     thread.join().unwrap();
     assert!(client.read_to_end().len() < 4 << 20);
-    let harness = Harness::new(Limits::default(), answer);
+    let harness = Harness::new(Limits::default(), respond);
     let (mut client, _) = long_close_notify(&harness);
     assert_eq!(client.read_to_end().len(), 4 << 20);
 }
@@ -211,7 +211,7 @@ fn the_linger_timeout_limits_the_wait_for_a_close_notification() {
 #[test]
 fn a_request_in_the_buffer_of_the_session_receives_a_response_before_the_end() {
     for (request, expected) in [(get("/"), "HTTP/1.1 200 OK\r\n"), (String::new(), "")] {
-        let harness = Harness::new(Limits::default(), answer);
+        let harness = Harness::new(Limits::default(), respond);
         harness.worker.stop();
         let (sent, is_sent) = channel();
         let (peer, _thread) = harness.start(move |io| {
@@ -232,7 +232,7 @@ fn a_request_in_the_buffer_of_the_session_receives_a_response_before_the_end() {
 #[tokio::test]
 async fn a_response_is_complete_only_after_the_flush() {
     for path in ["/", "/large", "/file"] {
-        let harness = Harness::new(Limits::default(), answer);
+        let harness = Harness::new(Limits::default(), respond);
         let (ours, peer) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
         let ours = tokio::net::UnixStream::from_std(ours).unwrap();
