@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// The limits of one HTTP connection: how much a peer may send, how slowly, and for how long.
 ///
-/// Each limit is configurable and has a default. The memory of a connection is bounded by them, whatever a peer sends.
+/// Each limit is configurable and has a default. Together they bound the memory of a connection, regardless of the input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Maximum size of a request head in bytes, including empty lines before it (431). 16 KiB is twice what browsers with

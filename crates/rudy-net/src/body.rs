@@ -49,7 +49,7 @@ pub trait BodyStream: Send {
         max: u64,
     ) -> Poll<Option<Result<BodyPiece, BodyError>>>;
 
-    /// Called in place of [`Self::poll_piece`] while the client does not read, so that a body can read ahead
+    /// Called instead of [`Self::poll_piece`] while the client does not read, so that a body can read ahead
     /// from its source. Ready when the client has fallen too far behind, so that it must be dropped.
     fn poll_blocked(&mut self, _cx: &mut Context<'_>, _now: Instant) -> Poll<()> {
         Poll::Pending

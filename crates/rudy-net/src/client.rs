@@ -95,7 +95,7 @@ pub enum Peer {
     /// A Unix socket: a local process that the socket's permissions allow.
     Unix,
     /// A client whose address a trusted proxy does not forward. The field is the proxy's address, or `None`
-    /// for a proxy on a Unix socket. It is shown in place of the client's address, but gives the client none
+    /// for a proxy on a Unix socket. It is shown instead of the client's address, but gives the client none
     /// of the proxy's privileges.
     Unnamed(Option<IpAddr>),
 }

@@ -33,7 +33,7 @@ pub enum CloseMode {
     /// No exchange is in progress: do not wait for the peer.
     NoLinger,
     /// The peer has closed, its input is read, and no exchange is in progress: only close the descriptor.
-    /// That takes one system call in place of four.
+    /// That needs one system call instead of four.
     PeerClosed,
     /// The response is incomplete and must not look complete, or the connection is broken: reset it.
     Reset,
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_reset_takes_no_other_steps() {
+    async fn a_reset_skips_the_other_steps() {
         for faults in all_faults() {
             let (io, _peer, again, log) = faulty(faults);
             close(io, CloseMode::Reset, LINGER).await;
@@ -388,7 +388,7 @@ mod tests {
 
     /// A stopping server drops a close in progress, at any step.
     #[tokio::test]
-    async fn a_dropped_close_takes_the_remaining_steps() {
+    async fn a_dropped_close_runs_the_remaining_steps() {
         for (faults, polled) in all_faults().flat_map(|faults| [(faults, false), (faults, true)]) {
             let (io, mut peer, _again, log) = faulty(faults);
             {

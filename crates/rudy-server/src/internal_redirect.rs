@@ -90,7 +90,7 @@ fn without_body(head: &Parts, dropped: &[HeaderName]) -> Request {
 const CONTENT_FIELDS: [HeaderName; 5] =
     [CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, VARY, X_CONTENT_TYPE_OPTIONS];
 
-/// Header fields that are valid only for the page's own URL: with them, a cache could store the error in place of the resource.
+/// Header fields that are valid only for the page's own URL: with them, a cache could store the error instead of the resource.
 const URL_FIELDS: [HeaderName; 4] = [ACCEPT_RANGES, CONTENT_LOCATION, ETAG, LAST_MODIFIED];
 
 /// Replaces the content of a failed response with an error page. The page is ignored if its status is neither 200 nor that of the

@@ -1,7 +1,7 @@
 //! The file of a Unix socket, for servers and FastCGI apps.
 //!
 //! [`bind`] replaces a stale socket, which no process listens on, and no other file. The [`SocketFile`] removes the file
-//! when it is dropped, unless another file has replaced it. A crate of its own, so that a FastCGI app does not depend on the
+//! when it is dropped, unless another file has replaced it. A separate crate, so that a FastCGI app does not depend on the
 //! server.
 
 #![forbid(unsafe_code)]

@@ -88,7 +88,7 @@ const NAMES: &[(&str, &str)] = &[
     ("Quiet", "NoLinger"),
 ];
 
-/// Sources whose names follow the glossary. The crates that measure have words of their own field.
+/// Sources whose names follow the glossary. The crates that measure use the terms of their own field.
 const NAMED: &[&str] = &[
     "crates/rudy/",
     "crates/rudy-fastcgi/",
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_literal_and_a_longer_word_are_no_phrases() {
+    fn a_literal_and_a_longer_word_are_not_phrases() {
         let text = "user = \"nobody\"\nthe user `nobody`\nuser = nobody --kill-whom=main is unheeded, renew, is toldable";
         assert_eq!(phrases(&[file("docs/a.md", text)]), Vec::<String>::new());
     }

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_tag_is_no_list() {
+    fn a_single_tag_is_not_a_list() {
         let current = EntityTag::of_file(&FILE, "", false);
         for (text, expected) in [
             ("\"ff-10-1\"", Some(true)),

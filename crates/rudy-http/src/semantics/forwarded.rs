@@ -13,7 +13,7 @@ use crate::syntax::{is_token, parse_digits};
 pub enum Node {
     /// An address, and the port if there is one. An IPv4-mapped IPv6 address is converted to IPv4.
     Address(IpAddr, Option<u16>),
-    /// `unknown`, or an identifier in place of an address (RFC 7239 §6.2, §6.3).
+    /// `unknown`, or an identifier instead of an address (RFC 7239 §6.2, §6.3).
     Hidden,
 }
 

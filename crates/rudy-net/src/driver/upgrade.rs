@@ -21,7 +21,7 @@ use crate::{Limits, Worker};
 
 /// Takes over the connection after a `101 Switching Protocols`.
 ///
-/// The connection polls the future, and polls it once more when the server begins to stop. Like a handler,
+/// The connection polls the future, and polls it again when the server begins to stop. Like a handler,
 /// the future may await a [`Deadline`](crate::Deadline).
 pub type Upgrade = Box<dyn FnOnce(Upgraded) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
 

@@ -86,7 +86,7 @@ impl AddressCounts {
     }
 
     fn shard(&self, key: AddressKey) -> MutexGuard<'_, HashMap<AddressKey, usize>> {
-        // The remainder is below SHARDS, whatever the width of usize.
+        // The remainder is below SHARDS, regardless of the width of usize.
         #[expect(clippy::cast_possible_truncation, reason = "any bits of the hash are good")]
         let index = self.hasher.hash_one(key) as usize % SHARDS;
         // A count changes in one step, so a panic leaves no inconsistent state.

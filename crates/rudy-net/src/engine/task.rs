@@ -26,7 +26,7 @@ pub(super) fn start<S: ServiceSource>(
 }
 
 /// Starts an engine on a work-stealing runtime. It has as many workers as threads, to spread the counters and
-/// timers. A connection keeps its worker, on whichever thread it runs.
+/// timers. A connection keeps its worker, regardless of the thread it runs on.
 pub(super) fn start_with<S: ServiceSource, C: Spawner>(
     spawner: C,
     options: &Options,

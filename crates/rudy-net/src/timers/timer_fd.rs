@@ -12,7 +12,7 @@ use tokio::io::unix::AsyncFd;
 
 /// A `timerfd`.
 ///
-/// A tokio timer that a task sets makes the runtime write to its own eventfd, and poll once more for nothing.
+/// A tokio timer that a task sets makes the runtime write to its own eventfd, and poll again without any work.
 /// With streams, which wake the worker a hundred times a second, that would double the wake-ups.
 #[derive(Debug)]
 pub(crate) struct TimerFd(AsyncFd<OwnedFd>);

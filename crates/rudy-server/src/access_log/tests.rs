@@ -140,7 +140,7 @@ fn quotes_in_a_target_are_escaped() {
 }
 
 #[test]
-fn a_target_that_is_no_valid_uri_is_logged_as_sent() {
+fn a_target_that_is_not_a_valid_uri_is_logged_as_sent() {
     let request_info = request(b"/<a>?\xff", &[]);
     let (combined, json) = lines(&client("192.0.2.7:1"), Some(&request_info), None, &outcome());
     assert!(combined.contains("\"GET /<a>?\\xFF HTTP/1.1\""), "{combined}");

@@ -320,7 +320,7 @@ impl Exchange {
         }
     }
 
-    /// Handles a failure. A complete response stays valid, whatever the app does after it.
+    /// Handles a failure. A complete response stays valid, regardless of what the app does next.
     fn fail(&mut self, failure: Failure) -> Result<(), Failure> {
         self.close();
         if self.received.is_complete && failure.is_app_failure() {

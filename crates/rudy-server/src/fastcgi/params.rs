@@ -220,7 +220,7 @@ impl Params<'_> {
         let mut fields = self.head.headers.iter().peekable();
         while let Some((name, first)) = fields.next() {
             let mut value = Cow::Borrowed(first.as_bytes());
-            // RFC 9110 §5.3; cookies have a separator of their own (RFC 6265 §5.4).
+            // RFC 9110 §5.3; cookies have their own separator (RFC 6265 §5.4).
             let separator: &[u8] = if name == header::COOKIE { b"; " } else { b", " };
             while let Some((_, next)) = fields.next_if(|(next, _)| *next == name) {
                 value = [&value, separator, next.as_bytes()].concat().into();

@@ -17,7 +17,7 @@ use crate::upstream::{Connection as _, Endpoint};
 /// The timeout of the query. Many apps close the connection on it, and some send nothing at all.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The maximum number of connections, whatever the app reports.
+/// The maximum number of connections, regardless of what the app reports.
 const CONNECTIONS_MAX: u32 = 1024;
 
 /// Queries an app on a separate connection. An app that multiplexes (`FCGI_MPXS_CONNS` is 1) serves

@@ -298,7 +298,7 @@ enum Action {
     RotateInsidePattern,
     /// Renames the file outside the pattern, as log rotation does, and creates a new one.
     RotateOutsidePattern,
-    /// The writer of the renamed file writes once more.
+    /// The writer of the renamed file writes again.
     WriteLate,
     Delete,
     Poll,

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_is_no_change() {
+    fn a_read_is_not_a_change() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("a"), "x").unwrap();
         let watch = watch(folder.path());

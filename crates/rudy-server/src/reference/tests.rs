@@ -309,7 +309,7 @@ fn a_file_becomes_a_manual_page() {
 }
 
 #[test]
-fn an_odd_schema_is_no_panic() {
+fn an_unusual_schema_does_not_panic() {
     for schema in [
         json!(null),
         json!([]),

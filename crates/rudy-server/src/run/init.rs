@@ -197,7 +197,7 @@ struct Signals {
 #[expect(unsafe_code, reason = "std and rustix have no signal masks")]
 impl Signals {
     fn block() -> Self {
-        // SAFETY: all zeros is a valid sigset_t, and each call gets valid pointers. No other thread has a mask of its own.
+        // SAFETY: all zeros is a valid sigset_t, and each call gets valid pointers. No other thread has its own mask.
         unsafe {
             let (mut awaited, mut before) = mem::zeroed();
             libc::sigemptyset(&raw mut awaited);

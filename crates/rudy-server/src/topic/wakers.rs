@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_waker_takes_sixteen_bytes() {
+    fn a_waker_occupies_sixteen_bytes() {
         assert_eq!(size_of::<Option<Waker>>(), 16);
     }
 

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use super::name::Name;
 use super::{Socket, UpstreamAddress};
 
-/// The address of a member. A name is one member with one limit, whatever its number of addresses.
+/// The address of a member. A name is one member with one limit, regardless of its number of addresses.
 #[derive(Debug, Clone)]
 pub(crate) enum Endpoint {
     /// An IP address and a port.

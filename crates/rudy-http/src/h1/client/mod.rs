@@ -72,7 +72,7 @@ pub struct ClientConnection {
 /// The properties of a request that determine how its response is decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RequestInfo {
-    /// The method is HEAD: the response has no body, whatever its fields are.
+    /// The method is HEAD: the response has no body, regardless of its fields.
     pub is_head: bool,
     /// The method is CONNECT: a 2xx makes the connection a tunnel.
     pub is_connect: bool,

@@ -74,7 +74,7 @@ impl HeadScan {
     /// Returns the framing of the body (RFC 9112 §6.3).
     pub(super) fn framing(&self, request: RequestInfo, raw: &[u8]) -> Result<Framing, Fault> {
         let is_tunnel = request.is_connect && (200..=299).contains(&self.status);
-        // Items 1 and 2: whatever the fields are.
+        // Items 1 and 2: regardless of the fields.
         if request.is_head || is_tunnel || matches!(self.status, 100..=199 | 204 | 304) {
             return Ok(Framing::None);
         }

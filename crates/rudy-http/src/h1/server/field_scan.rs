@@ -14,7 +14,7 @@ use crate::h1::malformed::Malformed;
 use crate::semantics::field::KnownField;
 use crate::syntax::members;
 
-/// The maximum number of fields, whatever the configured limit: a larger [`http::HeaderMap`] may be unable to grow.
+/// The maximum number of fields, regardless of the configured limit: a larger [`http::HeaderMap`] may be unable to grow.
 const FIELDS_MAX: usize = 6000;
 
 /// The result of scanning the fields of a head.

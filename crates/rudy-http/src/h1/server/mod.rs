@@ -141,7 +141,7 @@ impl ServerConnection {
     /// Returns how many bytes the caller may read next: the rest of a body and one head, minus the buffered bytes.
     ///
     /// Bytes after a request are buffered until its response is finished. A caller that respects this value buffers at most
-    /// [`Limits::head_bytes`] of them, however many requests a client pipelines.
+    /// [`Limits::head_bytes`] of them, regardless of the number of pipelined requests.
     #[must_use]
     pub fn input_room(&self, limits: &Limits) -> usize {
         if self.input_ended {

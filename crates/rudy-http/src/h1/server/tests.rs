@@ -233,7 +233,7 @@ fn an_exchange_has_no_deadline() {
 }
 
 #[test]
-fn an_endless_timeout_is_no_deadline() {
+fn an_endless_timeout_has_no_deadline() {
     let mut harness = Harness::new();
     harness.limits.first_request_timeout = Duration::MAX;
     assert_eq!(harness.connection.deadline(&harness.limits), None);

@@ -116,7 +116,7 @@ fn a_new_or_removed_sibling_is_detected() {
 }
 
 #[test]
-fn a_new_file_that_comes_earlier_in_try_files_is_detected() {
+fn a_new_file_earlier_in_try_files_is_detected() {
     let options =
         FilesOptions { try_files: vec!["{path}".into(), "{path}.html".into()], ..always_revalidate() };
     let site = Site::with_options(&[("about.html", "second")], options);

@@ -167,7 +167,7 @@ fn after_a_pause_the_server_sends_only_the_last_chunks() {
 }
 
 #[test]
-fn a_chunk_that_never_comes_due_does_not_panic() {
+fn a_chunk_that_is_never_due_does_not_panic() {
     let (mut client, first) = Client::welcomed("interval = '1h'\nqueue = 1000000");
     assert!(!client.is_overflowing(first));
     assert!(!client.is_overflowing(first + 999_998 * 3600 * SECOND));
