@@ -228,10 +228,10 @@ fn an_invalid_configuration_is_reported_and_the_old_one_stays() {
     server.wait_for_line("unknown key `lisen`");
     server.wait_for_line("unknown key `rot`");
     assert_eq!(server.get("/").text(), "old");
-    rewrite(&server, &config_with_response("mended", ""));
+    rewrite(&server, &config_with_response("fixed", ""));
     server.signal(Signal::HUP);
     server.wait_for_line("the configuration was reloaded");
-    assert_eq!(server.get("/").text(), "mended");
+    assert_eq!(server.get("/").text(), "fixed");
 }
 
 #[test]

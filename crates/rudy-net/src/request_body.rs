@@ -191,7 +191,7 @@ impl BodySender {
 }
 
 impl Drop for BodySender {
-    /// Ends the body with the exchange, so that a reader in another task does not wait for ever.
+    /// Ends the body with the exchange, so that a reader in another task does not wait forever.
     fn drop(&mut self) {
         let mut state = self.0.lock();
         if !state.ended {

@@ -16,7 +16,7 @@ const SMALL_READ_BYTES: usize = 8 * 1024;
 /// Maximum age of the `Date` header field.
 const DATE_AGE_MAX: Duration = Duration::from_millis(50);
 /// Maximum capacity of an output buffer that is reused, so that one long pipeline does not occupy its memory
-/// for ever.
+/// forever.
 const OUT_BYTES_MAX: usize = 128 * 1024;
 
 /// The buffers of a thread, and the current date.

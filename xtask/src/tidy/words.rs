@@ -43,6 +43,7 @@ const PHRASES: &[(&str, &str)] = &[
     ("is asked for", "is requested"),
     ("are asked for", "are requested"),
     ("a request's way", "the lifecycle of a request"),
+    ("for ever", "forever"),
 ];
 
 /// Names that may not return, each with the name to use: a word is banned in every compound (`lane` in `NewLane` and
@@ -73,6 +74,9 @@ const NAMES: &[(&str, &str)] = &[
     ("floor", "layer"),
     ("knee", "maximum sustainable rate"),
     ("tell", "notify, report, log"),
+    ("told", "received, message, output"),
+    ("anew", "again"),
+    ("believed", "trusted"),
     ("News", "Received"),
     ("Home", "RuntimeId"),
     ("Link", "Connection"),

@@ -12,7 +12,7 @@ use crate::{Counters, EndReason};
 
 /// Maximum number of body bytes that a connection sends in one poll: a tenth of a millisecond's work for a
 /// file. Otherwise a fast reader of a large file would block the other connections of its core, and an
-/// endless stream would block them for ever.
+/// endless stream would block them forever.
 pub(super) const POLL_BYTES_MAX: u64 = 512 * 1024;
 
 /// The context of one poll of a connection: its waker, its time, and the rest of its budget.

@@ -127,7 +127,7 @@ impl<L: Incoming, S: ServiceSource, C: Spawner> Acceptor<L, S, C> {
         }
     }
 
-    /// Accepts connections for ever. While a connection waits for a thread, later connections wait in the
+    /// Accepts connections forever. While a connection waits for a thread, later connections wait in the
     /// kernel's queue. If the socket is closing they cannot wait there, so all of them are accepted.
     async fn accept_all(&self, is_closing: bool) -> Infallible {
         loop {

@@ -122,12 +122,12 @@ impl WorkerRunner {
         let workers = &self.shared.workers;
         let about_to_close = workers.iter().map(|worker| worker.evicted()).sum();
         (about_to_close..connections).all(|_| {
-            let is_made = self.shared.evict_one(&self.worker);
-            if is_made {
+            let is_evicted = self.shared.evict_one(&self.worker);
+            if is_evicted {
                 self.worker.counters.evicted.add(1);
                 self.shared.reports.record(Problem::IdleEvicted, &why);
             }
-            is_made
+            is_evicted
         })
     }
 

@@ -135,13 +135,13 @@ fn fields_of_an_untrusted_peer_are_ignored() {
         assert_eq!(forwarded(&Options { source, ..Options::default() }, ip(PROXY), ALL), None);
         // The same fields from trusted peers.
         for peer in [ip(PROXY), ip("[::ffff:10.0.0.1]:1"), ip("[2001:db8:a::1]:1"), Peer::Unix] {
-            let believed = forwarded(&options(source), peer, ALL).unwrap();
+            let forwarded_client = forwarded(&options(source), peer, ALL).unwrap();
             assert_eq!(
-                (believed.address, believed.scheme),
+                (forwarded_client.address, forwarded_client.scheme),
                 (ip("198.51.100.1:0"), Some(Scheme::HTTPS)),
                 "{peer}"
             );
-            assert_eq!(believed.host.unwrap(), "other");
+            assert_eq!(forwarded_client.host.unwrap(), "other");
         }
         let without_unix =
             Options { trusted_proxies: vec!["10.0.0.0/8".parse().unwrap()], ..options(source) };

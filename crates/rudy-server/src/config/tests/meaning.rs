@@ -127,7 +127,7 @@ Site example.org, *.example.org
 Default site
   1  /status  status   for anyone
   2  /info    info     for this machine only
-  3  /ticks   stream   lines of text, 1s apart, for ever
+  3  /ticks   stream   lines of text, 1s apart, forever
   4  /wait    delay    503 after 2s
   5  /*       respond  404
 

@@ -86,7 +86,7 @@ impl HandlerConfig for StreamTable {
         let what = self.format.describe();
         match self.count {
             Some(Int(count)) => format!("{count} {what}, {} apart", self.interval),
-            None => format!("{what}, {} apart, for ever", self.interval),
+            None => format!("{what}, {} apart, forever", self.interval),
         }
     }
 

@@ -43,7 +43,7 @@ impl Simulation {
             "busy" => drop(self.idle_since.remove(&id())),
             "ends" => drop(self.set.ended(id(), self.now, words.len() > 2)),
             "broken" => self.starts_fail = true,
-            "mended" => self.starts_fail = false,
+            "fixed" => self.starts_fail = false,
             "stop" => self.set.stop(),
             "kill" => self.set.kill(),
             _ => panic!("{event}"),
@@ -259,7 +259,7 @@ fn failed_starts_are_repeated_with_growing_pauses() {
             ("grow, grow", "wait until 100"),
             ("at 100", "try 1, wait until 300"),
             ("at 300", "try 1, wait until 700"),
-            ("mended, at 700", "start 1, wait"),
+            ("fixed, at 700", "start 1, wait"),
         ],
     );
 }
@@ -271,7 +271,7 @@ fn a_process_requested_during_a_pause_starts_after_it() {
         1,
         &[
             ("broken, grow", "try 1, wait"),
-            ("mended, at 100", "wait"),
+            ("fixed, at 100", "wait"),
             ("grow", "start 1, wait until 1100"),
             ("ends 1", "wait"),
             ("grow", "wait until 300"),
