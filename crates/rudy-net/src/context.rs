@@ -1,6 +1,6 @@
 //! Requests from a handler or body to the connection that polls it: wake-up times and interim responses.
 //!
-//! They are found through the thread, at any depth of futures, so handlers need not pass a context.
+//! A thread-local variable holds them, so nested futures need no context argument.
 
 use std::cell::RefCell;
 use std::time::Instant;
@@ -11,16 +11,15 @@ use http::{HeaderMap, StatusCode};
 #[derive(Debug)]
 struct CurrentPoll {
     now: Instant,
-    /// Whether the connection sends interim responses from this poll: only for handlers, and only while the
-    /// client reads.
+    /// Whether this poll may send interim responses: only a handler may, and only while the client reads.
     accepts_interim: bool,
     effects: PollEffects,
 }
 
-/// The requests that a poll has left for its connection.
+/// The requests that a poll makes to its connection.
 #[derive(Debug, Default)]
 pub(crate) struct PollEffects {
-    /// The earliest deadline awaited.
+    /// The earliest wake-up time requested.
     pub(crate) due: Option<Instant>,
     /// Interim responses to send before the response.
     pub(crate) interim: Vec<(StatusCode, HeaderMap)>,
@@ -38,8 +37,8 @@ pub(crate) fn collect<R>(now: Instant, accepts_interim: bool, poll: impl FnOnce(
     (polled, effects)
 }
 
-/// Returns the time of the current poll of a connection, which saves a call of the clock; elsewhere, the
-/// clock's time.
+/// Returns the time at which the current poll of a connection began, to avoid reading the clock again.
+/// Outside of a connection it returns the current time.
 #[must_use]
 pub fn poll_time() -> Instant {
     current_time().unwrap_or_else(Instant::now)
@@ -50,7 +49,7 @@ pub(crate) fn current_time() -> Option<Instant> {
     CURRENT.with_borrow(|current| current.as_ref().map(|poll| poll.now))
 }
 
-/// Requests another poll of the current handler or body at this time, unless something wakes it before. Has
+/// Requests another poll of the current handler or body at this time, unless something wakes it earlier. Has
 /// no effect outside of a connection; [`Deadline`](crate::Deadline) works everywhere.
 pub fn wake_at(time: Instant) {
     CURRENT.with_borrow_mut(|current| {

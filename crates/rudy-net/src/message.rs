@@ -17,7 +17,7 @@ pub enum Reply {
     /// A response that needs no future.
     Now(Response),
     /// A future response. The connection drops the future when the client disconnects. To wait for a time,
-    /// use a [`Deadline`](crate::Deadline), which needs no timer.
+    /// use a [`Deadline`](crate::Deadline), which needs no timer of tokio.
     Later(Pin<Box<dyn Future<Output = Response> + Send>>),
 }
 
@@ -40,7 +40,7 @@ impl From<Response> for Reply {
 /// A response: its head and its body.
 ///
 /// The connection adds `Date`, `Connection`, `Content-Length` and `Transfer-Encoding`; a service does not set
-/// them. A response to HEAD has the same body as to GET: the connection sends only its length.
+/// them. A response to HEAD has the same body as one to GET; the connection sends only the length.
 pub struct Response {
     /// The status and the header fields.
     pub head: Head,
@@ -51,7 +51,7 @@ pub struct Response {
 }
 
 impl Response {
-    /// Creates a response with this status, without fields and body.
+    /// Creates a response with this status, without header fields or body.
     #[must_use]
     pub fn new(status: StatusCode) -> Self {
         Self { head: Head::Fields(status, HeaderMap::new()), body: Body::Empty, upgrade: None }
@@ -81,7 +81,7 @@ impl Response {
         }
     }
 
-    /// Sets the status. This replaces a prepared head by its fields.
+    /// Sets the status. Replaces a prepared head with its fields.
     pub fn set_status(&mut self, status: StatusCode) {
         self.head = Head::Fields(status, std::mem::take(self.headers_mut()));
     }
@@ -95,15 +95,15 @@ impl Response {
         }
     }
 
-    /// Returns the header fields for changing. This replaces a prepared head by its fields, so change fields
-    /// before preparing.
+    /// Returns the header fields, mutable. Replaces a prepared head with its fields, so change the fields before
+    /// preparing the head.
     pub fn headers_mut(&mut self) -> &mut HeaderMap {
         if let Head::Prepared(prepared) = &self.head {
             self.head = Head::Fields(prepared.status(), prepared.headers().clone());
         }
         match &mut self.head {
             Head::Fields(_, headers) => headers,
-            Head::Prepared(_) => unreachable!("replaced by its fields above"),
+            Head::Prepared(_) => unreachable!("replaced with its fields above"),
         }
     }
 }

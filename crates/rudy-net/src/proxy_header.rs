@@ -22,8 +22,8 @@ const V2_FIXED_BYTES: usize = 16;
 /// The progress of parsing a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParseStatus {
-    /// At least this number of bytes is missing. A reader that reads no more than that never reads beyond the
-    /// header.
+    /// At least this many bytes are missing. A caller that reads no more than this never reads past the end of
+    /// the header.
     Incomplete(usize),
     /// The header is complete.
     Complete(ProxiedClient),
@@ -40,10 +40,10 @@ pub enum ProxiedClient {
     ProxyItself,
 }
 
-/// Why bytes are not a PROXY protocol header.
+/// The reason why bytes are not a PROXY protocol header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProxyHeaderError {
-    /// They do not start like one.
+    /// The bytes do not start like a header.
     NotAHeader,
     /// The header is longer than the limit.
     TooLong,
@@ -64,8 +64,8 @@ impl fmt::Display for ProxyHeaderError {
     }
 }
 
-/// Parses the bytes of a header that have arrived; each call gets all of them. An error is found at the first
-/// wrong byte.
+/// Parses the bytes of a header that have arrived; each call receives all of them. Detects an error at the
+/// first wrong byte.
 ///
 /// # Errors
 ///
@@ -75,9 +75,9 @@ pub fn parse(bytes: &[u8]) -> Result<ParseStatus, ProxyHeaderError> {
 }
 
 fn parse_v1(bytes: &[u8]) -> Result<ParseStatus, ProxyHeaderError> {
-    starts_with(bytes, b"PROXY ")?;
+    expect_prefix(bytes, b"PROXY ")?;
     let Some(end) = bytes.iter().position(|byte| matches!(byte, b'\r' | b'\n')) else {
-        return missing_of_v1(bytes);
+        return missing_in_v1(bytes);
     };
     match bytes[end..] {
         [b'\r', b'\n'] if bytes.len() <= V1_BYTES_MAX => {
@@ -92,7 +92,7 @@ fn parse_v1(bytes: &[u8]) -> Result<ParseStatus, ProxyHeaderError> {
 
 /// Returns the minimum that an incomplete line needs: a space and a character for each missing part, and
 /// CRLF.
-fn missing_of_v1(line: &[u8]) -> Result<ParseStatus, ProxyHeaderError> {
+fn missing_in_v1(line: &[u8]) -> Result<ParseStatus, ProxyHeaderError> {
     let is_unknown = line.starts_with(b"PROXY UNKNOWN");
     let parts = line.split(|byte| *byte == b' ').count();
     if !is_unknown && parts > V1_PARTS {
@@ -106,7 +106,7 @@ fn missing_of_v1(line: &[u8]) -> Result<ParseStatus, ProxyHeaderError> {
     Ok(ParseStatus::Incomplete(needs))
 }
 
-/// §2.1: one space between the parts, and nothing else.
+/// Parses a line without its CRLF. Exactly one space separates the parts (§2.1).
 fn parse_v1_line(line: &str) -> Option<ProxiedClient> {
     let parts = line.strip_prefix("PROXY ")?;
     // The rest of an UNKNOWN line is ignored (§2.1).
@@ -114,21 +114,21 @@ fn parse_v1_line(line: &str) -> Option<ProxiedClient> {
         return Some(ProxiedClient::Unknown);
     }
     let mut parts = parts.split(' ');
-    let read = match parts.next()? {
-        "TCP4" => ip::<Ipv4Addr>,
-        "TCP6" => ip::<Ipv6Addr>,
+    let parse_address = match parts.next()? {
+        "TCP4" => parse_ip::<Ipv4Addr>,
+        "TCP6" => parse_ip::<Ipv6Addr>,
         _ => return None,
     };
-    let (source, _destination) = (read(parts.next()?)?, read(parts.next()?)?);
-    let (source_port, _destination_port) = (port(parts.next()?)?, port(parts.next()?)?);
+    let (source, _destination) = (parse_address(parts.next()?)?, parse_address(parts.next()?)?);
+    let (source_port, _destination_port) = (parse_port(parts.next()?)?, parse_port(parts.next()?)?);
     parts.next().is_none().then(|| client(source, source_port))
 }
 
-fn ip<A: FromStr + Into<IpAddr>>(text: &str) -> Option<IpAddr> {
+fn parse_ip<A: FromStr + Into<IpAddr>>(text: &str) -> Option<IpAddr> {
     Some(text.parse::<A>().ok()?.into())
 }
 
-fn port(text: &str) -> Option<u16> {
+fn parse_port(text: &str) -> Option<u16> {
     // `parse` would accept a sign.
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }
@@ -138,7 +138,7 @@ fn client(address: IpAddr, port: u16) -> ProxiedClient {
 }
 
 fn parse_v2(bytes: &[u8]) -> Result<ParseStatus, ProxyHeaderError> {
-    starts_with(bytes, V2_SIGNATURE)?;
+    expect_prefix(bytes, V2_SIGNATURE)?;
     let &[version_and_command, family, length_high, length_low, ref rest @ ..] =
         bytes.get(V2_SIGNATURE.len()..).unwrap_or_default()
     else {
@@ -161,7 +161,8 @@ fn parse_v2(bytes: &[u8]) -> Result<ParseStatus, ProxyHeaderError> {
     }
 }
 
-/// §2.2: source and destination address, then the ports, then additional fields, which are not needed.
+/// Parses the address block (§2.2): source and destination address, then the ports. Ignores the additional fields
+/// after it.
 fn v2_client(family: u8, rest: &[u8]) -> Option<ProxiedClient> {
     match family {
         0x11 => {
@@ -174,16 +175,16 @@ fn v2_client(family: u8, rest: &[u8]) -> Option<ProxiedClient> {
             let (port, _) = rest.get(16..)?.split_first_chunk::<4>()?;
             Some(client(Ipv6Addr::from(*source).into(), u16::from_be_bytes([port[0], port[1]])))
         }
-        // No family or protocol, datagrams, and Unix sockets of the proxy's machine. Other values MUST be
-        // rejected.
+        // An unspecified family or protocol, datagrams, and Unix sockets on the proxy's machine. Other values
+        // MUST be rejected.
         0x00..=0x02 | 0x10 | 0x12 | 0x20 | 0x22 | 0x30..=0x32 => Some(ProxiedClient::Unknown),
         _ => None,
     }
 }
 
-fn starts_with(bytes: &[u8], beginning: &[u8]) -> Result<(), ProxyHeaderError> {
-    let length = bytes.len().min(beginning.len());
-    if bytes[..length] == beginning[..length] { Ok(()) } else { Err(ProxyHeaderError::NotAHeader) }
+fn expect_prefix(bytes: &[u8], prefix: &[u8]) -> Result<(), ProxyHeaderError> {
+    let length = bytes.len().min(prefix.len());
+    if bytes[..length] == prefix[..length] { Ok(()) } else { Err(ProxyHeaderError::NotAHeader) }
 }
 
 #[cfg(test)]

@@ -71,7 +71,7 @@ impl<'a> Run<'a> {
     fn receive(&mut self, bytes: &[u8]) {
         match self.end {
             End::Open => {
-                self.pace.moved(bytes.len() as u64, self.now);
+                self.pace.record_bytes(bytes.len() as u64, self.now);
                 self.advance(bytes);
             }
             End::Upgraded => self.output.extend(site::upgraded(bytes)),
@@ -160,7 +160,7 @@ impl<'a> Run<'a> {
     fn wait(&mut self, time: Duration) {
         let until = self.now + time;
         if self.reading.is_some() {
-            self.pace.wait(self.now);
+            self.pace.start_waiting(self.now);
         }
         while self.end == End::Open {
             let body = self.pace.rate_deadline(self.limits.rate_grace, self.limits.body_rate_min);

@@ -16,15 +16,15 @@ pub struct Pace {
     /// The start of the current wait.
     waiting: Option<Instant>,
     /// The time of the last progress, or the start of the first wait.
-    moved: Option<Instant>,
+    progressed_at: Option<Instant>,
 }
 
 impl Pace {
     /// Starts waiting for the peer, unless a wait is in progress.
-    pub fn wait(&mut self, now: Instant) {
+    pub fn start_waiting(&mut self, now: Instant) {
         if self.waiting.is_none() {
             self.waiting = Some(now);
-            self.moved = Some(now);
+            self.progressed_at = Some(now);
         }
     }
 
@@ -35,18 +35,18 @@ impl Pace {
     }
 
     /// Records transferred bytes and ends the wait.
-    pub fn moved(&mut self, bytes: u64, now: Instant) {
+    pub fn record_bytes(&mut self, bytes: u64, now: Instant) {
         self.bytes += bytes;
-        self.moved = Some(now);
+        self.progressed_at = Some(now);
         if let Some(since) = self.waiting.take() {
             self.waited += now.saturating_duration_since(since);
         }
     }
 
     /// Records that the peer has read bytes that were counted when the kernel accepted them. Continues to wait.
-    pub fn progressed(&mut self, now: Instant) {
-        self.moved(0, now);
-        self.wait(now);
+    pub fn record_progress(&mut self, now: Instant) {
+        self.record_bytes(0, now);
+        self.start_waiting(now);
     }
 
     /// Returns when the peer becomes too slow: after `grace` plus one second for each `rate` transferred bytes, and at most
@@ -66,7 +66,7 @@ impl Pace {
     #[must_use]
     pub fn stall_deadline(&self, stall: Duration) -> Option<Instant> {
         self.waiting?;
-        self.moved?.checked_add(stall)
+        self.progressed_at?.checked_add(stall)
     }
 }
 
@@ -94,30 +94,30 @@ mod tests {
         let mut pace = Pace::default();
         assert_eq!((pace.rate_deadline(GRACE, RATE), pace.stall_deadline(GRACE)), (None, None));
         let now = start();
-        pace.wait(now);
-        pace.moved(1, now);
+        pace.start_waiting(now);
+        pace.record_bytes(1, now);
         assert_eq!((pace.rate_deadline(GRACE, RATE), pace.stall_deadline(GRACE)), (None, None));
     }
 
     #[test]
     fn bytes_extend_the_deadline_at_the_minimum_rate() {
         let (mut pace, now) = (Pace::default(), start());
-        pace.wait(now);
+        pace.start_waiting(now);
         assert_eq!(pace.rate_deadline(GRACE, RATE), Some(now + seconds(10)));
-        pace.moved(1000, now + seconds(4));
-        pace.wait(now + seconds(4));
+        pace.record_bytes(1000, now + seconds(4));
+        pace.start_waiting(now + seconds(4));
         assert_eq!(pace.rate_deadline(GRACE, RATE), Some(now + seconds(12)));
     }
 
     #[test]
     fn a_fast_start_allows_no_endless_pause() {
         let (mut pace, now) = (Pace::default(), start());
-        pace.wait(now);
-        pace.moved(16 << 20, now + seconds(1));
-        pace.wait(now + seconds(1));
+        pace.start_waiting(now);
+        pace.record_bytes(16 << 20, now + seconds(1));
+        pace.start_waiting(now + seconds(1));
         assert_eq!(pace.rate_deadline(GRACE, RATE), Some(now + seconds(31)));
-        pace.moved(1, now + seconds(30));
-        pace.wait(now + seconds(30));
+        pace.record_bytes(1, now + seconds(30));
+        pace.start_waiting(now + seconds(30));
         assert_eq!(
             pace.rate_deadline(GRACE, RATE),
             Some(now + seconds(60)),
@@ -128,10 +128,10 @@ mod tests {
     #[test]
     fn time_in_which_the_service_reads_nothing_does_not_count() {
         let (mut pace, now) = (Pace::default(), start());
-        pace.wait(now);
-        pace.moved(0, now + seconds(4));
+        pace.start_waiting(now);
+        pace.record_bytes(0, now + seconds(4));
         // A minute later the service wants more.
-        pace.wait(now + seconds(64));
+        pace.start_waiting(now + seconds(64));
         assert_eq!(pace.rate_deadline(GRACE, RATE), Some(now + seconds(70)));
         assert_eq!(pace.stall_deadline(GRACE), Some(now + seconds(74)));
     }
@@ -139,9 +139,9 @@ mod tests {
     #[test]
     fn progress_ends_a_pause_but_does_not_extend_the_rate_deadline() {
         let (mut pace, now) = (Pace::default(), start());
-        pace.moved(5000, now);
-        pace.wait(now);
-        pace.progressed(now + seconds(8));
+        pace.record_bytes(5000, now);
+        pace.start_waiting(now);
+        pace.record_progress(now + seconds(8));
         assert_eq!(pace.stall_deadline(GRACE), Some(now + seconds(18)));
         assert_eq!(pace.rate_deadline(GRACE, RATE), Some(now + seconds(20)));
     }
@@ -149,15 +149,15 @@ mod tests {
     #[test]
     fn a_second_wait_continues_the_first() {
         let (mut pace, now) = (Pace::default(), start());
-        pace.wait(now);
-        pace.wait(now + seconds(9));
+        pace.start_waiting(now);
+        pace.start_waiting(now + seconds(9));
         assert_eq!(pace.rate_deadline(GRACE, RATE), Some(now + seconds(10)));
     }
 
     #[test]
     fn without_a_rate_or_with_an_endless_time_there_is_no_deadline() {
         let (mut pace, now) = (Pace::default(), start());
-        pace.wait(now);
+        pace.start_waiting(now);
         assert_eq!(pace.rate_deadline(GRACE, 0), None, "no minimum");
         assert_eq!(pace.rate_deadline(Duration::MAX, RATE), None, "an endless time");
         assert_eq!(pace.stall_deadline(Duration::MAX), None);

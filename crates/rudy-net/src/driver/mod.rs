@@ -38,7 +38,7 @@ use self::exchange::{Exchange, Handler};
 use self::linger::Linger;
 use self::machine::Machine;
 use self::poll_context::PollContext;
-pub(crate) use self::proxy_header::Count;
+pub(crate) use self::proxy_header::CountForAddress;
 use self::proxy_header::ProxyHeader;
 use self::upgrade::Tunnel;
 use crate::close::{CloseMode, close_at_once};
@@ -49,8 +49,8 @@ use crate::timers::Timer;
 use crate::transport::Stream;
 use crate::{Client, Limits, Peer, Response, Service, Worker};
 
-/// Serves a connection with this peer and number from its first byte to its close. If dropped earlier, it
-/// closes without waiting.
+/// Serves a connection with this peer and number from its first byte to its close. If the future is
+/// dropped earlier, it closes the connection without waiting.
 pub(crate) fn serve<S: ServiceSource>(
     io: Stream,
     (peer, number): (Peer, u64),
@@ -87,8 +87,8 @@ pub(crate) struct ConnectionContext<S> {
 /// The state of a listener, for its connections. Each flag is set once.
 #[derive(Debug, Default)]
 pub(crate) struct ListenerState {
-    /// Another process accepts from the listener: each connection closes with its next response. Idle ones
-    /// stay, because a request may be on its way.
+    /// Another process accepts from the listener. Each connection closes after its next response. Idle ones
+    /// stay open, because a request may be in transit.
     pub(crate) is_handed_over: AtomicBool,
     /// The listener is closed: each connection closes with its next response, idle ones at once.
     pub(crate) is_closed: AtomicBool,
@@ -126,13 +126,13 @@ enum State {
     Handler(Box<Handler>),
     /// Sends the response.
     Body(Box<Exchange>),
-    /// Begins to close.
+    /// Starts to close.
     Close(CloseMode),
-    /// Closing.
+    /// Waits for the close to finish.
     Linger(Box<Linger>),
-    /// Begins a change of protocol.
+    /// Switches to another protocol.
     Upgrade(Box<Upgrade>),
-    /// Another protocol.
+    /// Speaks another protocol.
     Tunnel(Box<Tunnel>),
 }
 
@@ -140,13 +140,17 @@ impl<S: ServiceSource> Future for Serve<S> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        self.poll_counted(cx, &mut |_, _| true)
+        self.poll_with_count(cx, &mut |_, _| true)
     }
 }
 
 impl<S: ServiceSource> Serve<S> {
-    /// Polls the connection; `count` is called with the address from a PROXY protocol header.
-    pub(crate) fn poll_counted(&mut self, cx: &mut Context<'_>, count: &mut Count<'_>) -> Poll<()> {
+    /// Polls the connection. Calls `count` with the address from a PROXY protocol header.
+    pub(crate) fn poll_with_count(
+        &mut self,
+        cx: &mut Context<'_>,
+        count: &mut CountForAddress<'_>,
+    ) -> Poll<()> {
         loop {
             self.state = match (&mut self.state, &mut self.connection) {
                 (State::Linger(linger), _) => return linger.poll(cx),
@@ -174,8 +178,8 @@ impl<S: ServiceSource> Drop for Serve<S> {
     /// handles its own drop.
     fn drop(&mut self) {
         if let Some(connection) = self.connection.take() {
-            let in_exchange = matches!(self.state, State::Handler(_) | State::Body(_));
-            close_at_once(connection.io, if in_exchange { CloseMode::Reset } else { CloseMode::NoLinger });
+            let is_in_exchange = matches!(self.state, State::Handler(_) | State::Body(_));
+            close_at_once(connection.io, if is_in_exchange { CloseMode::Reset } else { CloseMode::NoLinger });
         }
     }
 }
@@ -202,7 +206,7 @@ struct ConnectionInfo {
 }
 
 impl<S: ServiceSource> Connection<S> {
-    /// Waits for the handshake of the transport, for at most the time allowed for the first request.
+    /// Waits for the handshake of the transport. The timeout of the first request includes it.
     fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<State> {
         match self.io.poll_handshake(cx) {
             Poll::Ready(Ok(())) => return Poll::Ready(State::Head),
@@ -227,7 +231,7 @@ impl<S: ServiceSource> Connection<S> {
         self.machine.resume(self.info.suspended, scratch);
     }
 
-    /// Gives the machine's memory back while the connection waits, if its state is small.
+    /// Frees the memory of the machine while the connection waits, if its state is small.
     fn suspend(&mut self, scratch: &mut Scratch) {
         if let Some(suspended) = self.machine.suspend(scratch) {
             self.info.suspended = suspended;
@@ -255,13 +259,13 @@ impl<S: ServiceSource> Connection<S> {
         }
     }
 
-    /// Waits for a wake-up, or until the time that the poll has set.
+    /// Sets the timer and waits for a wake-up.
     fn wait<R>(&self, poll_cx: &PollContext<'_, '_>) -> Poll<R> {
         self.timer.set(poll_cx.due, poll_cx.cx.waker());
         Poll::Pending
     }
 
-    /// Creates the client for the service; created on demand, to avoid a copy of the machine's request count.
+    /// Creates the client for the service. On demand, because the machine has the request count.
     fn client(&self) -> Client<'_> {
         let ConnectionInfo { peer, local_address, number, .. } = &*self.info;
         let local_address = match peer {

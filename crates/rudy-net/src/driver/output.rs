@@ -33,7 +33,7 @@ struct Backlog {
     unacknowledged: Option<u64>,
     /// The records of earlier pipelined responses in the queue.
     earlier: Vec<Record>,
-    /// Reads the file at the front of the queue into memory again.
+    /// A read of the file at the front of the queue, which was evicted from the page cache.
     reading: Option<Reading>,
 }
 
@@ -96,7 +96,7 @@ impl Output {
             && (sent_bytes > 0 || is_flushed)
         {
             backlog.unacknowledged = None;
-            backlog.pace.moved(sent_bytes, poll_cx.now);
+            backlog.pace.record_bytes(sent_bytes, poll_cx.now);
         }
         if !is_flushed {
             self.wait(io, poll_cx.now).push(out, raw);
@@ -116,18 +116,18 @@ impl Output {
         self.backlog.as_ref().is_some_and(|backlog| backlog.pace.is_waiting())
     }
 
-    /// Frees the empty queue, because the next piece of the body may be far away.
+    /// Frees the empty queue, because the next piece of the body may not come for a long time.
     pub(super) fn release(&mut self) {
         self.backlog = None;
     }
 
-    /// Starts to wait for the peer, unless it does already.
+    /// Starts to wait for the peer, unless the output is already waiting.
     fn wait(&mut self, io: &Stream, now: Instant) -> &mut Backlog {
         let backlog = self.backlog.get_or_insert_default();
         if backlog.unacknowledged.is_none() {
             backlog.unacknowledged = io.unacknowledged().ok();
         }
-        backlog.pace.wait(now);
+        backlog.pace.start_waiting(now);
         backlog
     }
 
@@ -139,22 +139,25 @@ impl Output {
         rate.into_iter().chain(stall).min()
     }
 
-    /// Whether the peer has read too slowly until its deadline.
+    /// Whether the peer has read too slowly by its deadline.
     pub(super) fn has_stalled(&mut self, io: &Stream, limits: &Limits, now: Instant) -> bool {
-        let is_over = |output: &Self| output.deadline(limits).is_some_and(|deadline| deadline <= now);
-        is_over(self) && (!self.has_progressed(io, now) || is_over(self))
+        let is_past_deadline =
+            |output: &Self| output.deadline(limits).is_some_and(|deadline| deadline <= now);
+        is_past_deadline(self) && (!self.has_progressed(io, now) || is_past_deadline(self))
     }
 
     /// Checks at a deadline whether the peer has read. The socket may have had no room although the peer
     /// acknowledged data in the kernel's buffer.
     pub(super) fn has_progressed(&mut self, io: &Stream, now: Instant) -> bool {
         let Some(backlog) = &mut self.backlog else { return false };
-        let (Some(before), Ok(left)) = (backlog.unacknowledged, io.unacknowledged()) else { return false };
-        backlog.unacknowledged = Some(left);
-        if left >= before {
+        let (Some(before), Ok(remaining)) = (backlog.unacknowledged, io.unacknowledged()) else {
+            return false;
+        };
+        backlog.unacknowledged = Some(remaining);
+        if remaining >= before {
             return false;
         }
-        backlog.pace.progressed(now);
+        backlog.pace.record_progress(now);
         true
     }
 
@@ -175,7 +178,7 @@ impl Backlog {
                 last.framed.extend_from_slice(framed);
                 last.raw = raw;
             }
-            // A copy of the right size, because the buffer belongs to the thread.
+            // Copies the bytes, because the connections of a thread share the buffer.
             _ => self.queue.push_back(Segment { framed: BytesMut::from(&framed[..]), raw }),
         }
         framed.clear();
@@ -285,13 +288,13 @@ fn poll_write_with(
     let slices = [IoSlice::new(framed), IoSlice::new(bytes)];
     let slices = if framed.is_empty() { &slices[1..] } else { &slices[..] };
     let written = ready!(io.poll_write(poll_cx.cx, slices, false)).map_err(|_| EndReason::PeerGone)?;
-    let of_framed = written.min(framed.len());
-    framed.advance(of_framed);
-    bytes.advance(written - of_framed);
+    let written_framed = written.min(framed.len());
+    framed.advance(written_framed);
+    bytes.advance(written - written_framed);
     Poll::Ready(Ok(written as u64))
 }
 
-/// Sends a piece of a file. Aborts the response if the file has shrunk or changed, because its stated length
+/// Sends a piece of a file. Aborts the response if the file has shrunk or changed, because its declared length
 /// or validator would be wrong. A change between this check and the kernel's read goes unnoticed.
 fn poll_file(
     io: &mut Stream,
@@ -309,7 +312,7 @@ fn poll_file(
     Poll::Ready(Ok(sent))
 }
 
-/// Maps an error of `sendfile`, which may concern the file or the socket.
+/// Maps an error from `sendfile`, which may concern the file or the socket.
 fn file_error_reason(error: &io::Error) -> EndReason {
     match error.kind() {
         io::ErrorKind::BrokenPipe

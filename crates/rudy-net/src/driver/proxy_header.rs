@@ -14,7 +14,7 @@ use crate::proxy_header::{ParseStatus, ProxiedClient, parse};
 use crate::{Client, Limits, Peer};
 
 /// Counts a connection for an address. Returns `false` if the address has reached its limit.
-pub(crate) type Count<'a> = dyn FnMut(&Limits, &Peer) -> bool + 'a;
+pub(crate) type CountForAddress<'a> = dyn FnMut(&Limits, &Peer) -> bool + 'a;
 
 /// A partial header. Boxed, and dropped when the header is complete, so that idle connections do not pay for
 /// it.
@@ -36,7 +36,7 @@ impl<S: ServiceSource> Connection<S> {
         &mut self,
         header: &mut ProxyHeader,
         cx: &mut Context<'_>,
-        count: &mut Count<'_>,
+        count: &mut CountForAddress<'_>,
     ) -> Poll<State> {
         if !header.is_from_trusted {
             let reason = "the peer is not in `trusted_proxies`, and the listener requires a PROXY protocol header (proxy_protocol)";
@@ -91,7 +91,7 @@ impl<S: ServiceSource> Connection<S> {
         &mut self,
         client: ProxiedClient,
         cx: &mut Context<'_>,
-        count: &mut Count<'_>,
+        count: &mut CountForAddress<'_>,
     ) -> Poll<State> {
         let proxy = self.info.peer;
         match client {

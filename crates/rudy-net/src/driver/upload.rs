@@ -1,4 +1,4 @@
-//! Transfers a request body from the socket to the service, one piece for each request of the service.
+//! Transfers a request body from the socket to the service, one piece each time that the service requests one.
 
 use std::task::{Context, Poll};
 use std::time::Instant;
@@ -21,11 +21,11 @@ pub(super) struct Upload {
     pace: Pace,
     /// Whether the body is complete, or the service has dropped it.
     is_finished: bool,
-    /// Whether the service has not requested the next piece.
+    /// Whether the upload waits for the service to request the next piece.
     is_paused: bool,
 }
 
-/// Why a body stays incomplete.
+/// The reason why a body stays incomplete.
 #[derive(Debug)]
 pub(super) enum UploadFault {
     Rejected(Rejection),
@@ -33,7 +33,7 @@ pub(super) enum UploadFault {
 }
 
 impl Upload {
-    /// Creates a body and its transfer. `length` is the value of `Content-Length`.
+    /// Creates a body and its upload. `length` is the value of `Content-Length`.
     pub(super) fn new(length: Option<u64>) -> (RequestBody, Option<Self>) {
         let (body, sender) = RequestBody::pair(length);
         (body, Some(Self { sender, pace: Pace::default(), is_finished: false, is_paused: false }))
@@ -49,7 +49,7 @@ impl Upload {
         self.is_finished
     }
 
-    /// Whether nothing is read because the service has not requested the next piece.
+    /// Whether the upload waits for the service to request the next piece.
     pub(super) fn is_paused(&self) -> bool {
         self.is_paused
     }
@@ -65,8 +65,8 @@ impl Upload {
         self.sender.finish(Err(RequestBodyError::TooSlow));
     }
 
-    /// Transfers pieces while the service requests them and the socket has them. Ready when the body has
-    /// ended.
+    /// Transfers pieces as long as the service requests them and the socket supplies them. Ready when the
+    /// body has ended.
     pub(super) fn poll<S: ServiceSource>(
         &mut self,
         connection: &mut Connection<S>,
@@ -74,9 +74,9 @@ impl Upload {
         out: &mut BytesMut,
     ) -> Poll<Result<(), UploadFault>> {
         while !self.is_finished {
-            let wanted = self.sender.poll_ready(poll_cx.cx);
-            self.is_paused = wanted.is_pending();
-            match wanted {
+            let readiness = self.sender.poll_ready(poll_cx.cx);
+            self.is_paused = readiness.is_pending();
+            match readiness {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(true) => connection.machine.encode_continue(out),
                 Poll::Ready(false) => {
@@ -86,7 +86,7 @@ impl Upload {
             }
             match connection.poll_body_event(poll_cx.cx, poll_cx.now) {
                 Poll::Pending => {
-                    self.pace.wait(poll_cx.now);
+                    self.pace.start_waiting(poll_cx.now);
                     return Poll::Pending;
                 }
                 Poll::Ready(Ok(event)) => self.handle_event(event, poll_cx.now),
@@ -103,12 +103,12 @@ impl Upload {
     fn handle_event(&mut self, event: Event<'_>, now: Instant) {
         match event {
             Event::Body(piece) => {
-                self.pace.moved(piece.len() as u64, now);
+                self.pace.record_bytes(piece.len() as u64, now);
                 self.sender.send(piece);
             }
             Event::BodyEnd(trailers) => {
                 self.is_finished = true;
-                self.pace.moved(0, now);
+                self.pace.record_bytes(0, now);
                 self.sender.finish(Ok(trailers));
             }
             // The machine returns the next request only after the response to this one.

@@ -19,7 +19,7 @@ use crate::Worker;
 use crate::driver::{ConnectionContext, ListenerState};
 use crate::listen::{Address, BoundAddress, Endpoint, Listener, Ownership, Socket};
 
-/// Maximum grace period: longer ones are as good as endless, and could overflow the clock.
+/// Maximum grace period. A longer one is unlimited in practice, and could overflow the clock.
 const GRACE_PERIOD_MAX: Duration = Duration::from_hours(24 * 365);
 
 /// An engine whose connections `C` spawns.
@@ -34,7 +34,7 @@ pub(super) struct RunningEngine<S, C> {
     command: watch::Sender<Command>,
 }
 
-/// A worker to start, and its commands.
+/// A worker to start, and the receiver of its commands.
 pub(super) type NewRunner = (Arc<WorkerRunner>, watch::Receiver<Command>);
 
 impl<S: ServiceSource, C: Spawner> RunningEngine<S, C> {
@@ -51,8 +51,8 @@ impl<S: ServiceSource, C: Spawner> RunningEngine<S, C> {
         let command = watch::Sender::new(Command::Serve);
         let runner = |worker: &Arc<Worker>| Arc::new(WorkerRunner::new(worker.clone(), shared.clone()));
         let runners: Vec<_> = shared.workers.iter().map(runner).collect();
-        let new = runners.iter().map(|runner| (runner.clone(), command.subscribe())).collect();
-        let handles = start(new)?;
+        let new_runners = runners.iter().map(|runner| (runner.clone(), command.subscribe())).collect();
+        let handles = start(new_runners)?;
         let workers = shared.workers.clone();
         let runners = runners.into_iter().zip(handles).collect();
         let listeners = Mutex::new(Some(Vec::new()));
@@ -64,7 +64,7 @@ impl<S: ServiceSource, C: Spawner> RunningEngine<S, C> {
 struct OpenListener {
     address: Address,
     bound: Vec<BoundAddress>,
-    /// Copies of the sockets, for sharing with another process.
+    /// Duplicates of the sockets, to share with another process.
     sockets: Vec<Socket>,
     /// Removes the socket file on drop.
     file: Option<SocketFile>,
@@ -99,7 +99,7 @@ impl OpenListener {
         self.owns_sockets.store(true, Ordering::Release);
     }
 
-    /// Duplicates the listener, without sockets that have ended.
+    /// Duplicates the listener, without the sockets that no longer listen.
     fn duplicate(&self) -> io::Result<Listener> {
         let sockets = self.sockets.iter().filter(|socket| socket.is_listening());
         let sockets = sockets.map(Socket::try_clone).collect::<io::Result<_>>()?;
@@ -114,8 +114,7 @@ impl OpenListener {
         self.state.is_closed.store(true, Ordering::Release);
     }
 
-    /// Leaves the sockets and the file to the process that shares them. Ready when nothing is accepted any
-    /// more.
+    /// Leaves the sockets and the file to the process that shares them. Ready when all acceptors have stopped.
     async fn hand_over(mut self) {
         self.owns_sockets.store(false, Ordering::Release);
         if let Some(file) = self.file.take() {
@@ -169,7 +168,7 @@ impl<S: ServiceSource, C: Spawner> RunningEngine<S, C> {
         })
     }
 
-    /// The list changes in one step, so a panic leaves no inconsistent state.
+    /// Locks the list of listeners. It changes in one step, so a panic leaves no inconsistent state.
     fn lock_listeners(&self) -> MutexGuard<'_, Option<Vec<OpenListener>>> {
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -55,6 +55,6 @@ impl<S: ServiceSource> Future for Connection<S> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let Self { serving, open } = &mut *self;
-        serving.poll_counted(cx, &mut |limits, peer| open.count_for_address(limits, peer))
+        serving.poll_with_count(cx, &mut |limits, peer| open.count_for_address(limits, peer))
     }
 }

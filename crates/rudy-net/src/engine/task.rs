@@ -1,5 +1,5 @@
-//! `task`: one task for each connection on a work-stealing runtime, so that an idle core takes over tasks of
-//! a busy one. Compared with `percore` this costs locks and cache misses.
+//! `task`: one task for each connection on a work-stealing runtime, so that an idle core steals tasks from a
+//! busy one. Compared with `percore`, this costs locks and cache misses.
 
 use std::io;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use tokio::task::JoinSet;
 
 use super::running::{NewRunner, RunningEngine};
 use super::spawner::{Spawner, Tasks};
-use super::worker_runner::{BLOCKING_THREADS_MAX, NotifyEnd, timer_fd_on};
+use super::worker_runner::{BLOCKING_THREADS_MAX, NotifyEndOnDrop, new_timer_fd};
 use super::{Engine, Options, Reporter, ServiceSource};
 
-/// How long to wait for the threads of the runtime at the end: as long as one poll of a connection may take
-/// on a busy machine. Blocking disk reads are not awaited.
+/// The timeout for the threads of the runtime at shutdown: longer than one poll of a connection takes on a busy
+/// machine. Blocking disk reads are not awaited.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(super) fn start<S: ServiceSource>(
@@ -25,8 +25,8 @@ pub(super) fn start<S: ServiceSource>(
     start_with(Tasks, options, source, reporter)
 }
 
-/// Starts an engine on a work-stealing runtime. It has as many workers as threads, to spread the counters and
-/// timers. A connection keeps its worker, regardless of the thread it runs on.
+/// Starts an engine on a work-stealing runtime. It has one worker per thread, to spread the counters and timers.
+/// A connection belongs to the same worker on every thread.
 pub(super) fn start_with<S: ServiceSource, C: Spawner>(
     spawner: C,
     options: &Options,
@@ -47,9 +47,10 @@ fn spawn(runners: Vec<NewRunner>) -> io::Result<Vec<Handle>> {
         .max_blocking_threads(BLOCKING_THREADS_MAX)
         .build()?;
     let handle = runtime.handle().clone();
-    let timer_fds = runners.iter().map(|_| timer_fd_on(&handle)).collect::<io::Result<Vec<_>>>()?;
-    std::thread::Builder::new().name("rudy-orders".to_owned()).spawn(move || {
-        let ended: Vec<_> = runners.iter().map(|(runner, _)| NotifyEnd(runner.shared.clone())).collect();
+    let timer_fds = runners.iter().map(|_| new_timer_fd(&handle)).collect::<io::Result<Vec<_>>>()?;
+    std::thread::Builder::new().name("rudy-task-main".to_owned()).spawn(move || {
+        let ended: Vec<_> =
+            runners.iter().map(|(runner, _)| NotifyEndOnDrop(runner.shared.clone())).collect();
         runtime.block_on(async {
             let mut running = JoinSet::new();
             for ((runner, commands), timer_fd) in runners.into_iter().zip(timer_fds) {

@@ -1,5 +1,5 @@
-//! Runs a worker: its timers, its listeners and its shutdown. `percore` has a worker with its own thread for
-//! each core.
+//! Runs a worker: its timers, its listeners and its shutdown. In `percore`, each core has one worker with its
+//! own thread.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -66,7 +66,7 @@ impl EngineShared {
         })
     }
 
-    /// Returns the number of a new connection, from 1.
+    /// Returns the number for a new connection, starting at 1.
     pub(super) fn next_number(&self) -> u64 {
         self.connections.fetch_add(1, Ordering::Relaxed) + 1
     }
@@ -103,7 +103,7 @@ impl EngineShared {
     }
 }
 
-/// A worker, as the connections and acceptors of its engine share it.
+/// A worker with the shared state of its engine. Its connections and acceptors share it.
 pub(super) struct WorkerRunner {
     pub(super) worker: Arc<Worker>,
     pub(super) shared: Arc<EngineShared>,
@@ -140,7 +140,7 @@ impl WorkerRunner {
     }
 
     /// Runs until [`Command::Stop`], until the engine is dropped, or until the last connection has closed
-    /// after [`Command::Drain`]. Counts the connections that are left, which the caller must abort.
+    /// after [`Command::Drain`]. Counts the remaining connections, which the caller must abort.
     pub(super) async fn run(&self, timer_fd: TimerFd, mut commands: watch::Receiver<Command>) {
         let worker = self.worker.clone();
         // Runs until the runtime ends.
@@ -183,9 +183,9 @@ pub(super) fn spawn(
         .max_blocking_threads(BLOCKING_THREADS_MAX)
         .build()?;
     let handle = runtime.handle().clone();
-    let timer_fd = timer_fd_on(&handle)?;
+    let timer_fd = new_timer_fd(&handle)?;
     thread::Builder::new().name(name).spawn(move || {
-        let _ended = NotifyEnd(runner.shared.clone());
+        let _ended = NotifyEndOnDrop(runner.shared.clone());
         runtime.block_on(async {
             runner.run(timer_fd, commands).await;
             abort.await;
@@ -197,16 +197,16 @@ pub(super) fn spawn(
 }
 
 /// Creates a timer descriptor registered with this runtime.
-pub(super) fn timer_fd_on(runtime: &Handle) -> io::Result<TimerFd> {
+pub(super) fn new_timer_fd(runtime: &Handle) -> io::Result<TimerFd> {
     let _entered = runtime.enter();
     TimerFd::new()
 }
 
 /// Notifies the engine on drop that a worker has ended. This includes a panic of its thread, so that a caller
 /// that waits for the end never hangs.
-pub(super) struct NotifyEnd(pub(super) Arc<EngineShared>);
+pub(super) struct NotifyEndOnDrop(pub(super) Arc<EngineShared>);
 
-impl Drop for NotifyEnd {
+impl Drop for NotifyEndOnDrop {
     fn drop(&mut self) {
         if self.0.running_workers.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.0.reports.finish();
@@ -252,7 +252,7 @@ impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.runner.shared.admission.release(&self.permit);
         self.runner.worker.counters.closed.add(1);
-        // Notifies always: checking first whether the worker is stopping would be a race.
+        // Always notifies: checking first whether the worker is stopping would be a race.
         self.runner.closed.notify_one();
         if thread::panicking() {
             self.runner.worker.counters.panics.add(1);

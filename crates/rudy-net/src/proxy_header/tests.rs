@@ -19,7 +19,7 @@ fn v6(source: &str) -> Vec<u8> {
     [&address(source)[..], &address("2001:db8::1"), &[0x13, 0x88, 0x01, 0xbb]].concat()
 }
 
-fn valid() -> Vec<(Vec<u8>, ProxiedClient)> {
+fn valid_headers() -> Vec<(Vec<u8>, ProxiedClient)> {
     let longest = "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff";
     let v1 = [
         ("PROXY TCP4 192.0.2.7 198.51.100.1 5000 443\r\n".to_owned(), client("192.0.2.7:5000")),
@@ -46,20 +46,20 @@ fn valid() -> Vec<(Vec<u8>, ProxiedClient)> {
         (v2(0x20, 0xff, b"anything"), ProxiedClient::ProxyItself),
         (v2(0x21, 0x00, &[0; V2_BYTES_MAX - V2_FIXED_BYTES]), ProxiedClient::Unknown),
     ];
-    v1.map(|(text, sender)| (text.into_bytes(), sender)).into_iter().chain(v2).collect()
+    v1.map(|(text, client)| (text.into_bytes(), client)).into_iter().chain(v2).collect()
 }
 
-/// Reads like the driver: at most `at_once` bytes at a time, and never more than the header needs. Also
-/// returns the number of bytes read.
-fn read(bytes: &[u8], at_once: usize) -> (Result<ProxiedClient, ProxyHeaderError>, usize) {
+/// Parses like the driver: reads at most `chunk_size` bytes at a time, and never past the end of the header.
+/// Also returns the number of bytes read.
+fn read(bytes: &[u8], chunk_size: usize) -> (Result<ProxiedClient, ProxyHeaderError>, usize) {
     let mut read = 0;
     loop {
         match parse(&bytes[..read]) {
             Ok(ParseStatus::Complete(client)) => return (Ok(client), read),
             Ok(ParseStatus::Incomplete(needs)) => {
                 assert!(needs > 0 && read + needs <= V2_BYTES_MAX.max(V1_BYTES_MAX));
-                let more = needs.min(at_once).min(bytes.len() - read);
-                assert!(more > 0, "{} is taken for incomplete", bytes.escape_ascii());
+                let more = needs.min(chunk_size).min(bytes.len() - read);
+                assert!(more > 0, "{} is reported as incomplete", bytes.escape_ascii());
                 read += more;
             }
             Err(error) => return (Err(error), read),
@@ -69,10 +69,10 @@ fn read(bytes: &[u8], at_once: usize) -> (Result<ProxiedClient, ProxyHeaderError
 
 #[test]
 fn every_header_is_parsed_at_every_split_and_nothing_after_it_is_read() {
-    for (header, client) in valid() {
+    for (header, client) in valid_headers() {
         let bytes = [&header[..], b"GET / HTTP/1.1\r\n\r\n"].concat();
-        for at_once in [1, 2, 3, 7, 16, usize::MAX] {
-            assert_eq!(read(&bytes, at_once), (Ok(client), header.len()), "{}", header.escape_ascii());
+        for chunk_size in [1, 2, 3, 7, 16, usize::MAX] {
+            assert_eq!(read(&bytes, chunk_size), (Ok(client), header.len()), "{}", header.escape_ascii());
         }
         for end in 0..header.len() {
             let Ok(ParseStatus::Incomplete(needs)) = parse(&header[..end]) else {
@@ -84,7 +84,7 @@ fn every_header_is_parsed_at_every_split_and_nothing_after_it_is_read() {
 }
 
 #[test]
-fn other_bytes_are_rejected_at_the_first_wrong_byte() {
+fn bytes_that_are_not_a_header_are_rejected_at_the_first_wrong_byte() {
     for (bytes, wrong_at) in [
         (&b"GET / HTTP/1.1\r\n"[..], 1),
         (b"POST / HTTP/1.1\r\n", 2),
@@ -104,7 +104,7 @@ fn other_bytes_are_rejected_at_the_first_wrong_byte() {
 }
 
 #[test]
-fn malformed_lines_of_version_1_are_rejected() {
+fn malformed_version_1_headers_are_rejected() {
     for line in [
         "PROXY TCP4 192.0.2.7 198.51.100.1 5000 443\n",
         "PROXY TCP4 192.0.2.7 198.51.100.1 5000 443\rx",
@@ -134,31 +134,35 @@ fn malformed_lines_of_version_1_are_rejected() {
         "PROXY \r\n",
         "PROXY TCP4 \u{661}92.0.2.7 198.51.100.1 5000 443\r\n",
     ] {
-        let refused = read(line.as_bytes(), 1).0;
-        assert_eq!(refused, Err(ProxyHeaderError::Malformed), "{}", line.escape_debug());
+        let result = read(line.as_bytes(), 1).0;
+        assert_eq!(result, Err(ProxyHeaderError::Malformed), "{}", line.escape_debug());
     }
     let endless = ["PROXY TCP4 ", &"1".repeat(200)].concat();
     assert_eq!(read(endless.as_bytes(), usize::MAX).0, Err(ProxyHeaderError::TooLong));
     let long = ["PROXY UNKNOWN ", &"x".repeat(V1_BYTES_MAX), "\r\n"].concat();
-    let (refused, had) = read(long.as_bytes(), usize::MAX);
-    assert_eq!(refused, Err(ProxyHeaderError::TooLong));
-    assert!(had <= V1_BYTES_MAX, "{had}");
+    let (result, read_bytes) = read(long.as_bytes(), usize::MAX);
+    assert_eq!(result, Err(ProxyHeaderError::TooLong));
+    assert!(read_bytes <= V1_BYTES_MAX, "{read_bytes}");
 }
 
 #[test]
-fn malformed_headers_of_version_2_are_rejected() {
+fn malformed_version_2_headers_are_rejected() {
     for (name, header, expected) in [
-        ("another version", v2(0x11, 0x11, V4), ProxyHeaderError::Malformed),
-        ("a version that is none yet", v2(0x31, 0x11, V4), ProxyHeaderError::Malformed),
-        ("another command", v2(0x22, 0x11, V4), ProxyHeaderError::Malformed),
-        ("another family", v2(0x21, 0x41, V4), ProxyHeaderError::Malformed),
-        ("another protocol", v2(0x21, 0x13, V4), ProxyHeaderError::Malformed),
+        ("an old version", v2(0x11, 0x11, V4), ProxyHeaderError::Malformed),
+        ("a future version", v2(0x31, 0x11, V4), ProxyHeaderError::Malformed),
+        ("an unknown command", v2(0x22, 0x11, V4), ProxyHeaderError::Malformed),
+        ("an unknown family", v2(0x21, 0x41, V4), ProxyHeaderError::Malformed),
+        ("an unknown protocol", v2(0x21, 0x13, V4), ProxyHeaderError::Malformed),
         ("no addresses", v2(0x21, 0x11, &[]), ProxyHeaderError::Malformed),
         ("a byte too few for IPv4", v2(0x21, 0x11, &V4[..11]), ProxyHeaderError::Malformed),
-        ("IPv6 with as much as IPv4", v2(0x21, 0x21, V4), ProxyHeaderError::Malformed),
+        ("IPv6 with an IPv4 address block", v2(0x21, 0x21, V4), ProxyHeaderError::Malformed),
         ("a byte too few for IPv6", v2(0x21, 0x21, &v6("::1")[..35]), ProxyHeaderError::Malformed),
         ("too long", v2(0x21, 0x11, &[0; V2_BYTES_MAX - 15]), ProxyHeaderError::TooLong),
-        ("as long as can be said", v2(0x20, 0x00, &vec![0; 65535]), ProxyHeaderError::TooLong),
+        (
+            "the maximum length that the field can hold",
+            v2(0x20, 0x00, &vec![0; 65535]),
+            ProxyHeaderError::TooLong,
+        ),
     ] {
         assert_eq!(read(&header, usize::MAX).0, Err(expected), "{name}");
         assert_eq!(read(&header, 1).0, Err(expected), "{name}, byte by byte");
@@ -178,18 +182,18 @@ fn errors_describe_the_problem() {
 
 proptest! {
     #[test]
-    fn bytes_are_parsed_the_same_in_pieces(
+    fn pieces_are_parsed_like_the_whole(
         start in proptest::sample::select(vec!["", "PROXY ", "PROXY TCP4 1.2.3.4 ", "\r\n\r\n\0\r\nQUIT\n!", "\r\n\r\n\0\r\nQUIT\n !"]),
         rest in proptest::collection::vec(any::<u8>(), 0..60),
     ) {
         // Trailing zeros supply the announced length.
         let bytes = [start.as_bytes(), &rest, b"\r\n", &[0; 4200][..]].concat();
-        let (whole, had) = read(&bytes, usize::MAX);
-        let (pieces, had_in_pieces) = read(&bytes, 1);
-        // In pieces, a line may be too long before it is malformed.
+        let (whole, read_at_once) = read(&bytes, usize::MAX);
+        let (pieces, read_in_pieces) = read(&bytes, 1);
+        // In pieces, a line may exceed the limit before it is recognised as malformed.
         prop_assert_eq!(whole.ok(), pieces.ok());
         if whole.is_ok() {
-            prop_assert_eq!(had, had_in_pieces);
+            prop_assert_eq!(read_at_once, read_in_pieces);
         }
     }
 }

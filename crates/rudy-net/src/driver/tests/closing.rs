@@ -23,32 +23,32 @@ fn read_until(peer: &mut UnixStream, text: &str) {
     }
 }
 
-/// The client keeps sending, or sends nothing, and does not close.
+/// The client does not close; it sends more data, or nothing.
 #[test]
-fn a_timer_of_the_worker_ends_a_linger() {
-    for more in [0, 10, 100_000] {
+fn the_worker_timer_ends_a_linger() {
+    for extra_bytes in [0, 10, 100_000] {
         let limits = Limits { linger_timeout: Duration::from_millis(50), ..Limits::default() };
         let harness = Harness::new(limits, hello);
         let (mut peer, thread) = harness.start(Into::into);
         peer.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
         read_until(&mut peer, "hello");
         assert_eq!(peer.read(&mut [0]).unwrap(), 0, "the server has stopped writing");
-        peer.write_all(&vec![b'x'; more]).unwrap();
+        peer.write_all(&vec![b'x'; extra_bytes]).unwrap();
         thread.join().unwrap();
     }
 }
 
-/// A second descriptor keeps the socket open, to inspect it after the first is closed.
+/// A duplicate descriptor keeps the socket open after the close, to check that the server did not shut it down.
 #[test]
-fn a_connection_closed_by_an_idle_client_is_only_closed() {
+fn a_connection_that_an_idle_client_closes_is_closed_without_a_shutdown() {
     for requests in [0, 2] {
         let harness = Harness::new(Limits::default(), hello);
-        let (send, again) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         let (mut peer, thread) = harness.start(move |io| {
-            send.send(rustix::io::dup(&io).unwrap()).unwrap();
+            sender.send(rustix::io::dup(&io).unwrap()).unwrap();
             io.into()
         });
-        let again = UnixStream::from(again.recv().unwrap());
+        let duplicate = UnixStream::from(receiver.recv().unwrap());
         for _ in 0..requests {
             peer.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
             read_until(&mut peer, "hello");
@@ -57,7 +57,7 @@ fn a_connection_closed_by_an_idle_client_is_only_closed() {
         thread.join().unwrap();
         peer.set_nonblocking(true).unwrap();
         assert_eq!(peer.read(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock, "no shutdown");
-        drop(again);
+        drop(duplicate);
         assert_eq!(peer.read(&mut [0]).unwrap(), 0);
     }
 }

@@ -119,10 +119,10 @@ impl ToyStream {
         let filled = self.pump.fill(&mut frames, poll_cx, out)?;
         let framed = poll_cx.body_bytes - before;
         if framed > 0 || !matches!(filled, Filled::Blocked) {
-            self.pace.moved(framed, poll_cx.now);
+            self.pace.record_bytes(framed, poll_cx.now);
         }
         if matches!(filled, Filled::Blocked) {
-            self.pace.wait(poll_cx.now);
+            self.pace.start_waiting(poll_cx.now);
             let deadline = self.pace.stall_deadline(limits.send_stall_timeout);
             if deadline.is_some_and(|deadline| deadline <= poll_cx.now) {
                 return Err(EndReason::PeerStalled);
