@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 use rudy_tests::binary;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::rig::{ANY, Rig, ended, text};
+use crate::rig::{ANY, Rig, text, wait_for_exit};
 
 fn reload(arguments: &[&str]) -> Output {
     Command::new(binary()).arg("reload").args(arguments).output().expect("rudy can be started")
@@ -17,7 +17,7 @@ fn exit_code_and_output(output: &Output) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8(text).unwrap())
 }
 
-fn of(pid: Pid, more: &[&str]) -> (Option<i32>, String) {
+fn reload_process(pid: Pid, more: &[&str]) -> (Option<i32>, String) {
     let pid = pid.to_string();
     exit_code_and_output(&reload(&[&["--pid", &pid], more].concat()))
 }
@@ -26,12 +26,12 @@ fn of(pid: Pid, more: &[&str]) -> (Option<i32>, String) {
 fn the_result_of_a_reload_is_printed() {
     let rig = Rig::start(&text(ANY, "old", ""));
     rig.rewrite(&text(ANY, "new", ""));
-    let (code, text) = of(rig.pid, &[]);
+    let (code, text) = reload_process(rig.pid, &[]);
     assert_eq!(code, Some(0), "{text}");
     assert!(text.starts_with("the configuration was reloaded"), "{text}");
     assert_eq!(rig.get("/"), "new");
     rig.rewrite("lisen = []\n");
-    let (code, text) = of(rig.pid, &[]);
+    let (code, text) = reload_process(rig.pid, &[]);
     assert_eq!(code, Some(1), "{text}");
     for part in
         ["error: 1 error in the configuration; the configuration is unchanged", "`lisen`", "rudy.toml:1"]
@@ -44,14 +44,14 @@ fn the_result_of_a_reload_is_printed() {
 fn the_result_of_an_upgrade_is_printed() {
     let mut rig = Rig::start(&text(ANY, "old", ""));
     rig.rewrite(&text(ANY, "new", ""));
-    let (code, text) = of(rig.pid, &["--binary"]);
+    let (code, text) = reload_process(rig.pid, &["--binary"]);
     assert_eq!(code, Some(0), "{text}");
     let old = rig.is_replaced();
     assert_eq!(text, format!("process {} has replaced process {old}\n", rig.pid));
     assert_eq!(rig.get("/"), "new");
-    ended(old);
+    wait_for_exit(old);
     rig.rewrite("lisen = []\n");
-    let (code, text) = of(rig.pid, &["--binary"]);
+    let (code, text) = reload_process(rig.pid, &["--binary"]);
     assert_eq!(code, Some(1), "{text}");
     assert!(text.contains("upgrade failed: ") && text.contains("lisen"), "{text}");
 }
@@ -63,7 +63,7 @@ fn the_old_process_can_be_selected_until_it_has_ended() {
     upload.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
     let old = rig.upgrade();
     rig.rewrite(&text(ANY, "new", ""));
-    let (code, text) = of(old, &[]);
+    let (code, text) = reload_process(old, &[]);
     assert_eq!(code, Some(0), "{text}");
     assert_eq!(rig.get("/"), "new");
 }
@@ -72,14 +72,14 @@ fn the_old_process_can_be_selected_until_it_has_ended() {
 fn a_process_that_does_not_handle_the_signal_is_not_signalled() {
     let mut sleeper = Command::new("sleep").arg("1000").spawn().unwrap();
     for more in [&[][..], &["--binary"]] {
-        let (code, text) = of(Pid::from_child(&sleeper), more);
+        let (code, text) = reload_process(Pid::from_child(&sleeper), more);
         assert_eq!(code, Some(1), "{text}");
         assert!(text.contains("it is not `rudy serve`"), "{text}");
     }
     assert!(sleeper.try_wait().unwrap().is_none());
     kill_process(Pid::from_child(&sleeper), Signal::KILL).unwrap();
     sleeper.wait().unwrap();
-    let (code, text) = of(Pid::from_child(&sleeper), &[]);
+    let (code, text) = reload_process(Pid::from_child(&sleeper), &[]);
     assert_eq!(
         (code, text.as_str()),
         (Some(1), format!("error: there is no process {}\n", sleeper.id()).as_str())

@@ -9,7 +9,7 @@ use rudy_tests::{Load, Response, Server, binary};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::rig::{ANY, GOES_ON, Rig, ask, ended, link, text};
+use crate::rig::{ANY, Rig, UPGRADE_FAILED, ask, link, text, wait_for_exit};
 
 fn check(target: &str, response: &Response) {
     assert_eq!(response.status, 200, "{target}: {}", response.head);
@@ -29,7 +29,7 @@ impl Linked {
         link(binary(), &path);
         let script = format!("shift; exec '{}' \"$@\"", path.display());
         let server = Server::build().config(&text(ANY, "hello", more)).through_shell(&script).start();
-        Self { rig: Rig::of(server), link: path, folder }
+        Self { rig: Rig::from_server(server), link: path, folder }
     }
 
     fn lead_to(&self, program: &Path) {
@@ -51,7 +51,7 @@ impl Linked {
         let app = ask(&mut kept, "/app");
         rig.server.forget_lines();
         rig.signal(Signal::USR2);
-        let line = rig.server.wait_for_line(GOES_ON);
+        let line = rig.server.wait_for_line(UPGRADE_FAILED);
         assert!(line.contains(why), "{line}");
         rig.is_alone();
         assert_eq!(ask(&mut kept, "/app").lines().next(), app.lines().next());
@@ -88,7 +88,7 @@ fn a_binary_that_does_not_serve_changes_nothing() {
     linked.fails("was not ready after 1 s (`upgrade_timeout`)");
     linked.lead_to(binary());
     let old = linked.rig.upgrade();
-    ended(old);
+    wait_for_exit(old);
     assert!(load.stop().responses > 10);
 }
 
@@ -97,7 +97,7 @@ fn a_script_can_start_the_new_server() {
     let mut linked = Linked::start("");
     linked.lead_to_script(&format!("'{}' \"$@\"", binary().display()));
     let old = linked.rig.upgrade();
-    ended(old);
+    wait_for_exit(old);
     assert_eq!(linked.rig.get("/"), "hello");
 }
 
@@ -116,8 +116,8 @@ fn a_new_process_that_is_ready_too_late_closes_no_socket() {
     let late = rig.starting();
     rig.server.wait_for_line(&format!("terminating process {late}"));
     fs::write(rig.server.path().join("rudy.toml"), config).unwrap();
-    rig.server.wait_for_line(GOES_ON);
-    ended(late);
+    rig.server.wait_for_line(UPGRADE_FAILED);
+    wait_for_exit(late);
     for _ in 0..20 {
         assert_eq!(rig.get("/"), "hello");
     }
@@ -145,10 +145,10 @@ fn the_old_process_takes_over_again_if_the_new_one_is_killed_at_once() {
     }
     assert_eq!(ask(&mut kept, "/"), "hello", "a connection that was idle lives on");
     let old = rig.upgrade();
-    ended(old);
+    wait_for_exit(old);
     assert!(socket.exists());
     rig.signal(Signal::TERM);
-    ended(rig.pid);
+    wait_for_exit(rig.pid);
     assert!(!socket.exists());
 }
 
@@ -175,7 +175,7 @@ fn the_old_process_takes_over_again_while_it_finishes_its_requests() {
     upload.send(b"cd");
     assert_eq!(upload.response().status, 200);
     drop(upload);
-    ended(old);
+    wait_for_exit(old);
 }
 
 /// The worker threads of a process.

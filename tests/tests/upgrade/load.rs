@@ -3,7 +3,7 @@
 use rudy_tests::{Load, Response};
 use rustix::process::Signal;
 
-use crate::rig::{ANY, Rig, ask, ended, text};
+use crate::rig::{ANY, Rig, ask, text, wait_for_exit};
 
 fn check(target: &str, response: &Response) {
     assert_eq!(response.status, 200, "{target}: {}", response.head);
@@ -18,7 +18,7 @@ fn no_request_fails_over_several_upgrades() {
     let load = Load::start(rig.server.address(), &CLIENTS, &["/", "/app"], check);
     for _ in 0..5 {
         let old = rig.upgrade();
-        ended(old);
+        wait_for_exit(old);
     }
     let tally = load.stop();
     assert!(tally.responses > 100 && tally.connections > 20, "{tally:?}");
@@ -39,7 +39,7 @@ fn no_request_fails_during_simultaneous_reloads_and_upgrades() {
             std::thread::sleep(std::time::Duration::from_millis(100));
         }
         let old = rig.is_replaced();
-        ended(old);
+        wait_for_exit(old);
         rig.rewrite(&text(ANY, &number.to_string(), ""));
         rig.signal(Signal::HUP);
         rudy_tests::eventually("the last configuration is in effect", || {
@@ -56,7 +56,7 @@ fn descriptors_do_not_grow_over_20_upgrades() {
     let mut first = None;
     for _ in 0..20 {
         let old = rig.upgrade();
-        ended(old);
+        wait_for_exit(old);
         rig.get("/app");
         rig.is_alone();
         let now = rig.descriptors();
@@ -90,7 +90,7 @@ fn a_stream_and_a_slow_upload_are_finished_by_the_old_process() {
     let response = upload.response();
     assert_eq!(response.text().lines().next(), app.lines().next(), "the app of the old process responds");
     assert_eq!(response.field("connection"), Some("close"));
-    ended(old);
+    wait_for_exit(old);
     let line = rig.server.wait_for_line("notice: stopped");
     assert!(!line.contains("aborted"), "{line}");
 }
@@ -102,6 +102,6 @@ fn requests_that_do_not_finish_in_time_are_aborted_and_counted() {
     upload.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
     let old = rig.upgrade();
     rig.server.wait_for_line("stopped; 1 connection was aborted");
-    ended(old);
+    wait_for_exit(old);
     assert_eq!(rig.get("/"), "hello");
 }

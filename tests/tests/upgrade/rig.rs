@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 pub(crate) const ANY: &str = "\"127.0.0.1:0\"";
 /// The log message after a failed upgrade.
-pub(crate) const GOES_ON: &str = "this process continues";
+pub(crate) const UPGRADE_FAILED: &str = "this process continues";
 
 /// A configuration that responds to `/` with `body`, to `/app` with the process id of an app, and to `/stream` with an endless stream.
 pub(crate) fn text(listen: &str, body: &str, more: &str) -> String {
@@ -33,7 +33,7 @@ impl Rig {
         Self::of(Server::config(config))
     }
 
-    pub(crate) fn of(server: Server) -> Self {
+    pub(crate) fn from_server(server: Server) -> Self {
         let pid = pid(&server.pid().to_string());
         Self { server, pid, started: Vec::new() }
     }
@@ -107,7 +107,7 @@ fn pid(text: &str) -> Pid {
 }
 
 /// Waits until a process has ended, or is a zombie.
-pub(crate) fn ended(pid: Pid) {
+pub(crate) fn wait_for_exit(pid: Pid) {
     eventually("the process ends", || {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         let is_zombie = stat.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with('Z'));

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixDatagram;
 use rudy_tests::{PATIENCE, Server};
 use rustix::process::{Signal, kill_process};
 
-use crate::rig::{ANY, GOES_ON, Rig, ended, text};
+use crate::rig::{ANY, Rig, UPGRADE_FAILED, text, wait_for_exit};
 
 fn next(socket: &UnixDatagram) -> String {
     let mut buffer = [0; 256];
@@ -20,14 +20,14 @@ fn the_old_process_is_the_main_process_until_it_ends() {
     let socket = UnixDatagram::bind(&path).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     let server = Server::build().config(&text(ANY, "hello", "")).env("NOTIFY_SOCKET", &path).start();
-    let mut rig = Rig::of(server);
+    let mut rig = Rig::from_server(server);
     assert_eq!(next(&socket), "READY=1");
     for _ in 0..2 {
         let old = rig.upgrade();
         assert!(next(&socket).starts_with("RELOADING=1\n"));
         assert_eq!(next(&socket), "READY=1");
         assert_eq!(next(&socket), format!("MAINPID={}", rig.pid));
-        ended(old);
+        wait_for_exit(old);
     }
     let old = rig.upgrade();
     assert!(next(&socket).starts_with("RELOADING=1\n"));
@@ -37,7 +37,7 @@ fn the_old_process_is_the_main_process_until_it_ends() {
     rig.pid = old;
     rig.rewrite("wrong");
     rig.signal(Signal::USR2);
-    rig.server.wait_for_line(GOES_ON);
+    rig.server.wait_for_line(UPGRADE_FAILED);
     assert!(next(&socket).starts_with("RELOADING=1\n"));
     assert_eq!(next(&socket), "READY=1");
     rig.signal(Signal::TERM);

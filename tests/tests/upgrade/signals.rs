@@ -7,7 +7,7 @@ use rudy_tests::{Server, binary};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Signal, kill_process};
 
-use crate::rig::{ANY, Rig, ended, link, text};
+use crate::rig::{ANY, Rig, link, text, wait_for_exit};
 
 /// A server whose successors wait for input from a pipe.
 struct Delayed {
@@ -28,7 +28,7 @@ impl Delayed {
         let script = format!("shift; exec '{}' \"$@\"", path("rudy").display());
         let server = Server::build().config(&text(ANY, "old", "")).through_shell(&script).start();
         link(&path("script"), &path("rudy"));
-        let mut rig = Rig::of(server);
+        let mut rig = Rig::from_server(server);
         rig.signal(Signal::USR2);
         rig.starting();
         Self { rig, folder }
@@ -46,7 +46,7 @@ fn a_second_upgrade_is_ignored_while_the_new_process_starts() {
     held.rig.server.wait_for_line("SIGUSR2: ignored, an upgrade is in progress");
     held.release();
     let old = held.rig.is_replaced();
-    ended(old);
+    wait_for_exit(old);
     assert_eq!(held.rig.get("/"), "old");
 }
 
@@ -58,7 +58,7 @@ fn a_reload_during_the_start_of_the_new_process_is_forwarded_to_it() {
     held.release();
     let old = held.rig.is_replaced();
     held.rig.server.wait_for_line("SIGHUP: the configuration was reloaded");
-    ended(old);
+    wait_for_exit(old);
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn a_stop_during_the_start_of_the_new_process_stops_both() {
     let mut held = Delayed::start();
     let starting = held.rig.starting();
     held.rig.signal(Signal::TERM);
-    ended(starting);
+    wait_for_exit(starting);
     let (status, stderr) = held.rig.server.wait();
     assert_eq!(status.code(), Some(0), "{stderr}");
 }
@@ -104,7 +104,7 @@ fn a_stop_of_the_old_process_stops_both_and_finishes_requests() {
     }
     let (status, stderr) = rig.server.wait();
     assert_eq!(status.code(), Some(0), "{stderr}");
-    ended(rig.pid);
+    wait_for_exit(rig.pid);
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn a_second_stop_of_the_old_process_stops_both_at_once() {
     kill_process(old, Signal::INT).unwrap();
     let (status, stderr) = rig.server.wait();
     assert_eq!(status.code(), Some(130), "{stderr}");
-    ended(rig.pid);
+    wait_for_exit(rig.pid);
     for mut connection in [upload, other] {
         assert!(connection.read_to_end().is_empty());
     }
@@ -177,7 +177,7 @@ fn a_reload_reaches_the_new_process_while_the_old_one_stops_its_apps() {
     }
     let (status, stderr) = rig.server.wait();
     assert_eq!(status.code(), Some(143), "{stderr}");
-    ended(rig.pid);
+    wait_for_exit(rig.pid);
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn signals_to_the_old_process_reach_the_new_one() {
     assert_eq!(upload.response().status, 200);
     drop(upload);
     let second = rig.is_replaced();
-    ended(old);
-    ended(second);
+    wait_for_exit(old);
+    wait_for_exit(second);
     assert_eq!(rig.get("/"), "new");
 }

@@ -1,4 +1,4 @@
-//! The sockets of the new process.
+//! The listening sockets after an upgrade.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rudy_tests::{ReservedPort, Server};
 use rustix::process::Signal;
 
-use crate::rig::{ANY, Rig, ended, text};
+use crate::rig::{ANY, Rig, text, wait_for_exit};
 
-fn ask_unix(path: &Path) -> String {
-    let mut stream = UnixStream::connect(path).expect("the socket is listened on");
+fn get_over_unix(path: &Path) -> String {
+    let mut stream = UnixStream::connect(path).expect("the server listens on the socket");
     stream.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
     let mut response = String::new();
     stream.read_to_string(&mut response).unwrap();
@@ -34,27 +34,27 @@ fn a_unix_socket_stays_open_and_keeps_its_file() {
         let client = scope.spawn(|| {
             let mut responses = 0;
             while !stop.load(Ordering::Relaxed) {
-                assert!(ask_unix(&path).starts_with("HTTP/1.1 200 "));
+                assert!(get_over_unix(&path).starts_with("HTTP/1.1 200 "));
                 responses += 1;
             }
             responses
         });
         for _ in 0..3 {
             let old = rig.upgrade();
-            ended(old);
+            wait_for_exit(old);
         }
         stop.store(true, Ordering::Relaxed);
-        assert!(client.join().expect("every request is answered") > 10);
+        assert!(client.join().expect("every request succeeds") > 10);
     });
-    // Changed permissions are set on the same file.
+    // New permissions apply to the same file.
     rig.rewrite(&text(&listen("660"), "hello", ""));
     let old = rig.upgrade();
-    ended(old);
+    wait_for_exit(old);
     let file = fs::metadata(&path).unwrap();
     assert_eq!((file.ino(), file.permissions().mode() & 0o777), (inode, 0o660));
     rig.signal(Signal::TERM);
-    ended(rig.pid);
-    assert!(!path.exists(), "the last process removes it");
+    wait_for_exit(rig.pid);
+    assert!(!path.exists(), "the last process removes the file");
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn addresses_follow_the_new_configuration() {
     let old = rig.upgrade();
     rig.server.wait_for_line(&format!("stopped listening on {}", second.address()));
     rig.server.wait_for_line("stopped listening on unix:");
-    ended(old);
+    wait_for_exit(old);
     for port in [&first, &third] {
         TcpStream::connect(port.address()).unwrap();
     }
@@ -81,16 +81,16 @@ fn addresses_follow_the_new_configuration() {
     rig.signal(Signal::HUP);
     rig.server.wait_for_line("SIGHUP: the configuration was reloaded");
     TcpStream::connect(second.address()).unwrap();
-    assert!(ask_unix(&path).ends_with("newer"));
+    assert!(get_over_unix(&path).ends_with("newer"));
 }
 
 #[test]
-fn another_number_of_workers_leaves_no_accept_queue_unserved() {
+fn changing_the_number_of_workers_leaves_no_accept_queue_unserved() {
     for engine in ["cores = 1", "cores = 5", "engine = \"pool:4\"", "engine = \"task\""] {
         let mut rig = Rig::start(&text(ANY, "hello", "cores = 3"));
         rig.rewrite(&text(ANY, "hello", engine));
         let old = rig.upgrade();
-        ended(old);
+        wait_for_exit(old);
         for _ in 0..32 {
             assert_eq!(rig.get("/"), "hello");
         }
@@ -98,7 +98,7 @@ fn another_number_of_workers_leaves_no_accept_queue_unserved() {
 }
 
 #[test]
-fn inherited_sockets_are_passed_on() {
+fn inherited_sockets_survive_upgrades() {
     let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();
     let server = Server::build()
@@ -107,11 +107,11 @@ fn inherited_sockets_are_passed_on() {
         .through_shell("exec 3<&0 </dev/null; LISTEN_FDS=1 LISTEN_PID=$$ LISTEN_FDNAMES=web exec \"$@\"")
         .stdin(OwnedFd::from(socket))
         .start();
-    let mut rig = Rig::of(server);
+    let mut rig = Rig::from_server(server);
     assert_eq!(rig.server.address(), address);
     for _ in 0..2 {
         let old = rig.upgrade();
-        ended(old);
+        wait_for_exit(old);
         assert_eq!(rig.get("/"), "hello");
     }
     let old = rig.upgrade();

@@ -59,7 +59,7 @@ impl Server {
 
     fn start_with(options: Options, runtime: Runtime, signals: Signals) -> Result<Self, Failure> {
         let command_line =
-            CommandLine::own().map_err(Failure::cannot("find the path of the running program"))?;
+            CommandLine::current().map_err(Failure::cannot("find the path of the running program"))?;
         let mut inherited = take_inherited()?;
         if let Some(predecessor) = signals.predecessor() {
             runtime.block_on(predecessor.receive_sockets(&mut inherited))?;
@@ -179,7 +179,7 @@ impl Server {
                     return self.stop(Stop { name: "SIGHUP", number: 1 });
                 }
                 Action::Reload => self.reload(),
-                Action::OwnSockets => self.own_sockets(),
+                Action::TakeOwnership => self.take_ownership(),
                 Action::Upgrade => self.request_upgrade(),
                 Action::ReopenLog => {
                     self.reopen_access_log();
@@ -298,7 +298,7 @@ fn event_loop() -> Result<(Runtime, Signals), Failure> {
     let runtime = runtime.map_err(Failure::cannot("start the event loop"))?;
     let entered = runtime.enter();
     let mut signals = Signals::catch().map_err(Failure::cannot("catch signals"))?;
-    signals.follow(Predecessor::find()?);
+    signals.set_predecessor(Predecessor::find()?);
     drop(entered);
     Ok((runtime, signals))
 }
@@ -311,7 +311,7 @@ async fn second_stop(signals: &mut Signals, errors: &ErrorLog) -> Stop {
             Action::Reload => errors.notice("SIGHUP: ignored, the server is stopping"),
             Action::ReopenLog => errors.notice("SIGUSR1: ignored, the server is stopping"),
             Action::Upgrade => errors.notice("SIGUSR2: ignored, the server is stopping"),
-            Action::OwnSockets => {}
+            Action::TakeOwnership => {}
         }
     }
 }

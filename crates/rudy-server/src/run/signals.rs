@@ -4,7 +4,7 @@ use std::{io, mem};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::upgrade::{Predecessor, Request, next_of};
+use super::upgrade::{Predecessor, Request, next_request_of};
 
 /// An action that a signal requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,10 +13,10 @@ pub(super) enum Action {
     Reload,
     /// SIGUSR1: reopen the access log, as in nginx.
     ReopenLog,
-    /// SIGUSR2: replace this process by a new one.
+    /// SIGUSR2: replace this process with a new one.
     Upgrade,
     /// Take ownership of the sockets: the replaced process has handed them over, or has ended.
-    OwnSockets,
+    TakeOwnership,
     /// SIGTERM or SIGINT: stop.
     Stop(Stop),
 }
@@ -24,14 +24,14 @@ pub(super) enum Action {
 /// A signal to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stop {
-    /// Its name, for the log.
+    /// The name of the signal, for the log.
     pub(super) name: &'static str,
-    /// Its number, for the exit code.
+    /// The number of the signal, for the exit code.
     pub(super) number: u8,
 }
 
 impl Stop {
-    /// Returns the stop signal of this name.
+    /// Returns the stop signal with this name; SIGTERM for an unknown name.
     pub(super) fn named(name: &str) -> Self {
         match name {
             // The same numbers on every Linux (signal(7)).
@@ -51,14 +51,14 @@ pub(super) struct Signals {
     interrupt: Signal,
     /// The process that this one replaces, until it has ended.
     predecessor: Option<Predecessor>,
-    /// The id of that process, kept after it has ended.
+    /// The id of the process that this one replaces or has replaced.
     predecessor_pid: Option<u32>,
-    /// An upgrade was requested and has not begun.
+    /// Whether an upgrade was requested that has not begun.
     upgrade_pending: bool,
-    /// A signal requested the stop.
+    /// Whether a signal requested the stop.
     stopped_by_signal: bool,
-    /// The other process requested the stop.
-    stopped_by_peer: bool,
+    /// Whether the predecessor requested the stop.
+    stopped_by_predecessor: bool,
 }
 
 impl Signals {
@@ -77,22 +77,22 @@ impl Signals {
             predecessor_pid: None,
             upgrade_pending: false,
             stopped_by_signal: false,
-            stopped_by_peer: false,
+            stopped_by_predecessor: false,
         })
     }
 
-    /// Also receives requests from the process that this one replaces.
-    pub(super) fn follow(&mut self, predecessor: Option<Predecessor>) {
+    /// Sets the process that this one replaces, to receive its requests as well.
+    pub(super) fn set_predecessor(&mut self, predecessor: Option<Predecessor>) {
         self.predecessor_pid = predecessor.as_ref().map(Predecessor::pid);
         self.predecessor = predecessor;
     }
 
-    /// The id of the process that this one replaces or has replaced.
+    /// Returns the id of the process that this one replaces or has replaced.
     pub(super) fn predecessor_pid(&self) -> Option<u32> {
         self.predecessor_pid
     }
 
-    /// The process that this one replaces, until it has ended.
+    /// Returns the process that this one replaces, until it has ended.
     pub(super) fn predecessor(&self) -> Option<&Predecessor> {
         self.predecessor.as_ref()
     }
@@ -116,7 +116,7 @@ impl Signals {
                 _ = self.hangup.recv() => Some(Action::Reload),
                 _ = self.user_1.recv() => Some(Action::ReopenLog),
                 _ = self.user_2.recv() => Some(Action::Upgrade),
-                request = next_of(self.predecessor.as_ref()) => self.handle_request(request),
+                request = next_request_of(self.predecessor.as_ref()) => self.handle_request(request),
             };
             if let Some(action) = action {
                 return action;
@@ -124,24 +124,24 @@ impl Signals {
         }
     }
 
-    /// Ctrl-C reaches both processes, and the other process forwards it: these are one stop, not two.
+    /// Handles a stop signal. Ctrl-C reaches both processes, and the predecessor also forwards it: that is one stop, not two.
     fn stop_by_signal(&mut self, name: &str) -> Option<Action> {
-        let is_known = self.stopped_by_peer && !self.stopped_by_signal;
+        let is_duplicate = self.stopped_by_predecessor && !self.stopped_by_signal;
         self.stopped_by_signal = true;
-        (!is_known).then(|| Action::Stop(Stop::named(name)))
+        (!is_duplicate).then(|| Action::Stop(Stop::named(name)))
     }
 
     fn handle_request(&mut self, request: Request) -> Option<Action> {
         match request {
             Request::Signal(Action::Stop(stop)) => {
-                self.stopped_by_peer = true;
+                self.stopped_by_predecessor = true;
                 (!self.stopped_by_signal).then_some(Action::Stop(stop))
             }
             Request::Signal(action) => Some(action),
             Request::End => Some(Action::Stop(Stop::named("SIGTERM"))),
             Request::Ended => {
                 self.predecessor = None;
-                Some(Action::OwnSockets)
+                Some(Action::TakeOwnership)
             }
         }
     }

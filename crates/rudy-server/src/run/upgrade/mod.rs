@@ -1,7 +1,7 @@
-//! SIGUSR2: replaces this process by a new one, which inherits the listening sockets.
+//! SIGUSR2: replaces this process with a new one, which inherits the listening sockets.
 //!
-//! The old process accepts connections until the new one serves, then finishes its connections, so none is lost. If the new process
-//! ends before the old one, the old one accepts connections again. There are at most two processes: a new process can be replaced
+//! The old process accepts connections until the new one is ready, then finishes its requests, so no connection is lost. If the new
+//! process ends before the old one, the old one accepts connections again. There are at most two processes: a new process can be replaced
 //! only after the old one has ended. The old process forwards signals to the new one, because a service manager may still signal
 //! the old process.
 
@@ -18,7 +18,7 @@ use rudy_net::engine::Stopped;
 use rudy_net::listen::{Endpoint, Listener};
 use tokio::time::{sleep, timeout};
 
-pub(super) use self::predecessor::{Predecessor, Request, next_of};
+pub(super) use self::predecessor::{Predecessor, Request, next_request_of};
 pub(super) use self::successor::CommandLine;
 use self::successor::Successor;
 use self::waiter::{Waiter, Watch};
@@ -29,15 +29,15 @@ use super::server::{Server, start_engine};
 use super::service_manager::State;
 use super::signals::{Action, Stop};
 
-/// The environment variable with the id of the process to replace. The standard input is the channel between both processes.
-const VARIABLE: &str = "RUDY_UPGRADE";
+/// The environment variable with the id of the process to replace. If it is set, standard input is the channel to that process.
+const PREDECESSOR_VARIABLE: &str = "RUDY_UPGRADE";
 
-// The messages; some are followed by an argument.
+// Messages on the channel; some have an argument.
 const SOCKET: &str = "socket";
 const LISTENER: &str = "listener";
 const BEGIN: &str = "begin";
 const READY: &str = "ready";
-const YOURS: &str = "yours";
+const TAKE_OWNERSHIP: &str = "yours";
 const FAILED: &str = "failed";
 const RELOAD: &str = "reload";
 const REOPEN: &str = "reopen";
@@ -46,9 +46,9 @@ const STOP: &str = "stop";
 const END: &str = "end";
 const STOPPING: &str = "stopping";
 
-/// The minimum time for which the old process stays after the new one is ready, to take over if the new one fails. Idle
-/// connections stay open as long, because their next request may be on its way.
-const TRIAL_TIME: Duration = Duration::from_secs(1);
+/// The minimum lifetime of the old process after the new one is ready, so that it can take over if the new one fails. Idle
+/// connections stay open for the same time, because their next request may already be in transit.
+const TAKEOVER_PERIOD: Duration = Duration::from_secs(1);
 
 /// The result of starting a new process.
 enum Start {
@@ -69,7 +69,7 @@ impl Server {
         }
     }
 
-    /// Replaces this process by a new one. Returns the exit code, or the server if the upgrade fails.
+    /// Replaces this process with a new one. Returns the exit code, or the server if the upgrade fails.
     pub(super) fn upgrade(mut self) -> Result<Self, Exit> {
         self.notify_service_manager(State::Reloading);
         let mut pending = Vec::new();
@@ -97,7 +97,7 @@ impl Server {
         Ok(self)
     }
 
-    /// Starts the new process and waits until it serves. Other actions are added to `pending`.
+    /// Starts the new process and waits until it is ready. Adds other actions to `pending`.
     fn start_successor(
         &mut self,
         listeners: &[Listener],
@@ -114,7 +114,7 @@ impl Server {
             let pid = successor.pid();
             context.errors.notice(&format!("SIGUSR2: starting process {pid} to replace this one"));
             let start = {
-                let ready = successor.until_ready(listeners, inherited);
+                let ready = successor.wait_until_ready(listeners, inherited);
                 let mut ready = pin!(timeout(config.upgrade_timeout, ready));
                 loop {
                     tokio::select! {
@@ -144,7 +144,7 @@ impl Server {
         })
     }
 
-    /// Hands the sockets over to the new process and finishes the connections of this one.
+    /// Hands the sockets over to the new process, and finishes the requests of this process.
     fn hand_over(
         mut self,
         successor: Successor,
@@ -153,7 +153,7 @@ impl Server {
     ) -> Result<Self, Exit> {
         let (began, grace) = (Instant::now(), self.config.shutdown_timeout);
         self.runtime.block_on(self.engine.hand_over_listeners());
-        successor.owns_sockets();
+        successor.transfer_ownership();
         let outcome = format!("process {} has replaced process {}", successor.pid(), process::id());
         self.context.errors.notice(&format!(
             "SIGUSR2: {outcome}; requests in progress here have {} s to finish",
@@ -165,10 +165,10 @@ impl Server {
             if action == Action::ReopenLog {
                 self.reopen_access_log();
             }
-            successor.pass_on(action);
+            successor.forward(action);
         }
         let mut watch = Watch::new(successor);
-        match self.finish_connections(&mut watch, began + TRIAL_TIME.min(grace), began + grace) {
+        match self.finish_connections(&mut watch, began + TAKEOVER_PERIOD.min(grace), began + grace) {
             Ok(stopped) => Err(self.end_old_process(watch, stopped)),
             Err(why) => {
                 let pid = watch.successor.pid();
@@ -189,33 +189,34 @@ impl Server {
         }
     }
 
-    /// Finishes connections until `until`; idle ones stay open until `idle_until`. Fails with the reason if the new process ends.
+    /// Finishes the requests in progress by `deadline`, and keeps idle connections open until `idle_deadline`. Returns an error
+    /// with the reason if the new process ends.
     fn finish_connections(
         &mut self,
         watch: &mut Watch,
-        idle_until: Instant,
-        until: Instant,
+        idle_deadline: Instant,
+        deadline: Instant,
     ) -> Result<Stopped, String> {
         let Self { runtime, signals, engine, retired, context, access_log, .. } = self;
         let mut waiter = Waiter { watch, signals, errors: &context.errors, log: access_log.as_ref() };
-        let left = |until: Instant| until.saturating_duration_since(Instant::now());
+        let remaining = |deadline: Instant| deadline.saturating_duration_since(Instant::now());
         runtime.block_on(async {
-            // After a signal to stop, no process takes over, so idle connections need not stay.
-            waiter.until(pin!(sleep(left(idle_until)))).await?;
-            let mut stop = pin!(stop_engines(&**engine, retired, left(until)));
+            // After a stop signal no process takes over, so idle connections may close.
+            waiter.run_until(pin!(sleep(remaining(idle_deadline)))).await?;
+            let mut stop = pin!(stop_engines(&**engine, retired, remaining(deadline)));
             loop {
                 if waiter.watch.second_stop.is_some() {
-                    waiter.watch.successor.end_at_once();
+                    waiter.watch.successor.request_exit();
                     return Ok(abort_engines(&**engine, retired).await);
                 }
-                if let Some(stopped) = waiter.until(stop.as_mut()).await? {
+                if let Some(stopped) = waiter.run_until(stop.as_mut()).await? {
                     return Ok(stopped);
                 }
             }
         })
     }
 
-    /// Ends this process after its connections: the new one continues alone, or both end.
+    /// Ends this process after its last connection has closed. The new process continues, unless both were stopped.
     fn end_old_process(mut self, mut watch: Watch, stopped: Stopped) -> Exit {
         self.end_old_apps(&mut watch);
         let mut exit = watch.second_stop.map_or(Exit::Done, |stop| Exit::Signal(stop.number));
@@ -228,18 +229,18 @@ impl Server {
                     tokio::select! {
                         () = successor.wait() => break,
                         action = signals.next() => if let Action::Stop(stop) = action {
-                            successor.end_at_once();
+                            successor.request_exit();
                             exit = Exit::Signal(stop.number);
                         },
                     }
                 }
             });
         } else if watch.successor_ended || successor.has_ended() {
-            // It is too late to accept connections again. The exit code makes a service manager restart the server.
+            // This process cannot accept connections again. Its exit code makes a service manager restart the server.
             self.context.errors.error(&format!("process {} has ended", successor.pid()));
             exit = Exit::CannotRun;
         } else {
-            // Not earlier, because this process could still take over.
+            // The main process changes only now, because until here this process could have taken over.
             self.notify_service_manager(State::MainPid(successor.pid()));
         }
         self.close(exit, stopped)
@@ -253,11 +254,11 @@ impl Server {
             let apps = context.apps.clone();
             let mut ended = pin!(tokio::task::spawn_blocking(move || apps.stop()));
             while waiter.watch.second_stop.is_none() {
-                if let Ok(Some(_)) = waiter.until(ended.as_mut()).await {
+                if let Ok(Some(_)) = waiter.run_until(ended.as_mut()).await {
                     return;
                 }
             }
-            waiter.watch.successor.end_at_once();
+            waiter.watch.successor.request_exit();
             context.apps.kill();
         });
     }
@@ -269,19 +270,19 @@ impl Server {
             self.retired.retain(|engine| engine.workers().iter().any(|worker| worker.has_connections()));
             self.retired.push(mem::replace(&mut self.engine, engine));
         }
-        let of_service_manager = self
+        let from_service_manager = self
             .config
             .listen
             .iter()
             .filter(|address| matches!(address.endpoint, Endpoint::Inherited { .. }));
-        let of_service_manager: Vec<_> = of_service_manager.cloned().collect();
-        let listeners = listeners.into_iter().chain(self.bind(&of_service_manager)?);
+        let from_service_manager: Vec<_> = from_service_manager.cloned().collect();
+        let listeners = listeners.into_iter().chain(self.bind(&from_service_manager)?);
         for listener in listeners {
             if listener.is_listening() {
                 self.engine.listen(listener).map_err(Failure::cannot("accept connections"))?;
             } else {
                 let message = format!(
-                    "stopped listening on {}: the process that has ended closed the socket",
+                    "stopped listening on {}: the ended process had shut the socket down",
                     listener.address()
                 );
                 self.context.errors.error(&message);
@@ -291,16 +292,16 @@ impl Server {
         Ok(())
     }
 
-    /// Reports that this process is ready, to the process that it replaces or to the service manager.
+    /// Notifies the process that this one replaces, or else the service manager, that this process is ready.
     pub(super) fn report_ready(&self) {
         match self.signals.predecessor() {
-            Some(predecessor) => predecessor.ready(),
+            Some(predecessor) => predecessor.notify_ready(),
             None => self.notify_service_manager(State::Ready),
         }
     }
 
     /// Takes ownership of the sockets, and closes those that this process does not use.
-    pub(super) fn own_sockets(&self) {
+    pub(super) fn take_ownership(&self) {
         self.engine.take_ownership();
         for listener in self.inherited.take_unused() {
             let address = listener.address().clone();

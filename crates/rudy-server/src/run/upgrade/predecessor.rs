@@ -1,4 +1,4 @@
-//! The side of the new process: receives sockets and requests from the old process, and reports its state.
+//! The upgrade as seen by the new process: receives sockets and requests from the old process, and reports its state.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -9,7 +9,8 @@ use rustix::net::sockopt::socket_type;
 
 use super::channel::{Channel, Message};
 use super::{
-    BEGIN, END, FAILED, LISTENER, READY, RELOAD, REOPEN, SOCKET, STOP, STOPPING, UPGRADE, VARIABLE, YOURS,
+    BEGIN, END, FAILED, LISTENER, PREDECESSOR_VARIABLE, READY, RELOAD, REOPEN, SOCKET, STOP, STOPPING,
+    TAKE_OWNERSHIP, UPGRADE,
 };
 use crate::run::exit::Failure;
 use crate::run::signals::{Action, Stop};
@@ -26,7 +27,7 @@ pub(in crate::run) struct Predecessor {
 pub(in crate::run) enum Request {
     /// An action for this process.
     Signal(Action),
-    /// End at once.
+    /// Exit immediately.
     End,
     /// The replaced process has ended.
     Ended,
@@ -35,13 +36,15 @@ pub(in crate::run) enum Request {
 impl Predecessor {
     /// Returns the process that started this one for an upgrade, if any. Must be called on a tokio runtime.
     pub(in crate::run) fn find() -> Result<Option<Self>, Failure> {
-        let Some(pid) = env::var(VARIABLE).ok().and_then(|pid| pid.parse().ok()) else { return Ok(None) };
+        let Some(pid) = env::var(PREDECESSOR_VARIABLE).ok().and_then(|pid| pid.parse().ok()) else {
+            return Ok(None);
+        };
         let channel = || {
             let stdin = io::stdin().as_fd().try_clone_to_owned()?;
             check(&stdin)?;
             Channel::new(stdin).map(Arc::new)
         };
-        let what = format!("take over from process {pid} ({VARIABLE})");
+        let what = format!("take over from process {pid} ({PREDECESSOR_VARIABLE})");
         channel().map(|channel| Some(Self { channel, pid })).map_err(Failure::cannot(&what))
     }
 
@@ -88,7 +91,7 @@ impl Predecessor {
     }
 
     /// Reports that this process serves.
-    pub(in crate::run) fn ready(&self) {
+    pub(in crate::run) fn notify_ready(&self) {
         self.channel.send_now(&format!("{READY} {}", process::id()));
     }
 
@@ -111,7 +114,7 @@ impl Predecessor {
             match (words.next().unwrap_or_default(), words.next()) {
                 (RELOAD, _) => return Request::Signal(Action::Reload),
                 (REOPEN, _) => return Request::Signal(Action::ReopenLog),
-                (YOURS, _) => return Request::Signal(Action::OwnSockets),
+                (TAKE_OWNERSHIP, _) => return Request::Signal(Action::TakeOwnership),
                 (UPGRADE, _) => return Request::Signal(Action::Upgrade),
                 (STOP, Some(name)) => return Request::Signal(Action::Stop(Stop::named(name))),
                 (END, _) => return Request::End,
@@ -123,7 +126,7 @@ impl Predecessor {
 }
 
 /// Waits for the next request of the replaced process; forever if there is none.
-pub(in crate::run) async fn next_of(predecessor: Option<&Predecessor>) -> Request {
+pub(in crate::run) async fn next_request_of(predecessor: Option<&Predecessor>) -> Request {
     match predecessor {
         Some(predecessor) => predecessor.next().await,
         None => future::pending().await,

@@ -1,4 +1,4 @@
-//! The side of the old process: starts the new process, sends it the sockets, and observes its state.
+//! The upgrade as seen by the old process: starts the new process, sends it the sockets, and monitors it.
 
 use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -15,14 +15,15 @@ use tokio::time::timeout;
 
 use super::channel::{Channel, DESCRIPTORS_MAX};
 use super::{
-    BEGIN, END, FAILED, LISTENER, READY, RELOAD, REOPEN, SOCKET, STOP, STOPPING, UPGRADE, VARIABLE, YOURS,
+    BEGIN, END, FAILED, LISTENER, PREDECESSOR_VARIABLE, READY, RELOAD, REOPEN, SOCKET, STOP, STOPPING,
+    TAKE_OWNERSHIP, UPGRADE,
 };
 use crate::run::signals::{Action, Stop};
 
 /// The time between SIGTERM and SIGKILL for a new process that is not ready.
-const END_TIMEOUT: Duration = Duration::from_secs(5);
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The command line that this process was started with.
+/// The command line of this process.
 #[derive(Debug)]
 pub(in crate::run) struct CommandLine {
     /// The path as given to exec, so that symbolic links are resolved again. (`/proc/self/exe` is the old file, which may have been
@@ -33,7 +34,7 @@ pub(in crate::run) struct CommandLine {
 }
 
 impl CommandLine {
-    pub(in crate::run) fn own() -> io::Result<Self> {
+    pub(in crate::run) fn current() -> io::Result<Self> {
         let program = PathBuf::from(std::ffi::OsStr::from_bytes(rustix::param::linux_execfn().to_bytes()));
         Ok(Self { program: path::absolute(program)?, arguments: env::args_os().collect() })
     }
@@ -43,28 +44,28 @@ impl CommandLine {
 pub(super) struct Successor {
     child: Child,
     channel: Channel,
-    /// The id of the started process, then the id that the server reports, which a wrapper script may have started.
+    /// The id of the started process. Once the server is ready, the id that it reports: the started process may be a wrapper script.
     pid: u32,
 }
 
-/// An event of the new process.
+/// An event in the life of the new process.
 pub(super) enum Event {
-    /// It received a signal to stop.
+    /// The process received a stop signal.
     Stopping,
-    /// It has ended, with a description.
+    /// The process has ended; the text describes how.
     Ended(String),
 }
 
 impl Successor {
-    /// Starts the command line. The error is a sentence. Must be called on a tokio runtime.
+    /// Runs the command line. The error is a message for the log. Must be called on a tokio runtime.
     pub(super) fn start(line: &CommandLine) -> Result<Self, String> {
         let cannot = |error| format!("cannot start {}: {error}", line.program.display());
-        let (channel, theirs) = Channel::pair().map_err(cannot)?;
+        let (channel, child_end) = Channel::pair().map_err(cannot)?;
         let mut command = Command::new(&line.program);
         if let Some((name, arguments)) = line.arguments.split_first() {
             command.arg0(name).args(arguments);
         }
-        command.env(VARIABLE, process::id().to_string()).stdin(Stdio::from(theirs));
+        command.env(PREDECESSOR_VARIABLE, process::id().to_string()).stdin(Stdio::from(child_end));
         let child = command.spawn().map_err(cannot)?;
         let pid = child.id().unwrap_or_default();
         Ok(Self { child, channel, pid })
@@ -74,14 +75,14 @@ impl Successor {
         self.pid
     }
 
-    /// Sends the sockets and waits until the new process serves. The error is the reason why it does not.
-    pub(super) async fn until_ready(
+    /// Sends the sockets and waits until the new process is ready. The error is the reason why it failed.
+    pub(super) async fn wait_until_ready(
         &mut self,
         listeners: &[Listener],
         inherited: &InheritedSockets,
     ) -> Result<(), String> {
-        // This fails if the new process ends, which is handled below.
-        let _ = self.hand_over(listeners, inherited).await;
+        // Fails if the new process ends, which the loop below detects.
+        let _ = self.send_sockets(listeners, inherited).await;
         loop {
             match self.channel.receive().await {
                 Ok(Some(message)) => match message.text.split_once(' ') {
@@ -92,12 +93,12 @@ impl Successor {
                     Some((FAILED, why)) => return Err(why.to_owned()),
                     _ => {}
                 },
-                Ok(None) | Err(_) => return Err(self.ended().await),
+                Ok(None) | Err(_) => return Err(self.wait_for_exit().await),
             }
         }
     }
 
-    async fn hand_over(&self, listeners: &[Listener], inherited: &InheritedSockets) -> io::Result<()> {
+    async fn send_sockets(&self, listeners: &[Listener], inherited: &InheritedSockets) -> io::Result<()> {
         for (name, socket) in inherited.sockets() {
             self.channel.send(&format!("{SOCKET} {name}"), &[socket.as_fd()]).await?;
         }
@@ -111,24 +112,24 @@ impl Successor {
     }
 
     /// Forwards an action to the new process.
-    pub(super) fn pass_on(&self, action: Action) {
+    pub(super) fn forward(&self, action: Action) {
         match action {
             Action::Reload => self.channel.send_now(RELOAD),
             Action::ReopenLog => self.channel.send_now(REOPEN),
             Action::Upgrade => self.channel.send_now(UPGRADE),
-            // This process has no predecessor any more.
-            Action::OwnSockets => {}
+            // Does not occur: this process no longer has a predecessor.
+            Action::TakeOwnership => {}
             Action::Stop(Stop { name, .. }) => self.channel.send_now(&format!("{STOP} {name}")),
         }
     }
 
-    /// Makes the new process the owner of the sockets. Without this message it does not shut them down when it ends.
-    pub(super) fn owns_sockets(&self) {
-        self.channel.send_now(YOURS);
+    /// Makes the new process the owner of the sockets. Only the owner shuts them down when it ends.
+    pub(super) fn transfer_ownership(&self) {
+        self.channel.send_now(TAKE_OWNERSHIP);
     }
 
-    /// Tells the new process to end at once.
-    pub(super) fn end_at_once(&self) {
+    /// Requests that the new process exit immediately.
+    pub(super) fn request_exit(&self) {
         self.channel.send_now(END);
     }
 
@@ -138,40 +139,40 @@ impl Successor {
             match self.channel.receive().await {
                 Ok(Some(message)) if message.text == STOPPING => return Event::Stopping,
                 Ok(Some(_)) => {}
-                Ok(None) | Err(_) => return Event::Ended(self.ended().await),
+                Ok(None) | Err(_) => return Event::Ended(self.wait_for_exit().await),
             }
         }
     }
 
-    /// Whether it has ended, without waiting.
+    /// Returns whether the new process has ended, without waiting.
     pub(super) fn has_ended(&mut self) -> bool {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Waits until it has ended.
+    /// Waits until the new process has ended.
     pub(super) async fn wait(&mut self) {
-        // This fails only if it was already reaped.
+        // Fails only if the process was already reaped.
         let _ = self.child.wait().await;
     }
 
-    /// Terminates a process that is not ready.
+    /// Terminates the new process if it does not become ready.
     pub(super) async fn kill(&mut self) {
         let pid = self.child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
         if let Some(pid) = pid {
             // The process is not reaped, so the id is still valid.
             let _ = kill_process(pid, Signal::TERM);
         }
-        if timeout(END_TIMEOUT, self.child.wait()).await.is_err() {
-            // This fails only if it has ended.
+        if timeout(KILL_TIMEOUT, self.child.wait()).await.is_err() {
+            // Fails only if the process has ended.
             let _ = self.child.kill().await;
         }
     }
 
-    /// Describes how the process ended, after the channel was closed. A process that only closed its standard input is terminated.
-    async fn ended(&mut self) -> String {
-        match timeout(END_TIMEOUT, self.child.wait()).await {
+    /// Waits for the exit after the channel was closed, and describes it. Terminates a process that only closed its standard input.
+    async fn wait_for_exit(&mut self) -> String {
+        match timeout(KILL_TIMEOUT, self.child.wait()).await {
             Ok(Ok(status)) => describe(status),
-            Ok(Err(error)) => format!("it cannot be waited for: {error}"),
+            Ok(Err(error)) => format!("its exit status is unavailable: {error}"),
             Err(_) => {
                 self.kill().await;
                 "it closed its standard input".to_owned()

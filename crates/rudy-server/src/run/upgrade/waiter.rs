@@ -37,7 +37,7 @@ pub(super) struct Waiter<'a> {
 
 impl Waiter<'_> {
     /// Waits for `end`, or returns `None` after a signal to stop. Fails with the reason if the new process ends by itself.
-    pub(super) async fn until<T>(
+    pub(super) async fn run_until<T>(
         &mut self,
         mut end: Pin<&mut (impl Future<Output = T> + ?Sized)>,
     ) -> Result<Option<T>, String> {
@@ -56,14 +56,14 @@ impl Waiter<'_> {
                     }
                 },
                 action = self.signals.next() => {
-                    self.watch.successor.pass_on(action);
+                    self.watch.successor.forward(action);
                     match action {
                         Action::Stop(stop) => {
                             self.record_stop(stop);
                             return Ok(None);
                         }
                         Action::ReopenLog => reopen_access_log(self.log, self.errors),
-                        Action::Reload | Action::Upgrade | Action::OwnSockets => {}
+                        Action::Reload | Action::Upgrade | Action::TakeOwnership => {}
                     }
                 }
             }
