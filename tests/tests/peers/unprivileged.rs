@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 
 /// Creates a folder with a copy of `rudy` that all users can access: the build folder may be private.
-fn open_folder() -> TempDir {
+fn accessible_folder() -> TempDir {
     let folder = tempfile::tempdir().expect("a temp folder can be created");
     fs::copy(binary(), folder.path().join("rudy")).expect("a temp folder can be written");
     set_mode(folder.path(), 0o755);
@@ -34,7 +34,7 @@ fn unprivileged_script(folder: &TempDir) -> Option<String> {
 
 #[test]
 fn an_unprivileged_server_runs_and_stops_without_errors() {
-    let folder = open_folder();
+    let folder = accessible_folder();
     let Some(script) = unprivileged_script(&folder) else { return };
     fs::write(folder.path().join("page.html"), "<p>hello").unwrap();
     let listen = ["--listen", "127.0.0.1:0"];
@@ -47,10 +47,10 @@ fn an_unprivileged_server_runs_and_stops_without_errors() {
 }
 
 #[test]
-fn unreadable_files_are_403_and_logged() {
-    let folder = open_folder();
+fn unreadable_files_return_403_and_are_logged() {
+    let folder = accessible_folder();
     let Some(script) = unprivileged_script(&folder) else { return };
-    let (file, closed) = (folder.path().join("closed.txt"), folder.path().join("closed"));
+    let (file, subfolder) = (folder.path().join("closed.txt"), folder.path().join("closed"));
     fs::write(&file, "closed").unwrap();
     fs::create_dir(&closed).unwrap();
     set_mode(&file, 0);
@@ -66,7 +66,7 @@ fn unreadable_files_are_403_and_logged() {
 
 #[test]
 fn an_inaccessible_folder_is_an_error_with_its_path() {
-    let folder = open_folder();
+    let folder = accessible_folder();
     let Some(script) = unprivileged_script(&folder) else { return };
     let closed = folder.path().join("closed");
     fs::create_dir(&closed).unwrap();
@@ -80,7 +80,7 @@ fn an_inaccessible_folder_is_an_error_with_its_path() {
 
 #[test]
 fn an_unreadable_log_is_reported_and_followed_once_it_is_readable() {
-    let folder = open_folder();
+    let folder = accessible_folder();
     let Some(script) = unprivileged_script(&folder) else { return };
     let log = folder.path().join("a.log");
     fs::write(&log, "one\ntwo\n").unwrap();
@@ -95,6 +95,6 @@ fn an_unreadable_log_is_reported_and_followed_once_it_is_readable() {
     let mut line = String::new();
     BufReader::new(tail.stdout.take().unwrap()).read_line(&mut line).unwrap();
     assert_eq!(line, "two\n", "it existed at the start");
-    // Its reader has gone.
+    // The pipe has lost its reader.
     assert_eq!(tail.wait().unwrap().code(), Some(0));
 }

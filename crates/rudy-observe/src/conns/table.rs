@@ -41,7 +41,7 @@ pub(super) fn by_state(process: &Process, sockets: &Sockets) -> String {
         }
     }
     if !sockets.unheld.is_empty() {
-        text += "\nWithout a descriptor, at its ports and to its remotes:\n";
+        text += "\nWithout a descriptor, on its ports or to its remote addresses:\n";
         for (state, tally) in crate::by_state(&sockets.unheld) {
             text += &row(state, tally, unheld_meaning(state));
         }

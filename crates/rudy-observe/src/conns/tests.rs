@@ -47,7 +47,7 @@ CLOSE_WAIT         10                      closed by the peer, but not by this p
 unix                2
 other               1                      never connected or bound, or not TCP, UDP or Unix
 
-Without a descriptor, at its ports and to its remotes:
+Without a descriptor, on its ports or to its remote addresses:
 TIME_WAIT           1                      closed on both sides; gone within a minute
 ";
     assert_eq!(below_title(&text), expected);

@@ -10,8 +10,8 @@ use super::framing::{Framing, Id};
 /// the piece while its client does not read, and there can be thousands of such clients.
 const PIECE_BYTES_MAX: usize = 8 * 1024;
 
-/// The bytes that an event adds to its line: `id: `, an id of 12 and up to 20 digits, `data: ` and three line
-/// ends.
+/// Maximum number of bytes that an event adds to its line: `id: `, an id of 12 and up to 20 digits, `data: ` and
+/// three line ends.
 const FRAME_BYTES: usize = 48;
 
 /// The limits of the messages that a topic stores.
@@ -58,12 +58,12 @@ impl Batch {
     }
 }
 
-/// The result of reading from a message number on.
+/// The result of a read that starts at a message number.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Read {
     /// Bytes to send, and the number of the next message.
     Piece(Bytes, u64),
-    /// This many messages are no longer stored; `oldest` is the first number that is.
+    /// `missing` messages are no longer stored; `oldest` is the number of the first stored one.
     Gone { missing: u64, oldest: u64 },
     /// The message has not been published yet.
     Nothing,
@@ -78,7 +78,7 @@ pub(super) struct Ring {
     next: u64,
 }
 
-/// Messages that were published together, stored contiguously: a subscriber that needs all of them gets one
+/// Messages that were published together, stored contiguously: a subscriber that needs all of them receives one
 /// piece, which shares the bytes with all other subscribers.
 #[derive(Debug)]
 struct StoredBatch {
@@ -89,22 +89,22 @@ struct StoredBatch {
 }
 
 impl StoredBatch {
-    fn messages(&self) -> u64 {
+    fn message_count(&self) -> u64 {
         self.later_starts.len() as u64 + 1
     }
 
-    /// Returns the messages from `number` on, as many as fit into one piece, and the number after them.
+    /// Returns as many messages starting at `number` as fit into one piece, and the number after them.
     /// `number` must be in this batch.
     fn piece(&self, number: u64) -> (Bytes, u64) {
         let nth = usize::try_from(number - self.first).unwrap_or(usize::MAX);
         let start = if nth == 0 { 0 } else { self.later_starts[nth - 1] as usize };
         let fits = |end: &u32| *end as usize <= start + PIECE_BYTES_MAX;
         if self.text.len() <= start + PIECE_BYTES_MAX || nth == self.later_starts.len() {
-            return (self.text.slice(start..), self.first + self.messages());
+            return (self.text.slice(start..), self.first + self.message_count());
         }
         let ends = &self.later_starts[nth..];
-        let taken = ends.partition_point(fits).max(1);
-        (self.text.slice(start..ends[taken - 1] as usize), number + taken as u64)
+        let count = ends.partition_point(fits).max(1);
+        (self.text.slice(start..ends[count - 1] as usize), number + count as u64)
     }
 }
 
@@ -148,7 +148,7 @@ impl Ring {
         }
     }
 
-    /// Reads from a message on, to the end of its batch or of a piece.
+    /// Reads from a message to the end of its batch, or until the piece is full.
     pub(super) fn read(&self, number: u64) -> Read {
         let oldest = self.oldest();
         if number < oldest {
@@ -157,7 +157,7 @@ impl Ring {
         // Batches are sorted by their first number.
         let after = self.batches.partition_point(|batch| batch.first <= number);
         match after.checked_sub(1).map(|index| &self.batches[index]) {
-            Some(batch) if number < batch.first + batch.messages() => {
+            Some(batch) if number < batch.first + batch.message_count() => {
                 let (piece, after) = batch.piece(number);
                 Read::Piece(piece, after)
             }
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_is_bounded_and_a_message_is_whole() {
+    fn a_piece_has_a_size_limit_and_only_complete_messages() {
         let mut ring = Ring::default();
         let lengths = [PIECE_BYTES_MAX / 2, PIECE_BYTES_MAX / 2, PIECE_BYTES_MAX, 3 * PIECE_BYTES_MAX, 1, 1];
         // The newline counts.
@@ -248,12 +248,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_reader_gets_every_message_once_or_learns_how_many_are_missing(
-            acts in proptest::collection::vec((0..7u64, any::<bool>()), 0..40),
+        fn a_reader_receives_every_message_once_or_the_number_of_missing_ones(
+            operations in proptest::collection::vec((0..7u64, any::<bool>()), 0..40),
         ) {
             let mut ring = Ring::default();
-            let (mut next, mut seen) = (1, Vec::new());
-            for (lines, reads) in acts {
+            let (mut next, mut received) = (1, Vec::new());
+            for (lines, reads) in operations {
                 let lines = (ring.next..ring.next + lines).map(|number| number.to_string());
                 ring.push(&batch(lines), Framing::Plain, 1, HISTORY);
                 let bytes: usize = ring.batches.iter().map(|batch| batch.text.len()).sum();
@@ -262,18 +262,18 @@ mod tests {
                     match ring.read(next) {
                         Read::Piece(text, after) => {
                             let text = String::from_utf8(text.to_vec()).unwrap();
-                            seen.extend(text.lines().map(|line| line.parse::<u64>().unwrap()));
+                            received.extend(text.lines().map(|line| line.parse::<u64>().unwrap()));
                             next = after;
                         }
                         Read::Gone { missing, oldest } => {
-                            seen.extend(next..next + missing);
+                            received.extend(next..next + missing);
                             next = oldest;
                         }
                         Read::Nothing => prop_assert!(false, "message {} is stored", next),
                     }
                 }
             }
-            prop_assert_eq!(seen, (1..next).collect::<Vec<_>>());
+            prop_assert_eq!(received, (1..next).collect::<Vec<_>>());
         }
     }
 }

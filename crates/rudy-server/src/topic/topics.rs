@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use super::{Framing, Topic};
 
-/// How often expired topics are removed when no publisher needs their place.
-const SWEEP_TIME: Duration = Duration::from_mins(1);
-/// Names without a subscriber that a site may hold, in addition to twice the number of names that had one at
-/// the last sweep. Small enough not to matter for memory, and large enough that clients that come and go do
-/// not cause a sweep each time.
+/// The interval between removals of expired topics, if no publisher needs room earlier.
+const SWEEP_INTERVAL: Duration = Duration::from_mins(1);
+/// A site sweeps its unpublished names when their number reaches twice the number that had a subscriber at the
+/// last sweep, plus this slack. The slack is small enough to cost little memory, and large enough that
+/// short-lived clients do not each cause a sweep.
 const UNPUBLISHED_SLACK: usize = 100;
 
-/// All topics of the process. They outlive a reload.
+/// All topics of the process. They survive a reload.
 #[derive(Debug, Default)]
 pub struct Topics(Mutex<Sites>);
 
@@ -33,7 +33,7 @@ struct Site {
 #[derive(Debug)]
 struct Entry {
     topic: Arc<Topic>,
-    /// How long the topic stays without subscribers and new messages.
+    /// The lifetime of the topic without subscribers and new messages.
     history_timeout: Duration,
 }
 
@@ -51,7 +51,7 @@ impl Topics {
         }
     }
 
-    /// Returns the topic with this name for a publisher, or `None` if the site has `max` topics already.
+    /// Returns the topic with this name for a publisher, or `None` if the site already has `max` topics.
     pub(crate) fn publish(
         &self,
         site: &str,
@@ -81,7 +81,7 @@ impl Topics {
 
 impl Sites {
     fn sweep_if_due(&mut self, now: Instant) {
-        if self.swept_at.is_none_or(|at| now.saturating_duration_since(at) >= SWEEP_TIME) {
+        if self.swept_at.is_none_or(|at| now.saturating_duration_since(at) >= SWEEP_INTERVAL) {
             self.sweep(now);
         }
     }
@@ -99,12 +99,12 @@ impl Sites {
     }
 }
 
-/// Names that have subscribers but were never published to. Only the subscribers own these topics, so the
+/// Topics that have subscribers but were never published to, by name. Only the subscribers own these topics, so the
 /// number of connections bounds them.
 #[derive(Debug, Default)]
 struct Unpublished {
     names: BTreeMap<Box<str>, Weak<Topic>>,
-    /// How many names had a subscriber at the last sweep.
+    /// The number of names that had a subscriber at the last sweep.
     alive: usize,
 }
 
@@ -113,7 +113,7 @@ impl Unpublished {
         if let Some(topic) = self.names.get(name).and_then(Weak::upgrade) {
             return topic;
         }
-        // Sweep when the number has doubled, so the cost per new name is constant.
+        // Sweeps when the number has doubled, so the amortised cost per new name is constant.
         if self.names.len() >= 2 * self.alive + UNPUBLISHED_SLACK {
             self.sweep();
         }
@@ -166,10 +166,10 @@ mod tests {
         let now = Instant::now();
         let get = |name: &str, now| topics.publish("", name, 2, HOUR, now);
         publish(&get("/published", now).unwrap());
-        let held = get("/held", now).unwrap();
+        let empty = get("/empty", now).unwrap();
         assert!(get("/third", now).is_none());
         assert!(topics.publish("other site", "/third", 2, HOUR, now).is_some());
-        drop(held);
+        drop(empty);
         publish(&get("/third", now).unwrap());
         assert!(get("/fourth", now).is_none(), "a published topic stays for an hour");
         assert!(get("/fourth", now + 2 * HOUR).is_some());
@@ -196,15 +196,18 @@ mod tests {
         let now = Instant::now();
         let names =
             || topics.0.lock().unwrap().by_name.get("").map_or(0, |site| site.unpublished.names.len());
-        let kept: Vec<_> = (0..10).map(|n| topics.subscribe("", &format!("/{n}"), now)).collect();
+        let subscribers: Vec<_> = (0..10).map(|n| topics.subscribe("", &format!("/{n}"), now)).collect();
         for n in 0..1000 {
             drop(topics.subscribe("", &format!("/gone/{n}"), now));
-            assert!(names() <= 2 * kept.len() + UNPUBLISHED_SLACK, "names of clients that left accumulate");
+            assert!(
+                names() <= 2 * subscribers.len() + UNPUBLISHED_SLACK,
+                "names of clients that left accumulate"
+            );
         }
-        topics.subscribe("", "/0", now + SWEEP_TIME);
-        assert_eq!(names(), kept.len());
-        drop(kept);
-        topics.subscribe("other site", "/0", now + 2 * SWEEP_TIME);
+        topics.subscribe("", "/0", now + SWEEP_INTERVAL);
+        assert_eq!(names(), subscribers.len());
+        drop(subscribers);
+        topics.subscribe("other site", "/0", now + 2 * SWEEP_INTERVAL);
         assert_eq!(names(), 0);
     }
 }

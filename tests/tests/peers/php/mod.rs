@@ -15,7 +15,7 @@ use rudy_tests::{Response, Server, php_fpm};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-/// A running php-fpm. Dropping this ends it.
+/// A running php-fpm process. Dropping this ends the process.
 pub(crate) struct Fpm {
     child: Child,
     /// Held, so that a write to stderr does not end the process.
@@ -38,11 +38,11 @@ impl Fpm {
     fn start_with(arguments: &[&str], settings: &str) -> Option<Self> {
         let fpm = php_fpm()?;
         let folder = TempDir::new().expect("a temp folder can be created");
-        let here = folder.path().display();
+        let folder_path = folder.path().display();
         let configuration = folder.path().join("fpm.conf");
         let text = format!(
             "[global]\nerror_log = /proc/self/fd/2\ndaemonize = no\n\
-             [www]\nlisten = {here}/fpm.sock\npm = static\npm.max_children = 2\n{settings}\n"
+             [www]\nlisten = {folder_path}/fpm.sock\npm = static\npm.max_children = 2\n{settings}\n"
         );
         fs::write(&configuration, text).expect("a temp folder can be written");
         let mut command = Command::new(fpm);
@@ -88,11 +88,11 @@ impl Fpm {
 
 impl Drop for Fpm {
     fn drop(&mut self) {
-        // With SIGTERM, it ends its children as well.
+        // On SIGTERM, php-fpm also ends its children.
         if let Some(pid) = Pid::from_raw(self.child.id().cast_signed()) {
             let _ = kill_process(pid, Signal::TERM);
         }
-        // This fails only if it has ended already.
+        // Fails only if the process has already ended.
         let _ = self.child.wait();
     }
 }
