@@ -30,7 +30,7 @@ pub(crate) struct Rig {
 
 impl Rig {
     pub(crate) fn start(config: &str) -> Self {
-        Self::of(Server::config(config))
+        Self::from_server(Server::config(config))
     }
 
     pub(crate) fn from_server(server: Server) -> Self {
