@@ -52,9 +52,9 @@ fn unreadable_files_return_403_and_are_logged() {
     let Some(script) = unprivileged_script(&folder) else { return };
     let (file, subfolder) = (folder.path().join("closed.txt"), folder.path().join("closed"));
     fs::write(&file, "closed").unwrap();
-    fs::create_dir(&closed).unwrap();
+    fs::create_dir(&subfolder).unwrap();
     set_mode(&file, 0);
-    set_mode(&closed, 0);
+    set_mode(&subfolder, 0);
     let listen = ["--listen", "127.0.0.1:0"];
     let mut server = Server::build().arg(folder.path()).args(listen).through_shell(&script).start();
     assert_eq!((server.get("/closed.txt").status, server.get("/closed/").status), (403, 403));
