@@ -31,7 +31,7 @@ fn failure(output: &Output) -> (Option<i32>, String) {
 fn success(output: &Output) -> String {
     let stderr = String::from_utf8_lossy(&output.stderr);
     let other: Vec<_> =
-        stderr.lines().filter(|line| !line.starts_with("warning: Rudy keeps running as root")).collect();
+        stderr.lines().filter(|line| !line.starts_with("warning: Rudy runs as root")).collect();
     assert_eq!(other, [""; 0]);
     assert_eq!(output.status.code(), Some(0));
     String::from_utf8_lossy(&output.stdout).into_owned()

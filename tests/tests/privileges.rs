@@ -510,15 +510,15 @@ fn running_as_root_without_a_user_is_a_warning() {
         return;
     }
     let place = Place::new(SITE);
-    assert!(place.warnings().starts_with("warning: Rudy keeps running as root"), "{}", place.warnings());
-    place.start().wait_for_line("notice: Rudy keeps running as root");
+    assert!(place.warnings().starts_with("warning: Rudy runs as root"), "{}", place.warnings());
+    place.start().wait_for_line("notice: Rudy runs as root");
     // An explicit `user = "root"` has no warning.
     place.write(&format!("listen = [\"127.0.0.1:0\"]\nuser = \"root\"\n{SITE}"));
     assert_eq!(place.warnings(), "");
     let mut server = place.start();
     server.signal(Signal::TERM);
     let (_, stderr) = server.wait();
-    assert!(!stderr.contains("keeps running as root"), "{stderr}");
+    assert!(!stderr.contains("runs as root"), "{stderr}");
 }
 
 #[test]

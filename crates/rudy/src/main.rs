@@ -23,6 +23,8 @@ use rudy_net::listen::{Address, Endpoint};
 use rudy_server::access_log::Destination;
 use rudy_server::run::{self, AllowedHost, Options, Source, init};
 
+use crate::values::unsupported;
+
 /// A web server with built-in load testing and benchmarking
 #[derive(Debug, Parser)]
 #[command(name = "rudy", version, arg_required_else_help = true, disable_help_subcommand = true)]
@@ -32,6 +34,11 @@ use rudy_server::run::{self, AllowedHost, Options, Source, init};
   rudy bench http://127.0.0.1:8080/       measure throughput and latency
 
 Run `rudy COMMAND --help` for the options and examples of a command.")]
+#[command(
+    arg(unsupported("-s", "reload with `rudy reload`, and stop with `kill PID`")),
+    arg(unsupported("-t", "check a configuration with `rudy check FILE`")),
+    arg(unsupported("-v", "print the version with --version"))
+)]
 struct CommandLine {
     #[command(subcommand)]
     command: Command,
@@ -78,6 +85,23 @@ Exit codes: 0 valid, 2 invalid.")]
     Manual(manual::Manual),
 }
 
+const LISTINGS: &str = "list the files of folders with --browse";
+const HIDDEN_FILES: &str = "serve hidden files with `serve_hidden = true` in `files` of a configuration";
+
+/// Flags of other servers, with the equivalent.
+const FLAGS_OF_OTHER_SERVERS: [(&str, &str); 10] = [
+    ("-c", "name the configuration without a flag, `rudy serve rudy.toml`, or with --config"),
+    ("-t", "check a configuration with `rudy check FILE`"),
+    ("--autoindex", LISTINGS),
+    ("--bind", "set the address with --listen"),
+    ("--directory-listing", LISTINGS),
+    ("--dotfiles", HIDDEN_FILES),
+    ("--hidden", HIDDEN_FILES),
+    ("--list", LISTINGS),
+    ("--root", "name the folder without a flag: `rudy serve public`"),
+    ("--serve-hidden", HIDDEN_FILES),
+];
+
 /// Serve a folder, or the sites of a configuration file
 ///
 /// Without --listen or --port, Rudy listens on 127.0.0.1:8080, which only this machine can reach.
@@ -93,6 +117,7 @@ Signals:
   SIGHUP           reload the configuration and reopen the access log; see `rudy reload`
   SIGUSR1          reopen the access log
   SIGUSR2          replace the process by a new one without losing connections")]
+#[command(args(FLAGS_OF_OTHER_SERVERS.map(|(name, tip)| unsupported(name, tip))))]
 struct Serve {
     /// Folder to serve, or a configuration file with the extension .toml [default: the current folder]
     #[arg(value_name = "DIR|FILE", conflicts_with = "config")]
@@ -101,7 +126,7 @@ struct Serve {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["browse", "spa", "host"])]
     config: Option<PathBuf>,
     /// Port to listen on at 127.0.0.1 (repeatable)
-    #[arg(short, long, value_name = "PORT", help_heading = "Listening")]
+    #[arg(short, long, value_name = "PORT", value_parser = values::port, help_heading = "Listening")]
     port: Vec<u16>,
     /// Address to listen on: 127.0.0.1:8080, :8080 (all interfaces), unix:PATH or systemd (repeatable)
     #[arg(long, value_name = "ADDR", help_heading = "Listening")]

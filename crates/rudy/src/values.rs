@@ -10,12 +10,15 @@ use rudy_stats::rate::{Count, ParseError, Time};
 /// A hidden flag that other tools have and this command lacks. The error for it shows `tip`.
 pub(crate) fn unsupported(name: &'static str, tip: &'static str) -> Arg {
     let error_with_tip = UnknownArgumentValueParser::suggest(tip);
-    Arg::new(name)
-        .short(name.chars().last())
-        .num_args(0)
-        .default_missing_value("")
-        .hide(true)
-        .value_parser(error_with_tip)
+    let flag = match name.strip_prefix("--") {
+        Some(long) => Arg::new(name).long(long),
+        None => Arg::new(name).short(name.chars().last()),
+    };
+    flag.num_args(0).default_missing_value("").hide(true).value_parser(error_with_tip)
+}
+
+pub(crate) fn port(text: &str) -> Result<u16, String> {
+    text.parse().map_err(|_| "expected a number from 0 to 65535; for an address, use --listen".to_owned())
 }
 
 pub(crate) fn count(text: &str) -> Result<u64, ParseError> {

@@ -36,6 +36,12 @@ const REPLACED: [(&str, &str); 20] = [
 const NO_TLS: &str = "Rudy does not support TLS yet: put a TLS proxy in front of it";
 const NO_PASSWORDS: &str = "Rudy has no password authentication: `authorize` lets an app decide";
 const NO_ADDRESSES: &str = "only `status`, `info`, `tail` and `broadcast` can allow addresses; for other routes, `authorize` lets an app decide";
+const DENY_ALL: &str = "write `respond = 403` to deny all clients; only `status`, `info`, `tail` and `broadcast` can allow addresses";
+const CACHE_CONTROL: &str =
+    "write `cache_control = [{ pattern = \"*.css\", value = \"max-age=3600\" }]` in `files`";
+const LOG_FORMAT: &str =
+    "write `access_log = { path = \"access.log\", format = \"json\" }` at the top of the main file";
+const NO_PID_FILE: &str = "Rudy writes no PID file, and `rudy reload` finds the process: remove this key";
 const NO_RATE: &str = "Rudy does not limit requests per second; `limits = { connections_per_address = 100 }` limits connections";
 const NO_ERROR_LOG: &str = "errors go to standard error, which systemd stores: remove this key";
 const NO_HTTP2: &str = "Rudy supports HTTP/1.1 only: remove this key";
@@ -45,7 +51,7 @@ const TRUSTED: &str = "write `trusted_proxies = [\"10.0.0.0/8\"]` at the top of 
 const NO_PROXY: &str = "Rudy is not a reverse proxy yet: `fastcgi` and `php` pass requests to FastCGI apps";
 
 /// Directives of nginx, Caddy and Apache, in lower case, with the equivalent.
-const OTHER_SERVERS: [(&str, &str); 72] = [
+const OTHER_SERVERS: [(&str, &str); 86] = [
     ("add_header", "write `headers = { Name = \"value\" }` in `files` or `respond`"),
     ("alias", "write `files = { root = \"...\" }` in a [[site.route]] with `path = \"/docs/*\"`"),
     ("allow", NO_ADDRESSES),
@@ -60,10 +66,16 @@ const OTHER_SERVERS: [(&str, &str); 72] = [
     ("client_body_timeout", "write `limits = { body_rate_min = 500 }` at the top of the main file"),
     ("client_header_timeout", "write `limits = { head_timeout = \"10s\" }` at the top of the main file"),
     ("client_max_body_size", "write `limits = { body_bytes = \"16M\" }` at the top of the main file"),
-    ("deny", NO_ADDRESSES),
+    ("deny", DENY_ALL),
+    ("directory_listing", "write `browse = true`"),
     ("directoryindex", "write `index = [\"index.html\"]`"),
+    (
+        "disable_symlinks",
+        "Rudy follows links out of the folder only with `follow_symlinks = true`: remove this key",
+    ),
     ("document_root", "write `root = \"public\"`"),
     ("documentroot", "write `root = \"public\"`"),
+    ("dotfiles", "write `serve_hidden = true` in `files`"),
     ("encode", "write `compression = true` in `files`"),
     ("env", "write `params = { NAME = \"value\" }` in `fastcgi` or `php`"),
     ("error_log", NO_ERROR_LOG),
@@ -71,23 +83,33 @@ const OTHER_SERVERS: [(&str, &str); 72] = [
     ("errordocument", "write `error_pages = { 404 = \"404.html\" }` in `files`"),
     ("errorlog", NO_ERROR_LOG),
     ("every", "write `interval`"),
-    ("expires", "write `cache_control = [{ pattern = \"*.css\", value = \"max-age=3600\" }]` in `files`"),
+    ("expires", CACHE_CONTROL),
     ("fastcgi_pass", "write `fastcgi = { address = \"127.0.0.1:9000\" }` in a [[site.route]]"),
     ("fastcgi_read_timeout", "write `response_timeout = \"60s\"` in `fastcgi` or `php`"),
     ("file_server", "write `root = \"public\"`"),
+    ("forbidden", DENY_ALL),
     ("group", "write `user = \"www-data:www-data\"`"),
     ("gzip", "write `compression = true` in `files`"),
     ("handle", "write [[site.route]] and `path = \"/docs/*\"`"),
     ("host", "write `hosts = \"example.org\"` in a [[site]]"),
     ("http", "this table does not exist: write its keys at the top of the main file"),
     ("http2", NO_HTTP2),
+    ("immutable", CACHE_CONTROL),
+    ("json_log", LOG_FORMAT),
     ("keepalive_timeout", "write `limits = { idle_timeout = \"75s\" }` at the top of the main file"),
     ("limit_req", NO_RATE),
+    ("listing", "write `browse = true`"),
     ("location", "write [[site.route]] and `path = \"/docs/*\"`"),
     ("log", "write `access_log = \"access.log\"` at the top of the main file"),
+    ("log_format", LOG_FORMAT),
     ("log_level", NO_ERROR_LOG),
+    ("logging", "write `access_log = \"access.log\"` at the top of the main file"),
     ("match", "write `path = \"/docs/*\"`"),
+    ("max_age", CACHE_CONTROL),
     ("php_fastcgi", "write `php = { root = \"public\", address = \"127.0.0.1:9000\" }`"),
+    ("pid", NO_PID_FILE),
+    ("pid_file", NO_PID_FILE),
+    ("pidfile", NO_PID_FILE),
     ("port", "write `listen = 8080` at the top of the main file"),
     ("proxy", NO_PROXY),
     ("proxy_pass", NO_PROXY),
@@ -99,6 +121,7 @@ const OTHER_SERVERS: [(&str, &str); 72] = [
     ("return", "write `redirect = \"/new\"` or `respond = 404` in a [[site.route]]"),
     ("reverse_proxy", NO_PROXY),
     ("rewrite", "write `redirect = \"/new/{rest}\"` in a [[site.route]] with `path = \"/old/*\"`"),
+    ("rotate", "rotate the file with logrotate, and send SIGUSR1 to Rudy: remove this key"),
     ("scriptalias", "write `fastcgi = { address = \"...\" }` in a [[site.route]]"),
     ("send_timeout", "write `limits = { send_stall_timeout = \"30s\" }` at the top of the main file"),
     ("server", "write [[site]]; `listen` is at the top of the main file"),
@@ -119,6 +142,9 @@ const OTHER_SERVERS: [(&str, &str); 72] = [
     ("worker_connections", "write `limits = { connections = 10000 }` at the top of the main file"),
     ("worker_processes", "write `cores = 4` at the top of the main file"),
 ];
+
+/// Keys for a front controller in other servers. `php` needs none of them.
+const FRONT_CONTROLLER_KEYS: [&str; 5] = ["fallback", "front_controller", "index", "script", "try_files"];
 
 /// Reports an unknown key.
 pub(super) fn unknown(location: &Location, key: &str, known: &[&'static str]) -> Problem {
@@ -145,6 +171,17 @@ fn elsewhere(location: &Location, key: &str) -> Option<String> {
     let table = location.parent()?.keys();
     let is_main = has_main_key(key);
     match table.as_str() {
+        "access_log" if key == "file" => Some("write `path = \"access.log\"`".to_owned()),
+        "access_log" if key == "json" => Some("write `format = \"json\"`".to_owned()),
+        "site.php" | "site.route.php" if FRONT_CONTROLLER_KEYS.contains(&key) => {
+            Some("`php` runs index.php for paths without a file: remove this key".to_owned())
+        }
+        "site.route.redirect" if matches!(key, "location" | "target" | "url") => {
+            Some("write `to = \"/new\"`".to_owned())
+        }
+        "site.route.redirect" if matches!(key, "code" | "permanent") => {
+            Some("write `status = 301`".to_owned())
+        }
         "limits" if is_main => Some("write this above [limits]".to_owned()),
         _ if is_main && table.is_empty() => {
             Some("write this in the main file: an included file can only contain sites".to_owned())
@@ -200,7 +237,8 @@ pub(super) fn example(location: &Location, expected: &str) -> Option<String> {
         "a list" => example.starts_with('['),
         _ => false,
     };
-    is_that.then(|| format!("write `{name} = {example}`"))
+    let status_code = if name == "status" { "; `respond = 403` sends a status code" } else { "" };
+    is_that.then(|| format!("write `{name} = {example}`{status_code}"))
 }
 
 /// Reports a missing key of the table at `location`.
@@ -215,6 +253,7 @@ pub(crate) fn missing(location: &Location, key: &str) -> Problem {
                 "`{key}` lists the clients to allow: \"loopback\" (this machine, without a proxy), addresses and networks, or \"anyone\""
             ))
         }
+        ("route", "path") => problem.label("needs `path`, for example `path = \"/*\"` for all paths"),
         _ => problem.label(format!("needs `{key}`")),
     }
 }

@@ -26,7 +26,7 @@ fn reachable_in(site: &Site) -> Vec<String> {
                     |path: &PathPattern| second.parse().is_ok_and(|second| path.covers(&second));
                 if !restricted.iter().flat_map(|route| &route.paths).any(is_restricted) {
                     notices.push(format!(
-                        "\"{path}\" is restricted, but \"{second}\" runs the script with the same path as PATH_INFO: restrict it too, \
+                        "\"{path}\" is restricted, but \"{second}\" can reach the same page of the app, as PATH_INFO of index.php: restrict it too, \
                          with path = [\"{path}\", \"{second}\"]"
                     ));
                 }

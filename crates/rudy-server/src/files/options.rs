@@ -282,7 +282,12 @@ pub enum FilesError {
 impl fmt::Display for FilesError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Root(path, error) => write!(f, "cannot open the folder {}: {error}", path.display()),
+            Self::Root(path, error) => {
+                write!(f, "cannot open the folder {}: {error}", path.display())?;
+                let is_socket = path.to_string_lossy().contains("unix:/");
+                let hint = "; a socket is an address: `php = { root = \"...\", address = \"unix:...\" }`";
+                f.write_str(if is_socket { hint } else { "" })
+            }
             Self::NoOpenat2(error) => write!(
                 f,
                 "openat2 is not available ({error}): serving files requires Linux 5.6 or newer, and in a container a seccomp \

@@ -38,7 +38,7 @@ pub struct RedirectTable {
     pub status: RedirectStatus,
 }
 
-short_form!(RedirectTable, SHORT, "an address (\"/new\") or a table", r#"{ "type": "string" }"#, {
+short_form!(RedirectTable, SHORT, "a URL (\"/new\") or a table", r#"{ "type": "string" }"#, {
     visit_str(to: &str) => Ok(RedirectTable { to: to.to_owned(), status: RedirectStatus::default() });
 });
 
@@ -174,7 +174,8 @@ fn parse(to: &str) -> Result<Vec<Piece>, Invalid> {
             "query" => Piece::Query,
             "rest" => Piece::Rest,
             other => {
-                let expected = "expected {path}, {rest}, {query} or {host}".to_owned();
+                let expected =
+                    "expected {path}, {rest}, {query} (with its question mark) or {host}".to_owned();
                 return Err((format!("unknown placeholder {{{other}}}"), expected));
             }
         });

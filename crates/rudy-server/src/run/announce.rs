@@ -63,7 +63,11 @@ fn notes(
         if !browse {
             notes.push(("Directories", NO_LISTINGS.into()));
         }
-        notes.push(("Not served", "hidden files, PHP source, symbolic links that leave the folder".into()));
+        notes.push((
+            "Not served",
+            "hidden files (.env), PHP source, links that leave the folder; a configuration can allow them"
+                .into(),
+        ));
         let file = path.join("rudy.toml");
         if file.exists() {
             let text = format!("ignored, and served like any file; `rudy serve {}` uses it", file.display());

@@ -20,7 +20,7 @@ use crate::config::Config;
 use crate::user::{User, may_change_user};
 
 /// The warning if Rudy runs as root without a configured `user`.
-pub(super) const RUNS_AS_ROOT: &str = "Rudy keeps running as root, which it does not need: set `user = \"www-data\"` in the configuration, or `User=` in its systemd unit";
+pub(super) const RUNS_AS_ROOT: &str = "Rudy runs as root, which is not necessary: set `user = \"www-data\"` in the configuration, `--user www-data`, or `User=` in its systemd unit";
 
 /// The change that `user` requires of this process.
 #[derive(Debug)]

@@ -95,7 +95,7 @@ error: the key `path` is missing
   --> rudy.toml:18:1
    |
 18 | [[site.route]]
-   | ^^^^^^^^^^^^^^ needs `path`
+   | ^^^^^^^^^^^^^^ needs `path`, for example `path = "/*"` for all paths
 
 error: the key `to` is missing
   --> rudy.toml:19:12

@@ -48,7 +48,7 @@ fn a_single_value_can_replace_a_list_or_a_table() {
     let error = with_site("", "route = [{ path = '/', respond = 999 }]").unwrap_err();
     assert!(error.contains("999 is out of range") && error.contains("expected 200 to 599"), "{error}");
     let error = with_site("", "route = [{ path = '/', redirect = true }]").unwrap_err();
-    assert!(error.contains("expected an address (\"/new\") or a table, found true or false"), "{error}");
+    assert!(error.contains("expected a URL (\"/new\") or a table, found true or false"), "{error}");
 }
 
 #[test]
@@ -61,6 +61,36 @@ fn a_site_with_a_root_accepts_index_browse_and_fallback() {
     with_site("", "root = 'public'\nindex = 'home.html'").unwrap();
     let error = with_site("", "php = 'public'\nbrowse = true").unwrap_err();
     assert!(error.contains("`browse` is for the files of `root`"), "{error}");
+}
+
+#[test]
+fn keys_of_other_servers_have_a_hint() {
+    let route = |handler: &str| format!("route = [{{ path = '/*', {handler} }}]");
+    for (site, hint) in [
+        (route("deny = 'all'"), "write `respond = 403` to deny all clients"),
+        (route("status = 403"), "`respond = 403` sends a status code"),
+        (route("redirect = { url = '/new' }"), "write `to = \"/new\"`"),
+        (route("redirect = { to = '/new', code = 301 }"), "write `status = 301`"),
+        (route("redirect = '/new{uri}'"), "{query} (with its question mark)"),
+        (route("files = { root = 'public', dotfiles = true }"), "write `serve_hidden = true`"),
+        (route("files = { root = 'public', max_age = '1y' }"), "write `cache_control = ["),
+        (route("php = { root = 'public', try_files = '/index.php' }"), "`php` runs index.php"),
+        ("php = { root = 'public', index = 'index.php' }".to_owned(), "`php` runs index.php"),
+        ("php = 'unix:/run/app.sock'".to_owned(), "a socket is an address"),
+        ("route = [{ respond = 403 }]".to_owned(), "for example `path = \"/*\"`"),
+    ] {
+        let error = with_site("", &site).unwrap_err();
+        assert!(error.contains(hint), "{site}: {error}");
+    }
+    for (main, hint) in [
+        ("log_format = 'json'", "write `access_log = { path = "),
+        ("pid = 'rudy.pid'", "Rudy writes no PID file"),
+        ("access_log = { path = 'a', json = true }", "write `format = \"json\"`"),
+        ("access_log = { file = 'a' }", "write `path = \"access.log\"`"),
+    ] {
+        let error = with_site(main, "root = 'public'").unwrap_err();
+        assert!(error.contains(hint), "{main}: {error}");
+    }
 }
 
 #[test]

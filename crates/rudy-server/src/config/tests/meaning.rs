@@ -246,13 +246,13 @@ fn a_restricted_path_that_path_info_reaches_gets_a_notice() {
     let reject = "respond = { status = 403 }";
     assert_eq!(notices("'/admin/*'", reject, ""), [""; 0], "there is no front controller");
     std::fs::write(folder.path().join("app/index.php"), "").unwrap();
-    let expected = "\"/admin/*\" is restricted, but \"/index.php/admin/*\" runs the script with the same path as PATH_INFO: \
+    let expected = "\"/admin/*\" is restricted, but \"/index.php/admin/*\" can reach the same page of the app, as PATH_INFO of index.php: \
                     restrict it too, with path = [\"/admin/*\", \"/index.php/admin/*\"]";
     assert_eq!(notices("'/admin/*'", reject, ""), [expected]);
     let authorize = "files = { root = 'app' }\nauthorize = { address = '127.0.0.1:1' }";
     assert_eq!(notices("'/admin/*'", authorize, ""), [expected]);
-    assert!(notices("'/{admin,conf}/*'", reject, "")[0].contains("\"/index.php/{admin,conf}/*\" runs"));
-    assert!(notices("'/blog/admin'", reject, "/blog")[0].contains("\"/blog/index.php/admin\" runs"));
+    assert!(notices("'/{admin,conf}/*'", reject, "")[0].contains("\"/index.php/{admin,conf}/*\" can reach"));
+    assert!(notices("'/blog/admin'", reject, "/blog")[0].contains("\"/blog/index.php/admin\" can reach"));
     for (path, closed, mount) in [
         ("['/admin/*', '/index.php/admin/*']", reject, ""),
         ("['/admin/*', '/index.php/*']", reject, ""),
