@@ -24,6 +24,10 @@ use crate::values::{count, number, time, unsupported};
 /// With --rate (-R), bench runs an open loop: it sends requests on a fixed schedule and measures latency from the time at
 /// which each request was due. With --slo, it searches for the highest rate that meets an objective.
 ///
+/// The report of an open loop has the latency from the time at which a request was due, and the service time from the time
+/// at which it was sent. If requests were not sent, or were sent later than the latency to measure, bench did not keep the
+/// rate, and the latency is that of a lower rate.
+///
 /// Press Ctrl-C to stop early and print the report so far.
 #[derive(Debug, Args)]
 #[command(

@@ -8,6 +8,7 @@ use rudy_observe::By;
 use rudy_observe::conns::Options;
 
 use crate::top::interval;
+use crate::values::process_id;
 
 /// Show the sockets of a process by state, and detect leaks
 ///
@@ -34,13 +35,13 @@ TIME is 10s, 2m, 500ms, or a number of seconds.
 Exit codes: 0 done, or the process ended; 1 process not found or not readable; 2 invalid arguments.")]
 pub(crate) struct Conns {
     /// Process id, or the id of one of its threads
-    #[arg(value_name = "PID")]
+    #[arg(value_name = "PID", value_parser = process_id)]
     pid: u32,
     /// Group sockets by this property
     #[arg(long, value_name = "KEY", value_enum, default_value = "state")]
     by: Grouping,
     /// Repeat every TIME (1s if omitted) and print changes
-    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "1", value_parser = interval)]
+    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "1", value_parser = watch_interval)]
     watch: Option<Duration>,
     /// Stop watching after N updates
     #[arg(short = 'n', long, value_name = "N", requires = "watch")]
@@ -66,6 +67,11 @@ enum Grouping {
     /// Local address, with the port of incoming connections
     #[value(name = "local")]
     LocalAddress,
+}
+
+/// Parses the value of --watch. A process id in its place is a common mistake, so the error mentions it.
+fn watch_interval(text: &str) -> Result<Duration, String> {
+    interval(text).map_err(|error| format!("{error}; write the process id before --watch"))
 }
 
 impl From<Conns> for Options {

@@ -17,7 +17,7 @@ use rudy_load::Exit;
     after_help = "Examples:
   rudy lab list                 list the built-in plans
   rudy lab run files            run a built-in plan and write a report
-  rudy lab run mine.toml        run your own plan"
+  rudy lab run mine.toml        run your own plan; `rudy lab run --help` shows one"
 )]
 pub(crate) struct Lab {
     #[command(subcommand)]
@@ -44,6 +44,24 @@ enum LabCommand {
   rudy lab run files --quick --only nginx --only rudy --only 1k
   rudy lab run mine.toml --out results        run your own plan
   rudy lab run --resume results               continue an interrupted run
+
+A plan that compares two engines; docs/lab.md describes all keys:
+  [[file]]
+  path = \"1k.html\"
+  size = \"1KiB\"
+  [[subject]]
+  name = \"percore\"
+  command = [\"rudy\", \"serve\", \"{folder}\", \"--port\", \"{port}\"]
+  [[subject]]
+  name = \"task\"
+  command = [\"rudy\", \"serve\", \"{folder}\", \"--port\", \"{port}\", \"--engine\", \"task\"]
+  [[load]]
+  name = \"1k\"
+  kind = \"bench\"
+  path = \"/1k.html\"
+  [[compare]]
+  subject = \"percore\"
+  with = \"task\"
 
 Exit codes: 0 done, 1 failed to run, 2 invalid arguments or plan, 130 interrupted.")]
 struct Run {

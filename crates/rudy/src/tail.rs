@@ -14,6 +14,8 @@ use rudy_server::tail::{Options, Regex};
 /// FILE may contain the wildcards *, ? and {a,b}. Quote a pattern to also follow matching files that appear later.
 /// With several files, each line is prefixed with the file name.
 ///
+/// FILE is a local file. To follow a log of a server with a `tail` route, use `curl -N URL`.
+///
 /// Press Ctrl-C to stop.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:

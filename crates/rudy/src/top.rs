@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use rudy_observe::top::Options;
 
-use crate::values::time;
+use crate::values::{process_id, time};
 
 /// Show the CPU usage of a process by thread
 ///
@@ -28,7 +28,7 @@ TIME is 10s, 2m, 500ms, or a number of seconds.
 Exit codes: 0 done, or the process ended; 1 process not found or not readable; 2 invalid arguments.")]
 pub(crate) struct Top {
     /// Process id, or the id of one of its threads
-    #[arg(value_name = "PID")]
+    #[arg(value_name = "PID", value_parser = process_id)]
     pid: u32,
     /// Time between updates, from 10ms to 1h
     #[arg(short, long, value_name = "TIME", default_value = "1", value_parser = interval)]

@@ -29,6 +29,10 @@ pub(crate) fn time(text: &str) -> Result<Duration, ParseError> {
     text.parse().map(|Time(time)| time)
 }
 
+pub(crate) fn process_id(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| "expected a process id; find it with `pgrep -a NAME` or `ss -ltnp`".to_owned())
+}
+
 pub(crate) fn number(text: &str) -> Result<NonZeroU32, String> {
     let count = count(text).map_err(|error| error.to_string())?;
     let number = u32::try_from(count).ok().and_then(NonZeroU32::new);

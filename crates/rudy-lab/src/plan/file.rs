@@ -189,14 +189,14 @@ impl Reader<'_> {
         if let Some(beside) = &beside
             && !subjects.iter().any(|subject| subject.name == *beside.get_ref())
         {
-            return Err(self.at(beside, &format!("there is no subject {:?}", beside.get_ref())));
+            return Err(self.at(beside, &format!("unknown subject {:?}", beside.get_ref())));
         }
         if !loads.iter().any(|known| known.name == *load.get_ref()) {
-            return Err(self.at(&load, &format!("there is no load {:?}", load.get_ref())));
+            return Err(self.at(&load, &format!("unknown load {:?}", load.get_ref())));
         }
         if let Some(name) = figures.keys().find(|name| !FIGURES.contains(&name.as_str())) {
             return Err(
-                self.at(&load, &format!("there is no figure {name:?}; there are {}", FIGURES.join(", ")))
+                self.at(&load, &format!("unknown figure {name:?}; expected one of {}", FIGURES.join(", ")))
             );
         }
         let beside = beside.map(Spanned::into_inner);
@@ -214,11 +214,11 @@ impl Reader<'_> {
         for name in &names {
             if !is_known(name.get_ref()) {
                 let known = if what == "figure" {
-                    format!("; there are {}", FIGURES.join(", "))
+                    format!("; expected one of {}", FIGURES.join(", "))
                 } else {
                     String::new()
                 };
-                return Err(self.at(name, &format!("there is no {what} {:?}{known}", name.get_ref())));
+                return Err(self.at(name, &format!("unknown {what} {:?}{known}", name.get_ref())));
             }
             if !seen.insert(name.get_ref()) {
                 return Err(self.at(name, &format!("the {what} {:?} is duplicate", name.get_ref())));
@@ -288,7 +288,7 @@ mod tests {
             ("path = \"a\"\n", "must start with a slash"),
             ("[[load]]\nname = \"l\"\nkind = \"bench\"\n", "x.toml:8: the name of this load is duplicate"),
             ("[[load]]\nname = \"b\"\nkind = \"burst\"\n", "x.toml:8: `requests` is missing"),
-            ("[[compare]]\nsubject = \"a\"\nwith = \"b\"\n", "x.toml:9: there is no subject \"b\""),
+            ("[[compare]]\nsubject = \"a\"\nwith = \"b\"\n", "x.toml:9: unknown subject \"b\""),
             ("[[compare]]\nsubject = \"a\"\nwith = \"a\"\n", "with itself"),
             ("[[file]]\npath = \"../a\"\nsize = 1\n", "inside {folder}"),
             (
@@ -304,8 +304,11 @@ mod tests {
             ("[[program]]\nname = \"p\"\nsource = \"p.c\"\nbuild = [\"cc\"]\n", "cannot read p.c"),
             ("[[load]]\nname = \"k\"\nkind = \"knee\"\n", "`slo` is missing"),
             ("[[load]]\nname = \"k\"\nkind = \"knee\"\nslo = \"fast\"\n", "x.toml:10: "),
-            ("[[then]]\nsubject = \"old\"\nload = \"m\"\n", "x.toml:9: there is no load \"m\""),
-            ("[[then]]\nsubject = \"old\"\nload = \"l\"\nfigures = { speed = 1 }\n", "no figure \"speed\""),
+            ("[[then]]\nsubject = \"old\"\nload = \"m\"\n", "x.toml:9: unknown load \"m\""),
+            (
+                "[[then]]\nsubject = \"old\"\nload = \"l\"\nfigures = { speed = 1 }\n",
+                "unknown figure \"speed\"",
+            ),
             (
                 "[[subject]]\nname = \"b\"\ncommand = [\"b\"]\nready = { http = \"1\" }\n",
                 "`ready` must be one of",
@@ -325,7 +328,7 @@ mod tests {
             ("stall = { after = \"1s\", time = \"1s\" }\n", "x.toml:2: the stall of \"l\" needs"),
             (
                 "[[subject]]\nname = \"b\"\ncommand = [\"b\"]\nbeside = [\"c\"]\n",
-                "x.toml:10: there is no [[beside]] \"c\"",
+                "x.toml:10: unknown [[beside]] \"c\"",
             ),
             ("[[subject]]\nname = \"b\"\ncommand = [\"b\"]\nsays = \"wrk\"\n", "x.toml:8: `says` needs"),
             (

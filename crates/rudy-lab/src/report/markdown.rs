@@ -64,7 +64,7 @@ fn conditions(section: &Section) -> String {
     let machine = &head.machine;
     let versions: Vec<_> = head.versions.iter().map(|(name, version)| format!("{name}: {version}")).collect();
     format!(
-        "{} rounds, begun {}, seed {}. {}, {} cores, {}, Linux {}. {}.\n\n    {}\n",
+        "{} rounds, started {}, seed {}. {}, {} cores, {}, Linux {}. {}.\n\n    {}\n",
         head.plan.rounds,
         head.started,
         head.seed,

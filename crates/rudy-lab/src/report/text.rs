@@ -217,9 +217,9 @@ mod tests {
     #[test]
     fn findings_stand_below_each_other() {
         let expected = "made\n\
-            a and b under 1k: no verdict: 3 rounds, it takes 6.\n\n\
+            a and b under 1k: no verdict: 3 rounds, it needs 6.\n\n\
             compared  under  in               medians   ratio  between  verdict\n\
-            a / b     1k     CPU per request  7 / 7 µs  1.00            no verdict: 3 rounds, it takes 6\n";
+            a / b     1k     CPU per request  7 / 7 µs  1.00            no verdict: 3 rounds, it needs 6\n";
         assert_eq!(shown(1, COMPARE), expected);
     }
 

@@ -99,7 +99,7 @@ fn too_few_rounds(plan: &Plan) -> Option<String> {
     let needed = rounds_needed(asked);
     let comparisons = if asked == 1 { "comparison" } else { "comparisons" };
     (asked > 0 && rounds < needed)
-        .then(|| format!("a verdict takes {needed} rounds with {asked} {comparisons}, and this has {rounds}"))
+        .then(|| format!("a verdict needs {needed} rounds for {asked} {comparisons}; this run has {rounds}"))
 }
 
 /// The maximum length of a line.
@@ -179,8 +179,8 @@ mod tests {
         let one = format!("{compare}figures = [\"p99_ns\"]\n");
         assert_eq!((warning(1, ""), warning(6, &one), warning(7, compare)), (None, None, None));
         let told = warning(5, &one).unwrap();
-        assert_eq!(told, "a verdict takes 6 rounds with 1 comparison, and this has 5");
-        assert!(warning(6, compare).unwrap().contains("7 rounds with 2 comparisons"));
+        assert_eq!(told, "a verdict needs 6 rounds for 1 comparison; this run has 5");
+        assert!(warning(6, compare).unwrap().contains("7 rounds for 2 comparisons"));
     }
 
     #[test]

@@ -54,7 +54,7 @@ impl fmt::Display for Report<'_> {
         if let Some(gap) = self.other_interval() {
             writeln!(
                 f,
-                "Chunks come every {}, and are held against {}: say --interval {} to see how late they are.",
+                "Chunks arrive every {}, but --interval is {}. Use --interval {} to measure how late they are.",
                 units::time(gap),
                 units::time(self.options.interval),
                 units::time(gap).replace(' ', "").replace('µ', "u"),

@@ -103,9 +103,9 @@ impl fmt::Display for Closing {
         f.write_str(match self {
             Self::NeverOpen => "was never open",
             Self::Kept => "not yet: kept for the next request",
-            Self::ByUs => "by us, in order: nothing more to ask",
-            Self::AsAgreed => "by us, in order: one side announced the last response",
-            Self::ByServer => "by the server, in order",
+            Self::ByUs => "by us, after the last request",
+            Self::AsAgreed => "by us, as announced in the request or response",
+            Self::ByServer => "by the server, after the response",
             Self::Early => "by the server, before the response was complete",
             Self::Broken => "broken",
             Self::Cut => "cut by us, with the response in flight",

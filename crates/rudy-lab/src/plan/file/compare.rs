@@ -56,7 +56,7 @@ impl Reader<'_> {
     ) -> Result<Comparison, String> {
         for name in [&table.subject, &table.with] {
             if !subjects.iter().any(|subject| subject.name == *name.get_ref()) {
-                return Err(self.at(name, &format!("there is no subject {:?}", name.get_ref())));
+                return Err(self.at(name, &format!("unknown subject {:?}", name.get_ref())));
             }
         }
         if table.subject == table.with {

@@ -98,7 +98,7 @@ fn controlled<'a>(
     let paired = Paired::new(&pairs.a, &pairs.b).map_err(|error| match pairs.rounds() {
         rounds @ 0..PAIRS_MIN => {
             format!(
-                "nothing to be said of {}: it takes {PAIRS_MIN}",
+                "{} are too few: a comparison needs {PAIRS_MIN}",
                 words::rounds_of(rounds, pairs.rounds_run)
             )
         }

@@ -114,7 +114,7 @@ fn a_number_that_does_not_rest_on_all_rounds_is_marked_and_says_on_how_many() {
         (|_| true, 10, "", "better"),
         (|turn| turn.subject == "old" || turn.round < 6, 6, "†", "better; 6 of 10 rounds"),
         (|turn| turn.subject == "new" || turn.round > 2, 7, "†", "better; 7 of 10 rounds"),
-        (|turn| turn.round > 5, 4, "†", "no verdict: 4 of 10 rounds, it takes 6"),
+        (|turn| turn.round > 5, 4, "†", "no verdict: 4 of 10 rounds, it needs 6"),
     ];
     for (is_measured, rounds, mark, verdict) in cases {
         let all =
@@ -171,9 +171,9 @@ fn what_cannot_be_judged_says_why() {
             2,
             |turn| Some(if turn.subject == "new" { 5.0 } else { 10.0 }),
             Some(0.5),
-            "no verdict: 2 rounds, it takes 6",
+            "no verdict: 2 rounds, it needs 6",
         ),
-        (1, |_| Some(1.0), Some(1.0), "no verdict: 1 round, it takes 6"),
+        (1, |_| Some(1.0), Some(1.0), "no verdict: 1 round, it needs 6"),
         (8, |turn| (turn.subject == "new").then_some(1.0), None, "old failed in every round"),
         (8, |_| Some(0.0), None, "both have 0 in each of 8 rounds, which is no ratio"),
         (

@@ -45,7 +45,7 @@ pub(crate) fn rounds_of(count: usize, of: usize) -> String {
 
 /// Why so few rounds give no verdict.
 pub(super) fn too_few(rounds: usize, of: usize, needed: usize) -> String {
-    format!("no verdict: {}, it takes {needed}", rounds_of(rounds, of))
+    format!("no verdict: {}, it needs {needed}", rounds_of(rounds, of))
 }
 
 /// A suffix for results with missing rounds: `; 6 of 10 rounds`.
@@ -374,7 +374,7 @@ mod tests {
         };
         let enough = judged("p99_ns", "1m", 1.0, Verdict::Inconclusive);
         for (found, expected) in [
-            (vec![few("1k"), few("304")], "rudy and nginx: no verdict: 6 of 10 rounds, it takes 8."),
+            (vec![few("1k"), few("304")], "rudy and nginx: no verdict: 6 of 10 rounds, it needs 8."),
             (
                 vec![few("1k"), enough],
                 "Between rudy and nginx no difference was shown, nor that there is none: p99 latency under 1m. \

@@ -100,7 +100,7 @@ fn ratios(section: &Section) -> String {
 /// The explanation of the verdicts, if any.
 fn verdicts(section: &Section, judged: usize) -> String {
     if rows::intervals(section).next().is_none() {
-        return "Nothing here was judged: each verdict says why.".to_owned();
+        return "No comparison has a verdict; the table states the reason for each.".to_owned();
     }
     let delta = digits(section.experiment.plan().delta * 100.0);
     let confidence = digits(CONFIDENCE * 100.0);
@@ -187,7 +187,10 @@ mod tests {
     #[test]
     fn only_what_was_done_is_explained() {
         let none = read(3, "\"p50_ns\", \"p99_ns\"");
-        assert!(none.contains("Nothing here was judged") && none.contains("that of the medians"), "{none}");
+        assert!(
+            none.contains("No comparison has a verdict") && none.contains("that of the medians"),
+            "{none}"
+        );
         assert!(!none.contains("Hodges") && !none.contains("Holm") && !none.contains("Intervals:"), "{none}");
         let two = read(8, "\"p50_ns\", \"p99_ns\"");
         assert!(two.contains("Intervals: 97.6 % sure each.") && two.contains("the 2 comparisons"), "{two}");

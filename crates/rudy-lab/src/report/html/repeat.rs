@@ -12,7 +12,7 @@ pub(super) fn write(experiment: &Experiment) -> String {
     let head = &experiment.heads[0];
     let line = format!("<p>The command line was</p>\n<pre>{}</pre>\n", escaped(&command(&head.command)));
     let plan = experiment.plan_text.as_ref().map_or(String::new(), |text| {
-        format!("<p class=\"note\">As it was given; flags of the command line may have changed it.</p>\n<pre>{}</pre>", escaped(text))
+        format!("<p class=\"note\">The plan as written; options of the command line may have changed its values.</p>\n<pre>{}</pre>", escaped(text))
     });
     [
         line,
@@ -38,9 +38,9 @@ fn conditions(experiment: &Experiment) -> String {
     let entry = |name: &str, value: &str| format!("<dt>{}</dt><dd>{}</dd>\n", escaped(name), escaped(value));
     let of_head = |head: &Head| {
         let machine = &head.machine;
-        let governor = machine.governor.as_deref().unwrap_or("not said");
+        let governor = machine.governor.as_deref().unwrap_or("unknown");
         let mut list = vec![
-            entry("begun", &head.started),
+            entry("started", &head.started),
             entry("processor", &machine.cpu),
             entry("cores", &machine.cores.to_string()),
             entry("memory", &Unit::Bytes.text(float(machine.memory_bytes))),
@@ -48,7 +48,7 @@ fn conditions(experiment: &Experiment) -> String {
             entry("clock governor", governor),
             entry("rounds", &head.plan.rounds.to_string()),
             entry("warm-up", &head.plan.warmup.to_string()),
-            entry("seed of the order", &head.seed.to_string()),
+            entry("random seed of the order", &head.seed.to_string()),
         ];
         list.extend(head.versions.iter().map(|(name, version)| entry(name, version)));
         format!("<dl>\n{}</dl>\n", list.concat())
@@ -76,7 +76,7 @@ fn commands(experiment: &Experiment) -> String {
         return String::new();
     }
     format!(
-        "<p class=\"note\">Of each the first; ports and folders differ from run to run.</p>\n<pre>{}</pre>\n<pre>{}</pre>\n",
+        "<p class=\"note\">The commands of the first run; ports and folders differ in each run.</p>\n<pre>{}</pre>\n<pre>{}</pre>\n",
         escaped(&subjects.join("\n")),
         escaped(&loads.join("\n"))
     )
@@ -93,7 +93,7 @@ fn beside(plan: &Plan) -> String {
 }
 
 /// The explanation of texts with placeholders.
-const WORDS: &str = "As in the plan: words in braces stand for what is another in each run.";
+const WORDS: &str = "As in the plan, with placeholders in braces.";
 
 /// Each configuration once, with the names of all its users.
 fn configurations(plan: &Plan) -> String {

@@ -133,7 +133,7 @@ impl Processes {
     ) -> io::Result<Self> {
         let user = options.user.as_deref().map(user_to_switch_to).transpose()?.flatten();
         if options.user.is_none() && geteuid().is_root() {
-            log.notice(&format!("{}: its processes run as root; set `user`", options.name));
+            log.notice(&format!("{}: its processes run as root; set `processes.user`", options.name));
         }
         let state = State { set: ProcessSet::new(options.rules.clone()), failure: None, has_ended: false };
         let shared =
