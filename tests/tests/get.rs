@@ -86,7 +86,7 @@ fn the_body_goes_to_stdout_and_the_phases_to_stderr() {
     ] {
         assert!(report.contains(name), "{name}: {report}");
     }
-    assert!(report.contains("by us, in order"), "{report}");
+    assert!(report.contains("by us, after the last request"), "{report}");
     let quiet = get(&["-q", "-i", &server.url("/a.txt")]);
     assert!(stdout(&quiet).starts_with("HTTP/1.1 200 OK\r\n") && stdout(&quiet).ends_with("\r\n\r\nhello\n"));
     assert_eq!(stderr(&quiet), "");

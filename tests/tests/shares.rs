@@ -51,7 +51,7 @@ fn shares_add_up_to_one_load_and_their_reports_merge() {
     .expect("the file can be written");
     let other = output(&["merge", paths[0], other.to_str().expect("a plain path"), paths[2]]);
     assert_eq!(other.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&other.stderr).contains("nothing was joined"));
+    assert!(String::from_utf8_lossy(&other.stderr).contains("were not merged"));
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn a_start_time_in_the_past_is_rejected() {
     let server = Server::files(&[("index.html", b"hello")]);
     let late = output(&["-n", "10", "-c", "1", "--start-at", "2020-01-01T00:00:00Z", &server.url("/")]);
     assert_eq!((late.status.code(), late.stdout.len()), (Some(1), 0));
-    assert!(String::from_utf8_lossy(&late.stderr).contains("the other shares have begun"));
+    assert!(String::from_utf8_lossy(&late.stderr).contains("the other shares have started"));
 }
 
 #[test]

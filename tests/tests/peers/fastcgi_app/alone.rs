@@ -53,11 +53,11 @@ fn sigterm_ends_it_cleanly() {
 }
 
 #[test]
-fn an_error_names_the_type_of_descriptor_0_if_it_is_no_listener() {
+fn an_error_names_the_type_of_descriptor_0_if_it_is_not_a_listener() {
     let (ours, theirs) = std::os::unix::net::UnixStream::pair().expect("descriptors are free");
     let cases = [
-        (Stdio::null(), "it is no socket"),
-        (Stdio::from(std::os::fd::OwnedFd::from(theirs)), "it is a connection"),
+        (Stdio::null(), "not a socket"),
+        (Stdio::from(std::os::fd::OwnedFd::from(theirs)), "a connection, not a listening socket"),
     ];
     for (stdin, why) in cases {
         let output = Command::new(fastcgi_info()).stdin(stdin).output().expect("the program was built");
