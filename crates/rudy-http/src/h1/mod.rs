@@ -1,7 +1,7 @@
 //! HTTP/1.1 on the wire (RFC 9112), for servers and clients.
 //!
 //! A server uses the state machine [`ServerConnection`]. [`ServerConnection::receive`] consumes bytes and returns a view of a
-//! request head, pieces of its body, and the end of the body. [`ServerConnection::begin`], [`ServerConnection::piece`] and
+//! request head, pieces of its body, and the end of the body. [`ServerConnection::begin`], [`ServerConnection::encode_piece`] and
 //! [`ServerConnection::finish`] encode the response. [`ServerConnection::deadline`] returns the time limit of the current wait.
 //!
 //! A client encodes a request with [`client::RequestHead`] and decodes the response with [`client::ClientConnection`].
