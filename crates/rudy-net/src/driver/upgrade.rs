@@ -170,6 +170,8 @@ impl Drop for Tunnel {
     /// before.
     fn drop(&mut self) {
         drop(self.future.take());
+        // From here on, `UpgradedIo` cannot return the connection, and resets it itself.
+        self.back.close();
         if let Ok(io) = self.back.try_recv() {
             close_at_once(io, CloseMode::Reset);
         }
