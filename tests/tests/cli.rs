@@ -131,7 +131,7 @@ fn invalid_flags_are_errors_with_exit_code_2() {
         (
             &["bench", "-R", "fast", "a"],
             str![
-                "error: invalid value 'fast' for '--rate <RATE>': \"fast\" is not a rate in requests per second, such as[..]\n..."
+                "error: invalid value 'fast' for '--rate <RATE>': expected a rate in requests per second, such as[..]\n..."
             ],
         ),
         (

@@ -71,7 +71,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             lowest: 1.0,
-            highest: crate::schedule::RATE_MAX,
+            highest: rudy_units::RATE_MAX,
             resolution: 0.05,
             step: Duration::from_secs(6),
             hold: Duration::from_secs(30),

@@ -20,7 +20,6 @@ pub mod knee;
 pub mod late;
 pub mod nines;
 mod random;
-pub mod rate;
 pub mod rotation;
 pub mod schedule;
 pub mod slo;

@@ -9,10 +9,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::random::SplitMix64;
+use rudy_units::RATE_MAX;
 
-/// One request per nanosecond: the resolution of the formula.
-pub const RATE_MAX: f64 = 1e9;
+use crate::random::SplitMix64;
 
 /// The planned rate over time.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -4,7 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::rate::parse_decimal;
+use rudy_units::parse_decimal;
+
 use crate::{Histogram, Nines};
 
 /// An objective, which is met if all its terms are.

@@ -12,7 +12,7 @@ use rudy_load::bench::{
 };
 use rudy_load::{Access, Exit, Trust, Url, parse_field};
 use rudy_stats::Slo;
-use rudy_stats::rate::{ParseError, Rate};
+use rudy_units::Rate;
 
 use crate::values::{count, number, time, unsupported};
 
@@ -321,7 +321,7 @@ impl From<Bench> for Options {
 }
 
 fn constant_rate(text: &str) -> Result<f64, String> {
-    match text.parse().map_err(|error: ParseError| error.to_string())? {
+    match text.parse()? {
         Rate::Constant(rate) => Ok(rate),
         Rate::Ramp(..) => Err("expected a constant rate, not a ramp".to_owned()),
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Arg;
 use clap::builder::UnknownArgumentValueParser;
-use rudy_stats::rate::{Count, ParseError, Time};
+use rudy_units::{Count, Time};
 
 /// A hidden flag that other tools have and this command lacks. The error for it shows `tip`.
 pub(crate) fn unsupported(name: &'static str, tip: &'static str) -> Arg {
@@ -21,12 +21,12 @@ pub(crate) fn port(text: &str) -> Result<u16, String> {
     text.parse().map_err(|_| "expected a number from 0 to 65535; for an address, use --listen".to_owned())
 }
 
-pub(crate) fn count(text: &str) -> Result<u64, ParseError> {
+pub(crate) fn count(text: &str) -> Result<u64, &'static str> {
     text.parse().map(|Count(count)| count)
 }
 
-pub(crate) fn time(text: &str) -> Result<Duration, ParseError> {
-    text.parse().map(|Time(time)| time)
+pub(crate) fn time(text: &str) -> Result<Duration, String> {
+    text.parse::<Time>().map(|time| time.0)
 }
 
 pub(crate) fn process_id(text: &str) -> Result<u32, String> {
@@ -34,7 +34,7 @@ pub(crate) fn process_id(text: &str) -> Result<u32, String> {
 }
 
 pub(crate) fn number(text: &str) -> Result<NonZeroU32, String> {
-    let count = count(text).map_err(|error| error.to_string())?;
+    let count = count(text)?;
     let number = u32::try_from(count).ok().and_then(NonZeroU32::new);
     number.ok_or_else(|| "expected an integer from 1 to 4294967295".to_owned())
 }

@@ -12,6 +12,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("rudy-http", 0),
     ("rudy-fastcgi", 0),
     ("rudy-stats", 0),
+    ("rudy-units", 0),
     ("rudy-observe", 1),
     ("rudy-socket-file", 1),
     ("rudy-upstream", 1),
@@ -23,8 +24,9 @@ const LAYERS: &[(&str, u8)] = &[
     ("rudy", 5),
 ];
 
-/// Allowed dependencies within a layer: the head of a CGI response has the syntax of HTTP.
-const ALLOWED_WITHIN_LAYER: &[(&str, &str)] = &[("rudy-fastcgi", "rudy-http")];
+/// Allowed dependencies within a layer: the head of a CGI response has the syntax of HTTP, and an objective such as `p99<20ms`
+/// has units.
+const ALLOWED_WITHIN_LAYER: &[(&str, &str)] = &[("rudy-fastcgi", "rudy-http"), ("rudy-stats", "rudy-units")];
 
 /// Workspace members outside the layers. No crate may depend on them.
 const OUTSIDE_LAYERS: &[&str] = &["fastcgi-info", "rudy-tests", "xtask"];

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use rudy_server::config::Time;
 use rudy_stats::Histogram;
 use rudy_stats::validity::{self, Doubt, Figure};
+use rudy_units::Time;
 use serde::Deserialize;
 use serde_json::Value;
 

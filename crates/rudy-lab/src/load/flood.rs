@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rudy_server::config::Time;
+use rudy_units::Time;
 use serde::Deserialize;
 
 use super::bench::Seen;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use rudy_server::config::Time;
 use rudy_stats::knee::{HOLDS_MAX, STEPS_MAX};
+use rudy_units::Time;
 use serde::Deserialize;
 
 use super::bench::Seen;

@@ -13,7 +13,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use rudy_server::config::Time;
+use rudy_units::Time;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::plan::{Kind, Load};

@@ -8,8 +8,8 @@ mod subject;
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
-use rudy_server::config::{Size, Time};
 use rudy_stats::compare::PAIRS_MAX;
+use rudy_units::{Size, Time};
 use serde::Deserialize;
 use toml::Spanned;
 

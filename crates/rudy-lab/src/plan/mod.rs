@@ -6,7 +6,7 @@ mod needed;
 
 use std::collections::BTreeMap;
 
-use rudy_server::config::{Size, Time};
+use rudy_units::{Size, Time};
 use serde::{Deserialize, Serialize};
 
 pub use self::file::parse;

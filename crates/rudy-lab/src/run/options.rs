@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rudy_server::config::Time;
 use rudy_stats::compare::PAIRS_MAX;
+use rudy_units::Time;
 
 use super::progress::say;
 use crate::plan::{Kind, Plan, Quick, Subject, builtin, parse};

@@ -18,7 +18,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rudy_load::Interrupt;
-use rudy_server::config::Time;
+use rudy_units::Time;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use self::once::Printed;

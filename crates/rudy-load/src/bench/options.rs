@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method};
-use rudy_stats::rate::Rate;
 use rudy_stats::{Slo, knee};
+use rudy_units::Rate;
 
 use super::sources::Sources;
 use super::split::{Split, StartAt};

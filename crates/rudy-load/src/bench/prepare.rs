@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use rudy_stats::rate::Rate;
 use rudy_stats::schedule::{Arrivals, Profile, Schedule, Share};
+use rudy_units::Rate;
 
 use super::options::{ArrivalsName, ConnectionOptions, Options, PaceOptions};
 use super::plan::{Pace, Plan, Until};

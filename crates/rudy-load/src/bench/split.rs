@@ -6,8 +6,8 @@ use std::str::FromStr;
 use std::time::{Duration, Instant, SystemTime};
 
 use jiff::Timestamp;
-use rudy_stats::rate::{Time, parse_decimal};
 use rudy_stats::schedule::Share;
+use rudy_units::{Time, parse_decimal};
 use serde::{Deserialize, Serialize};
 
 use super::plan::Until;
@@ -114,7 +114,7 @@ impl FromStr for StartAt {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let found = match text.strip_prefix('+') {
-            Some(time) => time.parse().ok().map(|Time(time)| Self::In(time)),
+            Some(time) => time.parse::<Time>().ok().map(|time| Self::In(time.0)),
             None => {
                 unix(text).or_else(|| text.parse().ok().map(|time: Timestamp| time.into())).map(Self::Time)
             }

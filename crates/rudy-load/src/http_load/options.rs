@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rudy_stats::rate::Time;
+use rudy_units::Time;
 
 /// The options of http_load.
 pub(super) const USAGE: &str = "\
@@ -189,7 +189,7 @@ fn number<T: std::str::FromStr + PartialOrd + From<u8>>(name: &str, value: &str)
 }
 
 fn time(name: &str, value: &str) -> Result<Duration, String> {
-    match value.parse() {
+    match value.parse::<Time>() {
         Ok(Time(time)) if !time.is_zero() => Ok(time),
         _ => Err(format!("-{name} {value}: expected a number of seconds")),
     }

@@ -3,13 +3,12 @@
 use rudy_net::engine::{Model, THREADS_MAX};
 use serde_json::Value;
 
-use super::diagnostics::visible;
 use super::limits::LimitsTable;
-use super::values::Time;
 use super::{AccessLogOptions, AppTable, Config, EngineOptions, RouteAuthorize, Site};
 use crate::access_log::Format;
 use crate::client_address::{Options as ClientAddress, Source};
 use crate::handlers::HandlerConfig;
+use rudy_units::{Time, visible};
 
 impl Config {
     /// Describes the listeners, the routes in order, the limits that differ from their defaults, and the notices.

@@ -11,6 +11,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::hints::nearest;
 use super::variables::Placeholders;
+use rudy_units::visible;
 
 /// The files of a configuration, with the spans of their values.
 #[derive(Debug, Default)]
@@ -351,13 +352,6 @@ impl Diagnostics {
         };
         Some((location.source, span.clone()))
     }
-}
-
-/// Escapes control characters, which could control a terminal or end a line. (annotate-snippets replaces those in source lines.)
-pub(crate) fn visible(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() })
-        .collect()
 }
 
 impl fmt::Display for Diagnostics {

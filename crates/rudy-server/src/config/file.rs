@@ -8,11 +8,12 @@ use serde::Deserialize;
 
 use super::authorize::{AuthorizeTable, RouteAuthorize};
 use super::limits::LimitsTable;
-use super::values::{EngineName, FilePath, Int, ListenAddress, Located, OneOrMany, Size, Time, short_form};
+use super::values::{EngineName, FilePath, Int, ListenAddress, Located, OneOrMany, short_form};
 use crate::client_address::{Source, TrustedProxy};
 use crate::handlers::HandlerTable;
 use crate::php::PhpTable;
 use crate::routing::{HostPattern, PathPattern};
+use rudy_units::{Size, Time};
 
 /// The configuration file of Rudy, a web server.
 #[derive(Debug, Default, Deserialize, JsonSchema)]

@@ -4,8 +4,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::values::{Int, Size, Time, Timeout};
+use super::values::Int;
 use super::{Location, Problem};
+use rudy_units::{Size, Time, Timeout};
 
 const MIB: u64 = 1 << 20;
 

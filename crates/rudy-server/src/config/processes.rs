@@ -6,8 +6,9 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::values::{FilePath, Int, Time, Timeout};
+use super::values::{FilePath, Int};
 use super::{Location, Problem};
+use rudy_units::{Time, Timeout};
 
 /// The processes of an app that Rudy starts.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]

@@ -95,7 +95,7 @@ fn time(text: &str) -> Option<Duration> {
 mod tests {
     use super::*;
 
-    const KIND: Kind = Kind::Run { n: None, within: rudy_server::config::Time(Duration::ZERO) };
+    const KIND: Kind = Kind::Run { n: None, within: rudy_units::Time(Duration::ZERO) };
 
     fn figures(says: Says, text: &str) -> BTreeMap<String, f64> {
         let seen = read(says, text, &KIND).unwrap();

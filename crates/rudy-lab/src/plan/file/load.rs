@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use rudy_server::config::Time;
 use rudy_stats::Slo;
+use rudy_units::Time;
 use serde::Deserialize;
 use toml::Spanned;
 

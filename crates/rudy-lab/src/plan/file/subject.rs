@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use rudy_server::config::Time;
+use rudy_units::Time;
 use serde::Deserialize;
 use toml::Spanned;
 

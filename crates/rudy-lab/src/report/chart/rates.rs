@@ -1,6 +1,6 @@
 //! Latency by rate: the steps of an SLO search, and loads at several rates.
 
-use rudy_server::config::Time;
+use rudy_units::Time;
 
 use super::Chart;
 use super::data::{Median, Rounds, drawable, failures, legend_of_dagger, slug};

@@ -7,8 +7,8 @@ mod judge;
 use std::time::{Duration, Instant};
 
 use rudy_stats::knee::{self, Next, Search, Step};
-use rudy_stats::rate::Rate;
 use rudy_stats::schedule::{Arrivals, Profile};
+use rudy_units::Rate;
 
 use self::finding::{Finding, Tried};
 use self::judge::{Ruling, Slope, judge};

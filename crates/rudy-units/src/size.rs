@@ -1,20 +1,21 @@
 //! Sizes in bytes.
 
+use std::borrow::Cow;
 use std::fmt;
+use std::str::FromStr;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserializer, Error, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::config::read::two_lines;
-use crate::config::visible;
+use crate::visible;
 
 /// A number of bytes from `MIN` to `MAX`: `"16k"`, `"16KiB"` (× 1024), `"20M"` (× 1024²), or `"10MB"` (× 1,000,000).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Size<const MIN: u64 = 0, const MAX: u64 = { u64::MAX }>(pub u64);
 
 /// As in nginx, single letters are binary units; SI units with a B are decimal. The last ones are in the order that `Display` needs.
-const SIZE_UNITS: [(&str, u64); 17] = [
+const UNITS: [(&str, u64); 17] = [
     ("", 1),
     ("B", 1),
     ("kB", 1000),
@@ -34,7 +35,7 @@ const SIZE_UNITS: [(&str, u64); 17] = [
     ("TiB", 1 << 40),
 ];
 
-const EXPECTED_SIZE: &str =
+const EXPECTED: &str =
     "expected a number of bytes, or a number and a unit, as in \"16k\", \"20M\" or \"10MB\"";
 
 impl<const MIN: u64, const MAX: u64> Size<MIN, MAX> {
@@ -43,11 +44,12 @@ impl<const MIN: u64, const MAX: u64> Size<MIN, MAX> {
             return Ok(Self(bytes));
         }
         let [size, min, max] = [bytes, MIN, MAX].map(<Size>::from);
-        Err(two_lines(format_args!("{size} is out of range"), format_args!("expected {min} to {max}")))
+        Err(format!("{size} is out of range\nexpected {min} to {max}"))
     }
 
     /// Converts to `usize`.
-    pub(crate) fn as_usize(self) -> usize {
+    #[must_use]
+    pub fn as_usize(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
 }
@@ -61,13 +63,21 @@ impl From<u64> for Size {
 fn parse_size(text: &str) -> Option<u64> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let unit = text[digits..].trim_start();
-    let (_, factor) = SIZE_UNITS.iter().find(|(name, _)| *name == unit)?;
+    let (_, factor) = UNITS.iter().find(|(name, _)| *name == unit)?;
     text[..digits].parse::<u64>().ok()?.checked_mul(*factor)
+}
+
+impl<const MIN: u64, const MAX: u64> FromStr for Size<MIN, MAX> {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::within(parse_size(text).ok_or(EXPECTED)?)
+    }
 }
 
 impl<const MIN: u64, const MAX: u64> fmt::Display for Size<MIN, MAX> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut binary = SIZE_UNITS[13..].iter().rev();
+        let mut binary = UNITS[13..].iter().rev();
         match binary.find(|(_, factor)| self.0 >= *factor && self.0.is_multiple_of(*factor)) {
             Some((unit, factor)) => write!(f, "{}{unit}", self.0 / factor),
             None => write!(f, "{}B", self.0),
@@ -87,9 +97,7 @@ impl<'de, const MIN: u64, const MAX: u64> Deserialize<'de> for Size<MIN, MAX> {
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-                let invalid = || {
-                    E::custom(two_lines(format_args!("\"{}\" is not a size", visible(text)), EXPECTED_SIZE))
-                };
+                let invalid = || E::custom(format_args!("\"{}\" is not a size\n{EXPECTED}", visible(text)));
                 Size::within(parse_size(text).ok_or_else(invalid)?).map_err(E::custom)
             }
 
@@ -98,7 +106,7 @@ impl<'de, const MIN: u64, const MAX: u64> Deserialize<'de> for Size<MIN, MAX> {
             }
 
             fn visit_i64<E: Error>(self, bytes: i64) -> Result<Self::Value, E> {
-                let invalid = |_| E::custom(two_lines(format_args!("{bytes} is not a size"), EXPECTED_SIZE));
+                let invalid = |_| E::custom(format_args!("{bytes} is not a size\n{EXPECTED}"));
                 self.visit_u64(u64::try_from(bytes).map_err(invalid)?)
             }
         }
@@ -111,7 +119,7 @@ impl<'de, const MIN: u64, const MAX: u64> Deserialize<'de> for Size<MIN, MAX> {
 struct SizeText;
 
 impl JsonSchema for SizeText {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
+    fn schema_name() -> Cow<'static, str> {
         "Size".into()
     }
 
@@ -123,9 +131,19 @@ impl JsonSchema for SizeText {
     }
 }
 
-inline_schema!([const MIN: u64, const MAX: u64] Size<MIN, MAX>, |generator| {
-    generator.subschema_for::<SizeText>()
-});
+impl<const MIN: u64, const MAX: u64> JsonSchema for Size<MIN, MAX> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Size<MIN, MAX>".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        generator.subschema_for::<SizeText>()
+    }
+}
 
 impl<const MIN: u64, const MAX: u64> Serialize for Size<MIN, MAX> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -133,16 +151,18 @@ impl<const MIN: u64, const MAX: u64> Serialize for Size<MIN, MAX> {
     }
 }
 
-/// Serializes a number of bytes as a [`Size`].
-pub(crate) mod as_size {
+/// Serializes a number of bytes as a [`Size`], as in `#[serde(with = "as_size")]`.
+pub mod as_size {
     use super::{Deserialize, Deserializer, Serialize, Serializer, Size};
 
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    /// Deserializes a [`Size`].
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
         <Size>::deserialize(deserializer).map(|size| size.0)
     }
 
+    /// Serializes a [`Size`].
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
-    pub(crate) fn serialize<S: Serializer>(bytes: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    pub fn serialize<S: Serializer>(bytes: &u64, serializer: S) -> Result<S::Ok, S::Error> {
         <Size>::from(*bytes).serialize(serializer)
     }
 }

@@ -1,0 +1,25 @@
+//! Formats and parses quantities, so that every command, report and configuration key writes them alike.
+//!
+//! - [`duration`], [`bytes`], [`rate`], [`count`], [`share`]: `1.53 ms`, `13.6 MiB`, `61,100/s`, `1,234,567`, `12.5 %`.
+//! - [`Unit`]: the same for a value whose unit is data, and for the ticks of an axis.
+//! - [`Time`] and [`Size`]: values of a configuration file or a flag, as in `"10s"` and `"16k"`.
+//! - [`Count`] and [`Rate`]: values of a flag, as in `10k` and `100:5k`.
+
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+#![forbid(unsafe_code)]
+
+mod format;
+mod rate;
+mod size;
+mod text;
+mod time;
+mod unit;
+
+pub use format::{
+    bytes, count, digits, duration, float, grouped, per_second, rate, round, share, share_down,
+};
+pub use rate::{Count, RATE_MAX, Rate, parse_decimal};
+pub use size::{Size, as_size};
+pub use text::{counted, visible};
+pub use time::{Time, Timeout, as_time, parse_duration};
+pub use unit::Unit;
