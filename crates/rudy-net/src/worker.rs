@@ -12,6 +12,8 @@ pub struct Worker {
     pub counters: Counters,
     /// Set once: connections finish their exchange and close.
     stopping: AtomicBool,
+    /// Set once: the connections that are left are reset.
+    aborting: AtomicBool,
     pub(crate) timers: Arc<Timers>,
 }
 
@@ -20,6 +22,16 @@ impl Worker {
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.wake_connections();
+    }
+
+    /// Resets the connections that are left, whose tasks the engine drops next.
+    pub(crate) fn abort(&self) {
+        self.aborting.store(true, Ordering::Release);
+    }
+
+    /// Whether [`Self::abort`] was called.
+    pub(crate) fn is_aborting(&self) -> bool {
+        self.aborting.load(Ordering::Acquire)
     }
 
     /// Wakes idle connections to check whether they must close.

@@ -158,6 +158,10 @@ impl Tunnel {
             self.timer.set(None, poll_cx.cx.waker());
         }
         let back = ready!(Pin::new(&mut self.back).poll(poll_cx.cx));
+        // At an immediate stop, the task that held the connection may be dropped before this one.
+        if self.worker.is_aborting() {
+            self.close_mode = CloseMode::Reset;
+        }
         let timer = self.worker.timers.timer(None);
         let linger = |io| State::Linger(Box::new(Linger::new(io, self.close_mode, &self.limits, timer)));
         // The connection is returned in any case, by the drop of `UpgradedIo`.

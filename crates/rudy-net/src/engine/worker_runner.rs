@@ -158,6 +158,7 @@ impl WorkerRunner {
                 _ = commands.wait_for(|command| *command == Command::Stop) => {}
             }
         }
+        self.worker.abort();
         self.shared.aborted.fetch_add(self.open_connections(), Ordering::AcqRel);
     }
 
