@@ -46,7 +46,7 @@ impl Sampler {
     pub(super) fn sample(&mut self) -> Result<Sample, Error> {
         let now = self.process.sample()?;
         let sockets = self.process.sockets()?;
-        let states = by_state(&sockets.held);
+        let states = by_state(&sockets.with_descriptor);
         Ok(Sample {
             descriptors: now.descriptors.open.unwrap_or_default(),
             threads: now.threads.len(),

@@ -122,7 +122,7 @@ impl Sampler {
         let pages = pages(pid).unwrap_or_default();
         sample.private_bytes += pages.private_bytes;
         sample.shared_bytes += pages.shared_bytes;
-        for (state, tally) in by_state(&watched.process.sockets()?.held) {
+        for (state, tally) in by_state(&watched.process.sockets()?.with_descriptor) {
             let sockets = tally.sockets as u64;
             *sample.sockets.entry(state.name().to_owned()).or_default() += sockets;
             if state == State::Established {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::Options;
-use super::change::What;
+use super::change::Counter;
 use crate::text::unix_ms;
 use crate::{By, Group, Process, Socket, Sockets, State, Tally, by_state};
 
@@ -13,36 +13,36 @@ use crate::{By, Group, Process, Socket, Sockets, State, Tally, by_state};
 pub(super) fn line(
     process: &Process,
     sockets: &Sockets,
-    change: Option<&BTreeMap<What, i64>>,
+    change: Option<&BTreeMap<Counter, i64>>,
     options: &Options,
 ) -> String {
     let grouped = |by| {
         let groups = sockets.grouped(by).into_iter().take(options.rows);
         groups.map(Addressed::from).collect::<Vec<_>>()
     };
-    let look = Look {
+    let object = Line {
         time_ms: unix_ms(),
         pid: process.pid(),
         name: process.name(),
         descriptors: sockets.descriptors.open,
         descriptors_limit: sockets.descriptors.limit,
         sockets: sockets.total(),
-        tcp: states(&sockets.held),
+        tcp: states(&sockets.with_descriptor),
         udp: sockets.udp,
         unix: sockets.unix,
-        other: sockets.other,
-        not_accepted: sockets.held.iter().map(|socket| u64::from(socket.not_accepted)).sum(),
-        without_descriptor: states(&sockets.unheld),
+        in_no_table: sockets.in_no_table,
+        not_accepted: sockets.with_descriptor.iter().map(|socket| u64::from(socket.not_accepted)).sum(),
+        without_descriptor: states(&sockets.without_descriptor),
         remotes: (options.by == Some(By::RemoteAddress)).then(|| grouped(By::RemoteAddress)),
         locals: (options.by == Some(By::LocalAddress)).then(|| grouped(By::LocalAddress)),
         since_start: change.map(Change::from),
     };
     // Structs of numbers and strings can always be serialized.
-    serde_json::to_string(&look).unwrap_or_default() + "\n"
+    serde_json::to_string(&object).unwrap_or_default() + "\n"
 }
 
 #[derive(Serialize)]
-struct Look<'a> {
+struct Line<'a> {
     time_ms: u64,
     pid: u32,
     name: &'a str,
@@ -52,7 +52,7 @@ struct Look<'a> {
     tcp: BTreeMap<String, States>,
     udp: usize,
     unix: usize,
-    other: usize,
+    in_no_table: usize,
     not_accepted: u64,
     without_descriptor: BTreeMap<String, States>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -83,7 +83,7 @@ impl From<Group> for Addressed {
         let named = |states: &BTreeMap<State, usize>| {
             states.iter().map(|(state, count)| (key(*state), *count)).collect::<BTreeMap<_, _>>()
         };
-        let (tcp, without_descriptor) = (named(&group.held), named(&group.unheld));
+        let (tcp, without_descriptor) = (named(&group.with_descriptor), named(&group.without_descriptor));
         Self { sockets: group.total(), address: group.name, tcp, without_descriptor }
     }
 }
@@ -94,25 +94,25 @@ struct Change {
     sockets: i64,
     udp: i64,
     unix: i64,
-    other: i64,
+    in_no_table: i64,
     tcp: BTreeMap<String, i64>,
     without_descriptor: BTreeMap<String, i64>,
 }
 
-impl From<&BTreeMap<What, i64>> for Change {
-    fn from(changes: &BTreeMap<What, i64>) -> Self {
+impl From<&BTreeMap<Counter, i64>> for Change {
+    fn from(changes: &BTreeMap<Counter, i64>) -> Self {
         let mut all = Self::default();
         for (what, change) in changes {
-            let place = match what {
-                What::Descriptors => &mut all.descriptors,
-                What::Sockets => &mut all.sockets,
-                What::Udp => &mut all.udp,
-                What::Unix => &mut all.unix,
-                What::Other => &mut all.other,
-                What::Held(state) => all.tcp.entry(key(*state)).or_default(),
-                What::Unheld(state) => all.without_descriptor.entry(key(*state)).or_default(),
+            let slot = match what {
+                Counter::Descriptors => &mut all.descriptors,
+                Counter::Sockets => &mut all.sockets,
+                Counter::Udp => &mut all.udp,
+                Counter::Unix => &mut all.unix,
+                Counter::InNoTable => &mut all.in_no_table,
+                Counter::WithDescriptor(state) => all.tcp.entry(key(*state)).or_default(),
+                Counter::WithoutDescriptor(state) => all.without_descriptor.entry(key(*state)).or_default(),
             };
-            *place = *change;
+            *slot = *change;
         }
         all
     }

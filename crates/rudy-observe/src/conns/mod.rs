@@ -73,7 +73,7 @@ fn watch(options: &Options, interval: Duration) -> Result<(), Stop> {
             None => write(&table::line(&counts, first))?,
             Some(by) => {
                 let rows = output.rows().map_or(options.rows, table::groups_that_fit).min(options.rows);
-                output.look(&table::groups(&process, &sockets, by, rows))?;
+                output.update(&table::groups(&process, &sockets, by, rows))?;
             }
         }
         last = Some(counts);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::change::{Counts, What};
+use super::change::{Counter, Counts};
 use crate::text::{bytes, counted, of_limit, visible};
 use crate::{By, Process, Sockets, State, Tally};
 
@@ -19,20 +19,20 @@ pub(super) fn by_state(process: &Process, sockets: &Sockets) -> String {
     if sockets.total() > 0 {
         text += "\nSTATE         SOCKETS    UNREAD    UNSENT\n";
     }
-    let not_accepted: u64 = sockets.held.iter().map(|socket| u64::from(socket.not_accepted)).sum();
-    for (state, tally) in crate::by_state(&sockets.held) {
+    let not_accepted: u64 = sockets.with_descriptor.iter().map(|socket| u64::from(socket.not_accepted)).sum();
+    for (state, tally) in crate::by_state(&sockets.with_descriptor) {
         let meaning = match state {
             State::Listen if not_accepted > 0 => {
                 format!("waits for connections; {not_accepted} are not accepted yet")
             }
-            state => held_meaning(state).to_owned(),
+            state => meaning_with_descriptor(state).to_owned(),
         };
         text += &row(state, tally, &meaning);
     }
     let others = [
         ("udp", sockets.udp, ""),
         ("unix", sockets.unix, ""),
-        ("other", sockets.other, "never connected or bound, or not TCP, UDP or Unix"),
+        ("in no table", sockets.in_no_table, "never connected or bound, or not TCP, UDP or Unix"),
     ];
     for (name, count, meaning) in others {
         if count > 0 {
@@ -40,10 +40,10 @@ pub(super) fn by_state(process: &Process, sockets: &Sockets) -> String {
             text += "\n";
         }
     }
-    if !sockets.unheld.is_empty() {
+    if !sockets.without_descriptor.is_empty() {
         text += "\nWithout a descriptor, on its ports or to its remote addresses:\n";
-        for (state, tally) in crate::by_state(&sockets.unheld) {
-            text += &row(state, tally, unheld_meaning(state));
+        for (state, tally) in crate::by_state(&sockets.without_descriptor) {
+            text += &row(state, tally, meaning_without_descriptor(state));
         }
     }
     text
@@ -61,10 +61,10 @@ pub(super) fn groups(process: &Process, sockets: &Sockets, by: By, rows: usize) 
     let mut text = format!("{}\n{heading:<width$} {:>8}  STATES\n", summary(process, sockets), "SOCKETS");
     // Writing to a `String` does not fail.
     for group in shown {
-        let mut states = list(&group.held);
-        if !group.unheld.is_empty() {
+        let mut states = list(&group.with_descriptor);
+        if !group.without_descriptor.is_empty() {
             let separator = if states.is_empty() { "" } else { "; " };
-            let _ = write!(states, "{separator}without descriptor: {}", list(&group.unheld));
+            let _ = write!(states, "{separator}without descriptor: {}", list(&group.without_descriptor));
         }
         let _ = writeln!(text, "{:<width$} {:>8}  {states}", group.name, group.total());
     }
@@ -86,7 +86,7 @@ pub(super) fn line(counts: &Counts, first: &Counts) -> String {
     let after = counts.at.saturating_duration_since(first.at).as_secs_f64();
     let shown = joined(&counts.since(first), |what, change| {
         let number = match what {
-            What::Descriptors => of_limit(counts.descriptors.open, counts.descriptors.limit),
+            Counter::Descriptors => of_limit(counts.descriptors.open, counts.descriptors.limit),
             what => counts.number(what).to_string(),
         };
         match change {
@@ -117,11 +117,11 @@ pub(super) fn conclusion(first: &Counts, last: &Counts) -> String {
 }
 
 /// The counters with their changes; those without a descriptor come last.
-fn joined(changes: &BTreeMap<What, i64>, show: impl Fn(What, i64) -> String) -> String {
+fn joined(changes: &BTreeMap<Counter, i64>, show: impl Fn(Counter, i64) -> String) -> String {
     let mut text = String::new();
     let mut is_apart = false;
     for (what, change) in changes {
-        let begins_apart = matches!(what, What::Unheld(_)) && !is_apart;
+        let begins_apart = matches!(what, Counter::WithoutDescriptor(_)) && !is_apart;
         text += match (text.is_empty(), begins_apart) {
             (true, false) => "",
             (false, false) => ", ",
@@ -155,7 +155,7 @@ fn list(states: &BTreeMap<State, usize>) -> String {
 }
 
 /// The meaning of a state for a socket with a descriptor.
-fn held_meaning(state: State) -> &'static str {
+fn meaning_with_descriptor(state: State) -> &'static str {
     match state {
         State::Listen => "waits for connections",
         State::SynSent => "connecting",
@@ -172,7 +172,7 @@ fn held_meaning(state: State) -> &'static str {
 }
 
 /// The meaning of a state for a connection without a descriptor.
-fn unheld_meaning(state: State) -> &'static str {
+fn meaning_without_descriptor(state: State) -> &'static str {
     match state {
         State::SynReceived => "incoming connection, handshake in progress",
         State::Established => "not accepted yet",

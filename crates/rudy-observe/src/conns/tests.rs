@@ -13,21 +13,22 @@ fn socket(state: State, local: &str, remote: &str) -> Socket {
 }
 
 fn sockets(at: Instant, close_wait: usize) -> Sockets {
-    let mut held = vec![
+    let mut with_descriptor = vec![
         socket(State::Listen, "0.0.0.0:80", "0.0.0.0:0"),
         socket(State::Established, "10.0.0.1:80", "10.0.0.7:5000"),
         socket(State::Established, "10.0.0.1:80", "10.0.0.8:5000"),
     ];
-    held.extend((0..close_wait).map(|_| socket(State::CloseWait, "10.0.0.1:4000", "10.0.0.9:443")));
+    with_descriptor
+        .extend((0..close_wait).map(|_| socket(State::CloseWait, "10.0.0.1:4000", "10.0.0.9:443")));
     let open = Some(10 + close_wait as u64);
     Sockets {
         at,
         descriptors: Descriptors { open, limit: Some(1024) },
-        held,
-        unheld: vec![socket(State::TimeWait, "10.0.0.1:80", "10.0.0.7:4999")],
+        with_descriptor,
+        without_descriptor: vec![socket(State::TimeWait, "10.0.0.1:80", "10.0.0.7:4999")],
         udp: 0,
         unix: 2,
-        other: 1,
+        in_no_table: 1,
     }
 }
 
@@ -45,7 +46,7 @@ LISTEN              1                      waits for connections; 3 are not acce
 ESTABLISHED         2  1.17 KiB            open
 CLOSE_WAIT         10                      closed by the peer, but not by this process: a leak if they stay
 unix                2
-other               1                      never connected or bound, or not TCP, UDP or Unix
+in no table         1                      never connected or bound, or not TCP, UDP or Unix
 
 Without a descriptor, on its ports or to its remote addresses:
 TIME_WAIT           1                      closed on both sides; gone within a minute
@@ -75,12 +76,12 @@ fn a_watch_shows_the_change_since_its_start() {
     let beginning = table::beginning(&Process::own().unwrap(), &first);
     assert_eq!(
         beginning.split_once('\n').unwrap().1,
-        "     0.0 s  descriptors 10 of 1024, sockets 6, LISTEN 1, ESTABLISHED 2, unix 2, other 1; without descriptor: TIME_WAIT 1\n"
+        "     0.0 s  descriptors 10 of 1024, sockets 6, LISTEN 1, ESTABLISHED 2, unix 2, in no table 1; without descriptor: TIME_WAIT 1\n"
     );
     assert_eq!(
         table::line(&later, &first),
         "    10.0 s  descriptors 15 of 1024 (+5), sockets 11 (+5), LISTEN 1, ESTABLISHED 2, CLOSE_WAIT 5 (+5), unix 2, \
-         other 1; without descriptor: TIME_WAIT 1\n"
+         in no table 1; without descriptor: TIME_WAIT 1\n"
     );
     // A counter that dropped to zero is still shown.
     assert!(table::line(&first, &later).contains("CLOSE_WAIT 0 (-5)"));

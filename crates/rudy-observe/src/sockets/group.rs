@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use super::look::Listeners;
+use super::find::Listeners;
 use super::{Socket, Sockets, State};
 
 /// The key by which sockets are grouped.
@@ -21,16 +21,16 @@ pub struct Group {
     /// The address, with the port if it is meaningful.
     pub name: String,
     /// Counts of sockets with a descriptor, by state.
-    pub held: BTreeMap<State, usize>,
+    pub with_descriptor: BTreeMap<State, usize>,
     /// Counts of connections without a descriptor, by state.
-    pub unheld: BTreeMap<State, usize>,
+    pub without_descriptor: BTreeMap<State, usize>,
 }
 
 impl Group {
     /// The total.
     #[must_use]
     pub fn total(&self) -> usize {
-        self.held.values().chain(self.unheld.values()).sum()
+        self.with_descriptor.values().chain(self.without_descriptor.values()).sum()
     }
 }
 
@@ -38,19 +38,24 @@ impl Sockets {
     /// Groups the TCP sockets, the largest group first. By remote, listening sockets are omitted.
     #[must_use]
     pub fn grouped(&self, by: By) -> Vec<Group> {
-        let listeners = Listeners::of(&self.held);
+        let listeners = Listeners::of(&self.with_descriptor);
         let mut groups: BTreeMap<String, Group> = BTreeMap::new();
-        for (sockets, is_held) in [(&self.held, true), (&self.unheld, false)] {
+        for (sockets, has_descriptor) in [(&self.with_descriptor, true), (&self.without_descriptor, false)] {
             for socket in sockets {
                 let Some(name) = name(socket, by, &listeners) else { continue };
                 let group = match groups.entry(name) {
                     Entry::Occupied(group) => group.into_mut(),
                     Entry::Vacant(place) => {
                         let name = place.key().clone();
-                        place.insert(Group { name, held: BTreeMap::new(), unheld: BTreeMap::new() })
+                        place.insert(Group {
+                            name,
+                            with_descriptor: BTreeMap::new(),
+                            without_descriptor: BTreeMap::new(),
+                        })
                     }
                 };
-                let states = if is_held { &mut group.held } else { &mut group.unheld };
+                let states =
+                    if has_descriptor { &mut group.with_descriptor } else { &mut group.without_descriptor };
                 *states.entry(socket.state).or_default() += 1;
             }
         }

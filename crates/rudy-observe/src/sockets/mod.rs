@@ -1,7 +1,7 @@
 //! The sockets of a process: those with a descriptor, and those that the kernel still holds after a close.
 
+mod find;
 mod group;
-mod look;
 mod owner;
 mod state;
 mod table;
@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Instant;
 
+pub(crate) use self::find::Remotes;
 pub use self::group::{By, Group};
-pub(crate) use self::look::Remotes;
 pub use self::owner::Owner;
 pub use self::state::State;
 use crate::Descriptors;
@@ -24,19 +24,19 @@ pub struct Sockets {
     /// The number of its descriptors, and their limit.
     pub descriptors: Descriptors,
     /// TCP sockets with a descriptor.
-    pub held: Vec<Socket>,
+    pub with_descriptor: Vec<Socket>,
     /// TCP connections without a descriptor in any process that probably belong to this one: at a port where
     /// it listens (closed, or not yet accepted), or to a remote address to which it has or had a connection
     /// (closed). `lsof` misses them, because it lists descriptors. Processes that share a port or a remote
     /// address share these connections, because the kernel does not record their owner.
-    pub unheld: Vec<Socket>,
+    pub without_descriptor: Vec<Socket>,
     /// UDP sockets with a descriptor.
     pub udp: usize,
     /// Unix sockets with a descriptor.
     pub unix: usize,
     /// Descriptors of sockets that are in none of the tables: never connected or bound (`lsof`: "can't
     /// identify protocol", a possible leak), or of another kind, such as netlink.
-    pub other: usize,
+    pub in_no_table: usize,
 }
 
 /// A TCP socket.
@@ -71,7 +71,7 @@ impl Sockets {
     /// All sockets with a descriptor.
     #[must_use]
     pub fn total(&self) -> usize {
-        self.held.len() + self.udp + self.unix + self.other
+        self.with_descriptor.len() + self.udp + self.unix + self.in_no_table
     }
 }
 

@@ -18,7 +18,7 @@ fn pair() -> (TcpListener, TcpStream, TcpStream) {
 }
 
 /// Samples until the condition holds; the kernel changes states when packets arrive.
-fn look_until(process: &mut Process, is_there: impl Fn(&Sockets) -> bool) -> Sockets {
+fn sample_until(process: &mut Process, is_there: impl Fn(&Sockets) -> bool) -> Sockets {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
         let sockets = process.sockets().unwrap();
@@ -40,10 +40,12 @@ fn both_ends_of_a_connection_and_its_listener_are_held() {
     let (listener, client, server) = pair();
     let sockets = Process::own().unwrap().sockets().unwrap();
     let (ours, theirs) = (client.local_addr().unwrap(), server.local_addr().unwrap());
-    assert_eq!(state(&sockets.held, ours, theirs), Some(State::Established));
-    assert_eq!(state(&sockets.held, theirs, ours), Some(State::Established));
+    assert_eq!(state(&sockets.with_descriptor, ours, theirs), Some(State::Established));
+    assert_eq!(state(&sockets.with_descriptor, theirs, ours), Some(State::Established));
     let listens = listener.local_addr().unwrap();
-    assert!(sockets.held.iter().any(|socket| socket.local == listens && socket.state == State::Listen));
+    assert!(
+        sockets.with_descriptor.iter().any(|socket| socket.local == listens && socket.state == State::Listen)
+    );
     assert!(sockets.descriptors.open.unwrap() >= sockets.total() as u64);
 }
 
@@ -54,11 +56,15 @@ fn a_connection_that_the_peer_has_closed_and_we_have_not_is_in_close_wait() {
     drop(server);
     let mut process = Process::own().unwrap();
     // The server's end has no descriptor any more, but is at a listening port.
-    let sockets = look_until(&mut process, |sockets| {
-        state(&sockets.held, ours, theirs) == Some(State::CloseWait)
-            && state(&sockets.unheld, theirs, ours) == Some(State::FinWait2)
+    let sockets = sample_until(&mut process, |sockets| {
+        state(&sockets.with_descriptor, ours, theirs) == Some(State::CloseWait)
+            && state(&sockets.without_descriptor, theirs, ours) == Some(State::FinWait2)
     });
-    let ours = sockets.held.iter().find(|socket| socket.local == ours && socket.remote == theirs).unwrap();
+    let ours = sockets
+        .with_descriptor
+        .iter()
+        .find(|socket| socket.local == ours && socket.remote == theirs)
+        .unwrap();
     assert_eq!(ours.unread_bytes, 0, "the peer's FIN is no byte");
 }
 
@@ -78,9 +84,9 @@ fn what_is_left_of_a_closed_connection_has_no_descriptor() {
         assert_eq!(first.read(&mut [0]).unwrap(), 0);
         drop((client, server));
         let (local, remote) = if closes_first == "server" { (theirs, ours) } else { (ours, theirs) };
-        look_until(&mut process, |sockets| {
-            state(&sockets.unheld, local, remote) == Some(State::TimeWait)
-                && state(&sockets.held, local, remote).is_none()
+        sample_until(&mut process, |sockets| {
+            state(&sockets.without_descriptor, local, remote) == Some(State::TimeWait)
+                && state(&sockets.with_descriptor, local, remote).is_none()
         });
     }
 }
@@ -92,9 +98,13 @@ fn a_connection_that_nobody_has_accepted_has_no_descriptor_and_is_counted_at_its
     let client = TcpStream::connect(listens).unwrap();
     let ours = client.local_addr().unwrap();
     let mut process = Process::own().unwrap();
-    let sockets =
-        look_until(&mut process, |sockets| state(&sockets.unheld, listens, ours) == Some(State::Established));
-    let waiting = sockets.held.iter().find(|socket| socket.local == listens && socket.state == State::Listen);
+    let sockets = sample_until(&mut process, |sockets| {
+        state(&sockets.without_descriptor, listens, ours) == Some(State::Established)
+    });
+    let waiting = sockets
+        .with_descriptor
+        .iter()
+        .find(|socket| socket.local == listens && socket.state == State::Listen);
     assert_eq!(waiting.map(|socket| (socket.not_accepted, socket.unread_bytes)), Some((1, 0)));
 }
 
@@ -104,8 +114,9 @@ fn bytes_that_nobody_reads_are_counted() {
     let (ours, theirs) = (client.local_addr().unwrap(), server.local_addr().unwrap());
     std::io::Write::write_all(&mut client, b"hello").unwrap();
     let mut process = Process::own().unwrap();
-    look_until(&mut process, |sockets| {
-        let there = sockets.held.iter().find(|socket| socket.local == theirs && socket.remote == ours);
+    sample_until(&mut process, |sockets| {
+        let there =
+            sockets.with_descriptor.iter().find(|socket| socket.local == theirs && socket.remote == ours);
         there.is_some_and(|socket| socket.unread_bytes == 5)
     });
 }
@@ -119,7 +130,7 @@ fn sockets_that_are_no_tcp_are_counted_by_their_kind() {
     let sockets = Process::own().unwrap().sockets().unwrap();
     assert!(unconnected.is_ok());
     // Other tests have sockets of their own.
-    assert!(sockets.udp >= 1 && sockets.unix >= 2 && sockets.other >= 1, "{sockets:?}");
+    assert!(sockets.udp >= 1 && sockets.unix >= 2 && sockets.in_no_table >= 1, "{sockets:?}");
 }
 
 #[test]
@@ -128,7 +139,10 @@ fn connections_that_came_in_are_put_together_by_the_address_they_came_from() {
     let sockets = Process::own().unwrap().sockets().unwrap();
     let [by_remote, by_local] = [By::RemoteAddress, By::LocalAddress].map(|by| sockets.grouped(by));
     let counted = |groups: &[Group], name: &str| {
-        groups.iter().find(|group| group.name == name).map_or(0, |group| group.held[&State::Established])
+        groups
+            .iter()
+            .find(|group| group.name == name)
+            .map_or(0, |group| group.with_descriptor[&State::Established])
     };
     assert!(counted(&by_remote, "127.0.0.1") >= 1);
     assert!(counted(&by_local, "127.0.0.1") >= 1);
@@ -145,16 +159,16 @@ fn ports_that_mean_something_are_kept() {
     let sockets = Sockets {
         at: Instant::now(),
         descriptors: Descriptors { open: Some(9), limit: None },
-        held: vec![
+        with_descriptor: vec![
             socket(State::Listen, "[::]:80", "[::]:0"),
             socket(State::Established, "10.0.0.1:80", "10.0.0.7:5000"),
             socket(State::CloseWait, "10.0.0.1:80", "10.0.0.7:5001"),
             socket(State::Established, "10.0.0.1:4000", "10.0.0.9:443"),
         ],
-        unheld: vec![socket(State::TimeWait, "10.0.0.1:80", "10.0.0.7:4999")],
+        without_descriptor: vec![socket(State::TimeWait, "10.0.0.1:80", "10.0.0.7:4999")],
         udp: 0,
         unix: 0,
-        other: 0,
+        in_no_table: 0,
     };
     let names =
         |by| -> Vec<_> { sockets.grouped(by).into_iter().map(|group| (group.total(), group.name)).collect() };
@@ -163,13 +177,13 @@ fn ports_that_mean_something_are_kept() {
         names(By::LocalAddress),
         [(3, "10.0.0.1:80".into()), (1, "10.0.0.1".into()), (1, "[::]:80".into())]
     );
-    let tallies = by_state(&sockets.held);
+    let tallies = by_state(&sockets.with_descriptor);
     assert_eq!(tallies[&State::Established], Tally { sockets: 2, unread_bytes: 2, unsent_bytes: 4 });
 }
 
 #[test]
 fn a_listener_at_one_address_accepts_nothing_at_another() {
-    let listeners = look::Listeners::of(&[socket(State::Listen, "127.0.0.1:80", "0.0.0.0:0")]);
+    let listeners = find::Listeners::of(&[socket(State::Listen, "127.0.0.1:80", "0.0.0.0:0")]);
     assert!(listeners.accept(&socket(State::TimeWait, "127.0.0.1:80", "127.0.0.1:5000")));
     assert!(!listeners.accept(&socket(State::TimeWait, "10.0.0.1:80", "10.0.0.7:5000")));
     assert!(!listeners.accept(&socket(State::TimeWait, "127.0.0.1:81", "127.0.0.1:5000")));

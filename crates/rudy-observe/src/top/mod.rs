@@ -5,7 +5,7 @@ mod table;
 
 use std::time::Duration;
 
-use crate::watch::{Output, Place, Stop, Ticker, Wake, write};
+use crate::watch::{Destination, Output, Stop, Ticker, Wake, write};
 use crate::{Difference, Exit, Process, Sample, ThreadDifference};
 
 /// The options of `rudy top`.
@@ -44,8 +44,8 @@ fn watch(options: &Options) -> Result<(), Stop> {
     let mut ticker = Ticker::start(options.interval, process.pid()).map_err(Stop::Waiting)?;
     let mut output = Output::new(options.plain || options.json);
     let mut before = process.sample()?;
-    if output.place == Place::Screen {
-        output.look(&table::beginning(&process, &before, options.interval))?;
+    if output.destination == Destination::Screen {
+        output.update(&table::beginning(&process, &before, options.interval))?;
     }
     let mut shown = 0;
     while options.count.is_none_or(|count| shown < count) {
@@ -57,7 +57,7 @@ fn watch(options: &Options) -> Result<(), Stop> {
         if options.json {
             write(&json::line(&view))?;
         } else {
-            output.look(&table::table(&view))?;
+            output.update(&table::table(&view))?;
         }
         before = now;
         shown += 1;

@@ -5,7 +5,7 @@ mod ticker;
 
 use std::io::{self, Write};
 
-pub(crate) use self::output::{Output, Place, write};
+pub(crate) use self::output::{Destination, Output, write};
 pub(crate) use self::ticker::{Ticker, Wake};
 use crate::text::visible;
 use crate::{Error, Exit};

@@ -8,7 +8,7 @@ use super::Stop;
 
 /// The kind of standard output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Destination {
     /// A terminal: each update replaces the previous one.
     Screen,
     /// Anything else: updates are appended.
@@ -17,7 +17,7 @@ pub(crate) enum Place {
 
 /// Standard output for updates with several lines.
 pub(crate) struct Output {
-    pub(crate) place: Place,
+    pub(crate) destination: Destination,
     has_written: bool,
 }
 
@@ -35,20 +35,23 @@ impl Output {
     pub(crate) fn new(is_plain: bool) -> Self {
         let is_dumb = std::env::var_os("TERM").is_none_or(|terminal| terminal == "dumb");
         let is_screen = io::stdout().is_terminal() && !is_plain && !is_dumb;
-        Self { place: if is_screen { Place::Screen } else { Place::Stream }, has_written: false }
+        Self {
+            destination: if is_screen { Destination::Screen } else { Destination::Stream },
+            has_written: false,
+        }
     }
 
     /// The maximum number of lines of an update. `None` without a limit.
     pub(crate) fn rows(&self) -> Option<usize> {
-        (self.place == Place::Screen).then(|| size().0)
+        (self.destination == Destination::Screen).then(|| size().0)
     }
 
     /// Writes an update: replaces the previous one, or appends it after an empty line.
-    pub(crate) fn look(&mut self, text: &str) -> Result<(), Stop> {
-        let text = match self.place {
-            Place::Screen => frame(text, size()),
-            Place::Stream if self.has_written => format!("\n{text}"),
-            Place::Stream => text.to_owned(),
+    pub(crate) fn update(&mut self, text: &str) -> Result<(), Stop> {
+        let text = match self.destination {
+            Destination::Screen => frame(text, size()),
+            Destination::Stream if self.has_written => format!("\n{text}"),
+            Destination::Stream => text.to_owned(),
         };
         self.has_written = true;
         write(&text)

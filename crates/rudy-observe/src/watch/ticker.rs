@@ -15,7 +15,7 @@ use signal_hook::low_level::pipe;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wake {
     /// The next sample is due, or the process has ended, which the sample will show.
-    Look,
+    Due,
     /// A signal arrived, or the reader of standard output has gone.
     Stop,
 }
@@ -63,14 +63,14 @@ impl Ticker {
                     // Notify once only. If the sample does not show the end yet, the next one is at its
                     // normal time.
                     self.process = None;
-                    return Ok(Wake::Look);
+                    return Ok(Wake::Due);
                 }
                 Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),
             }
         }
         self.next = next(self.next, self.interval, Instant::now());
-        Ok(Wake::Look)
+        Ok(Wake::Due)
     }
 }
 
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn looks_do_not_drift_and_what_was_missed_is_left_out() {
+    fn samples_do_not_drift_and_missed_ones_are_skipped() {
         let due = Instant::now();
         let second = Duration::from_secs(1);
         for (late_ms, expected) in [(0, 1), (1, 1), (999, 1), (1000, 2), (5300, 6)] {

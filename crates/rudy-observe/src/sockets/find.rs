@@ -17,13 +17,13 @@ impl Process {
     /// Descriptors and tables are not read atomically; a socket that appears or disappears in between may be
     /// missing.
     pub fn sockets(&mut self) -> Result<Sockets, Error> {
-        let sockets = self.look()?;
+        let sockets = self.read_sockets()?;
         // The process may have ended meanwhile, so the descriptors may be incomplete.
         self.check_runs()?;
         Ok(sockets)
     }
 
-    fn look(&mut self) -> Result<Sockets, Error> {
+    fn read_sockets(&mut self) -> Result<Sockets, Error> {
         let at = Instant::now();
         let limit = self.descriptors()?.limit;
         let (folder, remotes) = (&self.folder, &mut self.remotes);
@@ -32,21 +32,21 @@ impl Process {
         let tables = Tables::read(folder, &mut inodes)?;
         // A descriptor that still exists after the tables were read is in none of them.
         inodes.0.retain(|inode, number| inode_of(folder, *number) == Some(*inode));
-        let listeners = Listeners::of(&tables.held);
-        remotes.remember(&tables.held, &listeners);
-        let unheld = tables
-            .unheld
+        let listeners = Listeners::of(&tables.with_descriptor);
+        remotes.remember(&tables.with_descriptor, &listeners);
+        let without_descriptor = tables
+            .without_descriptor
             .into_iter()
             .filter(|socket| listeners.accept(socket) || remotes.know(socket))
             .collect();
         Ok(Sockets {
             at,
             descriptors: Descriptors { open: Some(numbers.len() as u64), limit },
-            held: tables.held,
-            unheld,
+            with_descriptor: tables.with_descriptor,
+            without_descriptor,
             udp: tables.udp,
             unix: tables.unix,
-            other: inodes.0.len(),
+            in_no_table: inodes.0.len(),
         })
     }
 }
@@ -73,8 +73,8 @@ fn inode_of(folder: &Folder, number: u32) -> Option<u64> {
 /// The rows of the tables that belong to a process, and those without an owner.
 #[derive(Default)]
 struct Tables {
-    held: Vec<Socket>,
-    unheld: Vec<Socket>,
+    with_descriptor: Vec<Socket>,
+    without_descriptor: Vec<Socket>,
     udp: usize,
     unix: usize,
 }
@@ -102,9 +102,9 @@ impl Tables {
 
     fn take(&mut self, row: Row, inodes: &mut Inodes) {
         if row.inode == 0 {
-            self.unheld.push(row.socket);
+            self.without_descriptor.push(row.socket);
         } else if inodes.take(row.inode) {
-            self.held.push(row.socket);
+            self.with_descriptor.push(row.socket);
         }
     }
 }
@@ -113,9 +113,9 @@ impl Tables {
 pub(super) struct Listeners(HashMap<u16, Vec<IpAddr>>);
 
 impl Listeners {
-    pub(super) fn of(held: &[Socket]) -> Self {
+    pub(super) fn of(with_descriptor: &[Socket]) -> Self {
         let mut listeners: HashMap<u16, Vec<IpAddr>> = HashMap::new();
-        for socket in held.iter().filter(|socket| socket.state == State::Listen) {
+        for socket in with_descriptor.iter().filter(|socket| socket.state == State::Listen) {
             listeners.entry(socket.local.port()).or_default().push(socket.local.ip());
         }
         Self(listeners)
@@ -138,8 +138,8 @@ pub(crate) struct Remotes(HashSet<SocketAddr>);
 const REMOTES_MAX: usize = 4096;
 
 impl Remotes {
-    fn remember(&mut self, held: &[Socket], listeners: &Listeners) {
-        for socket in held {
+    fn remember(&mut self, with_descriptor: &[Socket], listeners: &Listeners) {
+        for socket in with_descriptor {
             let connected = socket.state != State::Listen && !listeners.accept(socket);
             if connected && self.0.len() < REMOTES_MAX {
                 self.0.insert(socket.remote);
