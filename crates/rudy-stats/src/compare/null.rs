@@ -37,6 +37,32 @@ impl Null {
         Self::summed(exactly)
     }
 
+    /// The rank-sum statistic of Mann and Whitney: of `a` values and `b` others in random order, the number of pairs in which
+    /// the one is above the other.
+    ///
+    /// Counts by the recurrence of their paper ("On a test of whether one of two random variables is stochastically larger
+    /// than the other", Annals of Mathematical Statistics 18, 1947): the highest of all values is one of `a`, and above all
+    /// `b`, or one of `b`.
+    pub(super) fn rank_sum(a: usize, b: usize) -> Self {
+        let half = a * b / 2;
+        // At index `b`, the distribution of `a` values and this number of others; `a` grows by one in each step.
+        let mut exactly = vec![vec![0.0; half + 1]; b + 1];
+        for start in &mut exactly {
+            start[0] = 1.0;
+        }
+        for ours in 1..=a {
+            for theirs in 1..=b {
+                let (fewer, rest) = exactly.split_at_mut(theirs);
+                let share = fraction(ours, ours + theirs);
+                for above in (0..=half).rev() {
+                    let highest_is_ours = if above >= theirs { rest[0][above - theirs] } else { 0.0 };
+                    rest[0][above] = share * highest_is_ours + (1.0 - share) * fewer[theirs - 1][above];
+                }
+            }
+        }
+        Self::summed(exactly.swap_remove(b))
+    }
+
     /// The number of heads among `values` coins.
     pub(super) fn sign(values: usize) -> Self {
         let half = values / 2;
@@ -80,6 +106,11 @@ impl Null {
     fn cut_at(&self, rank: usize) -> Cut {
         Cut { rank, confidence: 1.0 - self.p_value(rank - 1) }
     }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "at most twice the maximum number of rounds")]
+fn fraction(part: usize, whole: usize) -> f64 {
+    part as f64 / whole as f64
 }
 
 #[cfg(test)]
@@ -134,5 +165,19 @@ mod tests {
         assert_eq!(Null::signed_rank(3).at_most, [0.125, 0.25, 0.375, 0.625]);
         assert_eq!(Null::sign(4).at_most, [0.0625, 0.3125, 0.6875]);
         assert_eq!(Null::signed_rank(1).at_most, [0.5]);
+        // Two values among two others: of the six orders one has 0 pairs, one 1, and two 2.
+        let of_two: Vec<_> =
+            Null::rank_sum(2, 2).at_most.iter().map(|at_most| (6.0 * at_most).round()).collect();
+        assert_eq!(of_two, [1.0, 2.0, 4.0]);
+    }
+
+    #[test]
+    fn the_critical_values_of_the_rank_sum_are_those_of_the_tables() {
+        // Siegel, "Nonparametric Statistics", table K: two-tailed, 5 %.
+        for (a, b, expected) in [(4, 4, 0), (5, 5, 2), (8, 8, 13), (10, 10, 23), (20, 20, 127), (9, 15, 34)] {
+            let critical = |a, b| Null::rank_sum(a, b).cut(0.05).map(|cut| cut.rank - 1);
+            assert_eq!([critical(a, b), critical(b, a)], [Some(expected); 2], "{a} {b}");
+        }
+        assert_eq!(Null::rank_sum(3, 3).cut(0.05), None);
     }
 }
