@@ -19,8 +19,9 @@ mod request;
 mod room;
 pub mod svg;
 mod tls;
-mod units;
 mod url;
+
+use rudy_units as units;
 
 pub use access::{Access, AccessError, Route};
 pub use exit::Exit;

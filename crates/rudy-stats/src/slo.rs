@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use rudy_units::parse_decimal;
+use rudy_units::{Time, Unit, duration, parse_decimal, parse_duration, share};
 
 use crate::{Histogram, Nines};
 
@@ -109,21 +109,23 @@ impl Judgement {
     }
 }
 
-/// `p99 3.1 ms` if met, otherwise `p99 84 ms >= 20 ms`.
+/// `p99 3.10 ms` if met, otherwise `p99 84.0 ms >= 20 ms`.
 impl fmt::Display for Judgement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.term.bound.write_name(f)?;
         match self.seen {
-            Seen::Time(seen) => write!(f, " {}", shown(seen))?,
+            Seen::Time(seen) => write!(f, " {}", duration(seen))?,
             Seen::Never => f.write_str(" without an answer")?,
-            Seen::Percent(seen) => write!(f, " {} %", significant(seen))?,
+            Seen::Percent(seen) => write!(f, " {}", share(seen / 100.0))?,
         }
         if self.holds() || self.seen == Seen::Never {
             return Ok(());
         }
         f.write_str(if self.term.may_equal { " > " } else { " >= " })?;
         match self.term.bound {
-            Bound::Percentile(_, most) | Bound::Max(most) | Bound::Mean(most) => write!(f, "{}", shown(most)),
+            Bound::Percentile(_, most) | Bound::Max(most) | Bound::Mean(most) => {
+                f.write_str(&Unit::Time.tick(most.as_secs_f64()))
+            }
             Bound::Errors(most) => write!(f, "{most} %"),
         }
     }
@@ -145,9 +147,7 @@ impl fmt::Display for Term {
         f.write_str(if self.may_equal { "<=" } else { "<" })?;
         match self.bound {
             Bound::Percentile(_, most) | Bound::Max(most) | Bound::Mean(most) => {
-                let (unit, nanoseconds) = unit(most);
-                // Uses whole nanoseconds, so that the shortest exact number is the original one.
-                write!(f, "{}{unit}", most.as_secs_f64() * 1e9 / nanoseconds)
+                write!(f, "{}", <Time>::from(most))
             }
             Bound::Errors(most) => write!(f, "{most}%"),
         }
@@ -231,7 +231,7 @@ fn term(text: &str, position: usize) -> Result<Term, SloError> {
             None => return error(bound, A_PERCENTAGE),
         }
     } else {
-        match duration(bound.trim()).filter(|time| !time.is_zero()) {
+        match parse_duration(bound.trim()).filter(|time| !time.is_zero()) {
             Some(time) => (time, 0.0),
             None => return error(bound, A_TIME),
         }
@@ -253,42 +253,6 @@ fn named(name: &str, time: Duration, percent: f64) -> Option<Bound> {
             .filter(|percent| *percent > 0.0 && *percent < 100.0)
             .map(|percent| Bound::Percentile(percent, time)),
     }
-}
-
-/// Rejects a number without a unit, because 20 could be in any unit.
-fn duration(text: &str) -> Option<Duration> {
-    let units = [("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
-    let (number, nanoseconds) =
-        units.iter().find_map(|(unit, ns)| text.strip_suffix(unit).map(|number| (number, ns)))?;
-    let seconds = (parse_decimal(number.trim_end())? * nanoseconds).round() / 1e9;
-    Duration::try_from_secs_f64(seconds).ok()
-}
-
-/// The largest unit that fits at least once, in nanoseconds.
-fn unit(time: Duration) -> (&'static str, f64) {
-    match time.as_nanos() {
-        0..1_000_000 => ("us", 1e3),
-        1_000_000..1_000_000_000 => ("ms", 1e6),
-        _ => ("s", 1e9),
-    }
-}
-
-/// A time with three digits.
-fn shown(time: Duration) -> String {
-    let (unit, nanoseconds) = unit(time);
-    format!("{} {unit}", significant(time.as_secs_f64() * 1e9 / nanoseconds))
-}
-
-/// Three digits without trailing zeros.
-fn significant(number: f64) -> f64 {
-    if number == 0.0 {
-        return 0.0;
-    }
-    // Divides instead of multiplying by a negative power of ten, whose rounding would show.
-    #[expect(clippy::cast_possible_truncation, reason = "the logarithm of an f64 is below 309")]
-    let digits = 2 - number.log10().floor() as i32;
-    let scale = 10_f64.powi(digits.abs());
-    if digits >= 0 { (number * scale).round() / scale } else { (number / scale).round() * scale }
 }
 
 #[cfg(test)]
@@ -355,11 +319,11 @@ mod tests {
     #[test]
     fn each_term_is_held_against_its_figure() {
         for (text, holds, said) in [
-            ("p99<100ms", true, "p99 99 ms"),
-            ("p99<20ms", false, "p99 99 ms >= 20 ms"),
-            ("p50<=49ms", false, "p50 50 ms > 49 ms"),
+            ("p99<100ms", true, "p99 99.0 ms"),
+            ("p99<20ms", false, "p99 99.0 ms >= 20 ms"),
+            ("p50<=49ms", false, "p50 50.0 ms > 49 ms"),
             ("max<101ms", true, "max 100 ms"),
-            ("mean<50us", false, "mean 50.5 ms >= 50 us"),
+            ("mean<50us", false, "mean 50.5 ms >= 50 µs"),
             ("errors<=0%", true, "errors 0 %"),
         ] {
             assert_eq!(judged(text, 100, 100), (holds, said.into()), "{text}");

@@ -161,7 +161,6 @@ pub mod as_size {
     }
 
     /// Serializes a [`Size`].
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
     pub fn serialize<S: Serializer>(bytes: &u64, serializer: S) -> Result<S::Ok, S::Error> {
         <Size>::from(*bytes).serialize(serializer)
     }

@@ -117,7 +117,7 @@ fn own(run: &Run) -> Vec<String> {
     if let Some(ratio) = run.rate_ratio().filter(|ratio| *ratio < RATE_KEPT) {
         wrong.push(format!(
             "the rate was not kept: {} of the due requests were sent",
-            units::percent(ratio, 1)
+            units::share_down(ratio, 1)
         ));
     }
     wrong

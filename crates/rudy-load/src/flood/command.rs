@@ -62,8 +62,8 @@ fn try_flood(options: &Options) -> Result<Exit, Refusal> {
         "{} connections to {} within {}, held for {}",
         options.connections,
         plan.remote,
-        units::time(options.ramp),
-        units::time(options.hold)
+        units::duration(options.ramp),
+        units::duration(options.hold)
     ));
     let mut watcher = Watcher { watched, points: Vec::new(), interrupt: &interrupt };
     let outcome = run_somewhere(&plan, &route.remotes, &mut watcher)?;
@@ -142,15 +142,11 @@ impl Watch for Watcher<'_> {
         let server = self.watched.as_mut().and_then(Watched::look);
         let chunks = seen.chunks - self.points.last().map_or(0, |point| point.chunks);
         let of_server = server.as_ref().map_or(String::new(), |server| {
-            format!(
-                "  server {:>5.1} % CPU, {}B",
-                server.cpu * 100.0,
-                units::binary(units::float(server.rss_bytes))
-            )
+            format!("  server {:>5.1} % CPU, {}", server.cpu * 100.0, units::bytes(server.rss_bytes))
         });
         say(&format!(
             "{:>8}  {:>6} open of {:>6} planned  {:>7} chunks  {} refused  {} lost  {} stalled{of_server}",
-            units::time(moment.at),
+            units::duration(moment.at),
             moment.open,
             moment.planned,
             chunks,

@@ -185,10 +185,11 @@ impl<'a> Picture<'a> {
                 share * self.connections
             );
             if self.points.iter().any(|point| point.server.is_some()) {
-                let (cores, bytes) = (share * self.cores * 100.0, units::binary(share * self.bytes));
+                let (cores, bytes) =
+                    (share * self.cores * 100.0, units::Unit::Bytes.text(share * self.bytes));
                 let _ = writeln!(
                     svg,
-                    "<text x=\"{}\" y=\"{at:.1}\">{cores:.0} %<tspan fill=\"#c00000\" dx=\"8\">{bytes}B</tspan></text>",
+                    "<text x=\"{}\" y=\"{at:.1}\">{cores:.0} %<tspan fill=\"#c00000\" dx=\"8\">{bytes}</tspan></text>",
                     end + 6.0
                 );
             }

@@ -55,9 +55,9 @@ impl fmt::Display for Report<'_> {
             writeln!(
                 f,
                 "Chunks arrive every {}, but --interval is {}. Use --interval {} to measure how late they are.",
-                units::time(gap),
-                units::time(self.options.interval),
-                units::time(gap).replace(' ', "").replace('µ', "u"),
+                units::duration(gap),
+                units::duration(self.options.interval),
+                units::duration(gap).replace(' ', "").replace('µ', "u"),
             )?;
         }
         let asked = self.options.connections;
@@ -76,12 +76,7 @@ impl fmt::Display for Report<'_> {
         writeln!(f, "lost         {}{}", seen.lost_in_all(), self.examples(&others))?;
         writeln!(f, "ended        {} by the server, in order", seen.ended)?;
         writeln!(f, "answers      {}", self.statuses())?;
-        writeln!(
-            f,
-            "chunks       {}, {}B in all",
-            seen.chunks,
-            units::binary(units::float(seen.received_bytes))
-        )?;
+        writeln!(f, "chunks       {}, {} in all", seen.chunks, units::bytes(seen.received_bytes))?;
         writeln!(
             f,
             "stalled      {} at the end (nothing for more than two intervals after a chunk was due)",
@@ -107,7 +102,7 @@ impl Report<'_> {
         }
         match &watched.lost {
             Some(why) => writeln!(f, " ({why})"),
-            None => writeln!(f, ", {} of CPU in total", units::time(watched.cpu_since_start())),
+            None => writeln!(f, ", {} of CPU in total", units::duration(watched.cpu_since_start())),
         }
     }
 
@@ -127,10 +122,10 @@ impl Report<'_> {
 }
 
 fn row(f: &mut fmt::Formatter<'_>, name: &str, histogram: &Histogram) -> fmt::Result {
-    let at = |quantile| units::time(histogram.quantile(quantile));
+    let at = |quantile| units::duration(histogram.quantile(quantile));
     if histogram.is_empty() {
         return writeln!(f, "{name:<13}{:>10}{:>10}{:>10}{:>10}{:>10}", "-", "-", "-", "-", 0);
     }
-    let (max, count) = (units::time(histogram.max()), histogram.len());
+    let (max, count) = (units::duration(histogram.max()), histogram.len());
     writeln!(f, "{name:<13}{:>10}{:>10}{:>10}{max:>10}{count:>10}", at(0.5), at(0.99), at(0.999))
 }

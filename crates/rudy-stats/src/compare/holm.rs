@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use super::interval::percent;
 use super::{Better, Control, Delta, ERROR, Interval, Paired, Verdict};
 
 /// A comparison of A and B in a figure.
@@ -166,7 +165,7 @@ impl fmt::Display for Finding {
 impl fmt::Display for TooFew {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { rounds, comparisons, needed } = *self;
-        let each = percent(1.0 - ERROR / float(comparisons));
+        let each = rudy_units::share_down(1.0 - ERROR / float(comparisons), 1);
         let so_many =
             if comparisons == 1 { "1 comparison".into() } else { format!("{comparisons} comparisons") };
         write!(f, "{needed} rounds are needed for {so_many}, to be {each} sure of each; there were {rounds}")

@@ -37,11 +37,6 @@ impl Interval {
 impl fmt::Display for Interval {
     /// `1.042 to 1.101, 95.1 % sure`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.3} to {:.3}, {} sure", self.low, self.high, percent(self.confidence))
+        write!(f, "{:.3} to {:.3}, {} sure", self.low, self.high, rudy_units::share_down(self.confidence, 1))
     }
-}
-
-/// Rounds down: 99.96 % never becomes 100 %.
-pub(super) fn percent(share: f64) -> String {
-    format!("{:.1} %", (share * 1000.0 + 1e-9).floor() / 10.0)
 }

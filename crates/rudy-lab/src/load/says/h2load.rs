@@ -1,6 +1,8 @@
 //! Parses the output of `h2load`, which has the mean and the extremes of the latency, but no percentiles.
 
-use super::{Tally, time};
+use rudy_units::parse_duration;
+
+use super::Tally;
 
 /// `None` if it is not such a report.
 pub(super) fn read(text: &str) -> Option<Tally> {
@@ -15,7 +17,7 @@ pub(super) fn read(text: &str) -> Option<Tally> {
         count.parse().ok()
     };
     // Minimum and maximum.
-    let mut times = after("time for request:")?.split_ascii_whitespace().map(time);
+    let mut times = after("time for request:")?.split_ascii_whitespace().map(parse_duration);
     Some(Tally {
         requests: count("done")?,
         // Includes errors and timeouts.

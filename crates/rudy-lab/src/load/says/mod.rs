@@ -76,21 +76,6 @@ fn after<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     line.split_ascii_whitespace().next()
 }
 
-/// `28us`, `3.28ms`, `1.01s`, `2.00m`.
-fn time(text: &str) -> Option<Duration> {
-    let at = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-    let (number, unit) = text.split_at(at);
-    let seconds = match unit {
-        "us" => 1e-6,
-        "ms" => 1e-3,
-        "s" => 1.0,
-        "m" => 60.0,
-        "h" => 3600.0,
-        _ => return None,
-    };
-    Duration::try_from_secs_f64(number.parse::<f64>().ok()? * seconds).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,15 +140,5 @@ mod tests {
             let why = read(says, "unable to connect", &KIND).err();
             assert!(why.is_some_and(|why| why.contains("report")), "{says:?}");
         }
-    }
-
-    #[test]
-    fn times_have_units() {
-        let of = |text| time(text).map(|time| time.as_nanos());
-        assert_eq!(
-            [of("28us"), of("3.28ms"), of("1.01s")],
-            [Some(28_000), Some(3_280_000), Some(1_010_000_000)]
-        );
-        assert_eq!([of("2.00m"), of("12"), of("3 apples")], [Some(120_000_000_000), None, None]);
     }
 }

@@ -1,6 +1,8 @@
 //! Parses the output of `wrk --latency`.
 
-use super::{Tally, after, time};
+use rudy_units::parse_duration;
+
+use super::{Tally, after};
 
 /// `None` if it is not such a report.
 pub(super) fn read(text: &str) -> Option<Tally> {
@@ -8,7 +10,7 @@ pub(super) fn read(text: &str) -> Option<Tally> {
     let mut quantiles: Vec<_> = text.lines().filter_map(quantile).collect();
     // Average, deviation, maximum.
     let latency = text.lines().find_map(|line| line.trim_start().strip_prefix("Latency  "))?;
-    quantiles.push((1.0, time(latency.split_ascii_whitespace().nth(2)?)?));
+    quantiles.push((1.0, parse_duration(latency.split_ascii_whitespace().nth(2)?)?));
     Some(Tally {
         requests: requests.parse().ok()?,
         // Responses with an error status; the line is missing without errors.
@@ -25,7 +27,7 @@ fn quantile(line: &str) -> Option<(f64, std::time::Duration)> {
     let (percent, value, None) = (words.next()?.strip_suffix('%')?, words.next()?, words.next()) else {
         return None;
     };
-    Some((percent.parse::<f64>().ok()? / 100.0, time(value)?))
+    Some((percent.parse::<f64>().ok()? / 100.0, parse_duration(value)?))
 }
 
 /// `  Socket errors: connect 0, read 5, write 0, timeout 3`

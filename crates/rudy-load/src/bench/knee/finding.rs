@@ -54,17 +54,17 @@ pub(super) fn of_probe(probe: &Run) -> String {
         Verdict::Fair | Verdict::Server { .. } => "",
         _ => ", where the generator was the limit",
     };
-    format!("{} in a closed loop{bound}: the search begins below", rate(probe.answers_per_second()))
+    format!("{} in a closed loop{bound}: the search begins below", units::rate(probe.answers_per_second()))
 }
 
 /// `12,800/s held: p99 3.1 ms, errors 0 %`
 impl fmt::Display for Tried {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let held = if self.ruling.report == Report::Held { "held" } else { "broke" };
-        write!(f, "{} {held}", rate(self.step.rate))?;
+        write!(f, "{} {held}", units::rate(self.step.rate))?;
         match self.step.kind {
             Kind::Vote => f.write_str(" (vote)")?,
-            Kind::Hold => write!(f, " for {}", units::time(self.step.time))?,
+            Kind::Hold => write!(f, " for {}", units::duration(self.step.time))?,
             Kind::Bracket | Kind::Bisect => {}
         }
         write!(f, ": {}", self.ruling.words)
@@ -86,13 +86,13 @@ impl fmt::Display for Finding {
             "connections  {}, at most {} requests in flight on each; {} threads",
             config.connections, config.pipeline, config.threads
         )?;
-        writeln!(f, "closed loop  {} on these connections", rate(self.ceiling.answers_per_second()))?;
+        writeln!(f, "closed loop  {} on these connections", units::rate(self.ceiling.answers_per_second()))?;
         writeln!(
             f,
             "steps        {} of {}, a third of each to warm up; to {} of the rate",
             self.steps.len(),
-            units::time(self.knee.step),
-            percent(self.knee.resolution)
+            units::duration(self.knee.step),
+            units::share(self.knee.resolution)
         )?;
         for tried in &self.steps {
             writeln!(f, "  {tried}")?;
@@ -109,14 +109,14 @@ impl Finding {
             Some(answer @ Answer { held: Some(held), .. }) => format!(
                 "It holds {}{}, for {}.",
                 if answer.is_at_least() { "at least " } else { "" },
-                rate(held),
-                units::time(knee.hold)
+                units::rate(held),
+                units::duration(knee.hold)
             ),
             Some(Answer { held: None, broke: Some((_, Cause::Generator)) }) => {
                 "Nothing is known of the server: the generator was late at every rate.".to_owned()
             }
             Some(Answer { held: None, broke }) => {
-                let lowest = broke.map(|(broke, _)| format!(", {} among them", rate(broke)));
+                let lowest = broke.map(|(broke, _)| format!(", {} among them", units::rate(broke)));
                 format!("It holds no rate that was tried{}.", lowest.unwrap_or_default())
             }
         }
@@ -131,7 +131,7 @@ impl Finding {
             Cause::Generator => "the generator broke first, so the server may hold more",
         };
         let why = self.breaking(edge).map(|tried| format!(" ({})", tried.ruling.words));
-        Some(format!("At {} {what}{}.", rate(edge), why.unwrap_or_default()))
+        Some(format!("At {} {what}{}.", units::rate(edge), why.unwrap_or_default()))
     }
 
     /// The report as JSON.
@@ -228,44 +228,5 @@ fn name(cause: Cause) -> &'static str {
         Cause::Errors => "errors",
         Cause::Backlog => "backlog",
         Cause::Generator => "generator",
-    }
-}
-
-fn percent(share: f64) -> String {
-    format!("{} %", (share * 1e4).round() / 100.0)
-}
-
-/// `12,800/s`, `31.25/s`
-fn rate(rate: f64) -> String {
-    if rate < 1000.0 {
-        return format!("{}/s", (rate * 100.0).round() / 100.0);
-    }
-    let digits = format!("{rate:.0}");
-    let mut grouped = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index) % 3 == 0 {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    format!("{grouped}/s")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rates_are_grouped_by_thousands() {
-        for (number, text) in [
-            (1.0, "1/s"),
-            (31.25, "31.25/s"),
-            (999.0, "999/s"),
-            (1000.4, "1,000/s"),
-            (12_800.0, "12,800/s"),
-            (1e9, "1,000,000,000/s"),
-        ] {
-            assert_eq!(rate(number), text);
-        }
     }
 }

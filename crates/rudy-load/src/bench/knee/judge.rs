@@ -49,8 +49,8 @@ pub(super) fn judge(slo: &Slo, run: &Run, slope: &Slope) -> Ruling {
     let is_late = is_behind || late > LATE;
     let behind = format!(
         "{} of what was due was sent, late by {} at 99 %",
-        units::percent(ratio, 1),
-        units::time(late)
+        units::share_down(ratio, 1),
+        units::duration(late)
     );
     let (cause, words) = if broken.iter().any(|judgement| judgement.is_of_errors()) {
         (Cause::Errors, words(&broken))

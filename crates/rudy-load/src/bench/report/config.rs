@@ -155,7 +155,7 @@ fn plain(seconds: f64) -> String {
     if seconds.fract() == 0.0 {
         format!("{seconds} s")
     } else {
-        units::time(Duration::from_secs_f64(seconds))
+        units::duration(Duration::from_secs_f64(seconds))
     }
 }
 

@@ -23,7 +23,7 @@ pub(super) fn of(columns: &[(&str, &Histogram)]) -> String {
         let _ = writeln!(text, "  {name:<9}{cells}");
     };
     let each = |figure: &dyn Fn(&Histogram) -> std::time::Duration| {
-        columns.iter().map(|(_, histogram)| units::time(figure(histogram))).collect()
+        columns.iter().map(|(_, histogram)| units::duration(figure(histogram))).collect()
     };
     row("", columns.iter().map(|(name, _)| (*name).to_owned()).collect());
     row("mean", each(&Histogram::mean));

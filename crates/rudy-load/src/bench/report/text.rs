@@ -51,14 +51,14 @@ fn summary(run: &Run) -> String {
         0 => String::new(),
         abandoned => format!(", {abandoned} more in flight at the end"),
     };
-    row("requests", format!("{} in {}{abandoned}", seen.requests(), units::time(outcome.duration)));
+    row("requests", format!("{} in {}{abandoned}", seen.requests(), units::duration(outcome.duration)));
     row("right", run.nines().to_string());
     let statuses = statuses(run, 0..1000);
     if !statuses.is_empty() {
         row("statuses", statuses);
     }
-    let bytes = |bytes| units::binary(units::float(bytes));
-    row("received", format!("{}B, bodies {}B", bytes(seen.received_bytes), bytes(seen.body_bytes)));
+    let bytes = [seen.received_bytes, seen.body_bytes].map(units::bytes);
+    row("received", format!("{}, bodies {}", bytes[0], bytes[1]));
     let ended = match seen.ended {
         0 => String::new(),
         ended => format!(", {ended} closed by the server between requests"),
@@ -87,11 +87,11 @@ fn statuses(run: &Run, range: std::ops::Range<usize>) -> String {
 fn schedule(run: &Run) -> Option<String> {
     let (due, ratio) = (run.due()?, run.rate_ratio()?);
     let seen = &run.outcome.seen;
-    let late = |quantile| units::time(seen.lag.quantile(quantile));
+    let late = |quantile| units::duration(seen.lag.quantile(quantile));
     Some(format!(
         "{due} due, {} sent ({}), {} not sent; sent late by {} at 99 %, {} at most",
         seen.sent,
-        units::percent(ratio, 2),
+        units::share_down(ratio, 2),
         due - seen.sent,
         late(0.99),
         late(1.0)
@@ -146,7 +146,7 @@ fn omission(run: &Run) -> String {
     format!(
         "A closed loop sends nothing while it waits for a response: the one that took {} blocked about {kept:.0} requests.\n\
          Their waiting time is missing in these figures. Use a rate (-R) to include it.\n",
-        units::time(max)
+        units::duration(max)
     )
 }
 
@@ -156,6 +156,37 @@ fn last_lines(run: &Run) -> String {
     format!(
         "Requests/sec: {:>9.2}\nTransfer/sec: {:>10}B\n",
         units::per_second(seen.answers(), duration),
-        units::binary(units::per_second(seen.received_bytes, duration))
+        wrk_bytes(units::per_second(seen.received_bytes, duration))
     )
+}
+
+/// A number of bytes in wrk's format: `1.23G`, in steps of 1024; switches to the next unit at 0.85 of it.
+fn wrk_bytes(bytes: f64) -> String {
+    let (mut value, mut unit) = (bytes, "");
+    for next in ["K", "M", "G", "T"] {
+        if value < 1024.0 * 0.85 {
+            break;
+        }
+        (value, unit) = (value / 1024.0, next);
+    }
+    format!("{value:.2}{unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_written_as_wrk_writes_them() {
+        for (bytes, text) in [
+            (0.0, "0.00"),
+            (870.0, "870.00"),
+            (871.0, "0.85K"),
+            (1024.0 * 1024.0, "1.00M"),
+            (3.5e9, "3.26G"),
+            (1e18, "909494.70T"),
+        ] {
+            assert_eq!(wrk_bytes(bytes), text, "{bytes}");
+        }
+    }
 }

@@ -125,13 +125,13 @@ impl fmt::Display for Verdict {
                 f,
                 "The generator was the bottleneck: one request in 100 was sent {} late or more, which is longer than any response \
                  took, and on average {free:.0} of {of} connections were free for it. {MORE}",
-                units::time(*by)
+                units::duration(*by)
             ),
             Self::Server { rate_ratio } => write!(
                 f,
                 "The server did not keep up with the rate: all connections were busy, and {} of the due requests \
                  were sent.",
-                units::percent(*rate_ratio, 1)
+                units::share_down(*rate_ratio, 1)
             ),
         }
     }

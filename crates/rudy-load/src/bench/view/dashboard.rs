@@ -152,13 +152,13 @@ impl Dashboard {
         };
         let begun = now.saturating_duration_since(start);
         let Some(counted) = begun.checked_sub(self.warm_up) else {
-            let left = units::time(self.warm_up.saturating_sub(begun));
+            let left = units::duration(self.warm_up.saturating_sub(begun));
             return (0.0, format!("warming up, {left} left; not counted"));
         };
         match self.until {
             Until::Time(time) if counted < time => {
                 let part = counted.as_secs_f64() / time.as_secs_f64();
-                (part, format!("{} s of {}", counted.as_secs(), units::time(time)))
+                (part, format!("{} s of {}", counted.as_secs(), units::duration(time)))
             }
             Until::Time(_) => (1.0, "waiting for the last responses".to_owned()),
             Until::Requests(requests) => {
@@ -175,19 +175,22 @@ impl Dashboard {
     fn figures(&self) -> Vec<Line<'static>> {
         let Some(last) = &self.last else { return Vec::new() };
         let seen = &last.seen;
-        let at = |quantile| units::time(seen.latency.quantile(quantile));
-        let received = units::binary(units::per_second(seen.received_bytes, last.length));
+        let at = |quantile| units::duration(seen.latency.quantile(quantile));
+        let received = units::Unit::Bytes.text(units::per_second(seen.received_bytes, last.length));
         let open = format!("{} of {}", last.open, self.connections);
         let mut rows = vec![
-            self.row(("requests/s", &units::rate(seen.answers(), last.length)), ("p50", &at(0.5))),
-            self.row(("received/s", &format!("{received}B")), ("p90", &at(0.9))),
+            self.row(
+                ("requests/s", &units::digits(units::per_second(seen.answers(), last.length))),
+                ("p50", &at(0.5)),
+            ),
+            self.row(("received/s", &format!("{received}/s")), ("p90", &at(0.9))),
             self.row(("open", &open), ("p99", &at(0.99))),
             self.row(("right", &self.totals.right.to_string()), ("p99.9", &at(0.999))),
         ];
         let lag = if seen.lag.is_empty() {
             String::new()
         } else {
-            format!("   sent late at p99 {}", units::time(seen.lag.quantile(0.99)))
+            format!("   sent late at p99 {}", units::duration(seen.lag.quantile(0.99)))
         };
         let wrong = self.totals.wrong();
         let style =
@@ -214,7 +217,7 @@ impl Dashboard {
 
     fn latencies(&self, area: Rect, buffer: &mut Buffer) {
         let latencies: Vec<_> = self.history.iter().map(|(_, p99)| *p99).collect();
-        let say = |nanoseconds| units::time(Duration::from_nanos(nanoseconds));
+        let say = |nanoseconds| units::duration(Duration::from_nanos(nanoseconds));
         course("latency at p99", &latencies, say, self.style(Color::Yellow), area, buffer);
     }
 }
@@ -296,8 +299,8 @@ mod tests {
             "127.0.0.1:8080",
             "████████████             2 s of 10.0 s",
             "",
-            "requests/s  1001.0            p50         641 µs",
-            "received/s  0.00B             p90         641 µs",
+            "requests/s  1,001             p50         641 µs",
+            "received/s  0 B/s             p90         641 µs",
             "open        64 of 64          p99         641 µs",
             "right       1500              p99.9       641 µs",
             "wrong       status 1",

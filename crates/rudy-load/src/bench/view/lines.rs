@@ -51,10 +51,10 @@ fn line(at: Duration, interval: &Interval) -> String {
     let wrong = seen.requests() - seen.right;
     format!(
         "{:>8}  {:>9} req/s  p50 {:>8}  p99 {:>8}  {} wrong  {} open",
-        units::time(at),
-        units::rate(seen.answers(), interval.length),
-        units::time(seen.latency.quantile(0.5)),
-        units::time(seen.latency.quantile(0.99)),
+        units::duration(at),
+        units::digits(units::per_second(seen.answers(), interval.length)),
+        units::duration(seen.latency.quantile(0.5)),
+        units::duration(seen.latency.quantile(0.99)),
         wrong,
         interval.open,
     )
@@ -77,7 +77,7 @@ mod tests {
         let interval = Interval { index: 2, length: Duration::from_secs(1), seen, open: 64 };
         assert_eq!(
             line(Duration::from_secs(3), &interval),
-            "  3.00 s     1501.0 req/s  p50   641 µs  p99   641 µs  1 wrong  64 open"
+            "  3.00 s      1,501 req/s  p50   641 µs  p99   641 µs  1 wrong  64 open"
         );
     }
 }
