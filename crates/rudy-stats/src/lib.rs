@@ -9,12 +9,14 @@
 //! - [`knee::Search`]: the highest rate that meets an objective.
 //! - [`compare`]: whether one server is better than another, from a few rounds of both in a balanced
 //!   [order](rotation).
+//! - [`growth`]: whether a count grows persistently, as the sockets of a process that leaks.
 //! - [`validity`]: whether the figures of a run are valid.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 #![forbid(unsafe_code)]
 
 pub mod compare;
+pub mod growth;
 pub mod histogram;
 pub mod knee;
 pub mod late;
