@@ -10,6 +10,18 @@ pub enum Error {
         /// Its id.
         pid: u32,
     },
+    /// No process has this name.
+    NoSuchName {
+        /// The name.
+        name: String,
+    },
+    /// Several processes have this name.
+    SeveralProcesses {
+        /// The name.
+        name: String,
+        /// Their ids.
+        pids: Vec<u32>,
+    },
     /// The process has ended, which ends a watch.
     Ended {
         /// Its id.
@@ -49,6 +61,19 @@ impl fmt::Display for Error {
         match self {
             Self::NoSuchProcess { pid } => {
                 write!(f, "process {pid} does not exist, or is not visible to this user; see `ps -e`")
+            }
+            Self::NoSuchName { name } => {
+                write!(f, "no process is named {name}, or none is visible to this user; see `ps -e`")
+            }
+            Self::SeveralProcesses { name, pids } => {
+                let pids: Vec<_> = pids.iter().map(u32::to_string).collect();
+                write!(
+                    f,
+                    "{} processes are named {name}: {}; use one of these ids, see `ps -fp {}`",
+                    pids.len(),
+                    pids.join(", "),
+                    pids.join(",")
+                )
             }
             Self::Ended { pid } => write!(f, "process {pid} has ended"),
             Self::Denied { path } => {

@@ -29,5 +29,5 @@ mod watch;
 pub use error::Error;
 pub use exit::Exit;
 pub use machine::Machine;
-pub use process::{Descriptors, Difference, Memory, Process, Sample, Thread, ThreadDifference};
+pub use process::{Descriptors, Difference, Memory, Process, Sample, Target, Thread, ThreadDifference};
 pub use sockets::{By, Group, Owner, Socket, Sockets, State, Tally, by_state};

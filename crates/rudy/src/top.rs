@@ -4,9 +4,10 @@ use std::num::{NonZeroU64, NonZeroUsize};
 use std::time::Duration;
 
 use clap::Args;
+use rudy_observe::Target;
 use rudy_observe::top::Options;
 
-use crate::values::{process_id, time};
+use crate::values::time;
 
 /// Show the CPU usage of a process by thread
 ///
@@ -27,9 +28,9 @@ use crate::values::{process_id, time};
 TIME is 10s, 2m, 500ms, or a number of seconds.
 Exit codes: 0 done, or the process ended; 1 process not found or not readable; 2 invalid arguments.")]
 pub(crate) struct Top {
-    /// Process id, or the id of one of its threads
-    #[arg(value_name = "PID", value_parser = process_id)]
-    pid: u32,
+    /// Process id, the id of one of its threads, or the name of the process
+    #[arg(value_name = "PID|NAME")]
+    target: Target,
     /// Time between updates, from 10ms to 1h
     #[arg(short, long, value_name = "TIME", default_value = "1", value_parser = interval)]
     interval: Duration,
@@ -53,7 +54,7 @@ pub(crate) struct Top {
 impl From<Top> for Options {
     fn from(top: Top) -> Self {
         Self {
-            pid: top.pid,
+            target: top.target,
             interval: top.interval,
             count: top.count.map(NonZeroU64::get),
             threads: top.threads.map(NonZeroUsize::get),

@@ -4,6 +4,7 @@ mod descriptors;
 mod difference;
 mod folder;
 mod memory;
+mod target;
 mod thread;
 
 use std::collections::HashMap;
@@ -13,6 +14,7 @@ pub use self::descriptors::Descriptors;
 pub use self::difference::{Difference, ThreadDifference};
 pub(crate) use self::folder::{Folder, read};
 pub use self::memory::Memory;
+pub use self::target::Target;
 pub use self::thread::Thread;
 use self::thread::{Scheduled, Stat, switches};
 use crate::Error;

@@ -6,13 +6,13 @@ mod table;
 use std::time::Duration;
 
 use crate::watch::{Destination, Output, Stop, Ticker, Wake, write};
-use crate::{Difference, Exit, Process, Sample, ThreadDifference};
+use crate::{Difference, Exit, Process, Sample, Target, ThreadDifference};
 
 /// The options of `rudy top`.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The process id.
-    pub pid: u32,
+    /// The process.
+    pub target: Target,
     /// The time between updates.
     pub interval: Duration,
     /// The number of updates; without it, the command ends with the process or a signal.
@@ -40,7 +40,7 @@ pub fn run(options: &Options) -> Exit {
 }
 
 fn watch(options: &Options) -> Result<(), Stop> {
-    let mut process = Process::open(options.pid)?;
+    let mut process = Process::open(options.target.pid()?)?;
     let mut ticker = Ticker::start(options.interval, process.pid()).map_err(Stop::Waiting)?;
     let mut output = Output::new(options.plain || options.json);
     let mut before = process.sample()?;

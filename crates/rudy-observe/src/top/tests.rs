@@ -36,7 +36,7 @@ fn difference() -> Difference {
 
 fn options(threads: Option<usize>, shows_idle: bool) -> Options {
     let interval = Duration::from_secs(2);
-    Options { pid: 0, interval, count: None, threads, shows_idle, json: false, plain: true }
+    Options { target: Target::Pid(0), interval, count: None, threads, shows_idle, json: false, plain: true }
 }
 
 /// The table without the first line, which is about the test process.
