@@ -10,6 +10,16 @@ pub fn duration(duration: Duration) -> String {
     Unit::Time.text(duration.as_secs_f64())
 }
 
+/// A duration without more precision than an estimate has: `40 s`, `12 min`, `2 h 5 min`.
+#[must_use]
+pub fn rough(duration: Duration) -> String {
+    match duration.as_secs() {
+        seconds @ 0..100 => format!("{seconds} s"),
+        seconds @ 100..7200 => format!("{} min", (seconds + 30) / 60),
+        seconds => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
 /// A number of bytes: `714 B`, `1.21 KiB`, `13.6 MiB`.
 #[must_use]
 pub fn bytes(bytes: u64) -> String {
@@ -133,6 +143,12 @@ mod tests {
         ] {
             assert_eq!(duration(Duration::from_nanos(nanoseconds)), text, "{nanoseconds}");
         }
+    }
+
+    #[test]
+    fn a_rough_duration_is_short() {
+        let of = |seconds| rough(Duration::from_secs(seconds));
+        assert_eq!([of(40), of(720), of(7500)], ["40 s", "12 min", "2 h 5 min"]);
     }
 
     #[test]

@@ -16,7 +16,7 @@ mod time;
 mod unit;
 
 pub use format::{
-    bytes, count, digits, duration, float, grouped, per_second, rate, round, share, share_down,
+    bytes, count, digits, duration, float, grouped, per_second, rate, rough, round, share, share_down,
 };
 pub use rate::{Count, RATE_MAX, Rate, parse_decimal};
 pub use size::{Size, as_size};

@@ -2,7 +2,8 @@
 
 /// A count with its noun: `1 request`, `2 requests`, `1,000 processes`.
 #[must_use]
-pub fn counted(count: u64, noun: &str) -> String {
+pub fn counted(count: impl TryInto<u64>, noun: &str) -> String {
+    let count = count.try_into().unwrap_or(u64::MAX);
     let number = crate::count(count);
     match noun {
         _ if count == 1 => format!("{number} {noun}"),
@@ -25,8 +26,11 @@ mod tests {
 
     #[test]
     fn a_noun_has_its_plural() {
-        assert_eq!([counted(0, "thread"), counted(1, "thread")], ["0 threads", "1 thread"]);
-        assert_eq!([counted(1, "process"), counted(2000, "process")], ["1 process", "2,000 processes"]);
+        assert_eq!([counted(0_u64, "thread"), counted(1_u64, "thread")], ["0 threads", "1 thread"]);
+        assert_eq!(
+            [counted(1_u64, "process"), counted(2000_usize, "process")],
+            ["1 process", "2,000 processes"]
+        );
     }
 
     #[test]

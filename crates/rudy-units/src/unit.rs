@@ -31,7 +31,28 @@ const BYTES: [(f64, &str); 7] = [
     (1_152_921_504_606_846_976.0, "EiB"),
 ];
 
+/// Endings of the keys of reports.
+const ENDINGS: [(&str, Unit, f64); 10] = [
+    ("_ns", Unit::Time, 1e-9),
+    ("_us", Unit::Time, 1e-6),
+    ("_us_per_request", Unit::Time, 1e-6),
+    ("_ms", Unit::Time, 1e-3),
+    ("_per_s", Unit::Rate, 1.0),
+    ("_s", Unit::Time, 1.0),
+    ("_bytes", Unit::Bytes, 1.0),
+    ("_bytes_per_connection", Unit::Bytes, 1.0),
+    ("_share", Unit::Share, 1.0),
+    ("_percent", Unit::Share, 0.01),
+];
+
 impl Unit {
+    /// The unit that a key of a report ends with, the factor from its value to the unit, and the key before it.
+    #[must_use]
+    pub fn of_key(key: &str) -> (Self, f64, &str) {
+        let known = |(ending, unit, factor)| Some((unit, factor, key.strip_suffix(ending)?));
+        ENDINGS.into_iter().find_map(known).unwrap_or((Self::Count, 1.0, key))
+    }
+
     /// A measured value with its unit and three digits: `1.23 ms`, `61,100/s`, `5.44 MiB`.
     #[must_use]
     pub fn text(self, value: f64) -> String {
@@ -108,6 +129,23 @@ mod tests {
         ] {
             assert_eq!(unit.text(value), text, "{value}");
         }
+    }
+
+    #[test]
+    fn a_key_ends_with_its_unit() {
+        for (key, value, text) in [
+            ("p99_ns", 2e6, "2.00 ms"),
+            ("cpu_us_per_request", 9.41, "9.41 µs"),
+            ("requests_per_s", 61_123.0, "61,100/s"),
+            ("cpu_s", 1.5, "1.50 s"),
+            ("private_bytes_per_connection", 920.0, "920 B"),
+            ("background_cpu_share", 0.2, "20 %"),
+            ("errors", 3.0, "3"),
+        ] {
+            let (unit, factor, _) = Unit::of_key(key);
+            assert_eq!(unit.text(value * factor), text, "{key}");
+        }
+        assert_eq!(Unit::of_key("max_ns").2, "max");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rudy_stats::compare::rounds_needed;
+use rudy_units::{Unit, counted, rough};
 
 use super::schedule::Turn;
 use crate::plan::{Kind, Plan};
@@ -40,7 +41,7 @@ impl<'a> Progress<'a> {
         say(&format!(
             "{}: {left} runs, about {}; results in {}",
             plan.name,
-            time(guess(plan, all).mul_f64(share(left, all))),
+            rough(guess(plan, all).mul_f64(share(left, all))),
             folder.display()
         ));
         if let Some(warning) = too_few_rounds(plan) {
@@ -72,7 +73,7 @@ impl<'a> Progress<'a> {
         if let Some(next) = next {
             let (subject, load) = (&self.plan.subjects[next.subject], &self.plan.loads[next.load]);
             let left = self.begun.elapsed().mul_f64(share(self.left - self.told, self.told));
-            say(&format!("    next: {} {}; {} left", load.name, subject.name, time(left)));
+            say(&format!("    next: {} {}; {} left", load.name, subject.name, rough(left)));
         }
     }
 
@@ -97,38 +98,31 @@ impl<'a> Progress<'a> {
 fn too_few_rounds(plan: &Plan) -> Option<String> {
     let (asked, rounds) = (plan.asked(), plan.rounds);
     let needed = rounds_needed(asked);
-    let comparisons = if asked == 1 { "comparison" } else { "comparisons" };
-    (asked > 0 && rounds < needed)
-        .then(|| format!("a verdict needs {needed} rounds for {asked} {comparisons}; this run has {rounds}"))
+    (asked > 0 && rounds < needed).then(|| {
+        format!("a verdict needs {needed} rounds for {}; this run has {rounds}", counted(asked, "comparison"))
+    })
 }
 
 /// The maximum length of a line.
 fn figures(run: &Run) -> String {
     let shown = [
-        ("time_s", "all after ", 1e3, " ms"),
-        ("cpu_us_per_request", "", 1.0, " µs of CPU per request"),
-        ("requests_per_s", "", 1.0, "/s"),
-        ("knee_per_s", "held ", 1.0, "/s"),
-        ("p99_ns", "p99 ", 1e-6, " ms"),
-        ("late_p99_ns", "late p99 ", 1e-6, " ms"),
-        ("private_bytes_per_connection", "", 1.0, " bytes per connection"),
-        ("private_bytes", "", 1.0 / 1_048_576.0, " MiB"),
+        ("time_s", "all after ", ""),
+        ("cpu_us_per_request", "", " of CPU per request"),
+        ("requests_per_s", "", ""),
+        ("knee_per_s", "held ", ""),
+        ("p99_ns", "p99 ", ""),
+        ("late_p99_ns", "late p99 ", ""),
+        ("private_bytes_per_connection", "", " per connection"),
+        ("private_bytes", "", ""),
     ];
-    let said: Vec<_> = shown
-        .iter()
-        .filter_map(|(name, before, scale, after)| {
-            run.figures.get(*name).map(|value| format!("{before}{}{after}", digits(value * scale)))
-        })
-        .collect();
+    let shown = shown.iter().filter_map(|(name, before, after)| {
+        let (unit, factor, _) = Unit::of_key(name);
+        Some(format!("{before}{}{after}", unit.text(run.figures.get(*name)? * factor)))
+    });
+    let said: Vec<_> = shown.collect();
     let errors = run.figures.get("errors").copied().unwrap_or(0.0);
     let errors = if errors > 0.0 { format!(", {errors} errors") } else { String::new() };
     said.join(", ") + &errors
-}
-
-/// Three digits, and only the necessary decimals.
-fn digits(value: f64) -> String {
-    let behind = if value < 9.995 { 2 } else { usize::from(value < 99.95) };
-    format!("{value:.behind$}")
 }
 
 /// The estimated duration of the plan.
@@ -153,15 +147,6 @@ fn share(part: usize, whole: usize) -> f64 {
     part as f64 / whole.max(1) as f64
 }
 
-/// `40 s`, `12 min`, `2 h 5 min`.
-fn time(time: Duration) -> String {
-    match time.as_secs() {
-        seconds @ 0..100 => format!("{seconds} s"),
-        seconds @ 100..7200 => format!("{} min", (seconds + 30) / 60),
-        seconds => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -181,12 +166,5 @@ mod tests {
         let told = warning(5, &one).unwrap();
         assert_eq!(told, "a verdict needs 6 rounds for 1 comparison; this run has 5");
         assert!(warning(6, compare).unwrap().contains("7 rounds for 2 comparisons"));
-    }
-
-    #[test]
-    fn times_and_figures_are_short() {
-        let of = |seconds| time(Duration::from_secs(seconds));
-        assert_eq!([of(40), of(720), of(7500)], ["40 s", "12 min", "2 h 5 min"]);
-        assert_eq!([digits(1.234), digits(12.34), digits(1234.5)], ["1.23", "12.3", "1234"]);
     }
 }

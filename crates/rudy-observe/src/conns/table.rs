@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::change::{Counter, Counts};
-use crate::text::{bytes, counted, of_limit, visible};
+use crate::text::of_limit;
 use crate::{By, Process, Sockets, State, Tally};
+use rudy_units::{bytes, counted, visible};
 
 /// The number of groups that fit on a screen with `rows`: three lines are above them, one below, and one has
 /// the cursor.

@@ -4,8 +4,9 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use super::View;
-use crate::text::{bytes, counted, of_limit, visible};
+use crate::text::of_limit;
 use crate::{Difference, Process, Sample, ThreadDifference};
+use rudy_units::{bytes, counted, visible};
 
 /// The width of the narrowest terminal.
 const HEADING: &str = "    TID      NID NAME             CPU %   USER    SYS   WAIT   VOL/s INVOL/s STATE";

@@ -7,8 +7,8 @@ use std::io::{self, Write};
 
 pub(crate) use self::output::{Destination, Output, write};
 pub(crate) use self::ticker::{Ticker, Wake};
-use crate::text::visible;
 use crate::{Error, Exit};
+use rudy_units::visible;
 
 /// Why a watch ends early.
 pub(crate) enum Stop {

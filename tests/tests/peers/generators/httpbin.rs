@@ -42,7 +42,7 @@ impl Httpbin {
 
     fn listens_on(&self) -> Option<SocketAddr> {
         let sockets = Process::open(self.child.id()).and_then(|mut process| process.sockets()).ok()?;
-        sockets.held.iter().find(|socket| socket.state == State::Listen).map(|socket| socket.local)
+        sockets.with_descriptor.iter().find(|socket| socket.state == State::Listen).map(|socket| socket.local)
     }
 
     fn url(&self, target: &str) -> String {
