@@ -75,7 +75,7 @@ fn connections_stay_idle_after_the_response_with_idle() {
     };
     let report = flood(&["--idle"]);
     assert_eq!((&report["open_at_end"], &report["ended"]), (&20.into(), &0.into()), "{report}");
-    assert_eq!((&report["status_classes"][2], &report["chunk_late_us"]["count"]), (&20.into(), &0.into()));
+    assert_eq!((&report["status_classes"][2], &report["chunk_delay_us"]["count"]), (&20.into(), &0.into()));
     let report = flood(&[]);
     assert_eq!((&report["open_at_end"], &report["ended"]), (&0.into(), &20.into()), "{report}");
     let report = flood(&["--idle", "-H", "Connection: close"]);

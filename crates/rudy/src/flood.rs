@@ -117,7 +117,7 @@ impl From<Flood> for Options {
             hold: flood.hold,
             interval: flood.interval,
             greetings: flood.greetings,
-            keeps_idle: flood.idle,
+            holds_idle: flood.idle,
             timeout: flood.timeout,
             access: Access { trust, unix_socket: flood.unix_socket },
             sources: flood.sources.map(Sources::addresses).unwrap_or_default(),

@@ -16,7 +16,7 @@ struct Report {
     refused: u64,
     lost: BTreeMap<String, u64>,
     ended: u64,
-    chunk_late_us: Times,
+    chunk_delay_us: Times,
 }
 
 #[derive(Deserialize)]
@@ -41,8 +41,8 @@ pub(super) fn read(text: &str) -> Result<Seen, String> {
     let lost = report.refused + report.ended + report.lost.values().sum::<u64>();
     #[expect(clippy::cast_precision_loss, reason = "at most as many as there are connections")]
     let mut figures = BTreeMap::from([("errors".to_owned(), lost as f64)]);
-    if report.chunk_late_us.count > 0 {
-        let late = &report.chunk_late_us;
+    if report.chunk_delay_us.count > 0 {
+        let late = &report.chunk_delay_us;
         for (name, value) in [("late_p50_ns", late.p50), ("late_p99_ns", late.p99), ("late_max_ns", late.max)]
         {
             figures.insert(name.to_owned(), value * 1e3);

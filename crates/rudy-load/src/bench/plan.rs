@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use rudy_stats::schedule::{Arrivals, Due, Profile, Schedule, Share};
 
+use crate::descriptor_limit::Demand;
 use crate::link::{Remote, Security};
 use crate::request::Mix;
-use crate::room::Demand;
 
 /// Everything that the generator has to know about a load on one server.
 #[derive(Debug, Clone)]

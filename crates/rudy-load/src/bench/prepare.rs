@@ -14,7 +14,7 @@ use super::requests::{Requests, expected};
 use super::sources::Sources;
 use super::split::Split;
 use crate::exit::Refusal;
-use crate::{Remote, Url, room};
+use crate::{Remote, Url, descriptor_limit};
 
 /// Default duration of the measurement.
 const DURATION: Duration = Duration::from_secs(10);
@@ -95,7 +95,7 @@ pub(super) fn prepare(options: &Options) -> Result<Prepared, Refusal> {
         expected: Arc::new(expected),
         interval: options.output.interval.unwrap_or(INTERVAL),
     };
-    room::check(plan.demand())?;
+    descriptor_limit::check(plan.demand())?;
     Ok(Prepared { plan, remotes, url, urls, split: options.split })
 }
 

@@ -7,17 +7,17 @@ use std::sync::Arc;
 
 use rudy_observe::Process;
 
+use super::measurement::Measurement;
 use super::options::{Options, Server};
 use super::plan::{Plan, Ramp, Requests};
 use super::report::Report;
-use super::run::{FloodError, Moment, Outcome, Watch, run};
-use super::seen::Seen;
+use super::run::{FloodError, Outcome, Progress, Watch, run};
 use super::series::{Point, Watched};
 use super::server::Started;
 use super::{document, plot};
+use crate::descriptor_limit::{self, Demand};
 use crate::exit::Refusal;
 use crate::interrupt::Interrupt;
-use crate::room::{self, Demand};
 use crate::{Exit, Remote, Url, units};
 
 /// Opens the connections and writes the report.
@@ -41,7 +41,7 @@ fn try_flood(options: &Options) -> Result<Exit, Refusal> {
         .parse()
         .map_err(|error: crate::UrlError| Refusal::Arguments(error.to_string()))?;
     let route = options.access.route(&url).map_err(|error| Refusal::World(error.to_string()))?;
-    check_room(options, &route.remotes[0])?;
+    check_descriptor_limit(options, &route.remotes[0])?;
     let interrupt =
         Interrupt::catch().map_err(|error| Refusal::World(format!("cannot catch Ctrl-C: {error}")))?;
     let (started, watched) = server(options, &route.remotes)?;
@@ -54,7 +54,7 @@ fn try_flood(options: &Options) -> Result<Exit, Refusal> {
         hold: options.hold,
         interval: options.interval,
         greetings: options.greetings,
-        keeps_idle: options.keeps_idle,
+        holds_idle: options.holds_idle,
         timeout: options.timeout,
         sources: options.sources.clone().into(),
     };
@@ -66,7 +66,7 @@ fn try_flood(options: &Options) -> Result<Exit, Refusal> {
         units::duration(options.hold)
     ));
     let mut watcher = Watcher { watched, points: Vec::new(), interrupt: &interrupt };
-    let outcome = run_somewhere(&plan, &route.remotes, &mut watcher)?;
+    let outcome = run_at_first_open(&plan, &route.remotes, &mut watcher)?;
     let Watcher { watched, points, .. } = watcher;
     let report = Report { options, outcome: &outcome, points: &points, watched: watched.as_ref() };
     write(&report)?;
@@ -74,8 +74,8 @@ fn try_flood(options: &Options) -> Result<Exit, Refusal> {
     Ok(interrupt.signal().map_or(Exit::Done, Exit::Signal))
 }
 
-fn check_room(options: &Options, remote: &Remote) -> Result<(), Refusal> {
-    room::check(Demand {
+fn check_descriptor_limit(options: &Options, remote: &Remote) -> Result<(), Refusal> {
+    descriptor_limit::check(Demand {
         connections: options.connections,
         threads: NonZeroU32::MIN,
         remote,
@@ -99,7 +99,7 @@ fn server(options: &Options, remotes: &[Remote]) -> Result<(Option<Started>, Opt
 }
 
 /// Runs the flood against the first address of the server that accepts a connection.
-fn run_somewhere(plan: &Plan, remotes: &[Remote], watch: &mut dyn Watch) -> Result<Outcome, Refusal> {
+fn run_at_first_open(plan: &Plan, remotes: &[Remote], watch: &mut dyn Watch) -> Result<Outcome, Refusal> {
     let mut refusals = Vec::new();
     for remote in remotes {
         match run(&Plan { remote: remote.clone(), ..plan.clone() }, watch) {
@@ -138,23 +138,23 @@ impl Watch for Watcher<'_> {
         self.interrupt.signal().is_none()
     }
 
-    fn moment(&mut self, moment: &Moment, seen: &Seen) {
-        let server = self.watched.as_mut().and_then(Watched::look);
-        let chunks = seen.chunks - self.points.last().map_or(0, |point| point.chunks);
+    fn progress(&mut self, progress: &Progress, measurement: &Measurement) {
+        let server = self.watched.as_mut().and_then(Watched::sample);
+        let chunks = measurement.chunks - self.points.last().map_or(0, |point| point.chunks);
         let of_server = server.as_ref().map_or(String::new(), |server| {
             format!("  server {:>5.1} % CPU, {}", server.cpu * 100.0, units::bytes(server.rss_bytes))
         });
         say(&format!(
             "{:>8}  {:>6} open of {:>6} planned  {:>7} chunks  {} refused  {} lost  {} stalled{of_server}",
-            units::duration(moment.at),
-            moment.open,
-            moment.planned,
+            units::duration(progress.at),
+            progress.open,
+            progress.planned,
             chunks,
-            seen.refused,
-            seen.lost_in_all(),
-            moment.stalled,
+            measurement.refused,
+            measurement.lost_total(),
+            progress.stalled,
         ));
-        self.points.push(Point { moment: *moment, chunks: seen.chunks, server });
+        self.points.push(Point { progress: *progress, chunks: measurement.chunks, server });
     }
 }
 

@@ -9,10 +9,10 @@ use crate::FailureKind;
 /// The whole report, with units in its keys.
 pub(super) fn render(report: &Report<'_>) -> String {
     let (options, outcome) = (report.options, report.outcome);
-    let seen = &outcome.seen;
+    let measurement = &outcome.measurement;
     let lost: serde_json::Map<_, _> = FailureKind::ALL
         .into_iter()
-        .map(|kind| (kind.name().to_owned(), seen.lost[kind as usize].into()))
+        .map(|kind| (kind.name().to_owned(), measurement.lost[kind as usize].into()))
         .collect();
     let document = json!({
         "target": options.url,
@@ -21,24 +21,24 @@ pub(super) fn render(report: &Report<'_>) -> String {
         "hold_s": options.hold.as_secs_f64(),
         "interval_s": options.interval.as_secs_f64(),
         "is_interrupted": outcome.is_interrupted,
-        "opened": seen.opened,
+        "opened": measurement.opened,
         "most_open": outcome.most_open,
         "open_at_end": outcome.last.open,
         "stalled_at_end": outcome.last.stalled,
-        "refused": seen.refused,
+        "refused": measurement.refused,
         "lost": lost,
-        "ended": seen.ended,
-        "status_classes": seen.statuses,
-        "chunks": seen.chunks,
-        "received_bytes": seen.received_bytes,
-        "connect_us": times(&seen.connect),
-        "first_byte_us": times(&seen.first_byte),
-        "chunk_late_us": times(&seen.late),
-        "chunk_gap_us": times(&seen.gap),
+        "ended": measurement.ended,
+        "status_classes": measurement.statuses,
+        "chunks": measurement.chunks,
+        "received_bytes": measurement.received_bytes,
+        "connect_us": times(&measurement.connect),
+        "first_byte_us": times(&measurement.first_byte),
+        "chunk_delay_us": times(&measurement.chunk_delay),
+        "chunk_gap_us": times(&measurement.gap),
         "server": report.watched.map(|watched| json!({
             "name": watched.name(),
             "memory_bytes_per_connection": report.server_bytes_per_connection(),
-            "cpu_cores_while_kept": report.server_cpu(),
+            "cpu_cores_while_held": report.server_cpu(),
             "cpu_s": watched.cpu_since_start().as_secs_f64(),
             "rss_bytes_before": watched.rss_at_start(),
         })),
@@ -64,12 +64,12 @@ fn micros(time: std::time::Duration) -> f64 {
 }
 
 fn point(point: &Point) -> Value {
-    let moment = point.moment;
+    let progress = point.progress;
     json!({
-        "at_s": moment.at.as_secs_f64(),
-        "planned": moment.planned,
-        "open": moment.open,
-        "stalled": moment.stalled,
+        "at_s": progress.at.as_secs_f64(),
+        "planned": progress.planned,
+        "open": progress.open,
+        "stalled": progress.stalled,
         "chunks": point.chunks,
         "server": point.server.as_ref().map(|server| json!({
             "rss_bytes": server.rss_bytes,

@@ -2,19 +2,19 @@
 //! data.
 
 mod command;
-mod crowd;
+mod connections;
 mod document;
+mod measurement;
 mod options;
 mod plan;
 mod plot;
 mod report;
 mod run;
-mod seen;
 mod series;
 mod server;
 
 pub use command::flood;
+pub use measurement::Measurement;
 pub use options::{Options, Server};
 pub use plan::{Plan, Ramp, Requests, RequestsError};
-pub use run::{FloodError, Moment, Outcome, Watch, run};
-pub use seen::Seen;
+pub use run::{FloodError, Outcome, Progress, Watch, run};

@@ -26,7 +26,7 @@ pub struct Options {
     /// Number of initial chunks before the schedule of a stream starts.
     pub greetings: u32,
     /// Whether a connection is held after its response is complete.
-    pub keeps_idle: bool,
+    pub holds_idle: bool,
     /// The timeout for connecting, and then for the first byte.
     pub timeout: Duration,
     /// How the server is reached.

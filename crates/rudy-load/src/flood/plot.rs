@@ -72,7 +72,7 @@ impl<'a> Picture<'a> {
         threads.sort_by(|a, b| b.1.0.total_cmp(&a.1.0));
         Self {
             points,
-            last: points.last().map_or(1.0, |point| point.moment.at.as_secs_f64()).max(1.0),
+            last: points.last().map_or(1.0, |point| point.progress.at.as_secs_f64()).max(1.0),
             connections: f64::from(report.options.connections.get()),
             cores: round_up(most_cpu.max(0.01)),
             bytes: round_up(most_bytes.max(1.0)),
@@ -109,7 +109,7 @@ impl<'a> Picture<'a> {
             if above != below {
                 let edge = |heights: &[f64]| -> Vec<String> {
                     let of = |(point, cores): (&Point, &f64)| {
-                        format!("{:.1},{:.1}", self.x(point.moment.at), y(cores / self.cores))
+                        format!("{:.1},{:.1}", self.x(point.progress.at), y(cores / self.cores))
                     };
                     self.points.iter().zip(heights).map(of).collect()
                 };
@@ -141,7 +141,7 @@ impl<'a> Picture<'a> {
     fn connections(&self) -> String {
         let line =
             |number: fn(&Point) -> u32| self.line(|point| Some(f64::from(number(point)) / self.connections));
-        let (planned, open) = (line(|point| point.moment.planned), line(|point| point.moment.open));
+        let (planned, open) = (line(|point| point.progress.planned), line(|point| point.progress.open));
         format!(
             "<polyline points=\"{planned}\" fill=\"none\" stroke=\"#000\" stroke-dasharray=\"6 4\"/>\n\
              <polyline points=\"{open}\" fill=\"none\" stroke=\"#000\"/>\n"
@@ -157,9 +157,9 @@ impl<'a> Picture<'a> {
     }
 
     fn line(&self, height: impl Fn(&Point) -> Option<f64>) -> String {
-        let places =
-            self.points.iter().filter_map(|point| Some((self.x(point.moment.at), y(height(point)?))));
-        places.map(|(x, y)| format!("{x:.1},{y:.1}")).collect::<Vec<_>>().join(" ")
+        let held =
+            self.points.iter().filter_map(|point| Some((self.x(point.progress.at), y(height(point)?))));
+        held.map(|(x, y)| format!("{x:.1},{y:.1}")).collect::<Vec<_>>().join(" ")
     }
 
     fn axes(&self) -> String {

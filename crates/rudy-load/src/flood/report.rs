@@ -26,7 +26,7 @@ impl Report<'_> {
 
     /// CPU usage of the server while all connections were held: the mean, as a fraction of one core.
     pub(super) fn server_cpu(&self) -> Option<f64> {
-        let kept = self.points.iter().filter(|point| point.moment.at > self.options.ramp);
+        let kept = self.points.iter().filter(|point| point.progress.at > self.options.ramp);
         let shares: Vec<f64> = kept.filter_map(|point| Some(point.server.as_ref()?.cpu)).collect();
         if shares.is_empty() {
             None
@@ -37,16 +37,16 @@ impl Report<'_> {
 
     /// Whether the median gap between chunks differs from the expected interval by a tenth.
     fn other_interval(&self) -> Option<Duration> {
-        let gap = self.outcome.seen.gap.quantile(0.5);
+        let gap = self.outcome.measurement.gap.quantile(0.5);
         let interval = self.options.interval;
-        let is_off = !self.outcome.seen.gap.is_empty() && gap.abs_diff(interval) > interval / 10;
+        let is_off = !self.outcome.measurement.gap.is_empty() && gap.abs_diff(interval) > interval / 10;
         is_off.then_some(gap)
     }
 }
 
 impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (outcome, seen) = (self.outcome, &self.outcome.seen);
+        let (outcome, measurement) = (self.outcome, &self.outcome.measurement);
         writeln!(f, "{}", self.options.url)?;
         if outcome.is_interrupted {
             writeln!(f, "Interrupted: partial results.")?;
@@ -64,19 +64,24 @@ impl fmt::Display for Report<'_> {
         writeln!(
             f,
             "opened       {} of {asked}, {} at once at most, {} at the end",
-            seen.opened, outcome.most_open, outcome.last.open
+            measurement.opened, outcome.most_open, outcome.last.open
         )?;
         writeln!(
             f,
             "refused      {}{}",
-            seen.refused,
+            measurement.refused,
             self.examples(&[FailureKind::Connect, FailureKind::Tls])
         )?;
         let others: Vec<_> = FailureKind::ALL.into_iter().skip(2).collect();
-        writeln!(f, "lost         {}{}", seen.lost_in_all(), self.examples(&others))?;
-        writeln!(f, "ended        {} by the server, in order", seen.ended)?;
-        writeln!(f, "answers      {}", self.statuses())?;
-        writeln!(f, "chunks       {}, {} in all", seen.chunks, units::bytes(seen.received_bytes))?;
+        writeln!(f, "lost         {}{}", measurement.lost_total(), self.examples(&others))?;
+        writeln!(f, "ended        {} by the server, in order", measurement.ended)?;
+        writeln!(f, "responses    {}", self.statuses())?;
+        writeln!(
+            f,
+            "chunks       {}, {} in all",
+            measurement.chunks,
+            units::bytes(measurement.received_bytes)
+        )?;
         writeln!(
             f,
             "stalled      {} at the end (nothing for more than two intervals after a chunk was due)",
@@ -84,9 +89,9 @@ impl fmt::Display for Report<'_> {
         )?;
         self.server(f)?;
         writeln!(f, "\n{:<13}{:>10}{:>10}{:>10}{:>10}{:>10}", "", "p50", "p99", "p99.9", "max", "count")?;
-        row(f, "connect", &seen.connect)?;
-        row(f, "first byte", &seen.first_byte)?;
-        row(f, "chunk late", &seen.late)
+        row(f, "connect", &measurement.connect)?;
+        row(f, "first byte", &measurement.first_byte)?;
+        row(f, "chunk delay", &measurement.chunk_delay)
     }
 }
 
@@ -108,14 +113,15 @@ impl Report<'_> {
 
     /// ` (could not connect: connection refused)`
     fn examples(&self, kinds: &[FailureKind]) -> String {
-        let examples = kinds.iter().filter_map(|kind| self.outcome.seen.examples[*kind as usize].as_deref());
+        let examples =
+            kinds.iter().filter_map(|kind| self.outcome.measurement.examples[*kind as usize].as_deref());
         let examples = examples.collect::<Vec<_>>().join("; ");
         if examples.is_empty() { String::new() } else { format!(" ({examples})") }
     }
 
     /// `2xx: 9000`
     fn statuses(&self) -> String {
-        let classes = self.outcome.seen.statuses.iter().enumerate().filter(|(_, count)| **count > 0);
+        let classes = self.outcome.measurement.statuses.iter().enumerate().filter(|(_, count)| **count > 0);
         let text = classes.map(|(class, count)| format!("{class}xx: {count}")).collect::<Vec<_>>().join(", ");
         if text.is_empty() { "none".into() } else { text }
     }

@@ -4,19 +4,19 @@ use std::fmt;
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::crowd::Crowd;
+use super::connections::Connections;
+use super::measurement::Measurement;
 use super::plan::Plan;
-use super::seen::Seen;
 use crate::link::Remote;
 
 /// Time between progress updates.
-const MOMENT: Duration = Duration::from_secs(1);
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Maximum sleep, so that a watcher can stop the flood.
-const NAP: Duration = Duration::from_millis(50);
+const WAIT_MAX: Duration = Duration::from_millis(50);
 
 /// If none of the first connections succeeds, the flood fails after this number.
-const TRIED: u32 = 16;
+const ATTEMPTS_MIN: u32 = 16;
 
 /// Observes a flood.
 pub trait Watch {
@@ -26,7 +26,7 @@ pub trait Watch {
     }
 
     /// Called every second with the progress.
-    fn moment(&mut self, _moment: &Moment, _seen: &Seen) {}
+    fn progress(&mut self, _progress: &Progress, _measurement: &Measurement) {}
 }
 
 /// Ignores all events.
@@ -34,7 +34,7 @@ impl Watch for () {}
 
 /// The progress of a flood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Moment {
+pub struct Progress {
     /// Time since the start.
     pub at: Duration,
     /// Number of connections that should have been started.
@@ -49,9 +49,9 @@ pub struct Moment {
 #[derive(Debug, Clone)]
 pub struct Outcome {
     /// All counts.
-    pub seen: Seen,
+    pub measurement: Measurement,
     /// The state at the end, before the connections were closed.
-    pub last: Moment,
+    pub last: Progress,
     /// The maximum number of open connections.
     pub most_open: u32,
     /// Whether the flood was interrupted.
@@ -85,44 +85,52 @@ impl std::error::Error for FloodError {}
 /// No connection succeeded, or the system lacks a resource.
 pub fn run(plan: &Plan, watch: &mut dyn Watch) -> Result<Outcome, FloodError> {
     let start = Instant::now();
-    let mut crowd = Crowd::new(plan, start).map_err(FloodError::System)?;
+    let mut connections = Connections::new(plan, start).map_err(FloodError::System)?;
     let all = plan.connections.get();
     let end = plan.ramp.at(all - 1) + plan.hold;
-    let mut next_moment = Duration::ZERO;
+    let mut next_sample = Duration::ZERO;
     let mut most_open = 0;
     loop {
         let now = start.elapsed();
         let goes_on = watch.goes_on();
-        let is_over = now >= end || !goes_on || (crowd.begun() == all && crowd.is_deserted());
-        if now >= next_moment || is_over {
-            next_moment = now + MOMENT;
-            crowd.sweep();
-            let moment = Moment {
+        let is_over = now >= end || !goes_on || (connections.started() == all && connections.is_empty());
+        if now >= next_sample || is_over {
+            next_sample = now + SAMPLE_INTERVAL;
+            connections.sweep();
+            let progress = Progress {
                 at: now,
                 planned: plan.ramp.planned(now, all),
-                open: crowd.open(),
-                stalled: crowd.stalled(),
+                open: connections.open(),
+                stalled: connections.stalled(),
             };
-            watch.moment(&moment, &crowd.seen);
-            refused_by_all(plan, &crowd.seen)?;
+            watch.progress(&progress, &connections.measurement);
+            check_first_connections(plan, &connections.measurement)?;
             if is_over {
-                return Ok(Outcome { seen: crowd.seen, last: moment, most_open, is_interrupted: !goes_on });
+                return Ok(Outcome {
+                    measurement: connections.measurement,
+                    last: progress,
+                    most_open,
+                    is_interrupted: !goes_on,
+                });
             }
         }
-        while crowd.begun() < all && now >= plan.ramp.at(crowd.begun()) {
-            crowd.begin();
+        while connections.started() < all && now >= plan.ramp.at(connections.started()) {
+            connections.start_next();
         }
-        let next = if crowd.begun() < all { plan.ramp.at(crowd.begun()).min(end) } else { end };
-        crowd.turn(next.min(next_moment).saturating_sub(now).min(NAP)).map_err(FloodError::System)?;
-        most_open = most_open.max(crowd.open());
+        let next =
+            if connections.started() < all { plan.ramp.at(connections.started()).min(end) } else { end };
+        connections
+            .turn(next.min(next_sample).saturating_sub(now).min(WAIT_MAX))
+            .map_err(FloodError::System)?;
+        most_open = most_open.max(connections.open());
     }
 }
 
 /// A server that does not listen is reported at once, not after ten thousand tries.
-fn refused_by_all(plan: &Plan, seen: &Seen) -> Result<(), FloodError> {
-    if seen.opened > 0 || seen.refused < u64::from(TRIED.min(plan.connections.get())) {
+fn check_first_connections(plan: &Plan, measurement: &Measurement) -> Result<(), FloodError> {
+    if measurement.opened > 0 || measurement.refused < u64::from(ATTEMPTS_MIN.min(plan.connections.get())) {
         return Ok(());
     }
-    let reason = seen.examples.iter().flatten().next().cloned().unwrap_or_default();
+    let reason = measurement.examples.iter().flatten().next().cloned().unwrap_or_default();
     Err(FloodError::Connect(plan.remote.clone(), reason))
 }

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use rudy_observe::{Process, Sample};
 
-use super::run::Moment;
+use super::run::Progress;
 
 /// A sample.
 #[derive(Debug, Clone)]
 pub(super) struct Point {
-    pub(super) moment: Moment,
+    pub(super) progress: Progress,
     /// Number of chunks so far.
     pub(super) chunks: u64,
     /// The server process, if it is measured.
@@ -69,7 +69,7 @@ impl Watched {
     }
 
     /// Takes a sample. Returns `None` after the process has ended.
-    pub(super) fn look(&mut self) -> Option<ServerPoint> {
+    pub(super) fn sample(&mut self) -> Option<ServerPoint> {
         if self.lost.is_some() {
             return None;
         }
@@ -104,10 +104,12 @@ impl Watched {
 /// connections.
 pub(super) fn memory_per_connection(points: &[Point], rss_at_start: u64) -> Option<f64> {
     let fullest =
-        points.iter().filter(|point| point.server.is_some()).max_by_key(|point| point.moment.open)?;
+        points.iter().filter(|point| point.server.is_some()).max_by_key(|point| point.progress.open)?;
     let server = fullest.server.as_ref()?;
-    if fullest.moment.open == 0 {
+    if fullest.progress.open == 0 {
         return None;
     }
-    Some(crate::units::float(server.rss_bytes.saturating_sub(rss_at_start)) / f64::from(fullest.moment.open))
+    Some(
+        crate::units::float(server.rss_bytes.saturating_sub(rss_at_start)) / f64::from(fullest.progress.open),
+    )
 }

@@ -18,7 +18,7 @@ use crate::bench::{
 };
 use crate::exit::Refusal;
 use crate::interrupt::Interrupt;
-use crate::{Access, Exit, Trust, room};
+use crate::{Access, Exit, Trust, descriptor_limit};
 
 /// Maximum number of concurrent fetches at a rate.
 const PARALLEL_MAX: u32 = 20_000;
@@ -102,7 +102,7 @@ fn plan(options: &Options) -> Result<Plan, (Exit, String)> {
     let connections = match options.start {
         Start::Parallel(parallel) => parallel,
         Start::Rate { .. } => {
-            room::most_connections().map_err(|refusal| refused(&refusal))?.min(PARALLEL_MAX)
+            descriptor_limit::most_connections().map_err(|refusal| refused(&refusal))?.min(PARALLEL_MAX)
         }
     };
     let plan = Plan {
@@ -135,7 +135,7 @@ fn plan(options: &Options) -> Result<Plan, (Exit, String)> {
         }),
         interval: MINUTE,
     };
-    room::check(plan.demand()).map_err(|refusal| refused(&refusal))?;
+    descriptor_limit::check(plan.demand()).map_err(|refusal| refused(&refusal))?;
     Ok(plan)
 }
 

@@ -9,7 +9,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rudy_load::flood::{FloodError, Moment, Outcome, Plan, Ramp, Requests, Seen, Watch, run};
+use rudy_load::flood::{FloodError, Measurement, Outcome, Plan, Progress, Ramp, Requests, Watch, run};
 use rudy_load::{FailureKind, Remote, Template};
 
 use server::{Answer, Server};
@@ -27,38 +27,38 @@ fn plan(server: &Server) -> Plan {
         hold: Duration::from_secs(20),
         interval: Duration::from_secs(1),
         greetings: 1,
-        keeps_idle: false,
+        holds_idle: false,
         timeout: Duration::from_secs(10),
         sources: Arc::new([]),
     }
 }
 
 /// Ends the flood after enough events.
-struct Until(Box<dyn Fn(&Seen) -> bool>, bool);
+struct Until(Box<dyn Fn(&Measurement) -> bool>, bool);
 
 impl Watch for Until {
     fn goes_on(&mut self) -> bool {
         !self.1
     }
 
-    fn moment(&mut self, _moment: &Moment, seen: &Seen) {
-        self.1 = (self.0)(seen);
+    fn progress(&mut self, _progress: &Progress, measurement: &Measurement) {
+        self.1 = (self.0)(measurement);
     }
 }
 
-fn flood(plan: &Plan, until: impl Fn(&Seen) -> bool + 'static) -> Outcome {
+fn flood(plan: &Plan, until: impl Fn(&Measurement) -> bool + 'static) -> Outcome {
     run(plan, &mut Until(Box::new(until), false)).expect("the server listens")
 }
 
 #[test]
 fn chunks_are_counted_and_held_against_the_schedule_of_the_first() {
     let server = Server::start(|_| Answer::text(CHUNKS));
-    let outcome = flood(&plan(&server), |seen| seen.chunks == 60);
-    assert_eq!((outcome.seen.opened, outcome.last.open, outcome.most_open), (20, 20, 20));
+    let outcome = flood(&plan(&server), |measurement| measurement.chunks == 60);
+    assert_eq!((outcome.measurement.opened, outcome.last.open, outcome.most_open), (20, 20, 20));
     // A greeting, the first chunk, and one that was due a second later and came at once.
-    assert_eq!((outcome.seen.chunks, outcome.seen.late.len()), (60, 20));
-    assert!(outcome.seen.late.max().is_zero());
-    assert_eq!((outcome.seen.statuses[2], outcome.seen.first_byte.len()), (20, 20));
+    assert_eq!((outcome.measurement.chunks, outcome.measurement.chunk_delay.len()), (60, 20));
+    assert!(outcome.measurement.chunk_delay.max().is_zero());
+    assert_eq!((outcome.measurement.statuses[2], outcome.measurement.first_byte.len()), (20, 20));
     assert!(outcome.is_interrupted);
 }
 
@@ -70,7 +70,7 @@ fn what_ends_and_what_breaks_is_told_apart() {
         _ => Answer::last(CHUNKS),
     });
     let outcome = run(&plan(&server), &mut ()).expect("the server listens");
-    assert_eq!((outcome.seen.ended, outcome.seen.lost[FailureKind::Short as usize]), (10, 10));
+    assert_eq!((outcome.measurement.ended, outcome.measurement.lost[FailureKind::Short as usize]), (10, 10));
     assert_eq!(outcome.last.open, 0);
     assert!(!outcome.is_interrupted);
 }
@@ -80,7 +80,7 @@ fn silence_is_given_up_after_the_time_for_the_first_byte() {
     let server = Server::start(|_| Answer::never());
     let plan = Plan { timeout: Duration::from_millis(100), ..plan(&server) };
     let outcome = run(&plan, &mut ()).expect("the server listens");
-    assert_eq!(outcome.seen.lost[FailureKind::Timeout as usize], 20);
+    assert_eq!(outcome.measurement.lost[FailureKind::Timeout as usize], 20);
 }
 
 #[test]

@@ -8,8 +8,8 @@ use rudy_http::Limits;
 use rudy_http::h1::client::ResponseHead;
 use rudy_stats::late::Stream;
 
+use super::measurement::Measurement;
 use super::plan::Plan;
-use super::seen::Seen;
 use crate::Failure;
 use crate::connection::{Connection, Observer, Standing};
 use crate::poller::Poller;
@@ -19,7 +19,7 @@ const SCRATCH_BYTES: usize = 64 * 1024;
 
 /// A connection and its stream. There can be ten thousand, so it is small.
 #[derive(Debug)]
-struct Place {
+struct StreamConnection {
     connection: Option<Connection>,
     stream: Stream,
     /// Number of greetings received.
@@ -27,42 +27,42 @@ struct Place {
     /// The start of the connection, then the send of the request, then the last chunk, from the start of the
     /// flood.
     since: Duration,
-    has_answered: bool,
+    has_responded: bool,
 }
 
-pub(super) struct Crowd<'p> {
+pub(super) struct Connections<'p> {
     plan: &'p Plan,
     start: Instant,
     poller: Poller,
     limits: Limits,
-    places: Vec<Place>,
+    streams: Vec<StreamConnection>,
     busy: Vec<u32>,
     scratch: Box<[u8]>,
     open: u32,
     /// Connections that are open or connecting.
     alive: u32,
-    pub(super) seen: Seen,
+    pub(super) measurement: Measurement,
 }
 
-impl<'p> Crowd<'p> {
+impl<'p> Connections<'p> {
     pub(super) fn new(plan: &'p Plan, start: Instant) -> io::Result<Self> {
         Ok(Self {
             plan,
             start,
             poller: Poller::new()?,
             limits: Limits::for_responses(),
-            places: Vec::with_capacity(plan.connections.get() as usize),
+            streams: Vec::with_capacity(plan.connections.get() as usize),
             busy: Vec::new(),
             scratch: vec![0; SCRATCH_BYTES].into(),
             open: 0,
             alive: 0,
-            seen: Seen::default(),
+            measurement: Measurement::default(),
         })
     }
 
     /// Number of connections started.
-    pub(super) fn begun(&self) -> u32 {
-        u32::try_from(self.places.len()).unwrap_or(u32::MAX)
+    pub(super) fn started(&self) -> u32 {
+        u32::try_from(self.streams.len()).unwrap_or(u32::MAX)
     }
 
     /// Number of open connections.
@@ -71,21 +71,22 @@ impl<'p> Crowd<'p> {
     }
 
     /// Whether no connection is open or connecting.
-    pub(super) fn is_deserted(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.alive == 0
     }
 
     /// Number of streams with a chunk that has been due for more than two intervals.
     pub(super) fn stalled(&self) -> u32 {
         let now = self.start.elapsed();
-        let stalls =
-            |place: &&Place| place.connection.is_some() && place.stream.stalls(now, self.plan.interval);
-        u32::try_from(self.places.iter().filter(stalls).count()).unwrap_or(u32::MAX)
+        let stalls = |entry: &&StreamConnection| {
+            entry.connection.is_some() && entry.stream.stalls(now, self.plan.interval)
+        };
+        u32::try_from(self.streams.iter().filter(stalls).count()).unwrap_or(u32::MAX)
     }
 
     /// Starts another connection.
-    pub(super) fn begin(&mut self) {
-        let number = self.begun();
+    pub(super) fn start_next(&mut self) {
+        let number = self.started();
         let sources = &self.plan.sources;
         let source = (!sources.is_empty()).then(|| sources[number as usize % sources.len()]);
         let opened = Connection::open(&self.plan.remote, source).and_then(|mut connection| {
@@ -94,11 +95,11 @@ impl<'p> Crowd<'p> {
             self.poller.add(connection.link(), u64::from(number)).map_err(Failure::Connect)?;
             Ok(connection)
         });
-        let connection = opened.map_err(|failure| self.seen.lose(&failure)).ok();
+        let connection = opened.map_err(|failure| self.measurement.lose(&failure)).ok();
         self.alive += u32::from(connection.is_some());
         let since = self.start.elapsed();
         let stream = Stream::default();
-        self.places.push(Place { connection, stream, greetings: 0, since, has_answered: false });
+        self.streams.push(StreamConnection { connection, stream, greetings: 0, since, has_responded: false });
     }
 
     /// Waits for events, up to a limit, and handles them.
@@ -118,10 +119,10 @@ impl<'p> Crowd<'p> {
     /// Closes connections that exceed the timeout for connecting or for the first byte.
     pub(super) fn sweep(&mut self) {
         let now = self.start.elapsed();
-        for number in 0..self.begun() {
-            let place = &self.places[number as usize];
-            let Some(connection) = &place.connection else { continue };
-            if !place.has_answered && now.saturating_sub(place.since) > self.plan.timeout {
+        for number in 0..self.started() {
+            let entry = &self.streams[number as usize];
+            let Some(connection) = &entry.connection else { continue };
+            if !entry.has_responded && now.saturating_sub(entry.since) > self.plan.timeout {
                 let is_open = connection.is_open();
                 let refused = || Failure::Connect(io::ErrorKind::TimedOut.into());
                 self.lose(number, &if is_open { Failure::Timeout } else { refused() });
@@ -130,18 +131,18 @@ impl<'p> Crowd<'p> {
     }
 
     fn drive(&mut self, number: u32, hangs_up: bool) {
-        let place = &mut self.places[number as usize];
-        let Some(connection) = &mut place.connection else { return };
+        let entry = &mut self.streams[number as usize];
+        let Some(connection) = &mut entry.connection else { return };
         let was_open = connection.is_open();
         let mut listener = Listener {
             plan: self.plan,
             start: self.start,
             now: Duration::ZERO,
-            seen: &mut self.seen,
-            stream: &mut place.stream,
-            greetings: &mut place.greetings,
-            since: &mut place.since,
-            has_answered: &mut place.has_answered,
+            measurement: &mut self.measurement,
+            stream: &mut entry.stream,
+            greetings: &mut entry.greetings,
+            since: &mut entry.since,
+            has_responded: &mut entry.has_responded,
             has_ended: false,
         };
         let security = self.plan.security.as_ref();
@@ -151,24 +152,24 @@ impl<'p> Crowd<'p> {
         match driven {
             Err(failure) => self.lose(number, &failure),
             Ok(Standing::Ended) => self.end(number),
-            Ok(_) if has_ended && !self.plan.keeps_idle => self.end(number),
+            Ok(_) if has_ended && !self.plan.holds_idle => self.end(number),
             Ok(Standing::Busy) => self.busy.push(number),
             Ok(Standing::Open) => {}
         }
     }
 
     fn end(&mut self, number: u32) {
-        self.seen.ended += 1;
+        self.measurement.ended += 1;
         self.close(number);
     }
 
     fn lose(&mut self, number: u32, failure: &Failure) {
-        self.seen.lose(failure);
+        self.measurement.lose(failure);
         self.close(number);
     }
 
     fn close(&mut self, number: u32) {
-        if let Some(connection) = self.places[number as usize].connection.take() {
+        if let Some(connection) = self.streams[number as usize].connection.take() {
             self.alive -= 1;
             self.open -= u32::from(connection.is_open());
             connection.close();
@@ -182,53 +183,53 @@ struct Listener<'a> {
     start: Instant,
     /// The time of the current event.
     now: Duration,
-    seen: &'a mut Seen,
+    measurement: &'a mut Measurement,
     stream: &'a mut Stream,
     greetings: &'a mut u32,
     since: &'a mut Duration,
-    has_answered: &'a mut bool,
+    has_responded: &'a mut bool,
     has_ended: bool,
 }
 
 impl Observer for Listener<'_> {
     fn connected(&mut self, now: Instant) {
         let now = now - self.start;
-        self.seen.opened += u64::from(self.plan.security.is_none());
-        self.seen.connect.record(now.saturating_sub(*self.since));
+        self.measurement.opened += u64::from(self.plan.security.is_none());
+        self.measurement.connect.record(now.saturating_sub(*self.since));
         *self.since = now;
     }
 
     fn secured(&mut self, _now: Instant) {
-        self.seen.opened += 1;
+        self.measurement.opened += 1;
     }
 
     fn received(&mut self, bytes: usize, now: Instant) {
         self.now = now - self.start;
-        self.seen.received_bytes += bytes as u64;
-        if !*self.has_answered {
-            *self.has_answered = true;
-            self.seen.first_byte.record(self.now.saturating_sub(*self.since));
+        self.measurement.received_bytes += bytes as u64;
+        if !*self.has_responded {
+            *self.has_responded = true;
+            self.measurement.first_byte.record(self.now.saturating_sub(*self.since));
         }
     }
 
     fn head(&mut self, head: &ResponseHead<'_>) {
-        self.seen.status(head.status());
+        self.measurement.status(head.status());
     }
 
     fn data(&mut self, _bytes: &[u8]) {}
 
     fn chunk(&mut self) {
-        self.seen.chunks += 1;
-        if self.plan.keeps_idle {
+        self.measurement.chunks += 1;
+        if self.plan.holds_idle {
             return;
         }
         if *self.greetings < self.plan.greetings {
             *self.greetings += 1;
             return;
         }
-        if let Some(late) = self.stream.chunk(self.now, self.plan.interval) {
-            self.seen.late.record(late);
-            self.seen.gap.record(self.now.saturating_sub(*self.since));
+        if let Some(delay) = self.stream.chunk(self.now, self.plan.interval) {
+            self.measurement.chunk_delay.record(delay);
+            self.measurement.gap.record(self.now.saturating_sub(*self.since));
         }
         *self.since = self.now;
     }

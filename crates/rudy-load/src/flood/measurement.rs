@@ -6,7 +6,7 @@ use crate::{Failure, FailureKind};
 
 /// Counts and histograms of all connections, in constant memory.
 #[derive(Debug, Clone, Default)]
-pub struct Seen {
+pub struct Measurement {
     /// Opened connections, including TLS.
     pub opened: u64,
     /// Connections that could not be opened.
@@ -24,7 +24,7 @@ pub struct Seen {
     /// From the request to the first byte of its response.
     pub first_byte: Histogram,
     /// The delay of chunks against the schedule of their stream.
-    pub late: Histogram,
+    pub chunk_delay: Histogram,
     /// The time between consecutive chunks of a stream.
     pub gap: Histogram,
     /// Number of chunks, greetings included.
@@ -33,7 +33,7 @@ pub struct Seen {
     pub received_bytes: u64,
 }
 
-impl Seen {
+impl Measurement {
     /// Counts a connection that ended early.
     pub(super) fn lose(&mut self, failure: &Failure) {
         let kind = failure.kind() as usize;
@@ -46,7 +46,7 @@ impl Seen {
 
     /// Number of failed connections.
     #[must_use]
-    pub fn lost_in_all(&self) -> u64 {
+    pub fn lost_total(&self) -> u64 {
         self.lost.iter().sum()
     }
 
