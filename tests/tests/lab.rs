@@ -18,14 +18,14 @@ const RUDY: &str = r#"
 path = "a.html"
 size = 1000
 
-[[subject]]
+[[variant]]
 name = "rudy"
 command = ["{rudy}", "serve", "{folder}", "--listen", "127.0.0.1:{port}"]
 ready = { http = "/a.html" }
 "#;
 
 const BURST: &str = r#"
-[[load]]
+[[workload]]
 name = "burst"
 kind = "burst"
 path = "/a.html"
@@ -35,7 +35,7 @@ requests = 20
 /// Returns a variant that runs a shell script.
 fn shell(name: &str, script: &str) -> String {
     format!(
-        "[[subject]]\nname = \"{name}\"\ncommand = [\"/bin/sh\", \"-c\", '''{script}''', \"sh\", \"{{rudy}}\", \
+        "[[variant]]\nname = \"{name}\"\ncommand = [\"/bin/sh\", \"-c\", '''{script}''', \"sh\", \"{{rudy}}\", \
          \"{{folder}}\", \"{{port}}\"]\n"
     )
 }
@@ -108,8 +108,7 @@ fn each_variant_runs_with_each_workload_in_each_round_and_a_control_twice() {
     let again =
         RUDY.replace("[[file]]\npath = \"a.html\"\nsize = 1000", "").replace("\"rudy\"\n", "\"again\"\n");
     let sequence = BURST.replace("burst", "sequence");
-    let bench =
-        "[[load]]\nname = \"bench\"\nkind = \"bench\"\npath = \"/a.html\"\nconnections = 2\ntime = \"1s\"\n";
+    let bench = "[[workload]]\nname = \"bench\"\nkind = \"bench\"\npath = \"/a.html\"\nconnections = 2\ntime = \"1s\"\n";
     let plan =
         format!("rounds = 1\nwarmup = \"100ms\"\n{RUDY}control = true\n{again}{BURST}{sequence}{bench}");
     let lab = Lab::new(&plan);
@@ -119,11 +118,11 @@ fn each_variant_runs_with_each_workload_in_each_round_and_a_control_twice() {
     assert_eq!(runs.len(), 3 * 3);
     for run in &runs {
         assert_eq!(run["outcome"]["kind"], "measured", "{run}");
-        assert_eq!(run["figures"]["errors"], 0.0, "{run}");
-        let has_time = run["figures"]["time_s"].as_f64().is_some_and(|time| time > 0.0);
-        assert_eq!(has_time, run["load"] != "bench", "{run}");
+        assert_eq!(run["metrics"]["errors"], 0.0, "{run}");
+        let has_time = run["metrics"]["time_s"].as_f64().is_some_and(|time| time > 0.0);
+        assert_eq!(has_time, run["workload"] != "bench", "{run}");
         assert!(run["latency"].as_array().is_some_and(|points| points.len() > 2), "{run}");
-        assert!(run["figures"]["private_bytes"].as_f64().is_some_and(|bytes| bytes > 0.0), "{run}");
+        assert!(run["metrics"]["private_bytes"].as_f64().is_some_and(|bytes| bytes > 0.0), "{run}");
     }
     assert_eq!(runs.iter().filter(|run| run["is_control"] == true).count(), 3);
     let head = &records(&lab.out())[0];
@@ -138,7 +137,7 @@ fn a_variant_that_exits_is_reported_with_its_stderr_and_the_others_are_measured(
     let output = lab.run();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let runs = lab.runs();
-    let of = |name: &str| runs.iter().find(|run| run["subject"] == name).expect("the subject has a run");
+    let of = |name: &str| runs.iter().find(|run| run["variant"] == name).expect("the variant has a run");
     let why = of("dies")["outcome"]["why"].as_str().expect("the run failed");
     assert!(why.contains("exit status: 7") && why.contains("no such module"), "{why}");
     assert_eq!(of("rudy")["outcome"]["kind"], "measured");
@@ -147,7 +146,7 @@ fn a_variant_that_exits_is_reported_with_its_stderr_and_the_others_are_measured(
 
 #[test]
 fn a_variant_that_cannot_be_started_is_reported() {
-    let lab = Lab::new(&format!("rounds = 1\n[[subject]]\nname = \"x\"\ncommand = [\"/no/such\"]\n{BURST}"));
+    let lab = Lab::new(&format!("rounds = 1\n[[variant]]\nname = \"x\"\ncommand = [\"/no/such\"]\n{BURST}"));
     let output = lab.run();
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     assert!(why(&lab).contains("/no/such"));
@@ -250,20 +249,22 @@ fn an_invalid_plan_is_reported_with_its_line_and_creates_no_folder() {
 }
 
 /// Returns an experiment with a program that exits by itself.
-fn run_once(script: &str, load: &str) -> Lab {
-    let subject = format!(
-        "[[subject]]\nname = \"program\"\ncommand = [\"/bin/sh\", \"-c\", '''{script}''', \"sh\", \"{{n}}\"]\n"
+fn run_once(script: &str, workload: &str) -> Lab {
+    let variant = format!(
+        "[[variant]]\nname = \"program\"\ncommand = [\"/bin/sh\", \"-c\", '''{script}''', \"sh\", \"{{n}}\"]\n"
     );
-    Lab::new(&format!("rounds = 1\n{subject}[[load]]\nname = \"run\"\nkind = \"run\"\nn = 17\n{load}"))
+    Lab::new(&format!(
+        "rounds = 1\n{variant}[[workload]]\nname = \"run\"\nkind = \"run\"\nn = 17\n{workload}"
+    ))
 }
 
 #[test]
-fn a_program_prints_its_figures() {
+fn a_program_prints_its_metrics() {
     let lab = run_once("echo said beside >&2; echo time_s 0.25; echo tasks $1", "");
     let output = lab.run();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let figures = &lab.runs()[0]["figures"];
-    assert_eq!((&figures["time_s"], &figures["tasks"]), (&0.25.into(), &17.0.into()));
+    let metrics = &lab.runs()[0]["metrics"];
+    assert_eq!((&metrics["time_s"], &metrics["tasks"]), (&0.25.into(), &17.0.into()));
 }
 
 #[test]
@@ -271,19 +272,19 @@ fn recorded_starts_are_counted_and_placeholders_are_replaced() {
     let lab = run_once("echo a >>starts; cat \"$0\" >>starts; echo time_s {time}", "");
     let plan = lab.folder.path().join("plan.toml");
     let text = fs::read_to_string(&plan).expect("written");
-    let own = "words = { time = \"0.5\" }\nconfig_text = \"{time}\"\n[[load]]";
-    fs::write(&plan, text.replace("[[load]]", own).replace("\"sh\"", "\"{config}\"")).expect("written");
+    let own = "placeholders = { time = \"0.5\" }\nconfig_text = \"{time}\"\n[[workload]]";
+    fs::write(&plan, text.replace("[[workload]]", own).replace("\"sh\"", "\"{config}\"")).expect("written");
     let output = lab.run();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let figures = &lab.runs()[0]["figures"];
-    assert_eq!((&figures["starts"], &figures["time_s"]), (&2.0.into(), &0.5.into()));
+    let metrics = &lab.runs()[0]["metrics"];
+    assert_eq!((&metrics["starts"], &metrics["time_s"]), (&2.0.into(), &0.5.into()));
 }
 
 #[test]
-fn a_program_that_fails_or_prints_no_figure_or_hangs_has_failed() {
-    for (script, load, expected) in [
+fn a_program_that_fails_or_prints_no_metric_or_hangs_has_failed() {
+    for (script, workload, expected) in [
         ("echo time_s 1; echo no memory >&2; exit 3", "", &["exit status: 3", "no memory"][..]),
-        ("true", "", &["it printed no figure"]),
+        ("true", "", &["it printed no metric"]),
         ("echo it took 3 s", "", &["\"it took 3 s\""]),
         ("sleep 1000", "within = \"200ms\"\n", &["it did not end within 0.2 s"]),
         ("head -c 2000000 /dev/zero", "", &["it printed more than 1048576 bytes"]),
@@ -293,7 +294,7 @@ fn a_program_that_fails_or_prints_no_figure_or_hangs_has_failed() {
             &["left behind still holds its output open", "left behind sleep ("],
         ),
     ] {
-        let lab = run_once(script, load);
+        let lab = run_once(script, workload);
         let output = lab.run();
         assert_eq!(output.status.code(), Some(1), "{script}: {}", stderr(&output));
         let stderr = stderr(&output);
@@ -328,16 +329,16 @@ fn a_process_that_restarts_itself_on_sigterm_is_stopped() {
 }
 
 #[test]
-fn lab_messages_prints_its_figures() {
+fn lab_messages_prints_its_metrics() {
     let lab = Lab::new(
-        "rounds = 1\n[[subject]]\nname = \"two\"\ncommand = [\"{rudy}\", \"lab\", \"messages\", \"{n}\", \"--workers\", \"2\"]\n\
-         [[load]]\nname = \"20\"\nkind = \"run\"\nn = 20\n",
+        "rounds = 1\n[[variant]]\nname = \"two\"\ncommand = [\"{rudy}\", \"lab\", \"messages\", \"{n}\", \"--workers\", \"2\"]\n\
+         [[workload]]\nname = \"20\"\nkind = \"run\"\nn = 20\n",
     );
     let output = lab.run();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let figures = &lab.runs()[0]["figures"];
-    assert_eq!(figures["messages"], f64::from(2 * 20 * 19));
-    assert!(figures["time_s"].as_f64().is_some_and(|time| time > 0.0), "{figures}");
+    let metrics = &lab.runs()[0]["metrics"];
+    assert_eq!(metrics["messages"], f64::from(2 * 20 * 19));
+    assert!(metrics["time_s"].as_f64().is_some_and(|time| time > 0.0), "{metrics}");
 }
 
 #[test]
@@ -356,18 +357,18 @@ fn a_missing_program_is_reported_before_the_first_run() {
 }
 
 /// Returns an experiment with a companion server and a shell script, which has the server's port as `$2`.
-fn beside(script: &str, says: &str, load: &str) -> Lab {
+fn with_companion(script: &str, output_format: &str, workload: &str) -> Lab {
     let lab = Lab::new("");
     let pid = lab.folder.path().join("pid");
     let serve = format!("echo $$ >>{}; exec \"$1\" serve \"$2\" --listen 127.0.0.1:$3", pid.display());
     let server =
-        shell("server", &serve).replace("[[subject]]", "[[beside]]") + "ready = { http = \"/a.html\" }\n";
-    let subject = format!(
-        "[[subject]]\nname = \"program\"\nbeside = [\"server\"]\nsays = \"{says}\"\n\
+        shell("server", &serve).replace("[[variant]]", "[[companion]]") + "ready = { http = \"/a.html\" }\n";
+    let variant = format!(
+        "[[variant]]\nname = \"program\"\ncompanions = [\"server\"]\noutput_format = \"{output_format}\"\n\
          command = [\"/bin/sh\", \"-c\", \'\'\'{script}\'\'\', \"sh\", \"{{rudy}}\", \"{{server.port}}\"]\n"
     );
     let plan = format!(
-        "rounds = 1\n[[file]]\npath = \"a.html\"\nsize = 1000\n{server}{subject}[[load]]\nname = \"run\"\nkind = \"run\"\n{load}"
+        "rounds = 1\n[[file]]\npath = \"a.html\"\nsize = 1000\n{server}{variant}[[workload]]\nname = \"run\"\nkind = \"run\"\n{workload}"
     );
     fs::write(lab.folder.path().join("plan.toml"), plan).expect("written");
     lab
@@ -379,37 +380,37 @@ const BENCH_SERVER: &str =
 
 #[test]
 fn a_companion_server_starts_before_the_program_and_stops_after_it() {
-    let lab = beside(BENCH_SERVER, "bench", "");
+    let lab = with_companion(BENCH_SERVER, "bench", "");
     let output = lab.run();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let run = &lab.runs()[0];
-    assert_eq!(run["figures"]["errors"], 0.0, "{run}");
+    assert_eq!(run["metrics"]["errors"], 0.0, "{run}");
     assert!(!run["notes"].to_string().contains("server"), "it is no part of the variant: {run}");
-    assert!(run["figures"]["requests_per_s"].as_f64().is_some_and(|rate| rate > 0.0), "{run}");
+    assert!(run["metrics"]["requests_per_s"].as_f64().is_some_and(|rate| rate > 0.0), "{run}");
     assert!(are_gone(&lab.folder.path().join("pid")));
 }
 
 #[test]
 fn a_stall_of_the_server_is_measured() {
-    let lab = beside(BENCH_SERVER, "bench", "stall = { after = \"1s\", time = \"500ms\" }\n");
+    let lab = with_companion(BENCH_SERVER, "bench", "stall = { after = \"1s\", time = \"500ms\" }\n");
     let output = lab.run();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let run = &lab.runs()[0];
-    let figure = |name: &str| run["figures"][name].as_f64().unwrap_or_default();
-    assert!(figure("stalled_s") >= 0.5 && figure("max_ns") >= 0.25e9, "{run}");
-    assert_eq!((figure("errors"), &run["doubts"]), (0.0, &Value::Array(Vec::new())));
+    let metric = |name: &str| run["metrics"][name].as_f64().unwrap_or_default();
+    assert!(metric("stalled_s") >= 0.5 && metric("max_ns") >= 0.25e9, "{run}");
+    assert_eq!((metric("errors"), &run["warnings"]), (0.0, &Value::Array(Vec::new())));
     assert!(are_gone(&lab.folder.path().join("pid")));
 }
 
 #[test]
 fn a_run_is_suspect_if_it_ends_before_the_stall_and_failed_if_its_server_exits() {
     let stall = "stall = { after = \"10s\", time = \"1s\" }\n";
-    let lab = beside("echo time_s 1", "figures", stall);
+    let lab = with_companion("echo time_s 1", "metrics", stall);
     assert_eq!(lab.run().status.code(), Some(0));
-    let doubts = lab.runs()[0]["doubts"].to_string();
-    assert!(doubts.contains("before the stall") && doubts.contains("time_s"), "{doubts}");
+    let warnings = lab.runs()[0]["warnings"].to_string();
+    assert!(warnings.contains("before the stall") && warnings.contains("time_s"), "{warnings}");
 
-    let lab = beside("kill $(cat PID); sleep 1000", "figures", "");
+    let lab = with_companion("kill $(cat PID); sleep 1000", "metrics", "");
     let plan = lab.folder.path().join("plan.toml");
     let pid = lab.folder.path().join("pid");
     let text = fs::read_to_string(&plan).expect("written").replace("PID", &pid.to_string_lossy());
@@ -420,8 +421,11 @@ fn a_run_is_suspect_if_it_ends_before_the_stall_and_failed_if_its_server_exits()
 
 #[test]
 fn ctrl_c_during_a_stall_stops_all_processes() {
-    let lab =
-        beside("sleep 1000", "figures", "within = \"1000s\"\nstall = { after = \"0s\", time = \"1000s\" }\n");
+    let lab = with_companion(
+        "sleep 1000",
+        "metrics",
+        "within = \"1000s\"\nstall = { after = \"0s\", time = \"1000s\" }\n",
+    );
     let pid = lab.folder.path().join("pid");
     let mut child = lab
         .command(&["plan.toml", "--out", "out"])

@@ -38,10 +38,10 @@ fn a_delay_of_ten_percent_is_detected_in_ten_rounds_and_an_equal_server_is_not_r
     report.args(["lab", "report", "out", "--format", "json"]).current_dir(folder.path());
     let report = report.output().expect("rudy can be started").stdout;
     let report: Value = serde_json::from_slice(&report).expect("an object");
-    let verdict = |subject: &str| {
+    let verdict = |variant: &str| {
         let findings = report["experiments"][0]["findings"].as_array().expect("two of them");
-        let found = findings.iter().find(|finding| finding["subject"] == subject);
-        found.expect("the subject is compared")["verdict"].clone()
+        let found = findings.iter().find(|finding| finding["variant"] == variant);
+        found.expect("the variant is compared")["verdict"].clone()
     };
     assert_eq!(verdict("slower"), "worse", "{}", text(&output.stdout));
     assert!(verdict("equal") != "better" && verdict("equal") != "worse", "{}", text(&output.stdout));
@@ -52,8 +52,8 @@ fn built(build: &str) -> String {
     format!(
         "rounds = 1\n[[program]]\nname = \"server\"\nsource = \"server.sh\"\nbuild = [\"/bin/sh\", \"-c\", '''{build}''', \
          \"sh\", \"{{source}}\", \"{{target}}\"]\n\
-         [[subject]]\nname = \"it\"\ncommand = [\"{{built}}/server\", \"{{rudy}}\", \"{{port}}\"]\n\
-         [[load]]\nname = \"burst\"\nkind = \"burst\"\nrequests = 3\n"
+         [[variant]]\nname = \"it\"\ncommand = [\"{{built}}/server\", \"{{rudy}}\", \"{{port}}\"]\n\
+         [[workload]]\nname = \"burst\"\nkind = \"burst\"\nrequests = 3\n"
     )
 }
 

@@ -9,12 +9,12 @@ use serde_json::Value;
 use crate::plan::Plan;
 use crate::record::{Head, Outcome, PLAN, RESULTS, Record, Run};
 
-/// The identity of a run: round, subject, load, control or not.
+/// The identity of a run: round, variant, workload, control or not.
 pub(crate) type Key = (usize, String, String, bool);
 
 /// The identity of this run.
 pub(crate) fn key(run: &Run) -> Key {
-    (run.round, run.subject.clone(), run.load.clone(), run.is_control)
+    (run.round, run.variant.clone(), run.workload.clone(), run.is_control)
 }
 
 /// The contents of one folder: an experiment, complete or interrupted.
@@ -24,7 +24,7 @@ pub(crate) struct Experiment {
     pub(crate) folder: PathBuf,
     /// The head of the first start and of each resumption; at least one.
     pub(crate) heads: Vec<Head>,
-    /// The runs in the order in which they were written. Each has a subject and a load of the plan, and no
+    /// The runs in the order in which they were written. Each has a variant and a workload of the plan, and no
     /// identity occurs twice.
     pub(crate) runs: Vec<Run>,
     /// The text of the plan file, before flags changed the plan; `None` if the file is missing.
@@ -46,14 +46,22 @@ impl Experiment {
         self.heads.swap_remove(0)
     }
 
-    /// All runs of a subject under a load, including failed ones and controls.
-    pub(crate) fn runs_of<'a>(&'a self, subject: &'a str, load: &'a str) -> impl Iterator<Item = &'a Run> {
-        self.runs.iter().filter(move |run| run.subject == subject && run.load == load)
+    /// All runs of a variant under a workload, including failed ones and controls.
+    pub(crate) fn runs_of<'a>(
+        &'a self,
+        variant: &'a str,
+        workload: &'a str,
+    ) -> impl Iterator<Item = &'a Run> {
+        self.runs.iter().filter(move |run| run.variant == variant && run.workload == workload)
     }
 
-    /// The runs of a subject under a load that have figures, without controls.
-    pub(crate) fn measured<'a>(&'a self, subject: &'a str, load: &'a str) -> impl Iterator<Item = &'a Run> {
-        self.runs_of(subject, load).filter(|run| !run.is_control && run.outcome == Outcome::Measured)
+    /// The runs of a variant under a workload that have metrics, without controls.
+    pub(crate) fn measured<'a>(
+        &'a self,
+        variant: &'a str,
+        workload: &'a str,
+    ) -> impl Iterator<Item = &'a Run> {
+        self.runs_of(variant, workload).filter(|run| !run.is_control && run.outcome == Outcome::Measured)
     }
 }
 
@@ -125,15 +133,15 @@ impl Reader<'_> {
                 self.path.display()
             ));
         };
-        let Run { round, subject, load, .. } = &run;
-        if !head.plan.subjects.iter().any(|known| known.name == *subject) {
-            return Err(format!("a run of {subject:?}, which is not a subject of the plan in line 1"));
+        let Run { round, variant, workload, .. } = &run;
+        if !head.plan.variants.iter().any(|known| known.name == *variant) {
+            return Err(format!("a run of {variant:?}, which is not a variant of the plan in line 1"));
         }
-        if !head.plan.loads.iter().any(|known| known.name == *load) {
-            return Err(format!("a run under {load:?}, which is not a load of the plan in line 1"));
+        if !head.plan.workloads.iter().any(|known| known.name == *workload) {
+            return Err(format!("a run under {workload:?}, which is not a workload of the plan in line 1"));
         }
         if !self.seen.insert(key(&run)) {
-            return Err(format!("round {} of {subject:?} under {load:?} is duplicate", round + 1));
+            return Err(format!("round {} of {variant:?} under {workload:?} is duplicate", round + 1));
         }
         self.runs.push(run);
         Ok(())
@@ -160,11 +168,11 @@ impl Reader<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::made;
+    use crate::report::fixtures;
 
     const PLAN: &str = "rounds = 2\n\
-        [[subject]]\nname = \"a\"\ncommand = [\"a\"]\n\
-        [[load]]\nname = \"l\"\nkind = \"bench\"\n";
+        [[variant]]\nname = \"a\"\ncommand = [\"a\"]\n\
+        [[workload]]\nname = \"l\"\nkind = \"bench\"\n";
 
     fn folder(lines: &[String], rest: &str) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
@@ -174,7 +182,7 @@ mod tests {
     }
 
     fn lines() -> (String, String) {
-        let made = made::experiment(PLAN, |_| Some(vec![("p99_ns", 1e6)]));
+        let made = fixtures::experiment(PLAN, |_| Some(vec![("p99_ns", 1e6)]));
         let head = Record::Head(Box::new(made.heads[0].clone()));
         let run = Record::Run(Box::new(made.runs[0].clone()));
         (serde_json::to_string(&head).unwrap(), serde_json::to_string(&run).unwrap())
@@ -196,7 +204,7 @@ mod tests {
         let other_plan = head.replace("\"rounds\":2", "\"rounds\":3");
         let other_version = run.replace("\"position\"", "\"place\"");
         let older = head.replace(&format!("\"{}\"", env!("CARGO_PKG_VERSION")), "\"0.0.1 (debug build)\"");
-        let stranger = run.replace("\"subject\":\"a\"", "\"subject\":\"z\"");
+        let stranger = run.replace("\"variant\":\"a\"", "\"variant\":\"z\"");
         for (lines, expected) in [
             (vec![], "results.jsonl is empty"),
             (vec!["nonsense".to_owned()], "results.jsonl:1: not a valid record"),

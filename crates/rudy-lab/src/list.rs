@@ -7,7 +7,7 @@ use rudy_load::Exit;
 
 use crate::plan::builtin;
 
-/// Prints each plan with its question, its subjects and its loads.
+/// Prints each plan with its question, its variants and its workloads.
 #[must_use]
 pub fn list() -> Exit {
     let mut text = String::new();
@@ -15,11 +15,11 @@ pub fn list() -> Exit {
         match plan {
             Ok(plan) => {
                 let names = |names: Vec<&str>| names.join(", ");
-                let subjects = names(plan.subjects.iter().map(|subject| subject.name.as_str()).collect());
-                let loads = names(plan.loads.iter().map(|load| load.name.as_str()).collect());
+                let variants = names(plan.variants.iter().map(|variant| variant.name.as_str()).collect());
+                let workloads = names(plan.workloads.iter().map(|workload| workload.name.as_str()).collect());
                 // Writing to a string does not fail.
                 let _ = writeln!(text, "{}\n    {}", plan.name, plan.question);
-                let _ = writeln!(text, "    subjects: {subjects}\n    loads: {loads}");
+                let _ = writeln!(text, "    variants: {variants}\n    workloads: {workloads}");
             }
             Err(why) => drop(writeln!(text, "{why}")),
         }

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use rudy_load::Interrupt;
 
-use crate::place::cores;
+use crate::folders::cores;
 use crate::plan::Plan;
 use crate::record::Machine;
-use crate::subject::tool;
+use crate::variant::tool;
 
 /// Other CPU usage, or steal, is reported from this fraction of all cores.
 const DISTURBED: f64 = 0.05;
@@ -57,16 +57,16 @@ pub(crate) fn versions(plan: &Plan, interrupt: &Interrupt) -> BTreeMap<String, S
     // A debug build is several times slower, and the report must show that.
     let build = if cfg!(debug_assertions) { " (debug build)" } else { "" };
     let own = ("rudy".to_owned(), format!("{}{build}", env!("CARGO_PKG_VERSION")));
-    let subjects = plan
-        .subjects
+    let variants = plan
+        .variants
         .iter()
-        .flat_map(|subject| plan.commands(subject).filter_map(<[String]>::first).chain(&subject.needs));
+        .flat_map(|variant| plan.commands(variant).filter_map(<[String]>::first).chain(&variant.needs));
     let builders = plan.programs.iter().filter(|program| plan.uses(program)).map(|program| &program.build[0]);
-    let named = subjects.chain(builders).filter_map(|program| {
+    let named = variants.chain(builders).filter_map(|program| {
         let name = Path::new(program).file_name()?.to_str()?;
         Some((name, SAY_VERSION.iter().find(|(known, _)| *known == name)?.1))
     });
-    // Each program runs once, even if several subjects use it.
+    // Each program runs once, even if several variants use it.
     let named: BTreeMap<_, _> = named.collect();
     let said = named.into_iter().filter_map(|(name, [program, flag])| {
         let program = find(program)?.to_string_lossy().into_owned();
@@ -81,7 +81,7 @@ pub(crate) fn versions(plan: &Plan, interrupt: &Interrupt) -> BTreeMap<String, S
 /// Folders of servers that are not in every user's `PATH`.
 const SYSTEM_FOLDERS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
-/// Whether the requirements of a subject are met.
+/// Whether the requirements of a variant are met.
 pub(crate) fn is_installed(program: &str) -> bool {
     program.contains('{') || find(program).is_some()
 }
@@ -100,9 +100,9 @@ pub(crate) fn find(name: &str) -> Option<PathBuf> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shares {
     /// The fraction of all cores' time that the host of a virtual machine gave to others (steal).
-    pub(crate) stolen: f64,
-    /// The fraction of all cores' time used by processes other than the subject and the load.
-    pub(crate) others: f64,
+    pub(crate) steal: f64,
+    /// The fraction of all cores' time used by processes other than the variant and the workload.
+    pub(crate) background: f64,
 }
 
 impl Shares {
@@ -116,8 +116,8 @@ impl Shares {
         let share = |time: Duration| time.as_secs_f64() / all.as_secs_f64().max(1e-9);
         let busy = after.busy.saturating_sub(before.busy);
         Self {
-            stolen: share(after.stolen.saturating_sub(before.stolen)),
-            others: share(busy.saturating_sub(own)),
+            steal: share(after.stolen.saturating_sub(before.stolen)),
+            background: share(busy.saturating_sub(own)),
         }
     }
 
@@ -127,8 +127,8 @@ impl Shares {
             (share > DISTURBED).then(|| format!("{what} {:.0} % of this machine's time", share * 100.0))
         };
         let notes = [
-            said(self.others, "other processes had"),
-            said(self.stolen, "the host of this virtual machine gave others"),
+            said(self.background, "other processes had"),
+            said(self.steal, "the host of this virtual machine gave others"),
         ];
         notes.into_iter().flatten()
     }
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_neither_subject_nor_load_had_was_had_by_others() {
+    fn what_neither_variant_nor_workload_had_was_had_by_others() {
         let before = rudy_observe::Machine::sample().unwrap();
         let mut after = before;
         after.at += Duration::from_secs(1);
@@ -161,7 +161,7 @@ mod tests {
         after.busy += Duration::from_millis(1500);
         after.stolen += Duration::from_millis(20);
         let shares = Shares::between(&before, &after, Duration::from_millis(500));
-        assert_eq!(format!("{:.3} {:.3}", shares.others, shares.stolen), "0.500 0.010");
+        assert_eq!(format!("{:.3} {:.3}", shares.background, shares.steal), "0.500 0.010");
         assert_eq!(shares.notes().collect::<Vec<_>>(), ["other processes had 50 % of this machine's time"]);
     }
 }

@@ -36,7 +36,7 @@ pub struct Head {
     pub seed: u64,
     /// The machine.
     pub machine: Machine,
-    /// The versions by name: `rudy`, and each program of a subject with a known version flag.
+    /// The versions by name: `rudy`, and each program of a variant with a known version flag.
     pub versions: BTreeMap<String, String>,
     /// The command line.
     pub command: Vec<String>,
@@ -57,38 +57,38 @@ pub struct Machine {
     pub governor: Option<String>,
 }
 
-/// A run: a newly started subject under a load.
+/// A run: a newly started variant under a workload.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// The round, from 0.
     pub round: usize,
     /// The position in the order of the round, from 0.
     pub position: usize,
-    /// The subject's name.
-    pub subject: String,
-    /// The load's name.
-    pub load: String,
-    /// Whether it is the second run of the subject in this round: A against A.
+    /// The variant's name.
+    pub variant: String,
+    /// The workload's name.
+    pub workload: String,
+    /// Whether it is the second run of the variant in this round: A against A.
     pub is_control: bool,
     /// The start, relative to the start of the experiment.
     pub began_s: f64,
-    /// The duration, including start and stop of the subject.
+    /// The duration, including start and stop of the variant.
     pub seconds: f64,
     /// The commands.
     pub commands: Commands,
-    /// Whether there are figures.
+    /// Whether there are metrics.
     pub outcome: Outcome,
-    /// The figures by name, which includes the unit. Figures that could not be measured are omitted.
-    pub figures: BTreeMap<String, f64>,
+    /// The metrics by name, which includes the unit. Metrics that could not be measured are omitted.
+    pub metrics: BTreeMap<String, f64>,
     /// The latency distribution: quantile and nanoseconds, in ascending order.
     pub latency: Option<Vec<[f64; 2]>>,
-    /// Samples of the subject, once per second.
+    /// Samples of the variant, once per second.
     pub samples: Vec<Sample>,
     /// Validity warnings.
-    pub doubts: Vec<Doubt>,
-    /// Events that affect no figure: a process left behind, a core that was not free.
+    pub warnings: Vec<Warning>,
+    /// Events that affect no metric: a process left behind, a core that was not free.
     pub notes: Vec<String>,
-    /// The load over time, if its generator reports it.
+    /// The workload over time, if its generator reports it.
     pub intervals: Vec<Interval>,
     /// The steps of an SLO search, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -98,31 +98,31 @@ pub struct Run {
 /// The commands of a run, so that it can be repeated: each a program and its arguments.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Commands {
-    /// The subject.
-    pub subject: Vec<String>,
-    /// The load.
-    pub load: Vec<String>,
+    /// The variant.
+    pub variant: Vec<String>,
+    /// The workload.
+    pub workload: Vec<String>,
 }
 
 /// The outcome of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum Outcome {
-    /// There are figures.
+    /// There are metrics.
     Measured,
-    /// There are no valid figures.
+    /// There are no valid metrics.
     Failed {
-        /// A message; the last lines of the subject's output may follow.
+        /// A message; the last lines of the variant's output may follow.
         why: String,
     },
 }
 
-/// A sample of a subject, over all its processes.
+/// A sample of a variant, over all its processes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// Time since the start of the load.
+    /// Time since the start of the workload.
     pub t_s: f64,
-    /// CPU time of each thread since the start of the load, in user mode and in the kernel, in seconds.
+    /// CPU time of each thread since the start of the workload, in user mode and in the kernel, in seconds.
     /// Threads with the same name are combined, and many threads whose names differ only in a number.
     pub threads: BTreeMap<String, [f64; 2]>,
     /// Private memory.
@@ -135,7 +135,7 @@ pub struct Sample {
     pub sockets: BTreeMap<String, u64>,
     /// Established connections.
     pub connections: u64,
-    /// Voluntary context switches of its threads since the start of the load.
+    /// Voluntary context switches of its threads since the start of the workload.
     pub voluntary_switches: u64,
     /// Involuntary context switches.
     pub involuntary_switches: u64,
@@ -143,17 +143,17 @@ pub struct Sample {
 
 /// A validity warning.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Doubt {
+pub struct Warning {
     /// The reason.
     pub sentence: String,
-    /// The names of the affected figures.
+    /// The names of the affected metrics.
     pub concerns: Vec<String>,
 }
 
-/// A second of a load.
+/// A second of a workload.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
-    /// Its end, since the start of the load.
+    /// Its end, since the start of the workload.
     pub t_s: f64,
     /// Complete responses per second.
     pub requests_per_s: f64,
@@ -185,17 +185,17 @@ mod tests {
         let run = Run {
             round: 3,
             position: 1,
-            subject: "rudy".to_owned(),
-            load: "1k".to_owned(),
+            variant: "rudy".to_owned(),
+            workload: "1k".to_owned(),
             is_control: true,
             began_s: 12.5,
             seconds: 6.25,
-            commands: Commands { subject: vec!["rudy".to_owned()], load: vec!["bench".to_owned()] },
+            commands: Commands { variant: vec!["rudy".to_owned()], workload: vec!["bench".to_owned()] },
             outcome: Outcome::Failed { why: "it ended (exit code 1) before it was ready".to_owned() },
-            figures: BTreeMap::from([("p99_ns".to_owned(), 1e6)]),
+            metrics: BTreeMap::from([("p99_ns".to_owned(), 1e6)]),
             latency: Some(vec![[0.5, 1e5], [0.99, 1e6]]),
             samples: Vec::new(),
-            doubts: vec![Doubt { sentence: "why".to_owned(), concerns: vec!["p99_ns".to_owned()] }],
+            warnings: vec![Warning { sentence: "why".to_owned(), concerns: vec!["p99_ns".to_owned()] }],
             notes: Vec::new(),
             intervals: vec![Interval { t_s: 1.0, requests_per_s: 10.0, p50_ns: None, p99_ns: Some(2.0) }],
             steps: vec![Step { rate_per_s: 100.0, p99_ns: None, held: false, words: "no answer".to_owned() }],

@@ -49,18 +49,18 @@ A plan that compares two engines; docs/lab.md describes all keys:
   [[file]]
   path = \"1k.html\"
   size = \"1KiB\"
-  [[subject]]
+  [[variant]]
   name = \"percore\"
   command = [\"rudy\", \"serve\", \"{folder}\", \"--port\", \"{port}\"]
-  [[subject]]
+  [[variant]]
   name = \"task\"
   command = [\"rudy\", \"serve\", \"{folder}\", \"--port\", \"{port}\", \"--engine\", \"task\"]
-  [[load]]
+  [[workload]]
   name = \"1k\"
   kind = \"bench\"
   path = \"/1k.html\"
   [[compare]]
-  subject = \"percore\"
+  variant = \"percore\"
   with = \"task\"
 
 Exit codes: 0 done, 1 failed to run, 2 invalid arguments or plan, 130 interrupted.")]
@@ -87,7 +87,7 @@ struct Run {
 
 /// Write a report of results
 ///
-/// A report has the comparisons with confidence intervals, all figures of all servers, validity warnings, and the commands to
+/// A report has the comparisons with confidence intervals, all metrics of all servers, validity warnings, and the commands to
 /// repeat the measurement. Several results folders make one report, which corrects the verdicts for all its comparisons.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -119,9 +119,9 @@ enum FormatName {
     Html,
     /// Tables in GitHub's Markdown
     Markdown,
-    /// Comparisons and figures for programs
+    /// Comparisons and metrics for programs
     Json,
-    /// One row per run, with all figures
+    /// One row per run, with all metrics
     Csv,
 }
 

@@ -101,18 +101,18 @@ fn unreadable_and_unwritable_files_are_reported() {
 #[test]
 fn a_run_writes_its_report_and_prints_its_findings() {
     let folder = tempfile::tempdir().expect("a temp folder can be created");
-    let subject = |name: &str| {
+    let variant = |name: &str| {
         format!(
-            "[[subject]]\nname = \"{name}\"\nready = {{ http = \"/a.html\" }}\n\
+            "[[variant]]\nname = \"{name}\"\nready = {{ http = \"/a.html\" }}\n\
              command = [\"{{rudy}}\", \"serve\", \"{{folder}}\", \"--listen\", \"127.0.0.1:{{port}}\"]\n"
         )
     };
     let plan = format!(
         "rounds = 1\n[[file]]\npath = \"a.html\"\nsize = 1000\n{}{}\
-         [[load]]\nname = \"burst\"\nkind = \"burst\"\npath = \"/a.html\"\nrequests = 5\n\
-         [[compare]]\nsubject = \"one\"\nwith = \"two\"\nfigures = [\"time_s\"]\n",
-        subject("one"),
-        subject("two")
+         [[workload]]\nname = \"burst\"\nkind = \"burst\"\npath = \"/a.html\"\nrequests = 5\n\
+         [[compare]]\nvariant = \"one\"\nwith = \"two\"\nmetrics = [\"time_s\"]\n",
+        variant("one"),
+        variant("two")
     );
     fs::write(folder.path().join("plan.toml"), plan).expect("the plan can be written");
     let output = lab(folder.path(), &["run", "plan.toml", "--out", "out"]);

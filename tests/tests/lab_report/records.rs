@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use rudy_lab::record::{Commands, Doubt, Head, Machine, Outcome, PLAN, RESULTS, Record, Run, Sample};
+use rudy_lab::record::{Commands, Head, Machine, Outcome, PLAN, RESULTS, Record, Run, Sample, Warning};
 
 /// A plan with markup, long words and other scripts in its names. The first variant uses half the CPU of the second one.
 pub(crate) const HOSTILE: &str = r#"
@@ -13,35 +13,35 @@ question = "What of </style><script>errors.push('run')</script>?"
 rounds = 8
 source = "a report with a very long line and </script> in it"
 
-[[subject]]
+[[variant]]
 name = "<b>new</b>"
 command = ["new", "</pre><script>errors.push('run')</script>"]
 control = true
 
-[[subject]]
-name = "a-subject-whose-name-is-so-long-that-it-has-no-room-on-a-phone-and-has-no-place-to-break"
+[[variant]]
+name = "a-variant-whose-name-is-so-long-that-it-has-no-room-on-a-phone-and-has-no-place-to-break"
 command = ["old"]
 
-[[load]]
+[[workload]]
 name = "1k"
 kind = "bench"
 
-[[load]]
+[[workload]]
 name = "ströme '&' flood"
 kind = "flood"
 connections = 100
 
 [[compare]]
-subject = "<b>new</b>"
-with = "a-subject-whose-name-is-so-long-that-it-has-no-room-on-a-phone-and-has-no-place-to-break"
-figures = ["cpu_us_per_request", "p99_ns", "private_bytes"]
+variant = "<b>new</b>"
+with = "a-variant-whose-name-is-so-long-that-it-has-no-room-on-a-phone-and-has-no-place-to-break"
+metrics = ["cpu_us_per_request", "p99_ns", "private_bytes"]
 
-[[then]]
-subject = "<i>Jetty</i>"
-beside = "<b>new</b>"
-load = "1k"
+[[baseline]]
+name = "<i>Jetty</i>"
+variant = "<b>new</b>"
+workload = "1k"
 said = "three <u>nines</u>"
-[then.figures]
+[baseline.metrics]
 p99_ns = 20000000
 "#;
 
@@ -50,19 +50,19 @@ pub(crate) const PLAIN: &str = r#"
 name = "plain"
 question = "Which?"
 rounds = 7
-[[subject]]
+[[variant]]
 name = "new"
 command = ["new"]
-[[subject]]
+[[variant]]
 name = "old"
 command = ["old"]
-[[load]]
+[[workload]]
 name = "1k"
 kind = "bench"
 [[compare]]
-subject = "new"
+variant = "new"
 with = "old"
-figures = ["cpu_us_per_request"]
+metrics = ["cpu_us_per_request"]
 "#;
 
 /// Writes the folder of an experiment with all runs of the plan.
@@ -83,14 +83,14 @@ pub(crate) fn write(folder: &Path, text: &str) {
         command: ["rudy", "lab", "run", "made.toml"].map(str::to_owned).to_vec(),
     }))];
     for round in 0..plan.rounds {
-        for load in &plan.loads {
-            for (place, subject) in plan.subjects.iter().enumerate() {
-                for is_control in [false, true].into_iter().filter(|again| !again || subject.is_control) {
-                    let is_flood = matches!(load.kind, rudy_lab::plan::Kind::Flood { .. });
+        for workload in &plan.workloads {
+            for (place, variant) in plan.variants.iter().enumerate() {
+                for is_control in [false, true].into_iter().filter(|again| !again || variant.is_control) {
+                    let is_flood = matches!(workload.kind, rudy_lab::plan::Kind::Flood { .. });
                     let mut run = run(round, place, is_flood);
-                    (run.subject, run.load, run.is_control) =
-                        (subject.name.clone(), load.name.clone(), is_control);
-                    run.commands.subject.clone_from(&subject.command);
+                    (run.variant, run.workload, run.is_control) =
+                        (variant.name.clone(), workload.name.clone(), is_control);
+                    run.commands.variant.clone_from(&variant.command);
                     records.push(Record::Run(Box::new(run)));
                 }
             }
@@ -105,10 +105,10 @@ pub(crate) fn write(folder: &Path, text: &str) {
 /// Returns a run of the variant at this position. The second one uses twice the CPU of the first one. One run of the third round is
 /// suspect, and one of the fourth failed.
 fn run(round: usize, place: usize, is_flood: bool) -> Run {
-    let level = f64::from(u32::try_from(place + 1).expect("a plan has few subjects"));
+    let level = f64::from(u32::try_from(place + 1).expect("a plan has few variants"));
     let noise = 1.0 + 0.01 * f64::from(u32::try_from(round % 4).expect("it is below 4"));
     let has_failed = (round, place) == (3, 1);
-    let mut figures: BTreeMap<String, f64> = BTreeMap::from([
+    let mut metrics: BTreeMap<String, f64> = BTreeMap::from([
         ("cpu_us_per_request".to_owned(), 10.0 * level * noise),
         ("requests_per_s".to_owned(), 50_000.0 / level / noise),
         ("p99_ns".to_owned(), 2e6 * level * noise),
@@ -116,34 +116,34 @@ fn run(round: usize, place: usize, is_flood: bool) -> Run {
         ("errors".to_owned(), 0.0),
     ]);
     if is_flood {
-        figures.remove("requests_per_s");
+        metrics.remove("requests_per_s");
     }
     let points = [(0.0, 1e5), (0.5, 4e5), (0.9, 9e5), (0.99, 2e6), (0.999, 5e6), (1.0, 9e6)];
-    let doubt = Doubt {
+    let warning = Warning {
         sentence: "the generator's <core> was busy 93 % of the time".to_owned(),
         concerns: vec!["p99_ns".to_owned()],
     };
     Run {
         round,
         position: place,
-        subject: String::new(),
-        load: String::new(),
+        variant: String::new(),
+        workload: String::new(),
         is_control: false,
         began_s: 0.0,
         seconds: 1.0,
         commands: Commands {
-            subject: Vec::new(),
-            load: vec!["rudy".to_owned(), "bench".to_owned(), "http://127.0.0.1:1/a b".to_owned()],
+            variant: Vec::new(),
+            workload: vec!["rudy".to_owned(), "bench".to_owned(), "http://127.0.0.1:1/a b".to_owned()],
         },
         outcome: if has_failed {
-            Outcome::Failed { why: "it ended (exit code 1) under the load:\n<panic>".to_owned() }
+            Outcome::Failed { why: "it ended (exit code 1) under the workload:\n<panic>".to_owned() }
         } else {
             Outcome::Measured
         },
-        figures: if has_failed { BTreeMap::new() } else { figures },
+        metrics: if has_failed { BTreeMap::new() } else { metrics },
         latency: Some(points.map(|(share, time)| [share, time * level * noise]).to_vec()),
         samples: (0..8).map(|second| sample(second, level)).collect(),
-        doubts: if (round, place) == (2, 0) { vec![doubt] } else { Vec::new() },
+        warnings: if (round, place) == (2, 0) { vec![warning] } else { Vec::new() },
         notes: Vec::new(),
         intervals: Vec::new(),
         steps: Vec::new(),

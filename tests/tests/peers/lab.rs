@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use rudy_tests::{binary, fastcgi_info, long, program};
 use serde_json::Value;
 
-/// Runs the given subjects and loads of a plan once, and returns the records of the runs.
+/// Runs the given variants and workloads of a plan once, and returns the records of the runs.
 fn runs(plan: &str, only: &[&str]) -> Vec<Value> {
     let folder = tempfile::tempdir().expect("a temp folder can be created");
     let mut command = Command::new(binary());
@@ -25,8 +25,8 @@ fn runs(plan: &str, only: &[&str]) -> Vec<Value> {
     runs
 }
 
-fn figure(run: &Value, name: &str) -> f64 {
-    run["figures"][name].as_f64().unwrap_or_else(|| panic!("no figure {name}: {run}"))
+fn metric(run: &Value, name: &str) -> f64 {
+    run["metrics"][name].as_f64().unwrap_or_else(|| panic!("no metric {name}: {run}"))
 }
 
 #[test]
@@ -41,9 +41,9 @@ fn the_output_of_generators_is_parsed() {
     let runs = runs("generators", &["wrk", "h2load", "ab", "rudy-bench-rate", "steady"]);
     assert_eq!(runs.len(), 4);
     for run in runs {
-        assert!(figure(&run, "requests_per_s") > 0.0 && figure(&run, "max_ns") > 0.0, "{run}");
-        assert!(figure(&run, "cpu_us_per_request") > 0.0, "{run}");
-        assert_eq!(run["figures"]["errors"], 0.0, "{run}");
+        assert!(metric(&run, "requests_per_s") > 0.0 && metric(&run, "max_ns") > 0.0, "{run}");
+        assert!(metric(&run, "cpu_us_per_request") > 0.0, "{run}");
+        assert_eq!(run["metrics"]["errors"], 0.0, "{run}");
     }
 }
 
@@ -56,8 +56,8 @@ fn erlang_sends_as_many_messages_as_rudy() {
     // Rudy is measured twice, against itself.
     assert_eq!(runs.len(), 3);
     for run in runs {
-        assert_eq!(run["figures"]["messages"], f64::from(2 * 100 * 99), "{run}");
-        assert!(figure(&run, "time_s") > 0.0, "{run}");
+        assert_eq!(run["metrics"]["messages"], f64::from(2 * 100 * 99), "{run}");
+        assert!(metric(&run, "time_s") > 0.0, "{run}");
     }
 }
 
@@ -71,16 +71,16 @@ fn one_app_process_responds_behind_each_web_server() {
         return;
     }
     assert!(fastcgi_info().is_file(), "it is beside `rudy`, where the plan looks for it");
-    let subjects =
+    let variants =
         ["rudy-tasks", "lighttpd-threads", "nginx-tasks", "apache-proxy-fcgi-threads", "apache-fcgid-tasks"];
-    let runs = runs("fastcgi-nines", &[&subjects[..], &["1000 fetches"]].concat());
-    assert_eq!(runs.len(), subjects.len());
+    let runs = runs("fastcgi-nines", &[&variants[..], &["1000 fetches"]].concat());
+    assert_eq!(runs.len(), variants.len());
     for run in runs {
-        assert_eq!(run["figures"]["starts"], 1.0, "{run}");
+        assert_eq!(run["metrics"]["starts"], 1.0, "{run}");
         // mod_fcgid sends one request at a time to its process, so some may wait very long.
-        if run["subject"] != "apache-fcgid-tasks" {
-            assert_eq!(run["figures"]["errors"], 0.0, "{run}");
-            assert!(figure(&run, "nines") > 2.0, "{run}");
+        if run["variant"] != "apache-fcgid-tasks" {
+            assert_eq!(run["metrics"]["errors"], 0.0, "{run}");
+            assert!(metric(&run, "nines") > 2.0, "{run}");
         }
     }
 }

@@ -12,7 +12,7 @@ const PLANS: &[(&str, &str)] = &[
     ("files", include_str!("../../../../labs/files.toml")),
     ("gateway", include_str!("../../../../labs/gateway.toml")),
     ("generators", include_str!("../../../../labs/generators.toml")),
-    ("knee", include_str!("../../../../labs/knee.toml")),
+    ("max-rate", include_str!("../../../../labs/max-rate.toml")),
     ("schedulers", include_str!("../../../../labs/schedulers.toml")),
     ("seminar", include_str!("../../../../labs/seminar.toml")),
 ];
@@ -68,7 +68,7 @@ mod tests {
     fn each_is_whole_and_has_a_question() {
         for plan in all() {
             let plan = plan.unwrap();
-            let answers = plan.comparisons.len() + plan.then.len();
+            let answers = plan.comparisons.len() + plan.baselines.len();
             assert!(!plan.question.is_empty() && answers > 0, "{}", plan.name);
         }
     }

@@ -1,9 +1,9 @@
 //! Parses plan files (TOML).
 
 mod compare;
-mod load;
 mod program;
-mod subject;
+mod variant;
+mod workload;
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -14,10 +14,10 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use self::compare::CompareTable;
-use self::load::LoadTable;
 use self::program::ProgramTable;
-use self::subject::{BesideTable, SubjectTable};
-use super::{Contents, Load, Plan, Subject, Then};
+use self::variant::{CompanionTable, VariantTable};
+use self::workload::WorkloadTable;
+use super::{Baseline, Contents, Plan, Variant, Workload};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -34,17 +34,17 @@ struct File {
     #[serde(default)]
     program: Vec<ProgramTable>,
     #[serde(default)]
-    beside: Vec<BesideTable>,
+    companion: Vec<CompanionTable>,
     #[serde(default)]
-    subject: Vec<SubjectTable>,
+    variant: Vec<VariantTable>,
     #[serde(default)]
-    load: Vec<LoadTable>,
+    workload: Vec<WorkloadTable>,
     #[serde(default)]
     compare: Vec<CompareTable>,
     #[serde(default)]
     source: String,
     #[serde(default)]
-    then: Vec<ThenTable>,
+    baseline: Vec<BaselineTable>,
 }
 
 #[derive(Deserialize)]
@@ -57,12 +57,12 @@ struct FileTable {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ThenTable {
-    subject: String,
-    beside: Option<Spanned<String>>,
-    load: Spanned<String>,
+struct BaselineTable {
+    name: String,
+    variant: Option<Spanned<String>>,
+    workload: Spanned<String>,
     #[serde(default)]
-    figures: BTreeMap<String, f64>,
+    metrics: BTreeMap<String, f64>,
     said: Option<String>,
 }
 
@@ -72,9 +72,9 @@ const ROUNDS: usize = 10;
 /// Maximum size of a generated file. The folder for temporary files may be in memory.
 const FILE_BYTES_MAX: u64 = 1 << 30;
 
-/// Whether a figure can be compared: a known figure of a [`Run`](crate::record::Run) whose better direction
+/// Whether a metric can be compared: a known metric of a [`Run`](crate::record::Run) whose better direction
 /// is known.
-pub(crate) const FIGURES: [&str; 17] = [
+pub(crate) const METRICS: [&str; 17] = [
     "requests_per_s",
     "cpu_us_per_request",
     "cpu_user_us_per_request",
@@ -87,11 +87,11 @@ pub(crate) const FIGURES: [&str; 17] = [
     "errors",
     "private_bytes",
     "private_bytes_per_connection",
-    "late_p99_ns",
+    "schedule_delay_p99_ns",
     "time_s",
     "cpu_s",
     "nines",
-    "knee_per_s",
+    "max_rate_per_s",
 ];
 
 /// Parses a plan. `name` is used in messages, and its file stem in reports. `folder` is the folder of the
@@ -126,26 +126,27 @@ impl Reader<'_> {
             Some(delta) if *delta.get_ref() > 0.0 && *delta.get_ref() < 1.0 => delta.into_inner(),
             Some(delta) => return Err(self.at(&delta, "`delta` must be between 0 and 1, as in 0.05")),
         };
-        if file.subject.is_empty() {
-            return Err(format!("{}: no [[subject]]: expected at least one", self.name));
+        if file.variant.is_empty() {
+            return Err(format!("{}: no [[variant]]: expected at least one", self.name));
         }
-        if file.load.is_empty() {
-            return Err(format!("{}: no [[load]]: expected at least one", self.name));
+        if file.workload.is_empty() {
+            return Err(format!("{}: no [[workload]]: expected at least one", self.name));
         }
         self.check_unique("program", file.program.iter().map(|program| &program.name))?;
-        self.check_unique("subject", file.subject.iter().map(|subject| &subject.name))?;
-        self.check_unique("load", file.load.iter().map(|load| &load.name))?;
+        self.check_unique("variant", file.variant.iter().map(|variant| &variant.name))?;
+        self.check_unique("workload", file.workload.iter().map(|workload| &workload.name))?;
         let stem = Path::new(self.name).file_stem().unwrap_or_default().to_string_lossy();
-        self.check_together(&file.subject, &file.load)?;
-        let loads: Vec<Load> = file.load.into_iter().map(|load| self.load(load)).collect::<Result<_, _>>()?;
-        self.check_unique("program beside", file.beside.iter().map(|beside| &beside.name))?;
-        let beside =
-            file.beside.into_iter().map(|table| self.beside(table)).collect::<Result<Vec<_>, _>>()?;
-        let subjects = file.subject.into_iter().map(|table| self.subject(table, &beside));
-        let subjects = subjects.collect::<Result<Vec<Subject>, _>>()?;
-        let comparisons = self.comparisons(file.compare, &subjects, &loads)?;
-        let then = file.then.into_iter().map(|table| self.then(table, &subjects, &loads));
-        let then = then.collect::<Result<_, _>>()?;
+        self.check_together(&file.variant, &file.workload)?;
+        let workloads: Vec<Workload> =
+            file.workload.into_iter().map(|workload| self.workload(workload)).collect::<Result<_, _>>()?;
+        self.check_unique("companion", file.companion.iter().map(|companion| &companion.name))?;
+        let companions =
+            file.companion.into_iter().map(|table| self.companion(table)).collect::<Result<Vec<_>, _>>()?;
+        let variants = file.variant.into_iter().map(|table| self.variant(table, &companions));
+        let variants = variants.collect::<Result<Vec<Variant>, _>>()?;
+        let comparisons = self.comparisons(file.compare, &variants, &workloads)?;
+        let baselines = file.baseline.into_iter().map(|table| self.baseline(table, &variants, &workloads));
+        let baselines = baselines.collect::<Result<_, _>>()?;
         Ok(Plan {
             name: file.name.unwrap_or_else(|| stem.into_owned()),
             question: file.question,
@@ -159,12 +160,12 @@ impl Reader<'_> {
                 .map(|file| self.file(file))
                 .collect::<Result<BTreeMap<_, _>, _>>()?,
             programs: file.program.into_iter().map(|table| self.program(table)).collect::<Result<_, _>>()?,
-            beside,
-            subjects,
-            loads,
+            companions,
+            variants,
+            workloads,
             comparisons,
             source: file.source,
-            then,
+            baselines,
         })
     }
 
@@ -184,23 +185,27 @@ impl Reader<'_> {
         Ok((table.path.into_inner(), contents))
     }
 
-    fn then(&self, table: ThenTable, subjects: &[Subject], loads: &[Load]) -> Result<Then, String> {
-        let ThenTable { subject, beside, load, figures, said } = table;
-        if let Some(beside) = &beside
-            && !subjects.iter().any(|subject| subject.name == *beside.get_ref())
+    fn baseline(
+        &self,
+        table: BaselineTable,
+        variants: &[Variant],
+        workloads: &[Workload],
+    ) -> Result<Baseline, String> {
+        let BaselineTable { name, variant, workload, metrics, said } = table;
+        if let Some(variant) = &variant
+            && !variants.iter().any(|known| known.name == *variant.get_ref())
         {
-            return Err(self.at(beside, &format!("unknown subject {:?}", beside.get_ref())));
+            return Err(self.at(variant, &format!("unknown variant {:?}", variant.get_ref())));
         }
-        if !loads.iter().any(|known| known.name == *load.get_ref()) {
-            return Err(self.at(&load, &format!("unknown load {:?}", load.get_ref())));
+        if !workloads.iter().any(|known| known.name == *workload.get_ref()) {
+            return Err(self.at(&workload, &format!("unknown workload {:?}", workload.get_ref())));
         }
-        if let Some(name) = figures.keys().find(|name| !FIGURES.contains(&name.as_str())) {
-            return Err(
-                self.at(&load, &format!("unknown figure {name:?}; expected one of {}", FIGURES.join(", ")))
-            );
+        if let Some(name) = metrics.keys().find(|name| !METRICS.contains(&name.as_str())) {
+            return Err(self
+                .at(&workload, &format!("unknown metric {name:?}; expected one of {}", METRICS.join(", "))));
         }
-        let beside = beside.map(Spanned::into_inner);
-        Ok(Then { subject, beside, load: load.into_inner(), figures, said })
+        let variant = variant.map(Spanned::into_inner);
+        Ok(Baseline { name, variant, workload: workload.into_inner(), metrics, said })
     }
 
     /// Rejects duplicate names.
@@ -213,8 +218,8 @@ impl Reader<'_> {
         let mut seen = HashSet::new();
         for name in &names {
             if !is_known(name.get_ref()) {
-                let known = if what == "figure" {
-                    format!("; expected one of {}", FIGURES.join(", "))
+                let known = if what == "metric" {
+                    format!("; expected one of {}", METRICS.join(", "))
                 } else {
                     String::new()
                 };
@@ -259,7 +264,7 @@ mod tests {
     use crate::plan::{Kind, Ready};
 
     const WHOLE: &str =
-        "[[subject]]\nname = \"a\"\ncommand = [\"a\"]\n[[load]]\nname = \"l\"\nkind = \"bench\"\n";
+        "[[variant]]\nname = \"a\"\ncommand = [\"a\"]\n[[workload]]\nname = \"l\"\nkind = \"bench\"\n";
 
     fn fails(text: &str) -> String {
         parse(text, "x.toml", None).expect_err(text)
@@ -269,8 +274,8 @@ mod tests {
     fn what_is_left_out_has_its_default() {
         let plan = parse(WHOLE, "plans/x.toml", None).unwrap();
         assert_eq!((plan.name.as_str(), plan.rounds), ("x", 10));
-        assert_eq!(plan.subjects[0].ready, Ready::Tcp);
-        assert!(matches!(plan.loads[0].kind, Kind::Bench { connections: 64, rate: None, .. }));
+        assert_eq!(plan.variants[0].ready, Ready::Tcp);
+        assert!(matches!(plan.workloads[0].kind, Kind::Bench { connections: 64, rate: None, .. }));
     }
 
     #[test]
@@ -286,31 +291,34 @@ mod tests {
             ("rate = -1.0\n", "above 0"),
             ("ramp = \"1s\"\n", "does not support `ramp`"),
             ("path = \"a\"\n", "must start with a slash"),
-            ("[[load]]\nname = \"l\"\nkind = \"bench\"\n", "x.toml:8: the name of this load is duplicate"),
-            ("[[load]]\nname = \"b\"\nkind = \"burst\"\n", "x.toml:8: `requests` is missing"),
-            ("[[compare]]\nsubject = \"a\"\nwith = \"b\"\n", "x.toml:9: unknown subject \"b\""),
-            ("[[compare]]\nsubject = \"a\"\nwith = \"a\"\n", "with itself"),
+            (
+                "[[workload]]\nname = \"l\"\nkind = \"bench\"\n",
+                "x.toml:8: the name of this workload is duplicate",
+            ),
+            ("[[workload]]\nname = \"b\"\nkind = \"burst\"\n", "x.toml:8: `requests` is missing"),
+            ("[[compare]]\nvariant = \"a\"\nwith = \"b\"\n", "x.toml:9: unknown variant \"b\""),
+            ("[[compare]]\nvariant = \"a\"\nwith = \"a\"\n", "with itself"),
             ("[[file]]\npath = \"../a\"\nsize = 1\n", "inside {folder}"),
             (
                 "[[file]]\npath = \"a\"\nsize = \"2GiB\"\n",
                 "x.toml:8: the `size` of a file must be at most 1 GiB",
             ),
             ("[[file]]\npath = \"a\"\n", "either a `size` or a `text`"),
-            ("[[subject]]\nname = \"b\"\ncommand = []\n", "x.toml:8: `command` is empty"),
-            ("[[subject]]\nname = \"b\"\ncommand = [\"{config}\"]\n", "there is no `config`"),
-            ("[[subject]]\nname = \"b\"\ncommand = [\"b\"]\nconfig = \"no.conf\"\n", "cannot read no.conf"),
+            ("[[variant]]\nname = \"b\"\ncommand = []\n", "x.toml:8: `command` is empty"),
+            ("[[variant]]\nname = \"b\"\ncommand = [\"{config}\"]\n", "there is no `config`"),
+            ("[[variant]]\nname = \"b\"\ncommand = [\"b\"]\nconfig = \"no.conf\"\n", "cannot read no.conf"),
             ("[[program]]\nname = \"../p\"\nsource = \"p\"\nbuild = [\"cc\"]\n", "letters, digits"),
             ("[[program]]\nname = \"p\"\nsource = \"p\"\nbuild = []\n", "`build` is empty"),
             ("[[program]]\nname = \"p\"\nsource = \"p.c\"\nbuild = [\"cc\"]\n", "cannot read p.c"),
-            ("[[load]]\nname = \"k\"\nkind = \"knee\"\n", "`slo` is missing"),
-            ("[[load]]\nname = \"k\"\nkind = \"knee\"\nslo = \"fast\"\n", "x.toml:10: "),
-            ("[[then]]\nsubject = \"old\"\nload = \"m\"\n", "x.toml:9: unknown load \"m\""),
+            ("[[workload]]\nname = \"k\"\nkind = \"max-rate\"\n", "`slo` is missing"),
+            ("[[workload]]\nname = \"k\"\nkind = \"max-rate\"\nslo = \"fast\"\n", "x.toml:10: "),
+            ("[[baseline]]\nname = \"old\"\nworkload = \"m\"\n", "x.toml:9: unknown workload \"m\""),
             (
-                "[[then]]\nsubject = \"old\"\nload = \"l\"\nfigures = { speed = 1 }\n",
-                "unknown figure \"speed\"",
+                "[[baseline]]\nname = \"old\"\nworkload = \"l\"\nmetrics = { speed = 1 }\n",
+                "unknown metric \"speed\"",
             ),
             (
-                "[[subject]]\nname = \"b\"\ncommand = [\"b\"]\nready = { http = \"1\" }\n",
+                "[[variant]]\nname = \"b\"\ncommand = [\"b\"]\nready = { http = \"1\" }\n",
                 "`ready` must be one of",
             ),
             ("n = 3\n", "does not support `n`"),
@@ -322,42 +330,45 @@ mod tests {
                 "x.toml:5: `quick` must be a number of requests here",
             ),
             (
-                "[[subject]]\nname = \"b\"\ncommand = [\"b\"]\nwords = { port = \"1\" }\n",
+                "[[variant]]\nname = \"b\"\ncommand = [\"b\"]\nplaceholders = { port = \"1\" }\n",
                 "x.toml:8: \"port\" is not a valid placeholder",
             ),
             ("stall = { after = \"1s\", time = \"1s\" }\n", "x.toml:2: the stall of \"l\" needs"),
             (
-                "[[subject]]\nname = \"b\"\ncommand = [\"b\"]\nbeside = [\"c\"]\n",
-                "x.toml:10: unknown [[beside]] \"c\"",
+                "[[variant]]\nname = \"b\"\ncommand = [\"b\"]\ncompanions = [\"c\"]\n",
+                "x.toml:10: unknown [[companion]] \"c\"",
             ),
-            ("[[subject]]\nname = \"b\"\ncommand = [\"b\"]\nsays = \"wrk\"\n", "x.toml:8: `says` needs"),
             (
-                "[[beside]]\nname = \"b c\"\ncommand = [\"b\"]\n",
+                "[[variant]]\nname = \"b\"\ncommand = [\"b\"]\noutput_format = \"wrk\"\n",
+                "x.toml:8: `says` needs",
+            ),
+            (
+                "[[companion]]\nname = \"b c\"\ncommand = [\"b\"]\n",
                 "x.toml:8: its name may only contain letters",
             ),
-            ("[[beside]]\nname = \"b\"\ncommand = [\"{config}\"]\n", "x.toml:8: its command has {config}"),
-            ("[[subject]]\nname = \"b\"\ncommand = [\"b\", \"{n}\"]\n", "x.toml:8: its command has {n}"),
+            ("[[companion]]\nname = \"b\"\ncommand = [\"{config}\"]\n", "x.toml:8: its command has {config}"),
+            ("[[variant]]\nname = \"b\"\ncommand = [\"b\", \"{n}\"]\n", "x.toml:8: its command has {n}"),
             (
-                "[[load]]\nname = \"b\"\nkind = \"run\"\n",
-                "x.toml:5: a load of the kind \"run\" runs subjects",
+                "[[workload]]\nname = \"b\"\nkind = \"run\"\n",
+                "x.toml:5: a workload of the kind \"run\" runs variants",
             ),
         ] {
             let why = fails(&format!("{WHOLE}{more}"));
             assert!(why.contains(expected), "{more}: {why}");
         }
-        assert!(fails("").contains("no [[subject]]"));
+        assert!(fails("").contains("no [[variant]]"));
     }
 
     #[test]
     fn a_comparison_is_of_something_and_is_there_once() {
-        let compare = "[[compare]]\nsubject = \"a\"\nwith = \"b\"\n";
-        let turned = "[[compare]]\nsubject = \"b\"\nwith = \"a\"\nfigures = [\"p99_ns\"]\n";
+        let compare = "[[compare]]\nvariant = \"a\"\nwith = \"b\"\n";
+        let turned = "[[compare]]\nvariant = \"b\"\nwith = \"a\"\nmetrics = [\"p99_ns\"]\n";
         let other = turned.replace("p99_ns", "errors");
-        let plan = format!("{WHOLE}[[subject]]\nname = \"b\"\ncommand = [\"b\"]\n{compare}");
+        let plan = format!("{WHOLE}[[variant]]\nname = \"b\"\ncommand = [\"b\"]\n{compare}");
         for (more, expected) in [
-            ("loads = []\n", "x.toml:11: `loads` is empty"),
-            ("figures = []\n", "x.toml:11: `figures` is empty"),
-            ("loads = [\"l\", \"l\"]\n", "x.toml:13: the load \"l\" is duplicate"),
+            ("workloads = []\n", "x.toml:11: `workloads` is empty"),
+            ("metrics = []\n", "x.toml:11: `metrics` is empty"),
+            ("workloads = [\"l\", \"l\"]\n", "x.toml:13: the workload \"l\" is duplicate"),
             (compare, "x.toml:14: \"a\" and \"b\" are already compared in cpu_us_per_request under \"l\""),
             (turned, "x.toml:14: \"b\" and \"a\" are already compared in p99_ns"),
         ] {
@@ -368,24 +379,24 @@ mod tests {
     }
 
     #[test]
-    fn a_subject_that_runs_to_its_end_does_not_serve() {
-        let plan = |subject: &str, load: &str| {
-            let subject = format!("[[subject]]\nname = \"a\"\n{subject}\n");
-            parse(&format!("{subject}[[load]]\nname = \"l\"\nkind = \"run\"\n{load}"), "x.toml", None)
+    fn a_variant_that_runs_to_its_end_does_not_serve() {
+        let plan = |variant: &str, workload: &str| {
+            let variant = format!("[[variant]]\nname = \"a\"\n{variant}\n");
+            parse(&format!("{variant}[[workload]]\nname = \"l\"\nkind = \"run\"\n{workload}"), "x.toml", None)
         };
         let has = "command = [\"a\", \"{n}\"]";
         assert_eq!(
-            plan(has, "n = 50").unwrap().loads[0].kind,
+            plan(has, "n = 50").unwrap().workloads[0].kind,
             Kind::Run { n: Some(50), within: Time(std::time::Duration::from_mins(1)) }
         );
-        for (subject, load, expected) in [
+        for (variant, workload, expected) in [
             (has, "", "x.toml:5: {n} in the command"),
             ("command = [\"a\"]", "n = 50", "x.toml:2: {n} in the command"),
-            ("command = [\"a\"]\nready = { tcp = true }", "", "x.toml:2: a subject that runs to its end"),
+            ("command = [\"a\"]\nready = { tcp = true }", "", "x.toml:2: a variant that runs to its end"),
             (has, "n = 50\npath = \"/a\"", "does not support `path`"),
         ] {
-            let why = plan(subject, load).expect_err(load);
-            assert!(why.contains(expected), "{subject} {load}: {why}");
+            let why = plan(variant, workload).expect_err(workload);
+            assert!(why.contains(expected), "{variant} {workload}: {why}");
         }
     }
 }

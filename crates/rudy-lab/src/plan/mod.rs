@@ -1,4 +1,4 @@
-//! The plan of an experiment: subjects, loads, rounds and comparisons.
+//! The plan of an experiment: variants, workloads, rounds and comparisons.
 
 pub(crate) mod builtin;
 mod file;
@@ -26,26 +26,26 @@ pub struct Plan {
     pub seed: Option<u64>,
     /// The duration of the warm-up.
     pub warmup: Time,
-    /// Generated files for the subjects, by their path in `{folder}`.
+    /// Generated files for the variants, by their path in `{folder}`.
     pub files: BTreeMap<String, Contents>,
     /// Programs to build, at `{built}/NAME`.
     #[serde(default)]
     pub programs: Vec<Program>,
     /// Companion programs.
     #[serde(default)]
-    pub beside: Vec<Beside>,
-    /// The subjects.
-    pub subjects: Vec<Subject>,
-    /// The loads.
-    pub loads: Vec<Load>,
+    pub companions: Vec<Companion>,
+    /// The variants.
+    pub variants: Vec<Variant>,
+    /// The workloads.
+    pub workloads: Vec<Workload>,
     /// The comparisons.
     pub comparisons: Vec<Comparison>,
-    /// The source of the figures in [`then`](Self::then): the report, its date and its machine.
+    /// The source of the metrics in [`baselines`](Self::baselines): the report, its date and its machine.
     #[serde(default)]
     pub source: String,
     /// Older results, to show next to the new ones.
     #[serde(default)]
-    pub then: Vec<Then>,
+    pub baselines: Vec<Baseline>,
 }
 
 /// A file that the lab generates.
@@ -74,13 +74,13 @@ pub struct Program {
 impl Plan {
     /// The number of comparisons. More comparisons need more rounds.
     pub(crate) fn asked(&self) -> usize {
-        self.comparisons.iter().map(|comparison| comparison.loads.len() * comparison.figures.len()).sum()
+        self.comparisons.iter().map(|comparison| comparison.workloads.len() * comparison.metrics.len()).sum()
     }
 }
 
 /// A server to measure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Subject {
+pub struct Variant {
     /// Its name in reports.
     pub name: String,
     /// Program and arguments, with placeholders.
@@ -102,23 +102,23 @@ pub struct Subject {
     pub needs: Vec<String>,
     /// Its own placeholders and their values.
     #[serde(default)]
-    pub words: BTreeMap<String, String>,
+    pub placeholders: BTreeMap<String, String>,
     /// The companion programs, in the order in which they start.
     #[serde(default)]
-    pub beside: Vec<String>,
+    pub companions: Vec<String>,
     /// The format of its output, if it runs to its end.
     #[serde(default)]
-    pub says: Says,
+    pub output_format: OutputFormat,
 }
 
-/// A companion program that starts before each run of its subjects and is not measured.
+/// A companion program that starts before each run of its variants and is not measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Beside {
+pub struct Companion {
     /// Its name: `{NAME.port}` is its port.
     pub name: String,
-    /// As in a subject.
+    /// As in a variant.
     pub command: Vec<String>,
-    /// As in a subject.
+    /// As in a variant.
     pub config: Option<String>,
     /// The condition for being ready.
     pub ready: Ready,
@@ -128,13 +128,13 @@ pub struct Beside {
     pub cores: Vec<usize>,
 }
 
-/// The output format of a subject that runs to its end.
+/// The output format of a variant that runs to its end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Says {
-    /// Figures, one per line: `NAME VALUE`.
+pub enum OutputFormat {
+    /// Metrics, one per line: `NAME VALUE`.
     #[default]
-    Figures,
+    Metrics,
     /// The report of `rudy bench --json -`.
     Bench,
     /// The report of `wrk --latency`.
@@ -145,7 +145,7 @@ pub enum Says {
     Ab,
 }
 
-/// The condition for a subject to be ready.
+/// The condition for a variant to be ready.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ready {
@@ -157,9 +157,9 @@ pub enum Ready {
     Line(String),
 }
 
-/// A load.
+/// A workload.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Load {
+pub struct Workload {
     /// Its name in reports.
     pub name: String,
     /// The path to request.
@@ -181,13 +181,13 @@ pub struct Load {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stall {
-    /// Time from the start of the load.
+    /// Time from the start of the workload.
     pub after: Time,
     /// The duration.
     pub time: Time,
 }
 
-/// The size of a load in a quick run.
+/// The size of a workload in a quick run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Quick {
@@ -197,7 +197,7 @@ pub enum Quick {
     Requests(u32),
 }
 
-/// The kind of a load.
+/// The kind of a workload.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Kind {
@@ -229,7 +229,7 @@ pub enum Kind {
         requests: u32,
     },
     /// `rudy bench --slo`: searches for the maximum rate.
-    Knee {
+    MaxRate {
         /// The objective, such as `p99<20ms, errors<0.01%`.
         slo: String,
         /// Number of connections.
@@ -257,7 +257,7 @@ pub enum Kind {
         /// The time to hold them.
         time: Time,
     },
-    /// The subject itself runs once to its end, and prints its figures.
+    /// The variant itself runs once to its end, and prints its metrics.
     Run {
         /// The value of `{n}` in its command: the amount of work.
         n: Option<u32>,
@@ -266,30 +266,30 @@ pub enum Kind {
     },
 }
 
-/// A comparison of two subjects.
+/// A comparison of two variants.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// The first subject.
-    pub subject: String,
-    /// The subject to compare with.
+    /// The first variant.
+    pub variant: String,
+    /// The variant to compare with.
     pub with: String,
-    /// The loads; not empty.
-    pub loads: Vec<String>,
-    /// The figures by their names in [`Run::figures`](crate::record::Run::figures); not empty.
-    pub figures: Vec<String>,
+    /// The workloads; not empty.
+    pub workloads: Vec<String>,
+    /// The metrics by their names in [`Run::metrics`](crate::record::Run::metrics); not empty.
+    pub metrics: Vec<String>,
 }
 
-/// Figures of an older report that the experiment repeats.
+/// Metrics of an older report that the experiment repeats.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Then {
-    /// The subject's name in that report.
-    pub subject: String,
-    /// The corresponding subject of today, if any.
-    pub beside: Option<String>,
-    /// The corresponding load.
-    pub load: String,
-    /// Names as in [`Run::figures`](crate::record::Run::figures).
-    pub figures: BTreeMap<String, f64>,
+pub struct Baseline {
+    /// Its name in that report.
+    pub name: String,
+    /// The corresponding variant of today, if any.
+    pub variant: Option<String>,
+    /// The corresponding workload.
+    pub workload: String,
+    /// Names as in [`Run::metrics`](crate::record::Run::metrics).
+    pub metrics: BTreeMap<String, f64>,
     /// A statement of the report in words.
     pub said: Option<String>,
 }

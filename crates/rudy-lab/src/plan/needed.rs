@@ -1,42 +1,42 @@
-//! Determines the requirements of a plan's subjects. Only these are checked and built.
+//! Determines the requirements of a plan's variants. Only these are checked and built.
 
 use std::iter;
 
-use super::{Beside, Plan, Program, Subject};
+use super::{Companion, Plan, Program, Variant};
 
 impl Plan {
-    /// Whether a subject of the plan uses this program.
+    /// Whether a variant of the plan uses this program.
     pub(crate) fn uses(&self, program: &Program) -> bool {
-        self.subjects.iter().any(|subject| self.runs(subject, program))
+        self.variants.iter().any(|variant| self.runs(variant, program))
     }
 
-    /// Whether a subject uses this program: whether its command or configuration, or that of a companion,
+    /// Whether a variant uses this program: whether its command or configuration, or that of a companion,
     /// contains its placeholder.
-    pub(crate) fn runs(&self, subject: &Subject, program: &Program) -> bool {
-        let own = iter::once((&subject.command, &subject.config));
-        let beside = self.beside_of(subject).map(|beside| (&beside.command, &beside.config));
-        own.chain(beside)
+    pub(crate) fn runs(&self, variant: &Variant, program: &Program) -> bool {
+        let own = iter::once((&variant.command, &variant.config));
+        let companions = self.companions_of(variant).map(|companion| (&companion.command, &companion.config));
+        own.chain(companions)
             .flat_map(|(command, config)| command.iter().chain(config))
-            .any(|text| program.is_in(&subject.with_own_words(text)))
+            .any(|text| program.is_in(&variant.with_own_placeholders(text)))
     }
 
-    /// The companion programs of a subject.
-    pub(crate) fn beside_of<'a>(&'a self, subject: &'a Subject) -> impl Iterator<Item = &'a Beside> {
-        self.beside.iter().filter(move |beside| subject.beside.contains(&beside.name))
+    /// The companion programs of a variant.
+    pub(crate) fn companions_of<'a>(&'a self, variant: &'a Variant) -> impl Iterator<Item = &'a Companion> {
+        self.companions.iter().filter(move |companion| variant.companions.contains(&companion.name))
     }
 
-    /// All commands of a subject, its own first.
-    pub(crate) fn commands<'a>(&'a self, subject: &'a Subject) -> impl Iterator<Item = &'a [String]> {
-        let beside = self.beside_of(subject).map(|beside| beside.command.as_slice());
-        iter::once(subject.command.as_slice()).chain(beside)
+    /// All commands of a variant, its own first.
+    pub(crate) fn commands<'a>(&'a self, variant: &'a Variant) -> impl Iterator<Item = &'a [String]> {
+        let companions = self.companions_of(variant).map(|companion| companion.command.as_slice());
+        iter::once(variant.command.as_slice()).chain(companions)
     }
 }
 
-impl Subject {
-    fn with_own_words(&self, text: &str) -> String {
+impl Variant {
+    fn with_own_placeholders(&self, text: &str) -> String {
         let put =
             |text: String, (word, value): (&String, &String)| text.replace(&format!("{{{word}}}"), value);
-        self.words.iter().fold(text.to_owned(), put)
+        self.placeholders.iter().fold(text.to_owned(), put)
     }
 }
 
@@ -53,26 +53,30 @@ mod tests {
     use crate::plan::{Program, parse};
 
     #[test]
-    fn what_is_built_is_found_wherever_a_subject_or_something_beside_it_has_it() {
+    fn what_is_built_is_found_wherever_a_variant_or_something_beside_it_has_it() {
         let program = Program {
             name: "go".to_owned(),
             file: "go.go".to_owned(),
             source: String::new(),
             build: Vec::new(),
         };
-        for (subject, beside, is_used) in [
+        for (variant, companions, is_used) in [
             ("command = [\"{built}/go\"]", "command = [\"b\"]", true),
-            ("command = [\"{built}/{which}\"]\nwords = { which = \"go\" }", "command = [\"b\"]", true),
+            ("command = [\"{built}/{which}\"]\nplaceholders = { which = \"go\" }", "command = [\"b\"]", true),
             ("command = [\"a\"]\nconfig_text = \"run {built}/go;\"", "command = [\"b\"]", true),
-            ("command = [\"a\"]\nbeside = [\"b\"]", "command = [\"{built}/go\", \"-x\"]", true),
-            ("command = [\"a\"]\nbeside = [\"b\"]", "command = [\"b\"]\nconfig_text = \"{built}/go\"", true),
-            // No subject uses it, so it is not built.
+            ("command = [\"a\"]\ncompanions = [\"b\"]", "command = [\"{built}/go\", \"-x\"]", true),
+            (
+                "command = [\"a\"]\ncompanions = [\"b\"]",
+                "command = [\"b\"]\nconfig_text = \"{built}/go\"",
+                true,
+            ),
+            // No variant uses it, so it is not built.
             ("command = [\"a\"]", "command = [\"{built}/go\"]", false),
             ("command = [\"{built}/goconntest\"]", "command = [\"b\"]", false),
         ] {
             let text = format!(
-                "[[beside]]\nname = \"b\"\n{beside}\n[[subject]]\nname = \"a\"\n{subject}\n\
-                 [[load]]\nname = \"l\"\nkind = \"bench\"\n"
+                "[[companion]]\nname = \"b\"\n{companions}\n[[variant]]\nname = \"a\"\n{variant}\n\
+                 [[workload]]\nname = \"l\"\nkind = \"bench\"\n"
             );
             let plan = parse(&text, "x", None).unwrap();
             assert_eq!(plan.uses(&program), is_used, "{text}");

@@ -6,7 +6,7 @@ use rudy_stats::compare::{Interval, Outcome, Summary};
 use serde::Serialize;
 
 use super::analysis::trouble::Trouble;
-use super::analysis::{Answer, Compared, Controlled, Report, Section, Table, then};
+use super::analysis::{Answer, Compared, Controlled, Report, Section, Table, baseline};
 use crate::record::{Head, Machine};
 
 /// The whole document.
@@ -42,10 +42,10 @@ struct ExperimentOut<'a> {
     findings: Vec<FindingOut<'a>>,
     controls: Vec<ControlOut<'a>>,
     summaries: Vec<SummaryOut<'a>>,
-    /// The source of the figures of `then_and_now`.
+    /// The source of the metrics of `then_and_now`.
     source: &'a str,
-    then_and_now: Vec<ThenOut<'a>>,
-    doubts: Vec<TroubleOut<'a>>,
+    then_and_now: Vec<BaselineOut<'a>>,
+    warnings: Vec<TroubleOut<'a>>,
     failures: Vec<TroubleOut<'a>>,
     notes: Vec<TroubleOut<'a>>,
     /// Notes about the records as a whole.
@@ -54,21 +54,21 @@ struct ExperimentOut<'a> {
     begun: Vec<Begun<'a>>,
 }
 
-/// A comparison of the plan under one load in one figure.
+/// A comparison of the plan under one workload in one metric.
 #[derive(Serialize)]
 struct FindingOut<'a> {
-    subject: &'a str,
+    variant: &'a str,
     with: &'a str,
-    load: &'a str,
-    figure: &'a str,
-    /// Rounds in which both have the figure.
+    workload: &'a str,
+    metric: &'a str,
+    /// Rounds in which both have the metric.
     rounds: usize,
-    /// Rounds in which both ran; in missing ones, a subject failed or lacks the figure.
+    /// Rounds in which both ran; in missing ones, a variant failed or lacks the metric.
     rounds_run: usize,
-    /// The medians over the rounds in which both have the figure, in its unit.
-    median_subject: Option<f64>,
+    /// The medians over the rounds in which both have the metric, in its unit.
+    median_variant: Option<f64>,
     median_with: Option<f64>,
-    /// The ratio of `subject` to `with`; that of the medians if it was not evaluated.
+    /// The ratio of `variant` to `with`; that of the medians if it was not evaluated.
     ratio: Option<f64>,
     interval: Option<IntervalOut>,
     p_value: Option<f64>,
@@ -80,10 +80,10 @@ struct FindingOut<'a> {
     rounds_needed: Option<usize>,
     /// Why it was not evaluated.
     why: Option<&'a str>,
-    /// Whether it depends on a subject that differs from itself.
+    /// Whether it depends on a variant that differs from itself.
     is_flagged: bool,
     /// Whether it depends on suspect runs.
-    is_doubtful: bool,
+    is_suspect: bool,
     /// The same as a sentence.
     sentence: &'a str,
 }
@@ -96,12 +96,12 @@ struct IntervalOut {
     confidence: f64,
 }
 
-/// A subject compared with itself.
+/// A variant compared with itself.
 #[derive(Serialize)]
 struct ControlOut<'a> {
-    subject: &'a str,
-    load: &'a str,
-    figure: &'a str,
+    variant: &'a str,
+    workload: &'a str,
+    metric: &'a str,
     rounds: usize,
     rounds_run: usize,
     ratio: Option<f64>,
@@ -112,12 +112,12 @@ struct ControlOut<'a> {
     why: Option<&'a str>,
 }
 
-/// A figure of a subject under a load, over its rounds without controls.
+/// A metric of a variant under a workload, over its rounds without controls.
 #[derive(Serialize)]
 struct SummaryOut<'a> {
-    subject: &'a str,
-    load: &'a str,
-    figure: &'a str,
+    variant: &'a str,
+    workload: &'a str,
+    metric: &'a str,
     rounds: usize,
     rounds_run: usize,
     median: f64,
@@ -125,33 +125,33 @@ struct SummaryOut<'a> {
     max: f64,
     /// The 95 % interval of the median.
     interval: Option<IntervalOut>,
-    is_doubtful: bool,
+    is_suspect: bool,
 }
 
 #[derive(Serialize)]
-struct ThenOut<'a> {
-    load: &'a str,
-    /// The name in the older report; null for a new figure without an older one.
-    subject: Option<&'a str>,
+struct BaselineOut<'a> {
+    workload: &'a str,
+    /// The name in the older report; null for a new metric without an older one.
+    baseline: Option<&'a str>,
     said: Option<&'a str>,
-    figure: Option<&'a str>,
+    metric: Option<&'a str>,
     then: Option<f64>,
-    /// The subject of today.
-    beside: Option<&'a str>,
+    /// The variant of today.
+    variant: Option<&'a str>,
     now_median: Option<f64>,
     now_per_then: Option<f64>,
 }
 
 #[derive(Serialize)]
 struct TroubleOut<'a> {
-    load: &'a str,
-    subject: &'a str,
+    workload: &'a str,
+    variant: &'a str,
     /// The message of the first run.
     sentence: &'a str,
     /// The number of runs, of `of_runs`.
     runs: usize,
     of_runs: usize,
-    /// The affected figures, for a warning.
+    /// The affected metrics, for a warning.
     concerns: &'a [String],
 }
 
@@ -178,8 +178,8 @@ impl<'a> ExperimentOut<'a> {
             controls: section.controls.iter().map(ControlOut::of).collect(),
             summaries: section.tables.iter().flat_map(summaries).collect(),
             source: &plan.source,
-            then_and_now: section.then.iter().map(ThenOut::of).collect(),
-            doubts: section.doubts.iter().map(TroubleOut::of).collect(),
+            then_and_now: section.baselines.iter().map(BaselineOut::of).collect(),
+            warnings: section.warnings.iter().map(TroubleOut::of).collect(),
             failures: section.failures.iter().map(TroubleOut::of).collect(),
             notes: section.notes.iter().map(TroubleOut::of).collect(),
             remarks: &section.remarks,
@@ -199,13 +199,13 @@ impl<'a> FindingOut<'a> {
             Answer::Open { needed, .. } => *needed,
         };
         Self {
-            subject: compared.subject,
+            variant: compared.variant,
             with: compared.with,
-            load: compared.load,
-            figure: &compared.figure.name,
+            workload: compared.workload,
+            metric: &compared.metric.name,
             rounds: compared.rounds,
             rounds_run: compared.rounds_run,
-            median_subject: compared.medians.map(|[subject, _]| subject),
+            median_variant: compared.medians.map(|[variant, _]| variant),
             median_with: compared.medians.map(|[_, with]| with),
             ratio,
             interval: finding.map(|finding| IntervalOut::of(finding.interval)),
@@ -215,7 +215,7 @@ impl<'a> FindingOut<'a> {
             rounds_needed,
             why,
             is_flagged: finding.is_some_and(|finding| finding.is_flagged),
-            is_doubtful: compared.is_doubtful,
+            is_suspect: compared.is_suspect,
             sentence: &compared.sentence,
         }
     }
@@ -232,9 +232,9 @@ impl<'a> ControlOut<'a> {
     fn of(control: &'a Controlled<'a>) -> Self {
         let shown = control.outcome.as_ref().ok();
         Self {
-            subject: control.subject,
-            load: control.load,
-            figure: &control.figure.name,
+            variant: control.variant,
+            workload: control.workload,
+            metric: &control.metric.name,
             rounds: control.rounds,
             rounds_run: control.rounds_run,
             ratio: shown.map(|shown| shown.ratio),
@@ -250,34 +250,34 @@ impl<'a> ControlOut<'a> {
 }
 
 fn summaries<'a>(table: &'a Table<'a>) -> impl Iterator<Item = SummaryOut<'a>> {
-    table.rows.iter().flat_map(|(subject, cells)| {
-        cells.iter().zip(&table.figures).filter_map(|(cell, figure)| {
+    table.rows.iter().flat_map(|(variant, cells)| {
+        cells.iter().zip(&table.metrics).filter_map(|(cell, metric)| {
             let Summary { rounds, median, interval, min, max } = cell.summary?;
             Some(SummaryOut {
-                subject,
-                load: table.load,
-                figure: &figure.name,
+                variant,
+                workload: table.workload,
+                metric: &metric.name,
                 rounds,
                 rounds_run: cell.rounds_run,
                 median,
                 min,
                 max,
                 interval: interval.map(IntervalOut::of),
-                is_doubtful: cell.is_doubtful,
+                is_suspect: cell.is_suspect,
             })
         })
     })
 }
 
-impl<'a> ThenOut<'a> {
-    fn of(row: &'a then::Row<'a>) -> Self {
+impl<'a> BaselineOut<'a> {
+    fn of(row: &'a baseline::Row<'a>) -> Self {
         Self {
-            load: row.load,
-            subject: row.then.map(|then| then.subject),
-            said: row.then.and_then(|then| then.said),
-            figure: row.figure.as_ref().map(|figure| figure.name.as_str()),
-            then: row.then.and_then(|then| then.value),
-            beside: row.now.map(|(subject, _)| subject),
+            workload: row.workload,
+            baseline: row.baseline.map(|baseline| baseline.name),
+            said: row.baseline.and_then(|baseline| baseline.said),
+            metric: row.metric.as_ref().map(|metric| metric.name.as_str()),
+            then: row.baseline.and_then(|baseline| baseline.value),
+            variant: row.now.map(|(variant, _)| variant),
             now_median: row.now.and_then(|(_, cell)| Some(cell.summary?.median)),
             now_per_then: row.ratio(),
         }
@@ -286,8 +286,8 @@ impl<'a> ThenOut<'a> {
 
 impl<'a> TroubleOut<'a> {
     fn of(trouble: &'a Trouble<'a>) -> Self {
-        let Trouble { load, subject, sentence, runs, of, concerns } = *trouble;
-        Self { load, subject, sentence, runs, of_runs: of, concerns }
+        let Trouble { workload, variant, sentence, runs, of, concerns } = *trouble;
+        Self { workload, variant, sentence, runs, of_runs: of, concerns }
     }
 }
 
@@ -303,22 +303,22 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::report::{analysis, made};
+    use crate::report::{analysis, fixtures};
 
     #[test]
     fn a_program_reads_how_many_rounds_were_missing() {
         let plan = |rounds: u64| {
             format!(
-                "rounds = {rounds}\n[[subject]]\nname = \"a\"\ncommand = [\"a\"]\n\
-                 [[subject]]\nname = \"b\"\ncommand = [\"b\"]\n[[load]]\nname = \"1k\"\nkind = \"bench\"\n\
-                 [[compare]]\nsubject = \"a\"\nwith = \"b\"\nfigures = [\"p99_ns\", \"p50_ns\"]\n"
+                "rounds = {rounds}\n[[variant]]\nname = \"a\"\ncommand = [\"a\"]\n\
+                 [[variant]]\nname = \"b\"\ncommand = [\"b\"]\n[[workload]]\nname = \"1k\"\nkind = \"bench\"\n\
+                 [[compare]]\nvariant = \"a\"\nwith = \"b\"\nmetrics = [\"p99_ns\", \"p50_ns\"]\n"
             )
         };
         for (rounds, needed) in [(3, Some(7)), (6, Some(7)), (7, None)] {
-            let figures = |turn: &made::Turn| {
-                (turn.subject == "a" || turn.round > 0).then(|| vec![("p99_ns", 1e6), ("p50_ns", 1e5)])
+            let metrics = |turn: &fixtures::Turn| {
+                (turn.variant == "a" || turn.round > 0).then(|| vec![("p99_ns", 1e6), ("p50_ns", 1e5)])
             };
-            let made = [made::experiment(&plan(rounds + 1), figures)];
+            let made = [fixtures::experiment(&plan(rounds + 1), metrics)];
             let report: Value = serde_json::from_str(&write(&analysis::analyse(&made))).expect("it is JSON");
             let finding = &report["experiments"][0]["findings"][0];
             let counts = ["rounds", "rounds_run", "rounds_needed"].map(|name| finding[name].as_u64());

@@ -33,16 +33,16 @@ fn section(section: &Section) -> String {
     };
     part("Findings", &rows::findings(section), rows::sureness(rows::intervals(section)));
     for table in &section.tables {
-        part(&format!("Under {}", table.load), &rows::table(table), None);
+        part(&format!("Under {}", table.workload), &rows::table(table), None);
     }
-    part("Then and now", &rows::then(section), None);
+    part("Then and now", &rows::baselines(section), None);
     let sureness = rows::sureness(rows::intervals_of_controls(section));
-    part("Controls: each subject against itself", &rows::controls(section), sureness);
-    if !section.then.is_empty() && !plan.source.is_empty() {
+    part("Controls: each variant against itself", &rows::controls(section), sureness);
+    if !section.baselines.is_empty() && !plan.source.is_empty() {
         say(&format!("What was shown then: {}", escaped(&plan.source)));
     }
     for (title, troubles) in
-        [("Doubts", &section.doubts), ("Failures", &section.failures), ("Notes", &section.notes)]
+        [("Warnings", &section.warnings), ("Failures", &section.failures), ("Notes", &section.notes)]
     {
         if !troubles.is_empty() {
             say(&format!("## {title}\n\n{}", list(troubles)));
@@ -107,13 +107,13 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{analysis, made};
+    use crate::report::{analysis, fixtures};
 
     #[test]
     fn the_command_can_be_given_to_a_shell_again() {
-        let plan = "rounds = 1\n[[subject]]\nname = \"a\"\ncommand = [\"a\"]\n\
-            [[load]]\nname = \"1k\"\nkind = \"bench\"\n";
-        let mut made = [made::experiment(plan, |_| Some(vec![("p99_ns", 1e6)]))];
+        let plan = "rounds = 1\n[[variant]]\nname = \"a\"\ncommand = [\"a\"]\n\
+            [[workload]]\nname = \"1k\"\nkind = \"bench\"\n";
+        let mut made = [fixtures::experiment(plan, |_| Some(vec![("p99_ns", 1e6)]))];
         made[0].heads[0].command =
             ["rudy", "lab", "run", "my plan.toml", "two\nlines"].map(str::to_owned).to_vec();
         let text = write(&analysis::analyse(&made));

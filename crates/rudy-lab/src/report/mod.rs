@@ -4,10 +4,10 @@ mod analysis;
 mod cells;
 mod chart;
 mod csv;
+#[cfg(test)]
+pub(crate) mod fixtures;
 mod html;
 mod json;
-#[cfg(test)]
-pub(crate) mod made;
 mod markdown;
 mod rows;
 mod shell;
@@ -46,9 +46,9 @@ pub enum Format {
     Html,
     /// Tables in GitHub's Markdown.
     Markdown,
-    /// All comparisons and figures as JSON.
+    /// All comparisons and metrics as JSON.
     Json,
-    /// One row per run with all figures.
+    /// One row per run with all metrics.
     Csv,
 }
 

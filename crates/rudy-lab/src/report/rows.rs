@@ -3,18 +3,18 @@
 use rudy_stats::compare::Interval;
 
 use super::analysis::words::{missing, ratio, rounds_of, sure};
-use super::analysis::{Answer, Cell, Compared, Controlled, Section, Table, then};
-use super::unit::{Figure, Unit, digits};
+use super::analysis::{Answer, Cell, Compared, Controlled, Section, Table, baseline};
+use super::unit::{Metric, Unit, digits};
 
 /// The text of an empty cell.
 pub(super) const NONE: &str = "–";
 
 /// Marks a value that depends on suspect runs, or not on all runs.
-pub(super) const DOUBTFUL: &str = "†";
+pub(super) const SUSPECT: &str = "†";
 
 /// The explanation of the marks.
-pub(super) const LEGEND: &str = "† rests on runs that are doubted, or not on all rounds: see the doubts and the failures. \
-    ‡ rests on a subject that differs from itself: see the controls.";
+pub(super) const LEGEND: &str = "† rests on runs that are suspect, or not on all rounds: see the warnings and the failures. \
+    ‡ rests on a variant that differs from itself: see the controls.";
 
 /// Marks a result that depends on a control that differs.
 const FLAGGED: &str = "‡";
@@ -33,9 +33,9 @@ pub(super) fn findings(section: &Section) -> Rows {
 
 fn finding(compared: &Compared) -> Vec<String> {
     vec![
-        format!("{} / {}", compared.subject, compared.with),
-        compared.load.to_owned(),
-        compared.figure.title.clone(),
+        format!("{} / {}", compared.variant, compared.with),
+        compared.workload.to_owned(),
+        compared.metric.title.clone(),
         medians(compared),
         times(compared),
         between(&compared.answer),
@@ -45,13 +45,13 @@ fn finding(compared: &Compared) -> Vec<String> {
 
 /// The ratio with its marks; empty without one.
 pub(super) fn times(compared: &Compared) -> String {
-    let doubtful = if compared.is_marked() { DOUBTFUL } else { "" };
+    let suspect = if compared.is_marked() { SUSPECT } else { "" };
     match &compared.answer {
         Answer::Judged(finding) => {
             let flagged = if finding.is_flagged { FLAGGED } else { "" };
-            format!("{}{doubtful}{flagged}", ratio(finding.ratio))
+            format!("{}{suspect}{flagged}", ratio(finding.ratio))
         }
-        Answer::Open { ratio: Some(times), .. } => format!("{}{doubtful}", ratio(*times)),
+        Answer::Open { ratio: Some(times), .. } => format!("{}{suspect}", ratio(*times)),
         Answer::Open { ratio: None, .. } => String::new(),
     }
 }
@@ -98,18 +98,18 @@ pub(super) fn verdict(compared: &Compared) -> String {
 
 /// `7.31 / 9.88 µs`: both medians; empty without them.
 pub(super) fn medians(compared: &Compared) -> String {
-    compared.medians.map_or(String::new(), |[a, b]| two(&compared.figure, a, b))
+    compared.medians.map_or(String::new(), |[a, b]| two(&compared.metric, a, b))
 }
 
 /// Two values in the unit of the larger one, or each in its own unit if they differ much.
-fn two(figure: &Figure, a: f64, b: f64) -> String {
+fn two(metric: &Metric, a: f64, b: f64) -> String {
     const APART: f64 = 20.0;
-    let [a, b] = [a, b].map(|value| value * figure.factor);
+    let [a, b] = [a, b].map(|value| value * metric.factor);
     if a > b * APART || b > a * APART {
-        return format!("{} / {}", figure.unit.text(a), figure.unit.text(b));
+        return format!("{} / {}", metric.unit.text(a), metric.unit.text(b));
     }
-    let (size, name) = figure.unit.part(a.abs().max(b.abs()));
-    let name = match figure.unit {
+    let (size, name) = metric.unit.part(a.abs().max(b.abs()));
+    let name = match metric.unit {
         Unit::Rate => "per s",
         _ => name,
     };
@@ -118,7 +118,7 @@ fn two(figure: &Figure, a: f64, b: f64) -> String {
 
 /// The result of a control.
 pub(super) fn controls(section: &Section) -> Rows {
-    let head = ["subject", "under", "in", "times itself", "between", "so it"];
+    let head = ["variant", "under", "in", "times itself", "between", "so it"];
     let row = |control: &Controlled| {
         let (times, between, outcome) = match &control.outcome {
             Ok(shown) => {
@@ -134,9 +134,9 @@ pub(super) fn controls(section: &Section) -> Rows {
             Err(why) => (String::new(), String::new(), why.clone()),
         };
         vec![
-            control.subject.to_owned(),
-            control.load.to_owned(),
-            control.figure.title.clone(),
+            control.variant.to_owned(),
+            control.workload.to_owned(),
+            control.metric.title.clone(),
             times,
             between,
             outcome,
@@ -145,42 +145,42 @@ pub(super) fn controls(section: &Section) -> Rows {
     Rows { head: head.map(str::to_owned).to_vec(), body: section.controls.iter().map(row).collect() }
 }
 
-/// The figures of a load, one per row, since the values of a figure share a unit.
+/// The metrics of a workload, one per row, since the values of a metric share a unit.
 pub(super) fn table(table: &Table) -> Rows {
-    let subjects = table.rows.iter().map(|(subject, _)| (*subject).to_owned());
-    let row = |(column, figure): (usize, &Figure)| {
-        let cells = table.rows.iter().map(|(_, cells)| spread(&cells[column], figure));
-        std::iter::once(figure.title.clone()).chain(cells).collect()
+    let variants = table.rows.iter().map(|(variant, _)| (*variant).to_owned());
+    let row = |(column, metric): (usize, &Metric)| {
+        let cells = table.rows.iter().map(|(_, cells)| spread(&cells[column], metric));
+        std::iter::once(metric.title.clone()).chain(cells).collect()
     };
     Rows {
-        head: std::iter::once(String::new()).chain(subjects).collect(),
-        body: table.figures.iter().enumerate().map(row).collect(),
+        head: std::iter::once(String::new()).chain(variants).collect(),
+        body: table.metrics.iter().enumerate().map(row).collect(),
     }
 }
 
 /// `7.31 µs (7.20 to 7.52)`, `7.31 µs† (7.20 to 7.52; 6 of 10 rounds)`.
-pub(super) fn spread(cell: &Cell, figure: &Figure) -> String {
-    let range = range(cell, figure);
+pub(super) fn spread(cell: &Cell, metric: &Metric) -> String {
+    let range = range(cell, metric);
     let range = if range.is_empty() { range } else { format!(" ({range})") };
-    median(cell, figure) + &range
+    median(cell, metric) + &range
 }
 
-/// `7.31 µs`; without a value, whether the subject failed.
-pub(super) fn median(cell: &Cell, figure: &Figure) -> String {
-    let is_marked = cell.is_doubtful || cell.misses_rounds();
-    let mark = if is_marked { DOUBTFUL } else { "" };
+/// `7.31 µs`; without a value, whether the variant failed.
+pub(super) fn median(cell: &Cell, metric: &Metric) -> String {
+    let is_marked = cell.is_suspect || cell.misses_rounds();
+    let mark = if is_marked { SUSPECT } else { "" };
     match cell.summary {
-        Some(summary) => figure.unit.text(summary.median * figure.factor) + mark,
+        Some(summary) => metric.unit.text(summary.median * metric.factor) + mark,
         None if cell.has_failed => "failed".to_owned(),
         None => format!("–{mark}"),
     }
 }
 
 /// The range of the rounds in the unit of the median, if they differ; and their number, if some are missing.
-pub(super) fn range(cell: &Cell, figure: &Figure) -> String {
+pub(super) fn range(cell: &Cell, metric: &Metric) -> String {
     let Some(summary) = cell.summary else { return String::new() };
-    let (size, _) = figure.unit.part(summary.median * figure.factor);
-    let shown = |value: f64| digits(value * figure.factor / size);
+    let (size, _) = metric.unit.part(summary.median * metric.factor);
+    let shown = |value: f64| digits(value * metric.factor / size);
     let (min, max) = (shown(summary.min), shown(summary.max));
     let range = (min != max).then(|| format!("{min} to {max}"));
     let rounds = cell.misses_rounds().then(|| rounds_of(summary.rounds, cell.rounds_run));
@@ -188,29 +188,29 @@ pub(super) fn range(cell: &Cell, figure: &Figure) -> String {
 }
 
 /// The table of older results, next to the new ones.
-pub(super) fn then(section: &Section) -> Rows {
+pub(super) fn baselines(section: &Section) -> Rows {
     let head = ["under", "in", "then", "it was", "now", "it is", "now / then"];
     let none = || NONE.to_owned();
-    let row = |row: &then::Row| {
-        let figure = row.figure.as_ref();
-        let value = |value: f64| figure.map_or(none(), |figure| figure.unit.text(value * figure.factor));
-        let was = row.then.map_or(none(), |then| match (then.value.map(value), then.said) {
+    let row = |row: &baseline::Row| {
+        let metric = row.metric.as_ref();
+        let value = |value: f64| metric.map_or(none(), |metric| metric.unit.text(value * metric.factor));
+        let was = row.baseline.map_or(none(), |baseline| match (baseline.value.map(value), baseline.said) {
             (Some(value), Some(said)) => format!("{value} ({said})"),
             (Some(value), None) => value,
             (None, said) => said.unwrap_or(NONE).to_owned(),
         });
-        let is = row.now.zip(figure).map_or(none(), |((_, cell), figure)| spread(&cell, figure));
+        let is = row.now.zip(metric).map_or(none(), |((_, cell), metric)| spread(&cell, metric));
         vec![
-            row.load.to_owned(),
-            figure.map_or(none(), |figure| figure.title.clone()),
-            row.then.map_or(none(), |then| then.subject.to_owned()),
+            row.workload.to_owned(),
+            metric.map_or(none(), |metric| metric.title.clone()),
+            row.baseline.map_or(none(), |baseline| baseline.name.to_owned()),
             was,
-            row.now.map_or(NONE, |(subject, _)| subject).to_owned(),
+            row.now.map_or(NONE, |(variant, _)| variant).to_owned(),
             is,
             row.ratio().map_or(none(), ratio),
         ]
     };
-    Rows { head: head.map(str::to_owned).to_vec(), body: section.then.iter().map(row).collect() }
+    Rows { head: head.map(str::to_owned).to_vec(), body: section.baselines.iter().map(row).collect() }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "shown with three digits")]

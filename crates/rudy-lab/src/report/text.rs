@@ -38,7 +38,7 @@ fn section(section: &Section) -> String {
     if !then.is_empty() {
         say(&format!("\nthen and now:\n{then}"));
     }
-    for (title, troubles) in [("doubts", &section.doubts), ("failures", &section.failures)] {
+    for (title, troubles) in [("warnings", &section.warnings), ("failures", &section.failures)] {
         if !troubles.is_empty() {
             say(&format!("\n{title}:"));
         }
@@ -52,11 +52,11 @@ fn section(section: &Section) -> String {
 /// Older results with today's, one per line, because a table would be too wide.
 fn then_and_now(section: &Section) -> String {
     let one = |row: &Vec<String>| {
-        let [load, figure, then, was, now, is, _] = row.as_slice() else { return Vec::new() };
+        let [workload, metric, then, was, now, is, _] = row.as_slice() else { return Vec::new() };
         let today = if now == rows::NONE { String::new() } else { format!("; {is} now ({now})") };
-        wrapped(&format!("{load}, {figure}: {was} then ({then}){today}"), WIDTH - 2)
+        wrapped(&format!("{workload}, {metric}: {was} then ({then}){today}"), WIDTH - 2)
     };
-    let rows = rows::then(section).body;
+    let rows = rows::baselines(section).body;
     let lines = rows.iter().filter(|row| row[2] != rows::NONE).flat_map(one);
     lines.map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
 }
@@ -84,7 +84,7 @@ fn findings(section: &Section) -> String {
     aligned(&findings)
 }
 
-/// The maximum width of the name of a subject, a load or a figure.
+/// The maximum width of the name of a variant, a workload or a metric.
 const NAME: usize = 28;
 
 /// Shortens names to a maximum length. If different names would become the same, they get a number.
@@ -118,14 +118,14 @@ fn cut(name: &str, width: usize) -> String {
     characters[..start].iter().chain(&['…']).chain(&characters[characters.len() - end..]).collect()
 }
 
-/// The medians of a load without comparisons, a figure per line, with as many subjects per table as fit.
+/// The medians of a workload without comparisons, a metric per line, with as many variants per table as fit.
 fn medians(table: &Table) -> String {
-    let titles = table.figures.iter().map(|figure| cut(&figure.title, NAME));
+    let titles = table.metrics.iter().map(|metric| cut(&metric.title, NAME));
     let first: Vec<String> =
-        std::iter::once(cut(&format!("{}, median", table.load), NAME)).chain(titles).collect();
-    let names: Vec<String> = table.rows.iter().map(|(subject, _)| (*subject).to_owned()).collect();
+        std::iter::once(cut(&format!("{}, median", table.workload), NAME)).chain(titles).collect();
+    let names: Vec<String> = table.rows.iter().map(|(variant, _)| (*variant).to_owned()).collect();
     let column = |(name, (_, cells)): (String, &(&str, Vec<Cell>))| -> Vec<String> {
-        let cells = cells.iter().zip(&table.figures).map(|(cell, figure)| rows::median(cell, figure));
+        let cells = cells.iter().zip(&table.metrics).map(|(cell, metric)| rows::median(cell, metric));
         std::iter::once(name).chain(cells).collect()
     };
     let columns: Vec<Vec<String>> = short(&names).into_iter().zip(&table.rows).map(column).collect();
@@ -194,25 +194,25 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{analysis, made};
+    use crate::report::{analysis, fixtures};
 
-    /// Two subjects with names of this length, compared or not.
+    /// Two variants with names of this length, compared or not.
     fn shown(length: usize, compare: &str) -> String {
         let [one, two] = ["a", "b"].map(|letter| letter.repeat(length));
         written(&[&one, &two], &compare.replace("ONE", &one).replace("TWO", &two))
     }
 
-    fn written(subjects: &[&str], compare: &str) -> String {
-        let subject = |name: &&str| format!("[[subject]]\nname = \"{name}\"\ncommand = [\"a\"]\n");
-        let subjects: String = subjects.iter().map(subject).collect();
-        let plan = format!("rounds = 3\n{subjects}[[load]]\nname = \"1k\"\nkind = \"bench\"\n{compare}");
-        let figures = |_: &made::Turn| Some(vec![("cpu_us_per_request", 7.0), ("private_bytes", 5e6)]);
-        let made = [made::experiment(&plan, figures)];
+    fn written(variants: &[&str], compare: &str) -> String {
+        let variant = |name: &&str| format!("[[variant]]\nname = \"{name}\"\ncommand = [\"a\"]\n");
+        let variants: String = variants.iter().map(variant).collect();
+        let plan = format!("rounds = 3\n{variants}[[workload]]\nname = \"1k\"\nkind = \"bench\"\n{compare}");
+        let metrics = |_: &fixtures::Turn| Some(vec![("cpu_us_per_request", 7.0), ("private_bytes", 5e6)]);
+        let made = [fixtures::experiment(&plan, metrics)];
         write(&analysis::analyse(&made))
     }
 
     const COMPARE: &str =
-        "[[compare]]\nsubject = \"ONE\"\nwith = \"TWO\"\nfigures = [\"cpu_us_per_request\"]\n";
+        "[[compare]]\nvariant = \"ONE\"\nwith = \"TWO\"\nmetrics = [\"cpu_us_per_request\"]\n";
 
     #[test]
     fn findings_stand_below_each_other() {
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn what_was_shown_then_stands_beside_what_is_shown_now() {
-        let then = "[[then]]\nsubject = \"Old\"\nbeside = \"a\"\nload = \"1k\"\nfigures = { cpu_us_per_request = 70.0 }\n";
+        let then = "[[baseline]]\nname = \"Old\"\nvariant = \"a\"\nworkload = \"1k\"\nmetrics = { cpu_us_per_request = 70.0 }\n";
         let text = shown(1, then);
         assert!(
             text.contains("\nthen and now:\n  1k, CPU per request: 70 µs then (Old); 7 µs now (a)\n"),

@@ -1,4 +1,4 @@
-//! Formats figures, and chooses the units of axes.
+//! Formats metrics, and chooses the units of axes.
 
 /// The unit of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,7 +9,7 @@ pub(super) enum Unit {
     Bytes,
     /// A rate per second.
     Rate,
-    /// A count, or a figure without a unit.
+    /// A count, or a metric without a unit.
     Count,
     /// Busy cores.
     Cores,
@@ -17,9 +17,9 @@ pub(super) enum Unit {
     Share,
 }
 
-/// A figure as it is shown.
+/// A metric as it is shown.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Figure {
+pub(super) struct Metric {
     /// The name in the records.
     pub(super) name: String,
     /// The name in a sentence.
@@ -29,13 +29,13 @@ pub(super) struct Figure {
     pub(super) factor: f64,
 }
 
-/// Names of figures that differ from their keys.
+/// Names of metrics that differ from their keys.
 const TITLES: [(&str, &str); 23] = [
     ("requests_per_s", "throughput"),
     ("errors", "errors"),
     ("generator_share", "busiest thread of the generator"),
-    ("others_share", "CPU of other processes"),
-    ("stolen_share", "CPU that the host gave away"),
+    ("background_cpu_share", "CPU of other processes"),
+    ("steal_share", "CPU that the host gave away"),
     ("time_s", "time in all"),
     ("cpu_s", "CPU time"),
     ("p50_ns", "median latency"),
@@ -44,16 +44,16 @@ const TITLES: [(&str, &str); 23] = [
     ("p999_ns", "latency, p99.9"),
     ("max_ns", "longest latency"),
     ("late_p50_ns", "lateness, median"),
-    ("late_p99_ns", "lateness, p99"),
+    ("schedule_delay_p99_ns", "lateness, p99"),
     ("late_max_ns", "longest lateness"),
     ("generator_lag_p99_ns", "lag of the generator, p99"),
     ("cpu_us_per_request", "CPU per request"),
     ("cpu_user_us_per_request", "CPU per request in user mode"),
     ("cpu_system_us_per_request", "CPU per request in the kernel"),
     ("private_bytes", "private memory"),
-    ("idle_private_bytes", "private memory before the load"),
+    ("idle_private_bytes", "private memory before the workload"),
     ("private_bytes_per_connection", "memory per connection"),
-    ("knee_per_s", "highest rate that holds"),
+    ("max_rate_per_s", "highest rate that holds"),
 ];
 
 /// The suffix of a name is its unit.
@@ -70,8 +70,8 @@ const ENDS: [(&str, Unit, f64); 10] = [
     ("_percent", Unit::Share, 0.01),
 ];
 
-impl Figure {
-    /// Looks up a figure by its name in the records.
+impl Metric {
+    /// Looks up a metric by its name in the records.
     pub(super) fn named(name: &str) -> Self {
         let (end, unit, factor) =
             ENDS.into_iter().find(|(end, ..)| name.ends_with(end)).unwrap_or(("", Unit::Count, 1.0));
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_has_its_unit_from_the_end_of_its_name() {
+    fn a_metric_has_its_unit_from_the_end_of_its_name() {
         for (name, title, unit) in [
             ("p99_ns", "latency, p99", Unit::Time),
             ("cpu_us_per_request", "CPU per request", Unit::Time),
@@ -226,8 +226,8 @@ mod tests {
             ("private_bytes_per_connection", "memory per connection", Unit::Bytes),
             ("said", "said", Unit::Count),
         ] {
-            let figure = Figure::named(name);
-            assert_eq!((figure.title.as_str(), figure.unit), (title, unit), "{name}");
+            let metric = Metric::named(name);
+            assert_eq!((metric.title.as_str(), metric.unit), (title, unit), "{name}");
         }
     }
 }

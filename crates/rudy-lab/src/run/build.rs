@@ -7,14 +7,14 @@ use std::time::Duration;
 use rudy_load::Interrupt;
 
 use super::progress::say;
-use crate::place::{self, Folders};
+use crate::folders::{self, Folders};
 use crate::plan::{Plan, Program};
-use crate::subject::{StartError, tool};
+use crate::variant::{StartError, tool};
 
 /// Timeout of a build: a large program with many libraries takes minutes.
 const WITHIN: Duration = Duration::from_mins(30);
 
-/// Builds the programs that subjects of the plan use.
+/// Builds the programs that variants of the plan use.
 pub(super) fn build(plan: &Plan, folders: &Folders, interrupt: &Interrupt) -> Result<(), String> {
     for program in plan.programs.iter().filter(|program| plan.uses(program)) {
         say(&format!("building {}", program.name));
@@ -34,7 +34,7 @@ fn one(program: &Program, folders: &Folders, interrupt: &Interrupt) -> Result<()
     let words: Vec<String> = program
         .build
         .iter()
-        .map(|word| fill(&place::programs(), "{programs}", word))
+        .map(|word| fill(&folders::programs(), "{programs}", word))
         .map(|word| fill(&target, "{target}", &fill(&source, "{source}", &word)))
         .collect();
     let used = tool::run(&words, &folder, WITHIN, interrupt);

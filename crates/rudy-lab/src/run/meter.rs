@@ -1,19 +1,19 @@
-//! Measures other activity on the machine during a load.
+//! Measures other activity on the machine during a workload.
 
 use std::time::{Duration, Instant};
 
 use crate::machine::Shares;
-use crate::subject::family::{self, Cpu};
+use crate::variant::family::{self, Cpu};
 
-/// Minimum duration for which other activity is reported; ticks of 10 ms are too coarse for shorter loads.
+/// Minimum duration for which other activity is reported; ticks of 10 ms are too coarse for shorter workloads.
 const SHARES_MIN: Duration = Duration::from_secs(1);
 
 /// The state at the start.
 pub(super) struct Meter<'a> {
     /// The first processes of the companion programs.
-    beside: &'a [u32],
-    subject_cpu: Cpu,
-    beside_cpu: Cpu,
+    companions: &'a [u32],
+    variant_cpu: Cpu,
+    companions_cpu: Cpu,
     lab: family::Lab,
     machine: Option<rudy_observe::Machine>,
     begun: Instant,
@@ -21,9 +21,9 @@ pub(super) struct Meter<'a> {
 
 /// The changes since the start.
 pub(super) struct Spent {
-    /// CPU time of the subject's processes that still exist.
-    pub(super) subject: Cpu,
-    /// CPU time of child processes that the lab has reaped meanwhile: a generator, or a subject that ran to
+    /// CPU time of the variant's processes that still exist.
+    pub(super) variant: Cpu,
+    /// CPU time of child processes that the lab has reaped meanwhile: a generator, or a variant that ran to
     /// its end.
     pub(super) waited: Cpu,
     pub(super) time: Duration,
@@ -32,11 +32,11 @@ pub(super) struct Spent {
 }
 
 impl<'a> Meter<'a> {
-    pub(super) fn start(beside: &'a [u32]) -> Self {
+    pub(super) fn start(companions: &'a [u32]) -> Self {
         Self {
-            beside,
-            subject_cpu: family::cpu_without(beside),
-            beside_cpu: family::cpu_below(beside),
+            companions,
+            variant_cpu: family::cpu_without(companions),
+            companions_cpu: family::cpu_below(companions),
             lab: family::lab(),
             // Without it there are no shares.
             machine: rudy_observe::Machine::sample().ok(),
@@ -46,14 +46,14 @@ impl<'a> Meter<'a> {
 
     pub(super) fn stop(self) -> Spent {
         let time = self.begun.elapsed();
-        let subject = family::cpu_without(self.beside).since(self.subject_cpu);
-        let beside = family::cpu_below(self.beside).since(self.beside_cpu);
+        let variant = family::cpu_without(self.companions).since(self.variant_cpu);
+        let companions = family::cpu_below(self.companions).since(self.companions_cpu);
         let lab = family::lab();
         let (itself, waited) = (lab.itself.since(self.lab.itself), lab.waited.since(self.lab.waited));
-        let own = [subject, beside, itself, waited].map(Cpu::total).into_iter().sum();
+        let own = [variant, companions, itself, waited].map(Cpu::total).into_iter().sum();
         let machine = self.machine.zip(rudy_observe::Machine::sample().ok());
         let shares = machine.filter(|_| time >= SHARES_MIN);
         let shares = shares.map(|(before, after)| Shares::between(&before, &after, own));
-        Spent { subject, waited, time, shares }
+        Spent { variant, waited, time, shares }
     }
 }

@@ -22,10 +22,10 @@ use self::options::Refusal;
 use self::progress::Progress;
 use self::results::{Log, Results};
 use self::single::Bench;
-use crate::place::Folders;
+use crate::folders::Folders;
 use crate::plan::Plan;
 use crate::record::Outcome;
-use crate::{machine, report, subject};
+use crate::{machine, report, variant};
 
 /// Runs an experiment, and reports progress on stderr.
 #[must_use]
@@ -87,9 +87,9 @@ impl Experiment {
 
     fn run(&self) -> Result<Exit, Refusal> {
         let interrupt = Interrupt::catch_always().map_err(cannot("catch Ctrl-C"))?;
-        // Orphaned processes of a subject become children of the lab, so that they are found.
+        // Orphaned processes of a variant become children of the lab, so that they are found.
         set_child_subreaper(Some(getpid()))
-            .map_err(|error| cannot("become the reaper of subjects")(error.into()))?;
+            .map_err(|error| cannot("become the reaper of variants")(error.into()))?;
         let folders = Folders::make(&self.plan).map_err(cannot("make the files of the plan"))?;
         let versions = self.prepare(&folders, &interrupt)?;
         let rows = tempfile::NamedTempFile::new().map_err(cannot("make a temporary file"))?;
@@ -102,7 +102,7 @@ impl Experiment {
     fn prepare(&self, folders: &Folders, interrupt: &Interrupt) -> Result<Versions, Refusal> {
         let built = build::build(&self.plan, folders, interrupt);
         let versions = built.map(|()| machine::versions(&self.plan, interrupt));
-        let left_behind = subject::end_whatever_is_left();
+        let left_behind = variant::end_whatever_is_left();
         if let Some(signal) = interrupt.signal() {
             return Err(Refusal::Interrupted(signal, left_behind));
         }
@@ -127,7 +127,7 @@ impl Experiment {
         let mut measured = 0_usize;
         for (number, turn) in left.iter().enumerate() {
             let run = if interrupt.signal().is_some() { None } else { bench.run(turn) };
-            let left_behind = subject::end_whatever_is_left();
+            let left_behind = variant::end_whatever_is_left();
             let Some(mut run) = run else {
                 progress.interrupted(left_behind.as_deref());
                 return Ok(interrupt.signal().map_or(Exit::CannotRun, Exit::Signal));

@@ -8,10 +8,10 @@ use rudy_stats::compare::PAIRS_MAX;
 use rudy_units::Time;
 
 use super::progress::say;
-use crate::plan::{Kind, Plan, Quick, Subject, builtin, parse};
-use crate::{machine, place};
+use crate::plan::{Kind, Plan, Quick, Variant, builtin, parse};
+use crate::{folders, machine};
 
-/// The duration of a load in a quick run: enough to see that it works.
+/// The duration of a workload in a quick run: enough to see that it works.
 const QUICK: Time = Time(Duration::from_secs(1));
 const QUICK_ROUNDS: usize = 2;
 
@@ -24,11 +24,11 @@ pub struct Options {
     pub rounds: Option<usize>,
     /// The results folder; by default a new one in the current folder.
     pub out: Option<PathBuf>,
-    /// Only these subjects and loads.
+    /// Only these variants and workloads.
     pub only: Vec<String>,
     /// The folder of the experiment to continue.
     pub resume: Option<PathBuf>,
-    /// Two rounds of short loads, to try a plan.
+    /// Two rounds of short workloads, to try a plan.
     pub is_quick: bool,
 }
 
@@ -60,8 +60,8 @@ impl Options {
             plan.rounds = rounds;
         }
         leave_out_what_is_not_installed(&mut plan)?;
-        if plan.subjects.is_empty() {
-            return Err(Refusal::World("no subject of this plan is installed".to_owned()));
+        if plan.variants.is_empty() {
+            return Err(Refusal::World("no variant of this plan is installed".to_owned()));
         }
         Ok((plan, text))
     }
@@ -74,18 +74,20 @@ impl Options {
         })
     }
 
-    /// Applies `--only`: to subjects if some are named, to loads if some are named.
+    /// Applies `--only`: to variants if some are named, to workloads if some are named.
     fn narrow(&self, plan: &mut Plan) -> Result<(), Refusal> {
-        let is_subject = |name: &String| plan.subjects.iter().any(|subject| subject.name == *name);
-        let is_load = |name: &String| plan.loads.iter().any(|load| load.name == *name);
-        if let Some(unknown) = self.only.iter().find(|name| !is_subject(name) && !is_load(name)) {
-            let subjects = plan.subjects.iter().map(|subject| subject.name.as_str());
-            let names: Vec<_> = subjects.chain(plan.loads.iter().map(|load| load.name.as_str())).collect();
+        let is_variant = |name: &String| plan.variants.iter().any(|variant| variant.name == *name);
+        let is_workload = |name: &String| plan.workloads.iter().any(|workload| workload.name == *name);
+        if let Some(unknown) = self.only.iter().find(|name| !is_variant(name) && !is_workload(name)) {
+            let variants = plan.variants.iter().map(|variant| variant.name.as_str());
+            let names: Vec<_> =
+                variants.chain(plan.workloads.iter().map(|workload| workload.name.as_str())).collect();
             return Err(Refusal::Input(format!("--only {unknown}: the plan has {}", names.join(", "))));
         }
-        let (of_subjects, of_loads) = (self.only.iter().any(is_subject), self.only.iter().any(is_load));
-        plan.subjects.retain(|subject| !of_subjects || self.only.contains(&subject.name));
-        plan.loads.retain(|load| !of_loads || self.only.contains(&load.name));
+        let (of_variants, of_workloads) =
+            (self.only.iter().any(is_variant), self.only.iter().any(is_workload));
+        plan.variants.retain(|variant| !of_variants || self.only.contains(&variant.name));
+        plan.workloads.retain(|workload| !of_workloads || self.only.contains(&workload.name));
         keep_comparisons(plan);
         Ok(())
     }
@@ -108,14 +110,14 @@ fn read(name: &str) -> Result<(String, Option<PathBuf>), Refusal> {
 fn quicken(plan: &mut Plan) {
     plan.rounds = plan.rounds.min(QUICK_ROUNDS);
     plan.warmup = plan.warmup.min(Time(Duration::from_millis(200)));
-    for load in &mut plan.loads {
-        match &mut load.kind {
-            Kind::Bench { time, requests, .. } => match load.quick {
+    for workload in &mut plan.workloads {
+        match &mut workload.kind {
+            Kind::Bench { time, requests, .. } => match workload.quick {
                 Some(Quick::Time(quick)) => *time = quick.min(*time),
                 Some(Quick::Requests(quick)) => *requests = requests.map(|requests| requests.min(quick)),
                 None => *time = QUICK.min(*time),
             },
-            Kind::Knee { time, hold, .. } => (*time, *hold) = (QUICK.min(*time), QUICK.min(*hold)),
+            Kind::MaxRate { time, hold, .. } => (*time, *hold) = (QUICK.min(*time), QUICK.min(*hold)),
             Kind::Idle { ramp, time, .. } | Kind::Flood { ramp, time, .. } => {
                 (*ramp, *time) = (QUICK.min(*ramp), QUICK.min(*time));
             }
@@ -124,34 +126,34 @@ fn quicken(plan: &mut Plan) {
     }
 }
 
-/// Removes an optional subject; without any other subject there is no experiment.
+/// Removes an optional variant; without any other variant there is no experiment.
 fn leave_out_what_is_not_installed(plan: &mut Plan) -> Result<(), Refusal> {
     let mut refusal = None;
-    let mut subjects = std::mem::take(&mut plan.subjects);
-    subjects.retain(|subject| {
-        let Some(why) = missing(plan, subject) else { return true };
-        if subject.is_optional {
-            say(&format!("{} is skipped: {why}", subject.name));
+    let mut variants = std::mem::take(&mut plan.variants);
+    variants.retain(|variant| {
+        let Some(why) = missing(plan, variant) else { return true };
+        if variant.is_optional {
+            say(&format!("{} is skipped: {why}", variant.name));
         } else {
-            refusal.get_or_insert(format!("{} cannot be measured: {why}", subject.name));
+            refusal.get_or_insert(format!("{} cannot be measured: {why}", variant.name));
         }
         false
     });
-    plan.subjects = subjects;
+    plan.variants = variants;
     keep_comparisons(plan);
     refusal.map_or(Ok(()), |why| Err(Refusal::World(why)))
 }
 
-/// A message if a requirement of a subject is missing.
-fn missing(plan: &Plan, subject: &Subject) -> Option<String> {
-    // Requirements of other subjects are checked at their start: their runs fail, and the others continue.
-    let started = plan.commands(subject).filter_map(<[String]>::first).filter(|_| subject.is_optional);
-    let builders = plan.programs.iter().filter(|program| plan.runs(subject, program));
+/// A message if a requirement of a variant is missing.
+fn missing(plan: &Plan, variant: &Variant) -> Option<String> {
+    // Requirements of other variants are checked at their start: their runs fail, and the others continue.
+    let started = plan.commands(variant).filter_map(<[String]>::first).filter(|_| variant.is_optional);
+    let builders = plan.programs.iter().filter(|program| plan.runs(variant, program));
     let builders = builders.map(|program| &program.build[0]);
-    started.chain(builders).chain(&subject.needs).find_map(|name| {
+    started.chain(builders).chain(&variant.needs).find_map(|name| {
         let own = name.strip_prefix("{programs}/");
         let path = own
-            .map_or_else(|| name.clone(), |own| place::programs().join(own).to_string_lossy().into_owned());
+            .map_or_else(|| name.clone(), |own| folders::programs().join(own).to_string_lossy().into_owned());
         let why = own.map_or_else(
             || "is not installed".to_owned(),
             |own| format!("does not exist; build it with `cargo build --release -p {own}`"),
@@ -160,15 +162,15 @@ fn missing(plan: &Plan, subject: &Subject) -> Option<String> {
     })
 }
 
-/// The comparisons whose subjects and loads remain.
+/// The comparisons whose variants and workloads remain.
 fn keep_comparisons(plan: &mut Plan) {
-    let Plan { subjects, loads, comparisons, .. } = plan;
-    let is_there = |name: &str| subjects.iter().any(|subject| subject.name == name);
+    let Plan { variants, workloads, comparisons, .. } = plan;
+    let is_there = |name: &str| variants.iter().any(|variant| variant.name == name);
     for comparison in comparisons.iter_mut() {
-        comparison.loads.retain(|name| loads.iter().any(|load| load.name == *name));
+        comparison.workloads.retain(|name| workloads.iter().any(|workload| workload.name == *name));
     }
     comparisons.retain(|comparison| {
-        is_there(&comparison.subject) && is_there(&comparison.with) && !comparison.loads.is_empty()
+        is_there(&comparison.variant) && is_there(&comparison.with) && !comparison.workloads.is_empty()
     });
 }
 
@@ -182,20 +184,20 @@ mod tests {
     }
 
     #[test]
-    fn only_some_subjects_and_loads_and_what_compares_them() {
+    fn only_some_variants_and_workloads_and_what_compares_them() {
         let (plan, _) = options(&["percore", "task", "burst-300"], false).plan().unwrap();
-        let subjects: Vec<_> = plan.subjects.iter().map(|subject| subject.name.as_str()).collect();
-        assert_eq!(subjects, ["percore", "task"]);
-        assert_eq!((plan.loads.len(), plan.comparisons.len()), (1, 1));
-        assert_eq!(plan.comparisons[0].loads, ["burst-300"]);
+        let variants: Vec<_> = plan.variants.iter().map(|variant| variant.name.as_str()).collect();
+        assert_eq!(variants, ["percore", "task"]);
+        assert_eq!((plan.workloads.len(), plan.comparisons.len()), (1, 1));
+        assert_eq!(plan.comparisons[0].workloads, ["burst-300"]);
     }
 
     #[test]
-    fn of_a_load_that_says_what_is_quick_so_much_is_left() {
+    fn of_a_workload_that_says_what_is_quick_so_much_is_left() {
         let text = builtin::text("fastcgi-nines").unwrap();
         let mut plan = parse(text, "fastcgi-nines", None).unwrap();
         quicken(&mut plan);
-        let of = |name: &str| &plan.loads.iter().find(|load| load.name == name).unwrap().kind;
+        let of = |name: &str| &plan.workloads.iter().find(|workload| workload.name == name).unwrap().kind;
         let ten = Time(Duration::from_secs(10));
         assert!(matches!(of("1000/s"), Kind::Bench { time, .. } if *time == ten));
         assert!(matches!(of("a million"), Kind::Bench { requests: Some(100_000), .. }));
@@ -204,8 +206,8 @@ mod tests {
 
     #[test]
     fn what_is_built_with_rudy_and_is_not_there_is_told_with_how_it_is_built() {
-        let text = "[[subject]]\nname = \"a\"\ncommand = [\"a\"]\nneeds = [\"{programs}/no-such-program\"]\n\
-            [[load]]\nname = \"l\"\nkind = \"bench\"\n";
+        let text = "[[variant]]\nname = \"a\"\ncommand = [\"a\"]\nneeds = [\"{programs}/no-such-program\"]\n\
+            [[workload]]\nname = \"l\"\nkind = \"bench\"\n";
         let mut plan = parse(text, "x", None).unwrap();
         let Err(Refusal::World(why)) = leave_out_what_is_not_installed(&mut plan) else {
             panic!("it is not there")
@@ -215,18 +217,18 @@ mod tests {
 
     #[test]
     fn one_that_is_optional_is_left_out_where_what_is_beside_it_is_not_installed() {
-        let text = "[[beside]]\nname = \"app\"\ncommand = [\"no-such-program\"]\n\
-            [[subject]]\nname = \"a\"\ncommand = [\"sh\"]\nbeside = [\"app\"]\noptional = true\n\
-            [[subject]]\nname = \"b\"\ncommand = [\"sh\"]\n\
-            [[load]]\nname = \"l\"\nkind = \"bench\"\n";
+        let text = "[[companion]]\nname = \"app\"\ncommand = [\"no-such-program\"]\n\
+            [[variant]]\nname = \"a\"\ncommand = [\"sh\"]\ncompanions = [\"app\"]\noptional = true\n\
+            [[variant]]\nname = \"b\"\ncommand = [\"sh\"]\n\
+            [[workload]]\nname = \"l\"\nkind = \"bench\"\n";
         let mut plan = parse(text, "x", None).unwrap();
         leave_out_what_is_not_installed(&mut plan).unwrap();
-        assert_eq!(plan.subjects.iter().map(|subject| subject.name.as_str()).collect::<Vec<_>>(), ["b"]);
+        assert_eq!(plan.variants.iter().map(|variant| variant.name.as_str()).collect::<Vec<_>>(), ["b"]);
     }
 
     #[test]
     fn a_name_that_is_none_is_refused_with_those_that_are() {
-        let Err(Refusal::Input(why)) = options(&["perl"], false).plan() else { panic!("perl is no subject") };
+        let Err(Refusal::Input(why)) = options(&["perl"], false).plan() else { panic!("perl is no variant") };
         assert!(why.contains("perl") && why.contains("percore") && why.contains("burst-300"), "{why}");
     }
 

@@ -14,7 +14,7 @@ use crate::record::{Outcome, Run};
 /// Overhead of a run for start and stop, for the first estimate.
 const AROUND: Duration = Duration::from_millis(1500);
 
-/// Time per request of a load with a number of requests, for the first estimate.
+/// Time per request of a workload with a number of requests, for the first estimate.
 const EACH: Duration = Duration::from_micros(100);
 
 /// The message about processes that still run, if there are none.
@@ -56,24 +56,25 @@ impl<'a> Progress<'a> {
         let number = self.all - self.left + self.told;
         let again = if run.is_control { " again" } else { "" };
         let found = match &run.outcome {
-            Outcome::Measured => figures(run),
+            Outcome::Measured => metrics(run),
             Outcome::Failed { why } => {
                 self.failed += 1;
                 format!("FAILED: {why}")
             }
         };
-        let Run { round, subject, load, .. } = run;
-        say(&format!("{number}/{} round {} {load} {subject}{again}: {found}", self.all, round + 1));
-        for doubt in &run.doubts {
-            say(&format!("    doubtful: {}", doubt.sentence));
+        let Run { round, variant, workload, .. } = run;
+        say(&format!("{number}/{} round {} {workload} {variant}{again}: {found}", self.all, round + 1));
+        for warning in &run.warnings {
+            say(&format!("    suspect: {}", warning.sentence));
         }
         for note in &run.notes {
             say(&format!("    {note}"));
         }
         if let Some(next) = next {
-            let (subject, load) = (&self.plan.subjects[next.subject], &self.plan.loads[next.load]);
+            let (variant, workload) =
+                (&self.plan.variants[next.variant], &self.plan.workloads[next.workload]);
             let left = self.begun.elapsed().mul_f64(share(self.left - self.told, self.told));
-            say(&format!("    next: {} {}; {} left", load.name, subject.name, rough(left)));
+            say(&format!("    next: {} {}; {} left", workload.name, variant.name, rough(left)));
         }
     }
 
@@ -104,23 +105,23 @@ fn too_few_rounds(plan: &Plan) -> Option<String> {
 }
 
 /// The maximum length of a line.
-fn figures(run: &Run) -> String {
+fn metrics(run: &Run) -> String {
     let shown = [
         ("time_s", "all after ", ""),
         ("cpu_us_per_request", "", " of CPU per request"),
         ("requests_per_s", "", ""),
-        ("knee_per_s", "held ", ""),
+        ("max_rate_per_s", "held ", ""),
         ("p99_ns", "p99 ", ""),
-        ("late_p99_ns", "late p99 ", ""),
+        ("schedule_delay_p99_ns", "late p99 ", ""),
         ("private_bytes_per_connection", "", " per connection"),
         ("private_bytes", "", ""),
     ];
     let shown = shown.iter().filter_map(|(name, before, after)| {
         let (unit, factor, _) = Unit::of_key(name);
-        Some(format!("{before}{}{after}", unit.text(run.figures.get(*name)? * factor)))
+        Some(format!("{before}{}{after}", unit.text(run.metrics.get(*name)? * factor)))
     });
     let said: Vec<_> = shown.collect();
-    let errors = run.figures.get("errors").copied().unwrap_or(0.0);
+    let errors = run.metrics.get("errors").copied().unwrap_or(0.0);
     let errors = if errors > 0.0 { format!(", {errors} errors") } else { String::new() };
     said.join(", ") + &errors
 }
@@ -128,18 +129,18 @@ fn figures(run: &Run) -> String {
 /// The estimated duration of the plan.
 fn guess(plan: &Plan, runs: usize) -> Duration {
     let of_a_round: Duration = plan
-        .loads
+        .workloads
         .iter()
-        .map(|load| match load.kind {
+        .map(|workload| match workload.kind {
             Kind::Bench { requests: Some(requests), .. } => EACH * requests + plan.warmup.0 + AROUND,
             Kind::Bench { time, .. } => time.0 + plan.warmup.0 + AROUND,
             // A search with a good first estimate: eight steps from a factor of two to a twentieth.
-            Kind::Knee { time, hold, .. } => time.0 * 8 + hold.0 + AROUND,
+            Kind::MaxRate { time, hold, .. } => time.0 * 8 + hold.0 + AROUND,
             Kind::Idle { ramp, time, .. } | Kind::Flood { ramp, time, .. } => ramp.0 + time.0 + AROUND,
             Kind::Burst { .. } | Kind::Sequence { .. } | Kind::Run { .. } => AROUND,
         })
         .sum();
-    of_a_round.mul_f64(share(runs, plan.loads.len()))
+    of_a_round.mul_f64(share(runs, plan.workloads.len()))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "numbers of runs")]
@@ -155,13 +156,13 @@ mod tests {
     #[test]
     fn too_few_rounds_are_told_for_as_many_comparisons_as_there_are() {
         let warning = |rounds, compare: &str| {
-            let subject = |name| format!("[[subject]]\nname = \"{name}\"\ncommand = [\"a\"]\n");
-            let load = "[[load]]\nname = \"l\"\nkind = \"bench\"\n";
-            let plan = format!("rounds = {rounds}\n{}{}{load}{compare}", subject("a"), subject("b"));
+            let variant = |name| format!("[[variant]]\nname = \"{name}\"\ncommand = [\"a\"]\n");
+            let workload = "[[workload]]\nname = \"l\"\nkind = \"bench\"\n";
+            let plan = format!("rounds = {rounds}\n{}{}{workload}{compare}", variant("a"), variant("b"));
             too_few_rounds(&parse(&plan, "x", None).unwrap())
         };
-        let compare = "[[compare]]\nsubject = \"a\"\nwith = \"b\"\n";
-        let one = format!("{compare}figures = [\"p99_ns\"]\n");
+        let compare = "[[compare]]\nvariant = \"a\"\nwith = \"b\"\n";
+        let one = format!("{compare}metrics = [\"p99_ns\"]\n");
         assert_eq!((warning(1, ""), warning(6, &one), warning(7, compare)), (None, None, None));
         let told = warning(5, &one).unwrap();
         assert_eq!(told, "a verdict needs 6 rounds for 1 comparison; this run has 5");

@@ -69,8 +69,8 @@ impl Results {
 
     /// Whether a run has a result.
     pub(super) fn has(&self, plan: &Plan, turn: &Turn) -> bool {
-        let (subject, load) = (&plan.subjects[turn.subject].name, &plan.loads[turn.load].name);
-        self.done.contains(&(turn.round, subject.clone(), load.clone(), turn.is_control))
+        let (variant, workload) = (&plan.variants[turn.variant].name, &plan.workloads[turn.workload].name);
+        self.done.contains(&(turn.round, variant.clone(), workload.clone(), turn.is_control))
     }
 
     /// Creates the folder if necessary, and writes the head.
@@ -166,7 +166,7 @@ mod tests {
     use crate::plan::parse;
 
     const PLAN_TEXT: &str =
-        "[[subject]]\nname = \"a\"\ncommand = [\"a\"]\n[[load]]\nname = \"l\"\nkind = \"bench\"\n";
+        "[[variant]]\nname = \"a\"\ncommand = [\"a\"]\n[[workload]]\nname = \"l\"\nkind = \"bench\"\n";
 
     fn plan() -> Plan {
         parse(PLAN_TEXT, "x", None).unwrap()

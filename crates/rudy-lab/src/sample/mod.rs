@@ -1,4 +1,4 @@
-//! Samples the processes of a subject once per second.
+//! Samples the processes of a variant once per second.
 
 mod alike;
 
@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use rudy_observe::{Process, State, by_state};
 
 use crate::record::Sample;
-use crate::subject::family;
+use crate::variant::family;
 
 /// The time between samples.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Samples a subject during a load.
+/// Samples a variant during a workload.
 pub(crate) struct Sampler {
     without: Vec<u32>,
     begun: Instant,
@@ -39,7 +39,7 @@ pub(crate) struct Pages {
 }
 
 impl Sampler {
-    /// Starts sampling. `without` are processes that do not belong to the subject: the load and companion
+    /// Starts sampling. `without` are processes that do not belong to the variant: the workload and companion
     /// programs.
     pub(crate) fn new(without: Vec<u32>) -> Self {
         let now = Instant::now();
@@ -56,7 +56,7 @@ impl Sampler {
     }
 
     /// Takes a sample if one is due.
-    pub(crate) fn look(&mut self) {
+    pub(crate) fn poll(&mut self) {
         let now = Instant::now();
         if now < self.next {
             return;
@@ -133,7 +133,7 @@ impl Sampler {
     }
 }
 
-/// The private memory of all processes of the subject.
+/// The private memory of all processes of the variant.
 pub(crate) fn private_bytes(without: &[u32]) -> u64 {
     let members = family::members(without);
     members.iter().filter_map(|member| pages(member.pid)).map(|pages| pages.private_bytes).sum()

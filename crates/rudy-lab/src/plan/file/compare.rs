@@ -5,16 +5,16 @@ use std::collections::HashSet;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{FIGURES, Reader};
-use crate::plan::{Comparison, Load, Subject};
+use super::{METRICS, Reader};
+use crate::plan::{Comparison, Variant, Workload};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CompareTable {
-    subject: Spanned<String>,
+    variant: Spanned<String>,
     with: Spanned<String>,
-    loads: Option<Vec<Spanned<String>>>,
-    figures: Option<Vec<Spanned<String>>>,
+    workloads: Option<Vec<Spanned<String>>>,
+    metrics: Option<Vec<Spanned<String>>>,
 }
 
 impl Reader<'_> {
@@ -22,24 +22,25 @@ impl Reader<'_> {
     pub(super) fn comparisons(
         &self,
         tables: Vec<CompareTable>,
-        subjects: &[Subject],
-        loads: &[Load],
+        variants: &[Variant],
+        workloads: &[Workload],
     ) -> Result<Vec<Comparison>, String> {
         let mut asked = HashSet::new();
         let mut comparisons = Vec::with_capacity(tables.len());
         for table in tables {
-            let first = table.subject.clone();
-            let comparison = self.comparison(table, subjects, loads)?;
-            let Comparison { subject, with, loads, figures } = &comparison;
-            let mut pair = [subject.clone(), with.clone()];
+            let first = table.variant.clone();
+            let comparison = self.comparison(table, variants, workloads)?;
+            let Comparison { variant, with, workloads, metrics } = &comparison;
+            let mut pair = [variant.clone(), with.clone()];
             // A with B is the same comparison as B with A.
             pair.sort();
-            for (load, figure) in
-                loads.iter().flat_map(|load| figures.iter().map(move |figure| (load, figure)))
+            for (workload, metric) in
+                workloads.iter().flat_map(|workload| metrics.iter().map(move |metric| (workload, metric)))
             {
-                if !asked.insert((pair.clone(), load.clone(), figure.clone())) {
-                    let why =
-                        format!("{subject:?} and {with:?} are already compared in {figure} under {load:?}");
+                if !asked.insert((pair.clone(), workload.clone(), metric.clone())) {
+                    let why = format!(
+                        "{variant:?} and {with:?} are already compared in {metric} under {workload:?}"
+                    );
                     return Err(self.at(&first, &why));
                 }
             }
@@ -51,31 +52,38 @@ impl Reader<'_> {
     fn comparison(
         &self,
         table: CompareTable,
-        subjects: &[Subject],
-        loads: &[Load],
+        variants: &[Variant],
+        workloads: &[Workload],
     ) -> Result<Comparison, String> {
-        for name in [&table.subject, &table.with] {
-            if !subjects.iter().any(|subject| subject.name == *name.get_ref()) {
-                return Err(self.at(name, &format!("unknown subject {:?}", name.get_ref())));
+        for name in [&table.variant, &table.with] {
+            if !variants.iter().any(|variant| variant.name == *name.get_ref()) {
+                return Err(self.at(name, &format!("unknown variant {:?}", name.get_ref())));
             }
         }
-        if table.subject == table.with {
-            return Err(self.at(&table.with, "to compare a subject with itself, set its `control = true`"));
+        if table.variant == table.with {
+            return Err(self.at(&table.with, "to compare a variant with itself, set its `control = true`"));
         }
-        for (key, names) in [("loads", &table.loads), ("figures", &table.figures)] {
+        for (key, names) in [("workloads", &table.workloads), ("metrics", &table.metrics)] {
             if names.as_ref().is_some_and(Vec::is_empty) {
                 let why = format!("`{key}` is empty: give at least one, or remove `{key}` for the default");
-                return Err(self.at(&table.subject, &why));
+                return Err(self.at(&table.variant, &why));
             }
         }
-        let loads = match table.loads {
-            None => loads.iter().map(|load| load.name.clone()).collect(),
-            Some(names) => self.known("load", names, |name| loads.iter().any(|load| load.name == name))?,
+        let workloads = match table.workloads {
+            None => workloads.iter().map(|workload| workload.name.clone()).collect(),
+            Some(names) => {
+                self.known("workload", names, |name| workloads.iter().any(|workload| workload.name == name))?
+            }
         };
-        let figures = match table.figures {
+        let metrics = match table.metrics {
             None => vec!["cpu_us_per_request".to_owned(), "p99_ns".to_owned()],
-            Some(names) => self.known("figure", names, |name| FIGURES.contains(&name))?,
+            Some(names) => self.known("metric", names, |name| METRICS.contains(&name))?,
         };
-        Ok(Comparison { subject: table.subject.into_inner(), with: table.with.into_inner(), loads, figures })
+        Ok(Comparison {
+            variant: table.variant.into_inner(),
+            with: table.with.into_inner(),
+            workloads,
+            metrics,
+        })
     }
 }

@@ -2,20 +2,20 @@
 
 use rudy_stats::compare::{Better, Comparison, Control, Finding, PAIRS_MIN, Paired, rounds_needed};
 
-use super::pairs::{Pairs, Side, doubt};
+use super::pairs::{Pairs, Side, warning};
 use super::{Answer, Compared, Controlled, delta, words};
 use crate::experiment::Experiment;
 use crate::plan::Plan;
 use crate::record::Outcome;
-use crate::report::unit::Figure;
+use crate::report::unit::Metric;
 
 /// A comparison, to be evaluated together with all others.
 pub(super) struct Question<'a> {
     experiment: &'a Experiment,
-    subject: &'a str,
+    variant: &'a str,
     with: &'a str,
-    load: &'a str,
-    figure: Figure,
+    workload: &'a str,
+    metric: Metric,
     pairs: Pairs,
     /// The input of a comparison, or why there is none.
     pub(super) comparison: Result<Comparison, Unfit>,
@@ -35,66 +35,67 @@ pub(super) fn questions(experiment: &Experiment) -> Vec<Question<'_>> {
     let controls = controls(experiment);
     let comparisons = experiment.plan().comparisons.iter();
     let cases = comparisons.flat_map(|comparison| {
-        let figures = move |load| comparison.figures.iter().map(move |figure| (comparison, load, figure));
-        comparison.loads.iter().flat_map(figures)
+        let metrics =
+            move |workload| comparison.metrics.iter().map(move |metric| (comparison, workload, metric));
+        comparison.workloads.iter().flat_map(metrics)
     });
     cases
-        .map(|(comparison, load, figure)| {
-            let [subject, with] = [comparison.subject.as_str(), comparison.with.as_str()];
-            Question::new(experiment, [subject, with], load, figure, &controls)
+        .map(|(comparison, workload, metric)| {
+            let [variant, with] = [comparison.variant.as_str(), comparison.with.as_str()];
+            Question::new(experiment, [variant, with], workload, metric, &controls)
         })
         .collect()
 }
 
-/// The figures in which a subject without comparisons is compared with itself, as far as it has them.
+/// The metrics in which a variant without comparisons is compared with itself, as far as it has them.
 const CONTROLLED: [&str; 4] = ["time_s", "cpu_us_per_request", "p99_ns", "private_bytes_per_connection"];
 
-/// The controls: each subject that was measured twice, compared with itself. Uses the figures of its
-/// comparisons, or else the usual figures of the load.
+/// The controls: each variant that was measured twice, compared with itself. Uses the metrics of its
+/// comparisons, or else the usual metrics of the workload.
 pub(super) fn controls(experiment: &Experiment) -> Vec<Controlled<'_>> {
     let plan = experiment.plan();
     let mut controls = Vec::new();
-    for subject in plan.subjects.iter().filter(|subject| subject.is_control) {
-        for load in &plan.loads {
-            let mut figures = figures_of(plan, &subject.name, &load.name);
-            if figures.is_empty() {
-                let shows = |figure: &&str| {
-                    let mut runs = experiment.measured(&subject.name, &load.name);
-                    runs.any(|run| run.figures.contains_key(*figure))
+    for variant in plan.variants.iter().filter(|variant| variant.is_control) {
+        for workload in &plan.workloads {
+            let mut metrics = metrics_of(plan, &variant.name, &workload.name);
+            if metrics.is_empty() {
+                let shows = |metric: &&str| {
+                    let mut runs = experiment.measured(&variant.name, &workload.name);
+                    runs.any(|run| run.metrics.contains_key(*metric))
                 };
-                figures = CONTROLLED.into_iter().filter(shows).collect();
+                metrics = CONTROLLED.into_iter().filter(shows).collect();
             }
-            for figure in figures {
-                controls.push(controlled(experiment, &subject.name, &load.name, figure));
+            for metric in metrics {
+                controls.push(controlled(experiment, &variant.name, &workload.name, metric));
             }
         }
     }
     controls
 }
 
-/// The figures in which a subject is compared under a load.
-fn figures_of<'a>(plan: &'a Plan, subject: &str, load: &str) -> Vec<&'a str> {
+/// The metrics in which a variant is compared under a workload.
+fn metrics_of<'a>(plan: &'a Plan, variant: &str, workload: &str) -> Vec<&'a str> {
     let rests = plan.comparisons.iter().filter(|comparison| {
-        [&comparison.subject, &comparison.with].contains(&&subject.to_owned())
-            && comparison.loads.iter().any(|name| name == load)
+        [&comparison.variant, &comparison.with].contains(&&variant.to_owned())
+            && comparison.workloads.iter().any(|name| name == workload)
     });
-    let mut figures: Vec<&str> = Vec::new();
-    for name in rests.flat_map(|comparison| &comparison.figures) {
-        if !figures.contains(&name.as_str()) {
-            figures.push(name);
+    let mut metrics: Vec<&str> = Vec::new();
+    for name in rests.flat_map(|comparison| &comparison.metrics) {
+        if !metrics.contains(&name.as_str()) {
+            metrics.push(name);
         }
     }
-    figures
+    metrics
 }
 
 fn controlled<'a>(
     experiment: &'a Experiment,
-    subject: &'a str,
-    load: &'a str,
-    figure: &str,
+    variant: &'a str,
+    workload: &'a str,
+    metric: &str,
 ) -> Controlled<'a> {
-    let side = |is_control| Side { subject, is_control };
-    let pairs = Pairs::of(experiment, load, figure, side(true), side(false));
+    let side = |is_control| Side { variant, is_control };
+    let pairs = Pairs::of(experiment, workload, metric, side(true), side(false));
     let paired = Paired::new(&pairs.a, &pairs.b).map_err(|error| match pairs.rounds() {
         rounds @ 0..PAIRS_MIN => {
             format!(
@@ -105,49 +106,49 @@ fn controlled<'a>(
         _ => error.to_string(),
     });
     Controlled {
-        subject,
-        load,
-        figure: Figure::named(figure),
+        variant,
+        workload,
+        metric: Metric::named(metric),
         rounds: pairs.rounds(),
         rounds_run: pairs.rounds_run,
         outcome: paired.map(|paired| Control::of(&paired, delta(experiment))),
     }
 }
 
-/// Which direction of a figure is better: up for rates, down for costs.
-fn better(figure: &str) -> Better {
-    if figure.ends_with("_per_s") || figure == "nines" { Better::Higher } else { Better::Lower }
+/// Which direction of a metric is better: up for rates, down for costs.
+fn better(metric: &str) -> Better {
+    if metric.ends_with("_per_s") || metric == "nines" { Better::Higher } else { Better::Lower }
 }
 
 impl<'a> Question<'a> {
     fn new(
         experiment: &'a Experiment,
-        [subject, with]: [&'a str; 2],
-        load: &'a str,
-        figure: &'a str,
+        [variant, with]: [&'a str; 2],
+        workload: &'a str,
+        metric: &'a str,
         controls: &[Controlled],
     ) -> Self {
-        let side = |subject| Side { subject, is_control: false };
-        let pairs = Pairs::of(experiment, load, figure, side(subject), side(with));
+        let side = |variant| Side { variant, is_control: false };
+        let pairs = Pairs::of(experiment, workload, metric, side(variant), side(with));
         let rests = controls.iter().filter(|control| {
-            [subject, with].contains(&control.subject)
-                && control.load == load
-                && control.figure.name == figure
+            [variant, with].contains(&control.variant)
+                && control.workload == workload
+                && control.metric.name == metric
         });
         let controls = rests.filter_map(|control| control.outcome.clone().ok()).collect();
         let paired = Paired::new(&pairs.a, &pairs.b);
         let comparison = paired.map(|paired| Comparison {
             paired,
-            better: better(figure),
+            better: better(metric),
             delta: delta(experiment),
             controls,
         });
         let mut question = Self {
             experiment,
-            subject,
+            variant,
             with,
-            load,
-            figure: Figure::named(figure),
+            workload,
+            metric: Metric::named(metric),
             pairs,
             comparison: Err(Unfit::TooFew),
         };
@@ -155,7 +156,7 @@ impl<'a> Question<'a> {
         question
     }
 
-    /// Whether both subjects have the figure in any round.
+    /// Whether both variants have the metric in any round.
     pub(super) fn is_measured(&self) -> bool {
         self.pairs.rounds() > 0
     }
@@ -178,14 +179,14 @@ impl<'a> Question<'a> {
             }
         };
         let mut compared = Compared {
-            subject: self.subject,
+            variant: self.variant,
             with: self.with,
-            load: self.load,
-            figure: self.figure,
+            workload: self.workload,
+            metric: self.metric,
             rounds: self.pairs.rounds(),
             rounds_run: self.pairs.rounds_run,
             medians,
-            is_doubtful: self.pairs.is_doubtful,
+            is_suspect: self.pairs.is_suspect,
             answer,
             sentence: String::new(),
         };
@@ -201,8 +202,8 @@ impl<'a> Question<'a> {
         } else if (a, b) == (rounds, rounds) {
             Unfit::Other(format!("both have 0 in each of {}, which is no ratio", words::rounds(rounds)))
         } else if a + b > 0 {
-            let said = |subject: &str, zeros: usize| format!("{subject} has 0 in {zeros}");
-            let (a, b) = (said(self.subject, a), said(self.with, b));
+            let said = |variant: &str, zeros: usize| format!("{variant} has 0 in {zeros}");
+            let (a, b) = (said(self.variant, a), said(self.with, b));
             Unfit::Other(format!("of {} {a}, {b}, which is no ratio", words::rounds(rounds)))
         } else if rounds < PAIRS_MIN {
             Unfit::TooFew
@@ -211,21 +212,21 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// Why no round has both figures.
+    /// Why no round has both metrics.
     fn nothing(&self) -> String {
-        for subject in [self.subject, self.with] {
-            let runs = || self.experiment.runs_of(subject, self.load).filter(|run| !run.is_control);
+        for variant in [self.variant, self.with] {
+            let runs = || self.experiment.runs_of(variant, self.workload).filter(|run| !run.is_control);
             if runs().count() == 0 {
-                return format!("{subject} was not run");
+                return format!("{variant} was not run");
             }
             let mut measured = runs().filter(|run| run.outcome == Outcome::Measured).peekable();
             if measured.peek().is_none() {
-                return format!("{subject} failed in every round");
+                return format!("{variant} failed in every round");
             }
-            if !measured.any(|run| run.figures.contains_key(&self.figure.name)) {
-                let doubt = runs().find_map(|run| doubt(run, &self.figure.name));
-                let why = doubt.map_or(String::new(), |doubt| format!(": {}", doubt.sentence));
-                return format!("{subject} shows no {}{why}", self.figure.title);
+            if !measured.any(|run| run.metrics.contains_key(&self.metric.name)) {
+                let warning = runs().find_map(|run| warning(run, &self.metric.name));
+                let why = warning.map_or(String::new(), |warning| format!(": {}", warning.sentence));
+                return format!("{variant} shows no {}{why}", self.metric.title);
             }
         }
         "there is no round with both".to_owned()

@@ -1,18 +1,18 @@
 //! The analysis of records: the contents of a report, independent of its format.
 
+pub(crate) mod baseline;
 mod compared;
 mod pairs;
 mod tables;
 #[cfg(test)]
 mod tests;
-pub(crate) mod then;
 pub(crate) mod trouble;
 pub(crate) mod words;
 
 use rudy_stats::compare::{Comparison, Control, Delta, Finding, Summary, Verdict, judge};
 
 use self::compared::Question;
-use super::unit::Figure;
+use super::unit::Metric;
 use crate::experiment::Experiment;
 
 /// The analysis of one or several experiments, evaluated together.
@@ -35,37 +35,37 @@ pub(crate) struct Section<'a> {
     pub(crate) headline: Vec<String>,
     /// The comparisons of the plan, in its order.
     pub(crate) comparisons: Vec<Compared<'a>>,
-    /// The controls: subjects that were measured twice in each round.
+    /// The controls: variants that were measured twice in each round.
     pub(crate) controls: Vec<Controlled<'a>>,
-    /// All figures of all subjects, with a table per load.
+    /// All metrics of all variants, with a table per workload.
     pub(crate) tables: Vec<Table<'a>>,
     /// Older results of the plan, next to the new ones.
-    pub(crate) then: Vec<then::Row<'a>>,
+    pub(crate) baselines: Vec<baseline::Row<'a>>,
     /// Validity warnings.
-    pub(crate) doubts: Vec<trouble::Trouble<'a>>,
+    pub(crate) warnings: Vec<trouble::Trouble<'a>>,
     /// Failed runs, with the reasons.
     pub(crate) failures: Vec<trouble::Trouble<'a>>,
-    /// Events that affect no figure.
+    /// Events that affect no metric.
     pub(crate) notes: Vec<trouble::Trouble<'a>>,
     /// Notes about the records as a whole: a different machine, a truncated line.
     pub(crate) remarks: Vec<String>,
 }
 
-/// A comparison of two subjects in a figure under a load.
+/// A comparison of two variants in a metric under a workload.
 #[derive(Debug)]
 pub(crate) struct Compared<'a> {
-    pub(crate) subject: &'a str,
+    pub(crate) variant: &'a str,
     pub(crate) with: &'a str,
-    pub(crate) load: &'a str,
-    pub(crate) figure: Figure,
-    /// Rounds in which both have the figure.
+    pub(crate) workload: &'a str,
+    pub(crate) metric: Metric,
+    /// Rounds in which both have the metric.
     pub(crate) rounds: usize,
     /// Rounds in which both ran.
     pub(crate) rounds_run: usize,
-    /// The medians over the rounds in which both have the figure.
+    /// The medians over the rounds in which both have the metric.
     pub(crate) medians: Option<[f64; 2]>,
-    /// Whether one of the runs is suspect in this figure.
-    pub(crate) is_doubtful: bool,
+    /// Whether one of the runs is suspect in this metric.
+    pub(crate) is_suspect: bool,
     /// The outcome.
     pub(crate) answer: Answer,
     /// The outcome as a sentence.
@@ -73,7 +73,7 @@ pub(crate) struct Compared<'a> {
 }
 
 impl Compared<'_> {
-    /// Whether rounds are missing because a subject failed or lacks the figure. The remaining rounds may be
+    /// Whether rounds are missing because a variant failed or lacks the metric. The remaining rounds may be
     /// its good ones.
     pub(crate) fn misses_rounds(&self) -> bool {
         self.rounds < self.rounds_run
@@ -100,7 +100,7 @@ impl Compared<'_> {
 
     /// Whether the result must be marked as suspect.
     pub(crate) fn is_marked(&self) -> bool {
-        self.is_doubtful || self.misses_rounds()
+        self.is_suspect || self.misses_rounds()
     }
 
     /// Whether it is known which is better, or that they are equivalent.
@@ -125,13 +125,13 @@ pub(crate) enum Answer {
     },
 }
 
-/// A subject compared with itself.
+/// A variant compared with itself.
 #[derive(Debug)]
 pub(crate) struct Controlled<'a> {
-    pub(crate) subject: &'a str,
-    pub(crate) load: &'a str,
-    pub(crate) figure: Figure,
-    /// Rounds in which it has the figure twice.
+    pub(crate) variant: &'a str,
+    pub(crate) workload: &'a str,
+    pub(crate) metric: Metric,
+    /// Rounds in which it has the metric twice.
     pub(crate) rounds: usize,
     /// Rounds in which it ran twice.
     pub(crate) rounds_run: usize,
@@ -139,31 +139,31 @@ pub(crate) struct Controlled<'a> {
     pub(crate) outcome: Result<Control, String>,
 }
 
-/// The figures of a load.
+/// The metrics of a workload.
 #[derive(Debug)]
 pub(crate) struct Table<'a> {
-    pub(crate) load: &'a str,
-    /// The figures that any subject has.
-    pub(crate) figures: Vec<Figure>,
-    /// The subjects in the order of the plan, each with a cell per figure.
+    pub(crate) workload: &'a str,
+    /// The metrics that any variant has.
+    pub(crate) metrics: Vec<Metric>,
+    /// The variants in the order of the plan, each with a cell per metric.
     pub(crate) rows: Vec<(&'a str, Vec<Cell>)>,
 }
 
-/// A figure of a subject under a load.
+/// A metric of a variant under a workload.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cell {
-    /// Over the rounds that have the figure; `None` if none does.
+    /// Over the rounds that have the metric; `None` if none does.
     pub(crate) summary: Option<Summary>,
     /// The number of rounds in which it ran.
     pub(crate) rounds_run: usize,
     /// Whether it failed in all of them.
     pub(crate) has_failed: bool,
-    /// Whether one of these runs is suspect in this figure.
-    pub(crate) is_doubtful: bool,
+    /// Whether one of these runs is suspect in this metric.
+    pub(crate) is_suspect: bool,
 }
 
 impl Cell {
-    /// Whether some rounds failed or lack the figure, while others have it.
+    /// Whether some rounds failed or lack the metric, while others have it.
     pub(crate) fn misses_rounds(&self) -> bool {
         self.summary.is_some_and(|summary| summary.rounds < self.rounds_run)
     }
@@ -195,8 +195,8 @@ fn section<'a>(experiment: &'a Experiment, comparisons: Vec<Compared<'a>>, title
         controls: compared::controls(experiment),
         comparisons,
         tables: tables::tables(experiment),
-        then: then::rows(experiment),
-        doubts: trouble::doubts(experiment),
+        baselines: baseline::rows(experiment),
+        warnings: trouble::warnings(experiment),
         failures: trouble::failures(experiment),
         notes: trouble::notes(experiment),
         remarks: trouble::remarks(experiment),

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use rudy_stats::compare::Summary;
 
 use crate::experiment::Experiment;
-use crate::record::{Doubt, Outcome, Run};
+use crate::record::{Outcome, Run, Warning};
 
-/// A side of a comparison: a subject, or its second measurement in each round.
+/// A side of a comparison: a variant, or its second measurement in each round.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Side<'a> {
-    pub(super) subject: &'a str,
+    pub(super) variant: &'a str,
     pub(super) is_control: bool,
 }
 
@@ -19,21 +19,21 @@ pub(super) struct Side<'a> {
 pub(super) struct Pairs {
     pub(super) a: Vec<f64>,
     pub(super) b: Vec<f64>,
-    /// The number of rounds in which both ran. If it is higher, one of them failed or lacks the figure.
+    /// The number of rounds in which both ran. If it is higher, one of them failed or lacks the metric.
     pub(super) rounds_run: usize,
-    /// Whether one of the runs is suspect in this figure, even if it lacks the figure.
-    pub(super) is_doubtful: bool,
+    /// Whether one of the runs is suspect in this metric, even if it lacks the metric.
+    pub(super) is_suspect: bool,
 }
 
 impl Pairs {
-    pub(super) fn of(experiment: &Experiment, load: &str, figure: &str, a: Side, b: Side) -> Self {
-        let (a, b) = (by_round(experiment, load, a), by_round(experiment, load, b));
+    pub(super) fn of(experiment: &Experiment, workload: &str, metric: &str, a: Side, b: Side) -> Self {
+        let (a, b) = (by_round(experiment, workload, a), by_round(experiment, workload, b));
         let mut pairs = Self::default();
         for (round, run) in a {
             let Some(other) = b.get(&round) else { continue };
             pairs.rounds_run += 1;
-            pairs.is_doubtful |= is_doubted(run, figure) || is_doubted(other, figure);
-            if let (Some(value), Some(other)) = (value(run, figure), value(other, figure)) {
+            pairs.is_suspect |= is_suspect(run, metric) || is_suspect(other, metric);
+            if let (Some(value), Some(other)) = (value(run, metric), value(other, metric)) {
                 pairs.a.push(value);
                 pairs.b.push(other);
             }
@@ -56,23 +56,23 @@ impl Pairs {
     }
 }
 
-/// Whether a run is suspect in a figure.
-pub(super) fn is_doubted(run: &Run, figure: &str) -> bool {
-    doubt(run, figure).is_some()
+/// Whether a run is suspect in a metric.
+pub(super) fn is_suspect(run: &Run, metric: &str) -> bool {
+    warning(run, metric).is_some()
 }
 
-/// The first warning about a figure of a run.
-pub(super) fn doubt<'a>(run: &'a Run, figure: &str) -> Option<&'a Doubt> {
-    run.doubts.iter().find(|doubt| doubt.concerns.iter().any(|name| name == figure))
+/// The first warning about a metric of a run.
+pub(super) fn warning<'a>(run: &'a Run, metric: &str) -> Option<&'a Warning> {
+    run.warnings.iter().find(|warning| warning.concerns.iter().any(|name| name == metric))
 }
 
-/// A figure of a run; `None` if it failed.
-pub(super) fn value(run: &Run, figure: &str) -> Option<f64> {
+/// A metric of a run; `None` if it failed.
+pub(super) fn value(run: &Run, metric: &str) -> Option<f64> {
     let is_measured = run.outcome == Outcome::Measured;
-    run.figures.get(figure).copied().filter(|_| is_measured)
+    run.metrics.get(metric).copied().filter(|_| is_measured)
 }
 
-fn by_round<'a>(experiment: &'a Experiment, load: &'a str, side: Side<'a>) -> BTreeMap<usize, &'a Run> {
-    let runs = experiment.runs_of(side.subject, load);
+fn by_round<'a>(experiment: &'a Experiment, workload: &'a str, side: Side<'a>) -> BTreeMap<usize, &'a Run> {
+    let runs = experiment.runs_of(side.variant, workload);
     runs.filter(|run| run.is_control == side.is_control).map(|run| (run.round, run)).collect()
 }

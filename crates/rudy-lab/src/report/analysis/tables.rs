@@ -1,18 +1,18 @@
-//! Tables of all figures, by load.
+//! Tables of all metrics, by workload.
 
 use rudy_stats::compare::Summary;
 
-use super::pairs::{is_doubted, value};
+use super::pairs::{is_suspect, value};
 use super::{Cell, Table};
 use crate::experiment::Experiment;
 use crate::record::Outcome;
-use crate::report::unit::Figure;
+use crate::report::unit::Metric;
 
-/// The first figures of a table. The subject's own figures follow, and those of the run come last.
+/// The first metrics of a table. The variant's own metrics follow, and those of the run come last.
 const FIRST: [&str; 20] = [
     "time_s",
     "requests_per_s",
-    "knee_per_s",
+    "max_rate_per_s",
     "errors",
     "cpu_s",
     "cpu_us_per_request",
@@ -24,7 +24,7 @@ const FIRST: [&str; 20] = [
     "p999_ns",
     "max_ns",
     "late_p50_ns",
-    "late_p99_ns",
+    "schedule_delay_p99_ns",
     "late_max_ns",
     "private_bytes_per_connection",
     "private_bytes",
@@ -32,31 +32,31 @@ const FIRST: [&str; 20] = [
     "idle_private_bytes_per_connection",
 ];
 
-const LAST: [&str; 4] = ["generator_lag_p99_ns", "generator_share", "others_share", "stolen_share"];
+const LAST: [&str; 4] = ["generator_lag_p99_ns", "generator_share", "background_cpu_share", "steal_share"];
 
-/// A table for each load with figures.
+/// A table for each workload with metrics.
 pub(super) fn tables(experiment: &Experiment) -> Vec<Table<'_>> {
-    let loads = experiment.plan().loads.iter().map(|load| table(experiment, &load.name));
-    loads.filter(|table| !table.figures.is_empty()).collect()
+    let workloads = experiment.plan().workloads.iter().map(|workload| table(experiment, &workload.name));
+    workloads.filter(|table| !table.metrics.is_empty()).collect()
 }
 
-fn table<'a>(experiment: &'a Experiment, load: &'a str) -> Table<'a> {
-    let subjects = experiment.plan().subjects.iter().map(|subject| subject.name.as_str());
-    let names = figures(experiment, load);
-    let row = |subject| {
-        let cells = names.iter().map(|figure| cell(experiment, subject, load, figure));
-        (subject, cells.collect::<Vec<_>>())
+fn table<'a>(experiment: &'a Experiment, workload: &'a str) -> Table<'a> {
+    let variants = experiment.plan().variants.iter().map(|variant| variant.name.as_str());
+    let names = metrics(experiment, workload);
+    let row = |variant| {
+        let cells = names.iter().map(|metric| cell(experiment, variant, workload, metric));
+        (variant, cells.collect::<Vec<_>>())
     };
-    let was_run = |subject: &&str| experiment.runs_of(subject, load).any(|run| !run.is_control);
-    let rows = subjects.filter(was_run).map(row);
-    Table { load, rows: rows.collect(), figures: names.iter().map(|name| Figure::named(name)).collect() }
+    let was_run = |variant: &&str| experiment.runs_of(variant, workload).any(|run| !run.is_control);
+    let rows = variants.filter(was_run).map(row);
+    Table { workload, rows: rows.collect(), metrics: names.iter().map(|name| Metric::named(name)).collect() }
 }
 
-/// The names of all figures of a load, in the order of the table.
-pub(super) fn figures<'a>(experiment: &'a Experiment, load: &str) -> Vec<&'a str> {
+/// The names of all metrics of a workload, in the order of the table.
+pub(super) fn metrics<'a>(experiment: &'a Experiment, workload: &str) -> Vec<&'a str> {
     let mut names: Vec<&str> = Vec::new();
-    for run in experiment.runs.iter().filter(|run| run.load == load) {
-        for name in run.figures.keys() {
+    for run in experiment.runs.iter().filter(|run| run.workload == workload) {
+        for name in run.metrics.keys() {
             if !names.contains(&name.as_str()) {
                 names.push(name);
             }
@@ -71,14 +71,14 @@ pub(super) fn figures<'a>(experiment: &'a Experiment, load: &str) -> Vec<&'a str
     names
 }
 
-/// A figure of a subject under a load, over all rounds without controls.
-pub(super) fn cell(experiment: &Experiment, subject: &str, load: &str, figure: &str) -> Cell {
-    let runs: Vec<_> = experiment.runs_of(subject, load).filter(|run| !run.is_control).collect();
-    let values: Vec<f64> = runs.iter().filter_map(|run| value(run, figure)).collect();
+/// A metric of a variant under a workload, over all rounds without controls.
+pub(super) fn cell(experiment: &Experiment, variant: &str, workload: &str, metric: &str) -> Cell {
+    let runs: Vec<_> = experiment.runs_of(variant, workload).filter(|run| !run.is_control).collect();
+    let values: Vec<f64> = runs.iter().filter_map(|run| value(run, metric)).collect();
     Cell {
         summary: Summary::of(&values),
         rounds_run: runs.len(),
         has_failed: !runs.is_empty() && runs.iter().all(|run| run.outcome != Outcome::Measured),
-        is_doubtful: runs.iter().any(|run| is_doubted(run, figure)),
+        is_suspect: runs.iter().any(|run| is_suspect(run, metric)),
     }
 }

@@ -4,24 +4,24 @@ use rudy_stats::compare::{Outcome, Verdict};
 
 use super::*;
 use crate::experiment::Experiment;
-use crate::record::{Doubt, Run};
-use crate::report::made::{self, Turn};
+use crate::record::{Run, Warning};
+use crate::report::fixtures::{self, Turn};
 use crate::report::rows;
 
-/// Two subjects, one of them a control, one load, one figure.
-fn plan(rounds: usize, figures: &str) -> String {
+/// Two variants, one of them a control, one workload, one metric.
+fn plan(rounds: usize, metrics: &str) -> String {
     format!(
         "name = \"made\"\nquestion = \"Which?\"\nrounds = {rounds}\n\
-         [[subject]]\nname = \"new\"\ncommand = [\"new\"]\n\
-         [[subject]]\nname = \"old\"\ncommand = [\"old\"]\ncontrol = true\n\
-         [[load]]\nname = \"1k\"\nkind = \"bench\"\n\
-         [[compare]]\nsubject = \"new\"\nwith = \"old\"\nfigures = [{figures}]\n"
+         [[variant]]\nname = \"new\"\ncommand = [\"new\"]\n\
+         [[variant]]\nname = \"old\"\ncommand = [\"old\"]\ncontrol = true\n\
+         [[workload]]\nname = \"1k\"\nkind = \"bench\"\n\
+         [[compare]]\nvariant = \"new\"\nwith = \"old\"\nmetrics = [{metrics}]\n"
     )
 }
 
 /// CPU per request, by the run.
 fn cpu(rounds: usize, value: impl Fn(&Turn) -> Option<f64>) -> Experiment {
-    made::experiment(&plan(rounds, "\"cpu_us_per_request\""), |turn| {
+    fixtures::experiment(&plan(rounds, "\"cpu_us_per_request\""), |turn| {
         Some(vec![("cpu_us_per_request", value(turn)?)])
     })
 }
@@ -45,13 +45,13 @@ impl Noise {
     }
 }
 
-/// An experiment of ten rounds in which `new` costs a multiple of `old`; each round affects all subjects.
+/// An experiment of ten rounds in which `new` costs a multiple of `old`; each round affects all variants.
 fn noisy(seed: u64, times: f64) -> Experiment {
     let mut noise = Noise(seed);
     let rounds: Vec<f64> = (0..10).map(|_| noise.factor().powi(3)).collect();
     let noise = std::cell::RefCell::new(noise);
     cpu(10, |turn| {
-        let level = if turn.subject == "new" { 10.0 * times } else { 10.0 };
+        let level = if turn.variant == "new" { 10.0 * times } else { 10.0 };
         Some(level * rounds[turn.round] * noise.borrow_mut().factor())
     })
 }
@@ -61,13 +61,13 @@ fn verdict(experiment: Experiment) -> Verdict {
 }
 
 #[test]
-fn a_subject_that_is_ten_percent_slower_is_found_in_ten_rounds() {
+fn a_variant_that_is_ten_percent_slower_is_found_in_ten_rounds() {
     let found = (0..200).filter(|seed| verdict(noisy(*seed, 1.10)) == Verdict::Worse).count();
     assert_eq!(found, 200);
 }
 
 #[test]
-fn a_subject_that_is_the_same_is_not_called_better_or_worse() {
+fn a_variant_that_is_the_same_is_not_called_better_or_worse() {
     let verdicts: Vec<_> = (0..400).map(|seed| verdict(noisy(seed, 1.0))).collect();
     let wrong = verdicts.iter().filter(|verdict| verdict.is_difference()).count();
     // 5 % plus three standard errors are 33; differences within 5 % do not count, so there are fewer.
@@ -78,7 +78,7 @@ fn a_subject_that_is_the_same_is_not_called_better_or_worse() {
 
 #[test]
 fn only_rounds_in_which_both_were_measured_are_compared_and_no_control_among_them() {
-    let experiment = cpu(10, |turn| match (turn.subject, turn.round, turn.is_control) {
+    let experiment = cpu(10, |turn| match (turn.variant, turn.round, turn.is_control) {
         ("new", 3, _) => None,
         (_, _, true) => Some(1000.0),
         ("new", round, _) => Some([5.0, 5.1, 5.2][round % 3]),
@@ -94,16 +94,16 @@ fn only_rounds_in_which_both_were_measured_are_compared_and_no_control_among_the
     assert!(compared.sentence.starts_with("new needs 0.50 times the CPU per request of old under 1k (0."));
     assert_eq!(
         section.failures[0].to_string(),
-        "1k, new, 1 of 10 runs: it ended (exit code 1) under the load"
+        "1k, new, 1 of 10 runs: it ended (exit code 1) under the workload"
     );
     // Its second measurement costs a hundred times its first.
     let control = section.controls[0].outcome.as_ref().expect("it has ten rounds");
     assert_eq!((control.outcome, finding.is_flagged), (Outcome::Differs, true));
-    assert!(compared.sentence.contains("rests on a subject that differs from itself"));
+    assert!(compared.sentence.contains("rests on a variant that differs from itself"));
     assert_eq!(
         section.headline,
         ["new is better than old under 1k in CPU per request (0.50 times). \
-          Some of it rests on only 9 of 10 rounds (†), or on a subject that differs from itself (‡)."]
+          Some of it rests on only 9 of 10 rounds (†), or on a variant that differs from itself (‡)."]
     );
 }
 
@@ -112,13 +112,13 @@ fn a_number_that_does_not_rest_on_all_rounds_is_marked_and_says_on_how_many() {
     type Value = fn(&Turn) -> bool;
     let cases: [(Value, usize, &str, &str); 4] = [
         (|_| true, 10, "", "better"),
-        (|turn| turn.subject == "old" || turn.round < 6, 6, "†", "better; 6 of 10 rounds"),
-        (|turn| turn.subject == "new" || turn.round > 2, 7, "†", "better; 7 of 10 rounds"),
+        (|turn| turn.variant == "old" || turn.round < 6, 6, "†", "better; 6 of 10 rounds"),
+        (|turn| turn.variant == "new" || turn.round > 2, 7, "†", "better; 7 of 10 rounds"),
         (|turn| turn.round > 5, 4, "†", "no verdict: 4 of 10 rounds, it needs 6"),
     ];
     for (is_measured, rounds, mark, verdict) in cases {
         let all =
-            [cpu(10, |turn| is_measured(turn).then_some(if turn.subject == "new" { 5.0 } else { 10.0 }))];
+            [cpu(10, |turn| is_measured(turn).then_some(if turn.variant == "new" { 5.0 } else { 10.0 }))];
         let report = analyse(&all);
         let section = &report.sections[0];
         let compared = &section.comparisons[0];
@@ -131,32 +131,33 @@ fn a_number_that_does_not_rest_on_all_rounds_is_marked_and_says_on_how_many() {
         assert_eq!(compared.sentence.contains(&of), rounds < 10, "{}", compared.sentence);
         assert_eq!(section.headline[0].contains(&of), rounds < 10, "{}", section.headline[0]);
         let new = &section.tables[0].rows[0].1[0];
-        assert_eq!(rows::median(new, &compared.figure).contains('†'), new.misses_rounds());
+        assert_eq!(rows::median(new, &compared.metric).contains('†'), new.misses_rounds());
     }
 }
 
 #[test]
-fn a_figure_that_is_not_there_in_all_rounds_says_in_how_many() {
-    let text = plan(10, "\"knee_per_s\"").replace("kind = \"bench\"", "kind = \"knee\"\nslo = \"p99<20ms\"");
-    let mut experiment = made::experiment(&text, |turn| {
-        let held = turn.subject == "old" || turn.round < 6;
-        Some(if held { vec![("knee_per_s", 100.0)] } else { vec![] })
+fn a_metric_that_is_not_there_in_all_rounds_says_in_how_many() {
+    let text =
+        plan(10, "\"max_rate_per_s\"").replace("kind = \"bench\"", "kind = \"max-rate\"\nslo = \"p99<20ms\"");
+    let mut experiment = fixtures::experiment(&text, |turn| {
+        let held = turn.variant == "old" || turn.round < 6;
+        Some(if held { vec![("max_rate_per_s", 100.0)] } else { vec![] })
     });
-    for run in experiment.runs.iter_mut().filter(|run| run.figures.is_empty()) {
-        let concerns = vec!["knee_per_s".to_owned()];
-        run.doubts.push(Doubt { sentence: "no rate held p99<20ms".to_owned(), concerns });
+    for run in experiment.runs.iter_mut().filter(|run| run.metrics.is_empty()) {
+        let concerns = vec!["max_rate_per_s".to_owned()];
+        run.warnings.push(Warning { sentence: "no rate held p99<20ms".to_owned(), concerns });
     }
     let all = [experiment];
     let section = analyse(&all).sections.remove(0);
     let compared = &section.comparisons[0];
-    assert_eq!((compared.rounds, compared.is_doubtful, compared.is_marked()), (6, true, true));
+    assert_eq!((compared.rounds, compared.is_suspect, compared.is_marked()), (6, true, true));
     let new = &section.tables[0].rows[0].1[0];
-    assert_eq!(rows::spread(new, &compared.figure), "100/s† (6 of 10 rounds)");
+    assert_eq!(rows::spread(new, &compared.metric), "100/s† (6 of 10 rounds)");
 }
 
 #[test]
-fn a_subject_that_failed_in_every_round_keeps_its_place_in_the_table() {
-    let all = [cpu(8, |turn| (turn.subject == "old").then_some(1.0))];
+fn a_variant_that_failed_in_every_round_keeps_its_place_in_the_table() {
+    let all = [cpu(8, |turn| (turn.variant == "old").then_some(1.0))];
     let section = analyse(&all).sections.remove(0);
     let table = rows::table(&section.tables[0]);
     assert_eq!(table.head, ["", "new", "old"]);
@@ -169,22 +170,22 @@ fn what_cannot_be_judged_says_why() {
     let cases: [(usize, Value, Option<f64>, &str); 6] = [
         (
             2,
-            |turn| Some(if turn.subject == "new" { 5.0 } else { 10.0 }),
+            |turn| Some(if turn.variant == "new" { 5.0 } else { 10.0 }),
             Some(0.5),
             "no verdict: 2 rounds, it needs 6",
         ),
         (1, |_| Some(1.0), Some(1.0), "no verdict: 1 round, it needs 6"),
-        (8, |turn| (turn.subject == "new").then_some(1.0), None, "old failed in every round"),
+        (8, |turn| (turn.variant == "new").then_some(1.0), None, "old failed in every round"),
         (8, |_| Some(0.0), None, "both have 0 in each of 8 rounds, which is no ratio"),
         (
             8,
-            |turn| Some(if turn.subject == "new" && turn.round < 3 { 0.0 } else { 2.0 }),
+            |turn| Some(if turn.variant == "new" && turn.round < 3 { 0.0 } else { 2.0 }),
             Some(1.0),
             "of 8 rounds new has 0 in 3, old has 0 in 0, which is no ratio",
         ),
         (
             8,
-            |turn| ((turn.round < 4) == (turn.subject == "new")).then_some(1.0),
+            |turn| ((turn.round < 4) == (turn.variant == "new")).then_some(1.0),
             None,
             "there is no round with both",
         ),
@@ -203,9 +204,9 @@ fn what_cannot_be_judged_says_why() {
 }
 
 #[test]
-fn a_figure_that_a_subject_does_not_show_is_named() {
-    let experiment = made::experiment(&plan(8, "\"p99_ns\""), |turn| {
-        Some(if turn.subject == "new" { vec![("p99_ns", 1e6)] } else { vec![] })
+fn a_metric_that_a_variant_does_not_show_is_named() {
+    let experiment = fixtures::experiment(&plan(8, "\"p99_ns\""), |turn| {
+        Some(if turn.variant == "new" { vec![("p99_ns", 1e6)] } else { vec![] })
     });
     let all = [experiment];
     let report = analyse(&all);
@@ -217,29 +218,29 @@ fn a_figure_that_a_subject_does_not_show_is_named() {
 
 #[test]
 fn a_number_that_rests_on_a_doubted_run_is_marked_and_stays() {
-    let doubt = |run: &mut Run, figure: &str| {
+    let warning = |run: &mut Run, metric: &str| {
         let sentence = format!("the generator was busy {} % of its time", 80 + run.round);
-        run.doubts.push(Doubt { sentence, concerns: vec![figure.to_owned()] });
+        run.warnings.push(Warning { sentence, concerns: vec![metric.to_owned()] });
     };
-    for (figure, is_doubtful) in [("cpu_us_per_request", true), ("p99_ns", false)] {
-        let mut experiment = cpu(8, |turn| Some(if turn.subject == "new" { 5.0 } else { 10.0 }));
-        let runs = experiment.runs.iter_mut().filter(|run| run.subject == "new" && run.round < 3);
-        runs.for_each(|run| doubt(run, figure));
+    for (metric, is_suspect) in [("cpu_us_per_request", true), ("p99_ns", false)] {
+        let mut experiment = cpu(8, |turn| Some(if turn.variant == "new" { 5.0 } else { 10.0 }));
+        let runs = experiment.runs.iter_mut().filter(|run| run.variant == "new" && run.round < 3);
+        runs.for_each(|run| warning(run, metric));
         let all = [experiment];
         let report = analyse(&all);
         let section = &report.sections[0];
         let compared = &section.comparisons[0];
-        assert_eq!((compared.is_doubtful, compared.verdict()), (is_doubtful, Some(Verdict::Better)));
-        assert_eq!(section.tables[0].rows[0].1[0].is_doubtful, is_doubtful);
+        assert_eq!((compared.is_suspect, compared.verdict()), (is_suspect, Some(Verdict::Better)));
+        assert_eq!(section.tables[0].rows[0].1[0].is_suspect, is_suspect);
         let said = "1k, new, 3 of 8 runs: for example: the generator was busy 80 % of its time";
-        assert_eq!(section.doubts[0].to_string(), said);
-        assert_eq!(section.headline[0].contains('†'), is_doubtful, "{}", section.headline[0]);
+        assert_eq!(section.warnings[0].to_string(), said);
+        assert_eq!(section.headline[0].contains('†'), is_suspect, "{}", section.headline[0]);
     }
 }
 
 #[test]
 fn one_correction_is_made_over_all_experiments_of_a_report() {
-    let better = || cpu(7, |turn| Some(if turn.subject == "new" { 5.0 } else { 10.0 }));
+    let better = || cpu(7, |turn| Some(if turn.variant == "new" { 5.0 } else { 10.0 }));
     let judged = |all: &[Experiment]| analyse(all).sections[0].comparisons[0].verdict();
     // Seven rounds are enough for three comparisons and not for four.
     assert_eq!(judged(&[better(), better(), better()]), Some(Verdict::Better));
@@ -267,48 +268,50 @@ fn another_machine_in_its_midst_is_said() {
 #[test]
 fn a_control_is_held_against_itself_even_where_nothing_is_compared() {
     let text = plan(8, "").split("[[compare]]").next().expect("there is something before it").to_owned();
-    let all = [made::experiment(&text, |_| Some(vec![("p99_ns", 1e6), ("errors", 0.0)]))];
+    let all = [fixtures::experiment(&text, |_| Some(vec![("p99_ns", 1e6), ("errors", 0.0)]))];
     let section = analyse(&all).sections.remove(0);
-    assert_eq!(section.headline, ["Nothing was compared: the tables show what each subject did."]);
-    let figures: Vec<_> = section.controls.iter().map(|control| control.figure.name.as_str()).collect();
-    assert_eq!(figures, ["p99_ns"]);
+    assert_eq!(section.headline, ["Nothing was compared: the tables show what each variant did."]);
+    let metrics: Vec<_> = section.controls.iter().map(|control| control.metric.name.as_str()).collect();
+    assert_eq!(metrics, ["p99_ns"]);
     assert_eq!(section.controls[0].outcome.as_ref().map(|shown| shown.outcome), Ok(Outcome::Agrees));
 }
 
 #[test]
 fn what_was_shown_before_stands_beside_what_is_shown_now() {
-    let then = "[[then]]\nsubject = \"Jetty\"\nbeside = \"new\"\nload = \"1k\"\nsaid = \"three nines\"\n\
-        [then.figures]\ncpu_us_per_request = 20\n";
-    let text = format!("source = \"a seminar of 2014\"\n{}{then}", plan(1, "\"cpu_us_per_request\""));
-    let all = [made::experiment(&text, |_| Some(vec![("cpu_us_per_request", 5.0)]))];
+    let baseline = "[[baseline]]\nname = \"Jetty\"\nvariant = \"new\"\nworkload = \"1k\"\nsaid = \"three nines\"\n\
+        [baseline.metrics]\ncpu_us_per_request = 20\n";
+    let text = format!("source = \"a seminar of 2014\"\n{}{baseline}", plan(1, "\"cpu_us_per_request\""));
+    let all = [fixtures::experiment(&text, |_| Some(vec![("cpu_us_per_request", 5.0)]))];
     let report = analyse(&all);
-    let [jetty, old] = report.sections[0].then.as_slice() else { panic!("one then, and one more today") };
-    let then = jetty.then.expect("it was shown then");
-    assert_eq!((then.subject, then.said, jetty.ratio()), ("Jetty", Some("three nines"), Some(0.25)));
-    assert_eq!((old.now.map(|(subject, _)| subject), old.ratio()), (Some("old"), None));
+    let [jetty, old] = report.sections[0].baselines.as_slice() else {
+        panic!("one then, and one more today")
+    };
+    let baseline = jetty.baseline.expect("it was shown then");
+    assert_eq!((baseline.name, baseline.said, jetty.ratio()), ("Jetty", Some("three nines"), Some(0.25)));
+    assert_eq!((old.now.map(|(variant, _)| variant), old.ratio()), (Some("old"), None));
 }
 
 #[test]
 fn words_of_then_have_the_nines_of_today_beside_them() {
     type Shown = (&'static [(&'static str, f64)], [&'static str; 3]);
-    let then = "[[then]]\nsubject = \"lighttpd\"\nbeside = \"new\"\nload = \"1k\"\nsaid = \"three nines\"\n\
-        [[then]]\nsubject = \"Apache\"\nload = \"1k\"\nsaid = \"fail\"\n";
-    let text = plan(2, "\"cpu_us_per_request\"") + then;
+    let baseline = "[[baseline]]\nname = \"lighttpd\"\nvariant = \"new\"\nworkload = \"1k\"\nsaid = \"three nines\"\n\
+        [[baseline]]\nname = \"Apache\"\nworkload = \"1k\"\nsaid = \"fail\"\n";
+    let text = plan(2, "\"cpu_us_per_request\"") + baseline;
     let shown: [Shown; 2] = [
         (&[("cpu_us_per_request", 5.0), ("nines", 4.0)], ["nines", "4", "4"]),
         (&[("cpu_us_per_request", 5.0)], ["CPU per request", "5 µs", "5 µs"]),
     ];
-    for (figures, [figure, new, old]) in shown {
-        let all = [made::experiment(&text, |_| Some(figures.to_vec()))];
+    for (metrics, [metric, new, old]) in shown {
+        let all = [fixtures::experiment(&text, |_| Some(metrics.to_vec()))];
         let section = analyse(&all).sections.remove(0);
         let expected = [
-            ["1k", figure, "lighttpd", "three nines", "new", new, "–"],
-            ["1k", figure, "Apache", "fail", "–", "–", "–"],
-            ["1k", figure, "–", "–", "old", old, "–"],
+            ["1k", metric, "lighttpd", "three nines", "new", new, "–"],
+            ["1k", metric, "Apache", "fail", "–", "–", "–"],
+            ["1k", metric, "–", "–", "old", old, "–"],
         ];
-        assert_eq!(rows::then(&section).body, expected);
+        assert_eq!(rows::baselines(&section).body, expected);
     }
-    let all = [made::experiment(&text, |_| None)];
+    let all = [fixtures::experiment(&text, |_| None)];
     let section = analyse(&all).sections.remove(0);
-    assert_eq!(rows::then(&section).body[0], ["1k", "–", "lighttpd", "three nines", "–", "–", "–"]);
+    assert_eq!(rows::baselines(&section).body[0], ["1k", "–", "lighttpd", "three nines", "–", "–", "–"]);
 }

@@ -8,31 +8,31 @@ use crate::record::{Outcome, Run};
 /// An event that happened in one or more runs.
 #[derive(Debug)]
 pub(crate) struct Trouble<'a> {
-    pub(crate) load: &'a str,
-    pub(crate) subject: &'a str,
+    pub(crate) workload: &'a str,
+    pub(crate) variant: &'a str,
     /// The message of the first run.
     pub(crate) sentence: &'a str,
     /// The number of runs in which it happened.
     pub(crate) runs: usize,
-    /// The number of runs of this subject under this load, including controls.
+    /// The number of runs of this variant under this workload, including controls.
     pub(crate) of: usize,
-    /// The affected figures, for a warning.
+    /// The affected metrics, for a warning.
     pub(crate) concerns: &'a [String],
 }
 
 impl fmt::Display for Trouble<'_> {
     /// `1k, rudy, 3 of 20 runs: the generator ...`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { load, subject, sentence, runs, of, .. } = self;
+        let Self { workload, variant, sentence, runs, of, .. } = self;
         let like = if *runs > 1 { "for example: " } else { "" };
-        write!(f, "{load}, {subject}, {runs} of {of} runs: {like}{sentence}")
+        write!(f, "{workload}, {variant}, {runs} of {of} runs: {like}{sentence}")
     }
 }
 
 /// All validity warnings.
-pub(super) fn doubts(experiment: &Experiment) -> Vec<Trouble<'_>> {
+pub(super) fn warnings(experiment: &Experiment) -> Vec<Trouble<'_>> {
     gather(experiment, |run| {
-        run.doubts.iter().map(|doubt| (doubt.sentence.as_str(), doubt.concerns.as_slice())).collect()
+        run.warnings.iter().map(|warning| (warning.sentence.as_str(), warning.concerns.as_slice())).collect()
     })
 }
 
@@ -67,7 +67,7 @@ pub(super) fn remarks(experiment: &Experiment) -> Vec<String> {
         .any(|head| head.versions.values().any(|version| version.contains("debug build")))
     {
         remarks
-            .push("rudy was a debug build, whose figures are several times what they should be".to_owned());
+            .push("rudy was a debug build, whose metrics are several times what they should be".to_owned());
     }
     let runs = planned(experiment);
     if experiment.runs.len() < runs {
@@ -83,11 +83,11 @@ pub(super) fn remarks(experiment: &Experiment) -> Vec<String> {
 /// The number of runs of the plan.
 fn planned(experiment: &Experiment) -> usize {
     let plan = experiment.plan();
-    let arms = plan.subjects.len() + plan.subjects.iter().filter(|subject| subject.is_control).count();
-    plan.rounds * plan.loads.len() * arms
+    let arms = plan.variants.len() + plan.variants.iter().filter(|variant| variant.is_control).count();
+    plan.rounds * plan.workloads.len() * arms
 }
 
-/// The messages that `said` finds in the runs, by load and subject. Messages that differ only in numbers are
+/// The messages that `said` finds in the runs, by workload and variant. Messages that differ only in numbers are
 /// combined.
 fn gather<'a>(
     experiment: &'a Experiment,
@@ -95,15 +95,15 @@ fn gather<'a>(
 ) -> Vec<Trouble<'a>> {
     let plan = experiment.plan();
     let mut all = Vec::new();
-    for load in &plan.loads {
-        for subject in &plan.subjects {
-            let (load, subject) = (load.name.as_str(), subject.name.as_str());
-            let of = experiment.runs_of(subject, load).count();
+    for workload in &plan.workloads {
+        for variant in &plan.variants {
+            let (workload, variant) = (workload.name.as_str(), variant.name.as_str());
+            let of = experiment.runs_of(variant, workload).count();
             let mut here: Vec<Trouble> = Vec::new();
-            for (sentence, concerns) in experiment.runs_of(subject, load).flat_map(&said) {
+            for (sentence, concerns) in experiment.runs_of(variant, workload).flat_map(&said) {
                 match here.iter_mut().find(|known| shape(known.sentence) == shape(sentence)) {
                     Some(known) => known.runs += 1,
-                    None => here.push(Trouble { load, subject, sentence, runs: 1, of, concerns }),
+                    None => here.push(Trouble { workload, variant, sentence, runs: 1, of, concerns }),
                 }
             }
             all.extend(here);

@@ -3,12 +3,12 @@
 use rudy_stats::compare::{Delta, Interval, Verdict};
 
 use super::{Answer, Compared};
-use crate::report::unit::{Figure, digits};
+use crate::report::unit::{Metric, digits};
 
-/// The verb and the noun for a figure: `rudy needs 0.74 times the CPU per request of nginx`.
+/// The verb and the noun for a metric: `rudy needs 0.74 times the CPU per request of nginx`.
 const PHRASES: [(&str, &str, &str); 18] = [
     ("requests_per_s", "answers", "requests per second"),
-    ("knee_per_s", "holds", "rate"),
+    ("max_rate_per_s", "holds", "rate"),
     ("time_s", "takes", "time"),
     ("errors", "has", "errors"),
     ("cpu_s", "needs", "CPU time"),
@@ -23,14 +23,14 @@ const PHRASES: [(&str, &str, &str); 18] = [
     ("p999_ns", "has", "p99.9 latency"),
     ("max_ns", "has", "longest latency"),
     ("late_p50_ns", "has", "median lateness"),
-    ("late_p99_ns", "has", "p99 lateness"),
+    ("schedule_delay_p99_ns", "has", "p99 lateness"),
     ("late_max_ns", "has", "longest lateness"),
 ];
 
-/// The verb and the noun of a figure.
-pub(super) fn phrase(figure: &Figure) -> (&str, &str) {
-    let known = PHRASES.iter().find(|(name, ..)| *name == figure.name);
-    known.map_or(("has", figure.title.as_str()), |(_, verb, noun)| (*verb, *noun))
+/// The verb and the noun of a metric.
+pub(super) fn phrase(metric: &Metric) -> (&str, &str) {
+    let known = PHRASES.iter().find(|(name, ..)| *name == metric.name);
+    known.map_or(("has", metric.title.as_str()), |(_, verb, noun)| (*verb, *noun))
 }
 
 /// `1 round`, `2 rounds`.
@@ -77,22 +77,22 @@ fn digits_of_ratio(value: f64) -> String {
 
 /// A comparison as a sentence.
 pub(super) fn sentence(compared: &Compared, delta: Delta) -> String {
-    let Compared { subject, with, load, figure, .. } = compared;
-    let (verb, noun) = phrase(figure);
-    let under = if *load == noun { String::new() } else { format!(" under {load}") };
+    let Compared { variant, with, workload, metric, .. } = compared;
+    let (verb, noun) = phrase(metric);
+    let under = if *workload == noun { String::new() } else { format!(" under {workload}") };
     let finding = match &compared.answer {
         Answer::Judged(finding) => finding,
         Answer::Open { ratio: Some(times), why, .. } => {
-            return format!("{subject} {verb} {} times the {noun} of {with}{under}; {why}", ratio(*times));
+            return format!("{variant} {verb} {} times the {noun} of {with}{under}; {why}", ratio(*times));
         }
         Answer::Open { ratio: None, why, .. } => {
-            return format!("{subject} and {with}, {noun}{under}: {why}");
+            return format!("{variant} and {with}, {noun}{under}: {why}");
         }
     };
     let Interval { low, high, confidence } = finding.interval;
     let interval = format!("{} to {}, {} sure", ratio(low), ratio(high), sure(confidence));
     let said =
-        format!("{subject} {verb} {} times the {noun} of {with}{under} ({interval})", ratio(finding.ratio));
+        format!("{variant} {verb} {} times the {noun} of {with}{under} ({interval})", ratio(finding.ratio));
     let verdict = match finding.verdict {
         Verdict::Better => "better".to_owned(),
         Verdict::Worse => "worse".to_owned(),
@@ -100,65 +100,66 @@ pub(super) fn sentence(compared: &Compared, delta: Delta) -> String {
         Verdict::Inconclusive => "neither better nor worse was shown".to_owned(),
     };
     let too_few = finding.too_few.map_or(String::new(), |few| format!("; {few}"));
-    let flag = if finding.is_flagged { "; it rests on a subject that differs from itself" } else { "" };
-    let doubt = if compared.is_doubtful { "; runs of it are doubted" } else { "" };
+    let flag = if finding.is_flagged { "; it rests on a variant that differs from itself" } else { "" };
+    let warning = if compared.is_suspect { "; runs of it are suspect" } else { "" };
     let missing = missing(compared.rounds, compared.rounds_run);
-    format!("{said}: {verdict}{too_few}{missing}{flag}{doubt}")
+    format!("{said}: {verdict}{too_few}{missing}{flag}{warning}")
 }
 
-/// The answer to the question: for each compared pair, the figures in which one is better, worse or
+/// The answer to the question: for each compared pair, the metrics in which one is better, worse or
 /// equivalent.
 pub(super) fn headline(comparisons: &[Compared]) -> Vec<String> {
     if comparisons.is_empty() {
-        return vec!["Nothing was compared: the tables show what each subject did.".to_owned()];
+        return vec!["Nothing was compared: the tables show what each variant did.".to_owned()];
     }
     let mut pairs: Vec<(&str, &str)> = Vec::new();
     for compared in comparisons {
-        if !pairs.contains(&(compared.subject, compared.with)) {
-            pairs.push((compared.subject, compared.with));
+        if !pairs.contains(&(compared.variant, compared.with)) {
+            pairs.push((compared.variant, compared.with));
         }
     }
-    let of_pair = |(subject, with): &(&str, &str)| {
+    let of_pair = |(variant, with): &(&str, &str)| {
         let own: Vec<_> =
-            comparisons.iter().filter(|one| (one.subject, one.with) == (*subject, *with)).collect();
-        summary(subject, with, &own)
+            comparisons.iter().filter(|one| (one.variant, one.with) == (*variant, *with)).collect();
+        summary(variant, with, &own)
     };
     pairs.iter().map(of_pair).collect()
 }
 
-/// The result for two subjects: `rudy is better than nginx in CPU per request under 1k and 304 (0.61 to 0.74
+/// The result for two variants: `rudy is better than nginx in CPU per request under 1k and 304 (0.61 to 0.74
 /// times)`.
-fn summary(subject: &str, with: &str, own: &[&Compared]) -> String {
-    let loads = loads(own);
+fn summary(variant: &str, with: &str, own: &[&Compared]) -> String {
+    let workloads = workloads(own);
     let lists = [(Verdict::Better, "than"), (Verdict::Worse, "than"), (Verdict::Equivalent, "to")];
     let found = lists.map(|(verdict, than)| {
         let of_verdict: Vec<_> = own.iter().copied().filter(|one| one.verdict() == Some(verdict)).collect();
-        (verdict, than, places(&of_verdict, loads.len(), true))
+        (verdict, than, places(&of_verdict, workloads.len(), true))
     });
     let parts: Vec<_> = found.iter().filter(|(.., list)| !list.is_empty()).collect();
     let open: Vec<_> = own.iter().copied().filter(|one| !one.is_settled()).collect();
-    let under = if let [load] = loads.as_slice() { format!(" under {load}") } else { String::new() };
+    let under =
+        if let [workload] = workloads.as_slice() { format!(" under {workload}") } else { String::new() };
     let Some(((first, than, list), rest)) = parts.split_first() else {
         let (without, judged): (Vec<&Compared>, Vec<&Compared>) =
             open.iter().copied().partition(|one| one.why_open().is_some());
         if judged.is_empty() {
-            return format!("{subject} and {with}{under}: {}", unjudged(&without));
+            return format!("{variant} and {with}{under}: {}", unjudged(&without));
         }
-        let without = match places(&without, loads.len(), false) {
+        let without = match places(&without, workloads.len(), false) {
             none if none.is_empty() => none,
             places => format!(" No verdict: {places}."),
         };
-        let judged = places(&judged, loads.len(), false);
+        let judged = places(&judged, workloads.len(), false);
         return format!(
-            "Between {subject} and {with} no difference was shown, nor that there is none: {judged}{under}.{without}"
+            "Between {variant} and {with} no difference was shown, nor that there is none: {judged}{under}.{without}"
         );
     };
     let rest: Vec<_> = rest.iter().map(|(verdict, _, list)| format!("; {verdict} in {list}")).collect();
-    let settled = format!("{subject} is {first} {than} {with}{under} in {list}{}.", rest.concat());
+    let settled = format!("{variant} is {first} {than} {with}{under} in {list}{}.", rest.concat());
     let not_settled = if open.is_empty() {
         String::new()
     } else {
-        format!(" Not settled: {}.", places(&open, loads.len(), false))
+        format!(" Not settled: {}.", places(&open, workloads.len(), false))
     };
     settled + &not_settled + &reservations(own)
 }
@@ -168,8 +169,8 @@ fn reservations(own: &[&Compared]) -> String {
     let settled = || own.iter().filter(|one| one.is_settled());
     let is_flagged = |one: &Compared| matches!(&one.answer, Answer::Judged(found) if found.is_flagged);
     let mut rests = Vec::new();
-    if settled().any(|one| one.is_doubtful) {
-        rests.push("on runs that are doubted (†)".to_owned());
+    if settled().any(|one| one.is_suspect) {
+        rests.push("on runs that are suspect (†)".to_owned());
     }
     // Of several, the one with the most missing rounds.
     let missing = settled().filter(|one| one.misses_rounds());
@@ -177,7 +178,7 @@ fn reservations(own: &[&Compared]) -> String {
         rests.push(format!("on only {} (†)", rounds_of(fewest.rounds, fewest.rounds_run)));
     }
     if settled().any(|one| is_flagged(one)) {
-        rests.push("on a subject that differs from itself (‡)".to_owned());
+        rests.push("on a variant that differs from itself (‡)".to_owned());
     }
     if rests.is_empty() { String::new() } else { format!(" Some of it rests {}.", rests.join(", or ")) }
 }
@@ -193,37 +194,37 @@ fn unjudged(open: &[&Compared]) -> String {
     }
 }
 
-fn loads<'a>(own: &[&Compared<'a>]) -> Vec<&'a str> {
-    let mut loads: Vec<&str> = Vec::new();
+fn workloads<'a>(own: &[&Compared<'a>]) -> Vec<&'a str> {
+    let mut workloads: Vec<&str> = Vec::new();
     for one in own {
-        if !loads.contains(&one.load) {
-            loads.push(one.load);
+        if !workloads.contains(&one.workload) {
+            workloads.push(one.workload);
         }
     }
-    loads
+    workloads
 }
 
-/// Figures with their loads, and optionally the ratios: `CPU per request under 1k and 304 (0.61 to 0.74
+/// Metrics with their workloads, and optionally the ratios: `CPU per request under 1k and 304 (0.61 to 0.74
 /// times)`.
-fn places(found: &[&Compared], loads_of_pair: usize, with_ratios: bool) -> String {
-    let mut figures: Vec<&str> = Vec::new();
+fn places(found: &[&Compared], workloads_of_pair: usize, with_ratios: bool) -> String {
+    let mut metrics: Vec<&str> = Vec::new();
     for one in found {
-        if !figures.contains(&one.figure.name.as_str()) {
-            figures.push(&one.figure.name);
+        if !metrics.contains(&one.metric.name.as_str()) {
+            metrics.push(&one.metric.name);
         }
     }
-    let of_figure = |name: &&str| {
-        let own: Vec<_> = found.iter().copied().filter(|one| one.figure.name == *name).collect();
-        let loads = loads(&own);
-        let under = match (loads.len(), loads_of_pair) {
+    let of_metric = |name: &&str| {
+        let own: Vec<_> = found.iter().copied().filter(|one| one.metric.name == *name).collect();
+        let workloads = workloads(&own);
+        let under = match (workloads.len(), workloads_of_pair) {
             (1, 1) => String::new(),
-            (these, all) if these == all && all > 2 => format!(" under all {all} loads"),
-            _ => format!(" under {}", and(&loads)),
+            (these, all) if these == all && all > 2 => format!(" under all {all} workloads"),
+            _ => format!(" under {}", and(&workloads)),
         };
         let ratios = if with_ratios { ratios(&own) } else { String::new() };
-        format!("{}{under}{ratios}", phrase(&own[0].figure).1)
+        format!("{}{under}{ratios}", phrase(&own[0].metric).1)
     };
-    and(&figures.iter().map(of_figure).collect::<Vec<_>>())
+    and(&metrics.iter().map(of_metric).collect::<Vec<_>>())
 }
 
 /// ` (0.74 times)`, ` (0.61 to 0.74 times)`.
@@ -263,7 +264,7 @@ mod tests {
 
     use super::*;
 
-    fn judged(figure: &str, load: &'static str, ratio: f64, verdict: Verdict) -> Compared<'static> {
+    fn judged(metric: &str, workload: &'static str, ratio: f64, verdict: Verdict) -> Compared<'static> {
         let interval = Interval { low: ratio - 0.03, high: ratio + 0.03, confidence: 0.99 };
         let finding = Finding {
             ratio,
@@ -275,14 +276,14 @@ mod tests {
             is_flagged: false,
         };
         Compared {
-            subject: "rudy",
+            variant: "rudy",
             with: "nginx",
-            load,
-            figure: Figure::named(figure),
+            workload,
+            metric: Metric::named(metric),
             rounds: 10,
             rounds_run: 10,
             medians: None,
-            is_doubtful: false,
+            is_suspect: false,
             answer: Answer::Judged(finding),
             sentence: String::new(),
         }
@@ -291,7 +292,7 @@ mod tests {
     #[test]
     fn a_finding_is_a_sentence() {
         use Verdict::{Better, Equivalent, Inconclusive, Worse};
-        for (figure, ratio, verdict, expected) in [
+        for (metric, ratio, verdict, expected) in [
             (
                 "cpu_us_per_request",
                 0.74,
@@ -323,12 +324,12 @@ mod tests {
                 "rudy has 2.00 times the messages of nginx under 1k (1.97 to 2.03, 99.0 % sure): better",
             ),
         ] {
-            assert_eq!(sentence(&judged(figure, "1k", ratio, verdict), Delta::default()), expected);
+            assert_eq!(sentence(&judged(metric, "1k", ratio, verdict), Delta::default()), expected);
         }
     }
 
     #[test]
-    fn a_headline_has_a_sentence_for_each_two_subjects() {
+    fn a_headline_has_a_sentence_for_each_two_variants() {
         use Verdict::{Better, Equivalent, Inconclusive, Worse};
         let cpu = "cpu_us_per_request";
         for (found, expected) in [
@@ -344,7 +345,7 @@ mod tests {
             ),
             (
                 vec![(cpu, "1k", 0.7, Better), (cpu, "304", 0.7, Better), (cpu, "10m", 0.7, Better)],
-                "rudy is better than nginx in CPU per request under all 3 loads (0.70 times).",
+                "rudy is better than nginx in CPU per request under all 3 workloads (0.70 times).",
             ),
             (
                 vec![(cpu, "1k", 1.0, Equivalent)],
@@ -357,7 +358,7 @@ mod tests {
         ] {
             let all: Vec<_> = found
                 .into_iter()
-                .map(|(figure, load, ratio, verdict)| judged(figure, load, ratio, verdict))
+                .map(|(metric, workload, ratio, verdict)| judged(metric, workload, ratio, verdict))
                 .collect();
             assert_eq!(headline(&all), [expected]);
         }
@@ -365,8 +366,8 @@ mod tests {
 
     #[test]
     fn a_headline_says_that_the_rounds_were_too_few_to_show_anything() {
-        let few = |load| {
-            let mut compared = judged("p99_ns", load, 0.7, Verdict::Inconclusive);
+        let few = |workload| {
+            let mut compared = judged("p99_ns", workload, 0.7, Verdict::Inconclusive);
             compared.rounds = 6;
             let Answer::Judged(finding) = &mut compared.answer else { panic!("it was judged") };
             finding.too_few = Some(TooFew { rounds: 6, comparisons: 6, needed: 8 });

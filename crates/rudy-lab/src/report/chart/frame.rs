@@ -188,10 +188,10 @@ impl Frame {
         frame
     }
 
-    /// The same with rows instead of a y axis, with room for names on the left and for figures on the right.
-    pub(super) fn rows(sheet: &mut Sheet, height: f64, x: &Axis, names: f64, figures: f64) -> Self {
+    /// The same with rows instead of a y axis, with room for names on the left and for metrics on the right.
+    pub(super) fn rows(sheet: &mut Sheet, height: f64, x: &Axis, names: f64, metrics: f64) -> Self {
         let top = sheet.bottom + 6.0;
-        let (left, right) = (EDGE + names + 10.0, WIDTH - EDGE - figures);
+        let (left, right) = (EDGE + names + 10.0, WIDTH - EDGE - metrics);
         let frame = Self { left, right, top, bottom: top + height };
         frame.vertical(sheet, x);
         sheet.text_in(WIDTH - 2.0 * EDGE, (right, frame.bottom + 2.0 * LINE), Anchor::End, "soft", &x.title);

@@ -1,9 +1,9 @@
-//! Latency by percentile: the distribution of each subject under a load, as far as its requests reach.
+//! Latency by percentile: the distribution of each variant under a workload, as far as its requests reach.
 
 use std::collections::BTreeMap;
 
 use super::Chart;
-use super::data::{drawable, failures, is_doubtful, median, slug};
+use super::data::{drawable, failures, is_suspect, median, slug};
 use super::frame::{Axis, Frame};
 use super::legend::{self, Entry, Key};
 use super::mark::{Fill, Look, look, mark};
@@ -11,7 +11,7 @@ use super::sheet::Sheet;
 use super::table::{Table, cell};
 use super::unit::{Unit, digits};
 use crate::experiment::Experiment;
-use crate::plan::Load;
+use crate::plan::Workload;
 
 /// A quantile and its latency in seconds.
 type Place = (f64, f64);
@@ -23,35 +23,35 @@ struct Round {
     number: usize,
     places: Vec<Place>,
     /// Whether its p99 is suspect.
-    is_doubtful: bool,
+    is_suspect: bool,
 }
 
-/// The rounds of a subject.
+/// The rounds of a variant.
 #[derive(Debug, PartialEq)]
 struct Curve {
-    subject: String,
+    variant: String,
     look: Look,
     rounds: Vec<Round>,
     /// The quantiles for which every round has enough requests.
     median: Vec<Place>,
     /// Whether one of the rounds is suspect.
-    is_doubtful: bool,
+    is_suspect: bool,
 }
 
-/// The chart of a load with latencies.
-pub(super) fn charts(experiment: &Experiment, load: &Load) -> Vec<Chart> {
-    let curves = curves(experiment, &load.name);
-    chart(&load.name, &curves, &failures(experiment, &load.name)).into_iter().collect()
+/// The chart of a workload with latencies.
+pub(super) fn charts(experiment: &Experiment, workload: &Workload) -> Vec<Chart> {
+    let curves = curves(experiment, &workload.name);
+    chart(&workload.name, &curves, &failures(experiment, &workload.name)).into_iter().collect()
 }
 
-fn curves(experiment: &Experiment, load: &str) -> Vec<Curve> {
-    let subjects = experiment.plan().subjects.iter().enumerate();
-    subjects.filter_map(|(index, subject)| curve(experiment, index, &subject.name, load)).collect()
+fn curves(experiment: &Experiment, workload: &str) -> Vec<Curve> {
+    let variants = experiment.plan().variants.iter().enumerate();
+    variants.filter_map(|(index, variant)| curve(experiment, index, &variant.name, workload)).collect()
 }
 
-fn curve(experiment: &Experiment, index: usize, subject: &str, load: &str) -> Option<Curve> {
+fn curve(experiment: &Experiment, index: usize, variant: &str, workload: &str) -> Option<Curve> {
     let mut rounds = Vec::new();
-    for run in experiment.measured(subject, load) {
+    for run in experiment.measured(variant, workload) {
         let Some(latency) = &run.latency else { continue };
         let place = |[quantile, ns]: &[f64; 2]| {
             let is_quantile = (0.0..=1.0).contains(quantile);
@@ -59,13 +59,13 @@ fn curve(experiment: &Experiment, index: usize, subject: &str, load: &str) -> Op
         };
         let places: Vec<Place> = latency.iter().filter_map(place).collect();
         if !places.is_empty() {
-            rounds.push(Round { number: run.round + 1, places, is_doubtful: is_doubtful(run, "p99_ns") });
+            rounds.push(Round { number: run.round + 1, places, is_suspect: is_suspect(run, "p99_ns") });
         }
     }
-    let is_doubtful = rounds.iter().any(|round| round.is_doubtful);
+    let is_suspect = rounds.iter().any(|round| round.is_suspect);
     let median = medians(&rounds);
-    let subject = subject.to_owned();
-    (!median.is_empty()).then_some(Curve { subject, look: look(index), rounds, median, is_doubtful })
+    let variant = variant.to_owned();
+    (!median.is_empty()).then_some(Curve { variant, look: look(index), rounds, median, is_suspect })
 }
 
 /// Takes medians by quantile. Omits a quantile that some rounds lack: its median would come from other rounds
@@ -80,15 +80,15 @@ fn medians(rounds: &[Round]) -> Vec<Place> {
     common.filter_map(|(bits, values)| Some((f64::from_bits(bits), median(&values)?))).collect()
 }
 
-fn chart(load: &str, curves: &[Curve], failures: &str) -> Option<Chart> {
+fn chart(workload: &str, curves: &[Curve], failures: &str) -> Option<Chart> {
     if curves.is_empty() {
         return None;
     }
-    let title = format!("{load}: latency by percentile");
+    let title = format!("{workload}: latency by percentile");
     let mut sheet = Sheet::new(&title);
     let entry = |curve: &Curve| {
-        let doubt = if curve.is_doubtful { " (doubtful)" } else { "" };
-        Entry { key: Key::Curve(curve.look), name: format!("{}{doubt}", curve.subject) }
+        let warning = if curve.is_suspect { " (suspect)" } else { "" };
+        Entry { key: Key::Curve(curve.look), name: format!("{}{warning}", curve.variant) }
     };
     legend::draw(&mut sheet, &curves.iter().map(entry).collect::<Vec<_>>());
     let rounds = || curves.iter().flat_map(|curve| &curve.rounds).map(|round| &round.places);
@@ -105,18 +105,18 @@ fn chart(load: &str, curves: &[Curve], failures: &str) -> Option<Chart> {
         for (quantile, seconds) in curve.median.iter().filter(|(quantile, _)| is_marked(*quantile)) {
             let name =
                 if *quantile < 1.0 { format!("p{}", digits(quantile * 100.0)) } else { "max".to_owned() };
-            let doubt = if curve.is_doubtful { ", doubtful" } else { "" };
-            let tip = format!("{}, {name}: {}{doubt}", curve.subject, Unit::Time.text(*seconds));
+            let warning = if curve.is_suspect { ", suspect" } else { "" };
+            let tip = format!("{}, {name}: {}{warning}", curve.variant, Unit::Time.text(*seconds));
             sheet.hit(frame.at(x.share(*quantile), y.share(*seconds)), &tip);
         }
     }
     let rounds = curves.iter().map(|curve| curve.rounds.len()).max().unwrap_or(1);
     let behind = if rounds > 1 { ", the median of its rounds; each of them is faint behind it" } else { "" };
     Some(Chart {
-        id: format!("latency-{}", slug(load)),
+        id: format!("latency-{}", slug(workload)),
         title,
         caption: format!(
-            "A line for each subject{behind}. Each nine to the right is a tenth of the requests before.{failures}"
+            "A line for each variant{behind}. Each nine to the right is a tenth of the requests before.{failures}"
         ),
         svg: sheet.finish(),
         csv: csv(curves),
@@ -150,23 +150,23 @@ fn draw(sheet: &mut Sheet, frame: &Frame, (x, y): (&Axis, &Axis), curve: &Curve)
     // To the maximum there is nothing in between.
     let gap: Vec<_> = line.last().into_iter().chain(&end).map(at).collect();
     sheet.path(&format!("line thin dots {}", curve.look.class), &gap);
-    let fill = if curve.is_doubtful { Fill::Hollow } else { Fill::Full };
+    let fill = if curve.is_suspect { Fill::Hollow } else { Fill::Full };
     for place in curve.median.iter().filter(|(quantile, _)| is_marked(*quantile)) {
         mark(sheet, curve.look, at(place), 3.5, fill, "");
     }
 }
 
 fn csv(curves: &[Curve]) -> String {
-    let mut table = Table::new(&["subject", "round", "quantile", "latency_s", "doubtful"]);
+    let mut table = Table::new(&["variant", "round", "quantile", "latency_s", "suspect"]);
     for curve in curves {
         let rounds = curve.rounds.iter();
-        let rounds = rounds.map(|round| (round.number.to_string(), &round.places, round.is_doubtful));
-        let median = ("median".to_owned(), &curve.median, curve.is_doubtful);
-        for (name, places, is_doubtful) in [median].into_iter().chain(rounds) {
+        let rounds = rounds.map(|round| (round.number.to_string(), &round.places, round.is_suspect));
+        let median = ("median".to_owned(), &curve.median, curve.is_suspect);
+        for (name, places, is_suspect) in [median].into_iter().chain(rounds) {
             for (quantile, seconds) in places {
                 let cells =
-                    [name.clone(), quantile.to_string(), cell(Some(*seconds)), is_doubtful.to_string()];
-                table.row([curve.subject.clone()].into_iter().chain(cells));
+                    [name.clone(), quantile.to_string(), cell(Some(*seconds)), is_suspect.to_string()];
+                table.row([curve.variant.clone()].into_iter().chain(cells));
             }
         }
     }
@@ -176,12 +176,12 @@ fn csv(curves: &[Curve]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Doubt;
-    use crate::report::made;
+    use crate::record::Warning;
+    use crate::report::fixtures;
 
     const PLAN: &str = "rounds = 3\n\
-        [[subject]]\nname = \"a\"\ncommand = [\"a\"]\n[[subject]]\nname = \"b\"\ncommand = [\"b\"]\n\
-        [[load]]\nname = \"l\"\nkind = \"bench\"\n";
+        [[variant]]\nname = \"a\"\ncommand = [\"a\"]\n[[variant]]\nname = \"b\"\ncommand = [\"b\"]\n\
+        [[workload]]\nname = \"l\"\nkind = \"bench\"\n";
 
     #[test]
     fn the_median_is_taken_where_every_round_reaches() {
@@ -191,40 +191,40 @@ mod tests {
             vec![(0.5, 2.0), (0.9, 8.0), (1.0, 8.0)],
         ];
         let rounds: Vec<_> =
-            (1..).zip(rounds).map(|(number, places)| Round { number, places, is_doubtful: false }).collect();
+            (1..).zip(rounds).map(|(number, places)| Round { number, places, is_suspect: false }).collect();
         assert_eq!(medians(&rounds), [(0.5, 2.0), (0.9, 4.0), (1.0, 8.0)]);
         assert_eq!(medians(&[]), []);
     }
 
     #[test]
-    fn a_load_has_a_line_for_each_subject_with_latencies() {
-        let mut experiment = made::experiment(PLAN, |_| Some(Vec::new()));
-        assert!(charts(&experiment, &experiment.plan().loads[0]).is_empty());
-        for run in experiment.runs.iter_mut().filter(|run| run.subject == "b") {
+    fn a_workload_has_a_line_for_each_variant_with_latencies() {
+        let mut experiment = fixtures::experiment(PLAN, |_| Some(Vec::new()));
+        assert!(charts(&experiment, &experiment.plan().workloads[0]).is_empty());
+        for run in experiment.runs.iter_mut().filter(|run| run.variant == "b") {
             run.latency = Some(vec![[0.0, 1e6], [0.5, 2e6], [0.9, 3e6], [0.99, f64::NAN], [1.0, 7e6]]);
         }
-        let charts = charts(&experiment, &experiment.plan().loads[0]);
+        let charts = charts(&experiment, &experiment.plan().workloads[0]);
         assert_eq!(charts.len(), 1);
         assert_eq!(charts[0].id, "latency-l");
         assert_eq!(charts[0].csv.lines().count(), 1 + 4 + 3 * 4);
         assert!(charts[0].svg.contains("data-tip=\"b, p90: 3 ms\"") && !charts[0].svg.contains(">a</text>"));
         assert!(
             charts[0].svg.contains("class=\"line s1\""),
-            "the second subject of the plan has the second colour"
+            "the second variant of the plan has the second colour"
         );
     }
 
     #[test]
     fn a_curve_that_rests_on_a_doubted_round_says_so() {
-        let mut experiment = made::experiment(PLAN, |turn| (turn.subject == "a").then(Vec::new));
-        for run in experiment.runs.iter_mut().filter(|run| run.subject == "a") {
+        let mut experiment = fixtures::experiment(PLAN, |turn| (turn.variant == "a").then(Vec::new));
+        for run in experiment.runs.iter_mut().filter(|run| run.variant == "a") {
             run.latency = Some(vec![[0.5, 2e6], [0.9, 3e6]]);
         }
         let concerns = vec!["p99_ns".to_owned()];
-        experiment.runs[0].doubts = vec![Doubt { sentence: "errors".to_owned(), concerns }];
-        let chart = charts(&experiment, &experiment.plan().loads[0]).remove(0);
-        assert!(chart.svg.contains(">a (doubtful)</text>"), "{}", chart.svg);
-        assert!(chart.svg.contains("data-tip=\"a, p90: 3 ms, doubtful\""), "{}", chart.svg);
+        experiment.runs[0].warnings = vec![Warning { sentence: "errors".to_owned(), concerns }];
+        let chart = charts(&experiment, &experiment.plan().workloads[0]).remove(0);
+        assert!(chart.svg.contains(">a (suspect)</text>"), "{}", chart.svg);
+        assert!(chart.svg.contains("data-tip=\"a, p90: 3 ms, suspect\""), "{}", chart.svg);
         assert!(
             chart.csv.contains("a,1,0.9,0.003,true\r\n") && chart.csv.contains("a,2,0.9,0.003,false\r\n")
         );

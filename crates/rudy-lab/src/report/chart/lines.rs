@@ -1,23 +1,23 @@
-//! A line for each subject over a varied parameter: shared by the charts of rates and of sizes.
+//! A line for each variant over a varied parameter: shared by the charts of rates and of sizes.
 
 use super::data::{Rounds, float, median};
 use super::frame::{Axis, Frame};
 use super::legend::{Entry, Key};
 use super::mark::{Fill, Look, Shape, mark};
 use super::sheet::Sheet;
-use super::unit::{Figure, Unit};
+use super::unit::{Metric, Unit};
 use crate::experiment::Experiment;
 
-/// The line of a subject.
+/// The line of a variant.
 #[derive(Debug, PartialEq)]
 pub(super) struct Line {
-    pub(super) subject: String,
+    pub(super) variant: String,
     pub(super) look: Look,
     /// In ascending order of the parameter.
     pub(super) points: Vec<Point>,
 }
 
-/// The values of a subject for one parameter.
+/// The values of a variant for one parameter.
 #[derive(Debug, PartialEq)]
 pub(super) struct Point {
     pub(super) x: f64,
@@ -26,7 +26,7 @@ pub(super) struct Point {
     /// The number of failed measurements.
     pub(super) failed: usize,
     /// Whether it includes a suspect run.
-    pub(super) is_doubtful: bool,
+    pub(super) is_suspect: bool,
     /// An additional remark.
     pub(super) said: String,
 }
@@ -35,20 +35,20 @@ pub(super) struct Point {
 const CROSS: f64 = 11.0;
 
 impl Point {
-    /// The rounds of a subject under the load of this parameter; `None` if it did not run.
+    /// The rounds of a variant under the workload of this parameter; `None` if it did not run.
     pub(super) fn of(
         experiment: &Experiment,
-        subject: &str,
-        load: &str,
-        figure: &Figure,
+        variant: &str,
+        workload: &str,
+        metric: &Metric,
         x: f64,
     ) -> Option<Self> {
-        let rounds = Rounds::of(experiment, subject, load, figure, false);
-        let Rounds { failed, is_doubtful, .. } = rounds;
-        let doubt = is_doubtful.then(|| "doubtful".to_owned());
-        let said: Vec<String> = doubt.into_iter().chain(rounds.failures()).collect();
+        let rounds = Rounds::of(experiment, variant, workload, metric, false);
+        let Rounds { failed, is_suspect, .. } = rounds;
+        let warning = is_suspect.then(|| "suspect".to_owned());
+        let said: Vec<String> = warning.into_iter().chain(rounds.failures()).collect();
         let values = rounds.seen.iter().map(|seen| seen.value).collect();
-        (rounds.run > 0).then(|| Self { x, values, failed, is_doubtful, said: said.join(", ") })
+        (rounds.run > 0).then(|| Self { x, values, failed, is_suspect, said: said.join(", ") })
     }
 
     pub(super) fn median(&self) -> Option<f64> {
@@ -60,14 +60,14 @@ impl Point {
         match self.median() {
             Some(median) => unit.text(median),
             None if self.failed > 0 => "failed".to_owned(),
-            None => "no figure".to_owned(),
+            None => "no metric".to_owned(),
         }
     }
 }
 
 /// Each line with its name.
 pub(super) fn keys(lines: &[Line]) -> Vec<Entry> {
-    let entry = |line: &Line| Entry { key: Key::Curve(line.look), name: line.subject.clone() };
+    let entry = |line: &Line| Entry { key: Key::Curve(line.look), name: line.variant.clone() };
     lines.iter().map(entry).collect()
 }
 
@@ -90,7 +90,7 @@ pub(super) fn draw(
             for value in point.values.iter().filter(|_| point.values.len() > 1) {
                 sheet.dot(line.look.class, frame.at(x.share(point.x), y.share(*value)));
             }
-            let fill = if point.is_doubtful { Fill::Hollow } else { Fill::Full };
+            let fill = if point.is_suspect { Fill::Hollow } else { Fill::Full };
             mark(sheet, line.look, place, 4.0, fill, "");
         }
     }
@@ -127,13 +127,13 @@ mod tests {
                 x,
                 values: Some(value).into_iter().filter(|value| *value > 0.0).collect(),
                 failed: usize::from(value <= 0.0),
-                is_doubtful: false,
+                is_suspect: false,
                 said: String::new(),
             };
             [1.0, 2.0, 3.0, 4.0, 5.0].into_iter().zip(values).map(point).collect()
         };
         let line = |index, values| Line {
-            subject: format!("subject {index}"),
+            variant: format!("variant {index}"),
             look: look(index),
             points: points(values),
         };
@@ -142,12 +142,12 @@ mod tests {
         let frame = Frame::draw(&mut sheet, 100.0, &x, &y, None);
         let lines = [line(0, [1.0, 2.0, 0.0, 4.0, 5.0]), line(1, [1.0, 2.0, 0.0, 0.0, 5.0])];
         draw(&mut sheet, &frame, (&x, &y), &lines, |line, point| {
-            format!("{}: {}", line.subject, point.text(Unit::Time))
+            format!("{}: {}", line.variant, point.text(Unit::Time))
         });
         let svg = sheet.finish();
         assert_eq!(svg.matches("<polyline class=\"line s0\"").count(), 2, "before and after");
         assert_eq!(svg.matches("<polyline class=\"line s1\"").count(), 1, "a point alone is no line");
-        assert_eq!(svg.matches("data-tip=\"subject 1: failed\"").count(), 2);
+        assert_eq!(svg.matches("data-tip=\"variant 1: failed\"").count(), 2);
         assert_eq!([3.0, 4.0, 5.0].map(|x| nothing_at(&lines, x)), [2, 1, 0]);
     }
 }

@@ -1,14 +1,14 @@
-//! The colour and the shape of a subject.
+//! The colour and the shape of a variant.
 
 use super::sheet::{Sheet, number};
 
-/// The appearance of a subject, the same in every chart.
+/// The appearance of a variant, the same in every chart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Look {
     /// The class that sets its colour.
     pub(super) class: &'static str,
     pub(super) shape: Shape,
-    /// Lines of subjects beyond the number of colours are dashed.
+    /// Lines of variants beyond the number of colours are dashed.
     pub(super) is_dashed: bool,
 }
 
@@ -46,7 +46,7 @@ const SHAPES: [Shape; 8] = [
     Shape::Hexagon,
 ];
 
-/// Of the subject with this place in the plan.
+/// Of the variant with this place in the plan.
 pub(super) fn look(index: usize) -> Look {
     let place = index % CLASSES.len();
     // With the second set of colours, the shapes have moved on as well.
@@ -123,7 +123,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn sixteen_subjects_look_different_without_colour_and_lines() {
+    fn sixteen_variants_look_different_without_colour_and_lines() {
         let looks: Vec<_> = (0..16).map(look).collect();
         let colours: HashSet<_> = looks[..8].iter().map(|look| look.class).collect();
         assert_eq!(colours.len(), 8);

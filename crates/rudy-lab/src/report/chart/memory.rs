@@ -1,15 +1,15 @@
-//! Memory by number of connections: how much each stream of a flood adds to a subject.
+//! Memory by number of connections: how much each stream of a flood adds to a variant.
 
 use super::Chart;
-use super::data::{Median, Rounds, drawable, failures, float, is_doubtful, legend_of_dagger, slug};
+use super::data::{Median, Rounds, drawable, failures, float, is_suspect, legend_of_dagger, slug};
 use super::frame::{Axis, Frame};
 use super::legend::{self, Entry, Key};
 use super::mark::{Fill, Look, look, mark};
 use super::sheet::Sheet;
 use super::table::Table;
-use super::unit::{Figure, Unit};
+use super::unit::{Metric, Unit};
 use crate::experiment::Experiment;
-use crate::plan::{Kind, Load};
+use crate::plan::{Kind, Workload};
 use crate::record::Run;
 
 /// Connections and bytes.
@@ -22,13 +22,13 @@ struct Round {
     number: usize,
     places: Vec<Place>,
     /// Whether its memory is suspect.
-    is_doubtful: bool,
+    is_suspect: bool,
 }
 
-/// The rounds of a subject.
+/// The rounds of a variant.
 #[derive(Debug, PartialEq)]
 struct Growth {
-    subject: String,
+    variant: String,
     look: Look,
     rounds: Vec<Round>,
     /// Which of the rounds ended with the median of their memory.
@@ -38,41 +38,43 @@ struct Growth {
 }
 
 /// The data taken from each run.
-const FIGURE: &str = "private_bytes_per_connection";
+const METRIC: &str = "private_bytes_per_connection";
 
 /// The distance of marks on a line, as a fraction of the axis, so that lines are distinguishable without
 /// colour.
 const MARKS: u64 = 6;
 
-/// The chart of a load with long-lived connections.
-pub(super) fn charts(experiment: &Experiment, load: &Load) -> Vec<Chart> {
-    chart(load, &growths(experiment, load), &failures(experiment, &load.name)).into_iter().collect()
+/// The chart of a workload with long-lived connections.
+pub(super) fn charts(experiment: &Experiment, workload: &Workload) -> Vec<Chart> {
+    chart(workload, &growths(experiment, workload), &failures(experiment, &workload.name))
+        .into_iter()
+        .collect()
 }
 
-fn growths(experiment: &Experiment, load: &Load) -> Vec<Growth> {
-    let (Kind::Flood { ramp, time, .. } | Kind::Idle { ramp, time, .. }) = &load.kind else {
+fn growths(experiment: &Experiment, workload: &Workload) -> Vec<Growth> {
+    let (Kind::Flood { ramp, time, .. } | Kind::Idle { ramp, time, .. }) = &workload.kind else {
         return Vec::new();
     };
     let end = (ramp.0 + time.0).as_secs_f64();
-    let subjects = experiment.plan().subjects.iter().enumerate();
-    let growth = |(index, subject): (usize, &crate::plan::Subject)| {
-        let measured = experiment.measured(&subject.name, &load.name);
+    let variants = experiment.plan().variants.iter().enumerate();
+    let growth = |(index, variant): (usize, &crate::plan::Variant)| {
+        let measured = experiment.measured(&variant.name, &workload.name);
         let rounds = measured.map(|run| Round {
             number: run.round + 1,
             places: places(run, end),
-            is_doubtful: [FIGURE, "private_bytes"].iter().any(|name| is_doubtful(run, name)),
+            is_suspect: [METRIC, "private_bytes"].iter().any(|name| is_suspect(run, name)),
         });
         let rounds: Vec<_> = rounds.filter(|round| round.places.len() > 1).collect();
-        let each = Rounds::of(experiment, &subject.name, &load.name, &Figure::named(FIGURE), false);
+        let each = Rounds::of(experiment, &variant.name, &workload.name, &Metric::named(METRIC), false);
         Some(Growth {
-            subject: subject.name.clone(),
+            variant: variant.name.clone(),
             look: look(index),
             middle: middle(&rounds)?,
             rounds,
             bytes_per_connection: each.median(),
         })
     };
-    subjects.filter_map(growth).collect()
+    variants.filter_map(growth).collect()
 }
 
 /// Until the end of the hold time: connections that close later still use memory.
@@ -95,14 +97,14 @@ fn middle(rounds: &[Round]) -> Option<usize> {
     order.get(rounds.len().checked_sub(1)? / 2).copied()
 }
 
-fn chart(load: &Load, growths: &[Growth], failures: &str) -> Option<Chart> {
+fn chart(workload: &Workload, growths: &[Growth], failures: &str) -> Option<Chart> {
     let all = || growths.iter().flat_map(|growth| &growth.rounds).flat_map(|round| &round.places);
     let most = all().map(|(connections, _)| *connections).max().filter(|most| *most > 0)?;
-    let title = format!("{}: memory over connections", load.name);
+    let title = format!("{}: memory over connections", workload.name);
     let mut sheet = Sheet::new(&title);
     let entry = |growth: &Growth| {
         let each = growth.bytes_per_connection.map(|bytes| format!(", {} each", bytes.text(Unit::Bytes)));
-        let name = format!("{}{}", growth.subject, each.unwrap_or_default());
+        let name = format!("{}{}", growth.variant, each.unwrap_or_default());
         Entry { key: Key::Curve(growth.look), name }
     };
     legend::draw(&mut sheet, &growths.iter().map(entry).collect::<Vec<_>>());
@@ -123,13 +125,13 @@ fn chart(load: &Load, growths: &[Growth], failures: &str) -> Option<Chart> {
         ""
     };
     let is_marked =
-        growths.iter().filter_map(|growth| growth.bytes_per_connection).any(|each| each.is_doubtful);
+        growths.iter().filter_map(|growth| growth.bytes_per_connection).any(|each| each.is_suspect);
     let dagger = legend_of_dagger(is_marked);
     Some(Chart {
-        id: format!("memory-{}", slug(&load.name)),
+        id: format!("memory-{}", slug(&workload.name)),
         title,
         caption: format!(
-            "Private memory of all processes of a subject, second by second while connections opened.{faint}{dagger}{failures}"
+            "Private memory of all processes of a variant, second by second while connections opened.{faint}{dagger}{failures}"
         ),
         svg: sheet.finish(),
         csv: csv(growths),
@@ -143,8 +145,8 @@ fn draw(sheet: &mut Sheet, frame: &Frame, (x, y): (&Axis, &Axis), growth: &Growt
         let places: Vec<_> = round.places.iter().map(at).collect();
         sheet.path(&format!("{}{faint}", growth.look.line()), &places);
     }
-    let Round { places, is_doubtful, .. } = &growth.rounds[growth.middle];
-    let (fill, doubt) = if *is_doubtful { (Fill::Hollow, ", doubtful") } else { (Fill::Full, "") };
+    let Round { places, is_suspect, .. } = &growth.rounds[growth.middle];
+    let (fill, warning) = if *is_suspect { (Fill::Hollow, ", suspect") } else { (Fill::Full, "") };
     let (mut next, mut last) = (0, None);
     for (connections, bytes) in places {
         let place = at(&(*connections, *bytes));
@@ -158,7 +160,7 @@ fn draw(sheet: &mut Sheet, frame: &Frame, (x, y): (&Axis, &Axis), growth: &Growt
             next = connections.saturating_add((most / MARKS).max(1));
         }
         let bytes = Unit::Bytes.text(float(*bytes));
-        let tip = format!("{}, {connections} connections: {bytes}{doubt}", growth.subject);
+        let tip = format!("{}, {connections} connections: {bytes}{warning}", growth.variant);
         sheet.hit(place, &tip);
     }
 }
@@ -168,16 +170,16 @@ fn apart(a: (f64, f64), b: (f64, f64)) -> f64 {
 }
 
 fn csv(growths: &[Growth]) -> String {
-    let mut table = Table::new(&["subject", "round", "connections", "private_bytes", "doubtful"]);
+    let mut table = Table::new(&["variant", "round", "connections", "private_bytes", "suspect"]);
     for growth in growths {
         for round in &growth.rounds {
             for (connections, bytes) in &round.places {
                 table.row([
-                    growth.subject.clone(),
+                    growth.variant.clone(),
                     round.number.to_string(),
                     connections.to_string(),
                     bytes.to_string(),
-                    round.is_doubtful.to_string(),
+                    round.is_suspect.to_string(),
                 ]);
             }
         }
@@ -188,15 +190,15 @@ fn csv(growths: &[Growth]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Doubt;
+    use crate::record::Warning;
     use crate::report::chart::threads::made::sample;
-    use crate::report::made;
+    use crate::report::fixtures;
 
-    const PLAN: &str = "rounds = 3\n[[subject]]\nname = \"a\"\ncommand = [\"a\"]\n\
-        [[load]]\nname = \"l\"\nkind = \"flood\"\nconnections = 100\nramp = \"2s\"\ntime = \"2s\"\n";
+    const PLAN: &str = "rounds = 3\n[[variant]]\nname = \"a\"\ncommand = [\"a\"]\n\
+        [[workload]]\nname = \"l\"\nkind = \"flood\"\nconnections = 100\nramp = \"2s\"\ntime = \"2s\"\n";
 
     fn grown() -> Experiment {
-        let mut experiment = made::experiment(PLAN, |turn| {
+        let mut experiment = fixtures::experiment(PLAN, |turn| {
             (turn.round != 1).then(|| vec![("private_bytes_per_connection", 1024.0)])
         });
         for run in experiment.runs.iter_mut().filter(|run| run.round != 1) {
@@ -213,17 +215,17 @@ mod tests {
     #[test]
     fn a_round_is_drawn_until_its_flood_ends() {
         let experiment = grown();
-        let growths = growths(&experiment, &experiment.plan().loads[0]);
+        let growths = growths(&experiment, &experiment.plan().workloads[0]);
         let numbers: Vec<_> = growths[0].rounds.iter().map(|round| round.number).collect();
         assert_eq!((growths.len(), numbers, growths[0].middle), (1, vec![1, 3], 0));
         assert_eq!(growths[0].rounds[1].places, [(0, 1000), (50, 1150), (100, 1300), (100, 1300)]);
-        assert_eq!(growths[0].bytes_per_connection, Some(Median { value: 1024.0, is_doubtful: false }));
+        assert_eq!(growths[0].bytes_per_connection, Some(Median { value: 1024.0, is_suspect: false }));
     }
 
     #[test]
     fn what_each_connection_took_is_said_and_the_same_place_has_one_tip() {
         let experiment = grown();
-        let charts = charts(&experiment, &experiment.plan().loads[0]);
+        let charts = charts(&experiment, &experiment.plan().workloads[0]);
         assert!(charts[0].svg.contains(">a, 1 KiB each</text>"), "{}", charts[0].svg);
         assert_eq!(charts[0].svg.matches("class=\"hit\"").count(), 3);
         assert_eq!(charts[0].csv.lines().count(), 1 + 2 * 4);
@@ -233,13 +235,13 @@ mod tests {
     #[test]
     fn what_is_doubted_is_hollow_and_said() {
         let mut experiment = grown();
-        let concerns = vec![FIGURE.to_owned()];
-        experiment.runs[0].doubts = vec![Doubt { sentence: "errors".to_owned(), concerns }];
-        let chart = charts(&experiment, &experiment.plan().loads[0]).remove(0);
+        let concerns = vec![METRIC.to_owned()];
+        experiment.runs[0].warnings = vec![Warning { sentence: "errors".to_owned(), concerns }];
+        let chart = charts(&experiment, &experiment.plan().workloads[0]).remove(0);
         assert!(chart.svg.contains(">a, 1 KiB† each</text>"), "{}", chart.svg);
-        assert!(chart.svg.contains("data-tip=\"a, 50 connections: 1.03 KiB, doubtful\""), "{}", chart.svg);
+        assert!(chart.svg.contains("data-tip=\"a, 50 connections: 1.03 KiB, suspect\""), "{}", chart.svg);
         assert!(chart.svg.contains("class=\"s0 hollow\""));
         assert!(chart.csv.contains("a,1,50,1050,true\r\n") && chart.csv.contains("a,3,50,1150,false\r\n"));
-        assert!(chart.caption.contains("† rests on rounds that are doubted."), "{}", chart.caption);
+        assert!(chart.caption.contains("† rests on rounds that are suspect."), "{}", chart.caption);
     }
 }

@@ -5,6 +5,7 @@
 //! a [`legend`]. The output is valid XML for any records: the extraction drops values that are not numbers,
 //! and the sheet escapes all text.
 
+mod baseline;
 #[cfg(test)]
 mod contrast;
 mod data;
@@ -21,7 +22,6 @@ mod sheet;
 mod sizes;
 mod strip;
 mod table;
-mod then;
 mod threads;
 #[cfg(test)]
 mod wellformed;
@@ -48,8 +48,8 @@ pub(crate) struct Chart {
 
 /// All charts for which an experiment has data, in display order.
 pub(crate) fn charts(experiment: &Experiment) -> Vec<Chart> {
-    let of_load = [
-        then::charts,
+    let of_workload = [
+        baseline::charts,
         sizes::charts,
         rates::charts,
         latency::charts,
@@ -58,9 +58,10 @@ pub(crate) fn charts(experiment: &Experiment) -> Vec<Chart> {
         memory::charts,
         threads::charts,
     ];
-    let loads = experiment.plan().loads.iter();
-    let mut charts: Vec<Chart> =
-        loads.flat_map(|load| of_load.iter().flat_map(|charts| charts(experiment, load))).collect();
+    let workloads = experiment.plan().workloads.iter();
+    let mut charts: Vec<Chart> = workloads
+        .flat_map(|workload| of_workload.iter().flat_map(|charts| charts(experiment, workload)))
+        .collect();
     let mut taken = HashSet::new();
     for chart in &mut charts {
         chart.id = unused(&chart.id, &taken);
@@ -69,7 +70,7 @@ pub(crate) fn charts(experiment: &Experiment) -> Vec<Chart> {
     charts
 }
 
-/// Names of loads may differ only in characters that a file name cannot have.
+/// Names of workloads may differ only in characters that a file name cannot have.
 fn unused(id: &str, taken: &HashSet<String>) -> String {
     let numbered = (2..).map(|number| format!("{id}-{number}"));
     [id.to_owned()].into_iter().chain(numbered).find(|id| !taken.contains(id)).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Latency by rate: the steps of an SLO search, and loads at several rates.
+//! Latency by rate: the steps of an SLO search, and workloads at several rates.
 
 use rudy_units::Time;
 
@@ -10,9 +10,9 @@ use super::lines::{self, Line, Point};
 use super::mark::look;
 use super::sheet::{Anchor, Sheet};
 use super::table::{Table, cell};
-use super::unit::{Figure, Unit};
+use super::unit::{Metric, Unit};
 use crate::experiment::Experiment;
-use crate::plan::{Kind, Load};
+use crate::plan::{Kind, Workload};
 use crate::record::Run;
 
 /// The data of such a chart.
@@ -22,52 +22,52 @@ struct Picture {
     caption: String,
     lines: Vec<Line>,
     /// The result of each search.
-    knees: Vec<Option<Median>>,
+    max_rates: Vec<Option<Median>>,
     /// The objective, and its limit of the p99 if it has one.
     slo: Option<(String, Option<f64>)>,
 }
 
-/// The chart of a search, or of loads at several rates if this load is the first of them.
-pub(super) fn charts(experiment: &Experiment, load: &Load) -> Vec<Chart> {
-    let picture = match &load.kind {
-        Kind::Knee { slo, .. } => Some(search(experiment, load, slo)),
-        Kind::Bench { .. } => sweep(experiment, load),
+/// The chart of a search, or of workloads at several rates if this workload is the first of them.
+pub(super) fn charts(experiment: &Experiment, workload: &Workload) -> Vec<Chart> {
+    let picture = match &workload.kind {
+        Kind::MaxRate { slo, .. } => Some(search(experiment, workload, slo)),
+        Kind::Bench { .. } => sweep(experiment, workload),
         _ => None,
     };
     picture.as_ref().and_then(draw).into_iter().collect()
 }
 
-fn search(experiment: &Experiment, load: &Load, slo: &str) -> Picture {
-    let figure = Figure::named("knee_per_s");
-    let subjects = experiment.plan().subjects.iter().enumerate();
-    let line = |(index, subject): (usize, &crate::plan::Subject)| {
-        let run = middle(experiment.measured(&subject.name, &load.name).collect())?;
-        let line = Line { subject: subject.name.clone(), look: look(index), points: steps(run) };
-        let knees = Rounds::of(experiment, &subject.name, &load.name, &figure, false);
-        Some((line, knees.median()))
+fn search(experiment: &Experiment, workload: &Workload, slo: &str) -> Picture {
+    let metric = Metric::named("max_rate_per_s");
+    let variants = experiment.plan().variants.iter().enumerate();
+    let line = |(index, variant): (usize, &crate::plan::Variant)| {
+        let run = middle(experiment.measured(&variant.name, &workload.name).collect())?;
+        let line = Line { variant: variant.name.clone(), look: look(index), points: steps(run) };
+        let max_rates = Rounds::of(experiment, &variant.name, &workload.name, &metric, false);
+        Some((line, max_rates.median()))
     };
-    let (lines, knees): (Vec<Line>, Vec<Option<Median>>) = subjects.filter_map(line).unzip();
-    let is_marked = knees.iter().flatten().any(|knee| knee.is_doubtful);
+    let (lines, max_rates): (Vec<Line>, Vec<Option<Median>>) = variants.filter_map(line).unzip();
+    let is_marked = max_rates.iter().flatten().any(|max_rate| max_rate.is_suspect);
     Picture {
-        id: format!("rates-{}", slug(&load.name)),
-        title: format!("{}: latency over rate, and the knee", load.name),
+        id: format!("rates-{}", slug(&workload.name)),
+        title: format!("{}: latency over rate, and the max_rate", workload.name),
         caption: format!(
-            "The round with the median knee of each subject. Filled points held {slo}; hollow ones did not, and those on top \
-             had no answer. The dashed line is the median knee.{}{}",
+            "The round with the median max_rate of each variant. Filled points held {slo}; hollow ones did not, and those on top \
+             had no answer. The dashed line is the median max_rate.{}{}",
             legend_of_dagger(is_marked),
-            failures(experiment, &load.name)
+            failures(experiment, &workload.name)
         ),
         lines,
-        knees,
+        max_rates,
         slo: Some((slo.to_owned(), p99_of(slo))),
     }
 }
 
 /// The round with the median result; a search without a result is below all others.
 fn middle(mut runs: Vec<&Run>) -> Option<&Run> {
-    let knee = |run: &Run| run.figures.get("knee_per_s").copied().unwrap_or(0.0);
+    let max_rate = |run: &Run| run.metrics.get("max_rate_per_s").copied().unwrap_or(0.0);
     runs.retain(|run| !run.steps.is_empty());
-    runs.sort_by(|a, b| knee(a).total_cmp(&knee(b)));
+    runs.sort_by(|a, b| max_rate(a).total_cmp(&max_rate(b)));
     runs.get(runs.len().checked_sub(1)? / 2).copied()
 }
 
@@ -81,14 +81,14 @@ fn steps(run: &Run) -> Vec<Point> {
         match points.last_mut().filter(|last| last.x >= step.rate_per_s) {
             Some(last) => {
                 last.values.extend(value);
-                last.is_doubtful |= !step.held;
+                last.is_suspect |= !step.held;
                 last.said.clone_from(&step.words);
             }
             None => points.push(Point {
                 x: step.rate_per_s,
                 values: value.into_iter().collect(),
                 failed: 0,
-                is_doubtful: !step.held,
+                is_suspect: !step.held,
                 said: step.words.clone(),
             }),
         }
@@ -103,63 +103,64 @@ fn p99_of(slo: &str) -> Option<f64> {
     drawable(time.0.as_secs_f64())
 }
 
-/// Loads of one path that differ in their rate.
-fn sweep(experiment: &Experiment, load: &Load) -> Option<Picture> {
-    let rate = |other: &Load| match other.kind {
-        Kind::Bench { rate, .. } if other.path == load.path && other.headers == load.headers => {
+/// Workloads of one path that differ in their rate.
+fn sweep(experiment: &Experiment, workload: &Workload) -> Option<Picture> {
+    let rate = |other: &Workload| match other.kind {
+        Kind::Bench { rate, .. } if other.path == workload.path && other.headers == workload.headers => {
             rate.and_then(drawable)
         }
         _ => None,
     };
-    let mut rates: Vec<(f64, &Load)> =
-        experiment.plan().loads.iter().filter_map(|other| Some((rate(other)?, other))).collect();
-    let is_first = rates.first().is_some_and(|(_, first)| first.name == load.name);
+    let mut rates: Vec<(f64, &Workload)> =
+        experiment.plan().workloads.iter().filter_map(|other| Some((rate(other)?, other))).collect();
+    let is_first = rates.first().is_some_and(|(_, first)| first.name == workload.name);
     rates.sort_by(|a, b| a.0.total_cmp(&b.0));
     if !is_first || rates.len() < 2 {
         return None;
     }
-    let figure = Figure::named("p99_ns");
-    let line = |(index, subject): (usize, &crate::plan::Subject)| {
-        let point =
-            |(rate, load): &(f64, &Load)| Point::of(experiment, &subject.name, &load.name, &figure, *rate);
+    let metric = Metric::named("p99_ns");
+    let line = |(index, variant): (usize, &crate::plan::Variant)| {
+        let point = |(rate, workload): &(f64, &Workload)| {
+            Point::of(experiment, &variant.name, &workload.name, &metric, *rate)
+        };
         Line {
-            subject: subject.name.clone(),
+            variant: variant.name.clone(),
             look: look(index),
             points: rates.iter().filter_map(point).collect(),
         }
     };
-    let lines: Vec<_> = experiment.plan().subjects.iter().enumerate().map(line).collect();
+    let lines: Vec<_> = experiment.plan().variants.iter().enumerate().map(line).collect();
     Some(Picture {
-        id: format!("rates-of-{}", slug(&load.path)),
-        title: format!("{}: latency over rate", load.path),
+        id: format!("rates-of-{}", slug(&workload.path)),
+        title: format!("{}: latency over rate", workload.path),
         caption:
-            "The median of the rounds at each rate, and each round as a dot; hollow where one of them is doubtful, and on \
+            "The median of the rounds at each rate, and each round as a dot; hollow where one of them is suspect, and on \
              top where all of them failed or had no answer."
                 .to_owned(),
-        knees: vec![None; lines.len()],
+        max_rates: vec![None; lines.len()],
         lines,
         slo: None,
     })
 }
 
 fn draw(picture: &Picture) -> Option<Chart> {
-    let Picture { lines, knees, .. } = picture;
+    let Picture { lines, max_rates, .. } = picture;
     let points = || lines.iter().flat_map(|line| &line.points);
     let latencies = || points().flat_map(|point| &point.values).copied();
     latencies().next()?;
     let mut sheet = Sheet::new(&picture.title);
-    let entry = |(line, knee): (&Line, &Option<Median>)| {
-        let knee = match knee {
-            Some(knee) => format!(", knee {}", knee.text(Unit::Rate)),
+    let entry = |(line, max_rate): (&Line, &Option<Median>)| {
+        let max_rate = match max_rate {
+            Some(max_rate) => format!(", maximum {}", max_rate.text(Unit::Rate)),
             None if picture.slo.is_some() => ", no rate held".to_owned(),
             None => String::new(),
         };
-        Entry { key: Key::Curve(line.look), name: format!("{}{knee}", line.subject) }
+        Entry { key: Key::Curve(line.look), name: format!("{}{max_rate}", line.variant) }
     };
-    legend::draw(&mut sheet, &lines.iter().zip(knees).map(entry).collect::<Vec<_>>());
+    legend::draw(&mut sheet, &lines.iter().zip(max_rates).map(entry).collect::<Vec<_>>());
     let bound = picture.slo.as_ref().and_then(|(_, bound)| *bound);
-    let knees = knees.iter().flatten().map(|knee| knee.value);
-    let rates: Vec<f64> = points().map(|point| point.x).chain(knees).collect();
+    let max_rates = max_rates.iter().flatten().map(|max_rate| max_rate.value);
+    let rates: Vec<f64> = points().map(|point| point.x).chain(max_rates).collect();
     let x = Axis::fitting("requests asked", Unit::Rate, rates.iter().copied());
     let y = Axis::log("latency, p99", Unit::Time, latencies().chain(bound));
     let frame = Frame::draw(&mut sheet, 230.0, &x, &y, None);
@@ -171,9 +172,9 @@ fn draw(picture: &Picture) -> Option<Chart> {
 
 /// Draws the results, and the limit of the latency.
 fn bounds(sheet: &mut Sheet, frame: &Frame, (x, y): (&Axis, &Axis), picture: &Picture) {
-    for (line, knee) in picture.lines.iter().zip(&picture.knees) {
-        if let Some(knee) = knee {
-            let x = frame.x(x.share(knee.value));
+    for (line, max_rate) in picture.lines.iter().zip(&picture.max_rates) {
+        if let Some(max_rate) = max_rate {
+            let x = frame.x(x.share(max_rate.value));
             sheet.line(&format!("line thin dash {}", line.look.class), (x, frame.top), (x, frame.bottom));
         }
     }
@@ -191,27 +192,29 @@ fn tip(line: &Line, point: &Point) -> String {
         None => "p99 no answer".to_owned(),
     };
     let said = if point.said.is_empty() { String::new() } else { format!("; {}", point.said) };
-    format!("{}, {}: {value}{said}", line.subject, Unit::Rate.text(point.x))
+    format!("{}, {}: {value}{said}", line.variant, Unit::Rate.text(point.x))
 }
 
 fn csv(picture: &Picture) -> String {
-    let columns = ["subject", "rate_per_s", "p99_s", "held", "knee_per_s", "doubtful", "failed_rounds"];
+    let columns = ["variant", "rate_per_s", "p99_s", "held", "max_rate_per_s", "suspect", "failed_rounds"];
     let mut table = Table::new(&columns);
-    for (line, knee) in picture.lines.iter().zip(&picture.knees) {
+    for (line, max_rate) in picture.lines.iter().zip(&picture.max_rates) {
         for point in &line.points {
             // A sweep has no objective; the result of a search may be suspect.
-            let (held, is_doubtful) = match picture.slo {
-                Some(_) => ((!point.is_doubtful).to_string(), knee.is_some_and(|knee| knee.is_doubtful)),
-                None => (String::new(), point.is_doubtful),
+            let (held, is_suspect) = match picture.slo {
+                Some(_) => {
+                    ((!point.is_suspect).to_string(), max_rate.is_some_and(|max_rate| max_rate.is_suspect))
+                }
+                None => (String::new(), point.is_suspect),
             };
             let row = |value: Option<f64>| {
                 [
-                    line.subject.clone(),
+                    line.variant.clone(),
                     point.x.to_string(),
                     cell(value),
                     held.clone(),
-                    cell(knee.map(|knee| knee.value)),
-                    is_doubtful.to_string(),
+                    cell(max_rate.map(|max_rate| max_rate.value)),
+                    is_suspect.to_string(),
                     point.failed.to_string(),
                 ]
             };
@@ -229,86 +232,86 @@ fn csv(picture: &Picture) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Doubt, Step};
-    use crate::report::made;
+    use crate::record::{Step, Warning};
+    use crate::report::fixtures;
 
-    const PLAN: &str = "rounds = 3\n[[subject]]\nname = \"a\"\ncommand = [\"a\"]\n[[subject]]\nname = \"b\"\ncommand = [\"b\"]\n\
-        [[load]]\nname = \"fast\"\nkind = \"bench\"\npath = \"/x\"\nrate = 900\n\
-        [[load]]\nname = \"slow\"\nkind = \"bench\"\npath = \"/x\"\nrate = 100\n\
-        [[load]]\nname = \"other\"\nkind = \"bench\"\npath = \"/y\"\nrate = 100\n\
-        [[load]]\nname = \"k\"\nkind = \"knee\"\nslo = \"errors<1%, p99<20ms\"\n";
+    const PLAN: &str = "rounds = 3\n[[variant]]\nname = \"a\"\ncommand = [\"a\"]\n[[variant]]\nname = \"b\"\ncommand = [\"b\"]\n\
+        [[workload]]\nname = \"fast\"\nkind = \"bench\"\npath = \"/x\"\nrate = 900\n\
+        [[workload]]\nname = \"slow\"\nkind = \"bench\"\npath = \"/x\"\nrate = 100\n\
+        [[workload]]\nname = \"other\"\nkind = \"bench\"\npath = \"/y\"\nrate = 100\n\
+        [[workload]]\nname = \"k\"\nkind = \"max-rate\"\nslo = \"errors<1%, p99<20ms\"\n";
 
     fn step(rate_per_s: f64, p99_ns: Option<f64>, held: bool) -> Step {
         Step { rate_per_s, p99_ns, held, words: format!("at {rate_per_s}") }
     }
 
     fn measured() -> Experiment {
-        let mut experiment = made::experiment(PLAN, |turn| match turn.load {
-            "k" => (turn.subject == "a").then(|| vec![("knee_per_s", [300.0, 100.0, 200.0][turn.round])]),
+        let mut experiment = fixtures::experiment(PLAN, |turn| match turn.workload {
+            "k" => (turn.variant == "a").then(|| vec![("max_rate_per_s", [300.0, 100.0, 200.0][turn.round])]),
             _ => Some(vec![("p99_ns", 1e6)]),
         });
-        for run in experiment.runs.iter_mut().filter(|run| run.load == "k" && run.subject == "a") {
-            let knee = run.figures["knee_per_s"];
+        for run in experiment.runs.iter_mut().filter(|run| run.workload == "k" && run.variant == "a") {
+            let max_rate = run.metrics["max_rate_per_s"];
             run.steps = vec![
-                step(2.0 * knee, None, false),
-                step(knee, Some(2e6), true),
-                step(knee / 2.0, Some(1e6), true),
-                step(knee, Some(4e6), true),
+                step(2.0 * max_rate, None, false),
+                step(max_rate, Some(2e6), true),
+                step(max_rate / 2.0, Some(1e6), true),
+                step(max_rate, Some(4e6), true),
             ];
         }
         experiment
     }
 
-    fn charts_of(load: usize) -> Vec<Chart> {
+    fn charts_of(workload: usize) -> Vec<Chart> {
         let experiment = measured();
-        charts(&experiment, &experiment.plan().loads[load])
+        charts(&experiment, &experiment.plan().workloads[workload])
     }
 
     #[test]
-    fn the_round_with_the_median_knee_is_drawn_by_rate() {
+    fn the_round_with_the_median_max_rate_is_drawn_by_rate() {
         let chart = charts_of(3).remove(0);
         assert_eq!(
             chart.csv,
-            "subject,rate_per_s,p99_s,held,knee_per_s,doubtful,failed_rounds\r\na,100,0.001,true,200,false,0\r\n\
+            "variant,rate_per_s,p99_s,held,max_rate_per_s,suspect,failed_rounds\r\na,100,0.001,true,200,false,0\r\n\
              a,200,0.002,true,200,false,0\r\na,200,0.004,true,200,false,0\r\na,400,,false,200,false,0\r\n"
         );
-        assert!(chart.svg.contains(">a, knee 200/s</text>"), "{}", chart.svg);
+        assert!(chart.svg.contains(">a, maximum 200/s</text>"), "{}", chart.svg);
         assert!(chart.svg.contains("data-tip=\"a, 400/s: p99 no answer; at 400\""));
         assert!(chart.svg.contains(">errors&lt;1%, p99&lt;20ms</text>"));
     }
 
     #[test]
-    fn loads_of_one_path_at_several_rates_are_one_chart() {
+    fn workloads_of_one_path_at_several_rates_are_one_chart() {
         assert_eq!([charts_of(0).len(), charts_of(1).len(), charts_of(2).len()], [1, 0, 0]);
         let rows = "a,100,0.001,,,false,0\r\n".repeat(3) + &"a,900,0.001,,,false,0\r\n".repeat(3);
         assert!(charts_of(0)[0].csv.contains(&rows), "{}", charts_of(0)[0].csv);
     }
 
     #[test]
-    fn a_knee_that_is_doubted_and_one_that_was_not_found_are_said() {
+    fn a_max_rate_that_is_doubted_and_one_that_was_not_found_are_said() {
         let mut experiment = measured();
-        let is_of_knee = |run: &&mut Run| run.load == "k" && run.subject == "a";
-        let concerns = vec!["knee_per_s".to_owned()];
-        for run in experiment.runs.iter_mut().filter(is_of_knee).take(1) {
-            run.doubts = vec![Doubt { sentence: "errors".to_owned(), concerns: concerns.clone() }];
+        let is_of_max_rate = |run: &&mut Run| run.workload == "k" && run.variant == "a";
+        let concerns = vec!["max_rate_per_s".to_owned()];
+        for run in experiment.runs.iter_mut().filter(is_of_max_rate).take(1) {
+            run.warnings = vec![Warning { sentence: "errors".to_owned(), concerns: concerns.clone() }];
         }
-        let chart = charts(&experiment, &experiment.plan().loads[3]).remove(0);
-        assert!(chart.svg.contains(">a, knee 200/s†</text>"), "{}", chart.svg);
+        let chart = charts(&experiment, &experiment.plan().workloads[3]).remove(0);
+        assert!(chart.svg.contains(">a, maximum 200/s†</text>"), "{}", chart.svg);
         assert!(chart.caption.contains('†') && chart.caption.ends_with(" Failed: b in 3 of 3 rounds."));
         assert!(chart.csv.contains("a,400,,false,200,true,0\r\n"), "{}", chart.csv);
-        for run in experiment.runs.iter_mut().filter(is_of_knee) {
-            run.figures.clear();
+        for run in experiment.runs.iter_mut().filter(is_of_max_rate) {
+            run.metrics.clear();
         }
-        let chart = charts(&experiment, &experiment.plan().loads[3]).remove(0);
+        let chart = charts(&experiment, &experiment.plan().workloads[3]).remove(0);
         assert!(chart.svg.contains(">a, no rate held</text>"), "{}", chart.svg);
     }
 
     #[test]
-    fn a_rate_at_which_a_subject_failed_is_shown_as_that() {
-        let experiment = made::experiment(PLAN, |turn| {
-            (turn.subject == "a" || turn.load != "fast").then(|| vec![("p99_ns", 1e6)])
+    fn a_rate_at_which_a_variant_failed_is_shown_as_that() {
+        let experiment = fixtures::experiment(PLAN, |turn| {
+            (turn.variant == "a" || turn.workload != "fast").then(|| vec![("p99_ns", 1e6)])
         });
-        let chart = charts(&experiment, &experiment.plan().loads[0]).remove(0);
+        let chart = charts(&experiment, &experiment.plan().workloads[0]).remove(0);
         assert!(chart.svg.contains("data-tip=\"b, 900/s: failed\""), "{}", chart.svg);
         assert!(chart.csv.contains("b,900,,,,false,3\r\n"), "{}", chart.csv);
     }

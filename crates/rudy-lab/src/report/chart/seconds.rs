@@ -1,7 +1,7 @@
-//! A load over time: the rate and the p99 by second. Shows pauses and slowdowns, which medians hide.
+//! A workload over time: the rate and the p99 by second. Shows pauses and slowdowns, which medians hide.
 
 use super::Chart;
-use super::data::{drawable, failures, is_doubtful, slug};
+use super::data::{drawable, failures, is_suspect, slug};
 use super::frame::{Axis, Frame};
 use super::legend::{self, Entry, Key};
 use super::mark::{Fill, Look, look, mark};
@@ -9,23 +9,23 @@ use super::sheet::Sheet;
 use super::table::{Table, cell};
 use super::unit::Unit;
 use crate::experiment::Experiment;
-use crate::plan::{Kind, Load};
+use crate::plan::{Kind, Workload};
 use crate::record::Interval;
 
-/// A subject in the first measured round.
+/// A variant in the first measured round.
 struct Course {
-    subject: String,
+    variant: String,
     look: Look,
     /// From 1.
     round: usize,
     /// Whether its data is suspect.
-    is_doubtful: bool,
+    is_suspect: bool,
     seconds: Vec<Second>,
 }
 
 #[expect(clippy::struct_field_names, reason = "the end of a name is its unit")]
 struct Second {
-    /// Its end, since the start of the load.
+    /// Its end, since the start of the workload.
     t_s: f64,
     requests_per_s: Option<f64>,
     /// `None` without a response.
@@ -44,8 +44,8 @@ const QUANTITIES: [Quantity; 2] = [
     Quantity { title: "latency, p99", unit: Unit::Time, of: |second| second.p99_s },
 ];
 
-/// The figures whose warnings affect the values over time.
-const FIGURES: [&str; 2] = ["requests_per_s", "p99_ns"];
+/// The metrics whose warnings affect the values over time.
+const METRICS: [&str; 2] = ["requests_per_s", "p99_ns"];
 
 /// Minimum number of seconds for a chart.
 const SECONDS_MIN: usize = 3;
@@ -58,35 +58,35 @@ const MARKS: usize = 6;
 /// The minimum distance of points with tips.
 const APART: f64 = 3.0;
 
-/// The chart of a load whose generator reports every second.
-pub(super) fn charts(experiment: &Experiment, load: &Load) -> Vec<Chart> {
-    if !matches!(load.kind, Kind::Bench { .. }) {
+/// The chart of a workload whose generator reports every second.
+pub(super) fn charts(experiment: &Experiment, workload: &Workload) -> Vec<Chart> {
+    if !matches!(workload.kind, Kind::Bench { .. }) {
         return Vec::new();
     }
-    let subjects = experiment.plan().subjects.iter().enumerate();
-    let courses: Vec<Course> = subjects
-        .filter_map(|(index, subject)| course(experiment, index, &subject.name, &load.name))
+    let variants = experiment.plan().variants.iter().enumerate();
+    let courses: Vec<Course> = variants
+        .filter_map(|(index, variant)| course(experiment, index, &variant.name, &workload.name))
         .collect();
     if courses.is_empty() {
         return Vec::new();
     }
-    let title = format!("{}: requests and latency by the second", load.name);
+    let title = format!("{}: requests and latency by the second", workload.name);
     let mut sheet = Sheet::new(&title);
     draw(&mut sheet, &courses);
     vec![Chart {
-        id: format!("seconds-{}", slug(&load.name)),
+        id: format!("seconds-{}", slug(&workload.name)),
         title,
         caption: format!(
-            "The first round of each subject that was measured, second by second.{}",
-            failures(experiment, &load.name)
+            "The first round of each variant that was measured, second by second.{}",
+            failures(experiment, &workload.name)
         ),
         svg: sheet.finish(),
         csv: csv(&courses),
     }]
 }
 
-fn course(experiment: &Experiment, index: usize, subject: &str, load: &str) -> Option<Course> {
-    let run = experiment.measured(subject, load).next()?;
+fn course(experiment: &Experiment, index: usize, variant: &str, workload: &str) -> Option<Course> {
+    let run = experiment.measured(variant, workload).next()?;
     let second = |interval: &Interval| {
         Some(Second {
             t_s: drawable(interval.t_s)?,
@@ -96,10 +96,10 @@ fn course(experiment: &Experiment, index: usize, subject: &str, load: &str) -> O
     };
     let seconds: Vec<Second> = run.intervals.iter().filter_map(second).collect();
     (seconds.len() >= SECONDS_MIN).then(|| Course {
-        subject: subject.to_owned(),
+        variant: variant.to_owned(),
         look: look(index),
         round: run.round + 1,
-        is_doubtful: FIGURES.iter().any(|figure| is_doubtful(run, figure)),
+        is_suspect: METRICS.iter().any(|metric| is_suspect(run, metric)),
         seconds,
     })
 }
@@ -107,7 +107,7 @@ fn course(experiment: &Experiment, index: usize, subject: &str, load: &str) -> O
 fn draw(sheet: &mut Sheet, courses: &[Course]) {
     let entry = |course: &Course| Entry {
         key: Key::Curve(course.look),
-        name: format!("{}, round {}", course.subject, course.round),
+        name: format!("{}, round {}", course.variant, course.round),
     };
     legend::draw(sheet, &courses.iter().map(entry).collect::<Vec<_>>());
     let seconds = || courses.iter().flat_map(|course| &course.seconds);
@@ -131,7 +131,7 @@ fn line(sheet: &mut Sheet, frame: &Frame, (x, y): (&Axis, &Axis), course: &Cours
     for stretch in course.seconds.split(|second| (quantity.of)(second).is_none()) {
         sheet.path(&course.look.line(), &stretch.iter().filter_map(at).collect::<Vec<_>>());
     }
-    let fill = if course.is_doubtful { Fill::Hollow } else { Fill::Full };
+    let fill = if course.is_suspect { Fill::Hollow } else { Fill::Full };
     let step = (course.seconds.len() / MARKS).max(1);
     for place in course.seconds.iter().step_by(step).filter_map(at) {
         mark(sheet, course.look, place, 3.5, fill, "");
@@ -139,7 +139,7 @@ fn line(sheet: &mut Sheet, frame: &Frame, (x, y): (&Axis, &Axis), course: &Cours
 }
 
 fn tips(sheet: &mut Sheet, frame: &Frame, (x, y): (&Axis, &Axis), course: &Course, quantity: &Quantity) {
-    let doubt = if course.is_doubtful { ", doubtful" } else { "" };
+    let warning = if course.is_suspect { ", suspect" } else { "" };
     let mut last = f64::NEG_INFINITY;
     for second in &course.seconds {
         let Some(value) = (quantity.of)(second) else { continue };
@@ -149,21 +149,21 @@ fn tips(sheet: &mut Sheet, frame: &Frame, (x, y): (&Axis, &Axis), course: &Cours
         }
         last = place.0;
         let (time, value) = (Unit::Time.text(second.t_s.round()), quantity.unit.text(value));
-        sheet.hit(place, &format!("{}, {time}: {value}{doubt}", course.subject));
+        sheet.hit(place, &format!("{}, {time}: {value}{warning}", course.variant));
     }
 }
 
 fn csv(courses: &[Course]) -> String {
-    let mut table = Table::new(&["subject", "round", "t_s", "requests_per_s", "p99_s", "doubtful"]);
-    for Course { subject, round, is_doubtful, seconds, .. } in courses {
+    let mut table = Table::new(&["variant", "round", "t_s", "requests_per_s", "p99_s", "suspect"]);
+    for Course { variant, round, is_suspect, seconds, .. } in courses {
         for second in seconds {
             table.row([
-                subject.clone(),
+                variant.clone(),
                 round.to_string(),
                 second.t_s.to_string(),
                 cell(second.requests_per_s),
                 cell(second.p99_s),
-                is_doubtful.to_string(),
+                is_suspect.to_string(),
             ]);
         }
     }
@@ -173,13 +173,13 @@ fn csv(courses: &[Course]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::made;
+    use crate::report::fixtures;
 
-    const PLAN: &str = "rounds = 2\n[[subject]]\nname = \"a\"\ncommand = [\"a\"]\n\
-        [[load]]\nname = \"l\"\nkind = \"bench\"\n";
+    const PLAN: &str = "rounds = 2\n[[variant]]\nname = \"a\"\ncommand = [\"a\"]\n\
+        [[workload]]\nname = \"l\"\nkind = \"bench\"\n";
 
     fn with_seconds(seconds: u32) -> Experiment {
-        let mut experiment = made::experiment(PLAN, |turn| (turn.round > 0).then(Vec::new));
+        let mut experiment = fixtures::experiment(PLAN, |turn| (turn.round > 0).then(Vec::new));
         for run in &mut experiment.runs {
             let interval = |second| Interval {
                 t_s: f64::from(second),
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn each_second_is_drawn_and_one_without_an_answer_breaks_the_line() {
         let experiment = with_seconds(5);
-        let chart = charts(&experiment, &experiment.plan().loads[0]).remove(0);
+        let chart = charts(&experiment, &experiment.plan().workloads[0]).remove(0);
         assert_eq!(
             chart.svg.matches("<polyline class=\"line s0\"").count(),
             1 + 1 + 2,
@@ -213,7 +213,7 @@ mod tests {
     fn two_seconds_are_no_development() {
         for (seconds, number) in [(0, 0), (2, 0), (3, 1)] {
             let experiment = with_seconds(seconds);
-            assert_eq!(charts(&experiment, &experiment.plan().loads[0]).len(), number, "{seconds}");
+            assert_eq!(charts(&experiment, &experiment.plan().workloads[0]).len(), number, "{seconds}");
         }
     }
 }

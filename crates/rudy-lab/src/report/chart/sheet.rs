@@ -11,7 +11,7 @@ pub(super) const WIDTH: f64 = 480.0;
 /// The margin on the left and on the right.
 pub(super) const EDGE: f64 = 10.0;
 
-/// Colours, lines and text, included in each document so that it works on its own. Subjects and layers set
+/// Colours, lines and text, included in each document so that it works on its own. Variants and layers set
 /// `color`, which shapes inherit.
 pub(super) const STYLE: &str = include_str!("style.css");
 

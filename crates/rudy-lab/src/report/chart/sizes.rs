@@ -1,4 +1,4 @@
-//! Time by size: a line for each subject, and a heat map of the distance from the best.
+//! Time by size: a line for each variant, and a heat map of the distance from the best.
 
 use super::Chart;
 use super::data::{dagger, drawable, float, legend_of_dagger, slug};
@@ -8,12 +8,12 @@ use super::lines::{self, Line, Point};
 use super::mark::look;
 use super::sheet::{Anchor, EDGE, Sheet, WIDTH, fitted, width};
 use super::table::{Table, cell};
-use super::unit::{Figure, Unit, digits};
+use super::unit::{Metric, Unit, digits};
 use crate::experiment::Experiment;
-use crate::plan::{Kind, Load};
+use crate::plan::{Kind, Workload};
 
-/// The figure.
-const FIGURE: &str = "time_s";
+/// The metric.
+const METRIC: &str = "time_s";
 
 /// A heat map with fewer columns is less useful than the lines.
 const COLUMNS_MIN: usize = 3;
@@ -23,18 +23,18 @@ const ROW: f64 = 26.0;
 /// The maximum width of names.
 const NAME_MAX: f64 = 120.0;
 
-/// Loads that differ only in size.
+/// Workloads that differ only in size.
 struct Family<'a> {
     /// The title of the size axis.
     of: &'static str,
     slug: String,
     /// In ascending order of size.
-    loads: Vec<(u32, &'a Load)>,
+    workloads: Vec<(u32, &'a Workload)>,
 }
 
-/// The chart of several loads, if this one is the first of them.
-pub(super) fn charts(experiment: &Experiment, load: &Load) -> Vec<Chart> {
-    let Some(family) = family(experiment, load) else { return Vec::new() };
+/// The chart of several workloads, if this one is the first of them.
+pub(super) fn charts(experiment: &Experiment, workload: &Workload) -> Vec<Chart> {
+    let Some(family) = family(experiment, workload) else { return Vec::new() };
     let lines = lines_of(experiment, &family);
     if lines.iter().flat_map(|line| &line.points).all(|point| point.values.is_empty()) {
         return Vec::new();
@@ -42,21 +42,21 @@ pub(super) fn charts(experiment: &Experiment, load: &Load) -> Vec<Chart> {
     [Some(curves(&family, &lines)), heat(&family, &lines)].into_iter().flatten().collect()
 }
 
-fn family<'a>(experiment: &'a Experiment, load: &Load) -> Option<Family<'a>> {
-    let (of, _) = size(load)?;
-    let is_alike = |other: &Load| (&other.path, &other.headers) == (&load.path, &load.headers);
-    let alike = experiment.plan().loads.iter().filter(|other| is_alike(other));
-    let mut loads: Vec<(u32, &Load)> =
+fn family<'a>(experiment: &'a Experiment, workload: &Workload) -> Option<Family<'a>> {
+    let (of, _) = size(workload)?;
+    let is_alike = |other: &Workload| (&other.path, &other.headers) == (&workload.path, &workload.headers);
+    let alike = experiment.plan().workloads.iter().filter(|other| is_alike(other));
+    let mut workloads: Vec<(u32, &Workload)> =
         alike.filter_map(|other| Some((size(other).filter(|(what, _)| *what == of)?.1, other))).collect();
-    let is_first = loads.first().is_some_and(|(_, first)| first.name == load.name);
-    loads.sort_by_key(|(size, _)| *size);
-    loads.dedup_by_key(|(size, _)| *size);
-    (is_first && loads.len() > 1).then(|| Family { of, slug: slug(of), loads })
+    let is_first = workloads.first().is_some_and(|(_, first)| first.name == workload.name);
+    workloads.sort_by_key(|(size, _)| *size);
+    workloads.dedup_by_key(|(size, _)| *size);
+    (is_first && workloads.len() > 1).then(|| Family { of, slug: slug(of), workloads })
 }
 
-/// The size of a load, and its unit.
-fn size(load: &Load) -> Option<(&'static str, u32)> {
-    match load.kind {
+/// The size of a workload, and its unit.
+fn size(workload: &Workload) -> Option<(&'static str, u32)> {
+    match workload.kind {
         Kind::Run { n: Some(n), .. } => Some(("n", n)),
         Kind::Burst { requests, .. } => Some(("requests at once", requests)),
         Kind::Sequence { requests, .. } => Some(("requests in sequence", requests)),
@@ -65,16 +65,16 @@ fn size(load: &Load) -> Option<(&'static str, u32)> {
 }
 
 fn lines_of(experiment: &Experiment, family: &Family) -> Vec<Line> {
-    let figure = Figure::named(FIGURE);
-    let line = |(index, subject): (usize, &crate::plan::Subject)| {
-        let point = |(size, load): &(u32, &Load)| {
-            Point::of(experiment, &subject.name, &load.name, &figure, f64::from(*size))
+    let metric = Metric::named(METRIC);
+    let line = |(index, variant): (usize, &crate::plan::Variant)| {
+        let point = |(size, workload): &(u32, &Workload)| {
+            Point::of(experiment, &variant.name, &workload.name, &metric, f64::from(*size))
         };
-        let points: Vec<Point> = family.loads.iter().filter_map(point).collect();
-        Some(Line { subject: subject.name.clone(), look: look(index), points })
+        let points: Vec<Point> = family.workloads.iter().filter_map(point).collect();
+        Some(Line { variant: variant.name.clone(), look: look(index), points })
             .filter(|line| !line.points.is_empty())
     };
-    experiment.plan().subjects.iter().enumerate().filter_map(line).collect()
+    experiment.plan().variants.iter().enumerate().filter_map(line).collect()
 }
 
 fn curves(family: &Family, lines: &[Line]) -> Chart {
@@ -86,12 +86,12 @@ fn curves(family: &Family, lines: &[Line]) -> Chart {
     let y = Axis::fitting("time", Unit::Time, points().flat_map(|point| &point.values).copied());
     let frame = Frame::draw(&mut sheet, 260.0, &x, &y, None);
     lines::draw(&mut sheet, &frame, (&x, &y), lines, |line, point| {
-        format!("{}, {} {}: {}", line.subject, digits(point.x), family.of, said(point, ""))
+        format!("{}, {} {}: {}", line.variant, digits(point.x), family.of, said(point, ""))
     });
     Chart {
         id: format!("time-over-{}", family.slug),
         title,
-        caption: "The median of the rounds, and each round as a dot; hollow where one of them is doubtful, and a cross on top where \
+        caption: "The median of the rounds, and each round as a dot; hollow where one of them is suspect, and a cross on top where \
                   all of them failed."
             .to_owned(),
         svg: sheet.finish(),
@@ -106,13 +106,13 @@ fn said(point: &Point, more: &str) -> String {
 }
 
 fn csv(family: &Family, lines: &[Line]) -> String {
-    let columns = ["subject", family.of, "time_s", "time_median_s", "median_doubtful", "failed_rounds"];
+    let columns = ["variant", family.of, "time_s", "time_median_s", "median_suspect", "failed_rounds"];
     let mut table = Table::new(&columns);
     for (line, point) in lines.iter().flat_map(|line| line.points.iter().map(move |point| (line, point))) {
         let row = |value: Option<f64>| {
             let numbers = [Some(point.x), value, point.median()].map(cell);
-            let rest = [point.is_doubtful.to_string(), point.failed.to_string()];
-            [line.subject.clone()].into_iter().chain(numbers).chain(rest)
+            let rest = [point.is_suspect.to_string(), point.failed.to_string()];
+            [line.variant.clone()].into_iter().chain(numbers).chain(rest)
         };
         if point.values.is_empty() {
             table.row(row(None));
@@ -126,18 +126,18 @@ fn csv(family: &Family, lines: &[Line]) -> String {
 
 /// The ratio to the best of each size.
 fn heat(family: &Family, lines: &[Line]) -> Option<Chart> {
-    if family.loads.len() < COLUMNS_MIN || lines.len() < 2 {
+    if family.workloads.len() < COLUMNS_MIN || lines.len() < 2 {
         return None;
     }
     let best = |size: u32| {
         let times = lines.iter().filter_map(|line| at(line, size)?.median());
         times.fold(f64::INFINITY, f64::min)
     };
-    let columns: Vec<(u32, f64)> = family.loads.iter().map(|(size, _)| (*size, best(*size))).collect();
+    let columns: Vec<(u32, f64)> = family.workloads.iter().map(|(size, _)| (*size, best(*size))).collect();
     let title = format!("Time as a multiple of the best, over {}", family.of);
     let mut sheet = Sheet::new(&title);
     draw_heat(&mut sheet, family, &columns, lines);
-    let is_marked = lines.iter().flat_map(|line| &line.points).any(|point| point.is_doubtful);
+    let is_marked = lines.iter().flat_map(|line| &line.points).any(|point| point.is_suspect);
     Some(Chart {
         id: format!("heat-over-{}", family.slug),
         title,
@@ -152,18 +152,18 @@ fn heat(family: &Family, lines: &[Line]) -> Option<Chart> {
 
 fn csv_of_heat(family: &Family, columns: &[(u32, f64)], lines: &[Line]) -> String {
     let names =
-        ["subject", family.of, "time_median_s", "multiple_of_best", "median_doubtful", "failed_rounds"];
+        ["variant", family.of, "time_median_s", "multiple_of_best", "median_suspect", "failed_rounds"];
     let mut table = Table::new(&names);
     for line in lines {
         for (size, best) in columns {
             let point = at(line, *size);
             let time = point.and_then(Point::median);
             table.row([
-                line.subject.clone(),
+                line.variant.clone(),
                 size.to_string(),
                 cell(time),
                 cell(time.and_then(|time| multiple(time, *best))),
-                point.is_some_and(|point| point.is_doubtful).to_string(),
+                point.is_some_and(|point| point.is_suspect).to_string(),
                 point.map_or(0, |point| point.failed).to_string(),
             ]);
         }
@@ -181,7 +181,7 @@ fn multiple(time: f64, best: f64) -> Option<f64> {
 }
 
 fn draw_heat(sheet: &mut Sheet, family: &Family, columns: &[(u32, f64)], lines: &[Line]) {
-    let names = lines.iter().map(|line| width(&fitted(&line.subject, NAME_MAX))).fold(0.0, f64::max);
+    let names = lines.iter().map(|line| width(&fitted(&line.variant, NAME_MAX))).fold(0.0, f64::max);
     let left = EDGE + names + 8.0;
     let wide = (WIDTH - EDGE - left) / float(columns.len() as u64);
     let multiples = lines.iter().flat_map(|line| {
@@ -190,7 +190,7 @@ fn draw_heat(sheet: &mut Sheet, family: &Family, columns: &[(u32, f64)], lines: 
     let worst = multiples.fold(1.0, f64::max);
     let mut top = sheet.bottom + 4.0;
     for line in lines {
-        sheet.text_in(NAME_MAX, (left - 8.0, top + ROW / 2.0 + 4.0), Anchor::End, "", &line.subject);
+        sheet.text_in(NAME_MAX, (left - 8.0, top + ROW / 2.0 + 4.0), Anchor::End, "", &line.variant);
         let mut x = left;
         for (size, best) in columns {
             let place = Cell { x, top, wide };
@@ -198,7 +198,7 @@ fn draw_heat(sheet: &mut Sheet, family: &Family, columns: &[(u32, f64)], lines: 
                 sheet,
                 at(line, *size),
                 (*best, worst),
-                &format!("{}, {size} {}", line.subject, family.of),
+                &format!("{}, {size} {}", line.variant, family.of),
             );
             x += wide;
         }
@@ -228,7 +228,7 @@ impl Cell {
             (Some(point), Some(multiple)) => {
                 let text = digits(multiple);
                 let tip = said(point, &format!(", {text} times the best"));
-                (tip, vec![text + dagger(point.is_doubtful)])
+                (tip, vec![text + dagger(point.is_suspect)])
             }
             (Some(point), None) if point.failed > 0 => {
                 (said(point, ""), ["failed", "×"].map(str::to_owned).to_vec())
@@ -257,26 +257,26 @@ pub(super) fn opacity(multiple: f64, worst: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Doubt;
-    use crate::report::made;
+    use crate::record::Warning;
+    use crate::report::fixtures;
 
-    fn experiment(loads: usize) -> Experiment {
-        let mut plan = "rounds = 2\n[[subject]]\nname = \"a\"\ncommand = [\"a\", \"{n}\"]\n[[subject]]\nname = \"b\"\ncommand = [\"b\", \"{n}\"]\n".to_owned();
-        for n in (1..=loads).rev() {
-            let load = format!("[[load]]\nname = \"{n}\"\nkind = \"run\"\nn = {}\n", n * 100);
-            plan.push_str(&load);
+    fn experiment(workloads: usize) -> Experiment {
+        let mut plan = "rounds = 2\n[[variant]]\nname = \"a\"\ncommand = [\"a\", \"{n}\"]\n[[variant]]\nname = \"b\"\ncommand = [\"b\", \"{n}\"]\n".to_owned();
+        for n in (1..=workloads).rev() {
+            let workload = format!("[[workload]]\nname = \"{n}\"\nkind = \"run\"\nn = {}\n", n * 100);
+            plan.push_str(&workload);
         }
-        made::experiment(&plan, |turn| {
-            let time: f64 = turn.load.parse().ok()?;
-            if turn.subject == "b" && time > 2.0 {
+        fixtures::experiment(&plan, |turn| {
+            let time: f64 = turn.workload.parse().ok()?;
+            if turn.variant == "b" && time > 2.0 {
                 return None;
             }
-            Some(vec![("time_s", if turn.subject == "b" { time * 2.0 } else { time })])
+            Some(vec![("time_s", if turn.variant == "b" { time * 2.0 } else { time })])
         })
     }
 
     fn of(experiment: &Experiment) -> Vec<Chart> {
-        experiment.plan().loads.iter().flat_map(|load| charts(experiment, load)).collect()
+        experiment.plan().workloads.iter().flat_map(|workload| charts(experiment, workload)).collect()
     }
 
     #[test]
@@ -291,7 +291,7 @@ mod tests {
         let charts = of(&experiment(3));
         assert_eq!(
             charts[1].csv,
-            "subject,n,time_median_s,multiple_of_best,median_doubtful,failed_rounds\r\n\
+            "variant,n,time_median_s,multiple_of_best,median_suspect,failed_rounds\r\n\
              a,100,1,1,false,0\r\na,200,2,1,false,0\r\na,300,3,1,false,0\r\n\
              b,100,2,2,false,0\r\nb,200,4,2,false,0\r\nb,300,,,false,2\r\n"
         );
@@ -309,15 +309,16 @@ mod tests {
     #[test]
     fn what_rests_on_doubted_rounds_is_marked() {
         let mut experiment = experiment(3);
-        let concerns = vec![FIGURE.to_owned()];
-        for run in experiment.runs.iter_mut().filter(|run| run.load == "2" && run.subject == "b").take(1) {
-            run.doubts = vec![Doubt { sentence: "errors".to_owned(), concerns: concerns.clone() }];
+        let concerns = vec![METRIC.to_owned()];
+        for run in experiment.runs.iter_mut().filter(|run| run.workload == "2" && run.variant == "b").take(1)
+        {
+            run.warnings = vec![Warning { sentence: "errors".to_owned(), concerns: concerns.clone() }];
         }
         let charts = of(&experiment);
-        assert!(charts[0].svg.contains("data-tip=\"b, 200 n: 4 s, doubtful\""), "{}", charts[0].svg);
+        assert!(charts[0].svg.contains("data-tip=\"b, 200 n: 4 s, suspect\""), "{}", charts[0].svg);
         assert!(charts[1].svg.contains(">2†</text>"), "{}", charts[1].svg);
-        assert!(charts[1].svg.contains("data-tip=\"b, 200 n: 4 s, 2 times the best, doubtful\""));
+        assert!(charts[1].svg.contains("data-tip=\"b, 200 n: 4 s, 2 times the best, suspect\""));
         assert!(charts[1].csv.contains("b,200,4,2,true,0\r\n"), "{}", charts[1].csv);
-        assert!(charts[1].caption.ends_with("† rests on rounds that are doubted."));
+        assert!(charts[1].caption.ends_with("† rests on rounds that are suspect."));
     }
 }

@@ -40,16 +40,16 @@ mod tests {
 
     #[test]
     fn a_cell_may_hold_anything() {
-        let mut table = Table::new(&["subject", "p99_ns"]);
+        let mut table = Table::new(&["variant", "p99_ns"]);
         table.row(["a, \"b\"".to_owned(), cell(Some(1.5))]);
         table.row(["c".to_owned(), cell(None)]);
-        assert_eq!(table.finish(), "subject,p99_ns\r\n\"a, \"\"b\"\"\",1.5\r\nc,\r\n");
+        assert_eq!(table.finish(), "variant,p99_ns\r\n\"a, \"\"b\"\"\",1.5\r\nc,\r\n");
     }
 
     #[test]
     fn a_name_is_no_formula_and_a_number_stays_one() {
-        let mut table = Table::new(&["subject", "change"]);
+        let mut table = Table::new(&["variant", "change"]);
         table.row(["=1+1".to_owned(), "-1.5".to_owned()]);
-        assert_eq!(table.finish(), "subject,change\r\n'=1+1,-1.5\r\n");
+        assert_eq!(table.finish(), "variant,change\r\n'=1+1,-1.5\r\n");
     }
 }

@@ -6,54 +6,54 @@ use proptest::prelude::*;
 
 use super::wellformed;
 use super::*;
-use crate::record::{Doubt, Interval, Outcome, Run, Step};
+use crate::record::{Interval, Outcome, Run, Step, Warning};
 use crate::report::chart::threads::made::sample;
-use crate::report::made;
+use crate::report::fixtures;
 
-/// A load of each kind; those that are drawn together more than once.
-const LOADS: &str = "\
-[[load]]\nname = \"1k\"\nkind = \"bench\"\npath = \"/1k\"\n\
-[[load]]\nname = \"slow\"\nkind = \"bench\"\npath = \"/r\"\nrate = 100\n\
-[[load]]\nname = \"fast\"\nkind = \"bench\"\npath = \"/r\"\nrate = 10000\n\
-[[load]]\nname = \"burst 9\"\nkind = \"burst\"\nrequests = 9\n\
-[[load]]\nname = \"burst-9\"\nkind = \"burst\"\nrequests = 90\n\
-[[load]]\nname = \"b\"\nkind = \"burst\"\nrequests = 900\n\
-[[load]]\nname = \"s\"\nkind = \"sequence\"\nrequests = 9\n\
-[[load]]\nname = \"k\"\nkind = \"knee\"\nslo = \"p99<20ms\"\n\
-[[load]]\nname = \"f\"\nkind = \"flood\"\nconnections = 100\nramp = \"5s\"\ntime = \"5s\"\n\
-[[load]]\nname = \"i\"\nkind = \"idle\"\nconnections = 100\nramp = \"5s\"\ntime = \"5s\"\n";
+/// A workload of each kind; those that are drawn together more than once.
+const WORKLOADS: &str = "\
+[[workload]]\nname = \"1k\"\nkind = \"bench\"\npath = \"/1k\"\n\
+[[workload]]\nname = \"slow\"\nkind = \"bench\"\npath = \"/r\"\nrate = 100\n\
+[[workload]]\nname = \"fast\"\nkind = \"bench\"\npath = \"/r\"\nrate = 10000\n\
+[[workload]]\nname = \"burst 9\"\nkind = \"burst\"\nrequests = 9\n\
+[[workload]]\nname = \"burst-9\"\nkind = \"burst\"\nrequests = 90\n\
+[[workload]]\nname = \"b\"\nkind = \"burst\"\nrequests = 900\n\
+[[workload]]\nname = \"s\"\nkind = \"sequence\"\nrequests = 9\n\
+[[workload]]\nname = \"k\"\nkind = \"max-rate\"\nslo = \"p99<20ms\"\n\
+[[workload]]\nname = \"f\"\nkind = \"flood\"\nconnections = 100\nramp = \"5s\"\ntime = \"5s\"\n\
+[[workload]]\nname = \"i\"\nkind = \"idle\"\nconnections = 100\nramp = \"5s\"\ntime = \"5s\"\n";
 
-const FIGURES: [&str; 9] = [
+const METRICS: [&str; 9] = [
     "nines",
     "requests_per_s",
     "cpu_us_per_request",
     "p99_ns",
     "time_s",
     "errors",
-    "knee_per_s",
+    "max_rate_per_s",
     "private_bytes_per_connection",
-    "late_p99_ns",
+    "schedule_delay_p99_ns",
 ];
 
-/// This number of subjects, and older figures for each load.
-fn plan(subjects: &[String], rounds: usize) -> String {
-    let subject = |(index, subject): (usize, &String)| {
-        let name = toml::Value::from(subject.as_str());
+/// This number of variants, and older metrics for each workload.
+fn plan(variants: &[String], rounds: usize) -> String {
+    let variant = |(index, variant): (usize, &String)| {
+        let name = toml::Value::from(variant.as_str());
         let is_control = index == 0;
         format!(
-            "[[subject]]\nname = {name}\ncommand = [\"x\"]\ncontrol = {is_control}\n\
-             [[then]]\nsubject = \"old {index}\"\nbeside = {name}\nload = \"b\"\nfigures = {{ time_s = {index} }}\n"
+            "[[variant]]\nname = {name}\ncommand = [\"x\"]\ncontrol = {is_control}\n\
+             [[baseline]]\nname = \"old {index}\"\nvariant = {name}\nworkload = \"b\"\nmetrics = {{ time_s = {index} }}\n"
         )
     };
-    let subjects: String = subjects.iter().enumerate().map(subject).collect();
-    format!("rounds = {rounds}\nsource = \"long ago, in <1999> & before\"\n{LOADS}{subjects}")
+    let variants: String = variants.iter().enumerate().map(variant).collect();
+    format!("rounds = {rounds}\nsource = \"long ago, in <1999> & before\"\n{WORKLOADS}{variants}")
 }
 
 /// Fills a run with these numbers, over and over.
 fn fill(run: &mut Run, numbers: &[f64]) {
     let mut numbers = numbers.iter().copied().cycle();
     let mut next = || numbers.next().unwrap_or(0.0);
-    run.figures = FIGURES.iter().map(|name| ((*name).to_owned(), next())).collect();
+    run.metrics = METRICS.iter().map(|name| ((*name).to_owned(), next())).collect();
     run.latency = Some([0.0, 0.5, 0.9, 0.99, 1.0].iter().map(|quantile| [*quantile, next()]).collect());
     run.samples = (0..5_u32)
         .map(|second| sample(f64::from(second), &[("core-0", next()), ("core-1", next())]))
@@ -76,13 +76,13 @@ fn fill(run: &mut Run, numbers: &[f64]) {
     run.steps = [true, false].map(step).to_vec();
     run.steps.push(Step { rate_per_s: 5.0, p99_ns: None, held: false, words: String::new() });
     if next() > 0.0 {
-        let concerns = FIGURES.map(str::to_owned).to_vec();
-        run.doubts = vec![Doubt { sentence: "why".to_owned(), concerns }];
+        let concerns = METRICS.map(str::to_owned).to_vec();
+        run.warnings = vec![Warning { sentence: "why".to_owned(), concerns }];
     }
 }
 
-fn experiment(subjects: &[String], rounds: usize, numbers: &[f64]) -> Experiment {
-    let mut experiment = made::experiment(&plan(subjects, rounds), |_| Some(Vec::new()));
+fn experiment(variants: &[String], rounds: usize, numbers: &[f64]) -> Experiment {
+    let mut experiment = fixtures::experiment(&plan(variants, rounds), |_| Some(Vec::new()));
     for (index, run) in experiment.runs.iter_mut().enumerate() {
         fill(run, &numbers[index % numbers.len()..]);
     }
@@ -120,19 +120,19 @@ proptest! {
 
     #[test]
     fn any_records_give_documents_that_can_be_shown(
-        subjects in proptest::collection::hash_set("[^\\\\p{C}]{1,40}", 1..10),
+        variants in proptest::collection::hash_set("[^\\\\p{C}]{1,40}", 1..10),
         rounds in 1..4_usize,
         numbers in proptest::collection::vec(number(), 1..60),
     ) {
-        let subjects: Vec<String> = subjects.into_iter().filter(|name| !name.trim().is_empty()).collect();
-        prop_assume!(!subjects.is_empty());
-        prop_assert_eq!(check(&charts(&experiment(&subjects, rounds, &numbers))), Ok(()));
+        let variants: Vec<String> = variants.into_iter().filter(|name| !name.trim().is_empty()).collect();
+        prop_assume!(!variants.is_empty());
+        prop_assert_eq!(check(&charts(&experiment(&variants, rounds, &numbers))), Ok(()));
     }
 }
 
-fn usual(subjects: usize) -> Experiment {
-    let subjects: Vec<String> = (0..subjects).map(|number| format!("subject {number}")).collect();
-    experiment(&subjects, 3, &[1e6, 2e6, 3e6, 1.5e6, 4e6])
+fn usual(variants: usize) -> Experiment {
+    let variants: Vec<String> = (0..variants).map(|number| format!("variant {number}")).collect();
+    experiment(&variants, 3, &[1e6, 2e6, 3e6, 1.5e6, 4e6])
 }
 
 #[test]
@@ -140,12 +140,12 @@ fn every_kind_of_chart_is_there_and_none_without_data() {
     let kinds: HashSet<String> =
         charts(&usual(2)).iter().filter_map(|chart| Some(chart.id.split('-').next()?.to_owned())).collect();
     let expected = [
-        "cpu", "errors", "heat", "knee", "late", "latency", "memory", "nines", "private", "rates",
+        "cpu", "errors", "heat", "max", "schedule", "latency", "memory", "nines", "private", "rates",
         "requests", "seconds", "then", "threads", "time",
     ];
     assert!(expected.iter().all(|kind| kinds.contains(*kind)), "{kinds:?}");
     let mut empty = usual(2);
-    empty.heads[0].plan.then.clear();
+    empty.heads[0].plan.baselines.clear();
     for run in &mut empty.runs {
         run.outcome = Outcome::Failed { why: "it ended".to_owned() };
     }
@@ -172,7 +172,7 @@ fn a_chart_stands_alone() {
 }
 
 #[test]
-fn a_subject_looks_the_same_in_every_chart() {
+fn a_variant_looks_the_same_in_every_chart() {
     for chart in charts(&usual(3)).iter().filter(|chart| chart.id.starts_with("latency")) {
         assert!(chart.svg.contains("class=\"line s2\""), "{}", chart.id);
     }

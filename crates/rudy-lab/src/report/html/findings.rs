@@ -23,13 +23,13 @@ pub(super) fn write(section: &Section, judged: usize) -> String {
     );
     let mut last = None;
     for compared in &section.comparisons {
-        let pair = (compared.subject, compared.with);
+        let pair = (compared.variant, compared.with);
         if last.replace(pair) != Some(pair) {
-            let (subject, with) = (escaped(pair.0), escaped(pair.1));
+            let (variant, with) = (escaped(pair.0), escaped(pair.1));
             // Writing to a string does not fail, here and below.
             let _ = writeln!(
                 page,
-                "<tr class=\"group\"><th colspan=\"6\" scope=\"rowgroup\">{subject} compared with {with}</th></tr>"
+                "<tr class=\"group\"><th colspan=\"6\" scope=\"rowgroup\">{variant} compared with {with}</th></tr>"
             );
         }
         page.push_str(&row(compared, &scale));
@@ -38,10 +38,10 @@ pub(super) fn write(section: &Section, judged: usize) -> String {
 }
 
 fn row(compared: &Compared, scale: &Scale) -> String {
-    let figure = escaped(&compared.figure.title);
+    let metric = escaped(&compared.metric.title);
     let mut row = format!(
-        "<tr><th scope=\"row\" class=\"what\">{figure}<small>under {}</small></th>",
-        escaped(compared.load)
+        "<tr><th scope=\"row\" class=\"what\">{metric}<small>under {}</small></th>",
+        escaped(compared.workload)
     );
     let medians = rows::medians(compared);
     let _ = match &compared.answer {
@@ -169,17 +169,17 @@ impl Scale {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{analysis, made};
+    use crate::report::{analysis, fixtures};
 
     /// The text below a table of comparisons with this number of rounds.
-    fn read(rounds: usize, figures: &str) -> String {
+    fn read(rounds: usize, metrics: &str) -> String {
         let plan = format!(
-            "rounds = {rounds}\n[[subject]]\nname = \"a\"\ncommand = [\"a\"]\n\
-             [[subject]]\nname = \"b\"\ncommand = [\"b\"]\n[[load]]\nname = \"1k\"\nkind = \"bench\"\n\
-             [[compare]]\nsubject = \"a\"\nwith = \"b\"\nfigures = [{figures}]\n"
+            "rounds = {rounds}\n[[variant]]\nname = \"a\"\ncommand = [\"a\"]\n\
+             [[variant]]\nname = \"b\"\ncommand = [\"b\"]\n[[workload]]\nname = \"1k\"\nkind = \"bench\"\n\
+             [[compare]]\nvariant = \"a\"\nwith = \"b\"\nmetrics = [{metrics}]\n"
         );
-        let shown = |_: &made::Turn| Some(vec![("p50_ns", 1e6), ("p99_ns", 2e6)]);
-        let made = [made::experiment(&plan, shown)];
+        let shown = |_: &fixtures::Turn| Some(vec![("p50_ns", 1e6), ("p99_ns", 2e6)]);
+        let made = [fixtures::experiment(&plan, shown)];
         let report = analysis::analyse(&made);
         about(&report.sections[0], report.judged)
     }

@@ -1,7 +1,7 @@
 //! The information to repeat an experiment: plan, machine, versions, commands.
 
 use crate::experiment::Experiment;
-use crate::plan::{Beside, Plan, Program};
+use crate::plan::{Companion, Plan, Program};
 use crate::record::{Head, Run};
 use crate::report::html::{all, escaped};
 use crate::report::rows::float;
@@ -19,7 +19,7 @@ pub(super) fn write(experiment: &Experiment) -> String {
         details("Machine and versions", &conditions(experiment)),
         details("Plan", &plan),
         details("Commands", &commands(experiment)),
-        details("What runs beside the subjects", &beside(experiment.plan())),
+        details("Companion programs", &companions(experiment.plan())),
         details("Configurations", &configurations(experiment.plan())),
         details("Programs that are built", &programs(experiment.plan())),
     ]
@@ -56,36 +56,36 @@ fn conditions(experiment: &Experiment) -> String {
     experiment.heads.iter().map(of_head).collect::<Vec<_>>().concat()
 }
 
-/// The commands of each subject and of each load, as they ran.
+/// The commands of each variant and of each workload, as they ran.
 fn commands(experiment: &Experiment) -> String {
     let plan = experiment.plan();
     let first = |is_it: &dyn Fn(&Run) -> bool, words: fn(&Run) -> &Vec<String>| {
         let run = experiment.runs.iter().find(|run| is_it(run) && !words(run).is_empty())?;
         Some(command(words(run)))
     };
-    let subjects = plan.subjects.iter().filter_map(|subject| {
-        let words = first(&|run| run.subject == subject.name, |run| &run.commands.subject)?;
-        Some(format!("# {}\n{words}\n", subject.name))
+    let variants = plan.variants.iter().filter_map(|variant| {
+        let words = first(&|run| run.variant == variant.name, |run| &run.commands.variant)?;
+        Some(format!("# {}\n{words}\n", variant.name))
     });
-    let loads = plan.loads.iter().filter_map(|load| {
-        let words = first(&|run| run.load == load.name, |run| &run.commands.load)?;
-        Some(format!("# {}\n{words}\n", load.name))
+    let workloads = plan.workloads.iter().filter_map(|workload| {
+        let words = first(&|run| run.workload == workload.name, |run| &run.commands.workload)?;
+        Some(format!("# {}\n{words}\n", workload.name))
     });
-    let (subjects, loads) = (subjects.collect::<Vec<_>>(), loads.collect::<Vec<_>>());
-    if subjects.is_empty() && loads.is_empty() {
+    let (variants, workloads) = (variants.collect::<Vec<_>>(), workloads.collect::<Vec<_>>());
+    if variants.is_empty() && workloads.is_empty() {
         return String::new();
     }
     format!(
         "<p class=\"note\">The commands of the first run; ports and folders differ in each run.</p>\n<pre>{}</pre>\n<pre>{}</pre>\n",
-        escaped(&subjects.join("\n")),
-        escaped(&loads.join("\n"))
+        escaped(&variants.join("\n")),
+        escaped(&workloads.join("\n"))
     )
 }
 
 /// The commands of companion programs, from the plan, because the records do not contain them.
-fn beside(plan: &Plan) -> String {
-    let one = |beside: &Beside| format!("# {}\n{}\n", beside.name, command(&beside.command));
-    let commands: Vec<_> = plan.beside.iter().map(one).collect();
+fn companions(plan: &Plan) -> String {
+    let one = |companion: &Companion| format!("# {}\n{}\n", companion.name, command(&companion.command));
+    let commands: Vec<_> = plan.companions.iter().map(one).collect();
     if commands.is_empty() {
         return String::new();
     }
@@ -97,10 +97,10 @@ const WORDS: &str = "As in the plan, with placeholders in braces.";
 
 /// Each configuration once, with the names of all its users.
 fn configurations(plan: &Plan) -> String {
-    let of_subjects = plan.subjects.iter().map(|subject| (&subject.name, &subject.config));
-    let of_beside = plan.beside.iter().map(|beside| (&beside.name, &beside.config));
+    let of_variants = plan.variants.iter().map(|variant| (&variant.name, &variant.config));
+    let of_companions = plan.companions.iter().map(|companion| (&companion.name, &companion.config));
     let mut texts: Vec<(&str, Vec<&str>)> = Vec::new();
-    for (name, config) in of_subjects.chain(of_beside) {
+    for (name, config) in of_variants.chain(of_companions) {
         let Some(config) = config else { continue };
         match texts.iter_mut().find(|(text, _)| *text == config.as_str()) {
             Some((_, names)) => names.push(name),
@@ -131,7 +131,7 @@ fn listing(title: &str, text: &str) -> String {
 mod tests {
     use super::*;
     use crate::plan;
-    use crate::report::made;
+    use crate::report::fixtures;
 
     #[test]
     fn what_the_plan_reads_from_other_files_is_on_the_page() {
@@ -141,29 +141,29 @@ mod tests {
             name = "tool"
             source = "tool.c"
             build = ["cc", "-o", "{target}", "{source}"]
-            [[beside]]
+            [[companion]]
             name = "app"
             command = ["{built}/tool", "two words"]
             config_text = "app <port>"
-            [[subject]]
+            [[variant]]
             name = "a"
             command = ["a", "{config}"]
             config_text = "listen {port}"
-            beside = ["app"]
-            [[subject]]
+            companions = ["app"]
+            [[variant]]
             name = "b"
             command = ["b", "{config}"]
             config_text = "listen {port}"
-            [[load]]
+            [[workload]]
             name = "1k"
             kind = "bench"
         "#;
         let folder = tempfile::tempdir().expect("a temp folder can be created");
         std::fs::write(folder.path().join("tool.c"), "int main(void) { return 0 < 1; }")
             .expect("it can be written");
-        let mut experiment = made::experiment(
-            "rounds = 1\n[[subject]]\nname = \"a\"\ncommand = [\"a\"]\n\
-            [[load]]\nname = \"1k\"\nkind = \"bench\"\n",
+        let mut experiment = fixtures::experiment(
+            "rounds = 1\n[[variant]]\nname = \"a\"\ncommand = [\"a\"]\n\
+            [[workload]]\nname = \"1k\"\nkind = \"bench\"\n",
             |_| None,
         );
         assert!(!write(&experiment).contains("Configurations"));

@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use super::{all, escaped, findings, repeat};
 use crate::report::analysis::trouble::Trouble;
 use crate::report::analysis::words::ratio;
-use crate::report::analysis::{Cell, Section, Table, then};
+use crate::report::analysis::{Cell, Section, Table, baseline};
 use crate::report::chart::{self, Chart};
 use crate::report::rows::{self, Rows};
-use crate::report::unit::Figure;
+use crate::report::unit::Metric;
 
 /// The whole section, from the question to the commands.
 pub(super) fn write(section: &Section, number: usize, judged: usize) -> String {
@@ -21,17 +21,17 @@ pub(super) fn write(section: &Section, number: usize, judged: usize) -> String {
     };
     let is_compared = !section.comparisons.is_empty();
     let tables = tables(section);
-    // Without comparisons, the figures are the answer, and the headline says so.
+    // Without comparisons, the metrics are the answer, and the headline says so.
     let (first, later) = if is_compared { ("", tables.as_str()) } else { (tables.as_str(), "") };
     part("Findings", &findings::write(section, judged));
     part("Everything that was measured", first);
     part("Charts", &charts(&chart::charts(section.experiment), number));
-    part("Then and now", &then(section));
+    part("Then and now", &baselines(section));
     part("Everything that was measured", later);
-    part("Doubts", &list(&section.doubts, "A number that rests on them is marked † and stays."));
-    part("Failures", &list(&section.failures, "These runs have no figures."));
+    part("Warnings", &list(&section.warnings, "A number that rests on them is marked † and stays."));
+    part("Failures", &list(&section.failures, "These runs have no metrics."));
     part("Controls", &controls(section));
-    part("Notes", &list(&section.notes, "They change no figure."));
+    part("Notes", &list(&section.notes, "They change no metric."));
     part("To repeat it", &repeat::write(section.experiment));
     page + "</section>\n"
 }
@@ -57,11 +57,11 @@ fn charts(charts: &[Chart], number: usize) -> String {
     if charts.is_empty() {
         return String::new();
     }
-    format!("<div class=\"charts\">\n{}</div>\n", all(charts.iter().map(|chart| figure(chart, number))))
+    format!("<div class=\"charts\">\n{}</div>\n", all(charts.iter().map(|chart| metric(chart, number))))
 }
 
 /// A chart with its data. The link contains the data, so that it works without scripts.
-fn figure(chart: &Chart, number: usize) -> String {
+fn metric(chart: &Chart, number: usize) -> String {
     let Chart { id, title, caption, svg, csv } = chart;
     format!(
         "<figure id=\"chart-{number}-{id}\" aria-label=\"{}\">\n<div class=\"picture\">{svg}</div>\n<figcaption>{}<p class=\"save\">\
@@ -91,26 +91,26 @@ fn percent_encoded(text: &str) -> String {
 }
 
 /// Older results, each next to today's.
-fn then(section: &Section) -> String {
-    if section.then.is_empty() {
+fn baselines(section: &Section) -> String {
+    if section.baselines.is_empty() {
         return String::new();
     }
     let head = ["then", "it was", "now", "it is", "now / then"];
     let head = all(head.map(|title| format!("<th scope=\"col\">{title}</th>")));
     let mut body = String::new();
     let mut last = None;
-    for row in &section.then {
-        let figure = row.figure.as_ref().map(|figure| figure.title.as_str());
-        if last.replace((row.load, figure)) != Some((row.load, figure)) {
-            let figure = figure.map_or(String::new(), |figure| format!(", {}", escaped(figure)));
-            let load = escaped(row.load);
+    for row in &section.baselines {
+        let metric = row.metric.as_ref().map(|metric| metric.title.as_str());
+        if last.replace((row.workload, metric)) != Some((row.workload, metric)) {
+            let metric = metric.map_or(String::new(), |metric| format!(", {}", escaped(metric)));
+            let workload = escaped(row.workload);
             // Writing to a string does not fail.
             let _ = writeln!(
                 body,
-                "<tr class=\"group\"><th colspan=\"5\" scope=\"rowgroup\">{load}{figure}</th></tr>"
+                "<tr class=\"group\"><th colspan=\"5\" scope=\"rowgroup\">{workload}{metric}</th></tr>"
             );
         }
-        body.push_str(&of_then(row));
+        body.push_str(&of_baseline(row));
     }
     let source = &section.experiment.plan().source;
     let source = if source.is_empty() {
@@ -123,25 +123,25 @@ fn then(section: &Section) -> String {
     )
 }
 
-fn of_then(row: &then::Row) -> String {
-    let figure = row.figure.as_ref();
+fn of_baseline(row: &baseline::Row) -> String {
+    let metric = row.metric.as_ref();
     let name = |name: Option<&str>| escaped(name.unwrap_or("–"));
-    let then = row.then.as_ref();
-    let was = then.and_then(|then| Some((then.value?, figure?)));
-    let was = was.map(|(value, figure)| figure.unit.text(value * figure.factor));
-    let said = then.and_then(|then| then.said);
+    let baseline = row.baseline.as_ref();
+    let was = baseline.and_then(|baseline| Some((baseline.value?, metric?)));
+    let was = was.map(|(value, metric)| metric.unit.text(value * metric.factor));
+    let said = baseline.and_then(|baseline| baseline.said);
     let (was, said) = match was {
         Some(was) => (was, said.unwrap_or_default()),
         None => (said.unwrap_or("–").to_owned(), ""),
     };
     let is =
-        row.now.zip(figure).map_or("<td>–</td>".to_owned(), |((_, cell), figure)| spread(&cell, figure));
+        row.now.zip(metric).map_or("<td>–</td>".to_owned(), |((_, cell), metric)| spread(&cell, metric));
     format!(
         "<tr><td>{}</td><td class=\"said\">{}<span class=\"range\">{}</span></td><td>{}</td>{is}<td>{}</td></tr>\n",
-        name(then.map(|then| then.subject)),
+        name(baseline.map(|baseline| baseline.name)),
         escaped(&was),
         escaped(said),
-        name(row.now.map(|(subject, _)| subject)),
+        name(row.now.map(|(variant, _)| variant)),
         row.ratio().map_or("–".to_owned(), ratio),
     )
 }
@@ -150,7 +150,7 @@ fn controls(section: &Section) -> String {
     if section.controls.is_empty() {
         return String::new();
     }
-    let about = "Subjects that were measured twice in each round, the one time against the other: \
+    let about = "Variants that were measured twice in each round, the one time against the other: \
                  what the machine does by itself.";
     let sureness = rows::sureness(rows::intervals_of_controls(section)).unwrap_or_default();
     format!("<p class=\"note\">{about} {sureness}</p>\n{}", table(&rows::controls(section)))
@@ -159,7 +159,7 @@ fn controls(section: &Section) -> String {
 /// Maximum number of expanded tables; further ones are collapsed. Without comparisons, all are expanded.
 const OPEN_MAX: usize = 3;
 
-/// A table for each load, with a figure per row, since its values share a unit.
+/// A table for each workload, with a metric per row, since its values share a unit.
 fn tables(section: &Section) -> String {
     if section.tables.is_empty() {
         return String::new();
@@ -167,16 +167,16 @@ fn tables(section: &Section) -> String {
     let note =
         "<p class=\"note\">The median of the rounds, and from the lowest to the highest of them.</p>\n";
     let is_open = section.tables.len() <= OPEN_MAX || section.comparisons.is_empty();
-    let of_load = |table: &Table| {
-        let (load, body) = (escaped(table.load), of_load(table));
+    let of_workload = |table: &Table| {
+        let (workload, body) = (escaped(table.workload), of_workload(table));
         if is_open {
-            format!("<h3>Under {load}</h3>\n{body}")
+            format!("<h3>Under {workload}</h3>\n{body}")
         } else {
-            format!("<details><summary>Under {load}</summary>\n{body}</details>\n")
+            format!("<details><summary>Under {workload}</summary>\n{body}</details>\n")
         }
     };
-    let tables = all(section.tables.iter().map(of_load));
-    let legend = if tables.contains(rows::DOUBTFUL) { legend() } else { String::new() };
+    let tables = all(section.tables.iter().map(of_workload));
+    let legend = if tables.contains(rows::SUSPECT) { legend() } else { String::new() };
     [note, &legend, &tables].concat()
 }
 
@@ -185,24 +185,24 @@ pub(super) fn legend() -> String {
     format!("<p class=\"note\">{}</p>\n", escaped(rows::LEGEND))
 }
 
-fn of_load(table: &Table) -> String {
-    let names = table.rows.iter().map(|(subject, _)| format!("<th scope=\"col\">{}</th>", escaped(subject)));
-    let row = |(column, figure): (usize, &Figure)| {
-        let cells = all(table.rows.iter().map(|(_, cells)| spread(&cells[column], figure)));
-        format!("<tr><th scope=\"row\">{}</th>{cells}</tr>\n", escaped(&figure.title))
+fn of_workload(table: &Table) -> String {
+    let names = table.rows.iter().map(|(variant, _)| format!("<th scope=\"col\">{}</th>", escaped(variant)));
+    let row = |(column, metric): (usize, &Metric)| {
+        let cells = all(table.rows.iter().map(|(_, cells)| spread(&cells[column], metric)));
+        format!("<tr><th scope=\"row\">{}</th>{cells}</tr>\n", escaped(&metric.title))
     };
     format!(
         "<div class=\"wide\" tabindex=\"0\"><table><thead><tr><th></th>{}</tr></thead>\n<tbody>\n{}</tbody></table></div>\n",
         all(names),
-        all(table.figures.iter().enumerate().map(row)),
+        all(table.metrics.iter().enumerate().map(row)),
     )
 }
 
-fn spread(cell: &Cell, figure: &Figure) -> String {
+fn spread(cell: &Cell, metric: &Metric) -> String {
     format!(
         "<td class=\"number\">{}<span class=\"range\">{}</span></td>",
-        escaped(&rows::median(cell, figure)),
-        escaped(&rows::range(cell, figure))
+        escaped(&rows::median(cell, metric)),
+        escaped(&rows::range(cell, metric))
     )
 }
 

@@ -40,7 +40,7 @@ impl Plan {
 }
 
 /// `None` with too few samples.
-pub(super) fn chart(plan: &Plan, load: &str, subject: &str, run: &Run) -> Option<Chart> {
+pub(super) fn chart(plan: &Plan, workload: &str, variant: &str, run: &Run) -> Option<Chart> {
     let fits = |sample: &&Sample| {
         (0.0..=plan.end_s).contains(&sample.t_s) && drawable(float(sample.private_bytes)).is_some()
     };
@@ -52,7 +52,7 @@ pub(super) fn chart(plan: &Plan, load: &str, subject: &str, run: &Run) -> Option
     let layers = Layers::new(&samples)?;
     // At time zero nothing has happened, and it has no logarithm.
     let shown = &samples[samples.len() - layers.ends_s.len()..];
-    let title = format!("{load}, {subject}: connections, CPU and memory over time");
+    let title = format!("{workload}, {variant}: connections, CPU and memory over time");
     let mut sheet = Sheet::new(&title);
     let mut entries = keys(&layers);
     let lines =
@@ -61,12 +61,12 @@ pub(super) fn chart(plan: &Plan, load: &str, subject: &str, run: &Run) -> Option
     legend::draw(&mut sheet, &entries);
     draw(&mut sheet, plan, &layers, shown);
     Some(Chart {
-        id: format!("threads-{}-{}", slug(load), slug(subject)),
+        id: format!("threads-{}-{}", slug(workload), slug(variant)),
         title,
         caption: format!(
-            "Round {} of {subject}. Time is logarithmic, because what matters happens early; CPU is stacked by thread. \
+            "Round {} of {variant}. Time is logarithmic, because what matters happens early; CPU is stacked by thread. \
              Where open connections leave the dashed line, they came later than planned. CPU and memory have scales of their own \
-             for each subject: compare the numbers, not the heights.",
+             for each variant: compare the numbers, not the heights.",
             run.round + 1
         ),
         svg: sheet.finish(),
@@ -171,7 +171,7 @@ fn csv(plan: &Plan, layers: &Layers, samples: &[&Sample]) -> String {
 mod tests {
     use super::*;
     use crate::report::chart::threads::made::sample;
-    use crate::report::made;
+    use crate::report::fixtures;
 
     #[test]
     fn the_ramp_is_planned_by_its_clock() {
@@ -184,8 +184,9 @@ mod tests {
 
     #[test]
     fn the_picture_has_ramp_connections_threads_and_memory() {
-        let plan = "[[subject]]\nname = \"a\"\ncommand = [\"a\"]\n[[load]]\nname = \"l\"\nkind = \"flood\"\n";
-        let mut run = made::experiment(plan, |_| Some(Vec::new())).runs.remove(0);
+        let plan =
+            "[[variant]]\nname = \"a\"\ncommand = [\"a\"]\n[[workload]]\nname = \"l\"\nkind = \"flood\"\n";
+        let mut run = fixtures::experiment(plan, |_| Some(Vec::new())).runs.remove(0);
         run.round = 1;
         let cpu = |second: u32| [("core-0", 0.5 * f64::from(second)), ("core-1", 0.1 * f64::from(second))];
         run.samples = (0..=20).map(|second| sample(f64::from(second), &cpu(second))).collect();

@@ -1,4 +1,4 @@
-//! CPU by thread over time: for a flood together with connections and memory, for other loads alone.
+//! CPU by thread over time: for a flood together with connections and memory, for other workloads alone.
 
 mod flood;
 mod layers;
@@ -10,25 +10,25 @@ use super::legend::{Entry, Key};
 use super::sheet::Sheet;
 use super::unit::Unit;
 use crate::experiment::Experiment;
-use crate::plan::{Kind, Load};
+use crate::plan::{Kind, Workload};
 
 use self::layers::{Layer, Layers};
 
-/// A chart for each subject of a flood, and one chart with all subjects for another load.
-pub(super) fn charts(experiment: &Experiment, load: &Load) -> Vec<Chart> {
-    match &load.kind {
+/// A chart for each variant of a flood, and one chart with all variants for another workload.
+pub(super) fn charts(experiment: &Experiment, workload: &Workload) -> Vec<Chart> {
+    match &workload.kind {
         Kind::Flood { connections, ramp, time } | Kind::Idle { connections, ramp, time } => {
             let plan = flood::Plan::new(*connections, ramp.0, time.0);
-            let subjects = experiment.plan().subjects.iter();
-            let chart = |subject: &crate::plan::Subject| {
-                let run = experiment.measured(&subject.name, &load.name).next()?;
-                flood::chart(&plan, &load.name, &subject.name, run)
+            let variants = experiment.plan().variants.iter();
+            let chart = |variant: &crate::plan::Variant| {
+                let run = experiment.measured(&variant.name, &workload.name).next()?;
+                flood::chart(&plan, &workload.name, &variant.name, run)
             };
-            subjects.filter_map(chart).collect()
+            variants.filter_map(chart).collect()
         }
         // The CPU usage of the start cannot be separated from that of the work.
         Kind::Run { .. } => Vec::new(),
-        _ => panels::chart(experiment, &load.name).into_iter().collect(),
+        _ => panels::chart(experiment, &workload.name).into_iter().collect(),
     }
 }
 

@@ -1,9 +1,9 @@
-//! Runs a load: the generator as a separate process, whose command can be repeated by hand.
+//! Runs a workload: the generator as a separate process, whose command can be repeated by hand.
 
 mod bench;
 mod flood;
-mod knee;
-pub(crate) mod says;
+mod max_rate;
+pub(crate) mod output_format;
 
 use std::io::Read;
 use std::net::SocketAddr;
@@ -16,35 +16,35 @@ use std::time::{Duration, Instant};
 use rudy_units::Time;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::plan::{Kind, Load};
-use crate::subject::{LOOK, wait_until};
+use crate::plan::{Kind, Workload};
+use crate::variant::{POLL, wait_until};
 use rudy_load::Interrupt;
 
-pub(crate) use self::bench::{Seen, intervals};
+pub(crate) use self::bench::{Measurement, intervals};
 
 /// Extra time for a generator, whose requests time out after ten seconds.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Time per request of a load with a number of requests.
+/// Time per request of a workload with a number of requests.
 const EACH: Duration = Duration::from_secs(10);
 
-/// Minimum rate for a load with a number of requests. A slower server has failed.
+/// Minimum rate for a workload with a number of requests. A slower server has failed.
 const SLOWEST_PER_S: u32 = 100;
 
 /// Time for a generator to write its report after a signal.
 const STOP: Duration = Duration::from_secs(2);
 
-/// The end of a load.
+/// The end of a workload.
 pub(crate) enum Ended {
     /// With a report.
-    Report(Seen),
+    Report(Measurement),
     /// Without a report: a message.
     Failed(String),
     /// The experiment was interrupted.
     Interrupted,
 }
 
-/// A running load.
+/// A running workload.
 pub(crate) struct Generator {
     child: Child,
     stdout: JoinHandle<Vec<u8>>,
@@ -52,38 +52,38 @@ pub(crate) struct Generator {
     until: Instant,
 }
 
-/// The command of a load. A bench has no warm-up of its own: a separate command precedes it, so that CPU time
+/// The command of a workload. A bench has no warm-up of its own: a separate command precedes it, so that CPU time
 /// and requests refer to the same time.
 pub(crate) fn command(
-    load: &Load,
+    workload: &Workload,
     address: SocketAddr,
     time: Option<Time>,
     rows: Option<&Path>,
 ) -> Vec<String> {
     let rudy = std::env::current_exe().unwrap_or_else(|_| "rudy".into());
-    let mut words = vec![rudy.to_string_lossy().into_owned()];
-    match &load.kind {
+    let mut command = vec![rudy.to_string_lossy().into_owned()];
+    match &workload.kind {
         Kind::Flood { connections, ramp, time } => {
-            words.extend(flood::arguments(*connections, *ramp, *time, false));
+            command.extend(flood::arguments(*connections, *ramp, *time, false));
         }
         Kind::Idle { connections, ramp, time } => {
-            words.extend(flood::arguments(*connections, *ramp, *time, true));
+            command.extend(flood::arguments(*connections, *ramp, *time, true));
         }
-        Kind::Knee { slo, connections, time, hold } => {
-            words.extend(knee::arguments(slo, *connections, *time, *hold));
+        Kind::MaxRate { slo, connections, time, hold } => {
+            command.extend(max_rate::arguments(slo, *connections, *time, *hold));
         }
-        kind => words.extend(bench::arguments(kind, time, rows)),
+        kind => command.extend(bench::arguments(kind, time, rows)),
     }
-    for field in &load.headers {
-        words.extend(["-H".to_owned(), field.clone()]);
+    for field in &workload.headers {
+        command.extend(["-H".to_owned(), field.clone()]);
     }
-    words.push(format!("http://{address}{}", load.path));
-    words
+    command.push(format!("http://{address}{}", workload.path));
+    command
 }
 
 impl Generator {
-    /// Starts the load in its own process group, so that Ctrl-C on the terminal does not reach it.
-    pub(crate) fn start(command: &[String], load: &Load) -> Result<Self, String> {
+    /// Starts the workload in its own process group, so that Ctrl-C on the terminal does not reach it.
+    pub(crate) fn start(command: &[String], workload: &Workload) -> Result<Self, String> {
         let mut process = Command::new(&command[0]);
         process.args(&command[1..]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = process
@@ -91,57 +91,58 @@ impl Generator {
             .spawn()
             .map_err(|error| format!("cannot start {:?}: {error}", command[0]))?;
         let (stdout, stderr) = (read(child.stdout.take()), read(child.stderr.take()));
-        Ok(Self { child, stdout, stderr, until: Instant::now() + bound(&load.kind) })
+        Ok(Self { child, stdout, stderr, until: Instant::now() + bound(&workload.kind) })
     }
 
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Waits for the end of the load. Calls `look` repeatedly; its return value ends the load with that
+    /// Waits for the end of the workload. Calls `look` repeatedly; its return value ends the workload with that
     /// reason.
     pub(crate) fn wait(
         mut self,
-        load: &Load,
+        workload: &Workload,
         interrupt: &Interrupt,
-        mut look: impl FnMut() -> Option<String>,
+        mut poll: impl FnMut() -> Option<String>,
     ) -> Ended {
         let status = loop {
             match self.child.try_wait() {
                 Ok(Some(status)) => break status,
                 Ok(None) => {}
-                Err(error) => return self.give_up(format!("cannot wait for the load: {error}")),
+                Err(error) => return self.give_up(format!("cannot wait for the workload: {error}")),
             }
             if interrupt.signal().is_some() {
                 self.end();
                 return Ended::Interrupted;
             }
-            if let Some(why) = look() {
+            if let Some(why) = poll() {
                 return self.give_up(why);
             }
             if Instant::now() > self.until {
-                return self.give_up("the load did not end in time".to_owned());
+                return self.give_up("the workload did not end in time".to_owned());
             }
-            thread::sleep(LOOK);
+            thread::sleep(POLL);
         };
-        self.report(load, status)
+        self.report(workload, status)
     }
 
-    fn report(self, load: &Load, status: ExitStatus) -> Ended {
+    fn report(self, workload: &Workload, status: ExitStatus) -> Ended {
         let (stdout, stderr) = (joined(self.stdout), joined(self.stderr));
-        let is_answer = matches!(load.kind, Kind::Knee { .. }) && status.code() == Some(knee::NONE_HELD);
+        let is_answer =
+            matches!(workload.kind, Kind::MaxRate { .. }) && status.code() == Some(max_rate::NONE_HELD);
         if !status.success() && !is_answer {
             let said = stderr.lines().rev().take(5).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>();
-            return Ended::Failed(format!("the load could not run ({status}): {}", said.join("\n")));
+            return Ended::Failed(format!("the workload could not run ({status}): {}", said.join("\n")));
         }
-        let seen = match load.kind {
+        let measurement = match workload.kind {
             Kind::Flood { .. } | Kind::Idle { .. } => flood::read(&stdout),
-            Kind::Knee { .. } => knee::read(&stdout),
-            _ => bench::read(&stdout, &load.kind),
+            Kind::MaxRate { .. } => max_rate::read(&stdout),
+            _ => bench::read(&stdout, &workload.kind),
         };
-        match seen {
-            Ok(seen) => Ended::Report(seen),
-            Err(error) => Ended::Failed(format!("cannot read the report of the load: {error}")),
+        match measurement {
+            Ok(measurement) => Ended::Report(measurement),
+            Err(error) => Ended::Failed(format!("cannot read the report of the workload: {error}")),
         }
     }
 
@@ -160,7 +161,7 @@ impl Generator {
     }
 }
 
-/// The maximum duration of a load.
+/// The maximum duration of a workload.
 fn bound(kind: &Kind) -> Duration {
     PATIENCE
         + match kind {
@@ -171,7 +172,7 @@ fn bound(kind: &Kind) -> Duration {
             Kind::Burst { timeout, .. } => timeout.0,
             Kind::Sequence { requests } => EACH * *requests,
             Kind::Flood { ramp, time, .. } | Kind::Idle { ramp, time, .. } => ramp.0 + time.0,
-            Kind::Knee { time, hold, .. } => knee::bound(*time, *hold),
+            Kind::MaxRate { time, hold, .. } => max_rate::bound(*time, *hold),
             Kind::Run { within, .. } => within.0,
         }
 }

@@ -1,29 +1,29 @@
-//! Parses plain figures.
+//! Parses plain metrics.
 
 use std::collections::BTreeMap;
 
-use super::super::Seen;
+use super::super::Measurement;
 
 /// Parses lines with a name and a number, such as `time_s 0.0123`.
-pub(super) fn read(text: &str) -> Result<Seen, String> {
-    let mut figures = BTreeMap::new();
+pub(super) fn read(text: &str) -> Result<Measurement, String> {
+    let mut metrics = BTreeMap::new();
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
-        let (name, value) = figure(line).ok_or_else(|| {
+        let (name, value) = metric(line).ok_or_else(|| {
             format!("it printed {line:?} instead of a name and a number, as in `time_s 0.5`")
         })?;
-        if figures.insert(name.to_owned(), value).is_some() {
+        if metrics.insert(name.to_owned(), value).is_some() {
             return Err(format!("it printed {name} more than once"));
         }
     }
-    if figures.is_empty() {
+    if metrics.is_empty() {
         return Err(
-            "it printed no figure: expected a line with a name and a number, as in `time_s 0.5`".to_owned()
+            "it printed no metric: expected a line with a name and a number, as in `time_s 0.5`".to_owned()
         );
     }
-    Ok(Seen { figures, ..Seen::default() })
+    Ok(Measurement { metrics, ..Measurement::default() })
 }
 
-fn figure(line: &str) -> Option<(&str, f64)> {
+fn metric(line: &str) -> Option<(&str, f64)> {
     let mut words = line.split_ascii_whitespace();
     let (name, value, None) = (words.next()?, words.next()?, words.next()) else { return None };
     let is_name = name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
@@ -37,14 +37,17 @@ mod tests {
 
     #[test]
     fn each_line_is_a_name_and_a_number() {
-        let seen = read("time_s 0.25\n\n  cpu_s\t1e-3 \n").unwrap();
-        assert_eq!(seen.figures, BTreeMap::from([("time_s".to_owned(), 0.25), ("cpu_s".to_owned(), 0.001)]));
+        let measurement = read("time_s 0.25\n\n  cpu_s\t1e-3 \n").unwrap();
+        assert_eq!(
+            measurement.metrics,
+            BTreeMap::from([("time_s".to_owned(), 0.25), ("cpu_s".to_owned(), 0.001)])
+        );
     }
 
     #[test]
     fn what_is_none_is_told() {
         for (text, expected) in [
-            ("", "no figure"),
+            ("", "no metric"),
             ("time_s\n", "\"time_s\""),
             ("time_s NaN\n", "NaN"),
             ("time_s 1 s\n", "1 s"),

@@ -1,6 +1,6 @@
 //! The processes of a run: starts them, waits until they are ready, and ends them with all their descendants.
 
-mod company;
+mod companions;
 pub(crate) mod family;
 mod left;
 mod once;
@@ -25,7 +25,7 @@ use self::once::Printed;
 use self::output::Output;
 use crate::plan::Ready;
 
-pub(crate) use self::company::Company;
+pub(crate) use self::companions::Companions;
 pub(crate) use self::left::end_whatever_is_left;
 pub(crate) use self::scene::Scene;
 pub(crate) use self::stall::Stalling;
@@ -34,7 +34,7 @@ pub(crate) use self::stall::Stalling;
 const STOP: Duration = Duration::from_secs(5);
 
 /// Time between checks of a process.
-pub(crate) const LOOK: Duration = Duration::from_millis(10);
+pub(crate) const POLL: Duration = Duration::from_millis(10);
 
 /// Why a run has no results.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl StartError {
         }
     }
 
-    /// Adds the name of the program, if it is not the subject.
+    /// Adds the name of the program, if it is not the variant.
     fn of(self, name: &str) -> Self {
         match self {
             Self::Failed(why) => Self::Failed(format!("of the companion program {name}: {why}")),
@@ -138,7 +138,7 @@ impl Process {
                     self.tell(&format!("it was not ready within {within}: {what}")),
                 ));
             }
-            thread::sleep(LOOK);
+            thread::sleep(POLL);
         }
     }
 
@@ -198,6 +198,6 @@ pub(crate) fn wait_until(time: Duration, mut is_so: impl FnMut() -> bool) -> boo
         if begun.elapsed() > time {
             return false;
         }
-        thread::sleep(LOOK);
+        thread::sleep(POLL);
     }
 }

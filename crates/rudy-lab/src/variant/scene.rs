@@ -10,8 +10,8 @@ use std::path::Path;
 use tempfile::TempDir;
 
 use super::spawn;
-use crate::place::{Folders, Place, adapted, readable};
-use crate::plan::{Kind, Load, Subject};
+use crate::folders::{Folders, Placeholders, adapted, readable};
+use crate::plan::{Kind, Variant, Workload};
 
 /// The file to which a program can append a line at its start.
 const STARTS: &str = "starts";
@@ -22,30 +22,30 @@ const STARTS_BYTES_MAX: u64 = 64 << 20;
 /// The folder and the ports of a run. Removes the folder on drop.
 #[derive(Debug)]
 pub(crate) struct Scene<'a> {
-    subject: &'a Subject,
+    variant: &'a Variant,
     folders: &'a Folders,
     folder: TempDir,
     n: Option<u32>,
-    /// The port of the subject.
+    /// The port of the variant.
     port: u16,
     /// The ports of companion programs, by name.
-    beside: BTreeMap<&'a str, u16>,
+    companions: BTreeMap<&'a str, u16>,
 }
 
 impl<'a> Scene<'a> {
-    /// Creates the folder for a subject under a load, with a link `www` to the plan's files.
-    pub(crate) fn new(subject: &'a Subject, load: &Load, folders: &'a Folders) -> io::Result<Self> {
+    /// Creates the folder for a variant under a workload, with a link `www` to the plan's files.
+    pub(crate) fn new(variant: &'a Variant, workload: &Workload, folders: &'a Folders) -> io::Result<Self> {
         let folder = readable("rudy-lab-")?;
         symlink(folders.files(), folder.path().join("www"))?;
         // Writable for all users, because a server may run as another user.
         let starts = folder.path().join(STARTS);
         fs::write(&starts, "")?;
         fs::set_permissions(&starts, fs::Permissions::from_mode(0o666))?;
-        let mut ports = free_ports(1 + subject.beside.len())?.into_iter();
+        let mut ports = free_ports(1 + variant.companions.len())?.into_iter();
         let port = ports.next().unwrap_or_default();
-        let beside = subject.beside.iter().map(String::as_str).zip(ports).collect();
-        let n = if let Kind::Run { n, .. } = load.kind { n } else { None };
-        Ok(Self { subject, folders, folder, n, port, beside })
+        let companions = variant.companions.iter().map(String::as_str).zip(ports).collect();
+        let n = if let Kind::Run { n, .. } = workload.kind { n } else { None };
+        Ok(Self { variant, folders, folder, n, port, companions })
     }
 
     /// The working folder of programs.
@@ -58,9 +58,9 @@ impl<'a> Scene<'a> {
         lines(File::open(self.folder().join(STARTS)).ok()?, STARTS_BYTES_MAX).filter(|count| *count > 0)
     }
 
-    /// The address of the companion program with this name, or of the subject.
-    pub(crate) fn address(&self, beside: Option<&str>) -> SocketAddr {
-        let port = beside.and_then(|name| self.beside.get(name).copied()).unwrap_or(self.port);
+    /// The address of the companion program with this name, or of the variant.
+    pub(crate) fn address(&self, companion: Option<&str>) -> SocketAddr {
+        let port = companion.and_then(|name| self.companions.get(name).copied()).unwrap_or(self.port);
         (Ipv4Addr::LOCALHOST, port).into()
     }
 
@@ -69,24 +69,25 @@ impl<'a> Scene<'a> {
         &self,
         command: &[String],
         config: Option<&str>,
-        beside: Option<&str>,
+        companion: Option<&str>,
     ) -> io::Result<Vec<String>> {
-        let port = self.address(beside).port();
-        let path =
-            self.folder().join(beside.map_or_else(|| "config".to_owned(), |name| format!("{name}.config")));
-        let place = Place {
+        let port = self.address(companion).port();
+        let path = self
+            .folder()
+            .join(companion.map_or_else(|| "config".to_owned(), |name| format!("{name}.config")));
+        let placeholders = Placeholders {
             port,
-            beside: &self.beside,
+            companions: &self.companions,
             folders: self.folders,
             temp: self.folder(),
             config: &path,
-            words: &self.subject.words,
+            own: &self.variant.placeholders,
             n: self.n,
         };
         if let Some(text) = config {
-            fs::write(&path, adapted(&place.fill(text), port))?;
+            fs::write(&path, adapted(&placeholders.fill(text), port))?;
         }
-        let mut command: Vec<String> = command.iter().map(|word| place.fill(word)).collect();
+        let mut command: Vec<String> = command.iter().map(|word| placeholders.fill(word)).collect();
         if let Some(first) = command.first_mut() {
             *first = spawn::program(first);
         }

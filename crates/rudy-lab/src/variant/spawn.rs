@@ -40,7 +40,7 @@ pub(super) fn spawn(
     }
 }
 
-/// The path of a program. A relative path refers to the current folder of the lab, not of the subject.
+/// The path of a program. A relative path refers to the current folder of the lab, not of the variant.
 pub(super) fn program(name: &str) -> String {
     let path = machine::find(name).or_else(|| std::path::absolute(name).ok().filter(|_| name.contains('/')));
     path.map_or_else(|| name.to_owned(), |path| path.to_string_lossy().into_owned())

@@ -1,4 +1,4 @@
-//! Parses loads.
+//! Parses workloads.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::Reader;
-use crate::plan::{Kind, Load, Quick, Stall};
+use crate::plan::{Kind, Quick, Stall, Workload};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct LoadTable {
+pub(super) struct WorkloadTable {
     pub(super) name: Spanned<String>,
     kind: KindName,
     path: Option<String>,
@@ -39,7 +39,7 @@ enum KindName {
     Bench,
     Burst,
     Sequence,
-    Knee,
+    MaxRate,
     Idle,
     Flood,
     Run,
@@ -52,22 +52,22 @@ const CONNECTIONS: u32 = 64;
 /// address.
 const AT_ONCE_MAX: u32 = 28_000;
 
-impl LoadTable {
-    /// The given keys, and whether the kind of load supports them.
+impl WorkloadTable {
+    /// The given keys, and whether the kind of workload supports them.
     fn keys(&self) -> [(&'static str, bool, bool); 14] {
-        use KindName::{Bench, Burst, Flood, Idle, Knee, Run, Sequence};
+        use KindName::{Bench, Burst, Flood, Idle, MaxRate, Run, Sequence};
         let is = |kinds: &[KindName]| kinds.contains(&self.kind);
         [
-            ("connections", self.connections.is_some(), is(&[Bench, Knee, Idle, Flood])),
-            ("time", self.time.is_some(), is(&[Bench, Knee, Idle, Flood])),
+            ("connections", self.connections.is_some(), is(&[Bench, MaxRate, Idle, Flood])),
+            ("time", self.time.is_some(), is(&[Bench, MaxRate, Idle, Flood])),
             ("rate", self.rate.is_some(), is(&[Bench])),
             ("requests", self.requests.is_some(), is(&[Bench, Burst, Sequence])),
             ("keepalive", self.keepalive.is_some(), is(&[Bench])),
             ("quick", self.quick.is_some(), is(&[Bench])),
             ("ramp", self.ramp.is_some(), is(&[Idle, Flood])),
             ("timeout", self.timeout.is_some(), is(&[Burst])),
-            ("slo", self.slo.is_some(), is(&[Knee])),
-            ("hold", self.hold.is_some(), is(&[Knee])),
+            ("slo", self.slo.is_some(), is(&[MaxRate])),
+            ("hold", self.hold.is_some(), is(&[MaxRate])),
             ("n", self.n.is_some(), is(&[Run])),
             ("within", self.within.is_some(), is(&[Run])),
             ("path", self.path.is_some(), !is(&[Run])),
@@ -75,7 +75,7 @@ impl LoadTable {
         ]
     }
 
-    /// Whether it runs its subjects to their end.
+    /// Whether it runs its variants to their end.
     pub(super) fn is_run(&self) -> bool {
         self.kind == KindName::Run
     }
@@ -86,7 +86,7 @@ impl LoadTable {
 }
 
 impl Reader<'_> {
-    pub(super) fn load(&self, table: LoadTable) -> Result<Load, String> {
+    pub(super) fn workload(&self, table: WorkloadTable) -> Result<Workload, String> {
         let wrong = |expected: &str| Err(self.at(&table.name, expected));
         // The requests of a bench are sequential per connection.
         let at_once = table.requests.filter(|_| table.kind != KindName::Bench);
@@ -102,14 +102,14 @@ impl Reader<'_> {
         }
         if let Some((key, ..)) = table.keys().into_iter().find(|(_, is_there, belongs)| *is_there && !belongs)
         {
-            return wrong(&format!("this kind of load does not support `{key}`"));
+            return wrong(&format!("this kind of workload does not support `{key}`"));
         }
         let path = table.path.clone().unwrap_or_else(|| "/".to_owned());
         if !path.starts_with('/') {
             return wrong("`path` must start with a slash, as in \"/1k.html\"");
         }
         let kind = self.kind(&table)?;
-        Ok(Load {
+        Ok(Workload {
             name: table.name.into_inner(),
             path,
             headers: table.headers,
@@ -119,7 +119,7 @@ impl Reader<'_> {
         })
     }
 
-    fn check_bench(&self, table: &LoadTable) -> Result<(), String> {
+    fn check_bench(&self, table: &WorkloadTable) -> Result<(), String> {
         let wrong = |expected: &str| Err(self.at(&table.name, expected));
         match (table.requests, table.quick) {
             (Some(0), _) | (_, Some(Quick::Requests(0))) => wrong("`requests` must be at least 1"),
@@ -136,7 +136,7 @@ impl Reader<'_> {
         }
     }
 
-    fn kind(&self, table: &LoadTable) -> Result<Kind, String> {
+    fn kind(&self, table: &WorkloadTable) -> Result<Kind, String> {
         let time = |time: Option<Time>, seconds| time.unwrap_or(Time(Duration::from_secs(seconds)));
         let connections = table.connections.unwrap_or(CONNECTIONS);
         let missing = |what: &str| self.at(&table.name, what);
@@ -158,13 +158,13 @@ impl Reader<'_> {
             KindName::Burst => Kind::Burst { requests: requests()?, timeout: time(table.timeout, 60) },
             KindName::Sequence => Kind::Sequence { requests: requests()? },
             KindName::Run => Kind::Run { n: table.n, within: time(table.within, 60) },
-            KindName::Knee => {
+            KindName::MaxRate => {
                 let Some(slo) = &table.slo else {
                     return Err(missing("`slo` is missing: what is to hold, as in \"p99<20ms\"?"));
                 };
                 slo.get_ref().parse::<Slo>().map_err(|error| self.at(slo, &error.to_string()))?;
                 let (time, hold) = (time(table.time, 6), time(table.hold, 30));
-                Kind::Knee { slo: slo.get_ref().clone(), connections, time, hold }
+                Kind::MaxRate { slo: slo.get_ref().clone(), connections, time, hold }
             }
         })
     }

@@ -36,21 +36,21 @@ impl Folders {
     }
 }
 
-/// The values of placeholders that are known before a subject starts.
-pub(crate) struct Place<'a> {
+/// The values of placeholders that are known before a variant starts.
+pub(crate) struct Placeholders<'a> {
     pub(crate) port: u16,
     /// The ports of the companion programs, by name.
-    pub(crate) beside: &'a BTreeMap<&'a str, u16>,
+    pub(crate) companions: &'a BTreeMap<&'a str, u16>,
     pub(crate) folders: &'a Folders,
     pub(crate) temp: &'a Path,
     pub(crate) config: &'a Path,
-    /// The subject's own placeholders.
-    pub(crate) words: &'a BTreeMap<String, String>,
-    /// The value of `{n}`, for a subject that runs to its end.
+    /// The variant's own placeholders.
+    pub(crate) own: &'a BTreeMap<String, String>,
+    /// The value of `{n}`, for a variant that runs to its end.
     pub(crate) n: Option<u32>,
 }
 
-impl Place<'_> {
+impl Placeholders<'_> {
     /// Replaces the known placeholders. Others remain, because a configuration may use braces itself.
     pub(crate) fn fill(&self, text: &str) -> String {
         let rudy = std::env::current_exe().unwrap_or_else(|_| "rudy".into());
@@ -67,9 +67,9 @@ impl Place<'_> {
         ];
         let known = known.into_iter().map(|(word, value)| (word.to_owned(), value));
         let n = self.n.map(|n| ("n".to_owned(), n.to_string()));
-        let ports = self.beside.iter().map(|(name, port)| (format!("{name}.port"), port.to_string()));
-        // The subject's own placeholders come first, because their values may contain others.
-        let own = self.words.iter().map(|(word, value)| (word.clone(), value.clone()));
+        let ports = self.companions.iter().map(|(name, port)| (format!("{name}.port"), port.to_string()));
+        // The variant's own placeholders come first, because their values may contain others.
+        let own = self.own.iter().map(|(word, value)| (word.clone(), value.clone()));
         own.chain(known)
             .chain(n)
             .chain(ports)
@@ -161,14 +161,21 @@ mod tests {
     #[test]
     fn words_in_braces_are_put_in_and_others_stay() {
         let folders = Folders { files: readable("files-").unwrap(), built: readable("built-").unwrap() };
-        let beside = BTreeMap::from([("app", 82)]);
-        let words = BTreeMap::from([("socket".to_owned(), "{temp}/socket".to_owned())]);
+        let companions = BTreeMap::from([("app", 82)]);
+        let own = BTreeMap::from([("socket".to_owned(), "{temp}/socket".to_owned())]);
         let (temp, config) = (Path::new("/t"), Path::new("/t/config"));
-        let place =
-            Place { words: &words, port: 81, beside: &beside, folders: &folders, temp, config, n: None };
-        assert_eq!(place.fill("{port} {temp} {config} {app.port} {n}"), "81 /t /t/config 82 {n}");
-        assert_eq!(place.fill("{socket} {other}"), "/t/socket {other}");
-        assert_eq!(Place { n: Some(50), ..place }.fill("{n} {other}"), "50 {other}");
+        let placeholders = Placeholders {
+            own: &own,
+            port: 81,
+            companions: &companions,
+            folders: &folders,
+            temp,
+            config,
+            n: None,
+        };
+        assert_eq!(placeholders.fill("{port} {temp} {config} {app.port} {n}"), "81 /t /t/config 82 {n}");
+        assert_eq!(placeholders.fill("{socket} {other}"), "/t/socket {other}");
+        assert_eq!(Placeholders { n: Some(50), ..placeholders }.fill("{n} {other}"), "50 {other}");
     }
 
     #[test]

@@ -1,11 +1,11 @@
-//! Runs `rudy bench` as a load, and reads its report.
+//! Runs `rudy bench` as a workload, and reads its report.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
 use rudy_stats::Histogram;
-use rudy_stats::validity::{self, Doubt, Figure};
+use rudy_stats::validity;
 use rudy_units::Time;
 use serde::Deserialize;
 use serde_json::Value;
@@ -15,31 +15,31 @@ use crate::record::{self, Interval};
 
 /// The results of a load generator.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
-    /// Its own figures.
-    pub(crate) figures: BTreeMap<String, f64>,
+pub(crate) struct Measurement {
+    /// Its own metrics.
+    pub(crate) metrics: BTreeMap<String, f64>,
     /// The number of requests that ended, to compute the cost per request.
     pub(crate) requests: u64,
     /// The latency distribution.
     pub(crate) latency: Option<Vec<[f64; 2]>>,
     /// Validity warnings.
-    pub(crate) doubts: Vec<record::Doubt>,
+    pub(crate) warnings: Vec<record::Warning>,
     /// The number of open connections of a flood.
     pub(crate) connections: Option<u64>,
     /// The steps of an SLO search.
     pub(crate) steps: Vec<record::Step>,
 }
 
-impl Seen {
+impl Measurement {
     /// The CPU usage of the generator, if it has not reported that of its threads: a flood has a single
     /// thread.
     pub(crate) fn generator_took(&mut self, cpu: Duration, time: Duration) {
-        if self.figures.contains_key("generator_share") || self.connections.is_none() {
+        if self.metrics.contains_key("generator_share") || self.connections.is_none() {
             return;
         }
         let share = cpu.as_secs_f64() / time.as_secs_f64().max(1e-9);
-        self.figures.insert("generator_share".to_owned(), share);
-        self.doubts.extend(validity::generator(share).err().map(|doubt| concerning(&doubt)));
+        self.metrics.insert("generator_share".to_owned(), share);
+        self.warnings.extend(validity::generator(share).err().map(|warning| concerning(&warning)));
     }
 }
 
@@ -80,9 +80,9 @@ struct Row {
 }
 
 pub(super) fn arguments(kind: &Kind, time: Option<Time>, rows: Option<&Path>) -> Vec<String> {
-    let mut words: Vec<String> =
+    let mut command: Vec<String> =
         ["bench", "--plain", "--json", "-", "--warm-up-time", "0"].map(str::to_owned).to_vec();
-    let mut add = |name: &str, value: String| words.extend([name.to_owned(), value]);
+    let mut add = |name: &str, value: String| command.extend([name.to_owned(), value]);
     match kind {
         Kind::Bench { connections, time: own, rate, requests, is_closing } => {
             add("-c", connections.to_string());
@@ -103,7 +103,7 @@ pub(super) fn arguments(kind: &Kind, time: Option<Time>, rows: Option<&Path>) ->
             add("-c", requests.to_string());
             add("-n", requests.to_string());
             add("--requests-per-connection", "1".to_owned());
-            // The figure is how long the last of them waits.
+            // The metric is how long the last of them waits.
             add("--timeout", timeout.to_string());
         }
         Kind::Sequence { requests } => {
@@ -111,15 +111,15 @@ pub(super) fn arguments(kind: &Kind, time: Option<Time>, rows: Option<&Path>) ->
             add("-n", requests.to_string());
             add("--requests-per-connection", "1".to_owned());
         }
-        Kind::Knee { .. } | Kind::Idle { .. } | Kind::Flood { .. } | Kind::Run { .. } => {}
+        Kind::MaxRate { .. } | Kind::Idle { .. } | Kind::Flood { .. } | Kind::Run { .. } => {}
     }
     if let Some(rows) = rows {
         add("--ndjson", rows.to_string_lossy().into_owned());
     }
-    words
+    command
 }
 
-pub(super) fn read(text: &str, kind: &Kind) -> Result<Seen, String> {
+pub(super) fn read(text: &str, kind: &Kind) -> Result<Measurement, String> {
     let report: Report = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let histogram = |blob: &Option<String>| {
         let histogram = blob.as_deref().map(Histogram::from_base64).transpose();
@@ -127,39 +127,39 @@ pub(super) fn read(text: &str, kind: &Kind) -> Result<Seen, String> {
     };
     let latency = histogram(&report.latency_histogram)?;
     let lag = histogram(&report.schedule_lag_histogram)?;
-    let mut figures = report.figures(kind, latency.as_ref());
+    let mut metrics = report.metrics(kind, latency.as_ref());
     if let Some(lag) = &lag {
-        figures.insert("generator_lag_p99_ns".to_owned(), nanoseconds(lag.quantile(0.99)));
+        metrics.insert("generator_lag_p99_ns".to_owned(), nanoseconds(lag.quantile(0.99)));
     }
-    Ok(Seen {
-        doubts: report.doubts(kind, latency.as_ref(), lag.as_ref()),
-        figures,
+    Ok(Measurement {
+        warnings: report.warnings(kind, latency.as_ref(), lag.as_ref()),
+        metrics,
         requests: report.requests,
         latency: latency.as_ref().map(distribution),
-        ..Seen::default()
+        ..Measurement::default()
     })
 }
 
 impl Report {
     #[expect(clippy::cast_precision_loss, reason = "counts of requests that a lab waits for")]
-    fn figures(&self, kind: &Kind, latency: Option<&Histogram>) -> BTreeMap<String, f64> {
-        let mut figures = BTreeMap::from([
+    fn metrics(&self, kind: &Kind, latency: Option<&Histogram>) -> BTreeMap<String, f64> {
+        let mut metrics = BTreeMap::from([
             ("requests_per_s".to_owned(), self.achieved_rate),
             ("errors".to_owned(), self.requests.saturating_sub(self.right) as f64),
             ("generator_share".to_owned(), self.busiest()),
         ]);
         if matches!(kind, Kind::Bench { .. }) {
             // The observed nines are infinite without a failure; the proven ones are not.
-            figures.insert("nines".to_owned(), self.nines.proven);
+            metrics.insert("nines".to_owned(), self.nines.proven);
         }
         if matches!(kind, Kind::Burst { .. } | Kind::Sequence { .. }) {
-            figures.insert("time_s".to_owned(), self.duration_s);
+            metrics.insert("time_s".to_owned(), self.duration_s);
         }
         for (name, quantile) in [("p50_ns", 0.5), ("p90_ns", 0.9), ("p99_ns", 0.99), ("p999_ns", 0.999)] {
-            figures.extend(latency.map(|latency| (name.to_owned(), nanoseconds(latency.quantile(quantile)))));
+            metrics.extend(latency.map(|latency| (name.to_owned(), nanoseconds(latency.quantile(quantile)))));
         }
-        figures.extend(latency.map(|latency| ("max_ns".to_owned(), nanoseconds(latency.max()))));
-        figures
+        metrics.extend(latency.map(|latency| ("max_ns".to_owned(), nanoseconds(latency.max()))));
+        metrics
     }
 
     /// The CPU usage of the busiest generator thread.
@@ -167,12 +167,12 @@ impl Report {
         self.threads.iter().map(|thread| thread.cpu_s / thread.wall_s.max(1e-9)).fold(0.0, f64::max)
     }
 
-    fn doubts(
+    fn warnings(
         &self,
         kind: &Kind,
         latency: Option<&Histogram>,
         lag: Option<&Histogram>,
-    ) -> Vec<record::Doubt> {
+    ) -> Vec<record::Warning> {
         let mut gates = vec![validity::errors(self.right, self.requests)];
         if let Kind::Bench { connections, rate, is_closing, .. } = kind {
             if rate.is_some() {
@@ -187,14 +187,14 @@ impl Report {
                 gates.push(validity::generator(self.busiest()));
             }
         }
-        gates.into_iter().filter_map(Result::err).map(|doubt| self.with_example(&doubt)).collect()
+        gates.into_iter().filter_map(Result::err).map(|warning| self.with_example(&warning)).collect()
     }
 
     /// A warning in its recorded form; one about errors with an example.
-    fn with_example(&self, doubt: &Doubt) -> record::Doubt {
-        let mut recorded = concerning(doubt);
+    fn with_example(&self, warning: &validity::Doubt) -> record::Warning {
+        let mut recorded = concerning(warning);
         let example = self.error_examples.values().next();
-        if let (Doubt::Errors { .. }, Some(example)) = (doubt, example) {
+        if let (validity::Doubt::Errors { .. }, Some(example)) = (warning, example) {
             recorded.sentence.push_str("; for example: ");
             recorded.sentence.push_str(example);
         }
@@ -202,29 +202,29 @@ impl Report {
     }
 }
 
-/// A warning with the names of the affected figures.
-pub(super) fn concerning(doubt: &Doubt) -> record::Doubt {
-    let of = |figure, names: &[&str]| {
-        let names = if doubt.concerns(figure) { names } else { &[] };
+/// A warning with the names of the affected metrics.
+pub(super) fn concerning(warning: &validity::Doubt) -> record::Warning {
+    let of = |metric, names: &[&str]| {
+        let names = if warning.concerns(metric) { names } else { &[] };
         names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()
     };
     let concerns = [
-        of(Figure::Latency, &["p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns", "time_s"]),
-        of(Figure::Latency, &["late_p50_ns", "late_p99_ns", "late_max_ns"]),
-        of(Figure::Rate, &["requests_per_s"]),
+        of(validity::Figure::Latency, &["p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns", "time_s"]),
+        of(validity::Figure::Latency, &["late_p50_ns", "schedule_delay_p99_ns", "late_max_ns"]),
+        of(validity::Figure::Rate, &["requests_per_s"]),
         of(
-            Figure::CpuPerRequest,
+            validity::Figure::CpuPerRequest,
             &["cpu_us_per_request", "cpu_user_us_per_request", "cpu_system_us_per_request"],
         ),
-        of(Figure::Memory, &["private_bytes", "private_bytes_per_connection"]),
+        of(validity::Figure::Memory, &["private_bytes", "private_bytes_per_connection"]),
         // Requests that were not sent have not succeeded either.
-        if matches!(doubt, Doubt::Rate { .. }) {
+        if matches!(warning, validity::Doubt::Rate { .. }) {
             vec!["nines".to_owned(), "errors".to_owned()]
         } else {
             Vec::new()
         },
     ];
-    record::Doubt { sentence: doubt.to_string(), concerns: concerns.concat() }
+    record::Warning { sentence: warning.to_string(), concerns: concerns.concat() }
 }
 
 /// Points per factor of ten of the remaining requests, for drawing a distribution.
@@ -249,7 +249,7 @@ fn nanoseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e9
 }
 
-/// The rows of a run. A row that cannot be parsed is missing over time, and changes no figure.
+/// The rows of a run. A row that cannot be parsed is missing over time, and changes no metric.
 pub(crate) fn intervals(rows: &str) -> Vec<Interval> {
     let read = |line: &str| {
         let row: Row = serde_json::from_str(line).ok()?;
@@ -297,29 +297,29 @@ mod tests {
     fn a_run_that_is_whole_has_no_doubt_and_one_with_errors_has() {
         let mut latency = Histogram::new();
         latency.record(Duration::from_millis(1));
-        assert!(report(64_000, 64_000).doubts(&closed(), Some(&latency), None).is_empty());
-        let doubts = report(64_000, 63_000).doubts(&closed(), Some(&latency), None);
-        assert!(doubts[0].sentence.contains("of the requests failed"), "{doubts:?}");
-        assert!(doubts[0].concerns.iter().any(|name| name == "cpu_us_per_request"));
+        assert!(report(64_000, 64_000).warnings(&closed(), Some(&latency), None).is_empty());
+        let warnings = report(64_000, 63_000).warnings(&closed(), Some(&latency), None);
+        assert!(warnings[0].sentence.contains("of the requests failed"), "{warnings:?}");
+        assert!(warnings[0].concerns.iter().any(|name| name == "cpu_us_per_request"));
     }
 
     #[test]
-    fn that_connections_take_time_to_open_is_no_doubt() {
+    fn that_connections_take_time_to_open_is_no_warning() {
         let mut latency = Histogram::new();
         latency.record(Duration::from_micros(500));
-        assert_eq!(report(64_000, 64_000).doubts(&closed(), Some(&latency), None).len(), 1);
+        assert_eq!(report(64_000, 64_000).warnings(&closed(), Some(&latency), None).len(), 1);
         let Kind::Bench { connections, time, .. } = closed() else { panic!("it is a bench") };
         let closing = Kind::Bench { connections, time, rate: None, requests: None, is_closing: true };
-        assert!(report(64_000, 64_000).doubts(&closing, Some(&latency), None).is_empty());
+        assert!(report(64_000, 64_000).warnings(&closing, Some(&latency), None).is_empty());
     }
 
     #[test]
     fn a_number_of_requests_is_none_of_a_warm_up() {
         let time = Time(Duration::from_secs(1));
         let bench = Kind::Bench { connections: 2, time, rate: None, requests: Some(1000), is_closing: true };
-        let words = |warm_up| arguments(&bench, warm_up, None).join(" ");
-        assert!(words(None).ends_with("-c 2 -n 1000 --requests-per-connection 1"), "{}", words(None));
-        assert!(words(Some(time)).contains("-d 1s") && !words(Some(time)).contains("-n "));
+        let command = |warm_up| arguments(&bench, warm_up, None).join(" ");
+        assert!(command(None).ends_with("-c 2 -n 1000 --requests-per-connection 1"), "{}", command(None));
+        assert!(command(Some(time)).contains("-d 1s") && !command(Some(time)).contains("-n "));
     }
 
     #[test]
@@ -335,12 +335,12 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_a_burst_is_a_figure_and_that_of_a_bench_is_none() {
+    fn the_time_of_a_burst_is_a_metric_and_that_of_a_bench_is_none() {
         assert!(
             report(10, 10)
-                .figures(&Kind::Burst { requests: 10, timeout: Time(Duration::from_mins(1)) }, None)
+                .metrics(&Kind::Burst { requests: 10, timeout: Time(Duration::from_mins(1)) }, None)
                 .contains_key("time_s")
         );
-        assert!(!report(10, 10).figures(&closed(), None).contains_key("time_s"));
+        assert!(!report(10, 10).metrics(&closed(), None).contains_key("time_s"));
     }
 }

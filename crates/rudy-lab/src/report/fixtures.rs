@@ -8,28 +8,28 @@ use crate::record::{Commands, Head, Machine, Outcome, Run};
 
 use crate::experiment::Experiment;
 
-/// The identity of the run whose figures are needed.
+/// The identity of the run whose metrics are needed.
 pub(crate) struct Turn<'a> {
     pub(crate) round: usize,
-    pub(crate) subject: &'a str,
-    pub(crate) load: &'a str,
+    pub(crate) variant: &'a str,
+    pub(crate) workload: &'a str,
     pub(crate) is_control: bool,
 }
 
-/// The experiment of a plan (TOML) with all its runs; a run without figures has failed.
+/// The experiment of a plan (TOML) with all its runs; a run without metrics has failed.
 pub(crate) fn experiment(
     plan: &str,
-    mut figures: impl FnMut(&Turn) -> Option<Vec<(&'static str, f64)>>,
+    mut metrics: impl FnMut(&Turn) -> Option<Vec<(&'static str, f64)>>,
 ) -> Experiment {
     let plan_text = Some(plan.to_owned());
     let plan = plan::parse(plan, "made", None).expect("the plan is right");
     let mut runs = Vec::new();
     for round in 0..plan.rounds {
-        for load in &plan.loads {
-            for subject in &plan.subjects {
-                for is_control in [false, true].into_iter().filter(|again| !again || subject.is_control) {
-                    let turn = Turn { round, subject: &subject.name, load: &load.name, is_control };
-                    let seen = figures(&turn);
+        for workload in &plan.workloads {
+            for variant in &plan.variants {
+                for is_control in [false, true].into_iter().filter(|again| !again || variant.is_control) {
+                    let turn = Turn { round, variant: &variant.name, workload: &workload.name, is_control };
+                    let seen = metrics(&turn);
                     runs.push(run(&turn, runs.len(), seen));
                 }
             }
@@ -59,29 +59,29 @@ pub(crate) fn experiment(
     }
 }
 
-fn run(turn: &Turn, position: usize, figures: Option<Vec<(&'static str, f64)>>) -> Run {
-    let outcome = match &figures {
+fn run(turn: &Turn, position: usize, metrics: Option<Vec<(&'static str, f64)>>) -> Run {
+    let outcome = match &metrics {
         Some(_) => Outcome::Measured,
-        None => Outcome::Failed { why: "it ended (exit code 1) under the load".to_owned() },
+        None => Outcome::Failed { why: "it ended (exit code 1) under the workload".to_owned() },
     };
-    let figures = figures.unwrap_or_default().into_iter();
+    let metrics = metrics.unwrap_or_default().into_iter();
     Run {
         round: turn.round,
         position,
-        subject: turn.subject.to_owned(),
-        load: turn.load.to_owned(),
+        variant: turn.variant.to_owned(),
+        workload: turn.workload.to_owned(),
         is_control: turn.is_control,
         began_s: 0.0,
         seconds: 1.0,
         commands: Commands {
-            subject: vec![turn.subject.to_owned()],
-            load: vec!["rudy".to_owned(), "bench".to_owned(), "http://127.0.0.1:1/".to_owned()],
+            variant: vec![turn.variant.to_owned()],
+            workload: vec!["rudy".to_owned(), "bench".to_owned(), "http://127.0.0.1:1/".to_owned()],
         },
         outcome,
-        figures: figures.map(|(name, value)| (name.to_owned(), value)).collect(),
+        metrics: metrics.map(|(name, value)| (name.to_owned(), value)).collect(),
         latency: None,
         samples: Vec::new(),
-        doubts: Vec::new(),
+        warnings: Vec::new(),
         notes: Vec::new(),
         intervals: Vec::new(),
         steps: Vec::new(),

@@ -1,4 +1,4 @@
-//! Checks whether a subject is ready.
+//! Checks whether a variant is ready.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};

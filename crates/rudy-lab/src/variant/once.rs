@@ -1,4 +1,4 @@
-//! A subject that runs to its end.
+//! A variant that runs to its end.
 
 use std::io::Read;
 use std::process::ChildStdout;
@@ -9,7 +9,7 @@ use rudy_load::Interrupt;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use super::family::{self, Cpu};
-use super::{LOOK, Process, StartError, wait_until};
+use super::{POLL, Process, StartError, wait_until};
 
 /// Maximum size of its output. The longest expected one is a report of `rudy bench`, with about ten KiB.
 const PRINTED_BYTES: usize = 1 << 20;
@@ -32,17 +32,17 @@ impl Printed {
 }
 
 impl Process {
-    /// Waits for its end and calls `look` meanwhile, whose result ends the wait with that reason. Returns its
+    /// Waits for its end and calls `poll` meanwhile, whose result ends the wait with that reason. Returns its
     /// output, and the CPU time of the process and its reaped children.
     pub(crate) fn finish(
         &mut self,
         within: Duration,
         interrupt: &Interrupt,
-        mut look: impl FnMut() -> Option<String>,
+        mut poll: impl FnMut() -> Option<String>,
     ) -> Result<(String, Cpu), StartError> {
         let mut why = None;
         let has_ended = wait_until(within, || {
-            why = look();
+            why = poll();
             why.is_some() || interrupt.signal().is_some() || self.is_over()
         });
         if interrupt.signal().is_some() {
@@ -75,7 +75,7 @@ impl Process {
     fn printed(&mut self) -> Result<String, String> {
         let Some(printed) = self.printed.take() else { return Ok(String::new()) };
         // A child that it left behind may hold its output open forever.
-        if !wait_until(LOOK * 50, || printed.0.is_finished()) {
+        if !wait_until(POLL * 50, || printed.0.is_finished()) {
             return Err(
                 "it has ended, but a process that it left behind still holds its output open".to_owned()
             );

@@ -19,7 +19,7 @@ pub(crate) struct Used {
     pub(crate) notes: Vec<String>,
 }
 
-/// Runs it to its end in this folder. Like a subject, it does not receive Ctrl-C, and its remaining processes
+/// Runs it to its end in this folder. Like a variant, it does not receive Ctrl-C, and its remaining processes
 /// are ended.
 pub(crate) fn run(command: &[String], folder: &Path, within: Duration, interrupt: &Interrupt) -> Used {
     let (child, output) = match spawn::spawn(command, &[], folder, "", false) {

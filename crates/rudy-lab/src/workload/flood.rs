@@ -1,11 +1,11 @@
-//! Runs `rudy flood` as a load, and reads its report.
+//! Runs `rudy flood` as a workload, and reads its report.
 
 use std::collections::BTreeMap;
 
 use rudy_units::Time;
 use serde::Deserialize;
 
-use super::bench::Seen;
+use super::bench::Measurement;
 use crate::record;
 
 #[derive(Deserialize)]
@@ -27,35 +27,38 @@ struct Times {
     max: f64,
 }
 
-/// Figures that are lower with fewer connections.
+/// Metrics that are lower with fewer connections.
 const MEMORY: [&str; 2] = ["private_bytes", "private_bytes_per_connection"];
 
 pub(super) fn arguments(connections: u32, ramp: Time, time: Time, is_idle: bool) -> Vec<String> {
     let (connections, ramp, time) = (connections.to_string(), ramp.to_string(), time.to_string());
-    let words = ["flood", "--json", "-c", &connections, "--ramp", &ramp, "-d", &time];
-    words.into_iter().chain(is_idle.then_some("--idle")).map(str::to_owned).collect()
+    let command = ["flood", "--json", "-c", &connections, "--ramp", &ramp, "-d", &time];
+    command.into_iter().chain(is_idle.then_some("--idle")).map(str::to_owned).collect()
 }
 
-pub(super) fn read(text: &str) -> Result<Seen, String> {
+pub(super) fn read(text: &str) -> Result<Measurement, String> {
     let report: Report = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let lost = report.refused + report.ended + report.lost.values().sum::<u64>();
     #[expect(clippy::cast_precision_loss, reason = "at most as many as there are connections")]
-    let mut figures = BTreeMap::from([("errors".to_owned(), lost as f64)]);
+    let mut metrics = BTreeMap::from([("errors".to_owned(), lost as f64)]);
     if report.chunk_delay_us.count > 0 {
         let late = &report.chunk_delay_us;
-        for (name, value) in [("late_p50_ns", late.p50), ("late_p99_ns", late.p99), ("late_max_ns", late.max)]
-        {
-            figures.insert(name.to_owned(), value * 1e3);
+        for (name, value) in [
+            ("schedule_delay_p50_ns", late.p50),
+            ("schedule_delay_p99_ns", late.p99),
+            ("schedule_delay_max_ns", late.max),
+        ] {
+            metrics.insert(name.to_owned(), value * 1e3);
         }
     }
-    let mut doubts = Vec::new();
+    let mut warnings = Vec::new();
     if report.open_at_end < report.connections {
         let sentence = format!(
             "{} of {} connections were open at the end: the cost of the others is missing",
             report.open_at_end, report.connections
         );
-        let concerns = figures.keys().cloned().chain(MEMORY.map(str::to_owned)).collect();
-        doubts.push(record::Doubt { sentence, concerns });
+        let concerns = metrics.keys().cloned().chain(MEMORY.map(str::to_owned)).collect();
+        warnings.push(record::Warning { sentence, concerns });
     }
-    Ok(Seen { figures, doubts, connections: Some(report.most_open), ..Seen::default() })
+    Ok(Measurement { metrics, warnings, connections: Some(report.most_open), ..Measurement::default() })
 }

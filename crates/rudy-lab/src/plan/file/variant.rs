@@ -1,4 +1,4 @@
-//! Parses subjects.
+//! Parses variants.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,12 +10,12 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::Reader;
-use super::load::LoadTable;
-use crate::plan::{Beside, Ready, Says, Subject, builtin};
+use super::workload::WorkloadTable;
+use crate::plan::{Companion, OutputFormat, Ready, Variant, builtin};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct SubjectTable {
+pub(super) struct VariantTable {
     pub(super) name: Spanned<String>,
     command: Vec<String>,
     config: Option<Spanned<PathBuf>>,
@@ -30,15 +30,15 @@ pub(super) struct SubjectTable {
     #[serde(default)]
     needs: Vec<String>,
     #[serde(default)]
-    words: BTreeMap<String, String>,
+    placeholders: BTreeMap<String, String>,
     #[serde(default)]
-    beside: Vec<Spanned<String>>,
-    says: Option<Says>,
+    companions: Vec<Spanned<String>>,
+    output_format: Option<OutputFormat>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct BesideTable {
+pub(super) struct CompanionTable {
     pub(super) name: Spanned<String>,
     command: Vec<String>,
     config: Option<Spanned<PathBuf>>,
@@ -58,12 +58,13 @@ struct ReadyTable {
 }
 
 /// The placeholders of every plan.
-const WORDS: [&str; 9] = ["rudy", "programs", "port", "folder", "built", "temp", "config", "cores", "n"];
+const PLACEHOLDERS: [&str; 9] =
+    ["rudy", "programs", "port", "folder", "built", "temp", "config", "cores", "n"];
 
-/// Default timeout for a subject to become ready.
+/// Default timeout for a variant to become ready.
 const READY_WITHIN: Time = Time(Duration::from_secs(10));
 
-impl SubjectTable {
+impl VariantTable {
     fn has(&self, word: &str) -> bool {
         has(&self.command, word)
     }
@@ -79,20 +80,21 @@ fn has(command: &[String], word: &str) -> bool {
 }
 
 impl Reader<'_> {
-    pub(super) fn subject(&self, table: SubjectTable, beside: &[Beside]) -> Result<Subject, String> {
+    pub(super) fn variant(&self, table: VariantTable, companions: &[Companion]) -> Result<Variant, String> {
         let config = self.configuration(&table.name, &table.command, table.config, table.config_text)?;
-        if let Some(word) = table.words.keys().find(|word| !is_plain(word) || WORDS.contains(&word.as_str()))
+        if let Some(word) =
+            table.placeholders.keys().find(|word| !is_plain(word) || PLACEHOLDERS.contains(&word.as_str()))
         {
             let why = format!(
                 "{word:?} is not a valid placeholder: expected letters, digits and hyphens, and none of {}",
-                WORDS.join(", ")
+                PLACEHOLDERS.join(", ")
             );
             return Err(self.at(&table.name, &why));
         }
-        let is_there = |name: &str| beside.iter().any(|beside| beside.name == name);
-        let beside = self.known("[[beside]]", table.beside, is_there)?;
+        let is_there = |name: &str| companions.iter().any(|companion| companion.name == name);
+        let companions = self.known("[[companion]]", table.companions, is_there)?;
         let (ready, within) = self.ready(&table.name, table.ready)?;
-        Ok(Subject {
+        Ok(Variant {
             name: table.name.into_inner(),
             command: table.command,
             config,
@@ -102,13 +104,13 @@ impl Reader<'_> {
             is_control: table.control,
             is_optional: table.optional,
             needs: table.needs,
-            words: table.words,
-            beside,
-            says: table.says.unwrap_or_default(),
+            placeholders: table.placeholders,
+            companions,
+            output_format: table.output_format.unwrap_or_default(),
         })
     }
 
-    pub(super) fn beside(&self, table: BesideTable) -> Result<Beside, String> {
+    pub(super) fn companion(&self, table: CompanionTable) -> Result<Companion, String> {
         if !is_plain(table.name.get_ref()) {
             return Err(self.at(
                 &table.name,
@@ -118,7 +120,7 @@ impl Reader<'_> {
         let config = self.configuration(&table.name, &table.command, table.config, table.config_text)?;
         let (ready, ready_within) = self.ready(&table.name, table.ready)?;
         let (name, command, cores) = (table.name.into_inner(), table.command, table.cores);
-        Ok(Beside { name, command, config, ready, ready_within, cores })
+        Ok(Companion { name, command, config, ready, ready_within, cores })
     }
 
     /// Parses a command and its configuration.
@@ -142,45 +144,47 @@ impl Reader<'_> {
         }
     }
 
-    /// A subject either serves or runs to its end, and all subjects of a plan must do the same.
+    /// A variant either serves or runs to its end, and all variants of a plan must do the same.
     pub(super) fn check_together(
         &self,
-        subjects: &[SubjectTable],
-        loads: &[LoadTable],
+        variants: &[VariantTable],
+        workloads: &[WorkloadTable],
     ) -> Result<(), String> {
-        if let Some(load) = loads.iter().find(|load| load.stall.is_some())
-            && let Some(subject) = subjects.iter().find(|subject| subject.beside.is_empty())
+        if let Some(workload) = workloads.iter().find(|workload| workload.stall.is_some())
+            && let Some(variant) = variants.iter().find(|variant| variant.companions.is_empty())
         {
-            let (load, why) = (load.name.get_ref(), "needs a program `beside` the subject, which has none");
-            return Err(self.at(&subject.name, &format!("the stall of {load:?} {why}")));
+            let (workload, why) =
+                (workload.name.get_ref(), "needs a program `companions` the variant, which has none");
+            return Err(self.at(&variant.name, &format!("the stall of {workload:?} {why}")));
         }
-        let runs = loads.iter().filter(|load| load.is_run()).count();
+        let runs = workloads.iter().filter(|workload| workload.is_run()).count();
         if runs == 0 {
-            if let Some(subject) = subjects.iter().find(|subject| subject.says.is_some()) {
-                return Err(self.at(&subject.name, "`says` needs a load of the kind \"run\""));
+            if let Some(variant) = variants.iter().find(|variant| variant.output_format.is_some()) {
+                return Err(self.at(&variant.name, "`says` needs a workload of the kind \"run\""));
             }
-            let odd = subjects.iter().find(|subject| subject.has("{n}"));
-            return odd.map_or(Ok(()), |subject| {
+            let odd = variants.iter().find(|variant| variant.has("{n}"));
+            return odd.map_or(Ok(()), |variant| {
                 Err(self.at(
-                    &subject.name,
-                    "its command has {n}, which needs a load of the kind \"run\" with an `n`",
+                    &variant.name,
+                    "its command has {n}, which needs a workload of the kind \"run\" with an `n`",
                 ))
             });
         }
-        if let Some(load) = loads.iter().find(|load| !load.is_run()) {
-            let why = "a load of the kind \"run\" runs subjects to their end, which this one does not: use separate plans";
-            return Err(self.at(&load.name, why));
+        if let Some(workload) = workloads.iter().find(|workload| !workload.is_run()) {
+            let why = "a workload of the kind \"run\" runs variants to their end, which this one does not: use separate plans";
+            return Err(self.at(&workload.name, why));
         }
-        for subject in subjects {
-            if subject.ready.is_some() {
-                return Err(self.at(&subject.name, "a subject that runs to its end has no `ready`"));
+        for variant in variants {
+            if variant.ready.is_some() {
+                return Err(self.at(&variant.name, "a variant that runs to its end has no `ready`"));
             }
-            if let Some(load) = loads.iter().find(|load| load.has_n() != subject.has("{n}")) {
-                let [with, without] = if load.has_n() { ["load", "subject"] } else { ["subject", "load"] };
+            if let Some(workload) = workloads.iter().find(|workload| workload.has_n() != variant.has("{n}")) {
+                let [with, without] =
+                    if workload.has_n() { ["workload", "variant"] } else { ["variant", "workload"] };
                 let why = format!(
-                    "{{n}} in the command needs `n` in the load: this {without} has none, but a {with} has one"
+                    "{{n}} in the command needs `n` in the workload: this {without} has none, but a {with} has one"
                 );
-                let name = if load.has_n() { &subject.name } else { &load.name };
+                let name = if workload.has_n() { &variant.name } else { &workload.name };
                 return Err(self.at(name, &why));
             }
         }
@@ -204,8 +208,8 @@ impl Reader<'_> {
     /// The text of a configuration: a file next to the plan, or a built-in one.
     pub(super) fn read(&self, path: &Spanned<PathBuf>) -> Result<String, String> {
         let wanted = path.get_ref();
-        let beside = self.folder.map(|folder| folder.join(wanted));
-        match beside.map(fs::read_to_string) {
+        let companions = self.folder.map(|folder| folder.join(wanted));
+        match companions.map(fs::read_to_string) {
             Some(Ok(text)) => Ok(text),
             other => builtin::peer(wanted).map(str::to_owned).ok_or_else(|| {
                 let why =

@@ -1,4 +1,4 @@
-//! Runs `rudy bench --slo` as a load, and reads its report.
+//! Runs `rudy bench --slo` as a workload, and reads its report.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use rudy_stats::knee::{HOLDS_MAX, STEPS_MAX};
 use rudy_units::Time;
 use serde::Deserialize;
 
-use super::bench::Seen;
+use super::bench::Measurement;
 use crate::record::{self, Step};
 
 /// The exit code of `rudy bench` if not even the lowest rate passed, which is a valid result.
@@ -49,20 +49,21 @@ pub(super) fn bound(time: Time, hold: Time) -> Duration {
     (time.0 + COOL_DOWN) * (STEPS_MAX + 1) + (hold.0 + COOL_DOWN) * HOLDS_MAX
 }
 
-pub(super) fn read(text: &str) -> Result<Seen, String> {
+pub(super) fn read(text: &str) -> Result<Measurement, String> {
     let report: Report = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    let mut seen = Seen { steps: report.steps.into_iter().map(Step::from).collect(), ..Seen::default() };
-    let about = |sentence: String| record::Doubt { sentence, concerns: vec!["knee_per_s".to_owned()] };
+    let mut measurement =
+        Measurement { steps: report.steps.into_iter().map(Step::from).collect(), ..Measurement::default() };
+    let about = |sentence: String| record::Warning { sentence, concerns: vec!["max_rate_per_s".to_owned()] };
     match report.held_rate {
         Some(rate) => {
-            seen.figures.insert("knee_per_s".to_owned(), rate);
+            measurement.metrics.insert("max_rate_per_s".to_owned(), rate);
         }
-        None => seen.doubts.push(about(format!("no rate held {}", report.slo))),
+        None => measurement.warnings.push(about(format!("no rate held {}", report.slo))),
     }
     if report.is_at_least {
-        seen.doubts.push(about("the generator broke first: the server may hold more".to_owned()));
+        measurement.warnings.push(about("the generator broke first: the server may hold more".to_owned()));
     }
-    Ok(seen)
+    Ok(measurement)
 }
 
 impl From<StepReport> for Step {
@@ -77,22 +78,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_knee_is_the_rate_that_held_and_each_step_is_kept() {
+    fn the_max_rate_is_the_rate_that_held_and_each_step_is_kept() {
         let text = r#"{"slo": "p99<20ms", "held_rate": 1200.5, "is_at_least": false, "steps": [
             {"rate": 1200.5, "held": true, "words": "p99 3 ms", "run": {"latency_us": {"p99": 3000.0}}},
             {"rate": 2400, "held": false, "words": "nothing could be connected to", "run": null}]}"#;
-        let seen = read(text).unwrap();
-        assert_eq!(seen.figures, BTreeMap::from([("knee_per_s".to_owned(), 1200.5)]));
-        assert_eq!((seen.steps[0].p99_ns, seen.steps[1].p99_ns), (Some(3e6), None));
-        assert!(seen.doubts.is_empty());
+        let measurement = read(text).unwrap();
+        assert_eq!(measurement.metrics, BTreeMap::from([("max_rate_per_s".to_owned(), 1200.5)]));
+        assert_eq!((measurement.steps[0].p99_ns, measurement.steps[1].p99_ns), (Some(3e6), None));
+        assert!(measurement.warnings.is_empty());
     }
 
     #[test]
-    fn that_nothing_held_or_more_might_is_doubted() {
-        let seen =
+    fn that_nothing_held_or_more_might_is_suspect() {
+        let measurement =
             read(r#"{"slo": "p99<1ms", "held_rate": null, "is_at_least": true, "steps": []}"#).unwrap();
-        assert!(seen.figures.is_empty());
-        assert_eq!(seen.doubts.len(), 2);
-        assert!(seen.doubts[0].sentence.contains("p99<1ms"));
+        assert!(measurement.metrics.is_empty());
+        assert_eq!(measurement.warnings.len(), 2);
+        assert!(measurement.warnings[0].sentence.contains("p99<1ms"));
     }
 }

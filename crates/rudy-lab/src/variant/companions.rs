@@ -1,47 +1,47 @@
-//! Companion programs: start before a subject, stop after it, and are not measured.
+//! Companion programs: start before a variant, stop after it, and are not measured.
 
 use rudy_load::Interrupt;
 
 use super::{Process, Scene, StartError, Wanted};
-use crate::plan::{Plan, Subject};
+use crate::plan::{Plan, Variant};
 
-/// The running companion programs of a subject.
+/// The running companion programs of a variant.
 #[derive(Debug, Default)]
-pub(crate) struct Company<'a> {
+pub(crate) struct Companions<'a> {
     programs: Vec<(&'a str, Process)>,
 }
 
-impl<'a> Company<'a> {
+impl<'a> Companions<'a> {
     /// Starts each program, and waits until it is ready, before the next.
     pub(crate) fn start(
         plan: &'a Plan,
-        subject: &'a Subject,
+        variant: &'a Variant,
         scene: &Scene,
         interrupt: &Interrupt,
     ) -> Result<Self, StartError> {
-        let mut company = Self::default();
-        for name in &subject.beside {
+        let mut companions = Self::default();
+        for name in &variant.companions {
             // The plan parser has checked that each name exists.
-            for beside in plan.beside.iter().filter(|beside| beside.name == *name) {
-                let filled = scene.command(&beside.command, beside.config.as_deref(), Some(name));
+            for companion in plan.companions.iter().filter(|companion| companion.name == *name) {
+                let filled = scene.command(&companion.command, companion.config.as_deref(), Some(name));
                 let started = filled
                     .map_err(|error| StartError::cannot("write its configuration", &error))
                     .and_then(|command| {
                         let wanted = Wanted {
                             command: &command,
-                            cores: &beside.cores,
+                            cores: &companion.cores,
                             address: scene.address(Some(name)),
-                            ready: Some((&beside.ready, beside.ready_within)),
+                            ready: Some((&companion.ready, companion.ready_within)),
                         };
-                        Process::start(&wanted, scene, &company.pids(), interrupt)
+                        Process::start(&wanted, scene, &companions.pids(), interrupt)
                     });
                 match started {
-                    Ok(program) => company.programs.push((name, program)),
-                    Err(error) => return Err(error.of(name).with(&company.stop())),
+                    Ok(program) => companions.programs.push((name, program)),
+                    Err(error) => return Err(error.of(name).with(&companions.stop())),
                 }
             }
         }
-        Ok(company)
+        Ok(companions)
     }
 
     /// The first process of each program.

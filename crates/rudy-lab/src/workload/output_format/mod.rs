@@ -1,8 +1,8 @@
-//! Parses the output of a subject that runs to its end: its figures, or the report of a known load generator.
+//! Parses the output of a variant that runs to its end: its metrics, or the report of a known load generator.
 
 mod ab;
-mod figures;
 mod h2load;
+mod metrics;
 mod wrk;
 
 use std::collections::BTreeMap;
@@ -10,21 +10,21 @@ use std::time::Duration;
 
 use rudy_stats::validity;
 
-use super::Seen;
+use super::Measurement;
 use super::bench::{self, concerning};
-use crate::plan::{Kind, Says};
+use crate::plan::{Kind, OutputFormat};
 
 /// Parses the output. An error names the missing part.
-pub(crate) fn read(says: Says, text: &str, kind: &Kind) -> Result<Seen, String> {
+pub(crate) fn read(output_format: OutputFormat, text: &str, kind: &Kind) -> Result<Measurement, String> {
     let of = |tool: &str, tally: Option<Tally>| {
-        tally.map(Tally::seen).ok_or_else(|| format!("its output is not a report of {tool}"))
+        tally.map(Tally::measurement).ok_or_else(|| format!("its output is not a report of {tool}"))
     };
-    match says {
-        Says::Figures => figures::read(text),
-        Says::Bench => bench::read(text, kind).map_err(|why| format!("its report is invalid: {why}")),
-        Says::Wrk => of("wrk --latency", wrk::read(text)),
-        Says::H2load => of("h2load", h2load::read(text)),
-        Says::Ab => of("ab", ab::read(text)),
+    match output_format {
+        OutputFormat::Metrics => metrics::read(text),
+        OutputFormat::Bench => bench::read(text, kind).map_err(|why| format!("its report is invalid: {why}")),
+        OutputFormat::Wrk => of("wrk --latency", wrk::read(text)),
+        OutputFormat::H2load => of("h2load", h2load::read(text)),
+        OutputFormat::Ab => of("ab", ab::read(text)),
     }
 }
 
@@ -42,11 +42,11 @@ struct Tally {
 }
 
 impl Tally {
-    fn seen(self) -> Seen {
+    fn measurement(self) -> Measurement {
         let all = self.requests + self.lost;
         let errors = self.wrong + self.lost;
         #[expect(clippy::cast_precision_loss, reason = "a count of requests")]
-        let mut figures = BTreeMap::from([
+        let mut metrics = BTreeMap::from([
             ("requests_per_s".to_owned(), self.requests_per_s),
             ("errors".to_owned(), errors as f64),
         ]);
@@ -54,18 +54,18 @@ impl Tally {
         for (name, wanted) in [("p50_ns", 0.5), ("p90_ns", 0.9), ("p99_ns", 0.99), ("max_ns", 1.0)] {
             #[expect(clippy::float_cmp, reason = "both are written in a program, neither is computed")]
             let of = self.quantiles.iter().find(|(quantile, _)| *quantile == wanted);
-            figures.extend(of.map(|(_, time)| (name.to_owned(), nanoseconds(*time))));
+            metrics.extend(of.map(|(_, time)| (name.to_owned(), nanoseconds(*time))));
         }
         // A distribution of two points is not useful.
         let points = self.quantiles.iter().map(|(quantile, time)| [*quantile, nanoseconds(*time)]);
         let latency = (self.quantiles.len() > 2).then(|| points.collect());
-        let doubt = validity::errors(all - errors.min(all), all).err();
-        Seen {
-            figures,
+        let warning = validity::errors(all - errors.min(all), all).err();
+        Measurement {
+            metrics,
             requests: self.requests,
             latency,
-            doubts: doubt.iter().map(concerning).collect(),
-            ..Seen::default()
+            warnings: warning.iter().map(concerning).collect(),
+            ..Measurement::default()
         }
     }
 }
@@ -82,21 +82,21 @@ mod tests {
 
     const KIND: Kind = Kind::Run { n: None, within: rudy_units::Time(Duration::ZERO) };
 
-    fn figures(says: Says, text: &str) -> BTreeMap<String, f64> {
-        let seen = read(says, text, &KIND).unwrap();
-        assert!(seen.doubts.is_empty(), "{:?}", seen.doubts);
-        seen.figures.into_iter().map(|(name, value)| (name, value.round())).collect()
+    fn metrics(output_format: OutputFormat, text: &str) -> BTreeMap<String, f64> {
+        let measurement = read(output_format, text, &KIND).unwrap();
+        assert!(measurement.warnings.is_empty(), "{:?}", measurement.warnings);
+        measurement.metrics.into_iter().map(|(name, value)| (name, value.round())).collect()
     }
 
-    fn expected(figures: &[(&str, f64)]) -> BTreeMap<String, f64> {
-        figures.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
+    fn expected(metrics: &[(&str, f64)]) -> BTreeMap<String, f64> {
+        metrics.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
     }
 
     /// Each report is of 16 connections to a server that stalled for the second of three seconds.
     #[test]
-    fn the_figures_of_each_generator_are_those_it_prints() {
+    fn the_metrics_of_each_generator_are_those_it_prints() {
         assert_eq!(
-            figures(Says::Wrk, include_str!("tests/wrk.txt")),
+            metrics(OutputFormat::Wrk, include_str!("tests/wrk.txt")),
             expected(&[
                 ("requests_per_s", 34882.0),
                 ("errors", 0.0),
@@ -107,18 +107,18 @@ mod tests {
             ])
         );
         assert_eq!(
-            figures(Says::H2load, include_str!("tests/h2load.txt")),
+            metrics(OutputFormat::H2load, include_str!("tests/h2load.txt")),
             expected(&[("requests_per_s", 32737.0), ("errors", 0.0), ("max_ns", 1_010_000e3)])
         );
         // The median is below a millisecond, which `ab` prints as 0.
         assert_eq!(
-            figures(Says::Ab, include_str!("tests/ab.txt")),
+            metrics(OutputFormat::Ab, include_str!("tests/ab.txt")),
             expected(&[("requests_per_s", 42449.0), ("errors", 0.0), ("p99_ns", 1e6), ("max_ns", 1015e6)])
         );
     }
 
     #[test]
-    fn what_went_wrong_is_counted_and_doubted() {
+    fn what_went_wrong_is_counted_and_suspect() {
         let wrk = include_str!("tests/wrk.txt").replace(
             "Requests/sec",
             "  Socket errors: connect 0, read 5, write 0, timeout 3\n  Non-2xx or 3xx responses: 1992\nRequests/sec",
@@ -127,18 +127,25 @@ mod tests {
             .replace("98210 succeeded, 0 failed, 0 errored", "96210 succeeded, 2000 failed, 7 errored");
         let ab = include_str!("tests/ab.txt")
             .replace("Failed requests:        0", "Failed requests:        2000\nNon-2xx responses:      13");
-        for (says, text) in [(Says::Wrk, wrk), (Says::H2load, h2load), (Says::Ab, ab)] {
-            let seen = read(says, &text, &KIND).unwrap();
-            assert!((seen.figures["errors"] - 2000.0).abs() < 0.5, "{says:?}");
-            assert!(seen.doubts[0].sentence.contains("of the requests failed"), "{:?}", seen.doubts);
+        for (output_format, text) in
+            [(OutputFormat::Wrk, wrk), (OutputFormat::H2load, h2load), (OutputFormat::Ab, ab)]
+        {
+            let measurement = read(output_format, &text, &KIND).unwrap();
+            assert!((measurement.metrics["errors"] - 2000.0).abs() < 0.5, "{output_format:?}");
+            assert!(
+                measurement.warnings[0].sentence.contains("of the requests failed"),
+                "{:?}",
+                measurement.warnings
+            );
         }
     }
 
     #[test]
     fn what_is_no_report_is_told() {
-        for says in [Says::Wrk, Says::H2load, Says::Ab, Says::Bench] {
-            let why = read(says, "unable to connect", &KIND).err();
-            assert!(why.is_some_and(|why| why.contains("report")), "{says:?}");
+        for output_format in [OutputFormat::Wrk, OutputFormat::H2load, OutputFormat::Ab, OutputFormat::Bench]
+        {
+            let why = read(output_format, "unable to connect", &KIND).err();
+            assert!(why.is_some_and(|why| why.contains("report")), "{output_format:?}");
         }
     }
 }

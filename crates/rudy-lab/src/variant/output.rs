@@ -1,4 +1,4 @@
-//! Collects the output of a subject, so that it never blocks, and retains the last part.
+//! Collects the output of a variant, so that it never blocks, and retains the last part.
 
 use std::collections::VecDeque;
 use std::io::{self, PipeReader, Read};
@@ -8,7 +8,7 @@ use std::thread;
 /// The size of the retained part: enough for a stack trace.
 pub(crate) const KEPT_BYTES: usize = 16 * 1024;
 
-/// The output of a subject so far.
+/// The output of a variant so far.
 #[derive(Debug, Clone)]
 pub(crate) struct Output(Arc<Mutex<Said>>);
 

@@ -25,7 +25,7 @@ impl Stalling {
     }
 
     /// Stops or continues the processes if due.
-    pub(crate) fn look(&mut self) {
+    pub(crate) fn poll(&mut self) {
         let Some(stall) = self.stall.filter(|_| self.lasted.is_none()) else { return };
         match &self.stopped {
             None if self.begun.elapsed() >= stall.after.0 => {
@@ -43,12 +43,12 @@ impl Stalling {
         self.go_on();
         match (self.stall, self.lasted) {
             (Some(stall), Some(lasted)) if lasted < stall.time.0 => Err(format!(
-                "the load ended {} ms after the start of the stall, which should last {}",
+                "the workload ended {} ms after the start of the stall, which should last {}",
                 lasted.as_millis(),
                 stall.time
             )),
             (Some(stall), None) => {
-                Err(format!("the load ended before the stall, which should start after {}", stall.after))
+                Err(format!("the workload ended before the stall, which should start after {}", stall.after))
             }
             (_, lasted) => Ok(lasted),
         }

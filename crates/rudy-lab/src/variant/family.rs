@@ -1,7 +1,7 @@
-//! Determines the processes of a subject and their CPU time.
+//! Determines the processes of a variant and their CPU time.
 //!
 //! The lab is the subreaper of its descendants: a process whose parent has ended becomes its child, in any
-//! session or process group. All descendants of the lab therefore belong to the subject, except those that
+//! session or process group. All descendants of the lab therefore belong to the variant, except those that
 //! the lab has started for measuring.
 
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
-/// A process of a subject.
+/// A process of a variant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Member {
     pub(crate) pid: u32,
@@ -22,7 +22,7 @@ pub(crate) struct Member {
     has_ended: bool,
 }
 
-/// CPU time of a whole subject.
+/// CPU time of a whole variant.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Cpu {
     pub(crate) user: Duration,
@@ -34,7 +34,7 @@ pub(crate) struct Cpu {
 pub(crate) struct Lab {
     /// Its own.
     pub(crate) itself: Cpu,
-    /// That of all reaped children: between start and end of a load, that of its generator.
+    /// That of all reaped children: between start and end of a workload, that of its generator.
     pub(crate) waited: Cpu,
 }
 
@@ -107,7 +107,7 @@ pub(crate) fn cpu(members: &[Member]) -> Cpu {
     Cpu::of([sum(0), sum(1)])
 }
 
-/// Of the subject: all descendants of the lab except these and their descendants.
+/// Of the variant: all descendants of the lab except these and their descendants.
 pub(crate) fn cpu_without(others: &[u32]) -> Cpu {
     cpu(&descendants(vec![std::process::id()], others))
 }
