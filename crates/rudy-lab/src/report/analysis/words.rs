@@ -22,9 +22,9 @@ const PHRASES: [(&str, &str, &str); 18] = [
     ("p99_ns", "has", "p99 latency"),
     ("p999_ns", "has", "p99.9 latency"),
     ("max_ns", "has", "longest latency"),
-    ("late_p50_ns", "has", "median lateness"),
+    ("schedule_delay_p50_ns", "has", "median lateness"),
     ("schedule_delay_p99_ns", "has", "p99 lateness"),
-    ("late_max_ns", "has", "longest lateness"),
+    ("schedule_delay_max_ns", "has", "longest lateness"),
 ];
 
 /// The verb and the noun of a metric.
