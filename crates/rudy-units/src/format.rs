@@ -73,7 +73,7 @@ pub fn digits(value: f64) -> String {
         return format!("{value:.0}");
     }
     match size {
-        s if s < 0.0995 => round(value),
+        s if s < 0.0995 => small(value),
         s if s < 0.9995 => format!("{value:.3}"),
         s if s < 999.5 => three(value),
         s if s < 9999.5 => grouped(value),
@@ -82,6 +82,13 @@ pub fn digits(value: f64) -> String {
             grouped((value / decade).round() * decade)
         }
     }
+}
+
+/// Three digits of a number below 0.1, without trailing zeros: `0.0133`, `0.05`.
+fn small(value: f64) -> String {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
+    let decimals = (2.0 - value.abs().log10().floor()).clamp(0.0, 12.0) as usize;
+    trimmed(&format!("{value:.decimals$}"))
 }
 
 /// Three digits from 1 to 999, more above, fewer below: `9.99`, `10.0`, `1,023`, `0.25`.
@@ -99,8 +106,12 @@ pub fn round(value: f64) -> String {
     if value.abs() >= 999.5 {
         return grouped(value);
     }
-    let text = format!("{value:.6}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    trimmed(&format!("{value:.6}"))
+}
+
+/// Without the trailing zeros of a decimal number.
+fn trimmed(decimal: &str) -> String {
+    decimal.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// A number without decimals: `1,234,567`.
@@ -189,5 +200,6 @@ mod tests {
         assert_eq!(grouped(-1234.4), "-1,234");
         assert_eq!([rate(0.5), rate(35.0), rate(4321.0)], ["0.500/s", "35/s", "4,321/s"]);
         assert_eq!([rate(61_123.0), share(0.125)], ["61,100/s", "12.5 %"]);
+        assert_eq!([share(0.000_133_32), share(0.0005), share(0.0)], ["0.0133 %", "0.05 %", "0 %"]);
     }
 }

@@ -28,7 +28,7 @@ pub fn bench(options: &Options) -> Exit {
     if let Some(search) = &options.slo_search {
         return knee::bench(options, search);
     }
-    let (prepared, output, interrupt) = match make_ready(options) {
+    let (mut prepared, output, interrupt) = match make_ready(options) {
         Ok(ready) => ready,
         Err(refusal) => return refuse(refusal.exit(), &refusal.to_string()),
     };
@@ -38,7 +38,7 @@ pub fn bench(options: &Options) -> Exit {
         Err(why) => return refuse(Exit::CannotRun, &why),
     };
     wait(start, &prepared.plan, &interrupt);
-    let view = view::of(&options.output, &prepared);
+    let view = view::of(&options.output, &mut prepared);
     let mut watcher = Watcher { view, output, interrupt: &interrupt, start, started_unix_s: None };
     let result = run_somewhere(&prepared, &mut watcher);
     let Watcher { view, output, started_unix_s, .. } = watcher;

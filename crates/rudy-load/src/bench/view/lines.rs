@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
+use super::totals::Totals;
 use crate::bench::run::{Interval, Watch};
 use crate::units;
 
@@ -46,17 +47,19 @@ fn say(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
+/// The figures of one interval, which ends at a time of the run.
 fn line(at: Duration, interval: &Interval) -> String {
-    let seen = &interval.seen;
-    let wrong = seen.requests() - seen.right;
+    let totals = Totals::of(interval);
+    let quantile = |quantile| units::duration(totals.latency.quantile(quantile));
     format!(
-        "{:>8}  {:>9} req/s  p50 {:>8}  p99 {:>8}  {} wrong  {} open",
+        "{:>8}  {:>9} req/s  p50 {:>8}  p99 {:>8}  errors {}  {} open  {}",
         units::duration(at),
-        units::digits(units::per_second(seen.answers(), interval.length)),
-        units::duration(seen.latency.quantile(0.5)),
-        units::duration(seen.latency.quantile(0.99)),
-        wrong,
+        units::digits(totals.responses_per_s()),
+        quantile(0.5),
+        quantile(0.99),
+        totals.error_rate(),
         interval.open,
+        totals.statuses(),
     )
 }
 
@@ -77,7 +80,7 @@ mod tests {
         let interval = Interval { index: 2, length: Duration::from_secs(1), seen, open: 64 };
         assert_eq!(
             line(Duration::from_secs(3), &interval),
-            "  3.00 s      1,501 req/s  p50   641 µs  p99   641 µs  1 wrong  64 open"
+            "  3.00 s      1,501 req/s  p50   641 µs  p99   641 µs  errors 0.0666 %  64 open  200: 1,500, 503: 1"
         );
     }
 }

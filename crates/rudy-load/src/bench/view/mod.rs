@@ -3,8 +3,10 @@
 mod dashboard;
 mod lines;
 mod screen;
+mod totals;
 
 use std::io::{self, IsTerminal};
+use std::time::Duration;
 
 use self::lines::Lines;
 use self::screen::Screen;
@@ -12,15 +14,24 @@ use super::options::OutputOptions;
 use super::prepare::Prepared;
 use super::run::Watch;
 
-/// The view of a run: a dashboard on a terminal, otherwise a line per interval. The thread that waits for the
+/// The interval of a dashboard: a run of ten seconds fills a line. A thread sends its counts in less than 0.1 ms.
+const STEP: Duration = Duration::from_millis(100);
+
+/// The view of a run: a dashboard on a terminal, otherwise a line per interval. Sets the interval for a dashboard,
+/// unless the user chose one or rows are written. The thread that waits for the
 /// generator threads calls it through [`Watch`], about twenty times per second. Dropping the view restores
 /// the terminal.
-pub(super) fn of(options: &OutputOptions, prepared: &Prepared) -> Box<dyn Watch> {
+pub(super) fn of(options: &OutputOptions, prepared: &mut Prepared) -> Box<dyn Watch> {
     if !options.is_plain && is_for_eyes() {
+        let interval = prepared.plan.interval;
+        if options.interval.is_none() && options.ndjson.is_none() {
+            prepared.plan.interval = STEP;
+        }
         // Fall back to lines if the terminal is too small or cannot be drawn on.
         if let Some(screen) = Screen::open(prepared) {
             return Box::new(screen);
         }
+        prepared.plan.interval = interval;
     }
     Box::new(Lines::new(prepared.plan.interval))
 }

@@ -1,0 +1,118 @@
+//! The counts of a part of a run, as the views show them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rudy_stats::Histogram;
+
+use crate::FailureKind;
+use crate::bench::run::Interval;
+use crate::units::{self, Unit};
+
+/// The counts of one or more intervals.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Totals {
+    pub(super) length: Duration,
+    /// Requests that ended, with or without a response.
+    pub(super) requests: u64,
+    responses: u64,
+    succeeded: u64,
+    received_bytes: u64,
+    unexpected_bodies: u64,
+    statuses: BTreeMap<usize, u64>,
+    failures: [u64; FailureKind::ALL.len()],
+    /// Of successful responses.
+    pub(super) latency: Histogram,
+    schedule_delay: Histogram,
+}
+
+impl Totals {
+    pub(super) fn of(interval: &Interval) -> Self {
+        let seen = &interval.seen;
+        let statuses = seen.statuses.iter().copied().enumerate().filter(|(_, count)| *count > 0);
+        Self {
+            length: interval.length,
+            requests: seen.requests(),
+            responses: seen.answers(),
+            succeeded: seen.right,
+            received_bytes: seen.received_bytes,
+            unexpected_bodies: seen.unexpected,
+            statuses: statuses.collect(),
+            failures: seen.failures,
+            latency: seen.latency.clone(),
+            schedule_delay: seen.lag.clone(),
+        }
+    }
+
+    pub(super) fn add(&mut self, other: &Self) {
+        self.length += other.length;
+        self.requests += other.requests;
+        self.responses += other.responses;
+        self.succeeded += other.succeeded;
+        self.received_bytes += other.received_bytes;
+        self.unexpected_bodies += other.unexpected_bodies;
+        for (status, count) in &other.statuses {
+            *self.statuses.entry(*status).or_default() += count;
+        }
+        for (all, more) in self.failures.iter_mut().zip(&other.failures) {
+            *all += more;
+        }
+        self.latency.merge(&other.latency);
+        self.schedule_delay.merge(&other.schedule_delay);
+    }
+
+    pub(super) fn responses_per_s(&self) -> f64 {
+        units::per_second(self.responses, self.length)
+    }
+
+    /// Requests that failed, as a count and as a share of all: `0 %`.
+    pub(super) fn error_rate(&self) -> String {
+        let failed = self.requests - self.succeeded;
+        units::share(units::float(failed) / units::float(self.requests.max(1)))
+    }
+
+    /// The rows of a table, each with its name.
+    pub(super) fn rows(&self) -> Vec<(&'static str, String)> {
+        // A quantile without a slower response behind it is blank.
+        let at = |quantile: f64| {
+            let slower = units::float(self.latency.len()) * (1.0 - quantile);
+            if slower < 1.0 { "-".to_owned() } else { units::duration(self.latency.quantile(quantile)) }
+        };
+        let max = if self.latency.is_empty() { "-".to_owned() } else { units::duration(self.latency.max()) };
+        let received = Unit::Bytes.text(units::per_second(self.received_bytes, self.length));
+        let mut rows = vec![
+            ("requests", units::count(self.requests)),
+            ("requests/s", units::digits(self.responses_per_s())),
+            ("received/s", received),
+            ("latency p50", at(0.5)),
+            ("latency p90", at(0.9)),
+            ("latency p99", at(0.99)),
+            ("latency p99.9", at(0.999)),
+            ("latency max", max),
+        ];
+        if !self.schedule_delay.is_empty() {
+            rows.push(("delay p99", units::duration(self.schedule_delay.quantile(0.99))));
+        }
+        rows.push(("error rate", self.error_rate()));
+        rows
+    }
+
+    /// Responses by status: `200: 1,500, 503: 1`.
+    pub(super) fn statuses(&self) -> String {
+        listed(self.statuses.iter().map(|(status, count)| format!("{status}: {}", units::count(*count))))
+    }
+
+    /// Failed requests by reason: `status 12, read 3`.
+    pub(super) fn errors(&self) -> String {
+        let by_status = self.responses - self.succeeded - self.unexpected_bodies;
+        let kinds = FailureKind::ALL.iter().zip(self.failures).map(|(kind, count)| (kind.name(), count));
+        let all = [("status", by_status), ("body", self.unexpected_bodies)].into_iter().chain(kinds);
+        let named = all.filter(|(_, count)| *count > 0);
+        listed(named.map(|(name, count)| format!("{name} {}", units::count(count))))
+    }
+}
+
+fn listed(parts: impl Iterator<Item = String>) -> String {
+    let parts: Vec<_> = parts.collect();
+    if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
+}
