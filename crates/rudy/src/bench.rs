@@ -183,7 +183,7 @@ pub(crate) struct Bench {
     /// Write the latency distribution in .hgrm format (HdrHistogram)
     #[arg(long, value_name = "FILE|-", help_heading = "Output")]
     hgrm: Option<PathBuf>,
-    /// Time between progress updates and between --ndjson lines [default: 1s]
+    /// Time between progress lines, columns of the dashboard and --ndjson lines [default: 1s; dashboard: 100ms]
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Output")]
     interval: Option<Duration>,
     /// Print progress as lines, even on a terminal
