@@ -1,241 +1,266 @@
-//! Validity checks for the figures of a run.
+//! Whether the metrics of a run are valid.
 //!
-//! A run that fails a check is neither dropped nor repeated until it passes, because that would be a selection of
-//! results. Its figures stay, with a [`Doubt`] as a warning. Each check affects certain figures: a saturated generator
-//! invalidates throughput and latency, but not the CPU time per response.
+//! A run with a [`Warning`] is neither dropped nor repeated until it has none, because that would be a selection of
+//! results. Its metrics stay, and the warning is reported with them. Each warning affects certain metrics: a
+//! saturated client invalidates throughput and latency, but not the CPU time per response.
 //!
 //! ```
-//! use rudy_stats::validity::{Figure, generator, rate_kept};
+//! use rudy_stats::validity::{Conditions, Limit, Metric, ThreadUse, check};
 //!
-//! let doubts: Vec<_> = [rate_kept(99_950, 100_000), generator(0.93)].into_iter().filter_map(Result::err).collect();
-//! let of = |figure| doubts.iter().filter(|doubt| doubt.concerns(figure)).count();
-//! assert_eq!((of(Figure::Latency), of(Figure::CpuPerRequest)), (1, 0));
-//! assert_eq!(doubts[0].to_string(), "the generator used 93.0 % of its core and may have been the limit");
+//! let warnings = check(&Conditions {
+//!     client_threads: vec![ThreadUse { cpu_share: 0.93, run_delay_share: None }],
+//!     ..Conditions::default()
+//! });
+//! assert_eq!(warnings[0].to_string(), "the client used 93.0 % of a core, so responses waited for it");
+//! assert_eq!(warnings[0].limit(), Some(Limit::Client));
+//! assert!(warnings[0].affects(Metric::Latency) && !warnings[0].affects(Metric::CpuPerRequest));
 //! ```
 
-use std::fmt;
+mod gates;
+#[cfg(test)]
+mod tests;
+mod warning;
+
 use std::time::Duration;
 
-/// Minimum fraction of due requests that must be sent for the rate to count as kept.
-pub const RATE_KEPT: f64 = 0.99;
+pub use gates::{Doubt, Figure, LATE, RATE_KEPT, errors, generator, littles_law, on_time, rate_kept};
+pub use warning::{Limit, Metric, Warning};
 
-/// Maximum lag of 99 % of the requests for the rate to count as kept.
-pub const LATE: Duration = Duration::from_millis(1);
+/// Minimum fraction of the due requests that must be sent. The rest would be 1 % of the rate, and less than any
+/// difference that a comparison looks for.
+pub const RATE_KEPT_MIN: f64 = 0.99;
 
-/// Maximum fraction of failed requests: one in a thousand. The CPU that they saved is then far below any
-/// difference of interest.
-pub const ERRORS_MAX: f64 = 0.001;
+/// Maximum schedule delay of 99 % of the requests. The timers of a busy machine fire up to a tick of the kernel
+/// late, which is 1 ms at 1000 Hz; a longer delay has another cause.
+pub const SCHEDULE_DELAY_MAX: Duration = Duration::from_millis(1);
 
-/// Maximum deviation from Little's law. It deviates by up to twice the latency over the duration, for
-/// requests in flight at both ends.
-pub const LITTLES_LAW: f64 = 0.05;
+/// Maximum fraction of failed requests. The CPU time that one in a thousand saves is far below any difference of
+/// interest.
+pub const FAILED_MAX: f64 = 0.001;
 
-/// Maximum CPU usage of a generator thread. Above it, responses may have waited: a queue at this load is five
-/// times as long as its work (1 / (1 - 0.8)).
-pub const GENERATOR_MAX: f64 = 0.8;
+/// Maximum CPU usage of a client thread. At this usage, a response waits on average for nine others to be
+/// processed (ρ / (1 − ρ)), so its latency is that of the client.
+pub const CLIENT_CPU_MAX: f64 = 0.9;
 
-/// A kind of figure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Figure {
-    /// Latency of responses.
-    Latency,
-    /// Responses per second.
-    Rate,
-    /// CPU time of the server per response.
-    CpuPerRequest,
-    /// Memory of the server.
-    Memory,
+/// Maximum time that a thread waits for a core, as a fraction of its CPU time. It delays responses by as much as
+/// 5 % slower code would, which is the smallest difference that matters by default.
+pub const RUN_DELAY_MAX: f64 = 0.05;
+
+/// A run delay below this fraction of the time is ignored: an idle thread computes so little that each wake-up
+/// exceeds [`RUN_DELAY_MAX`], and no metric can change by more than this.
+pub const RUN_DELAY_NOTICEABLE: f64 = 0.01;
+
+/// Maximum fraction of the machine's CPU time that other processes may use. On a machine with few cores, a fifth
+/// is a core that the server or the client has to share.
+pub const BACKGROUND_CPU_MAX: f64 = 0.2;
+
+/// Maximum difference of the background CPU between the variants of a comparison, for the reason of
+/// [`RUN_DELAY_MAX`].
+pub const BACKGROUND_CPU_DIFFERENCE_MAX: f64 = 0.05;
+
+/// Maximum fraction of the machine's CPU time that its hypervisor may give to others, for the reason of
+/// [`RUN_DELAY_MAX`].
+pub const STEAL_MAX: f64 = 0.05;
+
+/// Tolerance of Little's law, as a fraction of the requests that can be in flight. Rate and latency come from
+/// the same clock, so only requests at both ends of the run, and rounding, cause a deviation.
+pub const LITTLES_LAW_TOLERANCE: f64 = 0.05;
+
+/// An open loop whose in-flight requests exceed this fraction of the connections is limited by the server:
+/// due requests find no free connection.
+const ALL_BUSY: f64 = 0.9;
+
+/// The conditions of a run, as far as the caller knows them. What is `None` is not checked.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Conditions {
+    /// Requests that were due by the schedule of an open loop; `None` in a closed loop.
+    pub due: Option<u64>,
+    /// Requests that were sent.
+    pub sent: Option<u64>,
+    /// Requests with a complete, expected response.
+    pub succeeded: Option<u64>,
+    /// All other requests that ended, and those that were not answered in time.
+    pub failed: Option<u64>,
+    /// Open loop: the 99th percentile of the time from due to sent.
+    pub schedule_delay_p99: Option<Duration>,
+    /// The maximum time from sent to answered. `None` for a ramp, at whose end all connections may be busy for a
+    /// longer time than any response takes.
+    pub slowest_response: Option<Duration>,
+    /// Number of requests that can be in flight: connections times pipelined requests on each. `None` if
+    /// connections were closed and opened again during the run, because they carry no request meanwhile.
+    pub capacity: Option<u64>,
+    /// Average number of requests in flight by Little's law: requests per second times mean time in flight. It
+    /// must not be clamped to the capacity, because an excess shows a wrong count.
+    pub in_flight: Option<f64>,
+    /// The maximum number of requests that were in flight at once, by count.
+    pub most_in_flight: Option<u64>,
+    /// Mean time in flight, for the requests at both ends of the run.
+    pub mean_latency: Option<Duration>,
+    /// Duration of the measurement.
+    pub duration: Option<Duration>,
+    /// The threads of the load generator. Polling the clock until a request is due is no CPU usage in this
+    /// sense: exclude it, or leave out `cpu_share` of an open loop that keeps its schedule.
+    pub client_threads: Vec<ThreadUse>,
+    /// The server, all threads summed up.
+    pub server: Option<ThreadUse>,
+    /// Fraction of the CPU time of all cores that neither server nor client used.
+    pub background_cpu_share: Option<f64>,
+    /// The lowest and the highest background CPU share of the variants of this comparison.
+    pub background_cpu_of_variants: Option<(f64, f64)>,
+    /// Fraction of the CPU time of all cores that the hypervisor gave to other machines.
+    pub steal_share: Option<f64>,
 }
 
-/// Why a figure may be invalid.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Doubt {
-    /// The rate was not kept.
-    Rate {
-        /// The fraction of due requests that was sent.
-        kept: f64,
-    },
-    /// Requests were sent late.
-    Late {
-        /// The lag at the 99th percentile.
-        by: Duration,
-    },
-    /// Too many requests failed.
-    Errors {
-        /// The fraction of failed requests.
-        share: f64,
-    },
-    /// Little's law is violated.
-    LittlesLaw {
-        /// Average number of requests in flight, from rate and latency.
-        by_law: f64,
-        /// The actual number.
-        seen: f64,
-    },
-    /// The load generator was saturated.
-    Generator {
-        /// The CPU usage of its busiest thread.
-        share: f64,
-    },
+/// How a thread spent the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ThreadUse {
+    /// CPU time as a fraction of the duration.
+    pub cpu_share: f64,
+    /// Time in which it was ready to run but had no core, as a fraction of the duration: the second field of
+    /// `/proc/PID/task/TID/schedstat`.
+    pub run_delay_share: Option<f64>,
 }
 
-impl Doubt {
-    /// Whether the problem affects this kind of figure. A wrong load, or failed requests, affect all.
-    #[must_use]
-    pub fn concerns(&self, figure: Figure) -> bool {
-        match self {
-            Self::Rate { .. } | Self::Errors { .. } => true,
-            // The CPU per request does not depend on waiting, but on a correct count: more requests in flight
-            // than possible means a wrong count.
-            Self::LittlesLaw { by_law, seen } if by_law > seen => figure != Figure::Memory,
-            Self::LittlesLaw { .. } | Self::Late { .. } | Self::Generator { .. } => {
-                matches!(figure, Figure::Latency | Figure::Rate)
-            }
-        }
+impl ThreadUse {
+    /// The run delay as a fraction of the duration, if it exceeds [`RUN_DELAY_MAX`].
+    fn excessive_run_delay(self) -> Option<f64> {
+        self.run_delay_share
+            .filter(|delay| *delay > RUN_DELAY_NOTICEABLE && *delay > RUN_DELAY_MAX * self.cpu_share)
     }
 }
 
-/// Open loop: checks the fraction of due requests that were sent.
-pub fn rate_kept(sent: u64, due: u64) -> Result<(), Doubt> {
-    let kept = share(sent, due).unwrap_or(1.0);
-    pass(kept >= RATE_KEPT, Doubt::Rate { kept })
-}
-
-/// Open loop: checks the lag of 99 % of the requests.
-pub fn on_time(late_p99: Duration) -> Result<(), Doubt> {
-    pass(late_p99 <= LATE, Doubt::Late { by: late_p99 })
-}
-
-/// Checks the success rate of the requests that ended. It is zero without any request: such a run shows
-/// nothing.
-pub fn errors(right: u64, requests: u64) -> Result<(), Doubt> {
-    let share = 1.0 - share(right, requests).unwrap_or(0.0);
-    pass(share <= ERRORS_MAX, Doubt::Errors { share })
-}
-
-/// Checks Little's law ("A proof for the queuing formula L = λW", Operations Research 9, 1961): the average
-/// number of requests in flight is their rate times their latency.
+/// The warnings of a run, those about the load first.
 ///
-/// `under_way` must come from another source. In a closed loop it is connections times requests on each. If
-/// rate and latency make less, requests waited in the generator. If they make more, the latency includes
-/// times that were not spent waiting for a response.
-pub fn littles_law(under_way: f64, per_second: f64, mean_latency: Duration) -> Result<(), Doubt> {
-    let by_law = per_second * mean_latency.as_secs_f64();
-    let holds = (by_law - under_way).abs() <= LITTLES_LAW * under_way;
-    pass(holds, Doubt::LittlesLaw { by_law, seen: under_way })
+/// One function decides for a single run, each step of a search, and each run of an experiment, so that the same
+/// run is never valid in one report and suspect in another.
+#[must_use]
+pub fn check(conditions: &Conditions) -> Vec<Warning> {
+    [
+        conditions.rate_not_kept(),
+        conditions.schedule_delay(),
+        conditions.failed(),
+        conditions.client_saturated(),
+        conditions.client_run_delay(),
+        conditions.server_run_delay(),
+        conditions.littles_law(),
+        conditions.background_cpu(),
+        conditions.background_cpu_differs(),
+        conditions.steal_share.filter(|share| *share > STEAL_MAX).map(|share| Warning::Steal { share }),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
-/// Checks the CPU usage of the busiest generator thread.
-///
-/// A thread that polls the clock until the next request is due is always busy, and late only if overloaded.
-/// For open loops with such threads, use [`on_time`] instead.
-pub fn generator(share: f64) -> Result<(), Doubt> {
-    pass(share < GENERATOR_MAX, Doubt::Generator { share })
-}
+impl Conditions {
+    fn rate_not_kept(&self) -> Option<Warning> {
+        let (sent, due) = (self.sent?, self.due?);
+        let kept = share(sent, due).unwrap_or(1.0);
+        (kept < RATE_KEPT_MIN).then(|| Warning::RateNotKept { kept, limit: self.limit() })
+    }
 
-fn pass(holds: bool, doubt: Doubt) -> Result<(), Doubt> {
-    if holds { Ok(()) } else { Err(doubt) }
+    fn schedule_delay(&self) -> Option<Warning> {
+        let p99 = self.schedule_delay_p99.filter(|p99| *p99 > SCHEDULE_DELAY_MAX)?;
+        Some(Warning::ScheduleDelay { p99, limit: self.limit() })
+    }
+
+    /// A run without any request shows nothing, so it fails.
+    fn failed(&self) -> Option<Warning> {
+        let (succeeded, failed) = (self.succeeded?, self.failed?);
+        let share = share(failed, succeeded + failed).unwrap_or(1.0);
+        (share > FAILED_MAX).then_some(Warning::Failed { share })
+    }
+
+    /// An open loop that keeps its schedule has time left, whatever its threads do while they wait.
+    fn client_saturated(&self) -> Option<Warning> {
+        let keeps_schedule =
+            self.due.is_some() && self.rate_not_kept().is_none() && self.schedule_delay().is_none();
+        let share = self.busiest_client();
+        (share >= CLIENT_CPU_MAX && !keeps_schedule).then_some(Warning::ClientCpu { share })
+    }
+
+    fn client_run_delay(&self) -> Option<Warning> {
+        let delays = self.client_threads.iter().filter_map(|thread| thread.excessive_run_delay());
+        delays.max_by(f64::total_cmp).map(|share| Warning::ClientRunDelay { share })
+    }
+
+    /// As a fraction of the time in which the server had work, because its threads wait at the same time.
+    fn server_run_delay(&self) -> Option<Warning> {
+        let server = self.server?;
+        let delay = server.excessive_run_delay()?;
+        Some(Warning::ServerRunDelay { share: delay / (delay + server.cpu_share) })
+    }
+
+    /// Little's law ("A proof for the queuing formula L = λW", Operations Research 9, 1961) where it shows a fault.
+    ///
+    /// More requests in flight than possible are a wrong count. In a closed loop, a connection is free only while
+    /// its thread computes or waits for a core: a client that reads all responses before it sends requests has
+    /// free connections, but none for longer than this. If more are free, requests were lost or not counted.
+    fn littles_law(&self) -> Option<Warning> {
+        #[expect(clippy::cast_precision_loss, reason = "a count of connections")]
+        let capacity = self.capacity.filter(|capacity| *capacity > 0)? as f64;
+        let in_flight = self.in_flight.filter(|in_flight| !in_flight.is_nan())?;
+        // Each connection has at most one request at each end of the run that is partly outside of it.
+        let ends = match (self.mean_latency, self.duration) {
+            (Some(mean), Some(duration)) if !duration.is_zero() => {
+                2.0 * mean.as_secs_f64() / duration.as_secs_f64()
+            }
+            _ => 0.0,
+        };
+        let excess = in_flight / capacity - 1.0;
+        if excess > LITTLES_LAW_TOLERANCE + ends {
+            return Some(Warning::LittlesLaw { in_flight, capacity });
+        }
+        let is_known = self.due.is_none() && !self.client_threads.is_empty();
+        let busy = |thread: &ThreadUse| thread.cpu_share + thread.run_delay_share.unwrap_or(0.0);
+        let batching = self.client_threads.iter().map(busy).fold(0.0, f64::max);
+        (is_known && -excess > LITTLES_LAW_TOLERANCE + ends + batching)
+            .then_some(Warning::LittlesLaw { in_flight, capacity })
+    }
+
+    fn background_cpu(&self) -> Option<Warning> {
+        let share = self.background_cpu_share.filter(|share| *share > BACKGROUND_CPU_MAX)?;
+        Some(Warning::BackgroundCpu { share })
+    }
+
+    fn background_cpu_differs(&self) -> Option<Warning> {
+        let (lowest, highest) = self.background_cpu_of_variants?;
+        (highest - lowest > BACKGROUND_CPU_DIFFERENCE_MAX)
+            .then_some(Warning::BackgroundCpuDiffers { lowest, highest })
+    }
+
+    /// Who kept requests from being sent on time. `None` if it cannot be told.
+    #[expect(clippy::cast_precision_loss, reason = "a count of connections")]
+    fn limit(&self) -> Option<Limit> {
+        if let (Some(most), Some(capacity)) = (self.most_in_flight, self.capacity)
+            && most < capacity
+        {
+            // A connection was free at any time.
+            return Some(if self.client_run_delay().is_some() { Limit::Machine } else { Limit::Client });
+        }
+        let used = Some(self.in_flight? / self.capacity.filter(|capacity| *capacity > 0)? as f64);
+        if used.is_some_and(|used| used >= ALL_BUSY) {
+            return Some(Limit::Server);
+        }
+        if self.client_run_delay().is_some() {
+            return Some(Limit::Machine);
+        }
+        if self.busiest_client() >= CLIENT_CPU_MAX {
+            return Some(Limit::Client);
+        }
+        // While a server stalls, a request waits no longer for a connection than the slowest response takes.
+        let is_longer =
+            self.schedule_delay_p99.zip(self.slowest_response).is_some_and(|(p99, slowest)| p99 > slowest);
+        (is_longer && used.is_some_and(|used| used <= 0.5)).then_some(Limit::Client)
+    }
+
+    fn busiest_client(&self) -> f64 {
+        self.client_threads.iter().map(|thread| thread.cpu_share).fold(0.0, f64::max)
+    }
 }
 
 /// `None` for an empty sample.
 #[expect(clippy::cast_precision_loss, reason = "a share has no use for more than 53 bits")]
 fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
-}
-
-impl fmt::Display for Doubt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let percent = |share: f64| share * 100.0;
-        match self {
-            Self::Rate { kept } => write!(
-                f,
-                "{:.1} % of the due requests were sent: the figures are those of a lower rate",
-                (percent(*kept) * 10.0).floor() / 10.0
-            ),
-            Self::Late { by } => write!(
-                f,
-                "one request in 100 was sent {:.1} ms late or more: the load was less even than planned",
-                by.as_secs_f64() * 1000.0
-            ),
-            Self::Errors { share } => write!(
-                f,
-                "{:.2} % of the requests failed, and a failed request costs less",
-                (percent(*share) * 100.0).ceil() / 100.0
-            ),
-            Self::LittlesLaw { by_law, seen } => write!(
-                f,
-                "rate times latency gives {by_law:.1} requests in flight, but there were {seen:.1} (Little's law): {}",
-                if by_law < seen {
-                    "the others waited outside of the measurement, or had no connection"
-                } else {
-                    "the latency includes more than the wait for a response"
-                }
-            ),
-            Self::Generator { share } => write!(
-                f,
-                "the generator used {:.1} % of its core and may have been the limit",
-                percent(*share)
-            ),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const MS: Duration = Duration::from_millis(1);
-
-    #[test]
-    fn each_gate_passes_at_its_bound_and_not_beyond() {
-        for (case, at, beyond) in [
-            ("rate", rate_kept(990, 1000), rate_kept(989, 1000)),
-            ("on time", on_time(MS), on_time(MS + Duration::from_nanos(1))),
-            ("errors", errors(9991, 10_000), errors(9989, 10_000)),
-            ("less than the law", littles_law(64.0, 61_000.0, MS), littles_law(64.0, 60_000.0, MS)),
-            ("more than the law", littles_law(64.0, 67_000.0, MS), littles_law(64.0, 68_000.0, MS)),
-            ("generator", generator(0.79), generator(0.8)),
-        ] {
-            assert_eq!(at, Ok(()), "{case}");
-            assert!(beyond.is_err(), "{case}");
-        }
-    }
-
-    #[test]
-    fn nothing_due_is_a_rate_kept_and_nothing_answered_is_an_error() {
-        assert_eq!(rate_kept(0, 0), Ok(()));
-        assert_eq!(errors(0, 0), Err(Doubt::Errors { share: 1.0 }));
-        assert!(littles_law(64.0, 0.0, Duration::ZERO).is_err());
-        assert!(littles_law(64.0, f64::NAN, MS).is_err());
-        assert!(generator(f64::NAN).is_err());
-    }
-
-    #[test]
-    fn a_busy_generator_says_nothing_against_cpu_and_memory() {
-        let concerns = |doubt: Doubt| {
-            [Figure::Latency, Figure::Rate, Figure::CpuPerRequest, Figure::Memory]
-                .map(|figure| doubt.concerns(figure))
-        };
-        assert_eq!(concerns(Doubt::Generator { share: 1.0 }), [true, true, false, false]);
-        assert_eq!(concerns(Doubt::Late { by: MS }), [true, true, false, false]);
-        assert_eq!(concerns(Doubt::LittlesLaw { by_law: 1.0, seen: 2.0 }), [true, true, false, false]);
-        assert_eq!(concerns(Doubt::LittlesLaw { by_law: 2.0, seen: 1.0 }), [true, true, true, false]);
-        assert_eq!(concerns(Doubt::Rate { kept: 0.9 }), [true; 4]);
-        assert_eq!(concerns(Doubt::Errors { share: 0.1 }), [true; 4]);
-    }
-
-    #[test]
-    fn a_doubt_is_said_with_its_figures_and_never_rounds_to_its_bound() {
-        for (doubt, sentence) in [
-            (rate_kept(98_999, 100_000), "98.9 % of the due requests were sent"),
-            (on_time(MS * 12 / 5), "one request in 100 was sent 2.4 ms late or more"),
-            (errors(998_999, 1_000_000), "0.11 % of the requests failed"),
-            (littles_law(64.0, 40_000.0, MS), "gives 40.0 requests in flight, but there were 64.0"),
-            (littles_law(64.0, 40_000.0, MS), "the others waited outside of the measurement"),
-            (littles_law(64.0, 80_000.0, MS), "the latency includes more"),
-        ] {
-            let said = doubt.unwrap_err().to_string();
-            assert!(said.contains(sentence), "{said}");
-        }
-    }
 }
