@@ -9,6 +9,8 @@ pub enum Exit {
     Done,
     /// 1: the process cannot be read.
     CannotRun,
+    /// 4: the process leaks. 3 is an objective that is not met, in the commands that generate load.
+    Leak,
 }
 
 impl From<Exit> for ExitCode {
@@ -16,6 +18,7 @@ impl From<Exit> for ExitCode {
         match exit {
             Exit::Done => Self::SUCCESS,
             Exit::CannotRun => Self::FAILURE,
+            Exit::Leak => Self::from(4),
         }
     }
 }

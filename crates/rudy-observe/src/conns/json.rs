@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::Options;
-use super::change::Counter;
+use super::counts::{Counter, state_key};
+use super::verdict::{Leak, Verdict};
 use crate::text::unix_ms;
-use crate::{By, Group, Process, Socket, Sockets, State, Tally, by_state};
+use crate::{By, Descriptors, Group, Process, Socket, Sockets, State, Tally, by_state};
 
 /// A line with one object. `change` is since the start of a watch.
-pub(super) fn line(
+pub(super) fn sample(
     process: &Process,
     sockets: &Sockets,
     change: Option<&BTreeMap<Counter, i64>>,
@@ -20,7 +21,7 @@ pub(super) fn line(
         let groups = sockets.grouped(by).into_iter().take(options.rows);
         groups.map(Addressed::from).collect::<Vec<_>>()
     };
-    let object = Line {
+    let object = SampleLine {
         time_ms: unix_ms(),
         pid: process.pid(),
         name: process.name(),
@@ -30,7 +31,7 @@ pub(super) fn line(
         tcp: states(&sockets.with_descriptor),
         udp: sockets.udp,
         unix: sockets.unix,
-        in_no_table: sockets.in_no_table,
+        in_no_table: &sockets.in_no_table,
         not_accepted: sockets.with_descriptor.iter().map(|socket| u64::from(socket.not_accepted)).sum(),
         without_descriptor: states(&sockets.without_descriptor),
         remotes: (options.by == Some(By::RemoteAddress)).then(|| grouped(By::RemoteAddress)),
@@ -42,7 +43,7 @@ pub(super) fn line(
 }
 
 #[derive(Serialize)]
-struct Line<'a> {
+struct SampleLine<'a> {
     time_ms: u64,
     pid: u32,
     name: &'a str,
@@ -52,7 +53,7 @@ struct Line<'a> {
     tcp: BTreeMap<String, States>,
     udp: usize,
     unix: usize,
-    in_no_table: usize,
+    in_no_table: &'a BTreeMap<String, usize>,
     not_accepted: u64,
     without_descriptor: BTreeMap<String, States>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -61,6 +62,71 @@ struct Line<'a> {
     locals: Option<Vec<Addressed>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     since_start: Option<Change>,
+}
+
+/// The last line of a watch.
+pub(super) fn verdict(process: &Process, verdict: &Verdict, descriptors: Option<Descriptors>) -> String {
+    let object = VerdictLine {
+        time_ms: unix_ms(),
+        pid: process.pid(),
+        name: process.name(),
+        verdict: match (verdict.is_leak(), verdict.is_long_enough) {
+            (true, _) => "leak",
+            (false, true) => "no_leak",
+            (false, false) => "too_short",
+        },
+        watched_s: verdict.watched_s,
+        samples: verdict.samples,
+        descriptors: descriptors.and_then(|descriptors| descriptors.open),
+        descriptors_limit: descriptors.and_then(|descriptors| descriptors.limit),
+        descriptors_run_out_s: verdict.run_out.map(|run_out| run_out.in_s),
+        descriptors_run_out_s_low: verdict.run_out.map(|run_out| run_out.earliest_s),
+        descriptors_run_out_s_high: verdict.run_out.and_then(|run_out| run_out.latest_s),
+        leaks: verdict.leaks.iter().map(Grown::from).collect(),
+        growing: verdict.growing.iter().map(Grown::from).collect(),
+    };
+    serde_json::to_string(&object).unwrap_or_default() + "\n"
+}
+
+#[derive(Serialize)]
+struct VerdictLine<'a> {
+    time_ms: u64,
+    pid: u32,
+    name: &'a str,
+    verdict: &'static str,
+    watched_s: f64,
+    samples: u64,
+    descriptors: Option<u64>,
+    descriptors_limit: Option<u64>,
+    descriptors_run_out_s: Option<f64>,
+    descriptors_run_out_s_low: Option<f64>,
+    descriptors_run_out_s_high: Option<f64>,
+    leaks: Vec<Grown>,
+    growing: Vec<Grown>,
+}
+
+/// A counter that grows persistently.
+#[derive(Serialize)]
+struct Grown {
+    counter: String,
+    has_descriptor: bool,
+    remote: Option<String>,
+    per_s: f64,
+    per_s_low: f64,
+    per_s_high: f64,
+}
+
+impl From<&Leak> for Grown {
+    fn from(Leak { key, growth }: &Leak) -> Self {
+        Self {
+            counter: key.counter.key(),
+            has_descriptor: key.counter.has_descriptor(),
+            remote: key.remote.as_ref().map(|remote| remote.address.clone()),
+            per_s: growth.per_s,
+            per_s_low: growth.per_s_low,
+            per_s_high: growth.per_s_high,
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -81,7 +147,7 @@ struct Addressed {
 impl From<Group> for Addressed {
     fn from(group: Group) -> Self {
         let named = |states: &BTreeMap<State, usize>| {
-            states.iter().map(|(state, count)| (key(*state), *count)).collect::<BTreeMap<_, _>>()
+            states.iter().map(|(state, count)| (state_key(*state), *count)).collect::<BTreeMap<_, _>>()
         };
         let (tcp, without_descriptor) = (named(&group.with_descriptor), named(&group.without_descriptor));
         Self { sockets: group.total(), address: group.name, tcp, without_descriptor }
@@ -109,8 +175,10 @@ impl From<&BTreeMap<Counter, i64>> for Change {
                 Counter::Udp => &mut all.udp,
                 Counter::Unix => &mut all.unix,
                 Counter::InNoTable => &mut all.in_no_table,
-                Counter::WithDescriptor(state) => all.tcp.entry(key(*state)).or_default(),
-                Counter::WithoutDescriptor(state) => all.without_descriptor.entry(key(*state)).or_default(),
+                Counter::WithDescriptor(state) => all.tcp.entry(state_key(*state)).or_default(),
+                Counter::WithoutDescriptor(state) => {
+                    all.without_descriptor.entry(state_key(*state)).or_default()
+                }
             };
             *slot = *change;
         }
@@ -122,12 +190,7 @@ fn states(sockets: &[Socket]) -> BTreeMap<String, States> {
     let tallies = by_state(sockets).into_iter();
     tallies
         .map(|(state, Tally { sockets, unread_bytes, unsent_bytes })| {
-            (key(state), States { sockets, unread_bytes, unsent_bytes })
+            (state_key(state), States { sockets, unread_bytes, unsent_bytes })
         })
         .collect()
-}
-
-/// The name of a state as a key: `close_wait`.
-fn key(state: State) -> String {
-    state.name().to_ascii_lowercase()
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::change::{Counter, Counts};
+use super::counts::{Counter, Counts};
 use crate::text::of_limit;
 use crate::{By, Process, Sockets, State, Tally};
 use rudy_units::{bytes, counted, visible};
@@ -30,10 +30,13 @@ pub(super) fn by_state(process: &Process, sockets: &Sockets) -> String {
         };
         text += &row(state, tally, &meaning);
     }
+    let protocols = sockets.in_no_table.iter().map(|(name, count)| format!("{name} {count}"));
+    let protocols = protocols.collect::<Vec<_>>().join(", ");
+    let in_no_table = format!("{protocols}: closed, never bound, or in another network namespace");
     let others = [
         ("udp", sockets.udp, ""),
         ("unix", sockets.unix, ""),
-        ("in no table", sockets.in_no_table, "never connected or bound, or not TCP, UDP or Unix"),
+        ("in no table", sockets.in_no_table(), &in_no_table),
     ];
     for (name, count, meaning) in others {
         if count > 0 {

@@ -2,6 +2,9 @@
 
 use std::time::Instant;
 
+use super::counts::Counts;
+use super::history::History;
+use super::verdict::Verdict;
 use super::*;
 use crate::{Descriptors, Socket, Sockets, State};
 
@@ -28,7 +31,7 @@ fn sockets(at: Instant, close_wait: usize) -> Sockets {
         without_descriptor: vec![socket(State::TimeWait, "10.0.0.1:80", "10.0.0.7:4999")],
         udp: 0,
         unix: 2,
-        in_no_table: 1,
+        in_no_table: [("TCP".to_owned(), 1)].into(),
     }
 }
 
@@ -46,7 +49,7 @@ LISTEN              1                      waits for connections; 3 are not acce
 ESTABLISHED         2  1.17 KiB            open
 CLOSE_WAIT         10                      closed by the peer, but not by this process: a leak if they stay
 unix                2
-in no table         1                      never connected or bound, or not TCP, UDP or Unix
+in no table         1                      TCP 1: closed, never bound, or in another network namespace
 
 Without a descriptor, on its ports or to its remote addresses:
 TIME_WAIT           1                      closed on both sides; gone within a minute
@@ -99,16 +102,9 @@ fn an_object_has_what_the_table_has() {
     let start = Instant::now();
     let later = sockets(start + Duration::from_secs(10), 5);
     let change = Counts::of(&later).since(&Counts::of(&sockets(start, 0)));
-    let options = Options {
-        pid: 0,
-        by: Some(By::RemoteAddress),
-        watch: None,
-        count: None,
-        rows: 1,
-        json: true,
-        plain: false,
-    };
-    let line = json::line(&Process::own().unwrap(), &later, Some(&change), &options);
+    let options =
+        Options { pid: 0, by: Some(By::RemoteAddress), watch: None, rows: 1, json: true, plain: false };
+    let line = json::sample(&Process::own().unwrap(), &later, Some(&change), &options);
     let object: serde_json::Value = serde_json::from_str(&line).unwrap();
     assert_eq!(object["descriptors"], 15);
     assert_eq!(object["descriptors_limit"], 1024);
@@ -123,4 +119,130 @@ fn an_object_has_what_the_table_has() {
         ])
     );
     assert_eq!(object.get("locals"), None);
+}
+
+/// The minimum time of the tests.
+const TIME_MIN: Duration = Duration::from_secs(100);
+
+/// A watch with one sample each second.
+fn watched(seconds: usize, limit: u64, sample: impl Fn(usize) -> Sockets) -> History {
+    let mut history = History::default();
+    let start = Instant::now();
+    for second in 0..=seconds {
+        let mut sockets = sample(second);
+        sockets.at = start + Duration::from_secs(second as u64);
+        sockets.descriptors.limit = Some(limit);
+        sockets.descriptors.open = Some(sockets.total() as u64 + 5);
+        history.push(&sockets, &Counts::of(&sockets));
+    }
+    history
+}
+
+fn keys(leaks: &[verdict::Leak]) -> Vec<String> {
+    leaks.iter().map(|leak| leak.key.to_string()).collect()
+}
+
+#[test]
+fn a_leak_is_named_by_state_and_remote_with_the_time_that_is_left() {
+    let history = watched(100, 300, |second| sockets(Instant::now(), 2 * second));
+    let verdict = Verdict::of(&history, TIME_MIN);
+    assert_eq!(keys(&verdict.leaks), ["CLOSE_WAIT to 10.0.0.9:443"]);
+    let growth = verdict.leaks[0].growth;
+    assert!((growth.per_s - 2.0).abs() < 0.05, "{growth:?}");
+    // 211 of 300 are open, so 89 are left.
+    let run_out = verdict.run_out.unwrap();
+    assert!((run_out.in_s - 89.0 / 2.0).abs() < 2.0 && run_out.earliest_s < run_out.in_s, "{run_out:?}");
+    let text = sentence::conclusion(&verdict, history.descriptors, 100.0);
+    assert!(text.starts_with("Leak: CLOSE_WAIT to 10.0.0.9:443 grows by 2/s ("), "{text}");
+    assert!(text.contains("; descriptors run out in 44 s, at "), "{text}");
+}
+
+#[test]
+fn growth_counts_only_after_the_minimum_time() {
+    let history = watched(99, 1000, |second| sockets(Instant::now(), 2 * second));
+    let verdict = Verdict::of(&history, TIME_MIN);
+    assert!(!verdict.is_leak() && !verdict.is_long_enough);
+    assert_eq!(keys(&verdict.growing), ["CLOSE_WAIT to 10.0.0.9:443"]);
+    let text = sentence::conclusion(&verdict, history.descriptors, 100.0);
+    assert!(
+        text.starts_with("No verdict after 99 s and 100 samples: it takes 100 s and 20 samples.\n"),
+        "{text}"
+    );
+}
+
+/// A pool of `count` connections to a remote address.
+fn pool(count: usize) -> Sockets {
+    let mut pool = sockets(Instant::now(), 0);
+    let connection = socket(State::Established, "10.0.0.1:4001", "10.0.0.9:5432");
+    pool.with_descriptor.extend((0..count).map(|_| connection.clone()));
+    pool
+}
+
+#[test]
+fn open_connections_have_three_times_as_long_because_a_pool_may_be_filling() {
+    let early = Verdict::of(&watched(200, 10_000, pool), TIME_MIN);
+    assert_eq!((early.is_leak(), early.is_long_enough), (false, true));
+    assert_eq!(keys(&early.growing), ["ESTABLISHED to 10.0.0.9:5432"]);
+    let late = Verdict::of(&watched(300, 10_000, pool), TIME_MIN);
+    assert_eq!(keys(&late.leaks), ["ESTABLISHED to 10.0.0.9:5432"]);
+    let full = Verdict::of(&watched(300, 10_000, |second| pool(second.min(150))), TIME_MIN);
+    assert!(!full.is_leak() && full.growing.is_empty());
+}
+
+#[test]
+fn descriptors_that_have_run_out_are_no_plateau() {
+    let until = |seconds| watched(seconds, 64, |second| sockets(Instant::now(), (2 * second).min(54)));
+    for seconds in [29, 60, 500] {
+        let verdict = Verdict::of(&until(seconds), TIME_MIN);
+        assert_eq!(keys(&verdict.leaks), ["CLOSE_WAIT to 10.0.0.9:443"], "{seconds}");
+    }
+    let verdict = Verdict::of(&until(60), TIME_MIN);
+    let text = sentence::leaks(&verdict);
+    assert!(text.ends_with("; descriptors have run out\n"), "{text}");
+}
+
+#[test]
+fn descriptors_that_are_no_sockets_leak_too() {
+    let mut history = History::default();
+    let start = Instant::now();
+    for second in 0..=300_u64 {
+        let mut sockets = sockets(start + Duration::from_secs(second), 0);
+        sockets.descriptors.open = Some(10 + second);
+        history.push(&sockets, &Counts::of(&sockets));
+    }
+    assert_eq!(keys(&Verdict::of(&history, TIME_MIN).leaks), ["descriptors"]);
+}
+
+#[test]
+fn connections_without_a_descriptor_leak_no_descriptors() {
+    let history = watched(300, 10_000, |second| {
+        let mut sockets = sockets(Instant::now(), 0);
+        let closed = socket(State::LastAck, "10.0.0.1:80", "10.0.0.7:4998");
+        sockets.without_descriptor.extend((0..second).map(|_| closed.clone()));
+        sockets
+    });
+    let verdict = Verdict::of(&history, TIME_MIN);
+    assert_eq!(keys(&verdict.leaks), ["LAST_ACK from 10.0.0.7 without descriptor"]);
+    assert_eq!(verdict.run_out, None);
+}
+
+#[test]
+fn a_long_watch_keeps_its_growth_in_bounded_memory() {
+    let history = watched(5000, 100_000, |second| sockets(Instant::now(), second / 10));
+    assert!(history.times_s().len() <= 1200);
+    assert_eq!((history.samples, history.seconds()), (5001, 5000.0));
+    let growth = Verdict::of(&history, TIME_MIN).leaks[0].growth;
+    assert!((growth.per_s - 0.1).abs() < 0.01, "{growth:?}");
+}
+
+#[test]
+fn a_verdict_as_json_has_units_in_its_keys() {
+    let history = watched(100, 300, |second| sockets(Instant::now(), 2 * second));
+    let verdict = Verdict::of(&history, TIME_MIN);
+    let line = json::verdict(&Process::own().unwrap(), &verdict, history.descriptors);
+    let object: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!((&object["verdict"], &object["watched_s"]), (&"leak".into(), &100.0.into()));
+    let leak = &object["leaks"][0];
+    assert_eq!((&leak["counter"], &leak["remote"]), (&"close_wait".into(), &"10.0.0.9:443".into()));
+    assert!(object["descriptors_run_out_s"].as_f64() < Some(60.0) && leak["per_s"].as_f64() > Some(1.9));
 }

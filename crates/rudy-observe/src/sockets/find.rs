@@ -1,9 +1,11 @@
 //! Finds the sockets of a process: looks up the inodes of its descriptors in the tables of its network
 //! namespace.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
+
+use rustix::fs::getxattr;
 
 use super::table::{Row, socket_inode, udp_inode, unix_inode};
 use super::{Socket, Sockets, State};
@@ -46,7 +48,7 @@ impl Process {
             without_descriptor,
             udp: tables.udp,
             unix: tables.unix,
-            in_no_table: inodes.0.len(),
+            in_no_table: inodes.by_protocol(folder.pid()),
         })
     }
 }
@@ -62,6 +64,27 @@ impl Inodes {
     /// Whether the process has a descriptor for the inode. Removes it, because it is found only once.
     fn take(&mut self, inode: u64) -> bool {
         self.0.remove(&inode).is_some()
+    }
+
+    /// The number of sockets that were found in no table, by protocol.
+    fn by_protocol(&self, pid: u32) -> BTreeMap<String, usize> {
+        let mut protocols = BTreeMap::new();
+        for number in self.0.values() {
+            *protocols.entry(protocol(pid, *number)).or_default() += 1;
+        }
+        protocols
+    }
+}
+
+/// The protocol of a socket, such as `TCP`, `UDPv6` or `NETLINK`, which the kernel shows as an attribute of its inode.
+fn protocol(pid: u32, number: u32) -> String {
+    // The longest name has 31 bytes, and a zero ends it (`struct proto`).
+    let mut name = [0; 32];
+    let length = getxattr(format!("/proc/{pid}/fd/{number}"), "system.sockprotoname", &mut name).unwrap_or(0);
+    let name = String::from_utf8_lossy(&name[..length.min(name.len())]);
+    match name.trim_end_matches('\0') {
+        "" => "unknown".to_owned(),
+        name => name.to_owned(),
     }
 }
 

@@ -20,6 +20,8 @@ pub enum By {
 pub struct Group {
     /// The address, with the port if it is meaningful.
     pub name: String,
+    /// Whether the connections are incoming, or the sockets listen.
+    pub is_incoming: bool,
     /// Counts of sockets with a descriptor, by state.
     pub with_descriptor: BTreeMap<State, usize>,
     /// Counts of connections without a descriptor, by state.
@@ -42,13 +44,15 @@ impl Sockets {
         let mut groups: BTreeMap<String, Group> = BTreeMap::new();
         for (sockets, has_descriptor) in [(&self.with_descriptor, true), (&self.without_descriptor, false)] {
             for socket in sockets {
-                let Some(name) = name(socket, by, &listeners) else { continue };
+                let is_incoming = socket.state == State::Listen || listeners.accept(socket);
+                let Some(name) = name(socket, by, is_incoming) else { continue };
                 let group = match groups.entry(name) {
                     Entry::Occupied(group) => group.into_mut(),
-                    Entry::Vacant(place) => {
-                        let name = place.key().clone();
-                        place.insert(Group {
+                    Entry::Vacant(vacant) => {
+                        let name = vacant.key().clone();
+                        vacant.insert(Group {
                             name,
+                            is_incoming,
                             with_descriptor: BTreeMap::new(),
                             without_descriptor: BTreeMap::new(),
                         })
@@ -66,9 +70,8 @@ impl Sockets {
     }
 }
 
-fn name(socket: &Socket, by: By, listeners: &Listeners) -> Option<String> {
-    let came_in = socket.state == State::Listen || listeners.accept(socket);
-    match (by, came_in) {
+fn name(socket: &Socket, by: By, is_incoming: bool) -> Option<String> {
+    match (by, is_incoming) {
         (By::RemoteAddress, _) if socket.state == State::Listen => None,
         (By::RemoteAddress, true) => Some(socket.remote.ip().to_string()),
         (By::RemoteAddress, false) => Some(socket.remote.to_string()),

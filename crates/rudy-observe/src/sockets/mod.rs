@@ -34,9 +34,10 @@ pub struct Sockets {
     pub udp: usize,
     /// Unix sockets with a descriptor.
     pub unix: usize,
-    /// Descriptors of sockets that are in none of the tables: never connected or bound (`lsof`: "can't
-    /// identify protocol", a possible leak), or of another kind, such as netlink.
-    pub in_no_table: usize,
+    /// Descriptors of sockets that are in none of the tables, by protocol: closed by the kernel after both
+    /// sides have closed or one has reset, never connected or bound (`lsof`: "can't identify protocol"), of
+    /// another kind, such as netlink, or of another network namespace. A leak if they grow.
+    pub in_no_table: BTreeMap<String, usize>,
 }
 
 /// A TCP socket.
@@ -68,10 +69,16 @@ pub struct Tally {
 }
 
 impl Sockets {
+    /// The number of sockets that are in none of the tables.
+    #[must_use]
+    pub fn in_no_table(&self) -> usize {
+        self.in_no_table.values().sum()
+    }
+
     /// All sockets with a descriptor.
     #[must_use]
     pub fn total(&self) -> usize {
-        self.with_descriptor.len() + self.udp + self.unix + self.in_no_table
+        self.with_descriptor.len() + self.udp + self.unix + self.in_no_table()
     }
 }
 

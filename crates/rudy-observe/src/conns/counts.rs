@@ -20,6 +20,25 @@ pub(super) enum Counter {
     WithoutDescriptor(State),
 }
 
+impl Counter {
+    /// The name as a JSON key: `close_wait`.
+    pub(super) fn key(self) -> String {
+        match self {
+            Self::WithDescriptor(state) | Self::WithoutDescriptor(state) => state_key(state),
+            counter => counter.to_string().replace(' ', "_"),
+        }
+    }
+
+    pub(super) fn has_descriptor(self) -> bool {
+        !matches!(self, Self::WithoutDescriptor(_))
+    }
+}
+
+/// The name of a state as a JSON key: `close_wait`.
+pub(super) fn state_key(state: State) -> String {
+    state.name().to_ascii_lowercase()
+}
+
 impl fmt::Display for Counter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -49,14 +68,10 @@ impl Counts {
         let others = [
             (Counter::Udp, sockets.udp),
             (Counter::Unix, sockets.unix),
-            (Counter::InNoTable, sockets.in_no_table),
+            (Counter::InNoTable, sockets.in_no_table()),
         ];
-        numbers.extend(
-            others
-                .into_iter()
-                .filter(|(_, count)| *count > 0)
-                .map(|(counter, count)| (counter, count as u64)),
-        );
+        let others = others.into_iter().filter(|(_, count)| *count > 0);
+        numbers.extend(others.map(|(counter, count)| (counter, count as u64)));
         for (state, tally) in by_state(&sockets.with_descriptor) {
             numbers.insert(Counter::WithDescriptor(state), tally.sockets as u64);
         }
@@ -70,13 +85,15 @@ impl Counts {
         self.numbers.get(&counter).copied().unwrap_or(0)
     }
 
+    /// All counters that are not zero.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Counter, u64)> {
+        self.numbers.iter().map(|(counter, number)| (*counter, *number))
+    }
+
     /// All counters that are or were not zero, with their change.
     pub(super) fn since(&self, first: &Self) -> BTreeMap<Counter, i64> {
-        let counted = self.numbers.keys().chain(first.numbers.keys());
-        counted
-            .map(|counter| {
-                (*counter, self.number(*counter).cast_signed() - first.number(*counter).cast_signed())
-            })
-            .collect()
+        let counters = self.numbers.keys().chain(first.numbers.keys());
+        let change = |counter| self.number(counter).cast_signed() - first.number(counter).cast_signed();
+        counters.map(|counter| (*counter, change(*counter))).collect()
     }
 }
