@@ -2,6 +2,8 @@
 
 use std::{fmt, io};
 
+use crate::Target;
+
 /// Why something cannot be read, and what to do about it.
 #[derive(Debug)]
 pub enum Error {
@@ -10,15 +12,15 @@ pub enum Error {
         /// Its id.
         pid: u32,
     },
-    /// No process has this name.
-    NoSuchName {
-        /// The name.
-        name: String,
+    /// No process matches.
+    NotFound {
+        /// What was searched for.
+        target: Target,
     },
-    /// Several processes have this name.
+    /// Several processes match.
     SeveralProcesses {
-        /// The name.
-        name: String,
+        /// What was searched for.
+        target: Target,
         /// Their ids.
         pids: Vec<u32>,
     },
@@ -62,17 +64,15 @@ impl fmt::Display for Error {
             Self::NoSuchProcess { pid } => {
                 write!(f, "process {pid} does not exist, or is not visible to this user; see `ps -e`")
             }
-            Self::NoSuchName { name } => {
-                write!(f, "no process is named {name}, or none is visible to this user; see `ps -e`")
+            Self::NotFound { target } => {
+                write!(f, "no process {target} is visible to this user; see `ps -e` and, as root, `ss -ltnp`")
             }
-            Self::SeveralProcesses { name, pids } => {
+            Self::SeveralProcesses { target, pids } => {
                 let pids: Vec<_> = pids.iter().map(u32::to_string).collect();
+                let (number, ids, list) = (pids.len(), pids.join(", "), pids.join(","));
                 write!(
                     f,
-                    "{} processes are named {name}: {}; use one of these ids, see `ps -fp {}`",
-                    pids.len(),
-                    pids.join(", "),
-                    pids.join(",")
+                    "there are {number} processes {target}: {ids}; use one of these ids, see `ps -fp {list}`"
                 )
             }
             Self::Ended { pid } => write!(f, "process {pid} has ended"),

@@ -179,7 +179,7 @@ fn main() -> ExitCode {
         Command::Flood(flood) => rudy_load::flood::flood(&(*flood).into()).into(),
         Command::Lab(lab) => lab.run().into(),
         Command::Top(top) => rudy_observe::top::run(&top.into()).into(),
-        Command::Conns(conns) => rudy_observe::conns::run(&conns.into()).into(),
+        Command::Conns(conns) => conns.run(),
         Command::HttpLoad { arguments } => rudy_load::http_load(&arguments).into(),
     }
 }

@@ -29,10 +29,6 @@ pub(crate) fn time(text: &str) -> Result<Duration, String> {
     text.parse::<Time>().map(|time| time.0)
 }
 
-pub(crate) fn process_id(text: &str) -> Result<u32, String> {
-    text.parse().map_err(|_| "expected a process id; find it with `pgrep -a NAME` or `ss -ltnp`".to_owned())
-}
-
 pub(crate) fn number(text: &str) -> Result<NonZeroU32, String> {
     let count = count(text)?;
     let number = u32::try_from(count).ok().and_then(NonZeroU32::new);

@@ -11,13 +11,13 @@ mod watch;
 use std::time::Duration;
 
 use crate::watch::{Stop, write};
-use crate::{By, Exit, Process};
+use crate::{By, Exit, Process, Target};
 
 /// The options of `rudy conns`.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The process id.
-    pub pid: u32,
+    /// The process.
+    pub target: Target,
     /// How sockets are grouped; by state if `None`.
     pub by: Option<By>,
     /// The watch; `None` prints once.
@@ -55,7 +55,7 @@ pub fn run(options: &Options) -> Exit {
 }
 
 fn once(options: &Options) -> Result<(), Stop> {
-    let mut process = Process::open(options.pid)?;
+    let mut process = Process::open(options.target.pid()?)?;
     let sockets = process.sockets()?;
     let text = match options.by {
         _ if options.json => json::sample(&process, &sockets, None, options),

@@ -41,7 +41,7 @@ struct Watch<'a> {
 
 impl<'a> Watch<'a> {
     fn start(options: &'a Options, settings: &'a WatchOptions) -> Result<Self, Stop> {
-        let process = Process::open(options.pid)?;
+        let process = Process::open(options.target.pid()?)?;
         let ticker = Ticker::start(settings.interval, process.pid()).map_err(Stop::Waiting)?;
         Ok(Self {
             options,

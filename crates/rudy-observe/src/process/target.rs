@@ -1,13 +1,13 @@
-//! Finds the process to observe by its id or its name.
+//! Finds the process to observe by its id, its name, or the port on which it listens.
 
-use std::convert::Infallible;
-use std::fs;
 use std::path::Path;
 use std::str::FromStr;
+use std::{fmt, fs};
 
 use super::folder::Folder;
 use super::thread::Stat;
 use crate::Error;
+use crate::sockets::{has_any, listening_inodes};
 
 /// The process to observe, as a user names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,33 +16,54 @@ pub enum Target {
     Pid(u32),
     /// The name of the process, or the file name of its program.
     Name(String),
+    /// The TCP port on which the process listens.
+    Port(u16),
 }
 
 impl FromStr for Target {
-    type Err = Infallible;
+    type Err = String;
 
-    /// A number is an id. A process with a number as its name can be observed by its id only.
-    fn from_str(text: &str) -> Result<Self, Infallible> {
+    /// A number is an id, `:8080` a port. A process with such a name can be observed by its id only.
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(port) = text.strip_prefix(':') {
+            let port =
+                port.parse().map_err(|_| "expected a port from 1 to 65535 after the colon".to_owned())?;
+            return Ok(Self::Port(port));
+        }
         Ok(text.parse().map_or_else(|_| Self::Name(text.to_owned()), Self::Pid))
     }
 }
 
-impl Target {
-    /// The id of the process. Fails if no process has this name, or several have.
-    pub fn pid(&self) -> Result<u32, Error> {
-        let name = match self {
-            Self::Pid(pid) => return Ok(*pid),
-            Self::Name(name) => name,
-        };
-        let own = std::process::id();
-        let mut found = all()?.into_iter().filter(|pid| *pid != own && has_name(*pid, name));
-        let Some(pid) = found.next() else { return Err(Error::NoSuchName { name: name.clone() }) };
-        let others: Vec<u32> = found.collect();
-        if others.is_empty() {
-            return Ok(pid);
+/// After the noun "process": `that is named nginx`.
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pid(pid) => write!(f, "with the id {pid}"),
+            Self::Name(name) => write!(f, "with the name {name}"),
+            Self::Port(port) => write!(f, "with a listening socket on port {port}"),
         }
-        let pids = [&[pid], others.as_slice()].concat();
-        Err(Error::SeveralProcesses { name: name.clone(), pids })
+    }
+}
+
+impl Target {
+    /// The id of the process. Fails if no process matches, or several do.
+    pub fn pid(&self) -> Result<u32, Error> {
+        let own = std::process::id();
+        let pids: Vec<u32> = match self {
+            Self::Pid(pid) => return Ok(*pid),
+            Self::Name(name) => {
+                all()?.into_iter().filter(|pid| *pid != own && has_name(*pid, name)).collect()
+            }
+            Self::Port(port) => {
+                let inodes = listening_inodes(*port);
+                all()?.into_iter().filter(|pid| has_any(*pid, &inodes)).collect()
+            }
+        };
+        match pids[..] {
+            [pid] => Ok(pid),
+            [] => Err(Error::NotFound { target: self.clone() }),
+            _ => Err(Error::SeveralProcesses { target: self.clone(), pids }),
+        }
     }
 }
 
@@ -72,6 +93,7 @@ fn has_name(pid: u32, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
     use std::os::unix::fs::symlink;
     use std::process::{Child, Command, Stdio};
 
@@ -102,6 +124,8 @@ mod tests {
     #[test]
     fn a_number_is_an_id_and_anything_else_is_a_name() {
         assert_eq!("4711".parse(), Ok(Target::Pid(4711)));
+        assert_eq!(":8080".parse(), Ok(Target::Port(8080)));
+        assert!(":http".parse::<Target>().is_err());
         assert_eq!("java".parse(), Ok(Target::Name("java".to_owned())));
         assert_eq!("7zip".parse(), Ok(Target::Name("7zip".to_owned())));
     }
@@ -124,8 +148,18 @@ mod tests {
     }
 
     #[test]
+    fn a_process_is_found_by_the_port_on_which_it_listens() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        assert_eq!(Target::Port(port).pid().unwrap(), std::process::id());
+        drop(listener);
+        let error = Target::Port(port).pid().unwrap_err();
+        assert!(error.to_string().contains(&format!("listening socket on port {port}")), "{error}");
+    }
+
+    #[test]
     fn a_name_that_no_process_has_is_reported() {
         let error = Target::Name("rudy-nothing-has-this-name".to_owned()).pid().unwrap_err();
-        assert!(matches!(error, Error::NoSuchName { .. }), "{error}");
+        assert!(matches!(error, Error::NotFound { .. }), "{error}");
     }
 }

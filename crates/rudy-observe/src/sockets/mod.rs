@@ -13,6 +13,7 @@ use std::time::Instant;
 pub(crate) use self::find::Remotes;
 pub use self::group::{By, Group};
 pub use self::owner::Owner;
+pub(crate) use self::owner::{has_any, listening_inodes};
 pub use self::state::State;
 use crate::Descriptors;
 

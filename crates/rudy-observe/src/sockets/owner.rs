@@ -1,5 +1,6 @@
 //! Finds the process that listens on an address, as far as permissions allow.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::fs;
 use std::net::SocketAddr;
@@ -28,11 +29,13 @@ pub enum Owner {
     },
 }
 
+const TCP_TABLES: [&str; 2] = ["/proc/net/tcp", "/proc/net/tcp6"];
+
 impl Owner {
     /// The process whose listening TCP socket prevents a bind to `address`.
     #[must_use]
     pub fn of_port(address: SocketAddr) -> Self {
-        let listening = ["/proc/net/tcp", "/proc/net/tcp6"]
+        let listening = TCP_TABLES
             .iter()
             .filter_map(|table| fs::read(table).ok())
             .find_map(|table| find_listening(&table, address));
@@ -81,11 +84,30 @@ impl fmt::Display for Owner {
     }
 }
 
+/// The inodes of the TCP sockets that listen on a port, at any address.
+pub(crate) fn listening_inodes(port: u16) -> HashSet<u64> {
+    let tables = TCP_TABLES.iter().filter_map(|table| fs::read(table).ok());
+    let is_wanted = |row: &Row| row.socket.state == State::Listen && row.socket.local.port() == port;
+    let rows =
+        tables.flat_map(|table| lines(&table).filter_map(Row::parse).filter(is_wanted).collect::<Vec<_>>());
+    rows.map(|row| row.inode).collect()
+}
+
+/// Whether a process has a descriptor for one of the sockets.
+pub(crate) fn has_any(pid: u32, inodes: &HashSet<u64>) -> bool {
+    sockets_of(&pid.to_string()).any(|inode| inodes.contains(&inode))
+}
+
 fn has_open(pid: &str, inode: u64) -> bool {
+    sockets_of(pid).any(|open| open == inode)
+}
+
+/// The inodes of the sockets of a process, as far as permissions allow.
+fn sockets_of(pid: &str) -> impl Iterator<Item = u64> {
     let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     descriptors
         .filter_map(|entry| fs::read_link(entry.path()).ok())
-        .any(|target| socket_inode(target.as_os_str().as_bytes()) == Some(inode))
+        .filter_map(|target| socket_inode(target.as_os_str().as_bytes()))
 }
 
 /// The first row of `/proc/net/tcp` or `tcp6` whose socket listens at the wanted address.
