@@ -89,7 +89,7 @@ fn minima(times_s: &[f64], counts: &[f64]) -> Option<([f64; BLOCKS], f64)> {
         return None;
     }
     let (begin, end) = (*times_s.first()?, *times_s.last()?);
-    let block_s = (end - begin) / BLOCKS as f64;
+    let block_s = (end - begin) / (INCREMENTS + 1.0);
     if block_s <= 0.0 {
         return None;
     }
@@ -111,6 +111,7 @@ fn standard_error(minima: &[f64; BLOCKS]) -> f64 {
 }
 
 /// The slopes between all pairs, per block, ascending.
+#[expect(clippy::cast_precision_loss, reason = "a distance of at most ten blocks")]
 fn slopes(minima: &[f64]) -> Vec<f64> {
     let mut slopes = Vec::with_capacity(minima.len() * (minima.len() - 1) / 2);
     for (later, last) in minima.iter().enumerate() {

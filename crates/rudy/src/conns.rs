@@ -30,7 +30,7 @@ use crate::values::time;
 #[command(after_help = "Examples:
   rudy conns 4711                           sockets by state, once
   rudy conns nginx --by remote              sockets by remote address
-  rudy conns :8080 --watch                  changes of the process that listens on port 8080, and a verdict on Ctrl-C
+  rudy conns :8080 --watch                  watch what listens on port 8080; verdict on Ctrl-C
   rudy conns 4711 --watch 10 --for 1h       a sample every ten seconds for an hour, then the verdict
   rudy conns 4711 --watch --until-leak      exit with code 4 when it leaks
   rudy conns 4711 --watch --json | jq -c 'select(.verdict)'

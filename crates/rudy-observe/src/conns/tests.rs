@@ -102,8 +102,14 @@ fn an_object_has_what_the_table_has() {
     let start = Instant::now();
     let later = sockets(start + Duration::from_secs(10), 5);
     let change = Counts::of(&later).since(&Counts::of(&sockets(start, 0)));
-    let options =
-        Options { pid: 0, by: Some(By::RemoteAddress), watch: None, rows: 1, json: true, plain: false };
+    let options = Options {
+        target: Target::Pid(0),
+        by: Some(By::RemoteAddress),
+        watch: None,
+        rows: 1,
+        json: true,
+        plain: false,
+    };
     let line = json::sample(&Process::own().unwrap(), &later, Some(&change), &options);
     let object: serde_json::Value = serde_json::from_str(&line).unwrap();
     assert_eq!(object["descriptors"], 15);

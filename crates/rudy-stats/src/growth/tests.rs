@@ -1,5 +1,7 @@
 //! Simulated processes, healthy and leaking, sampled each second.
 
+#![expect(clippy::cast_precision_loss, reason = "an hour has 3600 seconds")]
+
 use super::*;
 use crate::random::SplitMix64;
 
