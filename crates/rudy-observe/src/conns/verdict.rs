@@ -31,6 +31,7 @@ pub(super) struct Leak {
 
 /// When the descriptors run out, in seconds from the last sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[expect(clippy::struct_field_names, reason = "the names have their unit")]
 pub(super) struct RunOut {
     pub(super) in_s: f64,
     pub(super) earliest_s: f64,
