@@ -15,6 +15,10 @@ const TICKS: &str = r#"
     stream = { interval = "50ms" }
 "#;
 
+fn server(sites: &str) -> Server {
+    Server::config(&format!("listen = [\"127.0.0.1:0\"]\n{sites}"))
+}
+
 fn flood(arguments: &[&str]) -> Output {
     let short = ["-c", "50", "--ramp", "200ms", "--hold", "2s", "--interval", "50ms"];
     Command::new(binary()).arg("flood").args(short).args(arguments).output().expect("rudy can be started")
@@ -22,7 +26,7 @@ fn flood(arguments: &[&str]) -> Output {
 
 #[test]
 fn streams_stay_open_and_the_server_is_sampled() {
-    let server = Server::config(TICKS);
+    let server = server(TICKS);
     let folder = tempfile::tempdir().expect("a temporary folder");
     let plot = folder.path().join("flood.svg");
     let pid = server.pid().to_string();
@@ -37,7 +41,13 @@ fn streams_stay_open_and_the_server_is_sampled() {
     assert!(report["chunks"].as_u64().is_some_and(|chunks| chunks > 50 * 10), "{report}");
     assert_eq!(report["first_byte_us"]["count"], 50);
     let server = &report["server"];
-    assert!(server["memory_bytes_per_connection"].as_f64().is_some(), "{server}");
+    assert!(server["private_bytes_per_connection"].as_f64().is_some(), "{server}");
+    assert_eq!(
+        server["per_connection_from"].as_u64().map(|from| (5..50).contains(&from)),
+        Some(true),
+        "{server}"
+    );
+    assert_eq!(report["warnings"], serde_json::json!([]));
     let threads =
         report["series"].as_array().and_then(|series| series.last()).map(|last| &last["server"]["threads"]);
     assert!(threads.and_then(Value::as_array).is_some_and(|threads| !threads.is_empty()), "{report}");
@@ -59,14 +69,14 @@ fn flood_starts_and_stops_a_server_with_run() {
     let output = flood(&["--run", &command, &format!("http://{address}/test/{{}}")]);
     let text = String::from_utf8(output.stdout).expect("text");
     assert!(text.contains("opened       50 of 50, 50 at once at most, 50 at the end\n"), "{text}");
-    assert!(text.contains(" B of memory per connection, "), "{text}");
+    assert!(text.contains(" for each connection beyond "), "{text}");
     assert_eq!(output.status.code(), Some(0));
     TcpListener::bind(address).expect("the server has stopped");
 }
 
 #[test]
 fn connections_stay_idle_after_the_response_with_idle() {
-    let server = Server::config("[[site]]\n[[site.route]]\npath = \"/\"\nrespond = { body = \"yes\" }\n");
+    let server = server("[[site]]\n[[site.route]]\npath = \"/\"\nrespond = { body = \"yes\" }\n");
     let flood = |more: &[&str]| {
         let mut command = Command::new(binary());
         command.args(["flood", "-c", "20", "--ramp", "100ms", "--hold", "500ms", "--json"]).args(more);
@@ -80,6 +90,35 @@ fn connections_stay_idle_after_the_response_with_idle() {
     assert_eq!((&report["open_at_end"], &report["ended"]), (&0.into(), &20.into()), "{report}");
     let report = flood(&["--idle", "-H", "Connection: close"]);
     assert_eq!((&report["open_at_end"], &report["ended"]), (&0.into(), &20.into()), "{report}");
+}
+
+#[test]
+fn another_process_and_a_url_without_a_stream_are_warnings() {
+    let streams = server(TICKS);
+    let short = ["-c", "20", "--ramp", "100ms", "--hold", "300ms", "--interval", "50ms"];
+    let first_lines = |arguments: &[&str]| {
+        let mut command = Command::new(binary());
+        let output = command.arg("flood").args(short).args(arguments).output().expect("rudy can be started");
+        String::from_utf8(output.stdout).expect("text").lines().take(2).collect::<Vec<_>>().join("\n")
+    };
+    let own = std::process::id().to_string();
+    let text = first_lines(&["--pid", &own, &streams.url("/test/1")]);
+    let hint = format!("use --pid {}.", streams.pid());
+    assert!(
+        text.contains(&format!("({own}) does not listen at 127.0.0.1:")) && text.ends_with(&hint),
+        "{text}"
+    );
+    let text = first_lines(&[&streams.url("/none")]);
+    assert!(
+        text.ends_with("Warning: 20 of 20 responses did not succeed (4xx: 20): check the URL."),
+        "{text}"
+    );
+    let page = server("[[site]]\n[[site.route]]\npath = \"/\"\nrespond = { body = \"yes\" }\n");
+    let text = first_lines(&[&page.url("/")]);
+    assert!(
+        text.contains("Warning: 20 of 20 responses ended, so the URL is no endless stream. Use --idle"),
+        "{text}"
+    );
 }
 
 #[test]

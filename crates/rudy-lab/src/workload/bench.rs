@@ -210,7 +210,10 @@ pub(super) fn concerning(warning: &validity::Doubt) -> record::Warning {
     };
     let concerns = [
         of(validity::Figure::Latency, &["p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns", "time_s"]),
-        of(validity::Figure::Latency, &["schedule_delay_p50_ns", "schedule_delay_p99_ns", "schedule_delay_max_ns"]),
+        of(
+            validity::Figure::Latency,
+            &["schedule_delay_p50_ns", "schedule_delay_p99_ns", "schedule_delay_max_ns"],
+        ),
         of(validity::Figure::Rate, &["requests_per_s"]),
         of(
             validity::Figure::CpuPerRequest,

@@ -65,10 +65,19 @@ fn try_flood(options: &Options) -> Result<Exit, Refusal> {
         units::duration(options.ramp),
         units::duration(options.hold)
     ));
+    if let Some(warning) = watched.as_ref().and_then(|watched| watched.warning.as_ref()) {
+        say(&format!("warning: {warning}"));
+    }
     let mut watcher = Watcher { watched, points: Vec::new(), interrupt: &interrupt };
     let outcome = run_at_first_open(&plan, &route.remotes, &mut watcher)?;
     let Watcher { watched, points, .. } = watcher;
-    let report = Report { options, outcome: &outcome, points: &points, watched: watched.as_ref() };
+    let report = Report {
+        options,
+        outcome: &outcome,
+        points: &points,
+        watched: watched.as_ref(),
+        memory_base: plan.memory_base(),
+    };
     write(&report)?;
     drop(started);
     Ok(interrupt.signal().map_or(Exit::Done, Exit::Signal))
@@ -94,7 +103,7 @@ fn server(options: &Options, remotes: &[Remote]) -> Result<(Option<Started>, Opt
             (Some(started), pid)
         }
     };
-    let watched = Process::open(pid).and_then(Watched::new);
+    let watched = Process::open(pid).and_then(|process| Watched::new(process, &remotes[0]));
     Ok((started, Some(watched.map_err(|error| Refusal::World(error.to_string()))?)))
 }
 

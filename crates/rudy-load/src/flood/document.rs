@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::report::Report;
 use super::series::Point;
+use super::warnings::warnings;
 use crate::FailureKind;
 
 /// The whole report, with units in its keys.
@@ -14,8 +15,10 @@ pub(super) fn render(report: &Report<'_>) -> String {
         .into_iter()
         .map(|kind| (kind.name().to_owned(), measurement.lost[kind as usize].into()))
         .collect();
+    let memory = report.memory();
     let document = json!({
         "target": options.url,
+        "warnings": warnings(report),
         "connections": options.connections,
         "ramp_s": options.ramp.as_secs_f64(),
         "hold_s": options.hold.as_secs_f64(),
@@ -37,10 +40,12 @@ pub(super) fn render(report: &Report<'_>) -> String {
         "chunk_gap_us": times(&measurement.gap),
         "server": report.watched.map(|watched| json!({
             "name": watched.name(),
-            "memory_bytes_per_connection": report.server_bytes_per_connection(),
+            "private_bytes_before": watched.private_bytes_before(),
+            "private_bytes": memory.map(|memory| memory.total),
+            "private_bytes_per_connection": memory.and_then(|memory| memory.per_connection),
+            "per_connection_from": memory.map(|memory| memory.base),
             "cpu_cores_while_held": report.server_cpu(),
             "cpu_s": watched.cpu_since_start().as_secs_f64(),
-            "rss_bytes_before": watched.rss_at_start(),
         })),
         "series": report.points.iter().map(point).collect::<Vec<_>>(),
     });
@@ -73,6 +78,7 @@ fn point(point: &Point) -> Value {
         "chunks": point.chunks,
         "server": point.server.as_ref().map(|server| json!({
             "rss_bytes": server.rss_bytes,
+            "private_bytes": server.private_bytes,
             "descriptors": server.descriptors,
             "cpu_cores": server.cpu,
             "context_switches_per_s": server.switches,

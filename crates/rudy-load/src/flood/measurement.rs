@@ -50,6 +50,14 @@ impl Measurement {
         self.lost.iter().sum()
     }
 
+    /// Responses by class of their status: `2xx: 9,000, 4xx: 3`.
+    pub(super) fn status_classes(&self) -> String {
+        let classes = self.statuses.iter().enumerate().filter(|(_, count)| **count > 0);
+        let text: Vec<_> =
+            classes.map(|(class, count)| format!("{class}xx: {}", rudy_units::count(*count))).collect();
+        if text.is_empty() { "none".into() } else { text.join(", ") }
+    }
+
     pub(super) fn status(&mut self, status: u16) {
         if let Some(count) = self.statuses.get_mut(usize::from(status / 100)) {
             *count += 1;

@@ -12,6 +12,7 @@ mod report;
 mod run;
 mod series;
 mod server;
+mod warnings;
 
 pub use command::flood;
 pub use measurement::Measurement;

@@ -39,6 +39,15 @@ pub struct Plan {
     pub sources: Arc<[IpAddr]>,
 }
 
+impl Plan {
+    /// The number of connections from which on the memory per connection counts: the first ones also pay for
+    /// buffers and tables that the server needs once.
+    #[must_use]
+    pub fn memory_base(&self) -> u32 {
+        (self.connections.get() / 10).clamp(1, 1000)
+    }
+}
+
 /// The requests of the connections.
 #[derive(Debug, Clone)]
 pub struct Requests {

@@ -1,13 +1,13 @@
 //! The report of a flood as text.
 
 use std::fmt;
-use std::time::Duration;
 
 use rudy_stats::Histogram;
 
 use super::options::Options;
 use super::run::Outcome;
-use super::series::{Point, Watched, memory_per_connection};
+use super::series::{Memory, Point, Watched};
+use super::warnings::warnings;
 use crate::{FailureKind, units};
 
 /// The contents of the report.
@@ -16,12 +16,14 @@ pub(super) struct Report<'a> {
     pub(super) outcome: &'a Outcome,
     pub(super) points: &'a [Point],
     pub(super) watched: Option<&'a Watched>,
+    /// The number of connections from which on memory per connection counts.
+    pub(super) memory_base: u32,
 }
 
 impl Report<'_> {
-    /// Memory of the server per connection, if it was measured.
-    pub(super) fn server_bytes_per_connection(&self) -> Option<f64> {
-        memory_per_connection(self.points, self.watched?.rss_at_start())
+    /// Memory of the server, if it was measured.
+    pub(super) fn memory(&self) -> Option<Memory> {
+        Memory::new(self.points, self.memory_base)
     }
 
     /// CPU usage of the server while all connections were held: the mean, as a fraction of one core.
@@ -34,14 +36,6 @@ impl Report<'_> {
             Some(shares.iter().sum::<f64>() / units::float(shares.len() as u64))
         }
     }
-
-    /// Whether the median gap between chunks differs from the expected interval by a tenth.
-    fn other_interval(&self) -> Option<Duration> {
-        let gap = self.outcome.measurement.gap.quantile(0.5);
-        let interval = self.options.interval;
-        let is_off = !self.outcome.measurement.gap.is_empty() && gap.abs_diff(interval) > interval / 10;
-        is_off.then_some(gap)
-    }
 }
 
 impl fmt::Display for Report<'_> {
@@ -51,14 +45,8 @@ impl fmt::Display for Report<'_> {
         if outcome.is_interrupted {
             writeln!(f, "Interrupted: partial results.")?;
         }
-        if let Some(gap) = self.other_interval() {
-            writeln!(
-                f,
-                "Chunks arrive every {}, but --interval is {}. Use --interval {} to measure how late they are.",
-                units::duration(gap),
-                units::duration(self.options.interval),
-                units::duration(gap).replace(' ', "").replace('µ', "u"),
-            )?;
+        for warning in warnings(self) {
+            writeln!(f, "Warning: {warning}")?;
         }
         let asked = self.options.connections;
         writeln!(
@@ -75,7 +63,7 @@ impl fmt::Display for Report<'_> {
         let others: Vec<_> = FailureKind::ALL.into_iter().skip(2).collect();
         writeln!(f, "lost         {}{}", measurement.lost_total(), self.examples(&others))?;
         writeln!(f, "ended        {} by the server, in order", measurement.ended)?;
-        writeln!(f, "responses    {}", self.statuses())?;
+        writeln!(f, "responses    {}", measurement.status_classes())?;
         writeln!(
             f,
             "chunks       {}, {} in all",
@@ -88,6 +76,7 @@ impl fmt::Display for Report<'_> {
             outcome.last.stalled
         )?;
         self.server(f)?;
+        self.server_memory(f)?;
         writeln!(f, "\n{:<13}{:>10}{:>10}{:>10}{:>10}{:>10}", "", "p50", "p99", "p99.9", "max", "count")?;
         row(f, "connect", &measurement.connect)?;
         row(f, "first byte", &measurement.first_byte)?;
@@ -99,9 +88,6 @@ impl Report<'_> {
     fn server(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(watched) = self.watched else { return Ok(()) };
         write!(f, "server       {}", watched.name())?;
-        if let Some(bytes) = self.server_bytes_per_connection() {
-            write!(f, ": {bytes:.0} B of memory per connection")?;
-        }
         if let Some(cpu) = self.server_cpu() {
             write!(f, ", {:.1} % of a core while all were held", cpu * 100.0)?;
         }
@@ -111,19 +97,24 @@ impl Report<'_> {
         }
     }
 
+    /// `memory       9.60 MiB with all connections, 1.10 MiB before the first; 920 B for each connection beyond 1,000`
+    fn server_memory(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Some(watched), Some(memory)) = (self.watched, self.memory()) else { return Ok(()) };
+        let [total, before] = [memory.total, watched.private_bytes_before()].map(units::bytes);
+        write!(f, "memory       {total} with all connections, {before} before the first")?;
+        if let Some(bytes) = memory.per_connection {
+            let (bytes, base) = (units::Unit::Bytes.text(bytes), units::count(memory.base.into()));
+            write!(f, "; {bytes} for each connection beyond {base}")?;
+        }
+        writeln!(f)
+    }
+
     /// ` (could not connect: connection refused)`
     fn examples(&self, kinds: &[FailureKind]) -> String {
         let examples =
             kinds.iter().filter_map(|kind| self.outcome.measurement.examples[*kind as usize].as_deref());
         let examples = examples.collect::<Vec<_>>().join("; ");
         if examples.is_empty() { String::new() } else { format!(" ({examples})") }
-    }
-
-    /// `2xx: 9000`
-    fn statuses(&self) -> String {
-        let classes = self.outcome.measurement.statuses.iter().enumerate().filter(|(_, count)| **count > 0);
-        let text = classes.map(|(class, count)| format!("{class}xx: {count}")).collect::<Vec<_>>().join(", ");
-        if text.is_empty() { "none".into() } else { text }
     }
 }
 

@@ -89,12 +89,15 @@ pub fn run(plan: &Plan, watch: &mut dyn Watch) -> Result<Outcome, FloodError> {
     let all = plan.connections.get();
     let end = plan.ramp.at(all - 1) + plan.hold;
     let mut next_sample = Duration::ZERO;
+    let mut base = Some(plan.memory_base());
     let mut most_open = 0;
     loop {
         let now = start.elapsed();
         let goes_on = watch.goes_on();
         let is_over = now >= end || !goes_on || (connections.started() == all && connections.is_empty());
-        if now >= next_sample || is_over {
+        // One more sample when the base of the memory per connection is open.
+        let is_base = base.take_if(|base| connections.open() >= *base).is_some();
+        if now >= next_sample || is_base || is_over {
             next_sample = now + SAMPLE_INTERVAL;
             connections.sweep();
             let progress = Progress {

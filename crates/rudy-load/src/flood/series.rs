@@ -5,6 +5,9 @@ use std::time::Duration;
 use rudy_observe::{Process, Sample};
 
 use super::run::Progress;
+use super::warnings::does_not_listen;
+use crate::Remote;
+use crate::units::float;
 
 /// A sample.
 #[derive(Debug, Clone)]
@@ -20,6 +23,8 @@ pub(super) struct Point {
 #[derive(Debug, Clone)]
 pub(super) struct ServerPoint {
     pub(super) rss_bytes: u64,
+    /// Heap and stacks, which no other process shares.
+    pub(super) private_bytes: u64,
     pub(super) descriptors: Option<u64>,
     /// CPU usage of all threads, as a fraction of one core.
     pub(super) cpu: f64,
@@ -46,21 +51,24 @@ pub(super) struct Watched {
     last: Sample,
     /// Why the measurement ended.
     pub(super) lost: Option<String>,
+    /// Why it may be the wrong process.
+    pub(super) warning: Option<String>,
 }
 
 impl Watched {
-    pub(super) fn new(mut process: Process) -> Result<Self, rudy_observe::Error> {
+    pub(super) fn new(mut process: Process, remote: &Remote) -> Result<Self, rudy_observe::Error> {
         let first = process.sample()?;
-        Ok(Self { process, last: first.clone(), first, lost: None })
+        let warning = does_not_listen(&mut process, remote);
+        Ok(Self { process, last: first.clone(), first, lost: None, warning })
     }
 
     pub(super) fn name(&self) -> String {
         format!("{} ({})", self.process.name(), self.process.pid())
     }
 
-    /// The memory before the first connection.
-    pub(super) fn rss_at_start(&self) -> u64 {
-        self.first.memory.rss_bytes
+    /// The private memory before the first connection.
+    pub(super) fn private_bytes_before(&self) -> u64 {
+        self.first.memory.anonymous_bytes
     }
 
     /// CPU time since that sample.
@@ -90,6 +98,7 @@ impl Watched {
             |thread: &rudy_observe::ThreadDifference| thread.voluntary_switches + thread.involuntary_switches;
         let point = ServerPoint {
             rss_bytes: sample.memory.rss_bytes,
+            private_bytes: sample.memory.anonymous_bytes,
             descriptors: sample.descriptors.open,
             cpu: difference.threads.iter().map(|thread| difference.share(thread.cpu)).sum(),
             threads: threads.filter(|thread| thread.cpu > 0.0).collect(),
@@ -100,16 +109,61 @@ impl Watched {
     }
 }
 
-/// The memory per connection: the growth since before the first connection, at the maximum number of
-/// connections.
-pub(super) fn memory_per_connection(points: &[Point], rss_at_start: u64) -> Option<f64> {
-    let fullest =
-        points.iter().filter(|point| point.server.is_some()).max_by_key(|point| point.progress.open)?;
-    let server = fullest.server.as_ref()?;
-    if fullest.progress.open == 0 {
-        return None;
+/// The private memory of a server. A server that allocates the tables of all connections at its start has a small
+/// slope and a large total, so both are needed to compare servers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Memory {
+    /// With the maximum number of connections.
+    pub(super) total: u64,
+    /// The growth with each further connection, from `base` connections to the maximum.
+    pub(super) per_connection: Option<f64>,
+    pub(super) base: u32,
+}
+
+impl Memory {
+    /// The memory over the samples; `None` without any. `base` is the number of connections from which on the
+    /// growth counts.
+    pub(super) fn new(points: &[Point], base: u32) -> Option<Self> {
+        let samples =
+            || points.iter().filter_map(|point| Some((point.progress.open, point.server.as_ref()?)));
+        let (most, fullest) = samples().max_by_key(|(open, _)| *open)?;
+        let first = samples().find(|(open, _)| *open >= base).filter(|(open, _)| *open < most);
+        let per_connection = first.map(|(open, first)| {
+            (float(fullest.private_bytes) - float(first.private_bytes)) / f64::from(most - open)
+        });
+        let base = first.map_or(base, |(open, _)| open);
+        Some(Self { total: fullest.private_bytes, per_connection, base })
     }
-    Some(
-        crate::units::float(server.rss_bytes.saturating_sub(rss_at_start)) / f64::from(fullest.progress.open),
-    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn points(samples: &[(u32, u64)]) -> Vec<Point> {
+        let point = |(open, private_bytes): &(u32, u64)| Point {
+            progress: Progress { at: Duration::ZERO, planned: *open, open: *open, stalled: 0 },
+            chunks: 0,
+            server: Some(ServerPoint {
+                rss_bytes: 0,
+                private_bytes: *private_bytes,
+                descriptors: None,
+                cpu: 0.0,
+                threads: Vec::new(),
+                switches: 0.0,
+            }),
+        };
+        samples.iter().map(point).collect()
+    }
+
+    #[test]
+    fn memory_has_a_total_and_the_growth_between_two_numbers_of_connections() {
+        // A server that allocates the tables of all connections with the first one.
+        let samples =
+            [(0, 1_000_000), (10, 9_000_000), (1001, 9_500_000), (9001, 13_500_000), (9001, 14_300_000)];
+        let memory = Memory::new(&points(&samples), 1000).unwrap();
+        assert_eq!(memory, Memory { total: 14_300_000, per_connection: Some(600.0), base: 1001 });
+        assert_eq!(Memory::new(&points(&samples[..2]), 1000).unwrap().per_connection, None);
+        assert_eq!(Memory::new(&[], 1000), None);
+    }
 }

@@ -1,0 +1,82 @@
+//! What makes a flood measure something else than the user probably wanted.
+
+use std::time::Duration;
+
+use rudy_observe::{Owner, Process, State};
+use rudy_units::{Time, count, counted};
+
+use super::measurement::Measurement;
+use super::options::Options;
+use super::report::Report;
+use crate::Remote;
+
+/// The warnings of a report, as sentences.
+pub(super) fn warnings(report: &Report<'_>) -> Vec<String> {
+    let (options, measurement) = (report.options, &report.outcome.measurement);
+    let listener = report.watched.and_then(|watched| watched.warning.clone());
+    let response = failed(measurement).or_else(|| ended(options, measurement));
+    [listener, response, interval(options, measurement)].into_iter().flatten().collect()
+}
+
+/// A process that does not listen at the address of the test is probably not the server.
+pub(super) fn does_not_listen(process: &mut Process, remote: &Remote) -> Option<String> {
+    // Several processes can share a Unix socket, and its table does not name them.
+    let Remote::Ip(address) = remote else { return None };
+    let sockets = process.sockets().ok()?.with_descriptor;
+    if sockets.iter().any(|socket| socket.state == State::Listen && socket.local.port() == address.port()) {
+        return None;
+    }
+    let name = format!("{} ({})", process.name(), process.pid());
+    Some(match Owner::of_port(*address) {
+        Owner::Process { pid, name: owner } => {
+            format!("{name} does not listen at {remote}, but {owner} ({pid}) does: use --pid {pid}.")
+        }
+        _ => {
+            format!("{name} does not listen at {remote}: its memory and CPU may be those of another program.")
+        }
+    })
+}
+
+/// Responses with an error status are no streams.
+fn failed(measurement: &Measurement) -> Option<String> {
+    let all: u64 = measurement.statuses.iter().sum();
+    let failed: u64 = measurement.statuses[3..].iter().sum();
+    (failed > 0).then(|| {
+        format!(
+            "{} of {} did not succeed ({}): check the URL.",
+            count(failed),
+            counted(all, "response"),
+            measurement.status_classes()
+        )
+    })
+}
+
+fn ended(options: &Options, measurement: &Measurement) -> Option<String> {
+    let (ended, opened) = (measurement.ended, measurement.opened);
+    (ended > 0 && !options.holds_idle).then(|| {
+        format!(
+            "{} of {} ended, so the URL is no endless stream. Use --idle to hold connections after their response.",
+            count(ended),
+            counted(opened, "response")
+        )
+    })
+}
+
+/// Chunks at another pace would count as late or early.
+fn interval(options: &Options, measurement: &Measurement) -> Option<String> {
+    let (gap, interval) = (measurement.gap.quantile(0.5), options.interval);
+    let is_off = !measurement.gap.is_empty() && gap.abs_diff(interval) > interval / 10;
+    // A whole number of milliseconds is easier to type.
+    let shown = if gap > Duration::from_millis(10) { Duration::from_millis(round_ms(gap)) } else { gap };
+    is_off.then(|| {
+        format!(
+            "chunks arrive every {}, but --interval is {}. Use --interval {0} to measure their delay.",
+            <Time>::from(shown),
+            <Time>::from(interval)
+        )
+    })
+}
+
+fn round_ms(time: Duration) -> u64 {
+    u64::try_from((time.as_micros() + 500) / 1000).unwrap_or(u64::MAX)
+}
