@@ -4,12 +4,14 @@
 //! width of each is at most a thousandth of its value. Histograms of the same range therefore add up cell by
 //! cell, and the sum equals a histogram of all values. Averages of percentiles have no such property.
 
+mod censored;
 mod spectrum;
 mod v2;
 
 use std::fmt;
 use std::time::Duration;
 
+pub use censored::{Bounded, Censored};
 pub use v2::BlobError;
 
 /// The number of significant digits.
