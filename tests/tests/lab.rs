@@ -155,7 +155,7 @@ fn a_variant_that_cannot_be_started_is_reported() {
 #[test]
 fn a_variant_that_is_never_ready_is_stopped() {
     let waits = shell("waits", "echo $$ >>\"$2/pid\"; exec sleep 1000")
-        .replace("name", "ready = { within = \"300ms\" }\nname");
+        .replace("name", "ready = { timeout = \"300ms\" }\nname");
     // The folder of the files is removed with the experiment, so the id is written elsewhere.
     let lab = Lab::new("");
     let pid = lab.folder.path().join("pid");
@@ -286,7 +286,7 @@ fn a_program_that_fails_or_prints_no_metric_or_hangs_has_failed() {
         ("echo time_s 1; echo no memory >&2; exit 3", "", &["exit status: 3", "no memory"][..]),
         ("true", "", &["it printed no metric"]),
         ("echo it took 3 s", "", &["\"it took 3 s\""]),
-        ("sleep 1000", "within = \"200ms\"\n", &["it did not end within 0.2 s"]),
+        ("sleep 1000", "timeout = \"200ms\"\n", &["it did not end within 0.2 s"]),
         ("head -c 2000000 /dev/zero", "", &["it printed more than 1048576 bytes"]),
         (
             "sleep 1000 & echo time_s 1",
@@ -424,7 +424,7 @@ fn ctrl_c_during_a_stall_stops_all_processes() {
     let lab = with_companion(
         "sleep 1000",
         "metrics",
-        "within = \"1000s\"\nstall = { after = \"0s\", time = \"1000s\" }\n",
+        "timeout = \"1000s\"\nstall = { after = \"0s\", time = \"1000s\" }\n",
     );
     let pid = lab.folder.path().join("pid");
     let mut child = lab

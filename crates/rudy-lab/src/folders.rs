@@ -39,6 +39,8 @@ impl Folders {
 /// The values of placeholders that are known before a variant starts.
 pub(crate) struct Placeholders<'a> {
     pub(crate) port: u16,
+    /// The number of cores of the servers.
+    pub(crate) cores: usize,
     /// The ports of the companion programs, by name.
     pub(crate) companions: &'a BTreeMap<&'a str, u16>,
     pub(crate) folders: &'a Folders,
@@ -63,7 +65,7 @@ impl Placeholders<'_> {
             ("built", path(self.folders.built())),
             ("temp", path(self.temp)),
             ("config", path(self.config)),
-            ("cores", cores().to_string()),
+            ("cores", self.cores.to_string()),
         ];
         let known = known.into_iter().map(|(word, value)| (word.to_owned(), value));
         let n = self.n.map(|n| ("n".to_owned(), n.to_string()));
@@ -90,12 +92,12 @@ pub(crate) fn cores() -> usize {
 
 /// Replaces numbers in lines that end in `# port` or `# cores`: the port after `127.0.0.1:`, otherwise the
 /// first number of the line. The configurations of the peers are therefore also valid without the lab.
-pub(crate) fn adapted(text: &str, port: u16) -> String {
+pub(crate) fn adapted(text: &str, port: u16, cores: usize) -> String {
     let mut adapted = String::with_capacity(text.len());
     for line in text.lines() {
         let number = match line.rsplit_once("# ") {
             Some((_, "port")) => Some(usize::from(port)),
-            Some((_, "cores")) => Some(cores()),
+            Some((_, "cores")) => Some(cores),
             _ => None,
         };
         // Writing to a string does not fail.
@@ -167,6 +169,7 @@ mod tests {
         let placeholders = Placeholders {
             own: &own,
             port: 81,
+            cores: 2,
             companions: &companions,
             folders: &folders,
             temp,
@@ -183,9 +186,9 @@ mod tests {
         let text = "workers 2; # cores\nlisten 127.0.0.1:7101 reuseport backlog=4096; # port\nport = 7102 # port\nother 2 127.0.0.1:9\n";
         let expected = format!(
             "workers {}; # cores\nlisten 127.0.0.1:81 reuseport backlog=4096; # port\nport = 81 # port\nother 2 127.0.0.1:9\n",
-            cores()
+            3
         );
-        assert_eq!(adapted(text, 81), expected);
+        assert_eq!(adapted(text, 81, 3), expected);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! each workload and round, in an order that changes. It writes a folder of [records](record), a line after each
 //! run, so that an interruption loses nothing.
 
+mod compare;
 mod experiment;
 mod folders;
 mod list;
@@ -17,7 +18,8 @@ mod sample;
 mod variant;
 mod workload;
 
-pub use list::list;
+pub use compare::Compare;
+pub use list::{list, print, show};
 pub use messages::{Messages, messages};
-pub use report::{Format, ReportOptions, report};
+pub use report::{DiffOptions, FailIfWorse, Format, ReportOptions, diff, report};
 pub use run::{Options, run};

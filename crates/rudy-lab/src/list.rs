@@ -1,30 +1,59 @@
-//! `rudy lab list`: prints the built-in plans.
+//! `rudy lab list` and `rudy lab show`: the built-in plans.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use rudy_load::Exit;
+use rudy_units::rough;
 
-use crate::plan::builtin;
+use crate::plan::{Plan, builtin};
 
-/// Prints each plan with its question, its variants and its workloads.
+/// Prints each plan with its question, expected duration, variants and workloads.
 #[must_use]
 pub fn list() -> Exit {
-    let mut text = String::new();
-    for plan in builtin::all() {
-        match plan {
-            Ok(plan) => {
-                let names = |names: Vec<&str>| names.join(", ");
-                let variants = names(plan.variants.iter().map(|variant| variant.name.as_str()).collect());
-                let workloads = names(plan.workloads.iter().map(|workload| workload.name.as_str()).collect());
-                // Writing to a string does not fail.
-                let _ = writeln!(text, "{}\n    {}", plan.name, plan.question);
-                let _ = writeln!(text, "    variants: {variants}\n    workloads: {workloads}");
-            }
-            Err(why) => drop(writeln!(text, "{why}")),
-        }
+    print(
+        &builtin::all().map(|plan| plan.map_or_else(|why| why, |plan| described(&plan))).collect::<String>(),
+    )
+}
+
+/// Prints a built-in plan, or a file that one uses, such as `peers/nginx-static.conf`.
+#[must_use]
+pub fn show(name: &str) -> Exit {
+    if let Some(text) = builtin::text(name).or_else(|| builtin::peer(name.as_ref())) {
+        return print(text);
     }
-    // A closed pipe is no error: the reader has read enough.
+    // An error of stderr cannot be reported.
+    let _ = writeln!(
+        io::stderr(),
+        "error: no built-in plan or file {name:?}: expected one of {}",
+        builtin::names()
+    );
+    Exit::BadInput
+}
+
+fn described(plan: &Plan) -> String {
+    let variants = plan.variants.iter().map(|variant| match plan.missing(variant) {
+        Some(_) => format!("{} (not installed)", variant.name),
+        None => variant.name.clone(),
+    });
+    let variants: Vec<String> = variants.collect();
+    let workloads: Vec<&str> = plan.workloads.iter().map(|workload| workload.name.as_str()).collect();
+    let mut text = String::new();
+    // Writing to a string does not fail.
+    let _ = writeln!(
+        text,
+        "{}, about {}\n    {}",
+        plan.name,
+        rough(plan.installed().expected_time()),
+        plan.question
+    );
+    let _ = writeln!(text, "    variants: {}\n    workloads: {}", variants.join(", "), workloads.join(", "));
+    text
+}
+
+/// Prints a text. A closed pipe is no error: the reader has read enough.
+#[must_use]
+pub fn print(text: &str) -> Exit {
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Exit::CannotRun,
         _ => Exit::Done,

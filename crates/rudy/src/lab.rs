@@ -1,9 +1,10 @@
 //! The flags of `rudy lab`.
 
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use rudy_lab::{Format, Options, ReportOptions};
+use rudy_lab::{Compare, DiffOptions, FailIfWorse, Format, Options, ReportOptions};
 use rudy_load::Exit;
 
 /// Compare servers with repeated, interleaved benchmarks
@@ -17,7 +18,8 @@ use rudy_load::Exit;
     after_help = "Examples:
   rudy lab list                 list the built-in plans
   rudy lab run files            run a built-in plan and write a report
-  rudy lab run mine.toml        run your own plan; `rudy lab run --help` shows one"
+  rudy lab run mine.toml        run your own plan; `rudy lab run --help` shows one
+  rudy lab compare './old --port {port}' './new --port {port}' --url http://127.0.0.1:{port}/"
 )]
 pub(crate) struct Lab {
     #[command(subcommand)]
@@ -26,10 +28,13 @@ pub(crate) struct Lab {
 
 #[derive(Debug, Subcommand)]
 enum LabCommand {
-    /// List the built-in plans
+    /// List the built-in plans, with their expected duration and the servers that are not installed
     #[command(after_help = "Example: rudy lab list")]
     List,
+    Show(Show),
     Run(Run),
+    Compare(CompareArguments),
+    Diff(Diff),
     Report(Report),
     Messages(Messages),
 }
@@ -63,7 +68,7 @@ A plan that compares two engines; docs/lab.md describes all keys:
   variant = \"percore\"
   with = \"task\"
 
-Exit codes: 0 done, 1 failed to run, 2 invalid arguments or plan, 130 interrupted.")]
+Exit codes: 0 done, 1 failed to run, 2 invalid arguments or plan, 3 worse than --fail-if-worse allows, 130 interrupted.")]
 struct Run {
     /// Plan file, or name of a built-in plan
     #[arg(value_name = "PLAN", required_unless_present = "resume", conflicts_with = "resume")]
@@ -83,6 +88,104 @@ struct Run {
     /// Try the plan: two rounds with workloads of one second
     #[arg(long, conflicts_with = "resume")]
     quick: bool,
+    /// Compare each variant with itself (A/A): every difference is false
+    #[arg(long, conflicts_with = "resume")]
+    aa: bool,
+    /// Exit with 3 if a variant is worse than the one it is compared with, by more than this percentage
+    #[arg(long, value_name = "N%", conflicts_with = "quick")]
+    fail_if_worse: Option<FailIfWorse>,
+}
+
+/// Print a built-in plan
+///
+/// Also prints the configurations and programs that the plans use. A copy of a plan finds them without their files.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  rudy lab show files >mine.toml              copy a plan to change it
+  rudy lab show peers/nginx-static.conf
+
+Exit codes: 0 done, 2 no such plan.")]
+struct Show {
+    /// Name of a plan, or a path in one
+    #[arg(value_name = "NAME")]
+    name: String,
+}
+
+/// Compare two servers without a plan file
+///
+/// Starts the servers in rounds, or measures two that run already, and writes the same report as `rudy lab run`. Compares the
+/// CPU of servers that it starts, and the throughput, or with --rate the latency.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  rudy lab compare './old --port {port}' './new --port {port}' --url http://127.0.0.1:{port}/a.html
+  rudy lab compare --url http://10.0.0.7/ --url http://10.0.0.8/ --rate 1000
+  rudy lab compare './old {port}' './new {port}' --url http://127.0.0.1:{port}/ --fail-if-worse 5%
+  rudy lab compare './a' './b' --url http://127.0.0.1:8080/ --print-plan >mine.toml
+
+{port} is a free port. The second server is compared with the first one. Commands run in a shell, in the current folder.
+
+Exit codes: 0 done, 1 failed to run, 2 invalid arguments, 3 worse than --fail-if-worse allows, 130 interrupted.")]
+struct CompareArguments {
+    /// Two shell commands that start the servers in the foreground; without them, the servers run already
+    #[arg(value_name = "COMMAND", num_args = 0..=2)]
+    commands: Vec<String>,
+    /// URL to request; twice for two servers that run already
+    #[arg(long, value_name = "URL", required = true)]
+    url: Vec<String>,
+    /// Name in the report (twice)
+    #[arg(long, value_name = "NAME", default_values = ["A", "B"], num_args = 1)]
+    name: Vec<String>,
+    /// Number of connections
+    #[arg(short, long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=28_000))]
+    connections: u32,
+    /// Duration of each measurement
+    #[arg(short, long, value_name = "TIME", default_value = "3s")]
+    duration: rudy_units::Time,
+    /// Requests per second; without it, each connection sends its next request after the response
+    #[arg(short = 'R', long, value_name = "N")]
+    rate: Option<f64>,
+    /// Header field of each request, as in 'Accept: */*' (repeatable)
+    #[arg(short = 'H', long, value_name = "FIELD")]
+    header: Vec<String>,
+    /// Number of rounds; a verdict needs at least 7
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    rounds: usize,
+    /// Results folder [default: lab-compare-TIME]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Exit with 3 if the second server is worse, by more than this percentage
+    #[arg(long, value_name = "N%")]
+    fail_if_worse: Option<FailIfWorse>,
+    /// Print the plan as TOML, and do not run it
+    #[arg(long)]
+    print_plan: bool,
+}
+
+/// Compare the results of two folders
+///
+/// Compares each variant and workload that both have, such as those of today and of last week. The rounds are not pairs, so the
+/// intervals are wider than those of one run, and a change of the machine counts as a difference. Differences of machine, versions
+/// and plans are printed first.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  rudy lab diff lab-files-monday lab-files-friday
+  rudy lab diff old new --fail-if-worse 10%
+  rudy lab diff old new --json | jq '.comparisons[] | select(.verdict == \"worse\")'
+
+Exit codes: 0 done, 1 no verdict for --fail-if-worse, 2 invalid arguments or no results, 3 worse than --fail-if-worse allows.")]
+struct Diff {
+    /// Results folder to compare with
+    #[arg(value_name = "OLD")]
+    old: PathBuf,
+    /// Results folder to compare
+    #[arg(value_name = "NEW")]
+    new: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Exit with 3 if a variant is worse than before, by more than this percentage
+    #[arg(long, value_name = "N%")]
+    fail_if_worse: Option<FailIfWorse>,
 }
 
 /// Write a report of results
@@ -149,7 +252,12 @@ impl Lab {
     pub(crate) fn run(self) -> Exit {
         match self.command {
             LabCommand::List => rudy_lab::list(),
+            LabCommand::Show(show) => rudy_lab::show(&show.name),
             LabCommand::Run(run) => rudy_lab::run(&run.into()),
+            LabCommand::Compare(compare) => compare.run(),
+            LabCommand::Diff(Diff { old, new, json, fail_if_worse }) => {
+                rudy_lab::diff(&DiffOptions { old, new, is_json: json, fail_if_worse })
+            }
             LabCommand::Report(report) => rudy_lab::report(&report.into()),
             LabCommand::Messages(Messages { tasks, workers }) => {
                 let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -168,8 +276,49 @@ impl From<Run> for Options {
             only: run.only,
             resume: run.resume,
             is_quick: run.quick,
+            is_aa: run.aa,
+            fail_if_worse: run.fail_if_worse,
+            text: None,
         }
     }
+}
+
+impl CompareArguments {
+    fn run(self) -> Exit {
+        let [a, b] = match <[String; 2]>::try_from(self.name) {
+            Ok(names) => names,
+            Err(_) => return refuse("--name is needed twice, or not at all"),
+        };
+        let compare = Compare {
+            commands: self.commands,
+            urls: self.url,
+            names: [a, b],
+            connections: self.connections,
+            duration: self.duration,
+            rate: self.rate,
+            headers: self.header,
+            rounds: self.rounds,
+        };
+        let folder = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+        let text = match compare.plan(&folder) {
+            Ok(text) if self.print_plan => return rudy_lab::print(&text),
+            Ok(text) => text,
+            Err(why) => return refuse(&why),
+        };
+        rudy_lab::run(&Options {
+            plan: Some("compare".to_owned()),
+            text: Some(text),
+            out: self.out,
+            fail_if_worse: self.fail_if_worse,
+            ..Options::default()
+        })
+    }
+}
+
+fn refuse(why: &str) -> Exit {
+    // An error of stderr cannot be reported.
+    let _ = writeln!(io::stderr(), "error: {why}");
+    Exit::BadInput
 }
 
 impl From<Report> for ReportOptions {

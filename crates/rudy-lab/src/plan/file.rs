@@ -14,6 +14,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use self::compare::CompareTable;
+pub(crate) use self::compare::usual_metrics;
 use self::program::ProgramTable;
 use self::variant::{CompanionTable, VariantTable};
 use self::workload::WorkloadTable;
@@ -63,7 +64,7 @@ struct BaselineTable {
     workload: Spanned<String>,
     #[serde(default)]
     metrics: BTreeMap<String, f64>,
-    said: Option<String>,
+    text: Option<String>,
 }
 
 /// Default number of rounds.
@@ -142,7 +143,7 @@ impl Reader<'_> {
         self.check_unique("companion", file.companion.iter().map(|companion| &companion.name))?;
         let companions =
             file.companion.into_iter().map(|table| self.companion(table)).collect::<Result<Vec<_>, _>>()?;
-        let variants = file.variant.into_iter().map(|table| self.variant(table, &companions));
+        let variants = file.variant.into_iter().map(|table| self.variant(table, &companions, &workloads));
         let variants = variants.collect::<Result<Vec<Variant>, _>>()?;
         let comparisons = self.comparisons(file.compare, &variants, &workloads)?;
         let baselines = file.baseline.into_iter().map(|table| self.baseline(table, &variants, &workloads));
@@ -191,7 +192,7 @@ impl Reader<'_> {
         variants: &[Variant],
         workloads: &[Workload],
     ) -> Result<Baseline, String> {
-        let BaselineTable { name, variant, workload, metrics, said } = table;
+        let BaselineTable { name, variant, workload, metrics, text } = table;
         if let Some(variant) = &variant
             && !variants.iter().any(|known| known.name == *variant.get_ref())
         {
@@ -205,7 +206,7 @@ impl Reader<'_> {
                 .at(&workload, &format!("unknown metric {name:?}; expected one of {}", METRICS.join(", "))));
         }
         let variant = variant.map(Spanned::into_inner);
-        Ok(Baseline { name, variant, workload: workload.into_inner(), metrics, said })
+        Ok(Baseline { name, variant, workload: workload.into_inner(), metrics, text })
     }
 
     /// Rejects duplicate names.
@@ -340,7 +341,7 @@ mod tests {
             ),
             (
                 "[[variant]]\nname = \"b\"\ncommand = [\"b\"]\noutput_format = \"wrk\"\n",
-                "x.toml:8: `says` needs",
+                "x.toml:8: `output_format` needs",
             ),
             (
                 "[[companion]]\nname = \"b c\"\ncommand = [\"b\"]\n",
@@ -362,20 +363,72 @@ mod tests {
     #[test]
     fn a_comparison_is_of_something_and_is_there_once() {
         let compare = "[[compare]]\nvariant = \"a\"\nwith = \"b\"\n";
-        let turned = "[[compare]]\nvariant = \"b\"\nwith = \"a\"\nmetrics = [\"p99_ns\"]\n";
-        let other = turned.replace("p99_ns", "errors");
+        let turned = "[[compare]]\nvariant = \"b\"\nwith = \"a\"\nmetrics = [\"cpu_us_per_request\"]\n";
+        let other = turned.replace("cpu_us_per_request", "errors");
         let plan = format!("{WHOLE}[[variant]]\nname = \"b\"\ncommand = [\"b\"]\n{compare}");
         for (more, expected) in [
             ("workloads = []\n", "x.toml:11: `workloads` is empty"),
             ("metrics = []\n", "x.toml:11: `metrics` is empty"),
             ("workloads = [\"l\", \"l\"]\n", "x.toml:13: the workload \"l\" is duplicate"),
             (compare, "x.toml:14: \"a\" and \"b\" are already compared in cpu_us_per_request under \"l\""),
-            (turned, "x.toml:14: \"b\" and \"a\" are already compared in p99_ns"),
+            (turned, "x.toml:14: \"b\" and \"a\" are already compared in cpu_us_per_request"),
         ] {
             let why = fails(&format!("{plan}{more}"));
             assert!(why.contains(expected), "{more}: {why}");
         }
-        assert_eq!(parse(&format!("{plan}{other}"), "x.toml", None).unwrap().asked(), 3);
+        assert_eq!(parse(&format!("{plan}{other}"), "x.toml", None).unwrap().asked(), 2);
+    }
+
+    #[test]
+    fn each_kind_of_workload_has_its_usual_metrics() {
+        let workloads = [
+            ("closed", "kind = \"bench\"", &["cpu_us_per_request"][..]),
+            ("open", "kind = \"bench\"\nrate = 10", &["cpu_us_per_request", "p99_ns"]),
+            ("many", "kind = \"burst\"\nrequests = 2", &["time_s"]),
+            ("some", "kind = \"sequence\"\nrequests = 2", &["time_s"]),
+            ("idle", "kind = \"idle\"", &["private_bytes", "private_bytes_per_connection"]),
+        ];
+        let tables = workloads.map(|(name, kind, _)| format!("[[workload]]\nname = \"{name}\"\n{kind}\n"));
+        let plan = "[[variant]]\nname = \"a\"\ncommand = [\"a\"]\n[[variant]]\nname = \"b\"\ncommand = [\"b\"]\n\
+            [[compare]]\nvariant = \"a\"\nwith = \"b\"\n";
+        let plan = parse(&(plan.to_owned() + &tables.concat()), "x", None).unwrap();
+        for (name, _, expected) in workloads {
+            let of =
+                plan.comparisons.iter().find(|comparison| comparison.workloads.iter().any(|own| own == name));
+            assert_eq!(of.unwrap().metrics, expected, "{name}");
+        }
+        // The burst and the sequence have the same.
+        assert_eq!(plan.comparisons.len(), 4);
+    }
+
+    #[test]
+    fn a_comparison_needs_workloads_that_both_run() {
+        let plan = format!(
+            "{WHOLE}[[workload]]\nname = \"m\"\nkind = \"bench\"\n\
+             [[variant]]\nname = \"b\"\ncommand = [\"b\"]\nworkloads = [\"m\"]\n\
+             [[compare]]\nvariant = \"a\"\nwith = \"b\"\n"
+        );
+        assert_eq!(parse(&plan, "x", None).unwrap().comparisons[0].workloads, ["m"]);
+        let why = fails(&format!("{plan}workloads = [\"l\"]\n"));
+        assert!(why.contains("does not run with \"l\""), "{why}");
+        let why = fails(&plan.replace("[\"m\"]", "[\"x\"]"));
+        assert!(why.contains("unknown workload \"x\""), "{why}");
+    }
+
+    #[test]
+    fn a_server_that_runs_already_has_only_a_url() {
+        let variant = |keys: &str| format!("{WHOLE}[[variant]]\nname = \"b\"\n{keys}\n");
+        let plan = parse(&variant("url = \"http://localhost:8080/a\""), "x", None).unwrap();
+        assert!(plan.variants[1].command.is_empty());
+        for (keys, expected) in [
+            ("rounds = 3", "x.toml:8: `command` is empty"),
+            ("url = \"localhost\"", "x.toml:8: `url` must be a URL"),
+            ("url = \"http://a\"\nready = { tcp = true }", "x.toml:8: a server that runs already"),
+            ("url = \"http://a\"\nrounds = 0", "x.toml:8: `rounds` must be at least 1"),
+        ] {
+            let why = fails(&variant(keys));
+            assert!(why.contains(expected), "{why}");
+        }
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! The plan of an experiment: variants, workloads, rounds and comparisons.
 
+pub(crate) mod aa;
 pub(crate) mod builtin;
 mod file;
 mod needed;
+mod runs;
 
 use std::collections::BTreeMap;
 
@@ -10,6 +12,7 @@ use rudy_units::{Size, Time};
 use serde::{Deserialize, Serialize};
 
 pub use self::file::parse;
+pub(crate) use self::file::usual_metrics;
 
 /// An experiment, with defaults for everything that the plan file omits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -83,7 +86,7 @@ impl Plan {
 pub struct Variant {
     /// Its name in reports.
     pub name: String,
-    /// Program and arguments, with placeholders.
+    /// Program and arguments, with placeholders. Empty if the server runs already.
     pub command: Vec<String>,
     /// The text of the file `{config}`, with placeholders.
     pub config: Option<String>,
@@ -93,6 +96,15 @@ pub struct Variant {
     pub ready_within: Time,
     /// The cores it may run on; all if empty.
     pub cores: Vec<usize>,
+    /// The URL to which the path of a workload is appended, with placeholders. By default, its port of 127.0.0.1.
+    #[serde(default)]
+    pub url: Option<String>,
+    /// The workloads with which it runs; `None` for all.
+    #[serde(default)]
+    pub workloads: Option<Vec<String>>,
+    /// The number of rounds in which it runs, if not all: the first ones.
+    #[serde(default)]
+    pub rounds: Option<usize>,
     /// Whether it is measured twice in each round, the second time as a control: A against A.
     pub is_control: bool,
     /// Whether it is skipped if a requirement is not installed.
@@ -172,6 +184,15 @@ pub struct Workload {
     /// The size of a quick run, if not the default of one second.
     #[serde(default)]
     pub quick: Option<Quick>,
+    /// The number of rounds in which it runs, if not all: the first ones.
+    #[serde(default)]
+    pub rounds: Option<usize>,
+    /// Whether servers and load generator run on different cores.
+    #[serde(default)]
+    pub separate_cores: bool,
+    /// How long a run is expected to take, if its kind does not determine it.
+    #[serde(default)]
+    pub estimate: Option<Time>,
     /// The kind.
     #[serde(flatten)]
     pub kind: Kind,
@@ -291,5 +312,5 @@ pub struct Baseline {
     /// Names as in [`Run::metrics`](crate::record::Run::metrics).
     pub metrics: BTreeMap<String, f64>,
     /// A statement of the report in words.
-    pub said: Option<String>,
+    pub text: Option<String>,
 }

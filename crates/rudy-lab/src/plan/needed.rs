@@ -2,9 +2,18 @@
 
 use std::iter;
 
+use crate::{folders, machine};
+
 use super::{Companion, Plan, Program, Variant};
 
 impl Plan {
+    /// The plan without the variants whose requirements are missing.
+    pub(crate) fn installed(&self) -> Self {
+        let mut plan = self.clone();
+        plan.variants.retain(|variant| self.missing(variant).is_none());
+        plan
+    }
+
     /// Whether a variant of the plan uses this program.
     pub(crate) fn uses(&self, program: &Program) -> bool {
         self.variants.iter().any(|variant| self.runs(variant, program))
@@ -29,6 +38,26 @@ impl Plan {
     pub(crate) fn commands<'a>(&'a self, variant: &'a Variant) -> impl Iterator<Item = &'a [String]> {
         let companions = self.companions_of(variant).map(|companion| companion.command.as_slice());
         iter::once(variant.command.as_slice()).chain(companions)
+    }
+
+    /// A message if a requirement of a variant is missing.
+    pub(crate) fn missing(&self, variant: &Variant) -> Option<String> {
+        // Requirements of other variants are checked at their start: their runs fail, and the others continue.
+        let started = self.commands(variant).filter_map(<[String]>::first).filter(|_| variant.is_optional);
+        let builders = self.programs.iter().filter(|program| self.runs(variant, program));
+        let builders = builders.map(|program| &program.build[0]);
+        started.chain(builders).chain(&variant.needs).find_map(|name| {
+            let own = name.strip_prefix("{programs}/");
+            let path = own.map_or_else(
+                || name.clone(),
+                |own| folders::programs().join(own).to_string_lossy().into_owned(),
+            );
+            let why = own.map_or_else(
+                || "is not installed".to_owned(),
+                |own| format!("does not exist; build it with `cargo build --release -p {own}`"),
+            );
+            (!machine::is_installed(&path)).then(|| format!("{path} {why}"))
+        })
     }
 }
 

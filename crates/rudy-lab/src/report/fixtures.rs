@@ -26,12 +26,11 @@ pub(crate) fn experiment(
     let mut runs = Vec::new();
     for round in 0..plan.rounds {
         for workload in &plan.workloads {
-            for variant in &plan.variants {
-                for is_control in [false, true].into_iter().filter(|again| !again || variant.is_control) {
-                    let turn = Turn { round, variant: &variant.name, workload: &workload.name, is_control };
-                    let seen = metrics(&turn);
-                    runs.push(run(&turn, runs.len(), seen));
-                }
+            for (variant, is_control) in plan.runs_in(round, workload) {
+                let variant = &plan.variants[variant].name;
+                let turn = Turn { round, variant, workload: &workload.name, is_control };
+                let seen = metrics(&turn);
+                runs.push(run(&turn, runs.len(), seen));
             }
         }
     }

@@ -78,7 +78,7 @@ fn conditions(section: &Section) -> String {
     )
 }
 
-fn table(rows: &Rows) -> String {
+pub(super) fn table(rows: &Rows) -> String {
     let line = |cells: &[String]| {
         let cells: Vec<_> = cells.iter().map(|cell| escaped(cell)).collect();
         format!("| {} |", cells.join(" | "))

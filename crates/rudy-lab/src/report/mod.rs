@@ -4,8 +4,10 @@ mod analysis;
 mod cells;
 mod chart;
 mod csv;
+mod diff;
 #[cfg(test)]
 pub(crate) mod fixtures;
+mod gate;
 mod html;
 mod json;
 mod markdown;
@@ -13,6 +15,9 @@ mod rows;
 mod shell;
 mod text;
 mod unit;
+
+pub use self::diff::{DiffOptions, diff};
+pub use self::gate::FailIfWorse;
 
 use std::fs;
 use std::io::{self, Write};
@@ -141,4 +146,12 @@ pub(crate) fn after_run(folder: &Path) -> Result<(PathBuf, String), String> {
     let page = folder.join(PAGE);
     save(&html::write(&report), &page)?;
     Ok((page, text::write(&report)))
+}
+
+/// The exit code of the results in a folder, with a message unless they pass.
+pub(crate) fn exit_if_worse(folder: &Path, limit: FailIfWorse) -> (Exit, String) {
+    match experiment::read(folder) {
+        Ok(experiment) => limit.exit(&analysis::analyse(&[experiment]).sections[0].comparisons),
+        Err(why) => (Exit::CannotRun, why),
+    }
 }

@@ -8,7 +8,7 @@ use super::single::{Bench, Measured};
 use crate::plan::{self, Kind, Workload};
 use crate::record::Run;
 use crate::sample::{self, Sampler};
-use crate::variant::{Companions, Process, Scene, Stalling, StartError, Wanted};
+use crate::variant::{Companions, Cores, Process, Scene, Stalling, StartError, Wanted};
 use crate::workload::{self, Ended, Generator, Measurement, output_format};
 
 impl Bench<'_> {
@@ -43,48 +43,58 @@ impl Bench<'_> {
         run: &mut Run,
     ) -> Result<Measured, StartError> {
         let is_run = matches!(workload.kind, Kind::Run { .. });
+        if variant.command.is_empty() {
+            return self.measure(None, workload, scene, companions, run);
+        }
         let command = run.commands.variant.clone();
+        // A variant that runs to its end is the load generator.
+        let cores = if is_run { &scene.cores.generator } else { &scene.cores.servers };
         let wanted = Wanted {
             command: &command,
-            cores: &variant.cores,
+            cores: Cores::of(&variant.cores, cores),
             address: scene.address(None),
             ready: (!is_run).then_some((&variant.ready, variant.ready_within)),
         };
         let mut program = Process::start(&wanted, scene, &companions.pids(), self.interrupt)?;
         let measured = match workload.kind {
             Kind::Run { within, .. } => self.finish(&mut program, variant, workload, within.0, companions),
-            _ => self.measure(&mut program, workload, companions, run),
+            _ => self.measure(Some(&mut program), workload, scene, companions, run),
         };
         run.notes.extend(program.stop(&companions.pids()));
         measured
     }
 
+    /// Measures a program, or a server that runs already, whose CPU and memory are unknown.
     fn measure(
         &self,
-        program: &mut Process,
+        mut program: Option<&mut Process>,
         workload: &Workload,
+        scene: &Scene,
         companions: &mut Companions,
         run: &mut Run,
     ) -> Result<Measured, StartError> {
         let companion_pids = companions.pids();
         let idle_private_bytes = sample::private_bytes(&companion_pids);
-        self.warm_up(program, workload, companions)?;
+        self.warm_up(program.as_deref_mut(), workload, scene, companions)?;
         let is_bench = matches!(workload.kind, Kind::Bench { .. });
         // A missing file is not an error.
         let _ = fs::remove_file(self.rows);
-        let command = workload::command(workload, program.address, None, is_bench.then_some(self.rows));
+        let command = workload::command(workload, &scene.url(), None, is_bench.then_some(self.rows));
         run.commands.workload.clone_from(&command);
         let meter = Meter::start(&companion_pids);
-        let generator = Generator::start(&command, workload).map_err(StartError::Failed)?;
+        let generator =
+            Generator::start(&command, workload, &scene.cores.generator).map_err(StartError::Failed)?;
         let mut sampler = Sampler::new([&companion_pids[..], &[generator.pid()]].concat());
         let mut stalling = Stalling::new(workload.stall, companion_pids.clone());
+        let is_ours = program.is_some();
         let mut measurement = self.wait(generator, workload, program, companions, || {
             sampler.poll();
             stalling.poll();
         })?;
         let spent = meter.stop();
         measurement.generator_took(spent.waited.total(), spent.time);
-        let (stalled, samples, cpu) = (stalling.lasted(), sampler.samples(), spent.variant);
+        let (stalled, cpu) = (stalling.lasted(), spent.variant);
+        let samples = if is_ours { sampler.samples() } else { Vec::new() };
         Ok(Measured { measurement, cpu, samples, idle_private_bytes, shares: spent.shares, stalled })
     }
 
@@ -116,15 +126,17 @@ impl Bench<'_> {
     /// Sends the warm-up, with a separate generator.
     fn warm_up(
         &self,
-        program: &mut Process,
+        program: Option<&mut Process>,
         workload: &Workload,
+        scene: &Scene,
         companions: &mut Companions,
     ) -> Result<(), StartError> {
         if self.plan.warmup.0.is_zero() || !matches!(workload.kind, Kind::Bench { .. }) {
             return Ok(());
         }
-        let command = workload::command(workload, program.address, Some(self.plan.warmup), None);
-        let generator = Generator::start(&command, workload).map_err(StartError::Failed)?;
+        let command = workload::command(workload, &scene.url(), Some(self.plan.warmup), None);
+        let generator =
+            Generator::start(&command, workload, &scene.cores.generator).map_err(StartError::Failed)?;
         self.wait(generator, workload, program, companions, || {}).map(drop)
     }
 
@@ -132,21 +144,25 @@ impl Bench<'_> {
         &self,
         generator: Generator,
         workload: &Workload,
-        program: &mut Process,
+        mut program: Option<&mut Process>,
         companions: &mut Companions,
         mut poll: impl FnMut(),
     ) -> Result<Measurement, StartError> {
         let under = |status| format!("it ended ({status}) under the workload");
         let ended = generator.wait(workload, self.interrupt, || {
             poll();
-            program.ended().map(under).or_else(|| companions.ended())
+            let status = program.as_deref_mut().and_then(Process::ended);
+            status.map(under).or_else(|| companions.ended())
         });
+        let ended = match (ended, program.as_deref_mut().and_then(Process::ended)) {
+            (Ended::Report(_), Some(status)) => Ended::Failed(under(status)),
+            (ended, _) => ended,
+        };
         match ended {
-            Ended::Report(measurement) => match program.ended() {
-                None => Ok(measurement),
-                Some(status) => Err(StartError::Failed(program.tell(&under(status)))),
-            },
-            Ended::Failed(why) => Err(StartError::Failed(program.tell(&why))),
+            Ended::Report(measurement) => Ok(measurement),
+            Ended::Failed(why) => {
+                Err(StartError::Failed(program.map_or(why.clone(), |program| program.tell(&why))))
+            }
             Ended::Interrupted => Err(StartError::Interrupted),
         }
     }

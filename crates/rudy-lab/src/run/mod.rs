@@ -33,7 +33,10 @@ pub fn run(options: &Options) -> Exit {
     let run = |experiment: Experiment| {
         let exit = experiment.run()?;
         show(experiment.results.folder());
-        Ok(exit)
+        Ok(match options.fail_if_worse.filter(|_| exit == Exit::Done) {
+            Some(limit) => judged(experiment.results.folder(), limit),
+            None => exit,
+        })
     };
     match Experiment::new(options).and_then(run) {
         Ok(exit) => exit,
@@ -49,6 +52,15 @@ pub fn run(options: &Options) -> Exit {
 
 fn refuse(exit: Exit, why: &str) -> Exit {
     progress::say(&format!("error: {why}"));
+    exit
+}
+
+/// The exit code of `--fail-if-worse`.
+fn judged(folder: &Path, limit: report::FailIfWorse) -> Exit {
+    let (exit, why) = report::exit_if_worse(folder, limit);
+    if exit != Exit::Done {
+        progress::say(&why);
+    }
     exit
 }
 

@@ -4,12 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rudy_stats::compare::PAIRS_MAX;
+use rudy_stats::compare::{PAIRS_MAX, rounds_needed};
 use rudy_units::Time;
 
 use super::progress::say;
-use crate::plan::{Kind, Plan, Quick, Variant, builtin, parse};
-use crate::{folders, machine};
+use crate::plan::{Kind, Plan, Quick, aa, builtin, parse};
+use crate::report::FailIfWorse;
 
 /// The duration of a workload in a quick run: enough to see that it works.
 const QUICK: Time = Time(Duration::from_secs(1));
@@ -20,6 +20,8 @@ const QUICK_ROUNDS: usize = 2;
 pub struct Options {
     /// The plan file, or the name of a built-in plan. `None` with `resume`.
     pub plan: Option<String>,
+    /// The text of the plan, if it is not in a file.
+    pub text: Option<String>,
     /// The number of rounds, instead of the plan's.
     pub rounds: Option<usize>,
     /// The results folder; by default a new one in the current folder.
@@ -30,6 +32,10 @@ pub struct Options {
     pub resume: Option<PathBuf>,
     /// Two rounds of short workloads, to try a plan.
     pub is_quick: bool,
+    /// Compares each variant with itself.
+    pub is_aa: bool,
+    /// Fails if a variant is worse.
+    pub fail_if_worse: Option<FailIfWorse>,
 }
 
 /// Why nothing runs, and the kind of error.
@@ -47,8 +53,14 @@ impl Options {
     /// The plan to run, and the text of its file.
     pub(super) fn plan(&self) -> Result<(Plan, String), Refusal> {
         let name = self.plan.as_deref().unwrap_or_default();
-        let (text, folder) = read(name)?;
+        let (text, folder) = self.text.clone().map_or_else(|| read(name), |text| Ok((text, None)))?;
         let mut plan = parse(&text, name, folder.as_deref()).map_err(Refusal::Input)?;
+        if self.is_aa {
+            if plan.comparisons.is_empty() {
+                return Err(Refusal::Input(format!("--aa: {name} compares nothing: it has no [[compare]]")));
+            }
+            plan.against_themselves();
+        }
         self.narrow(&mut plan)?;
         if self.is_quick {
             quicken(&mut plan);
@@ -59,11 +71,29 @@ impl Options {
             }
             plan.rounds = rounds;
         }
+        self.check_rounds(&plan)?;
         leave_out_what_is_not_installed(&mut plan)?;
         if plan.variants.is_empty() {
             return Err(Refusal::World("no variant of this plan is installed".to_owned()));
         }
         Ok((plan, text))
+    }
+
+    /// With too few rounds, nothing would be found worse.
+    fn check_rounds(&self, plan: &Plan) -> Result<(), Refusal> {
+        let needed = rounds_needed(plan.asked());
+        match self.fail_if_worse {
+            Some(_) if plan.asked() == 0 => {
+                Err(Refusal::Input("--fail-if-worse: the plan compares nothing".to_owned()))
+            }
+            Some(_) if plan.rounds < needed => {
+                let why = format!(
+                    "--fail-if-worse needs {needed} rounds for this plan: use --rounds {needed} or more"
+                );
+                Err(Refusal::Input(why))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The results folder.
@@ -86,7 +116,10 @@ impl Options {
         }
         let (of_variants, of_workloads) =
             (self.only.iter().any(is_variant), self.only.iter().any(is_workload));
-        plan.variants.retain(|variant| !of_variants || self.only.contains(&variant.name));
+        plan.variants.retain(|variant| {
+            let names = [aa::original(&variant.name), &variant.name];
+            !of_variants || self.only.iter().any(|name| names.contains(&name.as_str()))
+        });
         plan.workloads.retain(|workload| !of_workloads || self.only.contains(&workload.name));
         keep_comparisons(plan);
         Ok(())
@@ -131,7 +164,7 @@ fn leave_out_what_is_not_installed(plan: &mut Plan) -> Result<(), Refusal> {
     let mut refusal = None;
     let mut variants = std::mem::take(&mut plan.variants);
     variants.retain(|variant| {
-        let Some(why) = missing(plan, variant) else { return true };
+        let Some(why) = plan.missing(variant) else { return true };
         if variant.is_optional {
             say(&format!("{} is skipped: {why}", variant.name));
         } else {
@@ -142,24 +175,6 @@ fn leave_out_what_is_not_installed(plan: &mut Plan) -> Result<(), Refusal> {
     plan.variants = variants;
     keep_comparisons(plan);
     refusal.map_or(Ok(()), |why| Err(Refusal::World(why)))
-}
-
-/// A message if a requirement of a variant is missing.
-fn missing(plan: &Plan, variant: &Variant) -> Option<String> {
-    // Requirements of other variants are checked at their start: their runs fail, and the others continue.
-    let started = plan.commands(variant).filter_map(<[String]>::first).filter(|_| variant.is_optional);
-    let builders = plan.programs.iter().filter(|program| plan.runs(variant, program));
-    let builders = builders.map(|program| &program.build[0]);
-    started.chain(builders).chain(&variant.needs).find_map(|name| {
-        let own = name.strip_prefix("{programs}/");
-        let path = own
-            .map_or_else(|| name.clone(), |own| folders::programs().join(own).to_string_lossy().into_owned());
-        let why = own.map_or_else(
-            || "is not installed".to_owned(),
-            |own| format!("does not exist; build it with `cargo build --release -p {own}`"),
-        );
-        (!machine::is_installed(&path)).then(|| format!("{path} {why}"))
-    })
 }
 
 /// The comparisons whose variants and workloads remain.
@@ -198,8 +213,8 @@ mod tests {
         let mut plan = parse(text, "fastcgi-nines", None).unwrap();
         quicken(&mut plan);
         let of = |name: &str| &plan.workloads.iter().find(|workload| workload.name == name).unwrap().kind;
-        let ten = Time(Duration::from_secs(10));
-        assert!(matches!(of("1000/s"), Kind::Bench { time, .. } if *time == ten));
+        let two = Time(Duration::from_secs(2));
+        assert!(matches!(of("1000/s"), Kind::Bench { time, .. } if *time == two));
         assert!(matches!(of("a million"), Kind::Bench { requests: Some(100_000), .. }));
         assert!(matches!(of("1000 fetches"), Kind::Bench { requests: Some(1000), .. }));
     }

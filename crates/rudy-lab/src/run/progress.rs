@@ -2,20 +2,14 @@
 
 use std::io::{self, Write};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rudy_stats::compare::rounds_needed;
 use rudy_units::{Unit, counted, rough};
 
 use super::schedule::Turn;
-use crate::plan::{Kind, Plan};
+use crate::plan::Plan;
 use crate::record::{Outcome, Run};
-
-/// Overhead of a run for start and stop, for the first estimate.
-const AROUND: Duration = Duration::from_millis(1500);
-
-/// Time per request of a workload with a number of requests, for the first estimate.
-const EACH: Duration = Duration::from_micros(100);
 
 /// The message about processes that still run, if there are none.
 pub(super) const NOTHING_LEFT: &str = "nothing is left running";
@@ -41,7 +35,7 @@ impl<'a> Progress<'a> {
         say(&format!(
             "{}: {left} runs, about {}; results in {}",
             plan.name,
-            rough(guess(plan, all).mul_f64(share(left, all))),
+            rough(plan.expected_time().mul_f64(share(left, all))),
             folder.display()
         ));
         if let Some(warning) = too_few_rounds(plan) {
@@ -126,23 +120,6 @@ fn metrics(run: &Run) -> String {
     said.join(", ") + &errors
 }
 
-/// The estimated duration of the plan.
-fn guess(plan: &Plan, runs: usize) -> Duration {
-    let of_a_round: Duration = plan
-        .workloads
-        .iter()
-        .map(|workload| match workload.kind {
-            Kind::Bench { requests: Some(requests), .. } => EACH * requests + plan.warmup.0 + AROUND,
-            Kind::Bench { time, .. } => time.0 + plan.warmup.0 + AROUND,
-            // A search with a good first estimate: eight steps from a factor of two to a twentieth.
-            Kind::MaxRate { time, hold, .. } => time.0 * 8 + hold.0 + AROUND,
-            Kind::Idle { ramp, time, .. } | Kind::Flood { ramp, time, .. } => ramp.0 + time.0 + AROUND,
-            Kind::Burst { .. } | Kind::Sequence { .. } | Kind::Run { .. } => AROUND,
-        })
-        .sum();
-    of_a_round.mul_f64(share(runs, plan.workloads.len()))
-}
-
 #[expect(clippy::cast_precision_loss, reason = "numbers of runs")]
 fn share(part: usize, whole: usize) -> f64 {
     part as f64 / whole.max(1) as f64
@@ -161,10 +138,10 @@ mod tests {
             let plan = format!("rounds = {rounds}\n{}{}{workload}{compare}", variant("a"), variant("b"));
             too_few_rounds(&parse(&plan, "x", None).unwrap())
         };
-        let compare = "[[compare]]\nvariant = \"a\"\nwith = \"b\"\n";
-        let one = format!("{compare}metrics = [\"p99_ns\"]\n");
-        assert_eq!((warning(1, ""), warning(6, &one), warning(7, compare)), (None, None, None));
-        let told = warning(5, &one).unwrap();
+        let compare = "[[compare]]\nvariant = \"a\"\nwith = \"b\"\nmetrics = [\"errors\", \"p50_ns\"]\n";
+        let one = &compare.replace("\"errors\", ", "");
+        assert_eq!((warning(1, ""), warning(6, one), warning(7, compare)), (None, None, None));
+        let told = warning(5, one).unwrap();
         assert_eq!(told, "a verdict needs 6 rounds for 1 comparison; this run has 5");
         assert!(warning(6, compare).unwrap().contains("7 rounds for 2 comparisons"));
     }

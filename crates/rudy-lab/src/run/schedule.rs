@@ -15,18 +15,17 @@ pub(super) struct Turn {
     pub(super) is_control: bool,
 }
 
-/// All runs in order: by round, by workload, and then by variant in an order that changes with each round. Runs
-/// that are compared are therefore close together.
+/// All runs in order: by round, by workload, and then by variant in an order that changes with each round and workload.
+/// Runs that are compared are therefore close together.
 pub(super) fn turns(plan: &Plan, seed: u64) -> Vec<Turn> {
-    let mut arms: Vec<(usize, bool)> = (0..plan.variants.len()).map(|variant| (variant, false)).collect();
-    let controls = plan.variants.iter().enumerate().filter(|(_, variant)| variant.is_control);
-    arms.extend(controls.map(|(number, _)| (number, true)));
-    let mut turns = Vec::with_capacity(plan.rounds * plan.workloads.len() * arms.len());
+    let mut turns = Vec::with_capacity(plan.run_count());
     for round in 0..plan.rounds {
-        for workload in 0..plan.workloads.len() {
-            let order = rotation::order(arms.len(), round, seed);
-            turns.extend(order.into_iter().enumerate().map(|(position, arm)| {
-                let (variant, is_control) = arms[arm];
+        for (workload, planned) in plan.workloads.iter().enumerate() {
+            let runs = plan.runs_in(round, planned);
+            // Another order for each workload, so that the effects of a workload on the next one are balanced too.
+            let order = rotation::order(runs.len(), round, seed.wrapping_add(workload as u64));
+            turns.extend(order.into_iter().enumerate().map(|(position, place)| {
+                let (variant, is_control) = runs[place];
                 Turn { round, position, variant, workload, is_control }
             }));
         }
@@ -59,5 +58,10 @@ mod tests {
                 assert_eq!(here, [(0, false), (0, true), (1, false)]);
             }
         }
+        let order = |workload| {
+            let turns = turns.iter().filter(move |turn| turn.workload == workload);
+            turns.map(|turn| (turn.variant, turn.is_control)).collect::<Vec<_>>()
+        };
+        assert_ne!(order(0), order(1));
     }
 }

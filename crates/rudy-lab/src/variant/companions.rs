@@ -2,7 +2,7 @@
 
 use rudy_load::Interrupt;
 
-use super::{Process, Scene, StartError, Wanted};
+use super::{Cores, Process, Scene, StartError, Wanted};
 use crate::plan::{Plan, Variant};
 
 /// The running companion programs of a variant.
@@ -29,7 +29,7 @@ impl<'a> Companions<'a> {
                     .and_then(|command| {
                         let wanted = Wanted {
                             command: &command,
-                            cores: &companion.cores,
+                            cores: Cores::of(&companion.cores, &scene.cores.servers),
                             address: scene.address(Some(name)),
                             ready: Some((&companion.ready, companion.ready_within)),
                         };

@@ -1,6 +1,7 @@
 //! The processes of a run: starts them, waits until they are ready, and ends them with all their descendants.
 
 mod companions;
+mod cores;
 pub(crate) mod family;
 mod left;
 mod once;
@@ -26,6 +27,7 @@ use self::output::Output;
 use crate::plan::Ready;
 
 pub(crate) use self::companions::Companions;
+pub(crate) use self::cores::{Cores, on as on_cores};
 pub(crate) use self::left::end_whatever_is_left;
 pub(crate) use self::scene::Scene;
 pub(crate) use self::stall::Stalling;

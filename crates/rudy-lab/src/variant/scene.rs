@@ -9,8 +9,8 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-use super::spawn;
-use crate::folders::{Folders, Placeholders, adapted, readable};
+use super::{Cores, spawn};
+use crate::folders::{self, Folders, Placeholders, adapted, readable};
 use crate::plan::{Kind, Variant, Workload};
 
 /// The file to which a program can append a line at its start.
@@ -30,6 +30,8 @@ pub(crate) struct Scene<'a> {
     port: u16,
     /// The ports of companion programs, by name.
     companions: BTreeMap<&'a str, u16>,
+    /// The cores of its programs.
+    pub(crate) cores: Cores,
 }
 
 impl<'a> Scene<'a> {
@@ -42,10 +44,12 @@ impl<'a> Scene<'a> {
         fs::write(&starts, "")?;
         fs::set_permissions(&starts, fs::Permissions::from_mode(0o666))?;
         let mut ports = free_ports(1 + variant.companions.len())?.into_iter();
-        let port = ports.next().unwrap_or_default();
+        let free = ports.next().unwrap_or_default();
+        let port = variant.url.as_deref().and_then(fixed_port).unwrap_or(free);
         let companions = variant.companions.iter().map(String::as_str).zip(ports).collect();
         let n = if let Kind::Run { n, .. } = workload.kind { n } else { None };
-        Ok(Self { variant, folders, folder, n, port, companions })
+        let cores = if workload.separate_cores { Cores::separate()? } else { Cores::default() };
+        Ok(Self { variant, folders, folder, n, port, companions, cores })
     }
 
     /// The working folder of programs.
@@ -64,6 +68,12 @@ impl<'a> Scene<'a> {
         (Ipv4Addr::LOCALHOST, port).into()
     }
 
+    /// The URL of the variant, to which the path of a workload is appended.
+    pub(crate) fn url(&self) -> String {
+        let own = self.variant.url.as_deref().unwrap_or("http://127.0.0.1:{port}");
+        self.placeholders(None, &self.folder().join("config")).fill(own)
+    }
+
     /// The command of a program without placeholders; writes its configuration.
     pub(crate) fn command(
         &self,
@@ -71,27 +81,44 @@ impl<'a> Scene<'a> {
         config: Option<&str>,
         companion: Option<&str>,
     ) -> io::Result<Vec<String>> {
-        let port = self.address(companion).port();
         let path = self
             .folder()
             .join(companion.map_or_else(|| "config".to_owned(), |name| format!("{name}.config")));
-        let placeholders = Placeholders {
-            port,
-            companions: &self.companions,
-            folders: self.folders,
-            temp: self.folder(),
-            config: &path,
-            own: &self.variant.placeholders,
-            n: self.n,
-        };
+        let placeholders = self.placeholders(companion, &path);
         if let Some(text) = config {
-            fs::write(&path, adapted(&placeholders.fill(text), port))?;
+            fs::write(&path, adapted(&placeholders.fill(text), placeholders.port, placeholders.cores))?;
         }
         let mut command: Vec<String> = command.iter().map(|word| placeholders.fill(word)).collect();
         if let Some(first) = command.first_mut() {
             *first = spawn::program(first);
         }
         Ok(command)
+    }
+
+    fn placeholders<'b>(&'b self, companion: Option<&str>, config: &'b Path) -> Placeholders<'b> {
+        let cores = if self.cores.servers.is_empty() { folders::cores() } else { self.cores.servers.len() };
+        Placeholders {
+            port: self.address(companion).port(),
+            cores,
+            companions: &self.companions,
+            folders: self.folders,
+            temp: self.folder(),
+            config,
+            own: &self.variant.placeholders,
+            n: self.n,
+        }
+    }
+}
+
+/// The port in a URL; `None` if it has the placeholder, and that of its scheme if it has no port.
+fn fixed_port(url: &str) -> Option<u16> {
+    let (scheme, rest) = url.split_once("://")?;
+    let authority = rest.split('/').next()?;
+    match authority.rsplit_once(':') {
+        // The last colon may be inside an IPv6 address.
+        Some((_, port)) if !port.contains(']') => port.parse().ok(),
+        _ if scheme == "https" => Some(443),
+        _ => Some(80),
     }
 }
 
@@ -121,6 +148,19 @@ fn free_ports(count: usize) -> io::Result<Vec<u16>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_url_has_a_port_or_the_placeholder() {
+        for (url, port) in [
+            ("http://127.0.0.1:{port}/a", None),
+            ("http://localhost:8080/a", Some(8080)),
+            ("http://localhost/a:1", Some(80)),
+            ("http://[::1]/", Some(80)),
+            ("http://[::1]:81/", Some(81)),
+        ] {
+            assert_eq!(fixed_port(url), port, "{url}");
+        }
+    }
 
     #[test]
     fn lines_are_counted_whatever_is_in_them_and_not_beyond_the_bound() {

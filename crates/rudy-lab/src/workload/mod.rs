@@ -6,7 +6,6 @@ mod max_rate;
 pub(crate) mod output_format;
 
 use std::io::Read;
-use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -17,7 +16,7 @@ use rudy_units::Time;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::plan::{Kind, Workload};
-use crate::variant::{POLL, wait_until};
+use crate::variant::{POLL, on_cores, wait_until};
 use rudy_load::Interrupt;
 
 pub(crate) use self::bench::{Measurement, intervals};
@@ -53,10 +52,10 @@ pub(crate) struct Generator {
 }
 
 /// The command of a workload. A bench has no warm-up of its own: a separate command precedes it, so that CPU time
-/// and requests refer to the same time.
+/// and requests refer to the same time. The path of the workload is appended to `url`.
 pub(crate) fn command(
     workload: &Workload,
-    address: SocketAddr,
+    url: &str,
     time: Option<Time>,
     rows: Option<&Path>,
 ) -> Vec<String> {
@@ -77,18 +76,18 @@ pub(crate) fn command(
     for field in &workload.headers {
         command.extend(["-H".to_owned(), field.clone()]);
     }
-    command.push(format!("http://{address}{}", workload.path));
+    command.push(format!("{url}{}", workload.path));
     command
 }
 
 impl Generator {
-    /// Starts the workload in its own process group, so that Ctrl-C on the terminal does not reach it.
-    pub(crate) fn start(command: &[String], workload: &Workload) -> Result<Self, String> {
+    /// Starts the workload on these cores, or all if there are none. It has its own process group, so that Ctrl-C on the
+    /// terminal does not reach it.
+    pub(crate) fn start(command: &[String], workload: &Workload, cores: &[usize]) -> Result<Self, String> {
         let mut process = Command::new(&command[0]);
         process.args(&command[1..]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = process
-            .process_group(0)
-            .spawn()
+        process.process_group(0);
+        let mut child = on_cores(cores, || process.spawn())
             .map_err(|error| format!("cannot start {:?}: {error}", command[0]))?;
         let (stdout, stderr) = (read(child.stdout.take()), read(child.stderr.take()));
         Ok(Self { child, stdout, stderr, until: Instant::now() + bound(&workload.kind) })

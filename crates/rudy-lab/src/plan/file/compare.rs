@@ -6,7 +6,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::{METRICS, Reader};
-use crate::plan::{Comparison, Variant, Workload};
+use crate::plan::{Comparison, Kind, Variant, Workload};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -15,6 +15,19 @@ pub(super) struct CompareTable {
     with: Spanned<String>,
     workloads: Option<Vec<Spanned<String>>>,
     metrics: Option<Vec<Spanned<String>>>,
+}
+
+/// The metrics in which variants are compared by default. The latency of a closed loop is none of them: it sends less
+/// while it waits, so it misses the slow responses.
+pub(crate) fn usual_metrics(kind: &Kind) -> Vec<String> {
+    let metrics: &[&str] = match kind {
+        Kind::Bench { rate: None, .. } => &["cpu_us_per_request"],
+        Kind::Bench { rate: Some(_), .. } => &["cpu_us_per_request", "p99_ns"],
+        Kind::Burst { .. } | Kind::Sequence { .. } | Kind::Run { .. } => &["time_s"],
+        Kind::MaxRate { .. } => &["max_rate_per_s"],
+        Kind::Idle { .. } | Kind::Flood { .. } => &["private_bytes", "private_bytes_per_connection"],
+    };
+    metrics.iter().map(|metric| (*metric).to_owned()).collect()
 }
 
 impl Reader<'_> {
@@ -29,22 +42,23 @@ impl Reader<'_> {
         let mut comparisons = Vec::with_capacity(tables.len());
         for table in tables {
             let first = table.variant.clone();
-            let comparison = self.comparison(table, variants, workloads)?;
-            let Comparison { variant, with, workloads, metrics } = &comparison;
-            let mut pair = [variant.clone(), with.clone()];
-            // A with B is the same comparison as B with A.
-            pair.sort();
-            for (workload, metric) in
-                workloads.iter().flat_map(|workload| metrics.iter().map(move |metric| (workload, metric)))
-            {
-                if !asked.insert((pair.clone(), workload.clone(), metric.clone())) {
-                    let why = format!(
-                        "{variant:?} and {with:?} are already compared in {metric} under {workload:?}"
-                    );
-                    return Err(self.at(&first, &why));
+            for comparison in self.comparison(table, variants, workloads)? {
+                let Comparison { variant, with, workloads, metrics } = &comparison;
+                let mut pair = [variant.clone(), with.clone()];
+                // A with B is the same comparison as B with A.
+                pair.sort();
+                for (workload, metric) in
+                    workloads.iter().flat_map(|workload| metrics.iter().map(move |metric| (workload, metric)))
+                {
+                    if !asked.insert((pair.clone(), workload.clone(), metric.clone())) {
+                        let why = format!(
+                            "{variant:?} and {with:?} are already compared in {metric} under {workload:?}"
+                        );
+                        return Err(self.at(&first, &why));
+                    }
                 }
+                comparisons.push(comparison);
             }
-            comparisons.push(comparison);
         }
         Ok(comparisons)
     }
@@ -54,7 +68,7 @@ impl Reader<'_> {
         table: CompareTable,
         variants: &[Variant],
         workloads: &[Workload],
-    ) -> Result<Comparison, String> {
+    ) -> Result<Vec<Comparison>, String> {
         for name in [&table.variant, &table.with] {
             if !variants.iter().any(|variant| variant.name == *name.get_ref()) {
                 return Err(self.at(name, &format!("unknown variant {:?}", name.get_ref())));
@@ -69,21 +83,42 @@ impl Reader<'_> {
                 return Err(self.at(&table.variant, &why));
             }
         }
-        let workloads = match table.workloads {
-            None => workloads.iter().map(|workload| workload.name.clone()).collect(),
+        let run_with = |name: &str| {
+            let of = |name: &Spanned<String>| variants.iter().find(|variant| variant.name == *name.get_ref());
+            let runs = |variant: &Variant| {
+                variant.workloads.as_ref().is_none_or(|names| names.iter().any(|own| own == name))
+            };
+            [&table.variant, &table.with].into_iter().filter_map(of).all(runs)
+        };
+        let workloads: Vec<&Workload> = match &table.workloads {
+            None => workloads.iter().filter(|workload| run_with(&workload.name)).collect(),
             Some(names) => {
-                self.known("workload", names, |name| workloads.iter().any(|workload| workload.name == name))?
+                let is_known = |name: &str| workloads.iter().any(|workload| workload.name == name);
+                let names = self.known("workload", names.clone(), is_known)?;
+                if let Some(name) = names.iter().find(|name| !run_with(name)) {
+                    let why =
+                        format!("one of the two does not run with {name:?}, which its `workloads` leave out");
+                    return Err(self.at(&table.variant, &why));
+                }
+                workloads.iter().filter(|workload| names.contains(&workload.name)).collect()
             }
         };
-        let metrics = match table.metrics {
-            None => vec!["cpu_us_per_request".to_owned(), "p99_ns".to_owned()],
-            Some(names) => self.known("metric", names, |name| METRICS.contains(&name))?,
-        };
-        Ok(Comparison {
-            variant: table.variant.into_inner(),
-            with: table.with.into_inner(),
-            workloads,
-            metrics,
-        })
+        let metrics = table.metrics.map(|names| self.known("metric", names, |name| METRICS.contains(&name)));
+        let metrics = metrics.transpose()?;
+        let mut comparisons: Vec<Comparison> = Vec::new();
+        for workload in workloads {
+            let metrics = metrics.clone().unwrap_or_else(|| usual_metrics(&workload.kind));
+            // Workloads with the same metrics are one comparison.
+            match comparisons.iter_mut().find(|comparison| comparison.metrics == metrics) {
+                Some(comparison) => comparison.workloads.push(workload.name.clone()),
+                None => comparisons.push(Comparison {
+                    variant: table.variant.get_ref().clone(),
+                    with: table.with.get_ref().clone(),
+                    workloads: vec![workload.name.clone()],
+                    metrics,
+                }),
+            }
+        }
+        Ok(comparisons)
     }
 }

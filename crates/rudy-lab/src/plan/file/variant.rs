@@ -11,13 +11,17 @@ use toml::Spanned;
 
 use super::Reader;
 use super::workload::WorkloadTable;
-use crate::plan::{Companion, OutputFormat, Ready, Variant, builtin};
+use crate::plan::{Companion, OutputFormat, Ready, Variant, Workload, builtin};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct VariantTable {
     pub(super) name: Spanned<String>,
+    #[serde(default)]
     command: Vec<String>,
+    url: Option<String>,
+    workloads: Option<Vec<Spanned<String>>>,
+    rounds: Option<usize>,
     config: Option<Spanned<PathBuf>>,
     config_text: Option<String>,
     ready: Option<ReadyTable>,
@@ -54,7 +58,7 @@ struct ReadyTable {
     tcp: Option<bool>,
     http: Option<String>,
     line: Option<String>,
-    within: Option<Time>,
+    timeout: Option<Time>,
 }
 
 /// The placeholders of every plan.
@@ -80,7 +84,13 @@ fn has(command: &[String], word: &str) -> bool {
 }
 
 impl Reader<'_> {
-    pub(super) fn variant(&self, table: VariantTable, companions: &[Companion]) -> Result<Variant, String> {
+    pub(super) fn variant(
+        &self,
+        table: VariantTable,
+        companions: &[Companion],
+        workloads: &[Workload],
+    ) -> Result<Variant, String> {
+        self.check_url(&table)?;
         let config = self.configuration(&table.name, &table.command, table.config, table.config_text)?;
         if let Some(word) =
             table.placeholders.keys().find(|word| !is_plain(word) || PLACEHOLDERS.contains(&word.as_str()))
@@ -93,6 +103,9 @@ impl Reader<'_> {
         }
         let is_there = |name: &str| companions.iter().any(|companion| companion.name == name);
         let companions = self.known("[[companion]]", table.companions, is_there)?;
+        let is_workload = |name: &str| workloads.iter().any(|workload| workload.name == name);
+        let workloads =
+            table.workloads.map(|names| self.known("workload", names, is_workload)).transpose()?;
         let (ready, within) = self.ready(&table.name, table.ready)?;
         Ok(Variant {
             name: table.name.into_inner(),
@@ -101,6 +114,9 @@ impl Reader<'_> {
             ready,
             ready_within: within,
             cores: table.cores,
+            url: table.url,
+            workloads,
+            rounds: table.rounds,
             is_control: table.control,
             is_optional: table.optional,
             needs: table.needs,
@@ -110,12 +126,35 @@ impl Reader<'_> {
         })
     }
 
+    /// A variant has a command, unless its server runs already.
+    fn check_url(&self, table: &VariantTable) -> Result<(), String> {
+        if table.command.is_empty() && table.url.is_none() {
+            return Err(
+                self.at(&table.name, "`command` is empty: expected a program and its arguments, or a `url`")
+            );
+        }
+        let is_running = table.command.is_empty();
+        if is_running && (table.config.is_some() || table.config_text.is_some() || table.ready.is_some()) {
+            return Err(self.at(&table.name, "a server that runs already has no `config` and no `ready`"));
+        }
+        if table.url.as_ref().is_some_and(|url| !url.contains("://")) {
+            return Err(self.at(&table.name, "`url` must be a URL, as in \"http://127.0.0.1:{port}\""));
+        }
+        if table.rounds == Some(0) {
+            return Err(self.at(&table.name, "`rounds` must be at least 1"));
+        }
+        Ok(())
+    }
+
     pub(super) fn companion(&self, table: CompanionTable) -> Result<Companion, String> {
         if !is_plain(table.name.get_ref()) {
             return Err(self.at(
                 &table.name,
                 "its name may only contain letters, digits and hyphens, because {NAME.port} is its port",
             ));
+        }
+        if table.command.is_empty() {
+            return Err(self.at(&table.name, "`command` is empty: expected a program and its arguments"));
         }
         let config = self.configuration(&table.name, &table.command, table.config, table.config_text)?;
         let (ready, ready_within) = self.ready(&table.name, table.ready)?;
@@ -131,9 +170,6 @@ impl Reader<'_> {
         config: Option<Spanned<PathBuf>>,
         text: Option<String>,
     ) -> Result<Option<String>, String> {
-        if command.is_empty() {
-            return Err(self.at(name, "`command` is empty: expected a program and its arguments"));
-        }
         if config.is_none() && text.is_none() && has(command, "{config}") {
             return Err(self.at(name, "its command has {config}, but there is no `config`"));
         }
@@ -154,13 +190,13 @@ impl Reader<'_> {
             && let Some(variant) = variants.iter().find(|variant| variant.companions.is_empty())
         {
             let (workload, why) =
-                (workload.name.get_ref(), "needs a program `companions` the variant, which has none");
+                (workload.name.get_ref(), "needs `companions` of the variant, which has none");
             return Err(self.at(&variant.name, &format!("the stall of {workload:?} {why}")));
         }
         let runs = workloads.iter().filter(|workload| workload.is_run()).count();
         if runs == 0 {
             if let Some(variant) = variants.iter().find(|variant| variant.output_format.is_some()) {
-                return Err(self.at(&variant.name, "`says` needs a workload of the kind \"run\""));
+                return Err(self.at(&variant.name, "`output_format` needs a workload of the kind \"run\""));
             }
             let odd = variants.iter().find(|variant| variant.has("{n}"));
             return odd.map_or(Ok(()), |variant| {
@@ -175,8 +211,10 @@ impl Reader<'_> {
             return Err(self.at(&workload.name, why));
         }
         for variant in variants {
-            if variant.ready.is_some() {
-                return Err(self.at(&variant.name, "a variant that runs to its end has no `ready`"));
+            if variant.ready.is_some() || variant.url.is_some() {
+                return Err(
+                    self.at(&variant.name, "a variant that runs to its end has no `ready` and no `url`")
+                );
             }
             if let Some(workload) = workloads.iter().find(|workload| workload.has_n() != variant.has("{n}")) {
                 let [with, without] =
@@ -202,7 +240,7 @@ impl Reader<'_> {
                 return Err(self.at(name, expected));
             }
         };
-        Ok((ready, table.within.unwrap_or(READY_WITHIN)))
+        Ok((ready, table.timeout.unwrap_or(READY_WITHIN)))
     }
 
     /// The text of a configuration: a file next to the plan, or a built-in one.

@@ -29,7 +29,10 @@ pub(super) struct WorkloadTable {
     slo: Option<Spanned<String>>,
     hold: Option<Time>,
     n: Option<u32>,
-    within: Option<Time>,
+    rounds: Option<usize>,
+    #[serde(default)]
+    separate_cores: bool,
+    estimate: Option<Time>,
     pub(super) stall: Option<Stall>,
 }
 
@@ -54,7 +57,7 @@ const AT_ONCE_MAX: u32 = 28_000;
 
 impl WorkloadTable {
     /// The given keys, and whether the kind of workload supports them.
-    fn keys(&self) -> [(&'static str, bool, bool); 14] {
+    fn keys(&self) -> [(&'static str, bool, bool); 13] {
         use KindName::{Bench, Burst, Flood, Idle, MaxRate, Run, Sequence};
         let is = |kinds: &[KindName]| kinds.contains(&self.kind);
         [
@@ -65,11 +68,10 @@ impl WorkloadTable {
             ("keepalive", self.keepalive.is_some(), is(&[Bench])),
             ("quick", self.quick.is_some(), is(&[Bench])),
             ("ramp", self.ramp.is_some(), is(&[Idle, Flood])),
-            ("timeout", self.timeout.is_some(), is(&[Burst])),
+            ("timeout", self.timeout.is_some(), is(&[Burst, Run])),
             ("slo", self.slo.is_some(), is(&[MaxRate])),
             ("hold", self.hold.is_some(), is(&[MaxRate])),
             ("n", self.n.is_some(), is(&[Run])),
-            ("within", self.within.is_some(), is(&[Run])),
             ("path", self.path.is_some(), !is(&[Run])),
             ("headers", !self.headers.is_empty(), !is(&[Run])),
         ]
@@ -105,8 +107,12 @@ impl Reader<'_> {
             return wrong(&format!("this kind of workload does not support `{key}`"));
         }
         let path = table.path.clone().unwrap_or_else(|| "/".to_owned());
-        if !path.starts_with('/') {
+        // An empty path is for variants whose URL has one.
+        if !path.is_empty() && !path.starts_with('/') {
             return wrong("`path` must start with a slash, as in \"/1k.html\"");
+        }
+        if table.rounds == Some(0) {
+            return wrong("`rounds` must be at least 1");
         }
         let kind = self.kind(&table)?;
         Ok(Workload {
@@ -115,6 +121,9 @@ impl Reader<'_> {
             headers: table.headers,
             stall: table.stall,
             quick: table.quick,
+            rounds: table.rounds,
+            separate_cores: table.separate_cores,
+            estimate: table.estimate,
             kind,
         })
     }
@@ -157,7 +166,7 @@ impl Reader<'_> {
             }
             KindName::Burst => Kind::Burst { requests: requests()?, timeout: time(table.timeout, 60) },
             KindName::Sequence => Kind::Sequence { requests: requests()? },
-            KindName::Run => Kind::Run { n: table.n, within: time(table.within, 60) },
+            KindName::Run => Kind::Run { n: table.n, within: time(table.timeout, 60) },
             KindName::MaxRate => {
                 let Some(slo) = &table.slo else {
                     return Err(missing("`slo` is missing: what is to hold, as in \"p99<20ms\"?"));

@@ -57,7 +57,7 @@ pub(super) fn rows(experiment: &Experiment) -> Vec<Row<'_>> {
         match worded(experiment, workload) {
             Some(metric) if !said.is_empty() => rows.extend(of_metric(experiment, workload, metric, &said)),
             _ => rows.extend(said.into_iter().map(|baseline| {
-                let before = Before { name: &baseline.name, value: None, said: baseline.said.as_deref() };
+                let before = Before { name: &baseline.name, value: None, said: baseline.text.as_deref() };
                 Row { workload, metric: None, baseline: Some(before), now: None }
             })),
         }
@@ -84,7 +84,7 @@ fn of_metric<'a>(
     let row = |baseline, now| Row { workload, metric: Some(Metric::named(metric)), baseline, now };
     let older = baselines.iter().map(|baseline| {
         let value = baseline.metrics.get(metric).copied();
-        let before = Before { name: &baseline.name, value, said: baseline.said.as_deref() };
+        let before = Before { name: &baseline.name, value, said: baseline.text.as_deref() };
         row(Some(before), baseline.variant.as_deref().and_then(now))
     });
     let names = experiment.plan().variants.iter().map(|variant| variant.name.as_str());

@@ -1,5 +1,6 @@
 //! The analysis of records: the contents of a report, independent of its format.
 
+pub(crate) mod across;
 pub(crate) mod baseline;
 mod compared;
 mod pairs;

@@ -278,7 +278,7 @@ fn a_control_is_held_against_itself_even_where_nothing_is_compared() {
 
 #[test]
 fn what_was_shown_before_stands_beside_what_is_shown_now() {
-    let baseline = "[[baseline]]\nname = \"Jetty\"\nvariant = \"new\"\nworkload = \"1k\"\nsaid = \"three nines\"\n\
+    let baseline = "[[baseline]]\nname = \"Jetty\"\nvariant = \"new\"\nworkload = \"1k\"\ntext = \"three nines\"\n\
         [baseline.metrics]\ncpu_us_per_request = 20\n";
     let text = format!("source = \"a seminar of 2014\"\n{}{baseline}", plan(1, "\"cpu_us_per_request\""));
     let all = [fixtures::experiment(&text, |_| Some(vec![("cpu_us_per_request", 5.0)]))];
@@ -294,8 +294,8 @@ fn what_was_shown_before_stands_beside_what_is_shown_now() {
 #[test]
 fn words_of_then_have_the_nines_of_today_beside_them() {
     type Shown = (&'static [(&'static str, f64)], [&'static str; 3]);
-    let baseline = "[[baseline]]\nname = \"lighttpd\"\nvariant = \"new\"\nworkload = \"1k\"\nsaid = \"three nines\"\n\
-        [[baseline]]\nname = \"Apache\"\nworkload = \"1k\"\nsaid = \"fail\"\n";
+    let baseline = "[[baseline]]\nname = \"lighttpd\"\nvariant = \"new\"\nworkload = \"1k\"\ntext = \"three nines\"\n\
+        [[baseline]]\nname = \"Apache\"\nworkload = \"1k\"\ntext = \"fail\"\n";
     let text = plan(2, "\"cpu_us_per_request\"") + baseline;
     let shown: [Shown; 2] = [
         (&[("cpu_us_per_request", 5.0), ("nines", 4.0)], ["nines", "4", "4"]),

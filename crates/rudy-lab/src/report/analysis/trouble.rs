@@ -69,7 +69,7 @@ pub(super) fn remarks(experiment: &Experiment) -> Vec<String> {
         remarks
             .push("rudy was a debug build, whose metrics are several times what they should be".to_owned());
     }
-    let runs = planned(experiment);
+    let runs = experiment.plan().run_count();
     if experiment.runs.len() < runs {
         let there = experiment.runs.len();
         remarks.push(format!(
@@ -78,13 +78,6 @@ pub(super) fn remarks(experiment: &Experiment) -> Vec<String> {
     }
     remarks.extend(experiment.cut.clone());
     remarks
-}
-
-/// The number of runs of the plan.
-fn planned(experiment: &Experiment) -> usize {
-    let plan = experiment.plan();
-    let arms = plan.variants.len() + plan.variants.iter().filter(|variant| variant.is_control).count();
-    plan.rounds * plan.workloads.len() * arms
 }
 
 /// The messages that `said` finds in the runs, by workload and variant. Messages that differ only in numbers are

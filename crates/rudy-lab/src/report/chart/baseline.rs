@@ -86,7 +86,7 @@ fn baseline_row(baseline: &Baseline, variant: Option<usize>, value: f64, metric:
         value: Some(value),
         text: metric.unit.text(value),
         is_suspect: false,
-        said: baseline.said.clone(),
+        said: baseline.text.clone(),
         belongs: false,
     }
 }
@@ -211,7 +211,7 @@ mod tests {
     const PLAN: &str = "source = \"a report of 2014, on 12345 cores\"\nrounds = 3\n\
         [[variant]]\nname = \"new\"\ncommand = [\"a\"]\n[[variant]]\nname = \"other\"\ncommand = [\"b\"]\n\
         [[workload]]\nname = \"l\"\nkind = \"burst\"\nrequests = 100\n\
-        [[baseline]]\nname = \"Old\"\nvariant = \"new\"\nworkload = \"l\"\nmetrics = { time_s = 106.0, errors = 35 }\nsaid = \"slow\"\n\
+        [[baseline]]\nname = \"Old\"\nvariant = \"new\"\nworkload = \"l\"\nmetrics = { time_s = 106.0, errors = 35 }\ntext = \"slow\"\n\
         [[baseline]]\nname = \"Gone\"\nworkload = \"l\"\nmetrics = { errors = 9 }\n";
 
     fn of_plan() -> Vec<Chart> {
