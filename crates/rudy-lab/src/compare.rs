@@ -106,10 +106,10 @@ fn expected(what: &str) -> String {
 }
 
 /// The command of a variant. The lab starts variants in an empty folder, but a command of a shell refers to the
-/// current one.
+/// current one. The server replaces the shell, so that it receives the signal to end; `env` permits assignments before it.
 fn started(command: &str, folder: &Path, path: &str) -> String {
     let folder = folder.to_string_lossy().replace('\'', r"'\''");
-    let script = quoted(&format!("cd '{folder}' && {command}"));
+    let script = quoted(&format!("cd '{folder}' && exec env {command}"));
     format!("command = [\"/bin/sh\", \"-c\", {script}]\nready = {{ http = {} }}\n", quoted(path))
 }
 
@@ -150,7 +150,7 @@ mod tests {
     fn two_commands_are_compared_in_cpu_and_throughput() {
         let text = compare(&["./old 'a \"b\"'", "./new"], &["http://127.0.0.1:{port}/a?b"]);
         let plan = parse(&text.plan(Path::new("/it's")).unwrap(), "compare", None).unwrap();
-        assert_eq!(plan.variants[0].command[2], "cd '/it'\\''s' && ./old 'a \"b\"'");
+        assert_eq!(plan.variants[0].command[2], "cd '/it'\\''s' && exec env ./old 'a \"b\"'");
         assert_eq!(plan.variants[1].url.as_deref(), Some("http://127.0.0.1:{port}"));
         assert_eq!(plan.workloads[0].path, "/a?b");
         assert_eq!(plan.comparisons[0].metrics, ["cpu_us_per_request", "requests_per_s"]);

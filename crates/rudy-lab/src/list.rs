@@ -38,15 +38,12 @@ fn described(plan: &Plan) -> String {
     });
     let variants: Vec<String> = variants.collect();
     let workloads: Vec<&str> = plan.workloads.iter().map(|workload| workload.name.as_str()).collect();
+    let time =
+        [plan.installed().expected_time(), plan.expected_time()].into_iter().find(|time| !time.is_zero());
+    let time = time.unwrap_or_default();
     let mut text = String::new();
     // Writing to a string does not fail.
-    let _ = writeln!(
-        text,
-        "{}, about {}\n    {}",
-        plan.name,
-        rough(plan.installed().expected_time()),
-        plan.question
-    );
+    let _ = writeln!(text, "{}, about {}\n    {}", plan.name, rough(time), plan.question);
     let _ = writeln!(text, "    variants: {}\n    workloads: {}", variants.join(", "), workloads.join(", "));
     text
 }
