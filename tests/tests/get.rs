@@ -1,4 +1,4 @@
-//! Tests `rudy get` with `rudy serve`, with faulty servers, through proxies and over TLS.
+//! Tests `rudy get` with `rudy serve`, with faulty servers and over TLS.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -214,20 +214,21 @@ fn an_error_status_is_exit_code_22_only_with_fail() {
 }
 
 #[test]
-fn a_proxy_receives_the_absolute_url_and_the_credentials() {
-    let (address, requests) = start_scripted_server(vec![vec![OK]]);
-    let proxy = format!("http://user:pass@{address}");
-    let output = command(&["http://missing.invalid/x"])
-        .env("http_proxy", &proxy)
-        .output()
-        .expect("rudy can be started");
+fn a_proxy_is_not_used_and_a_notice_says_so() {
+    let (address, _requests) = start_scripted_server(vec![vec![OK], vec![OK]]);
+    let url = format!("http://{address}/");
+    let with_proxy = |arguments: &[&str]| {
+        // The port of no server.
+        command(arguments)
+            .env("http_proxy", "http://user:secret@127.0.0.1:1")
+            .output()
+            .expect("rudy can be started")
+    };
+    let output = with_proxy(&[&url]);
     assert_eq!(stdout(&output), "hello");
-    let request = requests.recv().expect("the proxy receives a request");
-    assert!(request.starts_with("GET http://missing.invalid/x HTTP/1.1\r\n"), "{request}");
-    assert!(request.contains("proxy-authorization: Basic dXNlcjpwYXNz\r\n"), "{request}");
-    assert!(!stderr(&output).contains("pass"), "{}", stderr(&output));
-    let direct = command(&["--noproxy", "*", "http://missing.invalid/x"]).env("http_proxy", &proxy).output();
-    assert!(stderr(&direct.expect("rudy can be started")).contains("no address for"));
+    let stderr = stderr(&output);
+    assert!(stderr.starts_with("notice: http_proxy is set, but") && !stderr.contains("secret"), "{stderr}");
+    assert_eq!(self::stderr(&with_proxy(&["-q", &url])), "");
 }
 
 /// Starts `rudy get` and waits for its first output.
@@ -291,21 +292,17 @@ fn start_tls_server() -> Option<(TlsServer, Certificates)> {
     Some((certificates.serve("own"), certificates))
 }
 
-/// Starts a proxy that opens one tunnel. The receiver gets the CONNECT request. With `drops_close_notify`, the client never
-/// receives the `close_notify` of TLS.
-fn start_proxy(to: SocketAddr, drops_close_notify: bool) -> (SocketAddr, Receiver<String>) {
+/// Starts a relay of one connection. With `drops_close_notify`, the client never receives the `close_notify` of TLS.
+fn start_relay(to: SocketAddr, drops_close_notify: bool) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("a bound socket has an address");
-    let (sender, requests) = mpsc::channel();
     thread::spawn(move || {
         let Ok((client, _)) = listener.accept() else { return };
-        let mut reader = BufReader::new(client.try_clone().expect("a socket can be shared"));
-        let _ = sender.send(read_head(&mut reader));
         let server = TcpStream::connect(to).expect("the server listens");
-        let _ = (&client).write_all(b"HTTP/1.1 200 Go\r\n\r\n");
         let (mut to_server, mut from_server) = (server.try_clone().expect("a socket can be shared"), server);
+        let mut from_client = client.try_clone().expect("a socket can be shared");
         thread::spawn(move || {
-            let _ = std::io::copy(&mut reader, &mut to_server);
+            let _ = std::io::copy(&mut from_client, &mut to_server);
             let _ = to_server.shutdown(Shutdown::Write);
         });
         if drops_close_notify {
@@ -315,7 +312,7 @@ fn start_proxy(to: SocketAddr, drops_close_notify: bool) -> (SocketAddr, Receive
         }
         let _ = client.shutdown(Shutdown::Write);
     });
-    (address, requests)
+    address
 }
 
 /// Copies TLS 1.3 records up to the first alert: two bytes, their type, and 16 bytes of the cipher.
@@ -335,9 +332,8 @@ fn copy_without_close_notify(from: &mut impl Read, to: &mut impl Write) {
 fn a_close_delimited_body_is_incomplete_without_close_notify() {
     let Some((server, _certificates)) = start_tls_server() else { return };
     for (drops_close_notify, exit) in [(false, 0), (true, 1)] {
-        let (proxy, _requests) = start_proxy(([127, 0, 0, 1], server.port).into(), drops_close_notify);
-        let output = command(&["-k", &server.url()]).env("https_proxy", proxy.to_string()).output();
-        let output = output.expect("rudy can be started");
+        let relay = start_relay(([127, 0, 0, 1], server.port).into(), drops_close_notify);
+        let output = get(&["-k", &format!("https://{relay}/")]);
         assert_eq!(output.status.code(), Some(exit), "{}", stderr(&output));
         assert!(
             stdout(&output).contains("</HTML>") || stdout(&output).contains("</html>"),
@@ -381,12 +377,4 @@ fn certificates_are_verified_and_tls_is_reported() {
         assert!(object["tls"].as_str().is_some_and(|tls| tls.starts_with("TLSv1.3 / TLS_")), "{object}");
         assert!(object["time_appconnect_s"].as_f64() > object["time_connect_s"].as_f64(), "{object}");
     }
-    let (proxy, requests) = start_proxy(([127, 0, 0, 1], server.port).into(), false);
-    let output =
-        command(&["-k", "--json", &server.url()]).env("https_proxy", format!("u:p@{proxy}")).output();
-    let output = output.expect("rudy can be started");
-    assert_eq!((output.status.code(), &objects(&output)[0]["proxy"]), (Some(0), &proxy.to_string().into()));
-    let request = requests.recv().expect("the proxy receives a request");
-    assert!(request.starts_with(&format!("CONNECT localhost:{} HTTP/1.1\r\n", server.port)), "{request}");
-    assert!(request.contains("proxy-authorization: Basic dTpw\r\n"), "{request}");
 }

@@ -99,19 +99,6 @@ impl Connection {
         }
     }
 
-    /// Starts over with TLS, inside the tunnel that a 2xx response to CONNECT has opened (RFC 9110 §9.3.6).
-    pub(crate) fn secure_tunnel(&mut self, security: &Security) -> Result<(), Failure> {
-        // The client speaks first in TLS, so earlier data does not come from the server behind the tunnel.
-        if !self.leftover.is_empty() {
-            let reason = "data arrived through the tunnel before the TLS handshake";
-            return Err(Failure::Tls(io::Error::new(io::ErrorKind::InvalidData, reason)));
-        }
-        self.link.secure(security).map_err(Failure::Tls)?;
-        self.machine = ClientConnection::new();
-        self.stage = Stage::Securing;
-        Ok(())
-    }
-
     /// The file descriptor of the socket.
     pub(crate) fn link(&self) -> &Link {
         &self.link
@@ -127,11 +114,6 @@ impl Connection {
         self.stage == Stage::Connecting
             || self.link.wants_to_write()
             || (!self.unsent.is_empty() && self.stage == Stage::Open)
-    }
-
-    /// Whether the connection is a tunnel.
-    pub(crate) fn is_tunnel(&self) -> bool {
-        self.machine.has_switched()
     }
 
     /// Whether another request may follow the received responses.

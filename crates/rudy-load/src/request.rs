@@ -47,17 +47,16 @@ pub struct Encoded {
 }
 
 impl Template {
-    /// Encodes the request for a URL. Through a proxy, the request target is the whole URL (RFC 9112 §3.2.2).
+    /// Encodes the request for a URL.
     ///
     /// # Errors
     ///
     /// The fields do not form a valid request.
-    pub fn encode(&self, url: &Url, is_proxied: bool) -> Result<Encoded, RequestError> {
-        let whole = url.to_string();
+    pub fn encode(&self, url: &Url) -> Result<Encoded, RequestError> {
         let fields = self.all_fields(url)?;
         let head = RequestHead {
             method: &self.method,
-            target: if is_proxied { &whole } else { url.target() },
+            target: url.target(),
             version: self.version,
             fields: &fields,
             body: BodyLength::Known(self.body.as_ref().map_or(0, |body| body.len() as u64)),
@@ -219,7 +218,7 @@ mod tests {
 
     #[test]
     fn weights_of_nothing_or_too_much_are_refused() {
-        let request = Template::default().encode(&"a".parse().unwrap(), false).unwrap();
+        let request = Template::default().encode(&"a".parse().unwrap()).unwrap();
         for weights in [vec![], vec![0], vec![WEIGHTS_MAX, 1]] {
             let weighted = weights.iter().map(|&weight| (request.clone(), weight)).collect();
             assert_eq!(Mix::new(weighted).unwrap_err(), WeightError);
@@ -231,9 +230,8 @@ mod tests {
     #[test]
     fn a_request_says_what_the_caller_says_and_what_must_be_said() {
         let url: Url = "http://a:81/b?c".parse().unwrap();
-        let text = |template: &Template| {
-            String::from_utf8(template.encode(&url, false).unwrap().bytes.to_vec()).unwrap()
-        };
+        let text =
+            |template: &Template| String::from_utf8(template.encode(&url).unwrap().bytes.to_vec()).unwrap();
         let plain = text(&Template::default());
         assert!(plain.starts_with("GET /b?c HTTP/1.1\r\nhost: a:81\r\n"), "{plain}");
         assert!(plain.contains("\r\nuser-agent: rudy/") && plain.contains("\r\naccept: */*\r\n"), "{plain}");
@@ -249,8 +247,6 @@ mod tests {
         assert!(posting.starts_with("POST /b?c HTTP/1.1\r\nhost: other\r\n"), "{posting}");
         assert!(posting.contains("\r\nconnection: close\r\n"), "{posting}");
         assert!(posting.ends_with("content-length: 3\r\n\r\nx=1"), "{posting}");
-        let proxied = Template::default().encode(&url, true).unwrap().bytes;
-        assert!(proxied.starts_with(b"GET http://a:81/b?c HTTP/1.1\r\n"));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use http::{HeaderName, HeaderValue, Method};
-use rudy_load::get::{Options, Proxies};
+use rudy_load::get::Options;
 use rudy_load::{Access, Trust, Url, parse_field};
 
 use crate::values::{time, unsupported};
@@ -19,13 +19,13 @@ use crate::values::{time, unsupported};
 /// An incomplete response is an error; the received part is still written. After a status of 429, 503 or 999, or a
 /// Retry-After field, waits before the next request to the server: for the requested time, or 1 s, 2 s, 4 s, up to 60 s.
 ///
-/// Uses the proxies in `http_proxy`, `https_proxy`, `all_proxy` and `no_proxy`, like curl.
+/// Does not use proxies; use curl for that.
 #[derive(Debug, Args)]
 #[command(
     arg(unsupported("-v", "the report on standard error is always on; add the response head with -i")),
     arg(unsupported("-u", "send credentials with -H 'Authorization: ...'")),
     arg(unsupported("-A", "set the user agent with -H 'User-Agent: ...'")),
-    arg(unsupported("-x", "set a proxy with the environment variables http_proxy and https_proxy")),
+    arg(unsupported("-x", "rudy get does not use proxies; use `curl -x`")),
     arg(unsupported("-w", "print all timings as JSON with --json")),
     after_help = "Examples:
   rudy get http://127.0.0.1:8080/                    print the body and the timings
@@ -103,9 +103,6 @@ pub(crate) struct Get {
     /// Connect to this Unix socket instead of the host in the URL
     #[arg(long, value_name = "PATH", help_heading = "Connections")]
     unix_socket: Option<PathBuf>,
-    /// Hosts to reach without a proxy, instead of those in `no_proxy`; * for all
-    #[arg(long, value_name = "HOSTS", help_heading = "Connections")]
-    noproxy: Option<String>,
     /// Write the bodies to this file
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     output: Option<PathBuf>,
@@ -123,6 +120,13 @@ pub(crate) struct Get {
     quiet: bool,
 }
 
+/// The variables from which curl takes a proxy. It ignores `HTTP_PROXY`: in a CGI program, a client sets it.
+const PROXY_VARIABLES: [&str; 5] = ["https_proxy", "HTTPS_PROXY", "http_proxy", "all_proxy", "ALL_PROXY"];
+
+fn is_set(variable: &str) -> bool {
+    std::env::var_os(variable).is_some_and(|value| !value.is_empty())
+}
+
 impl From<Get> for Options {
     fn from(get: Get) -> Self {
         let trust = match (get.insecure, get.cacert) {
@@ -138,7 +142,7 @@ impl From<Get> for Options {
             is_http_10: get.http_10,
             keeps_alive: !get.no_keepalive,
             access: Access { trust, unix_socket: get.unix_socket },
-            proxies: Proxies::read(|name| std::env::var(name).ok(), get.noproxy.as_deref()),
+            proxy_variable: PROXY_VARIABLES.into_iter().find(|name| is_set(name)),
             redirects: get.location.then_some(get.max_redirs),
             repeat: get.repeat,
             interval: get.interval,

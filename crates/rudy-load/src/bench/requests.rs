@@ -65,7 +65,7 @@ fn encode_all(
             let default = if body.is_some() { Method::POST } else { Method::GET };
             let method = target.method.as_ref().or(options.method.as_ref()).cloned().unwrap_or(default);
             let template = Template { method, body: body.clone(), ..template.clone() };
-            let request = template.encode(&target.url, false);
+            let request = template.encode(&target.url);
             let request = request.map_err(|error| format!("{}: {error}", target.url))?;
             bytes += request.bytes.len();
             if bytes > REQUEST_BYTES_MAX {

@@ -97,7 +97,7 @@ impl Requests {
 
 fn numbered(template: &Template, url: &str, number: u32) -> Result<Encoded, RequestsError> {
     let url: Url = url.replace("{}", &number.to_string()).parse().map_err(RequestsError::Url)?;
-    template.encode(&url, false).map_err(RequestsError::Request)
+    template.encode(&url).map_err(RequestsError::Request)
 }
 
 /// Opens connections at a constant rate.

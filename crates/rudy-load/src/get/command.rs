@@ -32,6 +32,11 @@ pub fn get(options: &Options) -> Exit {
         Ok(waiter) => waiter,
         Err(error) => return refuse(Exit::CannotRun, &format!("cannot catch Ctrl-C: {error}")),
     };
+    if let Some(name) = options.proxy_variable.filter(|_| !options.is_quiet) {
+        say(&format!(
+            "notice: {name} is set, but rudy get connects directly; use curl to measure through a proxy"
+        ));
+    }
     let mut errand = Errand {
         options,
         waiter: &waiter,
@@ -194,7 +199,10 @@ fn template(options: &Options) -> Result<Template, String> {
     let default = if body.is_some() { Method::POST } else { Method::GET };
     let method = options.method.clone().unwrap_or(default);
     if method == Method::CONNECT {
-        return Err("CONNECT needs a proxy: set https_proxy".into());
+        return Err(
+            "CONNECT opens a tunnel through a proxy, which rudy get does not support; use curl -p -x PROXY"
+                .into(),
+        );
     }
     Ok(Template {
         method,

@@ -1,6 +1,7 @@
 //! Connects to a name: looks up its addresses and tries them in turn.
 
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc;
@@ -20,13 +21,16 @@ use crate::{AccessError, Failure};
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
 /// Looks up a name in a separate thread, because the system's resolver cannot be interrupted and may take
-/// minutes.
+/// minutes. An address needs no lookup, and a thread for it would take longer than a request on this machine.
 pub(super) fn resolve(
     host: &str,
     port: u16,
     waiter: &Waiter,
     until: Option<Instant>,
 ) -> Result<Vec<Remote>, GetError> {
+    if let Ok(ip) = host.parse::<IpAddr>() {
+        return Ok(vec![Remote::Ip((ip, port).into())]);
+    }
     let (done, finished) = UnixStream::pair().map_err(GetError::Wait)?;
     let (sender, receiver) = mpsc::channel();
     let name = host.to_owned();
@@ -194,6 +198,17 @@ mod tests {
             if woken == Woken::TimedOut {
                 return (listener, queue, remote);
             }
+        }
+    }
+
+    /// The deadline has passed, so that every wait for a thread fails.
+    #[test]
+    fn an_address_is_not_looked_up_by_a_thread() {
+        let waiter = Waiter::catch().unwrap();
+        let now = Some(Instant::now());
+        for (host, address) in [("127.0.0.1", "127.0.0.1:81"), ("::1", "[::1]:81")] {
+            let remotes = resolve(host, 81, &waiter, now).unwrap();
+            assert_eq!(remotes, [Remote::Ip(address.parse().unwrap())]);
         }
     }
 

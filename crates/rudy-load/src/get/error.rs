@@ -14,10 +14,6 @@ pub(super) enum GetError {
     Access(AccessError),
     /// Connecting, sending or receiving failed.
     Failed(Failure),
-    /// The proxy did not open a tunnel.
-    TunnelRefused(u16),
-    /// The proxy in the environment is not supported.
-    Proxy(String),
     /// The request cannot be built.
     Request(RequestError),
     /// The body could not be written to its output.
@@ -41,7 +37,6 @@ impl GetError {
             Self::Access(AccessError::Lookup(..)) => "lookup",
             Self::Access(_) => "tls",
             Self::Failed(failure) => failure.kind().name(),
-            Self::TunnelRefused(_) | Self::Proxy(_) => "proxy",
             Self::Request(_) => "request",
             Self::Output(_) => "output",
             Self::Wait(_) => "system",
@@ -57,10 +52,6 @@ impl fmt::Display for GetError {
         match self {
             Self::Access(error) => error.fmt(f),
             Self::Failed(failure) => failure.fmt(f),
-            Self::TunnelRefused(status) => {
-                write!(f, "the proxy responded to CONNECT with {status}: no tunnel to the server")
-            }
-            Self::Proxy(reason) => f.write_str(reason),
             Self::Request(error) => error.fmt(f),
             Self::Output(error) => write!(f, "cannot write the body: {error}"),
             Self::Wait(error) => write!(f, "cannot wait for the connection: {error}"),

@@ -6,7 +6,6 @@ mod dial;
 mod error;
 mod options;
 mod output;
-mod proxy;
 mod redirect;
 mod report;
 mod session;
@@ -15,4 +14,3 @@ mod watch;
 
 pub use command::get;
 pub use options::Options;
-pub use proxy::Proxies;

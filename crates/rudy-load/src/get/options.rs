@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method};
 
-use crate::get::proxy::Proxies;
 use crate::{Access, Url};
 
 /// The options of `rudy get`.
@@ -26,8 +25,8 @@ pub struct Options {
     pub keeps_alive: bool,
     /// How servers are reached.
     pub access: Access,
-    /// Proxies.
-    pub proxies: Proxies,
+    /// An environment variable that sets a proxy, which is not used.
+    pub proxy_variable: Option<&'static str>,
     /// Maximum number of consecutive redirects; `None` follows none.
     pub redirects: Option<NonZeroU32>,
     /// Number of times to fetch the URLs.

@@ -33,7 +33,6 @@ pub(super) struct Connected {
     pub(super) new: Option<Why>,
     pub(super) remote: Option<String>,
     pub(super) local: Option<String>,
-    pub(super) proxy: Option<String>,
     pub(super) tls: Option<String>,
 }
 
@@ -142,12 +141,9 @@ impl fmt::Display for Report {
             Some(why) => line("connection", &format_args!("new ({why})"))?,
             None => line("connection", &"reused")?,
         }
-        for (name, value) in [
-            ("remote", &connection.remote),
-            ("local", &connection.local),
-            ("proxy", &connection.proxy),
-            ("tls", &connection.tls),
-        ] {
+        for (name, value) in
+            [("remote", &connection.remote), ("local", &connection.local), ("tls", &connection.tls)]
+        {
             if let Some(value) = value {
                 line(name, value)?;
             }
@@ -189,7 +185,6 @@ impl Report {
         set("new_because", json!(connection.new.map(|why| why.to_string())));
         set("remote", json!(connection.remote));
         set("local", json!(connection.local));
-        set("proxy", json!(connection.proxy));
         set("tls", json!(connection.tls));
         set("head_bytes", json!(self.head_bytes));
         set("body_bytes", json!(self.body_bytes));

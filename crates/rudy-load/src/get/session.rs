@@ -4,12 +4,9 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-use bytes::{Bytes, BytesMut};
-use http::header::{HOST, HeaderMap, HeaderValue, PROXY_AUTHORIZATION, USER_AGENT};
-use http::{Method, Version};
+use bytes::Bytes;
 use rudy_http::Limits;
-use rudy_http::h1::BodyLength;
-use rudy_http::h1::client::{Fault, RequestError, RequestHead, RequestInfo};
+use rudy_http::h1::client::Fault;
 use rustix::event::PollFlags;
 use rustls::ClientConfig;
 
@@ -17,10 +14,9 @@ use super::dial;
 use super::error::GetError;
 use super::options::Options;
 use super::output::Output;
-use super::proxy::Proxy;
 use super::report::{Closing, Connected, Report, Why};
 use super::wait::{Waiter, Woken};
-use super::watch::{Nothing, Rules, Tunnel, Watch};
+use super::watch::{Nothing, Rules, Watch};
 use crate::connection::{Connection, Standing};
 use crate::link::{Remote, Security};
 use crate::request::Encoded;
@@ -50,22 +46,11 @@ pub(super) struct Session<'a> {
     why: Why,
 }
 
-/// A connection, and the requests that can use it.
+/// A connection, and a URL of the server to which it leads.
 struct Held {
     connection: Connection,
-    way: Way,
+    url: Url,
     remote: Remote,
-}
-
-/// How a server is reached.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Way {
-    /// Directly, at its scheme, host and port.
-    Direct(Url),
-    /// Through a proxy that receives whole URLs.
-    Forward(Proxy),
-    /// Through a tunnel of a proxy.
-    Tunnel(Proxy, Url),
 }
 
 /// The deadlines of a request.
@@ -107,10 +92,8 @@ impl<'a> Session<'a> {
         };
         let mut watch = Watch::new(started, rules, &mut output);
         let mut connected = Connected { new: Some(self.why), ..Connected::default() };
-        let result = prepared.and_then(|(way, request)| {
-            connected.proxy = way.proxy().map(Proxy::to_string);
-            self.exchange(url, &way, &request, started, &mut watch, &mut connected)
-        });
+        let result =
+            prepared.and_then(|request| self.exchange(url, &request, started, &mut watch, &mut connected));
         watch.phases.total = watch.elapsed();
         let (closing, error) = match result {
             Ok(standing) => (self.settle(standing, is_last && !watch.leads_on()), None),
@@ -133,34 +116,13 @@ impl<'a> Session<'a> {
         (report, error)
     }
 
-    /// Prepares everything that needs no connection: the route, the request, the TLS configuration.
-    fn prepare(&mut self, url: &Url, template: &Template) -> Result<(Way, Encoded), GetError> {
-        let way = self.way(url)?;
+    /// Prepares everything that needs no connection: the request and the TLS configuration.
+    fn prepare(&mut self, url: &Url, template: &Template) -> Result<Encoded, GetError> {
         if url.is_secure() && self.tls.is_none() {
             let config = self.options.access.trust.client_config().map_err(AccessError::Trust)?;
             self.tls = Some(config);
         }
-        let request = match &way {
-            Way::Forward(Proxy { authorization: Some(authorization), .. }) => {
-                let mut template = template.clone();
-                template.fields.entry(PROXY_AUTHORIZATION).or_insert(authorization.clone());
-                template.encode(url, true)
-            }
-            way => template.encode(url, matches!(way, Way::Forward(_))),
-        };
-        Ok((way, request.map_err(GetError::Request)?))
-    }
-
-    fn way(&self, url: &Url) -> Result<Way, GetError> {
-        let proxy = match self.options.access.unix_socket {
-            Some(_) => None,
-            None => self.options.proxies.choose(url).map_err(GetError::Proxy)?,
-        };
-        Ok(match proxy {
-            None => Way::Direct(url.clone()),
-            Some(proxy) if url.is_secure() => Way::Tunnel(proxy, url.clone()),
-            Some(proxy) => Way::Forward(proxy),
-        })
+        template.encode(url).map_err(GetError::Request)
     }
 
     /// Sends the request and reads the response. Repeats an idempotent request if the reused connection was
@@ -168,7 +130,6 @@ impl<'a> Session<'a> {
     fn exchange(
         &mut self,
         url: &Url,
-        way: &Way,
         request: &Encoded,
         started: Instant,
         watch: &mut Watch<'_>,
@@ -178,7 +139,7 @@ impl<'a> Session<'a> {
         let whole = until(self.options.timeout);
         let connect = until(self.options.connect_timeout).into_iter().chain(whole).min();
         let deadlines = Deadlines { connect, whole };
-        self.choose(way);
+        self.choose(url);
         if self.held.is_some() {
             connected.new = None;
             self.describe(connected);
@@ -190,19 +151,19 @@ impl<'a> Session<'a> {
             }
         }
         connected.new = Some(self.why);
-        let opened = self.open(url, way, deadlines, started, watch);
+        let opened = self.open(url, deadlines, started, watch);
         let result = opened.and_then(|()| self.converse(url, request, deadlines, watch));
         self.describe(connected);
         result
     }
 
-    /// Selects the idle connection for the route, unless the server has closed it.
-    fn choose(&mut self, way: &Way) {
-        if self.held.as_ref().is_some_and(|held| !held.way.serves(way)) {
+    /// Selects the idle connection to the server, unless the server has closed it.
+    fn choose(&mut self, url: &Url) {
+        if self.held.as_ref().is_some_and(|held| !held.url.same_origin(url)) {
             self.park();
         }
         if self.held.is_none() {
-            let parked = self.parked.iter().position(|parked| parked.way.serves(way));
+            let parked = self.parked.iter().position(|parked| parked.url.same_origin(url));
             self.held = parked.map(|place| self.parked.remove(place));
         }
         let Some(held) = &mut self.held else { return };
@@ -230,60 +191,17 @@ impl<'a> Session<'a> {
     fn open(
         &mut self,
         url: &Url,
-        way: &Way,
         deadlines: Deadlines,
         started: Instant,
         watch: &mut Watch<'_>,
     ) -> Result<(), GetError> {
-        let remotes = match (&self.options.access.unix_socket, way.proxy()) {
-            (Some(path), _) => vec![Remote::Unix(path.clone())],
-            (None, Some(proxy)) => dial::resolve(&proxy.host, proxy.port, self.waiter, deadlines.connect)?,
-            (None, None) => dial::resolve(url.host(), url.port(), self.waiter, deadlines.connect)?,
+        let remotes = match &self.options.access.unix_socket {
+            Some(path) => vec![Remote::Unix(path.clone())],
+            None => dial::resolve(url.host(), url.port(), self.waiter, deadlines.connect)?,
         };
         watch.phases.name_lookup = started.elapsed();
         let (link, remote) = dial::connect(&remotes, self.waiter, deadlines.connect)?;
-        self.held = Some(Held { connection: Connection::over(link), way: way.clone(), remote });
-        if let Way::Tunnel(proxy, _) = way {
-            self.open_tunnel(url, proxy, deadlines, watch)?;
-        }
-        Ok(())
-    }
-
-    /// RFC 9110 §9.3.6.
-    fn open_tunnel(
-        &mut self,
-        url: &Url,
-        proxy: &Proxy,
-        deadlines: Deadlines,
-        watch: &mut Watch<'_>,
-    ) -> Result<(), GetError> {
-        let request = connect_request(url, proxy).map_err(GetError::Request)?;
-        let security = self.security(url)?;
-        let mut tunnel = Tunnel { watch, status: None, has_ended: false };
-        let Some(held) = &mut self.held else { return Ok(()) };
-        held.connection.send(&request.bytes, [request.asked]);
-        loop {
-            let standing =
-                held.connection.drive(None, &self.limits, false, &mut self.scratch, &mut tunnel)?;
-            match tunnel.status {
-                Some(status) if !(200..=299).contains(&status) => {
-                    return Err(GetError::TunnelRefused(status));
-                }
-                Some(_) if held.connection.is_tunnel() => break,
-                _ if tunnel.has_ended || standing == Standing::Ended => {
-                    return Err(Failure::Short(Fault::ClosedBeforeResponse).into());
-                }
-                _ => self.waiter.pause(
-                    &held.connection,
-                    standing,
-                    deadlines.connect,
-                    GetError::ConnectTimeout,
-                )?,
-            }
-        }
-        if let Some(security) = security {
-            held.connection.secure_tunnel(&security)?;
-        }
+        self.held = Some(Held { connection: Connection::over(link), url: url.clone(), remote });
         Ok(())
     }
 
@@ -372,25 +290,6 @@ impl Drop for Session<'_> {
     }
 }
 
-impl Way {
-    fn proxy(&self) -> Option<&Proxy> {
-        match self {
-            Self::Direct(_) => None,
-            Self::Forward(proxy) | Self::Tunnel(proxy, _) => Some(proxy),
-        }
-    }
-
-    /// Whether a connection of this route can be used for `other`.
-    fn serves(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Direct(one), Self::Direct(other)) => one.same_origin(other),
-            (Self::Forward(one), Self::Forward(other)) => one == other,
-            (Self::Tunnel(one, url), Self::Tunnel(other, to)) => one == other && url.same_origin(to),
-            _ => false,
-        }
-    }
-}
-
 impl Waiter {
     /// Waits until a connection can continue.
     fn pause(
@@ -413,27 +312,6 @@ impl Waiter {
             Woken::TimedOut | Woken::Ready => Ok(()),
         }
     }
-}
-
-fn connect_request(url: &Url, proxy: &Proxy) -> Result<Encoded, RequestError> {
-    let target = url.host_and_port();
-    let mut fields = HeaderMap::new();
-    fields.insert(HOST, HeaderValue::from_str(&target).map_err(|_| RequestError::BadHost(target.clone()))?);
-    fields.insert(USER_AGENT, HeaderValue::from_static(concat!("rudy/", env!("CARGO_PKG_VERSION"))));
-    if let Some(authorization) = &proxy.authorization {
-        fields.insert(PROXY_AUTHORIZATION, authorization.clone());
-    }
-    let head = RequestHead {
-        method: &Method::CONNECT,
-        target: &target,
-        version: Version::HTTP_11,
-        fields: &fields,
-        body: BodyLength::Known(0),
-    };
-    let mut bytes = BytesMut::new();
-    head.encode(&mut bytes)?;
-    let asked: RequestInfo = head.info();
-    Ok(Encoded { bytes: bytes.freeze(), asked })
 }
 
 /// Whether the failure is that of a connection which the server closed while it was idle.

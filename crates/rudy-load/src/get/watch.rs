@@ -17,7 +17,7 @@ use crate::connection::Observer;
 pub(super) struct Phases {
     /// The name lookup was complete.
     pub(super) name_lookup: Duration,
-    /// TCP was connected, to the server or its proxy.
+    /// TCP was connected.
     pub(super) connect: Duration,
     /// The TLS handshake with the server was complete.
     pub(super) app_connect: Duration,
@@ -177,27 +177,4 @@ impl Observer for Nothing {
     fn data(&mut self, _bytes: &[u8]) {}
 
     fn end(&mut self, _trailers: Option<&HeaderMap>, _now: Instant) {}
-}
-
-/// Observes the opening of a tunnel, and passes on the time of TCP.
-pub(super) struct Tunnel<'w, 'a> {
-    pub(super) watch: &'w mut Watch<'a>,
-    pub(super) status: Option<u16>,
-    pub(super) has_ended: bool,
-}
-
-impl Observer for Tunnel<'_, '_> {
-    fn connected(&mut self, now: Instant) {
-        self.watch.connected(now);
-    }
-
-    fn head(&mut self, head: &ResponseHead<'_>) {
-        self.status = Some(head.status());
-    }
-
-    fn data(&mut self, _bytes: &[u8]) {}
-
-    fn end(&mut self, _trailers: Option<&HeaderMap>, _now: Instant) {
-        self.has_ended = true;
-    }
 }

@@ -16,7 +16,7 @@ use server::{Answer, OK, Server};
 
 fn plan(server: &Server) -> Plan {
     let url = server.url().parse().expect("an address makes a URL");
-    let request = Template::default().encode(&url, false).expect("a plain request");
+    let request = Template::default().encode(&url).expect("a plain request");
     Plan {
         remote: Remote::Ip(server.address()),
         security: None,
