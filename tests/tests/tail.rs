@@ -204,3 +204,12 @@ fn a_full_disk_is_reported_with_exit_code_1() {
     let message = String::from_utf8_lossy(&output.stderr);
     assert!(message.starts_with("error: cannot write to standard output: No space left"), "{message}");
 }
+
+#[test]
+fn a_url_is_rejected_with_the_command_that_follows_it() {
+    let folder = folder_with(&[]);
+    let output = once(folder.path(), &["http://127.0.0.1:8080/log"]);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr.contains("`curl -N http://127.0.0.1:8080/log`"), "{stderr}");
+}

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use rudy_server::tail::{Options, Regex};
 
 /// Print the last lines of files and follow them as they grow
@@ -26,7 +27,7 @@ use rudy_server::tail::{Options, Regex};
   rudy tail --json '*.log' | jq .line           JSON lines for other programs")]
 pub(crate) struct Tail {
     /// Files or quoted patterns to follow
-    #[arg(value_name = "FILE", required = true)]
+    #[arg(value_name = "FILE", required = true, value_parser = PathBufValueParser::new().try_map(local_file))]
     files: Vec<PathBuf>,
     /// Number of lines to print from the end of each existing file
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10, value_parser = last_lines)]
@@ -55,6 +56,18 @@ impl From<Tail> for Options {
             json: tail.json,
         }
     }
+}
+
+/// Rejects a URL, which would be waited for as a file.
+fn local_file(path: PathBuf) -> Result<PathBuf, String> {
+    let text = path.to_string_lossy();
+    if text.starts_with("http://") || text.starts_with("https://") {
+        return Err(format!(
+            "expected a local file; if this is a `tail` route of a server, follow it with `curl -N {}`",
+            text.escape_debug()
+        ));
+    }
+    Ok(path)
 }
 
 /// Rejects a sign: in tail(1), `+5` means "from the fifth line on", not "the last five".
