@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::client::Client;
 use super::faults::Faults;
+use super::leaks::LeakWatch;
 use super::sample::{Mebibytes, Sample, Sampler};
 use super::site::{self, Fpm};
 use super::tally::{Counts, Tally};
@@ -54,12 +55,18 @@ pub fn run(options: Options, print: impl FnMut(&str)) -> Result<(), String> {
     watch.print(&format!("seed {}, {CLIENTS} clients, {} minutes", options.seed, options.minutes));
     watch.header();
     let (start, links) = (watch.start()?, watch.links());
+    let leaks = LeakWatch::start(load.rudy, folder)?;
     let early = load.run(&mut watch, &tally, folder)?;
+    let leaks = leaks.end();
     let end = watch.settle(&start)?;
     let usage = Usage { start, early, end, files_peak: watch.files_peak() };
     let counts = tally.counts();
     print_details(&mut watch, &counts, &usage, &links);
-    let problems = usage.problems(&counts);
+    let mut problems = usage.problems(&counts);
+    match leaks {
+        Ok(verdict) => watch.print(&format!("rudy conns --watch: {verdict}")),
+        Err(problem) => problems.push(problem),
+    }
     watch.print(&usage.summary(options, &counts, problems.is_empty()));
     if problems.is_empty() { Ok(()) } else { Err(problems.join("; ")) }
 }
