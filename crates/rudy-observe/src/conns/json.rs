@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use rudy_stats::growth::Growth;
 use serde::Serialize;
 
 use super::Options;
 use super::counts::{Counter, state_key};
+use super::history::History;
 use super::verdict::{Leak, Verdict};
 use crate::text::unix_ms;
-use crate::{By, Descriptors, Group, Process, Socket, Sockets, State, Tally, by_state};
+use crate::{By, Group, Process, Socket, Sockets, State, Tally, by_state};
 
 /// A line with one object. `change` is since the start of a watch.
 pub(super) fn sample(
@@ -64,21 +66,26 @@ struct SampleLine<'a> {
     since_start: Option<Change>,
 }
 
-/// The last line of a watch.
-pub(super) fn verdict(process: &Process, verdict: &Verdict, descriptors: Option<Descriptors>) -> String {
+/// The last line of a watch. All its numbers are results, because `rudy lab` records them as metrics.
+pub(super) fn verdict(process: &Process, verdict: &Verdict, history: &History) -> String {
+    let growth = |key: fn(&Growth) -> f64| verdict.leaks.first().map_or(0.0, |leak| key(&leak.growth));
+    let descriptors = history.counts(Counter::Descriptors);
     let object = VerdictLine {
-        time_ms: unix_ms(),
-        pid: process.pid(),
         name: process.name(),
         verdict: match (verdict.is_leak(), verdict.is_long_enough) {
             (true, _) => "leak",
             (false, true) => "no_leak",
             (false, false) => "too_short",
         },
+        leak: verdict.is_leak(),
         watched_s: verdict.watched_s,
         samples: verdict.samples,
-        descriptors: descriptors.and_then(|descriptors| descriptors.open),
-        descriptors_limit: descriptors.and_then(|descriptors| descriptors.limit),
+        descriptors_first: descriptors.first().copied(),
+        descriptors_last: descriptors.last().copied(),
+        descriptors_limit: history.descriptors.and_then(|descriptors| descriptors.limit),
+        growth_per_s: growth(|growth| growth.per_s),
+        growth_per_s_low: growth(|growth| growth.per_s_low),
+        growth_per_s_high: growth(|growth| growth.per_s_high),
         descriptors_run_out_s: verdict.run_out.map(|run_out| run_out.in_s),
         descriptors_run_out_s_low: verdict.run_out.map(|run_out| run_out.earliest_s),
         descriptors_run_out_s_high: verdict.run_out.and_then(|run_out| run_out.latest_s),
@@ -90,14 +97,18 @@ pub(super) fn verdict(process: &Process, verdict: &Verdict, descriptors: Option<
 
 #[derive(Serialize)]
 struct VerdictLine<'a> {
-    time_ms: u64,
-    pid: u32,
     name: &'a str,
     verdict: &'static str,
+    leak: bool,
     watched_s: f64,
     samples: u64,
-    descriptors: Option<u64>,
+    descriptors_first: Option<f64>,
+    descriptors_last: Option<f64>,
     descriptors_limit: Option<u64>,
+    /// Of the fastest leak.
+    growth_per_s: f64,
+    growth_per_s_low: f64,
+    growth_per_s_high: f64,
     descriptors_run_out_s: Option<f64>,
     descriptors_run_out_s_low: Option<f64>,
     descriptors_run_out_s_high: Option<f64>,

@@ -245,7 +245,7 @@ fn a_long_watch_keeps_its_growth_in_bounded_memory() {
 fn a_verdict_as_json_has_units_in_its_keys() {
     let history = watched(100, 300, |second| sockets(Instant::now(), 2 * second));
     let verdict = Verdict::of(&history, TIME_MIN);
-    let line = json::verdict(&Process::own().unwrap(), &verdict, history.descriptors);
+    let line = json::verdict(&Process::own().unwrap(), &verdict, &history);
     let object: serde_json::Value = serde_json::from_str(&line).unwrap();
     assert_eq!((&object["verdict"], &object["watched_s"]), (&"leak".into(), &100.0.into()));
     let leak = &object["leaks"][0];

@@ -112,7 +112,7 @@ impl<'a> Watch<'a> {
 
     fn conclude(&self, verdict: &Verdict) -> Result<(), Stop> {
         if self.options.json {
-            return write(&json::verdict(&self.process, verdict, self.history.descriptors));
+            return write(&json::verdict(&self.process, verdict, &self.history));
         }
         let change = match (&self.first, &self.last) {
             (Some(first), Some(last)) => table::conclusion(first, last),
