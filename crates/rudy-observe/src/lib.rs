@@ -17,8 +17,10 @@
 //! ```
 
 pub mod conns;
+pub mod disk;
 mod error;
 mod exit;
+mod jvm;
 mod machine;
 mod process;
 mod sockets;
@@ -28,6 +30,7 @@ mod watch;
 
 pub use error::Error;
 pub use exit::Exit;
+pub use jvm::Dumps;
 pub use machine::Machine;
 pub use process::{Descriptors, Difference, Memory, Process, Sample, Target, Thread, ThreadDifference};
 pub use sockets::{By, Group, Owner, Socket, Sockets, State, Tally, by_state};

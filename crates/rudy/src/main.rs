@@ -178,7 +178,7 @@ fn main() -> ExitCode {
         Command::Bench(bench) => bench.run().into(),
         Command::Flood(flood) => rudy_load::flood::flood(&(*flood).into()).into(),
         Command::Lab(lab) => lab.run().into(),
-        Command::Top(top) => rudy_observe::top::run(&top.into()).into(),
+        Command::Top(top) => top.run(),
         Command::Conns(conns) => conns.run(),
         Command::HttpLoad { arguments } => rudy_load::http_load(&arguments).into(),
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::{Sample, Thread};
+use super::{Sample, Thread, ticks};
 
 /// The activity of a process between two samples.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -38,6 +38,10 @@ pub struct ThreadDifference {
     pub state: char,
     /// CPU in all.
     pub cpu: Duration,
+    /// CPU since the start of the thread.
+    pub cpu_since_start: Duration,
+    /// The time since the start of the thread, in ticks of 10 ms.
+    pub age: Duration,
     /// The part in user mode. The kernel counts user and system time in ticks, so it is an estimate for short
     /// times.
     pub cpu_user: Duration,
@@ -65,7 +69,7 @@ impl Sample {
         for thread in &self.threads {
             let earlier = before.remove(&identity(thread));
             threads_begun += usize::from(earlier.is_none());
-            threads.push(thread.since(earlier));
+            threads.push(thread.since(earlier, self.since_boot));
         }
         let cpu_user = self.cpu_user.saturating_sub(earlier.cpu_user);
         let cpu_system = self.cpu_system.saturating_sub(earlier.cpu_system);
@@ -105,7 +109,7 @@ impl Difference {
 
 impl Thread {
     /// The activity since `earlier`, or since the start of the thread.
-    fn since(&self, earlier: Option<&Self>) -> ThreadDifference {
+    fn since(&self, earlier: Option<&Self>, since_boot: Duration) -> ThreadDifference {
         let less = |of: fn(&Self) -> Duration| of(self).saturating_sub(earlier.map(of).unwrap_or_default());
         let fewer = |of: fn(&Self) -> u64| of(self).saturating_sub(earlier.map_or(0, of));
         let cpu = less(|thread| thread.cpu);
@@ -119,6 +123,8 @@ impl Thread {
             name: self.name.clone(),
             state: self.state,
             cpu,
+            cpu_since_start: self.cpu,
+            age: since_boot.saturating_sub(ticks(self.began_ticks)),
             cpu_user,
             cpu_system: cpu.saturating_sub(cpu_user),
             ready: self.ready.map(|_| less(|thread| thread.ready.unwrap_or_default())),
@@ -166,7 +172,15 @@ mod tests {
     fn sample(at: Instant, cpu_ms: u64, threads: Vec<Thread>) -> Sample {
         let descriptors = Descriptors { open: Some(3), limit: None };
         let cpu_user = Duration::from_millis(cpu_ms);
-        Sample { at, cpu_user, cpu_system: Duration::ZERO, threads, memory: Memory::default(), descriptors }
+        Sample {
+            at,
+            since_boot: Duration::ZERO,
+            cpu_user,
+            cpu_system: Duration::ZERO,
+            threads,
+            memory: Memory::default(),
+            descriptors,
+        }
     }
 
     #[test]
@@ -189,7 +203,8 @@ mod tests {
     #[test]
     fn less_than_a_tick_is_split_as_the_thread_has_always_been() {
         let before = thread(1, 1000, 600, 200);
-        let done = thread(1, 1004, 600, 200).since(Some(&before));
+        let done = thread(1, 1004, 600, 200).since(Some(&before), Duration::from_secs(5));
+        assert_eq!((done.cpu_since_start.as_millis(), done.age.as_secs()), (1004, 4));
         assert_eq!((done.cpu_user.as_micros(), done.cpu_system.as_micros()), (3000, 1000));
     }
 

@@ -55,17 +55,17 @@ impl Scheduled {
 
 /// The fields of `stat`, for a thread or a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Stat {
-    pub(super) name: String,
-    pub(super) state: char,
-    pub(super) user_ticks: u64,
-    pub(super) system_ticks: u64,
-    pub(super) began_ticks: u64,
+pub(crate) struct Stat {
+    pub(crate) name: String,
+    pub(crate) state: char,
+    pub(crate) user_ticks: u64,
+    pub(crate) system_ticks: u64,
+    pub(crate) began_ticks: u64,
 }
 
 impl Stat {
     /// The name is in parentheses and may contain any characters, so it ends at the last parenthesis.
-    pub(super) fn parse(text: &[u8]) -> Option<Self> {
+    pub(crate) fn parse(text: &[u8]) -> Option<Self> {
         let open = text.iter().position(|byte| *byte == b'(')?;
         let close = text.iter().rposition(|byte| *byte == b')')?;
         let name = String::from_utf8_lossy(text.get(open + 1..close)?).into_owned();

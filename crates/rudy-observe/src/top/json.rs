@@ -4,18 +4,23 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::View;
+use super::order::Row;
+use super::runtime::{Role, role};
+use super::stacks::ThreadStacks;
+use super::verdict::Verdict;
+use super::view::View;
+use crate::Difference;
+use crate::process::Source;
 use crate::text::unix_ms;
-use crate::{Difference, ThreadDifference};
 
 /// A line with one object.
 pub(super) fn line(view: &View<'_>) -> String {
-    let (sample, difference) = (view.sample, &view.difference);
-    let look = Look {
+    let (sample, difference) = (view.sample, view.difference);
+    let update = Update {
         time_ms: unix_ms(),
-        interval_ms: difference.time.as_secs_f64() * 1000.0,
-        pid: view.process.pid(),
-        name: view.process.name(),
+        interval_ms: milliseconds(difference.time),
+        pid: view.pid,
+        name: &view.name,
         cpu_percent: percent(difference, difference.cpu),
         cpu_user_percent: percent(difference, difference.cpu_user),
         cpu_system_percent: percent(difference, difference.cpu_system),
@@ -29,14 +34,18 @@ pub(super) fn line(view: &View<'_>) -> String {
         threads_busy: view.busy,
         threads_begun: difference.threads_begun,
         threads_ended: difference.threads_ended,
-        busiest: difference.threads.iter().map(|thread| Busy::new(difference, thread)).collect(),
+        verdicts: &view.verdicts,
+        dumps: view.java.map(|java| java.samples.dumps),
+        dumps_failed: view.java.map(|java| java.samples.failures.len()),
+        dump_ms: view.java.map(|java| java.samples.took.iter().map(|took| milliseconds(*took)).collect()),
+        busiest: view.rows.iter().map(|row| Thread::new(view, row)).collect(),
     };
     // Structs of numbers and strings can always be serialized.
-    serde_json::to_string(&look).unwrap_or_default() + "\n"
+    serde_json::to_string(&update).unwrap_or_default() + "\n"
 }
 
 #[derive(Serialize)]
-struct Look<'a> {
+struct Update<'a> {
     time_ms: u64,
     interval_ms: f64,
     pid: u32,
@@ -54,38 +63,105 @@ struct Look<'a> {
     threads_busy: usize,
     threads_begun: usize,
     threads_ended: usize,
-    busiest: Vec<Busy<'a>>,
+    verdicts: &'a [Verdict],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dumps: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dumps_failed: Option<usize>,
+    /// How long each dump took: the JVM was stopped for at most that long.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dump_ms: Option<Vec<f64>>,
+    busiest: Vec<Thread<'a>>,
 }
 
 #[derive(Serialize)]
-struct Busy<'a> {
+struct Thread<'a> {
     tid: u32,
     nid: String,
     name: &'a str,
+    /// More than one for a sum of threads by name.
+    threads: usize,
     state: char,
+    /// Absent for a thread of the program.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    role: Option<&'static str>,
     cpu_percent: f64,
     cpu_user_percent: f64,
     cpu_system_percent: f64,
     ready_percent: Option<f64>,
+    cpu_since_start_s: f64,
+    age_s: f64,
+    cpu_since_start_percent: f64,
     voluntary_switches_per_s: f64,
     involuntary_switches_per_s: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    java_stack: Option<JavaStack<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kernel_stack: Option<KernelStack<'a>>,
 }
 
-impl<'a> Busy<'a> {
-    fn new(difference: &Difference, thread: &'a ThreadDifference) -> Self {
+/// The most frequent one.
+#[derive(Serialize)]
+struct JavaStack<'a> {
+    methods: &'a [String],
+    samples_with_top_method: usize,
+    samples: usize,
+}
+
+#[derive(Serialize)]
+struct KernelStack<'a> {
+    functions: &'a [String],
+    source: &'static str,
+    system_call: Option<u64>,
+}
+
+impl<'a> Thread<'a> {
+    fn new(view: &'a View<'_>, row: &'a Row) -> Self {
+        let (difference, thread) = (view.difference, &row.thread);
+        let stacks = view.stacks.iter().find(|stacks| stacks.tid == thread.tid);
+        let share = thread.cpu_since_start.as_secs_f64() / thread.age.as_secs_f64();
         Self {
             tid: thread.tid,
             nid: format!("0x{:x}", thread.tid),
             name: &thread.name,
+            threads: row.threads,
             state: thread.state,
+            role: role(&thread.name).map(|(role, _)| match role {
+                Role::Runtime => "runtime",
+                Role::Management => "management",
+            }),
             cpu_percent: percent(difference, thread.cpu),
             cpu_user_percent: percent(difference, thread.cpu_user),
             cpu_system_percent: percent(difference, thread.cpu_system),
             ready_percent: thread.ready.map(|ready| percent(difference, ready)),
+            cpu_since_start_s: thousandths(thread.cpu_since_start.as_secs_f64()),
+            age_s: thousandths(thread.age.as_secs_f64()),
+            cpu_since_start_percent: if share.is_finite() { thousandths(share * 100.0) } else { 0.0 },
             voluntary_switches_per_s: thousandths(difference.rate(thread.voluntary_switches)),
             involuntary_switches_per_s: thousandths(difference.rate(thread.involuntary_switches)),
+            java_stack: stacks.and_then(java_stack),
+            kernel_stack: stacks.and_then(kernel_stack),
         }
     }
+}
+
+fn java_stack(stacks: &ThreadStacks) -> Option<JavaStack<'_>> {
+    let stack = stacks.java.as_ref()?;
+    Some(JavaStack { methods: &stack.methods, samples_with_top_method: stack.count, samples: stack.of })
+}
+
+fn kernel_stack(stacks: &ThreadStacks) -> Option<KernelStack<'_>> {
+    let stack = stacks.kernel.as_ref()?;
+    let source = match stack.source {
+        Source::Stack => "stack",
+        Source::WaitChannel => "wchan",
+        Source::Nothing => "none",
+    };
+    Some(KernelStack { functions: &stack.frames, source, system_call: stack.system_call })
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    thousandths(time.as_secs_f64() * 1000.0)
 }
 
 fn percent(difference: &Difference, cpu: Duration) -> f64 {

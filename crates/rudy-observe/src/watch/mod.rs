@@ -1,10 +1,12 @@
 //! The common parts of the commands that watch: when to sample, and where to write.
 
+mod keyboard;
 mod output;
 mod ticker;
 
 use std::io::{self, Write};
 
+pub(crate) use self::keyboard::Keyboard;
 pub(crate) use self::output::{Destination, Output, write};
 pub(crate) use self::ticker::{Ticker, Wake};
 use crate::{Error, Exit};
@@ -18,6 +20,8 @@ pub(crate) enum Stop {
     Output(io::Error),
     /// Signals cannot be caught, or waiting fails.
     Waiting(io::Error),
+    /// A thread dump cannot be had.
+    Dump(String),
 }
 
 impl From<Error> for Stop {
@@ -38,6 +42,7 @@ impl Stop {
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
             Self::Process(error) => fail(&error.to_string()),
             Self::Output(error) => fail(&format!("cannot write to standard output: {error}")),
+            Self::Dump(why) => fail(why),
             Self::Waiting(error) => fail(&format!("cannot wait for the next update: {error}")),
         }
     }
@@ -48,7 +53,8 @@ fn fail(why: &str) -> Exit {
     Exit::CannotRun
 }
 
-fn say(kind: &str, what: &str) {
+/// Prints a message on stderr.
+pub(crate) fn say(kind: &str, what: &str) {
     // An error of stderr cannot be reported.
     let _ = writeln!(io::stderr(), "{kind}: {}", visible(what));
 }

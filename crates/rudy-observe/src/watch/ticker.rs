@@ -18,6 +18,8 @@ pub(crate) enum Wake {
     Due,
     /// A signal arrived, or the reader of standard output has gone.
     Stop,
+    /// A key was pressed.
+    Key(u8),
 }
 
 /// Ticks at every interval, counted from the start so that ticks do not drift.
@@ -29,6 +31,8 @@ pub(crate) struct Ticker {
     /// Readable when the process has ended. Before Linux 5.3 it does not exist; the next sample then shows
     /// the end.
     process: Option<OwnedFd>,
+    /// Whether keys wake it.
+    reads_keys: bool,
 }
 
 impl Ticker {
@@ -39,38 +43,73 @@ impl Ticker {
         pipe::register(SIGTERM, sender)?;
         let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
         let process = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-        Ok(Self { interval, next: Instant::now() + interval, signalled, process })
+        Ok(Self { interval, next: Instant::now() + interval, signalled, process, reads_keys: false })
+    }
+
+    /// From here on, keys wake the ticker too.
+    pub(crate) fn read_keys(&mut self) {
+        self.reads_keys = true;
     }
 
     /// Waits until the next sample is due.
     pub(crate) fn wait(&mut self) -> io::Result<Wake> {
-        let stdout = io::stdout();
         loop {
-            let left = self.next.saturating_duration_since(Instant::now());
-            // `poll` on an output without events returns when its reader has gone.
-            let mut watched = vec![
-                PollFd::new(&self.signalled, PollFlags::IN),
-                PollFd::from_borrowed_fd(stdout.as_fd(), PollFlags::empty()),
-            ];
-            watched.extend(self.process.as_ref().map(|process| PollFd::new(process, PollFlags::IN)));
-            let timeout = Timespec::try_from(left).map_err(|_| io::ErrorKind::InvalidInput)?;
-            match poll(&mut watched, Some(&timeout)) {
-                Ok(0) => break,
-                Ok(_) if watched[..2].iter().any(|descriptor| !descriptor.revents().is_empty()) => {
-                    return Ok(Wake::Stop);
-                }
-                Ok(_) => {
-                    // Notify once only. If the sample does not show the end yet, the next one is at its
-                    // normal time.
-                    self.process = None;
-                    return Ok(Wake::Due);
-                }
-                Err(Errno::INTR) => {}
+            let [is_stop, is_key, is_end] = match self.poll() {
+                Ok(Some(ready)) => ready,
+                Ok(None) => break,
+                Err(Errno::INTR) => continue,
                 Err(errno) => return Err(errno.into()),
+            };
+            if is_stop {
+                return Ok(Wake::Stop);
+            }
+            if is_key && let Some(key) = self.key()? {
+                return Ok(Wake::Key(key));
+            }
+            if is_end {
+                // Notify once only. If the sample does not show the end yet, the next one is at its normal
+                // time.
+                self.process = None;
+                return Ok(Wake::Due);
             }
         }
         self.next = next(self.next, self.interval, Instant::now());
         Ok(Wake::Due)
+    }
+
+    /// Waits for a signal or the end of the output, for a key, and for the end of the process. `None` when the sample is due.
+    fn poll(&self) -> Result<Option<[bool; 3]>, Errno> {
+        let left = self.next.saturating_duration_since(Instant::now());
+        let timeout = Timespec::try_from(left).map_err(|_| Errno::INVAL)?;
+        let (stdin, stdout) = (io::stdin(), io::stdout());
+        // `poll` on an output without events returns when its reader has gone.
+        let mut watched = vec![
+            PollFd::new(&self.signalled, PollFlags::IN),
+            PollFd::from_borrowed_fd(stdout.as_fd(), PollFlags::empty()),
+        ];
+        let keys = self.reads_keys.then(|| PollFd::from_borrowed_fd(stdin.as_fd(), PollFlags::IN));
+        watched.extend(keys);
+        watched.extend(self.process.as_ref().map(|process| PollFd::new(process, PollFlags::IN)));
+        if poll(&mut watched, Some(&timeout))? == 0 {
+            return Ok(None);
+        }
+        let is_ready = |index: usize| watched.get(index).is_some_and(|fd| !fd.revents().is_empty());
+        let keys = usize::from(self.reads_keys);
+        Ok(Some([is_ready(0) || is_ready(1), self.reads_keys && is_ready(2), is_ready(2 + keys)]))
+    }
+
+    /// Reads a key. At the end of the input, keys are over.
+    fn key(&mut self) -> io::Result<Option<u8>> {
+        let mut key = [0];
+        match rustix::io::read(io::stdin(), &mut key) {
+            Ok(1) => Ok(Some(key[0])),
+            Ok(_) => {
+                self.reads_keys = false;
+                Ok(None)
+            }
+            Err(Errno::INTR | Errno::AGAIN) => Ok(None),
+            Err(errno) => Err(errno.into()),
+        }
     }
 }
 
