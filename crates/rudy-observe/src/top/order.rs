@@ -88,17 +88,20 @@ fn sums(threads: &[ThreadDifference]) -> Vec<Row> {
     sums.into_iter().map(named).collect()
 }
 
-/// The name with each number replaced: `worker-17` becomes `worker-*`.
+/// The name with each number replaced: `worker-17` becomes `worker-*`. A number that ends a word, as in `C2 CompilerThread0`, is a
+/// part of it.
 pub(super) fn pattern(name: &str) -> String {
-    let mut pattern = String::with_capacity(name.len());
-    for c in name.chars() {
-        if !c.is_ascii_digit() {
-            pattern.push(c);
-        } else if !pattern.ends_with('*') {
-            pattern.push('*');
-        }
+    let (mut pattern, mut rest) = (String::with_capacity(name.len()), name);
+    while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
+        let (before, number) = rest.split_at(start);
+        let end = number.find(|c: char| !c.is_ascii_digit()).unwrap_or(number.len());
+        let (number, after) = number.split_at(end);
+        pattern += before;
+        let ends_word = before.ends_with(char::is_alphabetic) && after.starts_with(' ');
+        pattern += if ends_word { number } else { "*" };
+        rest = after;
     }
-    pattern
+    pattern + rest
 }
 
 #[cfg(test)]
@@ -125,6 +128,7 @@ mod tests {
         assert_eq!(pattern("pool-12-thread-3"), "pool-*-thread-*");
         assert_eq!(pattern("GC Thread#0"), "GC Thread#*");
         assert_eq!(pattern("main"), "main");
+        assert_eq!(pattern("C2 CompilerThread0"), "C2 CompilerThread*");
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! The stacks of the first threads of the table.
 
 use super::java::Java;
-use super::order::Row;
+use super::order::{Sort, rows};
 use super::verdict::short;
 use crate::process::{KernelStack, Source};
-use crate::{Error, Process};
+use crate::{Difference, Error, Process};
 use rudy_units::visible;
 
 /// Where a thread is.
@@ -24,19 +24,29 @@ pub(super) struct JavaStack {
     pub(super) of: usize,
 }
 
-/// Number of threads whose stacks are read: the hot ones. Reading a kernel stack interrupts the thread for some microseconds.
+/// Number of threads whose stacks are read: the first of the table that are hot. The kernel stack of a thread that runs says little,
+/// and that of a thread that sleeps is of interest if it wakes often.
 const THREADS: usize = 3;
+
+/// From this share of a core, a thread is hot.
+const HOT: f64 = 0.01;
 
 /// Number of functions per stack. The rest is the same for most threads.
 const FRAMES: usize = 5;
 
+/// Of the hot threads among the first ones, or of the first one if none is hot.
 pub(super) fn read(
     process: &mut Process,
     java: Option<&Java>,
-    rows: &[Row],
+    difference: &Difference,
+    sort: Sort,
 ) -> Result<Vec<ThreadStacks>, Error> {
     let mut stacks = Vec::new();
-    for row in rows.iter().take(THREADS) {
+    // A sum by name has no stack, so these are the threads of a table without sums.
+    for row in rows(&difference.threads, false, sort).iter().take(THREADS) {
+        if !stacks.is_empty() && difference.share(row.thread.cpu) < HOT {
+            continue;
+        }
         let tid = row.thread.tid;
         let kernel = process.kernel_stack(tid)?;
         let java = match java {

@@ -31,7 +31,7 @@ pub(super) enum Kind {
     HotSinceStart,
     /// The busiest threads are not the program's.
     RuntimeOnly,
-    /// A thread uses a whole core.
+    /// A thread uses a whole core, or would if one were free.
     WholeCore,
     /// Threads wait for a core.
     RunDelay,
@@ -51,6 +51,9 @@ const OLD_ENOUGH: Duration = Duration::from_secs(10);
 
 /// From this share of the interval, a thread uses a whole core. The rest goes to other processes and to rounding.
 const WHOLE_CORE: f64 = 0.9;
+
+/// A thread that runs less may have been delayed once, by much.
+const RUNS: f64 = 0.1;
 
 /// If the other threads use less than this share of a core together, they wait.
 const OTHERS_WAIT: f64 = 0.1;
@@ -111,22 +114,31 @@ fn hot_since_start(difference: &Difference) -> impl Iterator<Item = Verdict> {
     })
 }
 
+/// A thread that never waits for anything but a core. On a machine without a free core it runs for a part of the time only.
 fn whole_core(difference: &Difference, busiest: &[&ThreadDifference]) -> Option<Verdict> {
     let (first, others) = busiest.split_first()?;
-    let share = difference.share(first.cpu);
-    if share < WHOLE_CORE {
+    let ran = difference.share(first.cpu);
+    let delayed = difference.share(first.ready.unwrap_or_default());
+    if ran < RUNS || ran + delayed < WHOLE_CORE {
         return None;
     }
+    let uses = if ran < WHOLE_CORE {
+        format!(
+            "never waits: it ran for {} of the time and had no free core for {}",
+            percent(ran),
+            percent(delayed)
+        )
+    } else {
+        format!("uses a whole core for {} of the time", percent(ran.min(1.0)))
+    };
     let others_wait = difference.share(others.iter().map(|thread| thread.cpu).sum()) < OTHERS_WAIT;
     let count = difference.threads.len() - 1;
     let others = match count {
-        0 => String::new(),
         1 if others_wait => " while the other one waits".to_owned(),
-        _ if others_wait => format!(" while the other {count} wait"),
+        2.. if others_wait => format!(" while the other {count} wait"),
         _ => String::new(),
     };
-    let text =
-        format!("{} uses a whole core for {} of the time{others}", name(first), percent(share.min(1.0)));
+    let text = format!("{} {uses}{others}", name(first));
     Some(Verdict { kind: Kind::WholeCore, text, tid: Some(first.tid) })
 }
 
@@ -157,9 +169,9 @@ fn run_delay(busiest: &[&ThreadDifference]) -> Option<Verdict> {
     if !ratio.is_finite() || ratio < DELAYED {
         return None;
     }
+    let ratio = if ratio < 1.0 { percent(ratio) } else { format!("{ratio:.1} times") };
     let text = format!(
-        "its threads waited for a core {} as long as they ran: the machine has too few free cores for them",
-        percent(ratio)
+        "its threads waited for a core {ratio} as long as they ran: the machine has too few free cores for them"
     );
     Some(Verdict { kind: Kind::RunDelay, text, tid: None })
 }

@@ -49,7 +49,8 @@ impl<'a> View<'a> {
         let busy_rows = all.iter().filter(|row| row.is_busy()).count();
         let shows_idle = is_idle || settings.shows_idle;
         let mut shown: Vec<Row> = all.iter().filter(|row| shows_idle || row.is_busy()).cloned().collect();
-        let stacks = if settings.shows_stacks { stacks::read(process, java, &shown)? } else { Vec::new() };
+        let stacks =
+            if settings.shows_stacks { stacks::read(process, java, difference, sort)? } else { Vec::new() };
         let others = table::other_lines(&verdicts, &stacks, java);
         let fit = screen_rows.map_or(THREADS, |rows| rows.saturating_sub(others).max(1));
         shown.truncate(settings.threads.unwrap_or(fit).min(if is_idle { IDLE_ROWS } else { usize::MAX }));

@@ -77,6 +77,20 @@ fn a_thread_with_a_whole_core_is_named_with_those_that_wait() {
 }
 
 #[test]
+fn a_thread_that_spins_is_found_on_a_machine_without_a_free_core() {
+    let mut acceptor = thread(7, "http-nio-8080-Acceptor", 230);
+    acceptor.ready = Some(Duration::from_millis(760));
+    let text = &texts(&over_a_second(vec![acceptor, thread(8, "worker", 0)]))[0];
+    let expected = "http-nio-8080-Acceptor (7) never waits: it ran for 23 % of the time and had no free core for 76 % \
+                    while the other one waits";
+    assert_eq!(text, expected);
+    // One that was delayed once is no such thread.
+    let mut delayed = thread(7, "worker", 20);
+    delayed.ready = Some(Duration::from_millis(970));
+    assert!(texts(&over_a_second(vec![delayed])).iter().all(|text| !text.contains("never waits")));
+}
+
+#[test]
 fn a_process_with_one_thread_has_no_others() {
     let difference = over_a_second(vec![thread(7, "yes", 990)]);
     assert_eq!(texts(&difference), ["yes (7) uses a whole core for 99 % of the time"]);
