@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::process::field;
 
 /// Bytes since the start of a process or thread.
+#[expect(clippy::struct_field_names, reason = "these are the keys of the JSON output")]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Io {
     /// Bytes that it made dirty in the page cache of a file on a disk: they go to the disk unless they are cancelled (`write_bytes`).

@@ -19,7 +19,7 @@ fn a_thread_that_writes_is_found_with_its_file() {
     let (written, has_written) = mpsc::channel();
     let writer = thread::Builder::new().name("log-writer".into()).spawn(move || {
         while wait.recv().is_ok() {
-            file.write_all(&[b'x'; 100_000]).unwrap();
+            file.write_all(&vec![b'x'; 100_000]).unwrap();
             written.send(()).unwrap();
         }
     });

@@ -118,7 +118,7 @@ impl Tool {
     }
 
     fn read(&self, mut output: io::PipeReader, deadline: Instant) -> Result<String, AttachError> {
-        let (mut text, mut buffer) = (Vec::new(), [0; 65536]);
+        let (mut text, mut buffer) = (Vec::new(), vec![0; 65536]);
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let timeout = Timespec::try_from(left).ok();

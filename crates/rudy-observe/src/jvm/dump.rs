@@ -1,4 +1,4 @@
-//! Parses thread dumps of HotSpot, as `jcmd PID Thread.print`, `jstack` and SIGQUIT print them.
+//! Parses thread dumps of `HotSpot`, as `jcmd PID Thread.print`, `jstack` and SIGQUIT print them.
 
 /// A thread in a dump.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,12 +25,10 @@ fn threads(dump: &str) -> Vec<DumpedThread> {
             let thread = head(line);
             is_known = thread.is_some();
             threads.extend(thread);
-        } else if let (Some(frame), Some(thread)) =
-            (line.trim_start().strip_prefix("at "), threads.last_mut())
+        } else if is_known
+            && let (Some(frame), Some(thread)) = (line.trim_start().strip_prefix("at "), threads.last_mut())
         {
-            if is_known {
-                thread.frames.push(method(frame).to_owned());
-            }
+            thread.frames.push(method(frame).to_owned());
         }
     }
     threads

@@ -117,7 +117,7 @@ mod tests {
         let stack = process.kernel_stack(tid).unwrap().unwrap();
         assert_eq!(stack.source == Source::Nothing, stack.frames.is_empty(), "{stack:?}");
         assert!(stack.system_call.is_some(), "a process may read its own: {stack:?}");
-        assert_eq!(process.inner_id(tid).unwrap().is_some(), true);
+        assert!(process.inner_id(tid).unwrap().is_some());
         drop(release);
         sleeper.join().unwrap();
     }

@@ -9,9 +9,9 @@ use super::runtime::{Role, role};
 use super::stacks::ThreadStacks;
 use super::verdict::Verdict;
 use super::view::View;
-use crate::Difference;
 use crate::process::Source;
 use crate::text::unix_ms;
+use crate::{Difference, ThreadDifference};
 
 /// A line with one object.
 pub(super) fn line(view: &View<'_>) -> String {
@@ -34,6 +34,10 @@ pub(super) fn line(view: &View<'_>) -> String {
         threads_busy: view.busy,
         threads_begun: difference.threads_begun,
         threads_ended: difference.threads_ended,
+        hottest: Hottest::of(view),
+        program_cpu_percent: of_role(difference, None),
+        runtime_cpu_percent: of_role(difference, Some(Role::Runtime)),
+        management_cpu_percent: of_role(difference, Some(Role::Management)),
         verdicts: &view.verdicts,
         dumps: view.java.map(|java| java.samples.dumps),
         dumps_failed: view.java.map(|java| java.samples.failures.len()),
@@ -63,6 +67,11 @@ struct Update<'a> {
     threads_busy: usize,
     threads_begun: usize,
     threads_ended: usize,
+    hottest: Option<Hottest>,
+    /// CPU of the threads of the program, of the language runtime, and of the server's management.
+    program_cpu_percent: f64,
+    runtime_cpu_percent: f64,
+    management_cpu_percent: f64,
     verdicts: &'a [Verdict],
     #[serde(skip_serializing_if = "Option::is_none")]
     dumps: Option<usize>,
@@ -72,6 +81,51 @@ struct Update<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     dump_ms: Option<Vec<f64>>,
     busiest: Vec<Thread<'a>>,
+}
+
+/// The thread with the most CPU in the interval, for programs that want one number.
+#[expect(clippy::struct_field_names, reason = "these are keys of the JSON output, with their unit")]
+#[derive(Serialize)]
+struct Hottest {
+    cpu_percent: f64,
+    /// CPU and run delay: 100 for a thread that never waits for anything but a core.
+    cpu_and_ready_percent: f64,
+    cpu_since_start_percent: f64,
+    /// How many of the dumps have its most frequent top frame.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    same_top_frame_percent: Option<f64>,
+}
+
+impl Hottest {
+    fn of(view: &View<'_>) -> Option<Self> {
+        let difference = view.difference;
+        let thread = difference.threads.iter().max_by_key(|thread| thread.cpu)?;
+        let stack = view
+            .stacks
+            .iter()
+            .find(|stacks| stacks.tid == thread.tid)
+            .and_then(|stacks| stacks.java.as_ref());
+        let [count, of] = stack
+            .map_or([0, 0], |stack| [stack.count, stack.of])
+            .map(|count| rudy_units::float(count as u64));
+        Some(Self {
+            cpu_percent: percent(difference, thread.cpu),
+            cpu_and_ready_percent: percent(difference, thread.cpu + thread.ready.unwrap_or_default()),
+            cpu_since_start_percent: since_start(thread),
+            same_top_frame_percent: stack.map(|_| thousandths(count / of * 100.0)),
+        })
+    }
+}
+
+fn of_role(difference: &Difference, of: Option<Role>) -> f64 {
+    let is_of = |thread: &&ThreadDifference| role(&thread.name).map(|(role, _)| role) == of;
+    percent(difference, difference.threads.iter().filter(is_of).map(|thread| thread.cpu).sum())
+}
+
+/// The share of its life in which a thread ran.
+fn since_start(thread: &ThreadDifference) -> f64 {
+    let share = thread.cpu_since_start.as_secs_f64() / thread.age.as_secs_f64();
+    if share.is_finite() { thousandths(share * 100.0) } else { 0.0 }
 }
 
 #[derive(Serialize)]
@@ -119,7 +173,6 @@ impl<'a> Thread<'a> {
     fn new(view: &'a View<'_>, row: &'a Row) -> Self {
         let (difference, thread) = (view.difference, &row.thread);
         let stacks = view.stacks.iter().find(|stacks| stacks.tid == thread.tid);
-        let share = thread.cpu_since_start.as_secs_f64() / thread.age.as_secs_f64();
         Self {
             tid: thread.tid,
             nid: format!("0x{:x}", thread.tid),
@@ -136,7 +189,7 @@ impl<'a> Thread<'a> {
             ready_percent: thread.ready.map(|ready| percent(difference, ready)),
             cpu_since_start_s: thousandths(thread.cpu_since_start.as_secs_f64()),
             age_s: thousandths(thread.age.as_secs_f64()),
-            cpu_since_start_percent: if share.is_finite() { thousandths(share * 100.0) } else { 0.0 },
+            cpu_since_start_percent: since_start(thread),
             voluntary_switches_per_s: thousandths(difference.rate(thread.voluntary_switches)),
             involuntary_switches_per_s: thousandths(difference.rate(thread.involuntary_switches)),
             java_stack: stacks.and_then(java_stack),

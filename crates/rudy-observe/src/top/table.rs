@@ -34,9 +34,9 @@ pub(super) fn table(view: &View<'_>) -> String {
     let width = if view.java.is_some() { NAME_JAVA } else { NAME };
     let mut text = summary(view);
     for verdict in &view.verdicts {
-        text += &format!("=> {}\n", verdict.text);
+        // Writing to a `String` does not fail.
+        let _ = writeln!(text, "=> {}", verdict.text);
     }
-    // Writing to a `String` does not fail.
     let _ = writeln!(
         text,
         "\n    TID {:<width$}  CPU %   USER    SYS   WAIT     TOTAL   VOL/s INVOL/s STATE",

@@ -136,6 +136,10 @@ fn an_object_has_its_units_in_its_keys() {
     assert_eq!(object["cpu_of_ended_threads_percent"], 15.0);
     assert_eq!(object["threads_busy"], 2);
     assert_eq!(object["verdicts"][0]["kind"], "whole_core");
+    assert_eq!(
+        (&object["hottest"]["cpu_and_ready_percent"], &object["management_cpu_percent"]),
+        (&90.9.into(), &90.0.into())
+    );
     let busiest = &object["busiest"][0];
     assert_eq!((busiest["nid"].as_str(), busiest["tid"].as_u64()), (Some("0x4d3b"), Some(19_771)));
     assert_eq!(busiest["cpu_percent"], 90.0);
