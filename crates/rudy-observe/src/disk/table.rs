@@ -5,7 +5,7 @@ use super::sample::{Activity, Writes};
 use super::{Options, ROWS};
 use rudy_units::{bytes, counted, visible};
 
-const HEADING: &str = "    PID NAME                 DISK/s  WRITES/s CANCELLED/s  DISK TOTAL";
+const HEADING: &str = "    PID NAME                  DISK/s   WRITES/s CANCELLED/s  DISK TOTAL";
 
 /// Files listed per process. A process that writes into more writes little into each.
 const FILES: usize = 5;
@@ -46,7 +46,7 @@ fn summary(activity: &Activity) -> String {
     let denied = match activity.denied {
         0 => String::new(),
         count => {
-            format!("; {} of other users cannot be read, run this as root", counted(count, "process"))
+            format!("; {} cannot be read, those of other users require root", counted(count, "process"))
         }
     };
     let rate = |count| per_second(activity, count);
@@ -102,7 +102,7 @@ fn row(activity: &Activity, writes: &Writes, options: &Options) -> Vec<String> {
 fn line(activity: &Activity, id: u32, name: &str, io: &Io, since_start: &str) -> String {
     let [disk, calls, cancelled] =
         [io.disk_bytes, io.write_call_bytes, io.cancelled_bytes].map(|count| per_second(activity, count));
-    format!("{id:>7} {:<17} {disk:>9} {calls:>9} {cancelled:>11} {since_start:>11}", visible(name))
+    format!("{id:>7} {:<17} {disk:>10} {calls:>10} {cancelled:>11} {since_start:>11}", visible(name))
         .trim_end()
         .to_owned()
 }

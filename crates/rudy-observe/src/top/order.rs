@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn each_key_sorts_by_its_column() {
         let mut threads = vec![thread(1, "b", 10), thread(2, "c", 30), thread(3, "a", 20)];
-        threads[0].cpu_since_start = Duration::from_secs(9000);
+        threads[0].cpu_since_start = Duration::from_mins(150);
         threads[2].ready = Some(Duration::from_secs(1));
         for (sort, first) in [(Sort::Cpu, "c"), (Sort::Total, "b"), (Sort::Name, "a"), (Sort::Wait, "a")] {
             assert_eq!(names(&rows(&threads, false, sort))[0], first, "{sort:?}");

@@ -89,8 +89,8 @@ fn what_is_left_out_is_named() {
 #[test]
 fn an_idle_process_has_a_verdict_and_the_threads_that_were_busy_before() {
     let mut threads: Vec<_> = (1..=9).map(|tid| thread(tid, "worker", 0)).collect();
-    threads[6].cpu_since_start = Duration::from_secs(8100);
-    threads[6].age = Duration::from_secs(86_400);
+    threads[6].cpu_since_start = Duration::from_mins(135);
+    threads[6].age = Duration::from_hours(24);
     let difference = Difference { time: Duration::from_secs(1), threads, ..Difference::default() };
     let text = with_view(&difference, &settings(None, false), table::table);
     assert!(text.contains("\n=> idle: its 9 threads used 0.0 % of a core in the last 1.00 s"), "{text}");
