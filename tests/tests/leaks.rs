@@ -1,4 +1,5 @@
-//! Tests `rudy conns --watch` with the polling client of the lab, which leaks sockets, and with its repaired version.
+//! Tests `rudy conns --watch` with the polling client of the lab, which leaks sockets, and with its repaired
+//! version.
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;

@@ -37,11 +37,12 @@ impl fmt::Display for Key {
     }
 }
 
-/// The number of samples that are kept. Above, pairs of samples become one with the smaller counts, which does not
-/// change the minimum of any longer time.
+/// The number of samples that are kept. Above, pairs of samples become one with the smaller counts, which
+/// does not change the minimum of any longer time.
 const SAMPLES_MAX: usize = 1200;
 
-/// The number of series that are kept: 10 MB of samples. Further remote addresses are counted with their state only.
+/// The number of series that are kept: 10 MB of samples. Further remote addresses are counted with their
+/// state only.
 const SERIES_MAX: usize = 1000;
 
 /// The samples of a watch.
@@ -116,8 +117,8 @@ impl History {
         &self.times_s
     }
 
-    /// The counts of what can leak. The total of all sockets is left out, because their states are counted, and so are
-    /// listening sockets.
+    /// The counts of what can leak. The total of all sockets is left out, because their states are counted,
+    /// and so are listening sockets.
     pub(super) fn series(&self) -> impl Iterator<Item = (&Key, &[f64])> {
         let is_cause =
             |key: &&Key| !matches!(key.counter, Counter::Sockets | Counter::WithDescriptor(State::Listen));

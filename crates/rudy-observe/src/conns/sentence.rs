@@ -46,8 +46,8 @@ pub(super) fn conclusion(verdict: &Verdict, descriptors: Option<Descriptors>, ti
     text
 }
 
-/// A line for each leak: `Leak: CLOSE_WAIT to 10.0.0.7:443 grows by 2.00/s (1.96 to 2.04); descriptors run out in 23 s, at
-/// 14:32:07 (14:31:58 to 14:32:20)`.
+/// A line for each leak: `Leak: CLOSE_WAIT to 10.0.0.7:443 grows by 2.00/s (1.96 to 2.04); descriptors run
+/// out in 23 s, at 14:32:07 (14:31:58 to 14:32:20)`.
 pub(super) fn leaks(verdict: &Verdict) -> String {
     let mut text = String::new();
     for (index, leak) in verdict.leaks.iter().take(LEAKS_MAX).enumerate() {

@@ -39,8 +39,8 @@ pub(super) struct RunOut {
     pub(super) latest_s: Option<f64>,
 }
 
-/// The growth of connections that may be a pool that fills must persist for so many times the minimum: with a minimum of
-/// 100 s, for five minutes. This is longer than most idle timeouts.
+/// The growth of connections that may be a pool that fills must persist for so many times the minimum: with a
+/// minimum of 100 s, for five minutes. This is longer than most idle timeouts.
 pub(super) const PATIENCE_FOR_POOLS: f64 = 3.0;
 
 /// From this share of the limit on, growth counts as a leak at once: what comes next is an error in any case.
@@ -80,14 +80,15 @@ impl Verdict {
     }
 }
 
-/// The number of samples before the descriptors have run out. A process without descriptors cannot leak further, which is
-/// no sign of health.
+/// The number of samples before the descriptors have run out. A process without descriptors cannot leak
+/// further, which is no sign of health.
 fn end_of_growth(history: &History) -> usize {
     let descriptors = history.counts(Counter::Descriptors);
     let Some(limit) = history.descriptors.and_then(|descriptors| descriptors.limit) else {
         return history.times_s().len();
     };
-    // Some programs keep one descriptor for the error message, and close the connection that they accept with it.
+    // Some programs keep one descriptor for the error message, and close the connection that they accept with
+    // it.
     let full = rudy_units::float(limit.saturating_sub(limit / 50 + 1));
     descriptors.iter().rposition(|count| *count < full).map_or(0, |last| last + 1)
 }
@@ -98,7 +99,8 @@ fn is_nearly_out(history: &History) -> bool {
     rudy_units::float(open) >= NEARLY_OUT * rudy_units::float(limit)
 }
 
-/// Whether only a fault makes this grow: sockets that the peer or both sides have closed, but not this process.
+/// Whether only a fault makes this grow: sockets that the peer or both sides have closed, but not this
+/// process.
 fn is_never_healthy(counter: Counter) -> bool {
     use State::{CloseWait, Closed, Closing, LastAck, TimeWait};
     match counter {
@@ -114,8 +116,8 @@ fn is_never_healthy(counter: Counter) -> bool {
     }
 }
 
-/// Leaves out what others explain: a state whose growth is that of one remote address, and descriptors that are these
-/// sockets.
+/// Leaves out what others explain: a state whose growth is that of one remote address, and descriptors that
+/// are these sockets.
 fn explained(leaks: &[Leak]) -> Vec<Leak> {
     let by_remote = |state: &Leak| {
         let mut remotes = leaks.iter().filter(|leak| leak.key.counter == state.key.counter);

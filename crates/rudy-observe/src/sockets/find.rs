@@ -76,7 +76,8 @@ impl Inodes {
     }
 }
 
-/// The protocol of a socket, such as `TCP`, `UDPv6` or `NETLINK`, which the kernel shows as an attribute of its inode.
+/// The protocol of a socket, such as `TCP`, `UDPv6` or `NETLINK`, which the kernel shows as an attribute of
+/// its inode.
 fn protocol(pid: u32, number: u32) -> String {
     // The longest name has 31 bytes, and a zero ends it (`struct proto`).
     let mut name = [0; 32];
