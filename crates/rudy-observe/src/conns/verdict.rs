@@ -39,8 +39,8 @@ pub(super) struct RunOut {
     pub(super) latest_s: Option<f64>,
 }
 
-/// The growth of connections that may be a pool that fills must persist for so many times the minimum: with a
-/// minimum of 100 s, for five minutes. This is longer than most idle timeouts.
+/// How many times longer the growth of connections must persist if they may be a pool that fills: with a
+/// minimum of 100 s, five minutes, which is longer than most idle timeouts.
 pub(super) const PATIENCE_FOR_POOLS: f64 = 3.0;
 
 /// From this share of the limit on, growth counts as a leak at once: what comes next is an error in any case.
