@@ -34,7 +34,7 @@ fn streams_stay_open_and_the_server_is_sampled() {
     let output = flood(&["--pid", &pid, "--plot", path, "--json", &server.url("/test/{}")]);
     let report: Value = serde_json::from_slice(&output.stdout).expect("an object");
     assert_eq!(
-        (&report["opened"], &report["open_at_end"], &report["refused"]),
+        (&report["opened"], &report["open_at_end"], &report["connect_failed"]),
         (&50.into(), &50.into(), &0.into())
     );
     assert_eq!(report["status_classes"][2], 50);
@@ -68,7 +68,7 @@ fn flood_starts_and_stops_a_server_with_run() {
     let command = format!("{} serve --config {}", binary().display(), config.display());
     let output = flood(&["--run", &command, &format!("http://{address}/test/{{}}")]);
     let text = String::from_utf8(output.stdout).expect("text");
-    assert!(text.contains("opened       50 of 50, 50 at once at most, 50 at the end\n"), "{text}");
+    assert!(text.contains("opened       50 of 50; 50 open at most, 50 at the end\n"), "{text}");
     assert!(text.contains(" for each connection beyond "), "{text}");
     assert_eq!(output.status.code(), Some(0));
     TcpListener::bind(address).expect("the server has stopped");
@@ -84,12 +84,12 @@ fn connections_stay_idle_after_the_response_with_idle() {
         serde_json::from_slice::<Value>(&output.stdout).expect("an object")
     };
     let report = flood(&["--idle"]);
-    assert_eq!((&report["open_at_end"], &report["ended"]), (&20.into(), &0.into()), "{report}");
+    assert_eq!((&report["open_at_end"], &report["closed_by_server"]), (&20.into(), &0.into()), "{report}");
     assert_eq!((&report["status_classes"][2], &report["chunk_delay_us"]["count"]), (&20.into(), &0.into()));
     let report = flood(&[]);
-    assert_eq!((&report["open_at_end"], &report["ended"]), (&0.into(), &20.into()), "{report}");
+    assert_eq!((&report["open_at_end"], &report["closed_by_server"]), (&0.into(), &20.into()), "{report}");
     let report = flood(&["--idle", "-H", "Connection: close"]);
-    assert_eq!((&report["open_at_end"], &report["ended"]), (&0.into(), &20.into()), "{report}");
+    assert_eq!((&report["open_at_end"], &report["closed_by_server"]), (&0.into(), &20.into()), "{report}");
 }
 
 #[test]

@@ -86,11 +86,11 @@ mod tests {
     fn more_connections_than_ports_need_more_addresses() {
         assert_eq!(check_ports(28_232, 0, PORTS), Ok(()));
         assert_eq!(check_ports(400_000, 15, PORTS), Ok(()));
-        for (connections, sources, said) in
+        for (connections, sources, expected) in
             [(28_233, 0, "need 2 local addresses"), (500_000, 15, "need 18 local addresses")]
         {
             let Err(Refusal::Arguments(error)) = check_ports(connections, sources, PORTS) else { panic!() };
-            assert!(error.contains(said), "{error}");
+            assert!(error.contains(expected), "{error}");
         }
         let Err(Refusal::Arguments(error)) = check_ports(400_000, 0, PORTS) else { panic!() };
         assert!(error.contains("--sources 127.0.0.0/27"), "15 and two that are left out: {error}");

@@ -13,9 +13,9 @@ struct Report {
     connections: u64,
     most_open: u64,
     open_at_end: u64,
-    refused: u64,
-    lost: BTreeMap<String, u64>,
-    ended: u64,
+    connect_failed: u64,
+    failures: BTreeMap<String, u64>,
+    closed_by_server: u64,
     chunk_delay_us: Times,
 }
 
@@ -38,9 +38,9 @@ pub(super) fn arguments(connections: u32, ramp: Time, time: Time, is_idle: bool)
 
 pub(super) fn read(text: &str) -> Result<Measurement, String> {
     let report: Report = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    let lost = report.refused + report.ended + report.lost.values().sum::<u64>();
+    let failed = report.connect_failed + report.closed_by_server + report.failures.values().sum::<u64>();
     #[expect(clippy::cast_precision_loss, reason = "at most as many as there are connections")]
-    let mut metrics = BTreeMap::from([("errors".to_owned(), lost as f64)]);
+    let mut metrics = BTreeMap::from([("errors".to_owned(), failed as f64)]);
     if report.chunk_delay_us.count > 0 {
         let late = &report.chunk_delay_us;
         for (name, value) in [

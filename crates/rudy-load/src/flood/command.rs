@@ -58,13 +58,9 @@ fn try_flood(options: &Options) -> Result<Exit, Refusal> {
         timeout: options.timeout,
         sources: options.sources.clone().into(),
     };
-    say(&format!(
-        "{} connections to {} within {}, held for {}",
-        options.connections,
-        plan.remote,
-        units::duration(options.ramp),
-        units::duration(options.hold)
-    ));
+    let connections = units::counted(options.connections.get(), "connection");
+    let [ramp, hold] = [options.ramp, options.hold].map(<units::Time>::from);
+    say(&format!("{connections} to {} within {ramp}, held for {hold}", plan.remote));
     if let Some(warning) = watched.as_ref().and_then(|watched| watched.warning.as_ref()) {
         say(&format!("warning: {warning}"));
     }
@@ -151,16 +147,16 @@ impl Watch for Watcher<'_> {
         let server = self.watched.as_mut().and_then(Watched::sample);
         let chunks = measurement.chunks - self.points.last().map_or(0, |point| point.chunks);
         let of_server = server.as_ref().map_or(String::new(), |server| {
-            format!("  server {:>5.1} % CPU, {}", server.cpu * 100.0, units::bytes(server.rss_bytes))
+            format!("  server {:>5.1} % CPU, {}", server.cpu * 100.0, units::bytes(server.private_bytes))
         });
         say(&format!(
-            "{:>8}  {:>6} open of {:>6} planned  {:>7} chunks  {} refused  {} lost  {} stalled{of_server}",
+            "{:>8}  {:>6} open of {:>6} planned  {:>7} chunks  {} not opened  {} failed  {} stalled{of_server}",
             units::duration(progress.at),
-            progress.open,
-            progress.planned,
-            chunks,
-            measurement.refused,
-            measurement.lost_total(),
+            units::count(progress.open.into()),
+            units::count(progress.planned.into()),
+            units::count(chunks),
+            measurement.connect_failed,
+            measurement.failed(),
             progress.stalled,
         ));
         self.points.push(Point { progress: *progress, chunks: measurement.chunks, server });

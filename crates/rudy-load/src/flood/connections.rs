@@ -95,7 +95,7 @@ impl<'p> Connections<'p> {
             self.poller.add(connection.link(), u64::from(number)).map_err(Failure::Connect)?;
             Ok(connection)
         });
-        let connection = opened.map_err(|failure| self.measurement.lose(&failure)).ok();
+        let connection = opened.map_err(|failure| self.measurement.fail(&failure)).ok();
         self.alive += u32::from(connection.is_some());
         let since = self.start.elapsed();
         let stream = Stream::default();
@@ -124,8 +124,8 @@ impl<'p> Connections<'p> {
             let Some(connection) = &entry.connection else { continue };
             if !entry.has_responded && now.saturating_sub(entry.since) > self.plan.timeout {
                 let is_open = connection.is_open();
-                let refused = || Failure::Connect(io::ErrorKind::TimedOut.into());
-                self.lose(number, &if is_open { Failure::Timeout } else { refused() });
+                let not_connected = || Failure::Connect(io::ErrorKind::TimedOut.into());
+                self.fail(number, &if is_open { Failure::Timeout } else { not_connected() });
             }
         }
     }
@@ -150,7 +150,7 @@ impl<'p> Connections<'p> {
         let has_ended = listener.has_ended;
         self.open = self.open + u32::from(connection.is_open()) - u32::from(was_open);
         match driven {
-            Err(failure) => self.lose(number, &failure),
+            Err(failure) => self.fail(number, &failure),
             Ok(Standing::Ended) => self.end(number),
             Ok(_) if has_ended && !self.plan.holds_idle => self.end(number),
             Ok(Standing::Busy) => self.busy.push(number),
@@ -159,12 +159,12 @@ impl<'p> Connections<'p> {
     }
 
     fn end(&mut self, number: u32) {
-        self.measurement.ended += 1;
+        self.measurement.closed_by_server += 1;
         self.close(number);
     }
 
-    fn lose(&mut self, number: u32, failure: &Failure) {
-        self.measurement.lose(failure);
+    fn fail(&mut self, number: u32, failure: &Failure) {
+        self.measurement.fail(failure);
         self.close(number);
     }
 

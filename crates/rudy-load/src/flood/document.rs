@@ -11,9 +11,9 @@ use crate::FailureKind;
 pub(super) fn render(report: &Report<'_>) -> String {
     let (options, outcome) = (report.options, report.outcome);
     let measurement = &outcome.measurement;
-    let lost: serde_json::Map<_, _> = FailureKind::ALL
+    let failures: serde_json::Map<_, _> = FailureKind::ALL
         .into_iter()
-        .map(|kind| (kind.name().to_owned(), measurement.lost[kind as usize].into()))
+        .map(|kind| (kind.name().to_owned(), measurement.failures[kind as usize].into()))
         .collect();
     let memory = report.memory();
     let document = json!({
@@ -28,9 +28,9 @@ pub(super) fn render(report: &Report<'_>) -> String {
         "most_open": outcome.most_open,
         "open_at_end": outcome.last.open,
         "stalled_at_end": outcome.last.stalled,
-        "refused": measurement.refused,
-        "lost": lost,
-        "ended": measurement.ended,
+        "connect_failed": measurement.connect_failed,
+        "failures": failures,
+        "closed_by_server": measurement.closed_by_server,
         "status_classes": measurement.statuses,
         "chunks": measurement.chunks,
         "received_bytes": measurement.received_bytes,

@@ -10,13 +10,13 @@ pub struct Measurement {
     /// Opened connections, including TLS.
     pub opened: u64,
     /// Connections that could not be opened.
-    pub refused: u64,
+    pub connect_failed: u64,
     /// Responses by status class: 1xx to 5xx and above.
     pub statuses: [u64; 10],
     /// Connections that the server closed after a complete response.
-    pub ended: u64,
+    pub closed_by_server: u64,
     /// Failed connections by [`FailureKind`].
-    pub lost: [u64; FailureKind::ALL.len()],
+    pub failures: [u64; FailureKind::ALL.len()],
     /// An example of each kind of failure.
     pub examples: [Option<String>; FailureKind::ALL.len()],
     /// From the connection attempt to TCP connected.
@@ -35,19 +35,19 @@ pub struct Measurement {
 
 impl Measurement {
     /// Counts a connection that ended early.
-    pub(super) fn lose(&mut self, failure: &Failure) {
+    pub(super) fn fail(&mut self, failure: &Failure) {
         let kind = failure.kind() as usize;
         match failure {
-            Failure::Connect(_) | Failure::Tls(_) => self.refused += 1,
-            _ => self.lost[kind] += 1,
+            Failure::Connect(_) | Failure::Tls(_) => self.connect_failed += 1,
+            _ => self.failures[kind] += 1,
         }
         self.examples[kind].get_or_insert_with(|| failure.to_string());
     }
 
     /// Number of failed connections.
     #[must_use]
-    pub fn lost_total(&self) -> u64 {
-        self.lost.iter().sum()
+    pub fn failed(&self) -> u64 {
+        self.failures.iter().sum()
     }
 
     /// Responses by class of their status: `2xx: 9,000, 4xx: 3`.

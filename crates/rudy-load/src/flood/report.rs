@@ -48,33 +48,30 @@ impl fmt::Display for Report<'_> {
         for warning in warnings(self) {
             writeln!(f, "Warning: {warning}")?;
         }
-        let asked = self.options.connections;
+        let of_u32 = |number: u32| units::count(number.into());
         writeln!(
             f,
-            "opened       {} of {asked}, {} at once at most, {} at the end",
-            measurement.opened, outcome.most_open, outcome.last.open
+            "opened       {} of {}; {} open at most, {} at the end",
+            units::count(measurement.opened),
+            of_u32(self.options.connections.get()),
+            of_u32(outcome.most_open),
+            of_u32(outcome.last.open)
         )?;
-        writeln!(
-            f,
-            "refused      {}{}",
-            measurement.refused,
-            self.examples(&[FailureKind::Connect, FailureKind::Tls])
-        )?;
-        let others: Vec<_> = FailureKind::ALL.into_iter().skip(2).collect();
-        writeln!(f, "lost         {}{}", measurement.lost_total(), self.examples(&others))?;
-        writeln!(f, "ended        {} by the server, in order", measurement.ended)?;
-        writeln!(f, "responses    {}", measurement.status_classes())?;
-        writeln!(
-            f,
-            "chunks       {}, {} in all",
+        let (connect, others) = FailureKind::ALL.split_at(2);
+        let [not_opened, failed, closed, chunks] = [
+            measurement.connect_failed,
+            measurement.failed(),
+            measurement.closed_by_server,
             measurement.chunks,
-            units::bytes(measurement.received_bytes)
-        )?;
-        writeln!(
-            f,
-            "stalled      {} at the end (nothing for more than two intervals after a chunk was due)",
-            outcome.last.stalled
-        )?;
+        ]
+        .map(units::count);
+        writeln!(f, "not opened   {not_opened}{}", self.examples(connect))?;
+        writeln!(f, "failed       {failed}{}", self.examples(others))?;
+        writeln!(f, "closed       {closed} by the server, after a complete response")?;
+        writeln!(f, "responses    {}", measurement.status_classes())?;
+        writeln!(f, "chunks       {chunks}, {} received", units::bytes(measurement.received_bytes))?;
+        let stalled = of_u32(outcome.last.stalled);
+        writeln!(f, "stalled      {stalled} at the end (no chunk for two intervals after one was due)")?;
         self.server(f)?;
         self.server_memory(f)?;
         writeln!(f, "\n{:<13}{:>10}{:>10}{:>10}{:>10}{:>10}", "", "p50", "p99", "p99.9", "max", "count")?;
@@ -123,6 +120,6 @@ fn row(f: &mut fmt::Formatter<'_>, name: &str, histogram: &Histogram) -> fmt::Re
     if histogram.is_empty() {
         return writeln!(f, "{name:<13}{:>10}{:>10}{:>10}{:>10}{:>10}", "-", "-", "-", "-", 0);
     }
-    let (max, count) = (units::duration(histogram.max()), histogram.len());
+    let (max, count) = (units::duration(histogram.max()), units::count(histogram.len()));
     writeln!(f, "{name:<13}{:>10}{:>10}{:>10}{max:>10}{count:>10}", at(0.5), at(0.99), at(0.999))
 }

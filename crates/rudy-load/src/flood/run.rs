@@ -131,7 +131,9 @@ pub fn run(plan: &Plan, watch: &mut dyn Watch) -> Result<Outcome, FloodError> {
 
 /// A server that does not listen is reported at once, not after ten thousand tries.
 fn check_first_connections(plan: &Plan, measurement: &Measurement) -> Result<(), FloodError> {
-    if measurement.opened > 0 || measurement.refused < u64::from(ATTEMPTS_MIN.min(plan.connections.get())) {
+    if measurement.opened > 0
+        || measurement.connect_failed < u64::from(ATTEMPTS_MIN.min(plan.connections.get()))
+    {
         return Ok(());
     }
     let reason = measurement.examples.iter().flatten().next().cloned().unwrap_or_default();

@@ -52,7 +52,7 @@ fn failed(measurement: &Measurement) -> Option<String> {
 }
 
 fn ended(options: &Options, measurement: &Measurement) -> Option<String> {
-    let (ended, opened) = (measurement.ended, measurement.opened);
+    let (ended, opened) = (measurement.closed_by_server, measurement.opened);
     (ended > 0 && !options.holds_idle).then(|| {
         format!(
             "{} of {} ended, so the URL is no endless stream. Use --idle to hold connections after their response.",

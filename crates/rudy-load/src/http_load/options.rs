@@ -71,7 +71,7 @@ pub(super) struct Options {
 
 /// The options parsed so far.
 #[derive(Default)]
-struct Said {
+struct Arguments {
     parallel: Option<u32>,
     rate: Option<f64>,
     fetches: Option<u64>,
@@ -88,12 +88,12 @@ struct Said {
 
 impl Options {
     /// Parses the arguments after the command's name. `Ok(None)` requests the help.
-    pub(super) fn parse(arguments: &[String]) -> Result<Option<Self>, String> {
-        let mut said = Said::default();
-        let mut rest = arguments.iter();
+    pub(super) fn parse(given: &[String]) -> Result<Option<Self>, String> {
+        let mut arguments = Arguments::default();
+        let mut rest = given.iter();
         while let Some(argument) = rest.next() {
             let Some(name) = argument.strip_prefix('-') else {
-                if said.urls.replace(argument.into()).is_some() {
+                if arguments.urls.replace(argument.into()).is_some() {
                     return Err(format!("{argument:?}: expected a single file of URLs"));
                 }
                 continue;
@@ -101,16 +101,16 @@ impl Options {
             if ["h", "help", "-help"].contains(&name) {
                 return Ok(None);
             }
-            if !said.switch(name) {
+            if !arguments.switch(name) {
                 let mut value = || rest.next().ok_or_else(|| format!("-{name} needs a value"));
-                said.value(name, &mut value)?;
+                arguments.value(name, &mut value)?;
             }
         }
-        said.options().map(Some)
+        arguments.options().map(Some)
     }
 }
 
-impl Said {
+impl Arguments {
     /// Parses an option without a value. Like http_load, accepts any unambiguous prefix.
     fn switch(&mut self, name: &str) -> bool {
         let switch = match name {
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn rejects_conflicting_and_missing_options() {
-        for (line, said) in [
+        for (line, expected) in [
             ("", "either -parallel or -rate"),
             ("-parallel 1 -rate 2 -fetches 1 u", "either -parallel or -rate"),
             ("-parallel 1 u", "either -fetches or -seconds"),
@@ -243,7 +243,7 @@ mod tests {
             ("-x", "-x is unknown"),
         ] {
             let error = parse(line).unwrap_err();
-            assert!(error.contains(said), "{line}: {error}");
+            assert!(error.contains(expected), "{line}: {error}");
         }
         assert_eq!(parse("-help"), Ok(None));
         assert_eq!(parse("-parallel 1 --help"), Ok(None));

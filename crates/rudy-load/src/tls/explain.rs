@@ -68,10 +68,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wrong_is_said_with_what_to_do() {
+    fn an_explanation_has_the_problem_and_the_remedy() {
         let at = |seconds| UnixTime::since_unix_epoch(Duration::from_secs(seconds));
         let expected = ServerName::try_from("b.test").unwrap();
-        for (error, said) in [
+        for (error, expected) in [
             (
                 CertificateError::UnknownIssuer,
                 "the certificate is not signed by a trusted authority (--cacert FILE",
@@ -102,7 +102,7 @@ mod tests {
             (CertificateError::Revoked, "the certificate was rejected: "),
         ] {
             let text = explain(&rustls::Error::InvalidCertificate(error)).unwrap();
-            assert!(text.starts_with(said) && text.contains("-k accepts"), "{text}");
+            assert!(text.starts_with(expected) && text.contains("-k accepts"), "{text}");
         }
         assert_eq!(explain(&rustls::Error::DecryptError), None);
     }

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_a_certificate_is_told_apart_from_one_that_is_missing() {
+    fn a_file_without_a_certificate_and_a_missing_file_are_different_errors() {
         let folder = tempfile::tempdir().unwrap();
         let missing = folder.path().join("missing.pem");
         let empty = folder.path().join("empty.pem");

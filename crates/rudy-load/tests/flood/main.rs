@@ -63,28 +63,31 @@ fn chunks_are_counted_and_held_against_the_schedule_of_the_first() {
 }
 
 #[test]
-fn what_ends_and_what_breaks_is_told_apart() {
+fn complete_and_broken_responses_are_counted_apart() {
     let server = Server::start(|number| match number % 4 {
         0 => Answer::last(&format!("{CHUNKS}0\r\n\r\n")),
         2 => Answer::last("HTTP/1.1 200 OK\r\n\r\nuntil the close"),
         _ => Answer::last(CHUNKS),
     });
     let outcome = run(&plan(&server), &mut ()).expect("the server listens");
-    assert_eq!((outcome.measurement.ended, outcome.measurement.lost[FailureKind::Short as usize]), (10, 10));
+    assert_eq!(
+        (outcome.measurement.closed_by_server, outcome.measurement.failures[FailureKind::Short as usize]),
+        (10, 10)
+    );
     assert_eq!(outcome.last.open, 0);
     assert!(!outcome.is_interrupted);
 }
 
 #[test]
-fn silence_is_given_up_after_the_time_for_the_first_byte() {
+fn a_connection_without_a_first_byte_times_out() {
     let server = Server::start(|_| Answer::never());
     let plan = Plan { timeout: Duration::from_millis(100), ..plan(&server) };
     let outcome = run(&plan, &mut ()).expect("the server listens");
-    assert_eq!(outcome.measurement.lost[FailureKind::Timeout as usize], 20);
+    assert_eq!(outcome.measurement.failures[FailureKind::Timeout as usize], 20);
 }
 
 #[test]
-fn where_nobody_listens_that_is_said_at_once() {
+fn a_server_that_does_not_listen_is_an_error_at_once() {
     let server = Server::start(|_| Answer::never());
     // The port is bound, so no other process can listen on it.
     let held = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");

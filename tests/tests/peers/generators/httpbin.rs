@@ -10,7 +10,7 @@ use rudy_observe::{Process, State};
 use rudy_tests::{PATIENCE, binary, go_httpbin, program};
 use serde_json::Value;
 
-use super::figures::{Figures, rudy, show, wrk};
+use super::metrics::{Metrics, rudy, show, wrk};
 
 /// `rudy bench` stores three digits of each time, and wrk prints four.
 const DIGITS: f64 = 0.999;
@@ -50,7 +50,7 @@ impl Httpbin {
     }
 
     /// Runs wrk for one second with eight connections.
-    fn wrk(&self, target: &str) -> Figures {
+    fn wrk(&self, target: &str) -> Metrics {
         wrk(&self.wrk, &["-c8", "-d1s", &self.url(target)])
     }
 }
@@ -75,12 +75,12 @@ fn get(urls: &[String]) -> Vec<Value> {
 fn a_delay_is_measured() {
     let Some(httpbin) = Httpbin::start() else { return };
     let report = rudy(&["-c8", "-n40", &httpbin.url("/delay/0.2")]);
-    let (ours, theirs) = (report.figures(), httpbin.wrk("/delay/0.2"));
+    let (ours, theirs) = (report.metrics(), httpbin.wrk("/delay/0.2"));
     show("/delay/0.2: 200 ms each", &[("rudy bench", &ours), ("wrk", &theirs)]);
     assert_eq!((ours.responses, report.status("200")), (40, 40));
     assert!(report.ms("/latency_us/min") >= 200.0 * DIGITS, "{}", report.text);
-    for figures in [ours, theirs] {
-        assert!(figures.p50_ms >= 200.0 * DIGITS && figures.p50_ms < 1000.0, "{figures:?}");
+    for metrics in [ours, theirs] {
+        assert!(metrics.p50_ms >= 200.0 * DIGITS && metrics.p50_ms < 1000.0, "{metrics:?}");
     }
 }
 
@@ -95,7 +95,7 @@ fn the_first_and_the_last_byte_of_a_drip_are_measured() {
     assert!(first_byte >= 0.1 && last_byte >= 0.3 && first_byte < last_byte, "{one}");
 
     let report = rudy(&["-c8", "-n16", &httpbin.url(target)]);
-    let (ours, theirs) = (report.figures(), httpbin.wrk(target));
+    let (ours, theirs) = (report.metrics(), httpbin.wrk(target));
     show(
         "/drip: the first byte after 100 ms, the last after 300 ms",
         &[("rudy bench", &ours), ("wrk", &theirs)],
@@ -110,13 +110,13 @@ fn the_first_and_the_last_byte_of_a_drip_are_measured() {
 fn responses_are_counted_by_status() {
     let Some(httpbin) = Httpbin::start() else { return };
     let report = rudy(&["-c8", "-n1000", &httpbin.url("/status/503")]);
-    let (ours, theirs) = (report.figures(), httpbin.wrk("/status/503"));
+    let (ours, theirs) = (report.metrics(), httpbin.wrk("/status/503"));
     show("/status/503: nothing else", &[("rudy bench", &ours), ("wrk", &theirs)]);
     assert_eq!((report.status("503"), ours.error_responses, report.count("/right")), (1000, 1000, 0));
     assert_eq!(theirs.error_responses, theirs.responses);
 
     let report = rudy(&["-c8", "-n2000", &httpbin.url("/status/200:0.5,500:0.5")]);
-    let (ours, theirs) = (report.figures(), httpbin.wrk("/status/200:0.5,500:0.5"));
+    let (ours, theirs) = (report.metrics(), httpbin.wrk("/status/200:0.5,500:0.5"));
     show("/status/200:0.5,500:0.5: half of each", &[("rudy bench", &ours), ("wrk", &theirs)]);
     assert_eq!(
         (report.status("200") + report.status("500"), report.count("/right")),
@@ -131,7 +131,7 @@ fn an_unstable_endpoint_fails_at_its_configured_rate() {
     let Some(httpbin) = Httpbin::start() else { return };
     let target = "/unstable?failure_rate=0.3";
     let report = rudy(&["-c8", "-n2000", &httpbin.url(target)]);
-    let (ours, theirs) = (report.figures(), httpbin.wrk(target));
+    let (ours, theirs) = (report.metrics(), httpbin.wrk(target));
     show("/unstable?failure_rate=0.3: three of ten fail", &[("rudy bench", &ours), ("wrk", &theirs)]);
     assert_eq!(
         (report.status("200") + report.status("500"), ours.error_responses),
@@ -155,7 +155,7 @@ fn an_unstable_endpoint_with_a_seed_fails_an_exact_number_of_times() {
     let report = rudy(&arguments);
     show(
         &format!("twenty seeds, {failing} of which fail, twenty times"),
-        &[("rudy bench", &report.figures())],
+        &[("rudy bench", &report.metrics())],
     );
     assert_eq!((report.status("500"), report.status("200")), (20 * failing, 400 - 20 * failing));
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rudy_tests::program;
 
-use super::figures::{Figures, rudy, show, wrk};
+use super::metrics::{Metrics, rudy, show, wrk};
 use super::server::Server;
 
 /// `rudy bench` stores three digits of each time, and wrk prints four.
@@ -13,19 +13,19 @@ const DIGITS: f64 = 0.999;
 
 /// Runs both generators for one second with four connections, each against a separate server, and prints the
 /// results.
-fn second(expected: &str, server: impl Fn() -> Server, arguments: &[&str]) -> Option<[(Figures, Server); 2]> {
+fn second(expected: &str, server: impl Fn() -> Server, arguments: &[&str]) -> Option<[(Metrics, Server); 2]> {
     let program = program("wrk")?;
     let (ours, theirs) = (server(), server());
     let (our_url, their_url) = (ours.url(), theirs.url());
     let warm_up = ["--warm-up-time", "0"];
-    let (our_figures, their_figures) = thread::scope(|scope| {
+    let (our_metrics, their_metrics) = thread::scope(|scope| {
         let ours =
             scope.spawn(|| rudy(&[&["-c4", "-d1", our_url.as_str()], &warm_up[..], arguments].concat()));
         let theirs = wrk(&program, &[&["-c4", "-d1s", their_url.as_str()], arguments].concat());
-        (ours.join().expect("rudy bench has ended well").figures(), theirs)
+        (ours.join().expect("rudy bench has ended well").metrics(), theirs)
     });
-    show(expected, &[("rudy bench", &our_figures), ("wrk", &their_figures)]);
-    Some([(our_figures, ours), (their_figures, theirs)])
+    show(expected, &[("rudy bench", &our_metrics), ("wrk", &their_metrics)]);
+    Some([(our_metrics, ours), (their_metrics, theirs)])
 }
 
 #[test]
@@ -37,8 +37,8 @@ fn a_constant_delay_is_the_median() {
     assert_eq!((ours.responses, ours.error_responses, ours.broken), (server.requests(), 0, 0));
     assert!(ours.responses <= 200, "{ours:?}");
     assert!(theirs.responses <= their_server.requests(), "{theirs:?}");
-    for figures in [ours, theirs] {
-        assert!(figures.p50_ms >= 20.0 * DIGITS && figures.p50_ms < 200.0, "{figures:?}");
+    for metrics in [ours, theirs] {
+        assert!(metrics.p50_ms >= 20.0 * DIGITS && metrics.p50_ms < 200.0, "{metrics:?}");
     }
 }
 
@@ -47,12 +47,12 @@ fn every_error_response_is_counted() {
     let failing = || Server::failing_one_in(20);
     let expected = "5 % of answers are 500";
     let Some(runs) = second(expected, failing, &[]) else { return };
-    for (index, (figures, server)) in runs.into_iter().enumerate() {
+    for (index, (metrics, server)) in runs.into_iter().enumerate() {
         let sent = server.requests().div_ceil(20);
         // Requests in flight at the end of wrk got a response from the server, but are not counted.
         let lost = if index == 0 { 0 } else { 4 };
-        assert!((sent - lost..=sent).contains(&figures.error_responses), "{figures:?}, {sent} were sent");
-        assert!((server.requests() - lost..=server.requests()).contains(&figures.responses), "{figures:?}");
+        assert!((sent - lost..=sent).contains(&metrics.error_responses), "{metrics:?}, {sent} were sent");
+        assert!((server.requests() - lost..=server.requests()).contains(&metrics.responses), "{metrics:?}");
     }
 }
 
@@ -76,7 +76,7 @@ fn a_missing_response_is_a_timeout() {
     let server = Server::silent();
     let theirs = wrk(&program, &["-c4", "-d2s", "--timeout", "1s", &server.url()]);
     let report = rudy(&["-c4", "-n12", "--timeout", "100ms", &server.url()]);
-    let ours = report.figures();
+    let ours = report.metrics();
     show(
         "no answers: each request is a timeout (of wrk's, none)",
         &[("rudy bench", &ours), ("wrk", &theirs)],
@@ -109,7 +109,7 @@ fn a_stall_shows_at_a_constant_rate_and_a_closed_loop_reports_the_omission() {
             theirs,
         )
     });
-    let [ours, ours_closed] = [&open, &closed].map(super::figures::Report::figures);
+    let [ours, ours_closed] = [&open, &closed].map(super::metrics::Report::metrics);
     show(
         "a stall of 200 ms every 5 s, 5 ms otherwise: at a rate p99 150 ms, p99.9 195 ms (wrk adds what it reckons was left out)",
         &[("rudy -R 200", &ours), ("rudy closed", &ours_closed), ("wrk", &theirs)],

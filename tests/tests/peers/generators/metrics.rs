@@ -9,7 +9,7 @@ use serde_json::Value;
 
 /// The results of a run, of either generator.
 #[derive(Debug, PartialEq)]
-pub(super) struct Figures {
+pub(super) struct Metrics {
     /// Complete responses with any status.
     pub(super) responses: u64,
     /// Responses with a status of 400 or more.
@@ -58,11 +58,11 @@ impl Report {
         self.json["status_codes"][status].as_u64().unwrap_or_default()
     }
 
-    pub(super) fn figures(&self) -> Figures {
+    pub(super) fn metrics(&self) -> Metrics {
         let sum = |kinds: &[&str]| kinds.iter().map(|kind| self.count(&format!("/errors/{kind}"))).sum();
         let broken = sum(&["connect", "tls", "write", "read", "short_body", "malformed"]);
         let timeouts = sum(&["timeout", "deadline"]);
-        Figures {
+        Metrics {
             responses: self.count("/requests") - broken - timeouts,
             error_responses: sum(&["status_4xx", "status_5xx"]),
             broken,
@@ -75,12 +75,12 @@ impl Report {
 }
 
 /// Runs the program `wrk` with one thread.
-pub(super) fn wrk(wrk: &Path, arguments: &[&str]) -> Figures {
+pub(super) fn wrk(wrk: &Path, arguments: &[&str]) -> Metrics {
     let output = Command::new(wrk).args(["-t1", "--latency"]).args(arguments).stdin(Stdio::null()).output();
-    Figures::read(&stdout(output.expect("wrk can be started")))
+    Metrics::read(&stdout(output.expect("wrk can be started")))
 }
 
-impl Figures {
+impl Metrics {
     /// Parses the output of wrk.
     fn read(text: &str) -> Self {
         let line = |begin: &str| text.lines().map(str::trim).find_map(|line| line.strip_prefix(begin));
@@ -127,15 +127,15 @@ fn stdout(output: Output) -> String {
 
 /// Prints a table of the results below the expected result.
 #[expect(clippy::print_stdout, reason = "the table is for people who run the test")]
-pub(super) fn show(expected: &str, rows: &[(&str, &Figures)]) {
+pub(super) fn show(expected: &str, rows: &[(&str, &Metrics)]) {
     let mut text = format!(
         "{expected}\n  {:<12}{:>9}{:>9}{:>9}{:>9}{:>11}{:>11}{:>11}\n",
         "", "responses", "errors", "broken", "timeouts", "p50 ms", "p99 ms", "max ms"
     );
-    for (name, figures) in rows {
-        let Figures { responses, error_responses, broken, timeouts, .. } = figures;
+    for (name, metrics) in rows {
+        let Metrics { responses, error_responses, broken, timeouts, .. } = metrics;
         // Zero means that there were no responses.
-        let [p50_ms, p99_ms, max_ms] = [figures.p50_ms, figures.p99_ms, figures.max_ms]
+        let [p50_ms, p99_ms, max_ms] = [metrics.p50_ms, metrics.p99_ms, metrics.max_ms]
             .map(|ms| if ms > 0.0 { format!("{ms:.2}") } else { "-".to_owned() });
         // Writing to a `String` does not fail.
         let _ = writeln!(
@@ -166,7 +166,7 @@ Running 1s test @ http://127.0.0.1:47827/
 Requests/sec:    197.50
 Transfer/sec:      7.52KB
 ";
-    let figures = Figures {
+    let metrics = Metrics {
         responses: 198,
         error_responses: 10,
         broken: 231,
@@ -175,5 +175,5 @@ Transfer/sec:      7.52KB
         p99_ms: 0.9,
         max_ms: 1020.0,
     };
-    assert_eq!(Figures::read(text), figures);
+    assert_eq!(Metrics::read(text), metrics);
 }
