@@ -43,6 +43,8 @@ pub(crate) struct Placeholders<'a> {
     pub(crate) cores: usize,
     /// The ports of the companion programs, by name.
     pub(crate) companions: &'a BTreeMap<&'a str, u16>,
+    /// The process ids of the companion programs that run already, by name.
+    pub(crate) pids: &'a BTreeMap<&'a str, u32>,
     pub(crate) folders: &'a Folders,
     pub(crate) temp: &'a Path,
     pub(crate) config: &'a Path,
@@ -70,11 +72,13 @@ impl Placeholders<'_> {
         let known = known.into_iter().map(|(word, value)| (word.to_owned(), value));
         let n = self.n.map(|n| ("n".to_owned(), n.to_string()));
         let ports = self.companions.iter().map(|(name, port)| (format!("{name}.port"), port.to_string()));
+        let pids = self.pids.iter().map(|(name, pid)| (format!("{name}.pid"), pid.to_string()));
         // The variant's own placeholders come first, because their values may contain others.
         let own = self.own.iter().map(|(word, value)| (word.clone(), value.clone()));
         own.chain(known)
             .chain(n)
             .chain(ports)
+            .chain(pids)
             .fold(text.to_owned(), |text, (word, value)| text.replace(&format!("{{{word}}}"), &value))
     }
 }
@@ -163,7 +167,7 @@ mod tests {
     #[test]
     fn words_in_braces_are_put_in_and_others_stay() {
         let folders = Folders { files: readable("files-").unwrap(), built: readable("built-").unwrap() };
-        let companions = BTreeMap::from([("app", 82)]);
+        let (companions, pids) = (BTreeMap::from([("app", 82)]), BTreeMap::from([("app", 4711)]));
         let own = BTreeMap::from([("socket".to_owned(), "{temp}/socket".to_owned())]);
         let (temp, config) = (Path::new("/t"), Path::new("/t/config"));
         let placeholders = Placeholders {
@@ -171,12 +175,16 @@ mod tests {
             port: 81,
             cores: 2,
             companions: &companions,
+            pids: &pids,
             folders: &folders,
             temp,
             config,
             n: None,
         };
-        assert_eq!(placeholders.fill("{port} {temp} {config} {app.port} {n}"), "81 /t /t/config 82 {n}");
+        assert_eq!(
+            placeholders.fill("{port} {temp} {config} {app.port} {app.pid} {n}"),
+            "81 /t /t/config 82 4711 {n}"
+        );
         assert_eq!(placeholders.fill("{socket} {other}"), "/t/socket {other}");
         assert_eq!(Placeholders { n: Some(50), ..placeholders }.fill("{n} {other}"), "50 {other}");
     }

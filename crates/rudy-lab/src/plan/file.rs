@@ -440,7 +440,7 @@ mod tests {
         let has = "command = [\"a\", \"{n}\"]";
         assert_eq!(
             plan(has, "n = 50").unwrap().workloads[0].kind,
-            Kind::Run { n: Some(50), within: Time(std::time::Duration::from_mins(1)) }
+            Kind::Run { n: Some(50), within: Time(std::time::Duration::from_mins(1)), exit_codes: vec![0] }
         );
         for (variant, workload, expected) in [
             (has, "", "x.toml:5: {n} in the command"),

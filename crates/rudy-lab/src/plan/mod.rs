@@ -155,6 +155,8 @@ pub enum OutputFormat {
     H2load,
     /// The report of `ab`.
     Ab,
+    /// One or several JSON values; the numbers of the last one.
+    Json,
 }
 
 /// The condition for a variant to be ready.
@@ -284,7 +286,14 @@ pub enum Kind {
         n: Option<u32>,
         /// The timeout.
         within: Time,
+        /// The exit codes of a valid run.
+        #[serde(default = "success")]
+        exit_codes: Vec<i32>,
     },
+}
+
+fn success() -> Vec<i32> {
+    vec![0]
 }
 
 /// A comparison of two variants.

@@ -1,14 +1,13 @@
 //! Runs a variant under its workload and collects the results of both.
 
 use std::fs;
-use std::time::Duration;
 
 use super::meter::Meter;
 use super::single::{Bench, Measured};
 use crate::plan::{self, Kind, Workload};
 use crate::record::Run;
 use crate::sample::{self, Sampler};
-use crate::variant::{Companions, Cores, Process, Scene, Stalling, StartError, Wanted};
+use crate::variant::{Companions, Cores, Ending, Process, Scene, Stalling, StartError, Wanted};
 use crate::workload::{self, Ended, Generator, Measurement, output_format};
 
 impl Bench<'_> {
@@ -22,11 +21,14 @@ impl Bench<'_> {
         run.commands.variant.clone_from(&variant.command);
         let scene = Scene::new(variant, workload, self.folders)
             .map_err(|error| StartError::cannot("make a folder for it, or find a free port", &error))?;
-        run.commands.variant = scene
-            .command(&variant.command, variant.config.as_deref(), None)
-            .map_err(|error| StartError::cannot("write its configuration", &error))?;
         let mut companions = Companions::start(self.plan, variant, &scene, self.interrupt)?;
-        let measured = self.variant(variant, workload, &scene, &mut companions, run);
+        let measured = scene
+            .command(&variant.command, variant.config.as_deref(), None, &companions.by_name())
+            .map_err(|error| StartError::cannot("write its configuration", &error))
+            .and_then(|command| {
+                run.commands.variant = command;
+                self.variant(variant, workload, &scene, &mut companions, run)
+            });
         run.notes.extend(companions.stop());
         let mut measured = measured?;
         #[expect(clippy::cast_precision_loss, reason = "a count of processes")]
@@ -56,8 +58,11 @@ impl Bench<'_> {
             ready: (!is_run).then_some((&variant.ready, variant.ready_within)),
         };
         let mut program = Process::start(&wanted, scene, &companions.pids(), self.interrupt)?;
-        let measured = match workload.kind {
-            Kind::Run { within, .. } => self.finish(&mut program, variant, workload, within.0, companions),
+        let measured = match &workload.kind {
+            Kind::Run { within, exit_codes, .. } => {
+                let ending = Ending { within: within.0, exit_codes };
+                self.finish(&mut program, variant, workload, &ending, companions)
+            }
             _ => self.measure(Some(&mut program), workload, scene, companions, run),
         };
         run.notes.extend(program.stop(&companions.pids()));
@@ -92,7 +97,7 @@ impl Bench<'_> {
             stalling.poll();
         })?;
         let spent = meter.stop();
-        measurement.generator_took(spent.waited.total(), spent.time);
+        measurement.generator_took(spent.waited.total, spent.time);
         let (stalled, cpu) = (stalling.lasted(), spent.variant);
         let samples = if is_ours { sampler.samples() } else { Vec::new() };
         Ok(Measured { measurement, cpu, samples, idle_private_bytes, shares: spent.shares, stalled })
@@ -104,21 +109,25 @@ impl Bench<'_> {
         program: &mut Process,
         variant: &plan::Variant,
         workload: &Workload,
-        within: Duration,
+        ending: &Ending,
         companions: &mut Companions,
     ) -> Result<Measured, StartError> {
         let companion_pids = companions.pids();
         let meter = Meter::start(&companion_pids);
         let mut sampler = Sampler::new(companion_pids.clone());
         let mut stalling = Stalling::new(workload.stall, companion_pids.clone());
-        let (printed, cpu) = program.finish(within, self.interrupt, || {
+        let finished = program.finish(ending, self.interrupt, || {
             sampler.poll();
             stalling.poll();
             companions.ended()
         })?;
         let stalled = stalling.lasted();
-        let measurement = output_format::read(variant.output_format, &printed, &workload.kind)
+        let mut measurement = output_format::read(variant.output_format, &finished.printed, &workload.kind)
             .map_err(|why| StartError::Failed(program.tell(&why)))?;
+        if ending.exit_codes != [0] {
+            measurement.metrics.insert("exit_code".to_owned(), f64::from(finished.exit_code));
+        }
+        let cpu = finished.cpu;
         let shares = meter.stop().shares;
         Ok(Measured { measurement, cpu, samples: sampler.samples(), idle_private_bytes: 0, shares, stalled })
     }

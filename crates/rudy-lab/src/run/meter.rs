@@ -50,7 +50,7 @@ impl<'a> Meter<'a> {
         let companions = family::cpu_below(self.companions).since(self.companions_cpu);
         let lab = family::lab();
         let (itself, waited) = (lab.itself.since(self.lab.itself), lab.waited.since(self.lab.waited));
-        let own = [variant, companions, itself, waited].map(Cpu::total).into_iter().sum();
+        let own = [variant, companions, itself, waited].map(|cpu| cpu.total).into_iter().sum();
         let machine = self.machine.zip(rudy_observe::Machine::sample().ok());
         let shares = machine.filter(|_| time >= SHARES_MIN);
         let shares = shares.map(|(before, after)| Shares::between(&before, &after, own));

@@ -64,4 +64,17 @@ mod tests {
         };
         assert_ne!(order(0), order(1));
     }
+
+    #[test]
+    fn the_order_of_a_round_differs_between_workloads() {
+        let variants = ["a", "b", "c", "d", "e"].map(|name| format!("[[variant]]\nname = \"{name}\"\ncommand = [\"a\"]\n"));
+        let workloads = ["l", "m"].map(|name| format!("[[workload]]\nname = \"{name}\"\nkind = \"bench\"\n"));
+        let plan = parse(&format!("rounds = 10\n{}{}", variants.concat(), workloads.concat()), "x", None).unwrap();
+        let turns = turns(&plan, 1);
+        let order = |round, workload| {
+            let here = turns.iter().filter(move |turn| (turn.round, turn.workload) == (round, workload));
+            here.map(|turn| turn.variant).collect::<Vec<_>>()
+        };
+        assert!((0..10).any(|round| order(round, 0) != order(round, 1)));
+    }
 }

@@ -1,5 +1,7 @@
 //! Companion programs: start before a variant, stop after it, and are not measured.
 
+use std::collections::BTreeMap;
+
 use rudy_load::Interrupt;
 
 use super::{Cores, Process, Scene, StartError, Wanted};
@@ -23,7 +25,12 @@ impl<'a> Companions<'a> {
         for name in &variant.companions {
             // The plan parser has checked that each name exists.
             for companion in plan.companions.iter().filter(|companion| companion.name == *name) {
-                let filled = scene.command(&companion.command, companion.config.as_deref(), Some(name));
+                let filled = scene.command(
+                    &companion.command,
+                    companion.config.as_deref(),
+                    Some(name),
+                    &companions.by_name(),
+                );
                 let started = filled
                     .map_err(|error| StartError::cannot("write its configuration", &error))
                     .and_then(|command| {
@@ -47,6 +54,11 @@ impl<'a> Companions<'a> {
     /// The first process of each program.
     pub(crate) fn pids(&self) -> Vec<u32> {
         self.programs.iter().map(|(_, program)| program.pid()).collect()
+    }
+
+    /// The first process of each program, by the program's name.
+    pub(crate) fn by_name(&self) -> BTreeMap<&'a str, u32> {
+        self.programs.iter().map(|(name, program)| (*name, program.pid())).collect()
     }
 
     /// A message if one has ended.

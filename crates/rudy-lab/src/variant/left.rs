@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use rudy_observe::Relative;
 use rustix::process::Signal;
 
-use super::family::{self, Member};
+use super::family;
 use super::wait_until;
 
 /// Timeout for them to end after SIGTERM.
@@ -18,13 +19,13 @@ pub(super) const GO: Duration = Duration::from_millis(500);
 
 /// Processes that remain after the end of a program, except `others`. Waits a moment for workers that end
 /// with it.
-pub(super) fn behind(others: &[u32]) -> Vec<Member> {
+pub(super) fn behind(others: &[u32]) -> Vec<Relative> {
     wait_until(GO, || is_nothing(others));
     family::members(others)
 }
 
 /// Ends the remaining processes: with SIGTERM, then SIGKILL. Returns those that still exist.
-pub(super) fn end_all(others: &[u32]) -> Vec<Member> {
+pub(super) fn end_all(others: &[u32]) -> Vec<Relative> {
     if is_nothing(others) {
         return Vec::new();
     }
@@ -58,7 +59,7 @@ fn is_nothing(others: &[u32]) -> bool {
 }
 
 /// `sh (4711), worker (4712)`; the first few of many.
-pub(super) fn named(members: &[Member]) -> String {
+pub(super) fn named(members: &[Relative]) -> String {
     const SHOWN: usize = 5;
     let shown: Vec<_> =
         members.iter().take(SHOWN).map(|member| format!("{} ({})", member.name, member.pid)).collect();

@@ -29,6 +29,7 @@ use crate::plan::Ready;
 pub(crate) use self::companions::Companions;
 pub(crate) use self::cores::{Cores, on as on_cores};
 pub(crate) use self::left::end_whatever_is_left;
+pub(crate) use self::once::Ending;
 pub(crate) use self::scene::Scene;
 pub(crate) use self::stall::Stalling;
 

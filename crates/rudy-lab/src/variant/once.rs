@@ -31,17 +31,35 @@ impl Printed {
     }
 }
 
+/// How a program should end.
+#[derive(Debug)]
+pub(crate) struct Ending<'a> {
+    /// The timeout.
+    pub(crate) within: Duration,
+    /// The exit codes of success.
+    pub(crate) exit_codes: &'a [i32],
+}
+
+/// A program that ended as it should.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    /// Its output.
+    pub(crate) printed: String,
+    /// CPU time of the process and its reaped children.
+    pub(crate) cpu: Cpu,
+    pub(crate) exit_code: i32,
+}
+
 impl Process {
-    /// Waits for its end and calls `poll` meanwhile, whose result ends the wait with that reason. Returns its
-    /// output, and the CPU time of the process and its reaped children.
+    /// Waits for its end and calls `poll` meanwhile, whose result ends the wait with that reason.
     pub(crate) fn finish(
         &mut self,
-        within: Duration,
+        ending: &Ending,
         interrupt: &Interrupt,
         mut poll: impl FnMut() -> Option<String>,
-    ) -> Result<(String, Cpu), StartError> {
+    ) -> Result<Finished, StartError> {
         let mut why = None;
-        let has_ended = wait_until(within, || {
+        let has_ended = wait_until(ending.within, || {
             why = poll();
             why.is_some() || interrupt.signal().is_some() || self.is_over()
         });
@@ -52,18 +70,20 @@ impl Process {
             return Err(StartError::Failed(self.tell(&why)));
         }
         if !has_ended {
-            let why = format!("it did not end within {} s", within.as_secs_f64());
+            let why = format!("it did not end within {} s", ending.within.as_secs_f64());
             return Err(StartError::Failed(self.tell(&why)));
         }
         // Its counters exist until it is reaped.
-        let cpu = family::cpu(&family::member(self.child.id()).into_iter().collect::<Vec<_>>());
-        match self.child.wait() {
-            Ok(status) if status.success() => {}
-            Ok(status) => return Err(StartError::Failed(self.tell(&format!("it ended with {status}")))),
+        let cpu = family::cpu_of(self.child.id());
+        let exit_code = match self.child.wait() {
+            Ok(status) => match status.code().filter(|code| ending.exit_codes.contains(code)) {
+                Some(code) => code,
+                None => return Err(StartError::Failed(self.tell(&format!("it ended with {status}")))),
+            },
             Err(error) => return Err(StartError::Failed(format!("cannot wait for its end: {error}"))),
-        }
+        };
         let printed = self.printed().map_err(|why| StartError::Failed(self.tell(&why)))?;
-        Ok((printed, cpu))
+        Ok(Finished { printed, cpu, exit_code })
     }
 
     /// Whether it has ended; does not reap it.

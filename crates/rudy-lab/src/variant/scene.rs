@@ -71,20 +71,23 @@ impl<'a> Scene<'a> {
     /// The URL of the variant, to which the path of a workload is appended.
     pub(crate) fn url(&self) -> String {
         let own = self.variant.url.as_deref().unwrap_or("http://127.0.0.1:{port}");
-        self.placeholders(None, &self.folder().join("config")).fill(own)
+        let (config, no_pids) = (self.folder().join("config"), BTreeMap::new());
+        self.placeholders(None, &config, &no_pids).fill(own)
     }
 
-    /// The command of a program without placeholders; writes its configuration.
+    /// The command of a program without placeholders; writes its configuration. `pids` are those of the
+    /// companion programs that run already.
     pub(crate) fn command(
         &self,
         command: &[String],
         config: Option<&str>,
         companion: Option<&str>,
+        pids: &BTreeMap<&str, u32>,
     ) -> io::Result<Vec<String>> {
         let path = self
             .folder()
             .join(companion.map_or_else(|| "config".to_owned(), |name| format!("{name}.config")));
-        let placeholders = self.placeholders(companion, &path);
+        let placeholders = self.placeholders(companion, &path, pids);
         if let Some(text) = config {
             fs::write(&path, adapted(&placeholders.fill(text), placeholders.port, placeholders.cores))?;
         }
@@ -95,12 +98,18 @@ impl<'a> Scene<'a> {
         Ok(command)
     }
 
-    fn placeholders<'b>(&'b self, companion: Option<&str>, config: &'b Path) -> Placeholders<'b> {
+    fn placeholders<'b>(
+        &'b self,
+        companion: Option<&str>,
+        config: &'b Path,
+        pids: &'b BTreeMap<&'b str, u32>,
+    ) -> Placeholders<'b> {
         let cores = if self.cores.servers.is_empty() { folders::cores() } else { self.cores.servers.len() };
         Placeholders {
             port: self.address(companion).port(),
             cores,
             companions: &self.companions,
+            pids,
             folders: self.folders,
             temp: self.folder(),
             config,

@@ -14,7 +14,7 @@ pub(crate) struct Stalling {
     stall: Option<Stall>,
     roots: Vec<u32>,
     begun: Instant,
-    stopped: Option<(Instant, Vec<family::Member>)>,
+    stopped: Option<(Instant, Vec<rudy_observe::Relative>)>,
     lasted: Option<Duration>,
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rudy_load::Interrupt;
 
-use super::{Process, StartError, left, spawn, wait_until};
+use super::{Ending, Process, StartError, left, spawn, wait_until};
 
 /// The result of a helper program.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub(crate) fn run(command: &[String], folder: &Path, within: Duration, interrupt
     };
     let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let mut tool = Process { child, output, printed: None, address: nowhere };
-    let ended = tool.finish(within, interrupt, || None).map(drop);
+    let ended = tool.finish(&Ending { within, exit_codes: &[0] }, interrupt, || None).map(drop);
     // The last output may not be read yet.
     wait_until(left::GO, || tool.output.is_over());
     let said = tool.output.text();

@@ -23,7 +23,7 @@ impl Descriptors {
 
 /// Since Linux 6.2, the size of the folder is their number, which avoids listing twenty thousand names.
 /// Before, it is 0.
-fn open(folder: &Folder) -> Result<Option<u64>, Error> {
+pub(super) fn open(folder: &Folder) -> Result<Option<u64>, Error> {
     let size = folder.size("fd")?;
     if size > 0 {
         return Ok(Some(size));

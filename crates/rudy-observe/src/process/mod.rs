@@ -1,7 +1,9 @@
 //! An observed process.
 
 mod descriptors;
+mod clock;
 mod difference;
+mod family;
 mod folder;
 mod memory;
 mod stack;
@@ -14,6 +16,8 @@ use std::time::{Duration, Instant};
 use rustix::time::{ClockId, clock_gettime};
 
 pub use self::descriptors::Descriptors;
+pub use self::clock::cpu_time;
+pub use self::family::{Relative, relative, relatives};
 pub use self::difference::{Difference, ThreadDifference};
 pub(crate) use self::folder::{Folder, read};
 pub use self::memory::Memory;
@@ -127,6 +131,26 @@ impl Process {
         self.folder.read("smaps_rollup", &mut self.buffer)?;
         let kib = field(&self.buffer, "Pss:");
         kib.map(|kib| kib * 1024).ok_or_else(|| self.folder.unexpected("smaps_rollup", "a line `Pss:`"))
+    }
+
+    /// The proportional set size without copies of files: allocated pages, and a share of those that other
+    /// processes have too. The sum over a family of processes counts each page once. As expensive as
+    /// [`pss_bytes`](Self::pss_bytes).
+    pub fn allocated_pss_bytes(&mut self) -> Result<u64, Error> {
+        self.folder.read("smaps_rollup", &mut self.buffer)?;
+        let kib = |name| field(&self.buffer, name);
+        let all = (kib("Pss_Anon:"), kib("Pss_Shmem:"), kib("SwapPss:"));
+        let (Some(anonymous), Some(shared), Some(swap)) = all else {
+            return Err(self.folder.unexpected("smaps_rollup", "lines `Pss_Anon:`, `Pss_Shmem:` and `SwapPss:`"));
+        };
+        Ok((anonymous + shared + swap) * 1024)
+    }
+
+    /// Its memory and the number of its open descriptors: two reads, which do not depend on the number of threads or
+    /// pages.
+    pub fn memory(&mut self) -> Result<(Memory, Option<u64>), Error> {
+        self.folder.read("status", &mut self.buffer)?;
+        Ok((Memory::parse(&self.buffer), descriptors::open(&self.folder)?))
     }
 
     /// Fails if the process has ended. Reads of an unreaped process return empty data without an error.

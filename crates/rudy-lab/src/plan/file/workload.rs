@@ -33,6 +33,7 @@ pub(super) struct WorkloadTable {
     #[serde(default)]
     separate_cores: bool,
     estimate: Option<Time>,
+    exit_codes: Option<Vec<i32>>,
     pub(super) stall: Option<Stall>,
 }
 
@@ -57,7 +58,7 @@ const AT_ONCE_MAX: u32 = 28_000;
 
 impl WorkloadTable {
     /// The given keys, and whether the kind of workload supports them.
-    fn keys(&self) -> [(&'static str, bool, bool); 13] {
+    fn keys(&self) -> [(&'static str, bool, bool); 14] {
         use KindName::{Bench, Burst, Flood, Idle, MaxRate, Run, Sequence};
         let is = |kinds: &[KindName]| kinds.contains(&self.kind);
         [
@@ -72,6 +73,7 @@ impl WorkloadTable {
             ("slo", self.slo.is_some(), is(&[MaxRate])),
             ("hold", self.hold.is_some(), is(&[MaxRate])),
             ("n", self.n.is_some(), is(&[Run])),
+            ("exit_codes", self.exit_codes.is_some(), is(&[Run])),
             ("path", self.path.is_some(), !is(&[Run])),
             ("headers", !self.headers.is_empty(), !is(&[Run])),
         ]
@@ -166,7 +168,11 @@ impl Reader<'_> {
             }
             KindName::Burst => Kind::Burst { requests: requests()?, timeout: time(table.timeout, 60) },
             KindName::Sequence => Kind::Sequence { requests: requests()? },
-            KindName::Run => Kind::Run { n: table.n, within: time(table.timeout, 60) },
+            KindName::Run => Kind::Run {
+                n: table.n,
+                within: time(table.timeout, 60),
+                exit_codes: table.exit_codes.clone().unwrap_or_else(|| vec![0]),
+            },
             KindName::MaxRate => {
                 let Some(slo) = &table.slo else {
                     return Err(missing("`slo` is missing: what is to hold, as in \"p99<20ms\"?"));

@@ -2,6 +2,7 @@
 
 mod ab;
 mod h2load;
+mod json;
 mod metrics;
 mod wrk;
 
@@ -25,6 +26,7 @@ pub(crate) fn read(output_format: OutputFormat, text: &str, kind: &Kind) -> Resu
         OutputFormat::Wrk => of("wrk --latency", wrk::read(text)),
         OutputFormat::H2load => of("h2load", h2load::read(text)),
         OutputFormat::Ab => of("ab", ab::read(text)),
+        OutputFormat::Json => json::read(text),
     }
 }
 
@@ -80,7 +82,8 @@ fn after<'t>(text: &'t str, name: &str) -> Option<&'t str> {
 mod tests {
     use super::*;
 
-    const KIND: Kind = Kind::Run { n: None, within: rudy_units::Time(Duration::ZERO) };
+    const KIND: Kind =
+        Kind::Run { n: None, within: rudy_units::Time(Duration::ZERO), exit_codes: Vec::new() };
 
     fn metrics(output_format: OutputFormat, text: &str) -> BTreeMap<String, f64> {
         let measurement = read(output_format, text, &KIND).unwrap();
