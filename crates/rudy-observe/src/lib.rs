@@ -32,5 +32,8 @@ pub use error::Error;
 pub use exit::Exit;
 pub use jvm::Dumps;
 pub use machine::Machine;
-pub use process::{Descriptors, Difference, Memory, Process, Sample, Target, Thread, ThreadDifference, Relative, cpu_time, relative, relatives};
+pub use process::{
+    Descriptors, Difference, Memory, Process, Relative, Sample, Target, Thread, ThreadDifference, cpu_time,
+    relative, relatives,
+};
 pub use sockets::{By, Group, Owner, Socket, Sockets, State, Tally, by_state};

@@ -67,9 +67,11 @@ mod tests {
 
     #[test]
     fn the_order_of_a_round_differs_between_workloads() {
-        let variants = ["a", "b", "c", "d", "e"].map(|name| format!("[[variant]]\nname = \"{name}\"\ncommand = [\"a\"]\n"));
+        let variants = ["a", "b", "c", "d", "e"]
+            .map(|name| format!("[[variant]]\nname = \"{name}\"\ncommand = [\"a\"]\n"));
         let workloads = ["l", "m"].map(|name| format!("[[workload]]\nname = \"{name}\"\nkind = \"bench\"\n"));
-        let plan = parse(&format!("rounds = 10\n{}{}", variants.concat(), workloads.concat()), "x", None).unwrap();
+        let plan =
+            parse(&format!("rounds = 10\n{}{}", variants.concat(), workloads.concat()), "x", None).unwrap();
         let turns = turns(&plan, 1);
         let order = |round, workload| {
             let here = turns.iter().filter(move |turn| (turn.round, turn.workload) == (round, workload));

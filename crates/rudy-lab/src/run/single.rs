@@ -15,8 +15,11 @@ use crate::variant::family::Cpu;
 use crate::workload::{self, Measurement};
 use rudy_load::Interrupt;
 
-/// Minimum CPU time for a metric: ten ticks of 10 ms.
-const CPU_MIN: Duration = Duration::from_millis(100);
+/// Minimum CPU time for a metric, compared with which starting and stopping the measurement takes little.
+const CPU_MIN: Duration = Duration::from_millis(1);
+
+/// Minimum CPU time for its division into user and kernel mode: ten ticks of 10 ms.
+const TICKS_MIN: Duration = Duration::from_millis(100);
 
 /// The conditions of a run.
 pub(super) struct Bench<'a> {
@@ -79,8 +82,8 @@ impl Bench<'_> {
         run.metrics.extend(cpu_metrics(cpu, measurement.requests));
         if let Kind::Run { .. } = workload.kind {
             // Its own metric excludes its start. Memory is not recorded, because it may end between samples.
-            if cpu.total() >= CPU_MIN {
-                run.metrics.entry("cpu_s".to_owned()).or_insert(cpu.total().as_secs_f64());
+            if cpu.total >= CPU_MIN {
+                run.metrics.entry("cpu_s".to_owned()).or_insert(cpu.total.as_secs_f64());
             }
         } else {
             run.metrics.extend(memory_metrics(&samples, idle_private_bytes, measurement.connections));
@@ -107,16 +110,17 @@ impl Bench<'_> {
 
 /// The CPU time per request, if there is enough to measure.
 fn cpu_metrics(cpu: Cpu, requests: u64) -> Vec<(String, f64)> {
-    if requests == 0 || cpu.total() < CPU_MIN {
+    if requests == 0 || cpu.total < CPU_MIN {
         return Vec::new();
     }
     #[expect(clippy::cast_precision_loss, reason = "a count of requests")]
     let each = |time: Duration| time.as_secs_f64() * 1e6 / requests as f64;
-    vec![
-        ("cpu_us_per_request".to_owned(), each(cpu.total())),
-        ("cpu_user_us_per_request".to_owned(), each(cpu.user)),
-        ("cpu_system_us_per_request".to_owned(), each(cpu.system)),
-    ]
+    let mut metrics = vec![("cpu_us_per_request".to_owned(), each(cpu.total))];
+    if cpu.user + cpu.system >= TICKS_MIN {
+        metrics.push(("cpu_user_us_per_request".to_owned(), each(cpu.user)));
+        metrics.push(("cpu_system_us_per_request".to_owned(), each(cpu.system)));
+    }
+    metrics
 }
 
 /// The maximum private memory of the variant before or during the workload. For a flood, also the growth per
@@ -167,10 +171,18 @@ mod tests {
     }
 
     #[test]
-    fn of_a_few_ticks_nothing_is_said() {
-        let cpu = |ms| Cpu { user: Duration::from_millis(ms), system: Duration::ZERO };
-        assert!(cpu_metrics(cpu(90), 10).is_empty() && cpu_metrics(cpu(900), 0).is_empty());
-        let metrics = cpu_metrics(cpu(200), 10_000);
-        assert_eq!(format!("{:.1}", metrics[0].1), "20.0");
+    fn cpu_below_a_tick_is_a_metric_and_its_division_needs_ten_ticks() {
+        let ms = Duration::from_millis;
+        let cpu = |total, ticks| Cpu { total, user: ticks, system: Duration::ZERO };
+        assert!(
+            cpu_metrics(cpu(ms(0), ms(0)), 10).is_empty() && cpu_metrics(cpu(ms(900), ms(0)), 0).is_empty()
+        );
+        let metrics = |cpu| cpu_metrics(cpu, 1_000).into_iter().map(|(name, value)| (name, value.round()));
+        let of_a_burst: Vec<_> = metrics(cpu(ms(7), ms(0))).collect();
+        assert_eq!(of_a_burst, [("cpu_us_per_request".to_owned(), 7.0)]);
+        assert_eq!(
+            metrics(cpu(ms(207), ms(200))).map(|(_, value)| value).collect::<Vec<_>>(),
+            [207.0, 200.0, 0.0]
+        );
     }
 }

@@ -40,7 +40,11 @@ impl Cpu {
     }
 
     fn plus(self, other: Self) -> Self {
-        Self { total: self.total + other.total, user: self.user + other.user, system: self.system + other.system }
+        Self {
+            total: self.total + other.total,
+            user: self.user + other.user,
+            system: self.system + other.system,
+        }
     }
 
     pub(crate) fn since(self, earlier: Self) -> Self {

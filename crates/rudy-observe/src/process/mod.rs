@@ -1,7 +1,7 @@
 //! An observed process.
 
-mod descriptors;
 mod clock;
+mod descriptors;
 mod difference;
 mod family;
 mod folder;
@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-pub use self::descriptors::Descriptors;
 pub use self::clock::cpu_time;
-pub use self::family::{Relative, relative, relatives};
+pub use self::descriptors::Descriptors;
 pub use self::difference::{Difference, ThreadDifference};
+pub use self::family::{Relative, relative, relatives};
 pub(crate) use self::folder::{Folder, read};
 pub use self::memory::Memory;
 pub(crate) use self::stack::{KernelStack, Source};
@@ -141,7 +141,9 @@ impl Process {
         let kib = |name| field(&self.buffer, name);
         let all = (kib("Pss_Anon:"), kib("Pss_Shmem:"), kib("SwapPss:"));
         let (Some(anonymous), Some(shared), Some(swap)) = all else {
-            return Err(self.folder.unexpected("smaps_rollup", "lines `Pss_Anon:`, `Pss_Shmem:` and `SwapPss:`"));
+            return Err(self
+                .folder
+                .unexpected("smaps_rollup", "lines `Pss_Anon:`, `Pss_Shmem:` and `SwapPss:`"));
         };
         Ok((anonymous + shared + swap) * 1024)
     }
