@@ -4,6 +4,7 @@
 //! each workload and round, in an order that changes. It writes a folder of [records](record), a line after each
 //! run, so that an interruption loses nothing.
 
+mod burn;
 mod compare;
 mod experiment;
 mod folders;
@@ -18,6 +19,7 @@ mod sample;
 mod variant;
 mod workload;
 
+pub use burn::burn;
 pub use compare::Compare;
 pub use list::{list, print, show};
 pub use messages::{Messages, messages};

@@ -37,6 +37,7 @@ enum LabCommand {
     Diff(Diff),
     Report(Report),
     Messages(Messages),
+    Burn(Burn),
 }
 
 /// Run a plan and write a report
@@ -247,6 +248,23 @@ struct Messages {
     workers: Option<usize>,
 }
 
+/// Serve requests that each use a given CPU time
+///
+/// `rudy lab run calibrate` compares such servers, to find out whether a known difference can be measured on this machine.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  rudy lab burn 200us --listen 127.0.0.1:8080
+
+Exit codes: 1 cannot listen, 2 invalid arguments.")]
+struct Burn {
+    /// CPU time of each request
+    #[arg(value_name = "TIME")]
+    cpu: rudy_units::Time,
+    /// Address to listen on
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
+    listen: std::net::SocketAddr,
+}
+
 impl Lab {
     /// Runs the command and returns its exit code.
     pub(crate) fn run(self) -> Exit {
@@ -259,6 +277,7 @@ impl Lab {
                 rudy_lab::diff(&DiffOptions { old, new, is_json: json, fail_if_worse })
             }
             LabCommand::Report(report) => rudy_lab::report(&report.into()),
+            LabCommand::Burn(Burn { cpu, listen }) => rudy_lab::burn(listen, cpu.0),
             LabCommand::Messages(Messages { tasks, workers }) => {
                 let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
                 rudy_lab::messages(rudy_lab::Messages { tasks, workers: workers.unwrap_or_else(cores) })
