@@ -144,7 +144,11 @@ fn invalid_flags_are_errors_with_exit_code_2() {
         ),
         (
             &["conns", "--watch"],
-            str!["error: the following required arguments were not provided:\n  <PID>\n..."],
+            str![[r#"
+error: no process is given; --watch has 1 s as its time
+
+...
+"#]],
         ),
         (&["tail", "-"], str!["error: cannot follow standard input: give the name of a file\n..."]),
         (&["tail", "/[.log"], str!["error: cannot follow \"/[.log\": unclosed character class[..]\n..."]),

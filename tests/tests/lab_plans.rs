@@ -31,7 +31,7 @@ fn text(bytes: &[u8]) -> String {
 fn ten_percent_more_cpu_are_detected_in_ten_rounds_and_an_equal_server_is_not_reported() {
     let folder = tempfile::tempdir().expect("a temp folder can be created");
     let plan = include_str!("../../labs/calibrate.toml");
-    let shorter = plan.replace("time = \"1s\"", "time = \"600ms\"").replace("control = true\n", "");
+    let shorter = plan.replace("requests = 2000", "requests = 800").replace("control = true\n", "");
     assert_ne!(plan, shorter);
     let output = run(folder.path(), &shorter);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
