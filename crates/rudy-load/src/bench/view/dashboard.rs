@@ -146,7 +146,8 @@ impl Dashboard {
         };
         match self.until {
             Until::Time(time) if counted < time => {
-                let [done, all, left] = [counted, time, round_up(time - counted)].map(units::rough);
+                let [done, all, left] =
+                    [counted, time, round_up(time.saturating_sub(counted))].map(units::rough);
                 (counted.as_secs_f64() / time.as_secs_f64(), format!("{done} of {all}, {left} left"))
             }
             Until::Time(_) => (1.0, "waiting for the last responses".to_owned()),
