@@ -1,6 +1,6 @@
 //! Formats and parses quantities, so that every command, report and configuration key writes them alike.
 //!
-//! - [`duration`], [`bytes`], [`rate`], [`count`], [`share`]: `1.53 ms`, `13.6 MiB`, `61,100/s`, `1,234,567`, `12.5 %`.
+//! - [`duration`], [`bytes`], [`rate()`], [`count`], [`share`]: `1.53 ms`, `13.6 MiB`, `61,100/s`, `1,234,567`, `12.5 %`.
 //! - [`Unit`]: the same for a value whose unit is data, and for the ticks of an axis.
 //! - [`Time`] and [`Size`]: values of a configuration file or a flag, as in `"10s"` and `"16k"`.
 //! - [`Count`] and [`Rate`]: values of a flag, as in `10k` and `100:5k`.
