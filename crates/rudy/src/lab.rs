@@ -304,9 +304,8 @@ impl From<Run> for Options {
 
 impl CompareArguments {
     fn run(self) -> Exit {
-        let [a, b] = match <[String; 2]>::try_from(self.name) {
-            Ok(names) => names,
-            Err(_) => return refuse("--name is needed twice, or not at all"),
+        let Ok([a, b]) = <[String; 2]>::try_from(self.name) else {
+            return refuse("--name is needed twice, or not at all");
         };
         let compare = Compare {
             commands: self.commands,

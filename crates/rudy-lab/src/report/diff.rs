@@ -69,7 +69,7 @@ fn text(old: &Experiment, new: &Experiment, compared: &[Compared]) -> String {
 }
 
 fn table(compared: &[Compared]) -> Rows {
-    let head = ["variant", "workload", "metric", "new / old", "ratio", "95 % CI", "verdict"];
+    let head = ["variant", "workload", "metric", "new / old", "ratio", "interval", "verdict"];
     let row = |compared: &Compared| {
         vec![
             compared.variant.to_owned(),

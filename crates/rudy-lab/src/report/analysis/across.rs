@@ -42,7 +42,7 @@ pub(crate) fn across<'a>(old: &Experiment, new: &'a Experiment) -> Vec<Compared<
             Ok(_) => findings.next().map(Answer::Judged),
             Err(error) => Some(question.open(&error.to_string())),
         };
-        question.compared(answer?, new)
+        Some(question.compared(answer?, new))
     });
     answers.flatten().collect()
 }
@@ -100,7 +100,7 @@ impl<'a> Question<'a> {
         Answer::Open { ratio, why: error.to_owned(), needed: None }
     }
 
-    fn compared(self, answer: Answer, new: &Experiment) -> Option<Compared<'a>> {
+    fn compared(self, answer: Answer, new: &Experiment) -> Compared<'a> {
         let rounds = self.new.len().min(self.old.len());
         let medians = self.medians();
         let Self { variant, workload, metric, is_suspect, .. } = self;
@@ -117,7 +117,7 @@ impl<'a> Question<'a> {
             sentence: String::new(),
         };
         compared.sentence = words::sentence(&compared, delta(new));
-        Some(compared)
+        compared
     }
 }
 
