@@ -125,15 +125,13 @@ pub struct Sample {
     /// CPU time of each thread since the start of the workload, in user mode and in the kernel, in seconds.
     /// Threads with the same name are combined, and many threads whose names differ only in a number.
     pub threads: BTreeMap<String, [f64; 2]>,
-    /// Private memory.
+    /// Allocated memory: private pages, and shared ones once.
     pub private_bytes: u64,
     /// Shared memory.
     pub shared_bytes: u64,
     /// Open descriptors.
     pub descriptors: u64,
-    /// Its TCP sockets by state.
-    pub sockets: BTreeMap<String, u64>,
-    /// Established connections.
+    /// Descriptors beyond those before the workload, which are connections.
     pub connections: u64,
     /// Voluntary context switches of its threads since the start of the workload.
     pub voluntary_switches: u64,

@@ -6,7 +6,7 @@ use super::meter::Meter;
 use super::single::{Bench, Measured};
 use crate::plan::{self, Kind, Workload};
 use crate::record::Run;
-use crate::sample::{self, Sampler};
+use crate::sample::{Idle, Sampler};
 use crate::variant::{Companions, Cores, Ending, Process, Scene, Stalling, StartError, Wanted};
 use crate::workload::{self, Ended, Generator, Measurement, output_format};
 
@@ -79,7 +79,8 @@ impl Bench<'_> {
         run: &mut Run,
     ) -> Result<Measured, StartError> {
         let companion_pids = companions.pids();
-        let idle_private_bytes = sample::private_bytes(&companion_pids);
+        let idle = Idle::read(&companion_pids);
+        let idle_private_bytes = idle.private_bytes;
         self.warm_up(program.as_deref_mut(), workload, scene, companions)?;
         let is_bench = matches!(workload.kind, Kind::Bench { .. });
         // A missing file is not an error.
@@ -89,7 +90,7 @@ impl Bench<'_> {
         let meter = Meter::start(&companion_pids);
         let generator =
             Generator::start(&command, workload, &scene.cores.generator).map_err(StartError::Failed)?;
-        let mut sampler = Sampler::new([&companion_pids[..], &[generator.pid()]].concat());
+        let mut sampler = Sampler::new([&companion_pids[..], &[generator.pid()]].concat(), idle);
         let mut stalling = Stalling::new(workload.stall, companion_pids.clone());
         let is_ours = program.is_some();
         let mut measurement = self.wait(generator, workload, program, companions, || {
@@ -99,8 +100,16 @@ impl Bench<'_> {
         let spent = meter.stop();
         measurement.generator_took(spent.waited.total, spent.time);
         let (stalled, cpu) = (stalling.lasted(), spent.variant);
-        let samples = if is_ours { sampler.samples() } else { Vec::new() };
-        Ok(Measured { measurement, cpu, samples, idle_private_bytes, shares: spent.shares, stalled })
+        let (samples, unreadable) = if is_ours { sampler.samples() } else { (Vec::new(), None) };
+        Ok(Measured {
+            measurement,
+            cpu,
+            samples,
+            unreadable,
+            idle_private_bytes,
+            shares: spent.shares,
+            stalled,
+        })
     }
 
     /// The results of a variant that runs to its end.
@@ -114,7 +123,7 @@ impl Bench<'_> {
     ) -> Result<Measured, StartError> {
         let companion_pids = companions.pids();
         let meter = Meter::start(&companion_pids);
-        let mut sampler = Sampler::new(companion_pids.clone());
+        let mut sampler = Sampler::new(companion_pids.clone(), Idle::default());
         let mut stalling = Stalling::new(workload.stall, companion_pids.clone());
         let finished = program.finish(ending, self.interrupt, || {
             sampler.poll();
@@ -129,7 +138,8 @@ impl Bench<'_> {
         }
         let cpu = finished.cpu;
         let shares = meter.stop().shares;
-        Ok(Measured { measurement, cpu, samples: sampler.samples(), idle_private_bytes: 0, shares, stalled })
+        let (samples, unreadable) = sampler.samples();
+        Ok(Measured { measurement, cpu, samples, unreadable, idle_private_bytes: 0, shares, stalled })
     }
 
     /// Sends the warm-up, with a separate generator.

@@ -36,6 +36,8 @@ pub(super) struct Measured {
     pub(super) measurement: Measurement,
     pub(super) cpu: Cpu,
     pub(super) samples: Vec<Sample>,
+    /// Why a sample lacks a process.
+    pub(super) unreadable: Option<String>,
     pub(super) idle_private_bytes: u64,
     pub(super) shares: Option<Shares>,
     /// How long its companion programs stalled, or why not as long as planned.
@@ -77,7 +79,8 @@ impl Bench<'_> {
 
     /// Adds the results to the record.
     fn enter(&self, measured: Measured, workload: &Workload, run: &mut Run) {
-        let Measured { measurement, cpu, samples, idle_private_bytes, shares, stalled } = measured;
+        let Measured { measurement, cpu, samples, unreadable, idle_private_bytes, shares, stalled } =
+            measured;
         run.metrics.extend(measurement.metrics);
         run.metrics.extend(cpu_metrics(cpu, measurement.requests));
         if let Kind::Run { .. } = workload.kind {
@@ -88,6 +91,9 @@ impl Bench<'_> {
         } else {
             run.metrics.extend(memory_metrics(&samples, idle_private_bytes, measurement.connections));
         }
+        run.warnings.extend(
+            unreadable.map(|sentence| Warning { sentence, concerns: MEMORY.map(str::to_owned).to_vec() }),
+        );
         if let Some(shares) = shares {
             run.metrics.insert("steal_share".to_owned(), shares.steal);
             run.metrics.insert("background_cpu_share".to_owned(), shares.background);
@@ -108,6 +114,13 @@ impl Bench<'_> {
     }
 }
 
+/// The metrics of memory.
+const MEMORY: [&str; 3] = ["private_bytes", "idle_private_bytes", "private_bytes_per_connection"];
+
+/// The number of connections from which on the growth per connection counts, or a tenth of all if that is less. The
+/// first ones also pay for what a server allocates once.
+const SLOPE_FROM: u64 = 1000;
+
 /// The CPU time per request, if there is enough to measure.
 fn cpu_metrics(cpu: Cpu, requests: u64) -> Vec<(String, f64)> {
     if requests == 0 || cpu.total < CPU_MIN {
@@ -123,24 +136,27 @@ fn cpu_metrics(cpu: Cpu, requests: u64) -> Vec<(String, f64)> {
     metrics
 }
 
-/// The maximum private memory of the variant before or during the workload. For a flood, also the growth per
-/// connection, when most connections had been open for the longest time.
+/// The maximum allocated memory of the variant before or during the workload. For a flood, in total at the maximum
+/// number of connections, which includes what it allocated at its start, and the growth with each further connection.
 #[expect(clippy::cast_precision_loss, reason = "bytes of memory")]
 fn memory_metrics(samples: &[Sample], idle: u64, connections: Option<u64>) -> Vec<(String, f64)> {
     let Some(most) = samples.iter().map(|sample| sample.private_bytes).max() else { return Vec::new() };
-    let mut metrics = vec![
-        ("private_bytes".to_owned(), most.max(idle) as f64),
-        ("idle_private_bytes".to_owned(), idle as f64),
-    ];
-    if let Some(connections @ 1..) = connections {
-        // Uses the variant's own count if possible: connections in its accept queue cost it nothing.
-        let fullest =
-            samples.iter().filter(|sample| sample.connections > 0).max_by_key(|sample| sample.connections);
-        let (bytes, held) =
-            fullest.map_or((most, connections), |sample| (sample.private_bytes, sample.connections));
-        let each = bytes.saturating_sub(idle) as f64 / held as f64;
-        metrics.push(("private_bytes_per_connection".to_owned(), each));
+    let mut total = most.max(idle);
+    let mut metrics = vec![("idle_private_bytes".to_owned(), idle as f64)];
+    // Uses the variant's own count: connections in its accept queue cost it nothing.
+    let fullest =
+        samples.iter().filter(|sample| sample.connections > 0).max_by_key(|sample| sample.connections);
+    if let (Some(connections @ 1..), Some(fullest)) = (connections, fullest) {
+        total = fullest.private_bytes;
+        let from = SLOPE_FROM.min(connections / 10).max(1);
+        let first = samples.iter().find(|sample| (from..fullest.connections).contains(&sample.connections));
+        metrics.extend(first.map(|first| {
+            let growth = fullest.private_bytes as f64 - first.private_bytes as f64;
+            let each = growth.max(0.0) / (fullest.connections - first.connections) as f64;
+            ("private_bytes_per_connection".to_owned(), each)
+        }));
     }
+    metrics.push(("private_bytes".to_owned(), total as f64));
     metrics
 }
 
@@ -149,25 +165,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_connection_costs_what_those_cost_that_the_variant_holds() {
+    fn memory_has_a_total_that_includes_the_start_and_a_growth_that_does_not() {
         let sample = |connections, private_bytes| Sample {
             t_s: 0.0,
             threads: BTreeMap::new(),
             private_bytes,
             shared_bytes: 0,
             descriptors: 0,
-            sockets: BTreeMap::new(),
             connections,
             voluntary_switches: 0,
             involuntary_switches: 0,
         };
-        // Of a thousand open connections, a hundred are accepted; memory is released after the requests, and
-        // again at the end.
-        let samples = [sample(100, 9_000), sample(100, 6_000), sample(0, 7_000)];
-        let metrics = BTreeMap::from_iter(memory_metrics(&samples, 1_000, Some(1_000)));
-        let metric = |name: &str| format!("{:.0}", metrics[name]);
-        assert_eq!(metric("private_bytes_per_connection"), "50");
-        assert_eq!((metric("private_bytes"), metric("idle_private_bytes")), ("9000".into(), "1000".into()));
+        // It allocates 90 kB for all connections with the first one; memory is released after the requests.
+        let samples = [sample(0, 1_000), sample(1_000, 91_000), sample(5_000, 99_000), sample(5_000, 95_000)];
+        let metrics = BTreeMap::from_iter(memory_metrics(&samples, 1_000, Some(5_000)));
+        assert_eq!(format!("{:.0}", metrics["private_bytes_per_connection"]), "1");
+        assert_eq!(
+            format!("{:.0} {:.0}", metrics["private_bytes"], metrics["idle_private_bytes"]),
+            "95000 1000"
+        );
+        // A growth needs two numbers of connections.
+        assert!(memory_metrics(&samples[..2], 1_000, Some(1_000)).iter().all(|(name, _)| name != MEMORY[2]));
     }
 
     #[test]

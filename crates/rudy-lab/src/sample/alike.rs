@@ -52,7 +52,6 @@ mod tests {
             private_bytes: 0,
             shared_bytes: 0,
             descriptors: 0,
-            sockets: BTreeMap::new(),
             connections: 0,
             voluntary_switches: 0,
             involuntary_switches: 0,

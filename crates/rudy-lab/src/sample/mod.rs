@@ -3,10 +3,9 @@
 mod alike;
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs;
 use std::time::{Duration, Instant};
 
-use rudy_observe::{Process, State, by_state};
+use rudy_observe::Process;
 
 use crate::record::Sample;
 use crate::variant::family;
@@ -17,6 +16,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// Samples a variant during a workload.
 pub(crate) struct Sampler {
     without: Vec<u32>,
+    idle: Idle,
     begun: Instant,
     next: Instant,
     watched: HashMap<u32, Watched>,
@@ -31,20 +31,61 @@ struct Watched {
     last: Option<rudy_observe::Sample>,
 }
 
-/// The memory of a process.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Pages {
+/// The variant before the workload.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Idle {
+    /// Allocated memory, with each shared page once: `smaps_rollup`, which walks all pages and blocks the process
+    /// meanwhile, and is therefore not read during the workload.
     pub(crate) private_bytes: u64,
-    pub(crate) shared_bytes: u64,
+    /// The same by the counters of `status`, where shared pages count in each process.
+    counted_bytes: u64,
+    descriptors: u64,
+    /// Why a process is not included.
+    pub(crate) problem: Option<String>,
+}
+
+impl Idle {
+    pub(crate) fn read(without: &[u32]) -> Self {
+        let mut idle = Self::default();
+        for member in family::members(without) {
+            note(
+                &mut idle.problem,
+                idle_of(member.pid).map(|(private, counted, descriptors)| {
+                    idle.private_bytes += private;
+                    idle.counted_bytes += counted;
+                    idle.descriptors += descriptors;
+                }),
+            );
+        }
+        idle
+    }
+}
+
+fn idle_of(pid: u32) -> Result<(u64, u64, u64), rudy_observe::Error> {
+    let mut process = Process::open(pid)?;
+    let private = process.allocated_pss_bytes()?;
+    let (memory, descriptors) = process.memory()?;
+    Ok((private, memory.allocated_bytes(), descriptors.unwrap_or(0)))
+}
+
+/// Keeps the first problem. A process that has ended since it was listed is none.
+fn note(problem: &mut Option<String>, read: Result<(), rudy_observe::Error>) {
+    if let Err(error) = read
+        && !error.is_end()
+        && !matches!(error, rudy_observe::Error::NoSuchProcess { .. })
+    {
+        problem.get_or_insert_with(|| format!("the memory of a process is missing: {error}"));
+    }
 }
 
 impl Sampler {
     /// Starts sampling. `without` are processes that do not belong to the variant: the workload and companion
     /// programs.
-    pub(crate) fn new(without: Vec<u32>) -> Self {
+    pub(crate) fn new(without: Vec<u32>, idle: Idle) -> Self {
         let now = Instant::now();
         Self {
             without,
+            idle,
             begun: now,
             next: now,
             watched: HashMap::new(),
@@ -66,10 +107,10 @@ impl Sampler {
         self.samples.push(sample);
     }
 
-    /// All samples.
-    pub(crate) fn samples(mut self) -> Vec<Sample> {
+    /// All samples, and why one lacks a process.
+    pub(crate) fn samples(mut self) -> (Vec<Sample>, Option<String>) {
         alike::take_together(&mut self.samples);
-        self.samples
+        (self.samples, self.idle.problem)
     }
 
     fn sample(&mut self, t_s: f64) -> Sample {
@@ -81,15 +122,17 @@ impl Sampler {
             private_bytes: 0,
             shared_bytes: 0,
             descriptors: 0,
-            sockets: BTreeMap::new(),
             connections: 0,
             voluntary_switches: 0,
             involuntary_switches: 0,
         };
         for member in members {
-            // A process may have ended since it was listed.
-            let _ = self.add(member.pid, &mut sample);
+            let read = self.add(member.pid, &mut sample);
+            note(&mut self.idle.problem, read);
         }
+        let Idle { private_bytes, counted_bytes, descriptors, .. } = self.idle;
+        sample.private_bytes = (sample.private_bytes + private_bytes).saturating_sub(counted_bytes);
+        sample.connections = sample.descriptors.saturating_sub(descriptors);
         sample.threads = self.threads.clone();
         (sample.voluntary_switches, sample.involuntary_switches) = (self.voluntary, self.involuntary);
         sample
@@ -118,51 +161,36 @@ impl Sampler {
             }
         }
         sample.descriptors += now.descriptors.open.unwrap_or(0);
+        let memory = now.memory;
+        sample.private_bytes += memory.allocated_bytes();
+        sample.shared_bytes += memory.shared_memory_bytes;
         watched.last = Some(now);
-        let pages = pages(pid).unwrap_or_default();
-        sample.private_bytes += pages.private_bytes;
-        sample.shared_bytes += pages.shared_bytes;
-        for (state, tally) in by_state(&watched.process.sockets()?.with_descriptor) {
-            let sockets = tally.sockets as u64;
-            *sample.sockets.entry(state.name().to_owned()).or_default() += sockets;
-            if state == State::Established {
-                sample.connections += sockets;
-            }
-        }
         Ok(())
     }
 }
 
-/// The private memory of all processes of the variant.
-pub(crate) fn private_bytes(without: &[u32]) -> u64 {
-    let members = family::members(without);
-    members.iter().filter_map(|member| pages(member.pid)).map(|pages| pages.private_bytes).sum()
-}
-
-/// From `smaps_rollup`; `None` if it has ended or is not readable.
-fn pages(pid: u32) -> Option<Pages> {
-    parse(&fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?)
-}
-
-fn parse(text: &str) -> Option<Pages> {
-    let kib = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-        line.split_ascii_whitespace().next()?.parse::<u64>().ok()
-    };
-    Some(Pages {
-        private_bytes: (kib("Private_Clean:")? + kib("Private_Dirty:")?) * 1024,
-        shared_bytes: (kib("Shared_Clean:")? + kib("Shared_Dirty:")?) * 1024,
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use std::process::{Command, Stdio};
+
     use super::*;
 
     #[test]
-    fn pages_are_private_or_shared() {
-        let text = "Rss: 9 kB\nShared_Clean:   3 kB\nShared_Dirty: 1 kB\nPrivate_Clean: 2 kB\nPrivate_Dirty:  5 kB\n";
-        assert_eq!(parse(text), Some(Pages { private_bytes: 7 * 1024, shared_bytes: 4 * 1024 }));
-        assert_eq!(parse(""), None);
+    fn an_ended_process_is_no_problem_and_an_unreadable_one_is_shown() {
+        let mut problem = None;
+        note(&mut problem, Err(rudy_observe::Error::Ended { pid: 1 }));
+        note(&mut problem, Err(rudy_observe::Error::NoSuchProcess { pid: 1 }));
+        assert_eq!(problem, None);
+        note(&mut problem, Err(rudy_observe::Error::Denied { path: "/proc/1/smaps_rollup".to_owned() }));
+        assert!(problem.is_some_and(|problem| problem.contains("/proc/1/smaps_rollup")));
+    }
+
+    #[test]
+    fn a_process_has_memory_before_the_workload() {
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let (private, counted, descriptors) = idle_of(child.id()).unwrap();
+        assert!(private > 0 && counted > 0 && descriptors > 0);
+        drop(child.stdin.take());
+        child.wait().unwrap();
     }
 }

@@ -87,7 +87,6 @@ fn words(layers: &Layers, second: usize, total: f64) -> String {
 #[cfg(test)]
 pub(in crate::report::chart) mod made {
     use crate::record::Sample;
-    use std::collections::BTreeMap;
 
     pub(in crate::report::chart) fn sample(t_s: f64, threads: &[(&str, f64)]) -> Sample {
         Sample {
@@ -96,7 +95,6 @@ pub(in crate::report::chart) mod made {
             private_bytes: 4 << 20,
             shared_bytes: 0,
             descriptors: 10,
-            sockets: BTreeMap::new(),
             connections: 100,
             voluntary_switches: 0,
             involuntary_switches: 0,
