@@ -51,7 +51,7 @@ fn a_run_prints_its_load_and_its_results() {
     let line = format!("4 connections, 2 threads, closed loop, 500 requests to {}\n", server.address());
     assert!(stderr.starts_with(&line), "{stderr}");
     let text = String::from_utf8_lossy(&output.stdout);
-    for part in ["100 % of 500 right; ", "200: 500\n", "bodies 2.44KB\n", "4 opened\n", "  99.99 % "] {
+    for part in ["succeeded    100 % of 500", "200: 500\n", "bodies 2.44 KiB\n", "4 opened\n", "  99 % "] {
         assert!(text.contains(part), "{part}: {text}");
     }
     let last: Vec<_> = text.lines().rev().take(2).collect();
@@ -94,7 +94,7 @@ fn stdout_has_only_json_with_json() {
     let server = server();
     let report = json(&["-n", "300", "-c", "3", &server.url("/")]);
     assert_eq!(
-        (&report["requests"], &report["right"], &report["status_codes"]["200"]),
+        (&report["requests"], &report["succeeded"], &report["status_codes"]["200"]),
         (&300.into(), &300.into(), &300.into())
     );
     assert_eq!((&report["config"]["connections"], &report["is_interrupted"]), (&3.into(), &false.into()));
@@ -102,13 +102,13 @@ fn stdout_has_only_json_with_json() {
 }
 
 #[test]
-fn at_a_rate_sent_and_unsent_requests_are_counted() {
+fn at_a_rate_all_due_requests_are_sent() {
     let server = server();
     let report = json(&["-R", "500", "-d", "400ms", "--warm-up-time", "0", "-c", "8", &server.url("/")]);
     let count = |key: &str| report[key].as_u64().expect("a count");
-    assert_eq!(count("sent") + count("unsent"), 200);
+    assert_eq!((count("sent"), count("requests")), (200, 200));
     assert_eq!(report["target_rate"], 500.0);
-    assert!(report["rate_ratio"].is_f64() && report["max_schedule_lag_us"].is_f64(), "{report}");
+    assert!(report["rate_ratio"].is_f64() && report["max_schedule_delay_us"].is_f64(), "{report}");
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn the_sum_of_the_rows_is_the_report() {
     let rows = read(rows);
     let rows: Vec<Value> = rows.lines().map(|row| serde_json::from_str(row).expect("JSON")).collect();
     assert!(rows.len() >= 5, "four whole intervals and the rest");
-    for key in ["requests", "sent", "right", "bytes", "body_bytes", "connections_opened"] {
+    for key in ["requests", "sent", "succeeded", "received_bytes", "body_bytes", "connections_opened"] {
         let sum: u64 = rows.iter().map(|row| row[key].as_u64().expect("a count")).sum();
         assert_eq!(Some(sum), whole[key].as_u64(), "{key}");
     }
@@ -153,14 +153,13 @@ fn the_distribution_is_written_for_plotters() {
 #[test]
 fn failed_responses_are_counted_with_an_example() {
     let server = server();
-    let missing = report(&["-n", "20", "-c", "2", &server.url("/missing")]);
-    assert!(missing.contains("status_4xx              20  404: 20\n"), "{missing}");
-    let longer = report(&["-n", "20", "-c", "2", "--expect-bytes", "6", &server.url("/")]);
+    let longer = bench(&["-n", "20", "-c", "2", "--expect-bytes", "6", &server.url("/")]);
+    let longer = String::from_utf8_lossy(&longer.stdout);
     assert!(longer.contains("unexpected_body         20  a body of 5 bytes instead of 6\n"), "{longer}");
     let body = server.path().join("other");
     let body = body.to_str().expect("a plain path");
     let expected = report(&["-n", "20", "-c", "2", "--expect-body", body, &server.url("/other")]);
-    assert!(expected.contains("100 % of 20 right"), "{expected}");
+    assert!(expected.contains("succeeded    100 % of 20"), "{expected}");
 }
 
 #[test]
@@ -183,7 +182,7 @@ fn a_unix_socket_can_be_measured() {
     let listen = format!("unix:{socket}");
     let _server = Server::build().arg(folder.path()).args(["--listen", &listen]).start();
     let text = report(&["-n", "20", "-c", "2", "--unix-socket", socket, "http://localhost/"]);
-    assert!(text.contains("100 % of 20 right"), "{text}");
+    assert!(text.contains("succeeded    100 % of 20"), "{text}");
 }
 
 #[test]
@@ -192,7 +191,7 @@ fn connections_use_the_given_source_addresses() {
     let log = folder.path().join("log");
     let server = Server::build().files(&[("index.html", b"hello")]).arg("--access-log").arg(&log).start();
     let text = report(&["-n", "9", "-c", "4", "--sources", "127.0.0.4/30", &server.url("/")]);
-    assert!(text.contains("100 % of 9 right"), "{text}");
+    assert!(text.contains("succeeded    100 % of 9"), "{text}");
     // A separate thread writes the log. It is complete when the server has exited.
     let mut server = server;
     server.signal(Signal::TERM);
@@ -266,6 +265,50 @@ fn a_missing_server_is_exit_code_1_and_an_invalid_flag_2() {
     let (code, stderr) = rejection(&["--json", "/nowhere/report", &format!("http://{free}/")]);
     assert_eq!(code, Some(1));
     assert!(stderr.starts_with("error: cannot write to /nowhere/report: "), "{stderr}");
+}
+
+#[test]
+fn an_objective_that_is_not_met_is_exit_code_3() {
+    let server = server();
+    let (index, missing) = (server.url("/"), server.url("/missing"));
+    report(&["-n", "100", "-c", "2", "--max-p99", "10s", "--max-error-rate", "0%", &index]);
+    for (limit, expected) in [
+        (["--max-p99", "1us"], "error: the objective was not met: p99 "),
+        (["--max-error-rate", "0.1%"], "error: the objective was not met: errors 50 % > 0.1 %"),
+        (["--max-error-rate", "0.001"], "error: the objective was not met: errors 50 % > 0.1 %"),
+    ] {
+        let output = bench(&[&["-n", "200", "-c", "2", &index, &missing][..], &limit].concat());
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{limit:?}: {stderr}");
+        assert!(stderr.contains(expected), "{limit:?}: {stderr}");
+        assert!(String::from_utf8_lossy(&output.stdout).contains("Requests/sec:"), "the report is printed");
+    }
+}
+
+#[test]
+fn a_run_without_any_success_is_exit_code_1() {
+    let server = server();
+    let output = bench(&["-n", "20", "-c", "2", &server.url("/missing")]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).ends_with("error: no request succeeded\n"), "{output:?}");
+    assert!(
+        String::from_utf8_lossy(&output.stdout).contains("status_4xx              20  404: 20\n"),
+        "{output:?}"
+    );
+}
+
+#[test]
+fn flags_of_other_tools_have_hints() {
+    let url = "http://127.0.0.1:1/";
+    for (arguments, hint) in [
+        (&["--rps", "100", url][..], "set the rate of all connections together with -R RATE"),
+        (&["-d", "{\"a\": 1}", url], "-d is the duration; send a body with -b"),
+        (&["-d", "a=1", url], "-d is the duration; send a body with -b"),
+    ] {
+        let (code, stderr) = rejection(arguments);
+        assert_eq!(code, Some(2));
+        assert!(stderr.contains(hint), "{stderr}");
+    }
 }
 
 fn read(path: impl AsRef<Path>) -> String {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 
 use rudy_http::h1::client::Fault;
+use serde::{Deserialize, Serialize};
 
 /// Why a request has no complete response.
 #[derive(Debug)]
@@ -24,10 +25,13 @@ pub enum Failure {
     Timeout,
     /// The timeout, from the due time.
     Deadline,
+    /// The run ended before a connection was free.
+    NotSent,
 }
 
 /// The kinds of [`Failure`], for counting.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum FailureKind {
     /// [`Failure::Connect`]
     Connect,
@@ -38,6 +42,7 @@ pub enum FailureKind {
     /// [`Failure::Read`]
     Read,
     /// [`Failure::Short`]
+    #[serde(rename = "short_body")]
     Short,
     /// [`Failure::Malformed`]
     Malformed,
@@ -45,11 +50,13 @@ pub enum FailureKind {
     Timeout,
     /// [`Failure::Deadline`]
     Deadline,
+    /// [`Failure::NotSent`]
+    NotSent,
 }
 
 impl FailureKind {
     /// In the order in which they can happen to a request.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Connect,
         Self::Tls,
         Self::Write,
@@ -58,6 +65,7 @@ impl FailureKind {
         Self::Malformed,
         Self::Timeout,
         Self::Deadline,
+        Self::NotSent,
     ];
 
     /// The name in reports and in JSON.
@@ -72,6 +80,7 @@ impl FailureKind {
             Self::Malformed => "malformed",
             Self::Timeout => "timeout",
             Self::Deadline => "deadline",
+            Self::NotSent => "not_sent",
         }
     }
 }
@@ -89,6 +98,7 @@ impl Failure {
             Self::Malformed(_) => FailureKind::Malformed,
             Self::Timeout => FailureKind::Timeout,
             Self::Deadline => FailureKind::Deadline,
+            Self::NotSent => FailureKind::NotSent,
         }
     }
 }
@@ -107,6 +117,7 @@ impl fmt::Display for Failure {
             Self::Short(fault) | Self::Malformed(fault) => write!(f, "{fault}"),
             Self::Timeout => f.write_str("no complete response within the timeout"),
             Self::Deadline => f.write_str("no complete response by the deadline"),
+            Self::NotSent => f.write_str("no connection was free before the end of the run"),
         }
     }
 }

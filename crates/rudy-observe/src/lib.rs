@@ -33,7 +33,7 @@ pub use exit::Exit;
 pub use jvm::Dumps;
 pub use machine::Machine;
 pub use process::{
-    Descriptors, Difference, Memory, Process, Relative, Sample, Target, Thread, ThreadDifference, cpu_time,
-    relative, relatives,
+    Descriptors, Difference, Memory, Process, Relative, RunDelay, Sample, Target, Thread, ThreadDifference,
+    cpu_time, relative, relatives,
 };
 pub use sockets::{By, Group, Owner, Socket, Sockets, State, Tally, by_state};

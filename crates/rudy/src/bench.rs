@@ -39,6 +39,7 @@ use crate::values::{count, number, time, unsupported};
   rudy bench -c 100 -n 1m http://127.0.0.1:8080/        one million requests over 100 connections
   rudy bench -R 20k -d 60 http://127.0.0.1:8080/        a constant 20,000 requests per second
   rudy bench -R 1k:50k -d 2m http://127.0.0.1:8080/     a ramp from 1,000 to 50,000 per second
+  rudy bench -R 20k --max-p99 20ms --max-error-rate 0.1% http://127.0.0.1:8080/    exit code 3 if it does not meet them
   rudy bench --slo 'p99<20ms' http://127.0.0.1:8080/    the highest rate with a p99 below 20 ms
   rudy bench -b @a.json -b @b.json http://10.0.0.1/     POST requests with two alternating bodies
   rudy bench --json - http://127.0.0.1:8080/ | jq .latency_us.p99
@@ -46,8 +47,10 @@ use crate::values::{count, number, time, unsupported};
   rudy bench merge 0.json 1.json 2.json 3.json          combine the reports of four machines
 
 TIME is 10s, 2m, 500ms, or a number of seconds. Counts and rates accept the suffixes k and m.
-Exit codes: 0 done, 1 failed to run, 2 invalid arguments, 3 no rate met --slo, 130 interrupted.",
+Exit codes: 0 done, 1 failed to run or no request succeeded, 2 invalid arguments, 3 --slo, --max-p99 or --max-error-rate
+was not met, 130 interrupted.",
     arg(unsupported("-q", "set the rate of all connections together with -R RATE")),
+    arg(unsupported("--rps", "set the rate of all connections together with -R RATE")),
     arg(unsupported("-p", "send a file as the body with -b @FILE, or pipeline requests with --pipeline N")),
     arg(unsupported("-s", "scripts are not supported: use --urls, -b and -H; the timeout is --timeout"))
 )]
@@ -64,7 +67,7 @@ pub(crate) struct Bench {
     #[arg(short, long, value_name = "N", value_parser = number, help_heading = "Load")]
     threads: Option<NonZeroU32>,
     /// Duration of the measurement [default: 10s]
-    #[arg(short, long, short_alias = 'z', value_name = "TIME", value_parser = time, conflicts_with = "requests", help_heading = "Load")]
+    #[arg(short, long, short_alias = 'z', value_name = "TIME", value_parser = duration, conflicts_with = "requests", help_heading = "Load")]
     duration: Option<Duration>,
     /// Number of requests to send, instead of a duration
     #[arg(short = 'n', long, value_name = "N", value_parser = count, help_heading = "Load")]
@@ -87,6 +90,12 @@ pub(crate) struct Bench {
     /// Maximum time from when a request was due to the end of its response; overdue requests are not sent
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Load")]
     deadline: Option<Duration>,
+    /// Exit with code 3 if 1 % of the requests take longer than this, or fail
+    #[arg(long, value_name = "TIME", value_parser = max_p99, conflicts_with = "slo", help_heading = "Load")]
+    max_p99: Option<String>,
+    /// Exit with code 3 if more than this share of the requests fails, such as 0.1%
+    #[arg(long, value_name = "SHARE", value_parser = max_error_rate, conflicts_with = "slo", help_heading = "Load")]
+    max_error_rate: Option<String>,
     /// Find the highest rate that meets this objective, such as 'p99<20ms, errors<0.01%'
     ///
     /// Terms are percentiles (p50, p99, p99.9), max, mean and errors, with < or <=. A failed request counts as slower than
@@ -302,6 +311,7 @@ impl From<Bench> for Options {
             access: Access { trust, unix_socket: bench.unix_socket },
             split: bench.split,
             start_at: bench.start_at,
+            objective: objective(bench.max_p99.into_iter().chain(bench.max_error_rate)),
             slo_search: bench.slo.map(|slo| SloSearchOptions {
                 slo,
                 resolution: bench.resolution.unwrap_or(0.05),
@@ -320,11 +330,41 @@ impl From<Bench> for Options {
     }
 }
 
+/// The terms of an objective that were parsed before; `None` without any.
+fn objective(terms: impl Iterator<Item = String>) -> Option<Slo> {
+    let terms: Vec<_> = terms.collect();
+    terms.join(",").parse().ok()
+}
+
+/// Parses a time into a term of an objective.
+fn max_p99(text: &str) -> Result<String, String> {
+    let time = time(text)?;
+    term(format!("p99<={}us", time.as_micros()))
+}
+
+/// Parses a percentage or a fraction into a term of an objective.
+fn max_error_rate(text: &str) -> Result<String, String> {
+    let (number, factor) = text.strip_suffix('%').map_or((text, 100.0), |percent| (percent, 1.0));
+    let percent = rudy_units::parse_decimal(number.trim_end()).map(|number| number * factor);
+    let percent = percent.filter(|percent| *percent <= 100.0);
+    term(format!("errors<={}%", percent.ok_or("expected a share from 0% to 100%, such as 0.1% or 0.001")?))
+}
+
+fn term(text: String) -> Result<String, String> {
+    text.parse::<Slo>().map(|_| text).map_err(|error| error.to_string())
+}
+
 fn constant_rate(text: &str) -> Result<f64, String> {
     match text.parse()? {
         Rate::Constant(rate) => Ok(rate),
         Rate::Ramp(..) => Err("expected a constant rate, not a ramp".to_owned()),
     }
+}
+
+/// Parses the value of -d, which is the body in curl.
+fn duration(text: &str) -> Result<Duration, String> {
+    let is_body = text.starts_with(['{', '[', '@', '"']) || text.contains(['=', '&']);
+    if is_body { Err("-d is the duration; send a body with -b".to_owned()) } else { time(text) }
 }
 
 /// Parses a percentage into a fraction of the rate.

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use rudy_load::bench::Run;
 use rudy_stats::Histogram;
-use rudy_stats::validity;
+use rudy_stats::validity::{self, Conditions, Metric, ThreadUse, Warning};
 use rudy_units::Time;
 use serde::Deserialize;
 use serde_json::Value;
@@ -39,35 +40,10 @@ impl Measurement {
         }
         let share = cpu.as_secs_f64() / time.as_secs_f64().max(1e-9);
         self.metrics.insert("generator_share".to_owned(), share);
-        self.warnings.extend(validity::generator(share).err().map(|warning| concerning(&warning)));
+        let thread = ThreadUse { cpu_share: share, run_delay_share: None };
+        let conditions = Conditions { client_threads: vec![thread], ..Conditions::default() };
+        self.warnings.extend(validity::check(&conditions).iter().map(concerning));
     }
-}
-
-#[derive(Deserialize)]
-struct Report {
-    duration_s: f64,
-    achieved_rate: f64,
-    unsent: u64,
-    nines: Nines,
-    requests: u64,
-    sent: u64,
-    right: u64,
-    threads: Vec<Thread>,
-    latency_histogram: Option<String>,
-    schedule_lag_histogram: Option<String>,
-    #[serde(default)]
-    error_examples: BTreeMap<String, String>,
-}
-
-#[derive(Deserialize)]
-struct Nines {
-    proven: f64,
-}
-
-#[derive(Deserialize)]
-struct Thread {
-    cpu_s: f64,
-    wall_s: f64,
 }
 
 /// A row of `--ndjson`, with the fields that are shown over time.
@@ -120,108 +96,79 @@ pub(super) fn arguments(kind: &Kind, time: Option<Time>, rows: Option<&Path>) ->
 }
 
 pub(super) fn read(text: &str, kind: &Kind) -> Result<Measurement, String> {
-    let report: Report = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    let histogram = |blob: &Option<String>| {
-        let histogram = blob.as_deref().map(Histogram::from_base64).transpose();
-        histogram.map_err(|error| error.to_string())
-    };
-    let latency = histogram(&report.latency_histogram)?;
-    let lag = histogram(&report.schedule_lag_histogram)?;
-    let mut metrics = report.metrics(kind, latency.as_ref());
-    if let Some(lag) = &lag {
-        metrics.insert("generator_lag_p99_ns".to_owned(), nanoseconds(lag.quantile(0.99)));
+    let run: Run = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let recorder = &run.outcome.recorder;
+    // A request that was given up waited at least this long. Leaving it out would hide the longest waits.
+    let mut latency = recorder.latency.clone();
+    latency.merge(&recorder.given_up);
+    let latency = Some(latency).filter(|latency| !latency.is_empty());
+    let mut metrics = metrics(&run, kind, latency.as_ref());
+    if run.config.is_open() {
+        let delay = recorder.schedule_delay.quantile(0.99);
+        metrics.insert("client_schedule_delay_p99_ns".to_owned(), nanoseconds(delay));
     }
     Ok(Measurement {
-        warnings: report.warnings(kind, latency.as_ref(), lag.as_ref()),
+        warnings: validity::check(&run.conditions())
+            .iter()
+            .map(|warning| with_example(&run, warning))
+            .collect(),
         metrics,
-        requests: report.requests,
+        requests: recorder.requests(),
         latency: latency.as_ref().map(distribution),
         ..Measurement::default()
     })
 }
 
-impl Report {
-    #[expect(clippy::cast_precision_loss, reason = "counts of requests that a lab waits for")]
-    fn metrics(&self, kind: &Kind, latency: Option<&Histogram>) -> BTreeMap<String, f64> {
-        let mut metrics = BTreeMap::from([
-            ("requests_per_s".to_owned(), self.achieved_rate),
-            ("errors".to_owned(), self.requests.saturating_sub(self.right) as f64),
-            ("generator_share".to_owned(), self.busiest()),
-        ]);
-        if matches!(kind, Kind::Bench { .. }) {
-            // The observed nines are infinite without a failure; the proven ones are not.
-            metrics.insert("nines".to_owned(), self.nines.proven);
-        }
-        if matches!(kind, Kind::Burst { .. } | Kind::Sequence { .. }) {
-            metrics.insert("time_s".to_owned(), self.duration_s);
-        }
-        for (name, quantile) in [("p50_ns", 0.5), ("p90_ns", 0.9), ("p99_ns", 0.99), ("p999_ns", 0.999)] {
-            metrics.extend(latency.map(|latency| (name.to_owned(), nanoseconds(latency.quantile(quantile)))));
-        }
-        metrics.extend(latency.map(|latency| ("max_ns".to_owned(), nanoseconds(latency.max()))));
-        metrics
+#[expect(clippy::cast_precision_loss, reason = "counts of requests that a lab waits for")]
+fn metrics(run: &Run, kind: &Kind, latency: Option<&Histogram>) -> BTreeMap<String, f64> {
+    let recorder = &run.outcome.recorder;
+    let mut metrics = BTreeMap::from([
+        ("requests_per_s".to_owned(), run.responses_per_second()),
+        ("errors".to_owned(), recorder.requests().saturating_sub(recorder.succeeded) as f64),
+        ("generator_share".to_owned(), run.client_cpu()),
+    ]);
+    if matches!(kind, Kind::Bench { .. }) {
+        // The observed nines are infinite without a failure; those of the bound are not.
+        metrics.insert("nines".to_owned(), run.success_rate().proven());
     }
+    if matches!(kind, Kind::Burst { .. } | Kind::Sequence { .. }) {
+        metrics.insert("time_s".to_owned(), run.outcome.duration.as_secs_f64());
+    }
+    for (name, quantile) in [("p50_ns", 0.5), ("p90_ns", 0.9), ("p99_ns", 0.99), ("p999_ns", 0.999)] {
+        metrics.extend(latency.map(|latency| (name.to_owned(), nanoseconds(latency.quantile(quantile)))));
+    }
+    metrics.extend(latency.map(|latency| ("max_ns".to_owned(), nanoseconds(latency.max()))));
+    metrics
+}
 
-    /// The CPU usage of the busiest generator thread.
-    fn busiest(&self) -> f64 {
-        self.threads.iter().map(|thread| thread.cpu_s / thread.wall_s.max(1e-9)).fold(0.0, f64::max)
+/// A warning in its recorded form; one about errors with an example.
+fn with_example(run: &Run, warning: &Warning) -> record::Warning {
+    let mut recorded = concerning(warning);
+    let example = run.outcome.recorder.failures.values().find_map(|failed| failed.example.as_ref());
+    if let (Warning::Failed { .. }, Some(example)) = (warning, example) {
+        recorded.sentence.push_str("; for example: ");
+        recorded.sentence.push_str(example);
     }
-
-    fn warnings(
-        &self,
-        kind: &Kind,
-        latency: Option<&Histogram>,
-        lag: Option<&Histogram>,
-    ) -> Vec<record::Warning> {
-        let mut gates = vec![validity::errors(self.right, self.requests)];
-        if let Kind::Bench { connections, rate, is_closing, .. } = kind {
-            if rate.is_some() {
-                gates.push(validity::rate_kept(self.sent, self.sent + self.unsent));
-                gates.push(lag.map_or(Ok(()), |lag| validity::on_time(lag.quantile(0.99))));
-            } else {
-                let mean = latency.map_or(Duration::ZERO, Histogram::mean);
-                // If each request has its own connection, no request is in flight while it opens.
-                if !is_closing {
-                    gates.push(validity::littles_law(f64::from(*connections), self.achieved_rate, mean));
-                }
-                gates.push(validity::generator(self.busiest()));
-            }
-        }
-        gates.into_iter().filter_map(Result::err).map(|warning| self.with_example(&warning)).collect()
-    }
-
-    /// A warning in its recorded form; one about errors with an example.
-    fn with_example(&self, warning: &validity::Doubt) -> record::Warning {
-        let mut recorded = concerning(warning);
-        let example = self.error_examples.values().next();
-        if let (validity::Doubt::Errors { .. }, Some(example)) = (warning, example) {
-            recorded.sentence.push_str("; for example: ");
-            recorded.sentence.push_str(example);
-        }
-        recorded
-    }
+    recorded
 }
 
 /// A warning with the names of the affected metrics.
-pub(super) fn concerning(warning: &validity::Doubt) -> record::Warning {
+pub(super) fn concerning(warning: &Warning) -> record::Warning {
     let of = |metric, names: &[&str]| {
-        let names = if warning.concerns(metric) { names } else { &[] };
+        let names = if warning.affects(metric) { names } else { &[] };
         names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()
     };
     let concerns = [
-        of(validity::Figure::Latency, &["p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns", "time_s"]),
+        of(Metric::Latency, &["p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns", "time_s"]),
+        of(Metric::Latency, &["schedule_delay_p50_ns", "schedule_delay_p99_ns", "schedule_delay_max_ns"]),
+        of(Metric::Rate, &["requests_per_s"]),
         of(
-            validity::Figure::Latency,
-            &["schedule_delay_p50_ns", "schedule_delay_p99_ns", "schedule_delay_max_ns"],
-        ),
-        of(validity::Figure::Rate, &["requests_per_s"]),
-        of(
-            validity::Figure::CpuPerRequest,
+            Metric::CpuPerRequest,
             &["cpu_us_per_request", "cpu_user_us_per_request", "cpu_system_us_per_request"],
         ),
-        of(validity::Figure::Memory, &["private_bytes", "private_bytes_per_connection"]),
+        of(Metric::Memory, &["private_bytes", "private_bytes_per_connection"]),
         // Requests that were not sent have not succeeded either.
-        if matches!(warning, validity::Doubt::Rate { .. }) {
+        if matches!(warning, Warning::RateNotKept { .. }) {
             vec!["nines".to_owned(), "errors".to_owned()]
         } else {
             Vec::new()
@@ -266,24 +213,38 @@ pub(crate) fn intervals(rows: &str) -> Vec<Interval> {
 
 #[cfg(test)]
 mod tests {
+    use rudy_load::bench::{Outcome, Recorder, ThreadTime};
+
     use super::*;
 
-    fn report(requests: u64, right: u64) -> Report {
-        let mut latency = Histogram::new();
-        latency.record_n(Duration::from_millis(1), right);
-        Report {
-            duration_s: 1.0,
-            achieved_rate: 64_000.0,
-            unsent: 0,
-            nines: Nines { proven: 4.3 },
-            requests,
-            sent: requests,
-            right,
-            threads: vec![Thread { cpu_s: 0.5, wall_s: 1.0 }],
-            latency_histogram: Some(latency.to_base64()),
-            schedule_lag_histogram: None,
-            error_examples: BTreeMap::new(),
+    /// A second of a closed loop on 64 connections, with responses after 1 ms.
+    fn run(requests: u64, succeeded: u64) -> Run {
+        let config = serde_json::json!({
+            "target": "http://127.0.0.1:1/", "urls": 1, "remote": "127.0.0.1:1", "connections": 64, "threads": 1,
+            "pipeline": 1, "requests_per_connection": null, "rate": null, "rate_at_end": null, "arrivals": null,
+            "seed": null, "duration_s": 1.0, "requests": null, "warm_up_s": 0.0, "timeout_s": 10.0, "deadline_s": null,
+        });
+        let mut recorder = Recorder::default();
+        for number in 0..requests {
+            let is_success = number < succeeded;
+            recorder.response(if is_success { 200 } else { 500 }, Duration::from_millis(1), is_success);
         }
+        let thread = ThreadTime {
+            cpu: Duration::from_millis(500),
+            wall: Duration::from_secs(1),
+            ..ThreadTime::default()
+        };
+        let outcome = Outcome {
+            recorder,
+            duration: Duration::from_secs(1),
+            threads: vec![thread],
+            ..Outcome::default()
+        };
+        Run { config: serde_json::from_value(config).expect("a configuration"), outcome }
+    }
+
+    fn measurement(run: &Run, kind: &Kind) -> Measurement {
+        read(&serde_json::to_string(run).expect("a run is JSON"), kind).expect("a report")
     }
 
     fn closed() -> Kind {
@@ -297,23 +258,29 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_is_whole_has_no_doubt_and_one_with_errors_has() {
-        let mut latency = Histogram::new();
-        latency.record(Duration::from_millis(1));
-        assert!(report(64_000, 64_000).warnings(&closed(), Some(&latency), None).is_empty());
-        let warnings = report(64_000, 63_000).warnings(&closed(), Some(&latency), None);
+    fn a_complete_run_has_no_warning_and_one_with_errors_has() {
+        assert_eq!(measurement(&run(64_000, 64_000), &closed()).warnings.len(), 0);
+        let warnings = measurement(&run(64_000, 63_000), &closed()).warnings;
         assert!(warnings[0].sentence.contains("of the requests failed"), "{warnings:?}");
         assert!(warnings[0].concerns.iter().any(|name| name == "cpu_us_per_request"));
     }
 
     #[test]
-    fn that_connections_take_time_to_open_is_no_warning() {
-        let mut latency = Histogram::new();
-        latency.record(Duration::from_micros(500));
-        assert_eq!(report(64_000, 64_000).warnings(&closed(), Some(&latency), None).len(), 1);
-        let Kind::Bench { connections, time, .. } = closed() else { panic!("it is a bench") };
-        let closing = Kind::Bench { connections, time, rate: None, requests: None, is_closing: true };
-        assert!(report(64_000, 64_000).warnings(&closing, Some(&latency), None).is_empty());
+    fn a_client_that_waited_for_a_core_is_a_warning_of_latency_and_not_of_cpu() {
+        let mut run = run(64_000, 64_000);
+        run.outcome.threads[0].run_delay = Duration::from_millis(450);
+        let warnings = measurement(&run, &closed()).warnings;
+        assert_eq!(warnings[0].sentence, "the client waited for a core 45.0 % of the time");
+        let concerns = |metric: &str| warnings[0].concerns.iter().any(|name| name == metric);
+        assert!(concerns("p99_ns") && !concerns("cpu_us_per_request"));
+    }
+
+    #[test]
+    fn requests_that_were_given_up_are_in_the_percentiles() {
+        let mut run = run(98, 98);
+        run.outcome.recorder.given_up.record_n(Duration::from_secs(2), 2);
+        let p99 = measurement(&run, &closed()).metrics["p99_ns"];
+        assert!((2e9..2.1e9).contains(&p99), "{p99}");
     }
 
     #[test]
@@ -339,11 +306,8 @@ mod tests {
 
     #[test]
     fn the_time_of_a_burst_is_a_metric_and_that_of_a_bench_is_none() {
-        assert!(
-            report(10, 10)
-                .metrics(&Kind::Burst { requests: 10, timeout: Time(Duration::from_mins(1)) }, None)
-                .contains_key("time_s")
-        );
-        assert!(!report(10, 10).metrics(&closed(), None).contains_key("time_s"));
+        let burst = Kind::Burst { requests: 10, timeout: Time(Duration::from_mins(1)) };
+        assert!(measurement(&run(10, 10), &burst).metrics.contains_key("time_s"));
+        assert!(!measurement(&run(10, 10), &closed()).metrics.contains_key("time_s"));
     }
 }

@@ -3,6 +3,8 @@
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
+use rudy_stats::Slo;
+
 use super::knee;
 use super::options::Options;
 use super::output::Output;
@@ -53,10 +55,27 @@ pub fn bench(options: &Options) -> Exit {
     if let Some(share) = &mut config.share {
         share.started_unix_s = started_unix_s;
     }
-    match output.finish(&Run { config, outcome }) {
-        Ok(()) => ended_by.unwrap_or(Exit::Done),
+    let run = Run { config, outcome };
+    match output.finish(&run) {
+        Ok(()) => ended_by.unwrap_or_else(|| exit_code(&run, options.objective.as_ref())),
         Err(why) => refuse(Exit::CannotRun, &why),
     }
+}
+
+/// Exit code 3 if the run did not meet its objective, and 1 if it shows nothing of the server, so that a script
+/// does not take it for a success.
+fn exit_code(run: &Run, objective: Option<&Slo>) -> Exit {
+    let recorder = &run.outcome.recorder;
+    let judgements = objective.map(|slo| slo.judge(&recorder.latency, run.success_rate()));
+    let missed: Vec<_> =
+        judgements.iter().flatten().filter(|term| !term.holds()).map(ToString::to_string).collect();
+    if !missed.is_empty() {
+        return refuse(Exit::NotMet, &format!("the objective was not met: {}", missed.join(", ")));
+    }
+    if recorder.succeeded == 0 {
+        return refuse(Exit::CannotRun, "no request succeeded");
+    }
+    Exit::Done
 }
 
 /// Finds all errors that can be found before anything is sent.

@@ -35,7 +35,7 @@ struct Coming {
 /// The requests of a connection, oldest first, and the response to the oldest.
 #[derive(Debug, Default)]
 pub(super) struct Exchange {
-    pub(super) under_way: VecDeque<Sent>,
+    pub(super) in_flight: VecDeque<Sent>,
     first_byte: Option<Instant>,
     coming: Coming,
     /// When the connection attempt started, then when TCP connected.
@@ -45,11 +45,11 @@ pub(super) struct Exchange {
 impl Exchange {
     /// Fails all requests in flight, and records those that count.
     pub(super) fn fail(&mut self, failure: &Failure, since: Instant, now: Instant, recorder: &mut Recorder) {
-        for sent in self.under_way.drain(..) {
+        for sent in self.in_flight.drain(..) {
             if sent.due >= since {
                 recorder.fail(failure, now.saturating_duration_since(sent.due));
             } else {
-                recorder.carried_over += now.saturating_duration_since(since);
+                recorder.warmup_spillover += now.saturating_duration_since(since);
             }
         }
         (self.first_byte, self.coming) = (None, Coming::default());
@@ -57,7 +57,7 @@ impl Exchange {
 }
 
 /// Records the events of one connection.
-pub(super) struct Scribe<'a> {
+pub(super) struct ExchangeObserver<'a> {
     pub(super) exchange: &'a mut Exchange,
     pub(super) recorder: &'a mut Recorder,
     pub(super) expected: &'a Expected,
@@ -72,7 +72,7 @@ pub(super) struct Scribe<'a> {
     pub(super) is_paced: bool,
 }
 
-impl Observer for Scribe<'_> {
+impl Observer for ExchangeObserver<'_> {
     fn connected(&mut self, now: Instant) {
         // Connections count while they are opened for the run, but not during the warm-up.
         let counts = now >= self.since;
@@ -122,21 +122,21 @@ impl Observer for Scribe<'_> {
         let coming = std::mem::take(&mut self.exchange.coming);
         // The next response may be in the same bytes, received at the same time.
         let first_byte = self.exchange.first_byte.take().unwrap_or(now);
-        if let Some(next) = self.exchange.under_way.front().copied() {
-            self.exchange.under_way.pop_front();
+        if let Some(next) = self.exchange.in_flight.front().copied() {
+            self.exchange.in_flight.pop_front();
             if next.due >= self.since {
-                self.write_down(next, coming, first_byte, now);
+                self.record(next, coming, first_byte, now);
             } else {
-                self.recorder.carried_over += now.saturating_duration_since(self.since);
+                self.recorder.warmup_spillover += now.saturating_duration_since(self.since);
             }
         }
     }
 }
 
-impl Scribe<'_> {
+impl ExchangeObserver<'_> {
     /// Updates the send time of requests that waited for the connection.
     fn sent_now(&mut self, now: Instant) {
-        for sent in &mut self.exchange.under_way {
+        for sent in &mut self.exchange.in_flight {
             sent.at = now;
         }
     }
@@ -154,22 +154,19 @@ impl Scribe<'_> {
         }
     }
 
-    fn write_down(&mut self, sent: Sent, coming: Coming, first_byte: Instant, now: Instant) {
+    fn record(&mut self, sent: Sent, coming: Coming, first_byte: Instant, now: Instant) {
         let repeats = self.repeats(sent.request, coming);
         let recorder = &mut *self.recorder;
         recorder.unlike_the_first += u64::from(!repeats);
-        recorder.status(coming.status);
         recorder.body_bytes += coming.body_bytes;
         let is_expected = repeats
             && !coming.differs
             && self.expected.bytes().is_none_or(|bytes| bytes == coming.body_bytes);
-        let is_right = coming.status < 400 && is_expected;
-        recorder.right += u64::from(is_right);
+        let is_success = coming.status < 400 && is_expected;
         if coming.status < 400 && !is_expected {
             recorder.unexpected(coming.body_bytes, self.expected.bytes());
         }
-        let latency = if is_right { &mut recorder.latency } else { &mut recorder.latency_failed };
-        latency.record(now.saturating_duration_since(sent.due));
+        recorder.response(coming.status, now.saturating_duration_since(sent.due), is_success);
         recorder.first_byte.record(first_byte.saturating_duration_since(sent.at));
         if self.is_paced {
             recorder.service.record(now.saturating_duration_since(sent.at));

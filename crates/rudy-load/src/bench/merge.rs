@@ -10,7 +10,7 @@ use rudy_stats::validity::RATE_KEPT;
 use super::command::{refuse, say};
 use super::options::OutputOptions;
 use super::output::Output;
-use super::report::{Config, Document, Run, Verdict};
+use super::report::{Config, Run, Verdict};
 use super::split::ShareOf;
 use crate::{Exit, units};
 
@@ -60,9 +60,8 @@ pub fn merge(options: &MergeOptions) -> Exit {
 
 fn read(path: &Path) -> Result<Run, String> {
     let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
-    let document: Document = serde_json::from_str(report_in(&text))
-        .map_err(|error| format!("not a report of `rudy bench --json`: {error}"))?;
-    document.try_into().map_err(|error: rudy_stats::histogram::BlobError| error.to_string())
+    serde_json::from_str(report_in(&text))
+        .map_err(|error| format!("not a report of `rudy bench --json`: {error}"))
 }
 
 /// Extracts the report from the combined output of a container, as `kubectl logs` shows it. The report starts
@@ -111,12 +110,12 @@ fn own(run: &Run) -> Vec<String> {
         wrong.push("it was interrupted".to_owned());
     }
     let verdict = Verdict::of(run);
-    if matches!(verdict, Verdict::Idle { .. } | Verdict::Generator { .. }) {
-        wrong.push(format!("saturated. {verdict}"));
+    if verdict.is_of_the_client() {
+        wrong.push(format!("its client was the limit. {}", verdict.sentence));
     }
     if let Some(ratio) = run.rate_ratio().filter(|ratio| *ratio < RATE_KEPT) {
         wrong.push(format!(
-            "the rate was not kept: {} of the due requests were sent",
+            "the rate was not kept: {} of the due requests were sent before the end",
             units::share_down(ratio, 1)
         ));
     }
@@ -188,10 +187,9 @@ fn join(shares: impl Iterator<Item = Run>) -> Option<Run> {
             whole.config.connections += config.connections;
             whole.config.threads += config.threads;
             whole.config.requests = whole.config.requests.zip(config.requests).map(|(a, b)| a + b);
-            whole.outcome.seen.merge(&outcome.seen);
+            whole.outcome.recorder.merge(&outcome.recorder);
             whole.outcome.duration = whole.outcome.duration.max(outcome.duration);
-            whole.outcome.unsent += outcome.unsent;
-            whole.outcome.abandoned += outcome.abandoned;
+            whole.outcome.in_flight_at_end += outcome.in_flight_at_end;
             whole.outcome.threads.extend(outcome.threads);
             whole.outcome.is_interrupted |= outcome.is_interrupted;
             whole
@@ -208,6 +206,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::Failure;
     use crate::bench::Recorder;
     use crate::bench::run::{Outcome, ThreadTime};
 
@@ -220,19 +219,22 @@ mod tests {
             "timeout_s": 10.0, "deadline_s": null,
             "share": { "index": index, "of": 2, "started_unix_s": 1000.0, "requests_checksum": "5" },
         });
-        let mut seen = Recorder { right: 1000, sent: 1000, opened: 3, ..Recorder::default() };
-        seen.statuses[200] = 1000;
+        let mut recorder = Recorder { succeeded: 1000, sent: 1000, opened: 3, ..Recorder::default() };
+        recorder.statuses[200] = 1000;
         for number in 1..=1000 {
-            seen.latency.record(Duration::from_micros(number * u64::from(index + 1)));
-            seen.service.record(Duration::from_micros(number));
-            seen.lag.record(Duration::from_micros(5));
+            recorder.latency.record(Duration::from_micros(number * u64::from(index + 1)));
+            recorder.service.record(Duration::from_micros(number));
+            recorder.schedule_delay.record(Duration::from_micros(5));
         }
-        let idle = ThreadTime { cpu: Duration::from_millis(300), wall: Duration::from_secs(1) };
+        let idle = ThreadTime {
+            cpu: Duration::from_millis(300),
+            wall: Duration::from_secs(1),
+            ..ThreadTime::default()
+        };
         let outcome = Outcome {
-            seen,
+            recorder,
             duration: Duration::from_secs(1),
-            unsent: 0,
-            abandoned: 0,
+            in_flight_at_end: 0,
             threads: vec![idle],
             is_interrupted: false,
         };
@@ -253,27 +255,22 @@ mod tests {
     fn what_is_joined_is_what_one_would_have_seen() {
         let shares = all([share(0), share(1)]);
         assert_eq!(objections(&shares), Vec::<String>::new());
-        let mut both = share(0).outcome.seen;
-        both.merge(&share(1).outcome.seen);
+        let mut both = share(0).outcome.recorder;
+        both.merge(&share(1).outcome.recorder);
         let whole = join(shares.into_iter().map(|(_, run)| run)).unwrap();
         assert_eq!((whole.config.connections, whole.config.threads), (5, 2));
-        assert_eq!((whole.outcome.seen.right, whole.rate_ratio()), (2000, Some(1.0)));
-        assert_eq!(whole.outcome.seen.latency, both.latency);
+        assert_eq!((whole.outcome.recorder.succeeded, whole.rate_ratio()), (2000, Some(1.0)));
+        assert_eq!(whole.outcome.recorder.latency, both.latency);
         assert_eq!((whole.config.share.as_ref(), whole.config.rate), (None, Some(2000.0)));
     }
 
     #[test]
     fn a_report_loses_nothing_in_a_file_and_in_a_log() {
-        let json = serde_json::to_string_pretty(&Document::of(&share(1))).unwrap();
+        let json = serde_json::to_string_pretty(&crate::bench::report::Document::of(&share(1))).unwrap();
         for text in [json.clone(), format!("2 connections\n  {{\n{json}\nlast words: }}\n")] {
-            let document: Document = serde_json::from_str(report_in(&text)).unwrap();
-            let run = Run::try_from(document).unwrap();
-            assert_eq!(
-                (&run.config, &run.outcome.seen.latency),
-                (&share(1).config, &share(1).outcome.seen.latency)
-            );
+            assert_eq!(serde_json::from_str::<Run>(report_in(&text)).unwrap(), share(1));
         }
-        assert!(serde_json::from_str::<Document>(report_in("no report\n{\n")).is_err());
+        assert!(serde_json::from_str::<Run>(report_in("no report\n{\n")).is_err());
     }
 
     #[test]
@@ -319,18 +316,23 @@ mod tests {
                 "1.json: it was interrupted",
             ),
             (
-                vec![share(0), changed(1, |run| run.outcome.unsent = 20)],
-                "1.json: the rate was not kept: 98.0 %",
+                vec![
+                    share(0),
+                    changed(1, |run| {
+                        (0..21).for_each(|_| run.outcome.recorder.fail(&Failure::NotSent, Duration::ZERO))
+                    }),
+                ],
+                "1.json: the rate was not kept: 97.9 %",
             ),
             (
                 vec![
                     share(0),
                     changed(1, |run| {
                         run.outcome.threads[0].cpu = Duration::from_secs(1);
-                        run.outcome.seen.lag.record_n(Duration::from_millis(50), 1000);
+                        run.outcome.recorder.schedule_delay.record_n(Duration::from_millis(50), 1000);
                     }),
                 ],
-                "1.json: saturated. The generator was the bottleneck",
+                "1.json: its client was the limit. 1 request in 100 was sent 50.0 ms late",
             ),
         ] {
             let found = objections(&all(shares));

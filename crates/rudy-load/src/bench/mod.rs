@@ -1,9 +1,10 @@
 //! The load generator: many requests, in a closed loop or at a rate.
 
+mod clock;
 mod command;
+mod connections;
 mod exchange;
-mod feed;
-mod fleet;
+mod json;
 mod knee;
 mod kubernetes;
 mod merge;
@@ -13,6 +14,7 @@ mod plan;
 mod prepare;
 mod recorder;
 mod report;
+mod request_schedule;
 mod requests;
 mod run;
 mod sources;
@@ -29,8 +31,9 @@ pub use options::{
     SloSearchOptions,
 };
 pub use plan::{Expected, Pace, Plan, Repeat, Until};
-pub use recorder::Recorder;
+pub use recorder::{Failed, Recorder, StatusClass};
+pub use report::{Config, Run};
 pub(crate) use requests::Requests;
 pub use run::{Interval, Outcome, RunError, ThreadTime, Watch, run};
 pub use sources::Sources;
-pub use split::{Split, StartAt};
+pub use split::{ShareOf, Split, StartAt};

@@ -34,6 +34,8 @@ pub struct Options {
     pub split: Option<Split>,
     /// The start time; `None` starts at once.
     pub start_at: Option<StartAt>,
+    /// What a single run has to meet; otherwise its exit code is 3.
+    pub objective: Option<Slo>,
     /// Search for the maximum rate instead of a single run.
     pub slo_search: Option<SloSearchOptions>,
     /// The outputs.

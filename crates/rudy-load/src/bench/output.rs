@@ -68,7 +68,7 @@ impl Output {
             failures.extend(to_json(&Document::of(run)).and_then(|document| sink.write(&document)).err());
         }
         if let Some(sink) = self.hgrm {
-            failures.extend(sink.write(&run.outcome.seen.latency.to_hgrm()).err());
+            failures.extend(sink.write(&run.outcome.recorder.latency.to_hgrm()).err());
         }
         if let Some(sink) = self.text {
             failures.extend(sink.write(&render(run, self.has_spectrum)).err());

@@ -1,61 +1,141 @@
-//! What one thread recorded in one interval. The whole run is the sum of its intervals, so figures shown
-//! during the run and at its end agree.
+//! What one thread recorded in one interval. The whole run is the sum of its intervals, so the figures shown
+//! during the run and at its end agree. Its JSON form loses nothing, so reports and rows add up as well.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use rudy_stats::Histogram;
+use rudy_stats::{Histogram, Nines};
+use serde::{Deserialize, Serialize};
 
+use super::json;
 use crate::{Failure, FailureKind};
 
-/// Statuses have three digits (RFC 9110 §15); some services answer 999.
+/// Statuses have three digits (RFC 9110 §15); some services send 999.
 const STATUSES: usize = 1000;
 
 /// Counts and latency histograms, in constant memory.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Recorder {
     /// Successful responses: to the last byte, from the due time (open loop) or the send (closed loop).
+    #[serde(rename = "latency_histogram", default, skip_serializing_if = "Histogram::is_empty")]
     pub latency: Histogram,
-    /// The same for failed responses and for requests without a response.
+    /// The same for failed responses and for requests that were sent and had no response.
+    #[serde(rename = "latency_failed_histogram", default, skip_serializing_if = "Histogram::is_empty")]
     pub latency_failed: Histogram,
-    /// To the last byte, from the send.
+    /// Requests that were given up before they had a response, sent or not: how long they had waited, which is
+    /// a lower bound of their latency.
+    #[serde(rename = "given_up_histogram", default, skip_serializing_if = "Histogram::is_empty")]
+    pub given_up: Histogram,
+    /// To the last byte, from the send. Empty in a closed loop, where the latency is the same.
+    #[serde(rename = "service_histogram", default, skip_serializing_if = "Histogram::is_empty")]
     pub service: Histogram,
     /// To the first byte, from the send.
+    #[serde(rename = "first_byte_histogram", default, skip_serializing_if = "Histogram::is_empty")]
     pub first_byte: Histogram,
     /// From the start of the connection attempt to TCP connected.
+    #[serde(rename = "connect_histogram", default, skip_serializing_if = "Histogram::is_empty")]
     pub connect: Histogram,
     /// From TCP connected to the end of the TLS handshake.
+    #[serde(rename = "tls_histogram", default, skip_serializing_if = "Histogram::is_empty")]
     pub tls: Histogram,
-    /// Delay between due time and send.
-    pub lag: Histogram,
+    /// From the due time to the send.
+    #[serde(rename = "schedule_delay_histogram", default, skip_serializing_if = "Histogram::is_empty")]
+    pub schedule_delay: Histogram,
+    /// The latency of all complete responses by their status class.
+    #[serde(rename = "status_class_histograms", default)]
+    pub status_classes: BTreeMap<StatusClass, Histogram>,
     /// Responses by status.
+    #[serde(rename = "status_codes", with = "json::statuses")]
     pub statuses: Box<[u64; STATUSES]>,
-    /// Requests without a response, by [`FailureKind`].
-    pub failures: [u64; FailureKind::ALL.len()],
+    /// Requests without a response, by reason.
+    pub failures: BTreeMap<FailureKind, Failed>,
     /// Responses with a successful status and an unexpected body.
-    pub unexpected: u64,
+    pub unexpected_body: Failed,
     /// Responses, of any status, that differ from the first response to the same request.
     pub unlike_the_first: u64,
-    /// Successful responses.
-    pub right: u64,
+    /// Successful responses: a status below 400 and the expected body.
+    pub succeeded: u64,
     /// Requests sent.
     pub sent: u64,
+    /// The part of them that was due before the end of the run and sent after it.
+    pub sent_after_end: u64,
     /// Bytes received since the warm-up, header included.
     pub received_bytes: u64,
     /// Bytes of bodies.
     pub body_bytes: u64,
     /// Maximum number of requests in flight at once, on the thread with the most.
-    pub most_under_way: u64,
+    pub peak_in_flight: u64,
     /// Connections opened, except during the warm-up.
+    #[serde(rename = "connections_opened")]
     pub opened: u64,
     /// Connections that the server closed without a request in flight.
-    pub ended: u64,
+    #[serde(rename = "connections_closed_by_server")]
+    pub closed_by_server: u64,
     /// Total time during the measurement in which requests of the warm-up were in flight. A late response
     /// blocks its connection.
-    pub carried_over: Duration,
-    /// An example of an unexpected body.
-    pub unexpected_example: Option<String>,
-    /// An example of each kind of failure.
-    pub examples: [Option<String>; FailureKind::ALL.len()],
+    #[serde(rename = "warmup_spillover_s", with = "json::seconds")]
+    pub warmup_spillover: Duration,
+}
+
+/// Failed requests of one kind.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failed {
+    /// Their number.
+    pub count: u64,
+    /// The first of them, in words.
+    pub example: Option<String>,
+}
+
+impl Failed {
+    fn add(&mut self, other: &Self) {
+        self.count += other.count;
+        if self.example.is_none() {
+            self.example.clone_from(&other.example);
+        }
+    }
+}
+
+/// The first digit of a status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum StatusClass {
+    /// 200 to 299.
+    #[serde(rename = "2xx")]
+    Success,
+    /// 300 to 399.
+    #[serde(rename = "3xx")]
+    Redirect,
+    /// 400 to 499.
+    #[serde(rename = "4xx")]
+    ClientError,
+    /// 500 to 599.
+    #[serde(rename = "5xx")]
+    ServerError,
+    /// Any other number.
+    #[serde(rename = "other")]
+    Other,
+}
+
+impl StatusClass {
+    fn of(status: u16) -> Self {
+        match status / 100 {
+            2 => Self::Success,
+            3 => Self::Redirect,
+            4 => Self::ClientError,
+            5 => Self::ServerError,
+            _ => Self::Other,
+        }
+    }
+
+    /// `2xx`
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Success => "2xx",
+            Self::Redirect => "3xx",
+            Self::ClientError => "4xx",
+            Self::ServerError => "5xx",
+            Self::Other => "other",
+        }
+    }
 }
 
 impl Default for Recorder {
@@ -63,25 +143,26 @@ impl Default for Recorder {
         Self {
             latency: Histogram::new(),
             latency_failed: Histogram::new(),
+            given_up: Histogram::new(),
             service: Histogram::new(),
             first_byte: Histogram::new(),
             connect: Histogram::new(),
             tls: Histogram::new(),
-            lag: Histogram::new(),
+            schedule_delay: Histogram::new(),
+            status_classes: BTreeMap::new(),
             statuses: Box::new([0; STATUSES]),
-            failures: [0; FailureKind::ALL.len()],
-            unexpected: 0,
+            failures: BTreeMap::new(),
+            unexpected_body: Failed::default(),
             unlike_the_first: 0,
-            right: 0,
+            succeeded: 0,
             sent: 0,
+            sent_after_end: 0,
             received_bytes: 0,
             body_bytes: 0,
-            most_under_way: 0,
+            peak_in_flight: 0,
             opened: 0,
-            ended: 0,
-            carried_over: Duration::ZERO,
-            unexpected_example: None,
-            examples: Default::default(),
+            closed_by_server: 0,
+            warmup_spillover: Duration::ZERO,
         }
     }
 }
@@ -89,21 +170,35 @@ impl Default for Recorder {
 impl Recorder {
     /// Counts a request without a response, given up this long after its due time or send.
     pub fn fail(&mut self, failure: &Failure, after: Duration) {
-        let kind = failure.kind() as usize;
-        self.failures[kind] += 1;
-        self.latency_failed.record(after);
-        self.examples[kind].get_or_insert_with(|| failure.to_string());
+        let failed = self.failures.entry(failure.kind()).or_default();
+        failed.count += 1;
+        failed.example.get_or_insert_with(|| failure.to_string());
+        if !matches!(failure, Failure::NotSent) {
+            self.latency_failed.record(after);
+        }
+        if matches!(failure, Failure::Timeout | Failure::Deadline | Failure::NotSent) {
+            self.given_up.record(after);
+        }
     }
 
     /// Counts a response with a successful status and an unexpected body.
     pub fn unexpected(&mut self, body_bytes: u64, expected_bytes: Option<u64>) {
-        self.unexpected += 1;
-        self.unexpected_example.get_or_insert_with(|| match expected_bytes {
+        self.unexpected_body.count += 1;
+        self.unexpected_body.example.get_or_insert_with(|| match expected_bytes {
             Some(expected) if expected != body_bytes => {
                 format!("a body of {body_bytes} bytes instead of {expected}")
             }
             _ => format!("a body of {body_bytes} bytes, as long as expected, with different content"),
         });
+    }
+
+    /// Counts a complete response.
+    pub fn response(&mut self, status: u16, latency: Duration, is_success: bool) {
+        self.status(status);
+        self.status_classes.entry(StatusClass::of(status)).or_default().record(latency);
+        self.succeeded += u64::from(is_success);
+        let histogram = if is_success { &mut self.latency } else { &mut self.latency_failed };
+        histogram.record(latency);
     }
 
     /// Counts a status.
@@ -115,54 +210,95 @@ impl Recorder {
 
     /// Complete responses, successful or not.
     #[must_use]
-    pub fn answers(&self) -> u64 {
+    pub fn responses(&self) -> u64 {
         self.statuses.iter().sum()
     }
 
     /// Requests that ended without a complete response.
     #[must_use]
     pub fn failed(&self) -> u64 {
-        self.failures.iter().sum()
+        self.failures.values().map(|failed| failed.count).sum()
+    }
+
+    /// Requests that ended without a complete response for this reason.
+    #[must_use]
+    pub fn failures(&self, kind: FailureKind) -> u64 {
+        self.failures.get(&kind).map_or(0, |failed| failed.count)
     }
 
     /// Requests that ended, with or without a response.
     #[must_use]
     pub fn requests(&self) -> u64 {
-        self.answers() + self.failed()
+        self.responses() + self.failed()
+    }
+
+    /// The fraction of requests that succeeded.
+    #[must_use]
+    pub fn success_rate(&self) -> Nines {
+        Nines::new(self.succeeded, self.requests())
     }
 
     /// Adds the counts of another recorder.
     pub fn merge(&mut self, other: &Self) {
-        self.latency.merge(&other.latency);
-        self.latency_failed.merge(&other.latency_failed);
-        self.service.merge(&other.service);
-        self.first_byte.merge(&other.first_byte);
-        self.connect.merge(&other.connect);
-        self.tls.merge(&other.tls);
-        self.lag.merge(&other.lag);
+        for (mine, others) in self.histograms_mut().into_iter().zip(other.histograms()) {
+            mine.merge(others);
+        }
+        for (class, histogram) in &other.status_classes {
+            self.status_classes.entry(*class).or_default().merge(histogram);
+        }
         for (count, more) in self.statuses.iter_mut().zip(other.statuses.iter()) {
             *count += more;
         }
-        for (count, more) in self.failures.iter_mut().zip(&other.failures) {
-            *count += more;
+        for (kind, failed) in &other.failures {
+            self.failures.entry(*kind).or_default().add(failed);
         }
-        self.unexpected += other.unexpected;
+        self.unexpected_body.add(&other.unexpected_body);
         self.unlike_the_first += other.unlike_the_first;
-        self.right += other.right;
+        self.succeeded += other.succeeded;
         self.sent += other.sent;
+        self.sent_after_end += other.sent_after_end;
         self.received_bytes += other.received_bytes;
         self.body_bytes += other.body_bytes;
-        self.most_under_way = self.most_under_way.max(other.most_under_way);
+        self.peak_in_flight = self.peak_in_flight.max(other.peak_in_flight);
         self.opened += other.opened;
-        self.ended += other.ended;
-        self.carried_over += other.carried_over;
-        if self.unexpected_example.is_none() {
-            self.unexpected_example.clone_from(&other.unexpected_example);
+        self.closed_by_server += other.closed_by_server;
+        self.warmup_spillover += other.warmup_spillover;
+    }
+
+    /// Removes all counts and retains the memory of the histograms: 264 KiB each, which a new recorder would
+    /// fault in page by page while it records.
+    pub(super) fn clear(&mut self) {
+        self.histograms_mut().into_iter().for_each(Histogram::clear);
+        let mut fresh = Self::default();
+        for (mine, kept) in fresh.histograms_mut().into_iter().zip(self.histograms_mut()) {
+            std::mem::swap(mine, kept);
         }
-        for (example, other) in self.examples.iter_mut().zip(&other.examples) {
-            if example.is_none() {
-                example.clone_from(other);
-            }
-        }
+        *self = fresh;
+    }
+
+    fn histograms(&self) -> [&Histogram; 8] {
+        [
+            &self.latency,
+            &self.latency_failed,
+            &self.given_up,
+            &self.service,
+            &self.first_byte,
+            &self.connect,
+            &self.tls,
+            &self.schedule_delay,
+        ]
+    }
+
+    fn histograms_mut(&mut self) -> [&mut Histogram; 8] {
+        [
+            &mut self.latency,
+            &mut self.latency_failed,
+            &mut self.given_up,
+            &mut self.service,
+            &mut self.first_byte,
+            &mut self.connect,
+            &mut self.tls,
+            &mut self.schedule_delay,
+        ]
     }
 }

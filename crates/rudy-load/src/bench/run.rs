@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fmt;
 use std::io;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
+use super::json;
 use super::plan::Plan;
 use super::recorder::Recorder;
 use super::worker;
@@ -52,22 +55,23 @@ pub struct Interval {
     /// The length. The last interval can be shorter, and one for late responses can follow.
     pub length: Duration,
     /// The counts, without the warm-up.
-    pub seen: Recorder,
+    pub recorder: Box<Recorder>,
     /// Open connections at its end.
     pub open: u32,
 }
 
 /// The result of a run.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// All counts, without the warm-up.
-    pub seen: Recorder,
-    /// The time in which counted requests were started.
+    #[serde(flatten)]
+    pub recorder: Recorder,
+    /// The time in which counted requests were sent. In an open loop it is longer than planned if requests
+    /// that were due before the end were sent after it.
+    #[serde(rename = "duration_s", with = "json::seconds")]
     pub duration: Duration,
-    /// Requests that were due in that time and not sent, because no connection was free.
-    pub unsent: u64,
     /// Requests in flight when the run was interrupted.
-    pub abandoned: u64,
+    pub in_flight_at_end: u64,
     /// CPU time of each generator thread, over the whole run.
     pub threads: Vec<ThreadTime>,
     /// Whether the run was interrupted.
@@ -75,11 +79,19 @@ pub struct Outcome {
 }
 
 /// The CPU usage of a generator thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadTime {
     /// CPU time since the start.
+    #[serde(rename = "cpu_s", with = "json::seconds")]
     pub cpu: Duration,
+    /// The part of it in which the thread polled the clock until a request was due.
+    #[serde(rename = "spin_s", with = "json::seconds")]
+    pub spin: Duration,
+    /// The time in which the thread was ready to run and had no core (its run delay).
+    #[serde(rename = "run_delay_s", with = "json::seconds")]
+    pub run_delay: Duration,
     /// Elapsed time.
+    #[serde(rename = "wall_s", with = "json::seconds")]
     pub wall: Duration,
 }
 
@@ -87,7 +99,23 @@ impl ThreadTime {
     /// CPU time as a fraction of the elapsed time.
     #[must_use]
     pub fn share(&self) -> f64 {
-        self.cpu.as_secs_f64() / self.wall.as_secs_f64().max(1e-9)
+        self.of_wall(self.cpu)
+    }
+
+    /// The fraction of the elapsed time in which the thread polled the clock.
+    #[must_use]
+    pub fn spin_share(&self) -> f64 {
+        self.of_wall(self.spin)
+    }
+
+    /// The fraction of the elapsed time in which the thread waited for a core.
+    #[must_use]
+    pub fn run_delay_share(&self) -> f64 {
+        self.of_wall(self.run_delay)
+    }
+
+    fn of_wall(&self, time: Duration) -> f64 {
+        time.as_secs_f64() / self.wall.as_secs_f64().max(1e-9)
     }
 }
 
@@ -117,6 +145,8 @@ pub(super) struct Gate {
     pub(super) stop: AtomicBool,
     /// Number of open connections.
     pub(super) open: AtomicU32,
+    /// Recorders that are empty, for the next intervals.
+    spares: Mutex<Vec<Box<Recorder>>>,
     start: OnceLock<Instant>,
 }
 
@@ -124,6 +154,19 @@ impl Gate {
     /// Waits until all threads are ready and returns the start, which is the same for all.
     pub(super) fn pass(&self) -> Instant {
         *self.start.wait()
+    }
+
+    /// An empty recorder, if possible one whose memory was used before.
+    pub(super) fn spare(&self) -> Box<Recorder> {
+        self.spares.lock().ok().and_then(|mut spares| spares.pop()).unwrap_or_default()
+    }
+
+    /// Takes a recorder back, whose counts were merged.
+    fn reuse(&self, mut recorder: Box<Recorder>) {
+        recorder.clear();
+        if let Ok(mut spares) = self.spares.lock() {
+            spares.push(recorder);
+        }
     }
 
     fn lift(&self, start: Instant) {
@@ -157,8 +200,7 @@ pub(super) enum Message {
 pub(super) struct Done {
     pub(super) rest: Box<Recorder>,
     pub(super) duration: Duration,
-    pub(super) unsent: u64,
-    pub(super) abandoned: u64,
+    pub(super) in_flight_at_end: u64,
     pub(super) time: ThreadTime,
 }
 
@@ -191,7 +233,7 @@ pub fn run(plan: &Plan, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
             intervals: BTreeMap::new(),
             total: Recorder::default(),
             running: plan.threads.get(),
-            told: 0,
+            reported: 0,
         };
         collector.collect()
     })
@@ -209,7 +251,7 @@ struct Collector<'a> {
     /// Number of running threads.
     running: u32,
     /// Number of intervals that the watcher has received.
-    told: u32,
+    reported: u32,
 }
 
 impl Collector<'_> {
@@ -223,7 +265,7 @@ impl Collector<'_> {
         let mut done = Vec::new();
         while done.len() < threads as usize {
             match self.next() {
-                Some(Message::Interval(index, seen)) => self.interval(index, seen),
+                Some(Message::Interval(index, recorder)) => self.interval(index, recorder),
                 Some(Message::Done(last)) => {
                     done.push(last);
                     self.running -= 1;
@@ -265,48 +307,49 @@ impl Collector<'_> {
         self.messages.recv_timeout(ASK).ok()
     }
 
-    fn interval(&mut self, index: u32, seen: Box<Recorder>) {
-        let (sum, told) = match self.intervals.entry(index) {
-            Entry::Vacant(entry) => entry.insert((seen, 1)),
+    fn interval(&mut self, index: u32, recorder: Box<Recorder>) {
+        let (_, reported) = match self.intervals.entry(index) {
+            Entry::Vacant(entry) => entry.insert((recorder, 1)),
             Entry::Occupied(entry) => {
                 let entry = entry.into_mut();
-                entry.0.merge(&seen);
+                entry.0.merge(&recorder);
+                self.gate.reuse(recorder);
                 entry.1 += 1;
                 entry
             }
         };
-        if *told < self.running {
+        if *reported < self.running {
             return;
         }
-        let seen = std::mem::take(sum);
-        self.intervals.remove(&index);
-        self.tell(index, self.plan.interval, *seen);
+        let Some((recorder, _)) = self.intervals.remove(&index) else { return };
+        self.report(index, self.plan.interval, recorder);
     }
 
-    fn tell(&mut self, index: u32, length: Duration, seen: Recorder) {
-        self.total.merge(&seen);
-        self.told += 1;
-        self.watch.interval(&Interval { index, length, seen, open: self.gate.open.load(Ordering::Relaxed) });
+    fn report(&mut self, index: u32, length: Duration, recorder: Box<Recorder>) {
+        self.total.merge(&recorder);
+        self.reported += 1;
+        let interval = Interval { index, length, recorder, open: self.gate.open.load(Ordering::Relaxed) };
+        self.watch.interval(&interval);
+        self.gate.reuse(interval.recorder);
     }
 
     fn outcome(mut self, done: &[Done]) -> Outcome {
-        let mut rest = Recorder::default();
-        for (seen, _) in std::mem::take(&mut self.intervals).into_values() {
-            rest.merge(&seen);
+        let mut rest = Box::<Recorder>::default();
+        for (recorder, _) in std::mem::take(&mut self.intervals).into_values() {
+            rest.merge(&recorder);
         }
         for last in done {
             rest.merge(&last.rest);
         }
         let duration = done.iter().map(|last| last.duration).max().unwrap_or_default();
-        let told = self.plan.interval.saturating_mul(self.told);
-        self.tell(self.told, duration.saturating_sub(told), rest);
+        let reported = self.plan.interval.saturating_mul(self.reported);
+        self.report(self.reported, duration.saturating_sub(reported), rest);
         Outcome {
             duration,
-            unsent: done.iter().map(|last| last.unsent).sum(),
-            abandoned: done.iter().map(|last| last.abandoned).sum(),
+            in_flight_at_end: done.iter().map(|last| last.in_flight_at_end).sum(),
             threads: done.iter().map(|last| last.time).collect(),
             is_interrupted: self.gate.is_stopped(),
-            seen: self.total,
+            recorder: self.total,
         }
     }
 }

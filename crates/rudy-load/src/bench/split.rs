@@ -78,15 +78,15 @@ impl Split {
 
 /// The share in a report.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct ShareOf {
+pub struct ShareOf {
     /// The index, from 0.
-    pub(super) index: u32,
+    pub index: u32,
     /// The number of shares.
-    pub(super) of: u32,
+    pub of: u32,
     /// When the first request was due, in seconds since 1970; null before the run.
-    pub(super) started_unix_s: Option<f64>,
+    pub started_unix_s: Option<f64>,
     /// A checksum of the requests, which is equal in all shares of a plan.
-    pub(super) requests_checksum: String,
+    pub requests_checksum: String,
 }
 
 impl ShareOf {

@@ -82,7 +82,7 @@ impl Watch for Watcher<'_> {
     }
 
     fn interval(&mut self, interval: &Interval) {
-        self.completed += interval.seen.requests();
+        self.completed += interval.recorder.requests();
         if self.is_verbose {
             let seconds = (u64::from(interval.index) + 1) * MINUTE.as_secs();
             let (completed, open) = (self.completed, interval.open);

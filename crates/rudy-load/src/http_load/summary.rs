@@ -6,7 +6,7 @@ use rudy_stats::Histogram;
 
 use super::options::Check;
 use crate::FailureKind;
-use crate::bench::Outcome;
+use crate::bench::{Failed, Outcome};
 
 /// The summary of a run.
 pub(super) struct Summary<'a> {
@@ -16,13 +16,13 @@ pub(super) struct Summary<'a> {
 
 impl fmt::Display for Summary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let seen = &self.outcome.seen;
-        let (fetches, bytes) = (seen.requests(), float(seen.body_bytes));
+        let recorder = &self.outcome.recorder;
+        let (fetches, bytes) = (recorder.requests(), float(recorder.body_bytes));
         let seconds = self.outcome.duration.as_secs_f64();
         writeln!(
             f,
             "{fetches} fetches, {} max parallel, {} bytes, in {} seconds",
-            seen.most_under_way,
+            recorder.peak_in_flight,
             g(bytes),
             g(seconds)
         )?;
@@ -33,23 +33,21 @@ impl fmt::Display for Summary<'_> {
             g(share(float(fetches), seconds)),
             g(share(bytes, seconds))
         )?;
-        writeln!(f, "msecs/connect: {}", times(&seen.connect))?;
-        writeln!(f, "msecs/first-response: {}", times(&seen.first_byte))?;
+        writeln!(f, "msecs/connect: {}", times(&recorder.connect))?;
+        writeln!(f, "msecs/first-response: {}", times(&recorder.first_byte))?;
         match self.check {
-            Check::Bytes => writeln!(f, "{} bad byte counts", seen.unlike_the_first)?,
-            Check::Checksum => writeln!(f, "{} bad checksums", seen.unlike_the_first)?,
+            Check::Bytes => writeln!(f, "{} bad byte counts", recorder.unlike_the_first)?,
+            Check::Checksum => writeln!(f, "{} bad checksums", recorder.unlike_the_first)?,
             Check::Nothing => {}
         }
-        for kind in FailureKind::ALL {
-            let (count, example) = (seen.failures[kind as usize], &seen.examples[kind as usize]);
-            match (kind, count) {
-                (_, 0) => {}
-                (FailureKind::Timeout, count) => writeln!(f, "{count} timeouts")?,
-                (_, count) => writeln!(f, "{count} failed: {}", example.as_deref().unwrap_or(kind.name()))?,
+        for (kind, Failed { count, example }) in &recorder.failures {
+            match kind {
+                FailureKind::Timeout => writeln!(f, "{count} timeouts")?,
+                _ => writeln!(f, "{count} failed: {}", example.as_deref().unwrap_or(kind.name()))?,
             }
         }
         writeln!(f, "HTTP response codes:")?;
-        for (code, count) in seen.statuses.iter().enumerate().filter(|(_, count)| **count > 0) {
+        for (code, count) in recorder.statuses.iter().enumerate().filter(|(_, count)| **count > 0) {
             writeln!(f, "  code {code:03} -- {count}")?;
         }
         Ok(())
@@ -102,6 +100,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::Failure;
     use crate::bench::Recorder;
 
     #[test]
@@ -127,12 +126,12 @@ mod tests {
 
     #[test]
     fn the_lines_are_those_of_http_load() {
-        let mut seen =
-            Recorder { body_bytes: 5120, unlike_the_first: 1, most_under_way: 20, ..Recorder::default() };
-        (seen.statuses[200], seen.statuses[999]) = (4, 1);
-        seen.failures[FailureKind::Timeout as usize] = 2;
-        seen.connect.record(Duration::from_millis(2));
-        let outcome = Outcome { duration: Duration::from_secs(2), seen, ..Outcome::default() };
+        let mut recorder =
+            Recorder { body_bytes: 5120, unlike_the_first: 1, peak_in_flight: 20, ..Recorder::default() };
+        (recorder.statuses[200], recorder.statuses[999]) = (4, 1);
+        (0..2).for_each(|_| recorder.fail(&Failure::Timeout, Duration::ZERO));
+        recorder.connect.record(Duration::from_millis(2));
+        let outcome = Outcome { duration: Duration::from_secs(2), recorder, ..Outcome::default() };
         let text = Summary { outcome: &outcome, check: Check::Bytes }.to_string();
         assert!(text.starts_with("7 fetches, 20 max parallel, 5120 bytes, in 2 seconds\n731.429 mean bytes/connection\n3.5 fetches/sec, 2560 bytes/sec\nmsecs/connect: "), "{text}");
         assert!(

@@ -12,7 +12,7 @@ use rudy_load::{FailureKind, Mix, Remote, Template};
 use rudy_stats::Histogram;
 use rudy_stats::schedule::{Arrivals, Profile, Share};
 
-use server::{Answer, OK, Server};
+use server::{OK, Response, Server};
 
 fn plan(server: &Server) -> Plan {
     let url = server.url().parse().expect("an address makes a URL");
@@ -47,36 +47,36 @@ fn go(plan: &Plan) -> Outcome {
 }
 
 fn failures(outcome: &Outcome, kind: FailureKind) -> u64 {
-    outcome.seen.failures[kind as usize]
+    outcome.recorder.failures(kind)
 }
 
 #[test]
 fn as_many_requests_are_made_as_were_asked_for() {
-    let server = Server::start(|_| Answer::text(OK));
+    let server = Server::start(|_| Response::text(OK));
     let outcome = go(&plan(&server));
-    assert_eq!((outcome.seen.right, outcome.seen.sent, server.requests()), (101, 101, 101));
-    assert_eq!((outcome.seen.failed(), outcome.seen.opened, server.connections()), (0, 4, 4));
-    assert_eq!(outcome.seen.body_bytes, 5 * 101);
-    assert_eq!(outcome.seen.received_bytes, OK.len() as u64 * 101);
+    assert_eq!((outcome.recorder.succeeded, outcome.recorder.sent, server.requests()), (101, 101, 101));
+    assert_eq!((outcome.recorder.failed(), outcome.recorder.opened, server.connections()), (0, 4, 4));
+    assert_eq!(outcome.recorder.body_bytes, 5 * 101);
+    assert_eq!(outcome.recorder.received_bytes, OK.len() as u64 * 101);
 }
 
 #[test]
-fn a_pipeline_has_several_requests_under_way_and_loses_none() {
-    let server = Server::start(|_| Answer::text(OK));
+fn a_pipeline_has_several_requests_in_flight_and_loses_none() {
+    let server = Server::start(|_| Response::text(OK));
     let outcome = go(&Plan { pipeline: number(8), ..plan(&server) });
-    assert_eq!((outcome.seen.right, server.requests()), (101, 101));
+    assert_eq!((outcome.recorder.succeeded, server.requests()), (101, 101));
 }
 
 #[test]
 fn each_request_can_have_a_connection_of_its_own() {
-    let server = Server::start(|_| Answer::text(OK));
+    let server = Server::start(|_| Response::text(OK));
     let outcome = go(&Plan { requests_per_connection: NonZeroU32::new(1), ..plan(&server) });
-    assert_eq!((outcome.seen.right, server.connections()), (101, 101));
+    assert_eq!((outcome.recorder.succeeded, server.connections()), (101, 101));
 }
 
 #[test]
 fn what_warms_up_is_not_counted() {
-    let server = Server::start(|_| Answer::text(OK));
+    let server = Server::start(|_| Response::text(OK));
     // On a busy machine the first request may be late, so the warm-up is long enough.
     let (warm_up, time) = (Duration::from_millis(500), Duration::from_millis(100));
     let plan = Plan {
@@ -86,39 +86,39 @@ fn what_warms_up_is_not_counted() {
         ..plan(&server)
     };
     let outcome = go(&plan);
-    let seen = &outcome.seen;
+    let recorder = &outcome.recorder;
     assert_eq!(outcome.duration, time);
-    assert_eq!((seen.right, seen.latency.len()), (seen.sent, seen.sent));
-    assert!(server.requests() > seen.sent, "there was a warm-up");
+    assert_eq!((recorder.succeeded, recorder.latency.len()), (recorder.sent, recorder.sent));
+    assert!(server.requests() > recorder.sent, "there was a warm-up");
     // The last warm-up request of each slot may have connected after its end.
-    assert!(seen.opened <= seen.sent + 4, "{} for {}", seen.opened, seen.sent);
-    assert_eq!(seen.connect.len(), seen.opened);
+    assert!(recorder.opened <= recorder.sent + 4, "{} for {}", recorder.opened, recorder.sent);
+    assert_eq!(recorder.connect.len(), recorder.opened);
 }
 
 #[test]
 fn a_connection_that_the_server_closes_in_order_is_no_failure() {
     let server = Server::start(|number| {
         let text = OK.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n");
-        if number % 3 == 0 { Answer::last(&text) } else { Answer::text(OK) }
+        if number % 3 == 0 { Response::last(&text) } else { Response::text(OK) }
     });
     let outcome = go(&plan(&server));
-    assert_eq!((outcome.seen.right, outcome.seen.failed()), (101, 0));
+    assert_eq!((outcome.recorder.succeeded, outcome.recorder.failed()), (101, 0));
 }
 
 #[test]
 fn what_is_not_right_is_counted_as_what_it_is() {
     let server = Server::start(|number| match number % 4 {
-        0 => Answer::text("HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n"),
-        1 => Answer::last("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort"),
-        2 => Answer::last("nonsense\r\n\r\n"),
-        _ => Answer::text("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfour"),
+        0 => Response::text("HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n"),
+        1 => Response::last("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort"),
+        2 => Response::last("nonsense\r\n\r\n"),
+        _ => Response::text("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfour"),
     });
     let expected = Expected { body_bytes: Some(4), body: Some("four".into()), repeats: None };
     let outcome = go(&Plan { expected: Arc::new(expected), until: Until::Requests(100), ..plan(&server) });
-    assert_eq!((outcome.seen.statuses[500], outcome.seen.right), (25, 25));
+    assert_eq!((outcome.recorder.statuses[500], outcome.recorder.succeeded), (25, 25));
     assert_eq!(failures(&outcome, FailureKind::Short), 25);
     assert_eq!(failures(&outcome, FailureKind::Malformed), 25);
-    assert_eq!(outcome.seen.requests(), 100);
+    assert_eq!(outcome.recorder.requests(), 100);
 }
 
 #[test]
@@ -127,23 +127,26 @@ fn a_constant_delay_is_seen_as_that_delay() {
     let server = Server::delaying(delay);
     let until = Until::Time(Duration::from_millis(400));
     let outcome = go(&Plan { until, ..plan(&server) });
-    let seen = &outcome.seen;
+    let recorder = &outcome.recorder;
     // In 400 ms, each of four connections can start twenty requests, on a busy machine fewer.
-    assert!(seen.sent <= 80, "{}", seen.sent);
-    assert_eq!((seen.right, seen.latency.len(), server.requests()), (seen.sent, seen.sent, seen.sent));
+    assert!(recorder.sent <= 80, "{}", recorder.sent);
+    assert_eq!(
+        (recorder.succeeded, recorder.latency.len(), server.requests()),
+        (recorder.sent, recorder.sent, recorder.sent)
+    );
     // No response comes earlier, up to three digits. Together they take at most the time of four connections.
-    assert!(seen.latency.min() >= delay.mul_f64(0.999), "{:?}", seen.latency);
-    let together = seen.latency.mean() * u32::try_from(seen.sent).expect("few");
-    let had = 4 * (outcome.duration + seen.latency.max());
+    assert!(recorder.latency.min() >= delay.mul_f64(0.999), "{:?}", recorder.latency);
+    let together = recorder.latency.mean() * u32::try_from(recorder.sent).expect("few");
+    let had = 4 * (outcome.duration + recorder.latency.max());
     assert!(together <= had.mul_f64(1.001), "{together:?} of {had:?}");
-    assert!(seen.latency.min() < 10 * delay, "{:?}", seen.latency);
+    assert!(recorder.latency.min() < 10 * delay, "{:?}", recorder.latency);
 }
 
 #[test]
 fn each_connection_that_is_reset_is_a_failure_to_read() {
     let server = Server::resetting();
     let outcome = go(&plan(&server));
-    assert_eq!((failures(&outcome, FailureKind::Read), outcome.seen.requests()), (101, 101));
+    assert_eq!((failures(&outcome, FailureKind::Read), outcome.recorder.requests()), (101, 101));
     assert_eq!((server.requests(), server.connections()), (101, 101));
 }
 
@@ -151,8 +154,8 @@ fn each_connection_that_is_reset_is_a_failure_to_read() {
 fn each_body_that_is_cut_is_a_short_one() {
     let server = Server::cutting();
     let outcome = go(&plan(&server));
-    assert_eq!((failures(&outcome, FailureKind::Short), outcome.seen.requests()), (101, 101));
-    assert_eq!((outcome.seen.right, outcome.seen.answers(), server.requests()), (0, 0, 101));
+    assert_eq!((failures(&outcome, FailureKind::Short), outcome.recorder.requests()), (101, 101));
+    assert_eq!((outcome.recorder.succeeded, outcome.recorder.responses(), server.requests()), (0, 0, 101));
 }
 
 #[test]
@@ -162,31 +165,35 @@ fn a_server_that_never_answers_meets_the_time_for_it() {
     let outcome = go(&Plan { timeout, until: Until::Requests(4), ..plan(&server) });
     assert_eq!(failures(&outcome, FailureKind::Timeout), 4);
     // Times have three digits.
-    assert!(outcome.seen.latency_failed.min() >= timeout.mul_f64(0.999));
+    assert!(outcome.recorder.latency_failed.min() >= timeout.mul_f64(0.999));
 }
 
 #[test]
 fn a_request_of_the_warm_up_that_hangs_is_seen_in_what_counts() {
-    let server = Server::start(|number| if number == 0 { Answer::never() } else { Answer::text(OK) });
+    let server = Server::start(|number| if number == 0 { Response::never() } else { Response::text(OK) });
     // Long enough for a busy machine to send the first request in one interval, and to respond to the others
     // in the next.
     let (warm_up, timeout) = (Duration::from_millis(500), Duration::from_secs(2));
     let until = Until::Time(Duration::from_millis(100));
     let outcome = go(&Plan { warm_up, timeout, until, connections: number(2), ..plan(&server) });
-    assert_eq!(outcome.seen.failed(), 0);
+    assert_eq!(outcome.recorder.failed(), 0);
     // It was sent during the warm-up, and given up this much later.
-    assert!(outcome.seen.carried_over >= timeout.saturating_sub(warm_up), "{:?}", outcome.seen.carried_over);
+    assert!(
+        outcome.recorder.warmup_spillover >= timeout.saturating_sub(warm_up),
+        "{:?}",
+        outcome.recorder.warmup_spillover
+    );
 }
 
 #[test]
 fn at_a_rate_every_request_is_sent_that_is_due() {
-    let server = Server::start(|_| Answer::text(OK));
+    let server = Server::start(|_| Response::text(OK));
     let pace = Pace::Open(Profile::Constant(500.0), Arrivals::Uniform);
     let until = Until::Time(Duration::from_millis(400));
     let outcome = go(&Plan { pace, until, ..plan(&server) });
-    assert_eq!(outcome.seen.sent + outcome.unsent, 200);
-    assert_eq!(outcome.seen.right, outcome.seen.sent);
-    assert_eq!(outcome.seen.lag.len(), outcome.seen.sent);
+    assert_eq!(outcome.recorder.sent, 200);
+    assert_eq!(outcome.recorder.succeeded, outcome.recorder.sent);
+    assert_eq!(outcome.recorder.schedule_delay.len(), outcome.recorder.sent);
 }
 
 #[test]
@@ -195,9 +202,76 @@ fn what_waits_longer_than_its_deadline_is_not_sent() {
     let pace = Pace::Open(Profile::Constant(1000.0), Arrivals::Uniform);
     let deadline = Some(Duration::from_millis(20));
     let until = Until::Time(Duration::from_millis(200));
-    let outcome = go(&Plan { pace, until, deadline, ..plan(&server) });
-    assert_eq!(outcome.seen.failed() + outcome.unsent, 200);
-    assert!(outcome.seen.sent < 200, "four connections cannot have all of them in flight");
+    let one = NonZeroU32::MIN;
+    let outcome = go(&Plan { pace, until, deadline, connections: one, threads: one, ..plan(&server) });
+    assert_eq!(outcome.recorder.failed(), 200);
+    // The connection is free again when a request misses its deadline, which is checked every 2 ms.
+    assert!(outcome.recorder.sent < 200, "two are due each time");
+}
+
+/// A thousand requests a second for a second, over four connections.
+fn thousand(server: &Server) -> Plan {
+    let pace = Pace::Open(Profile::Constant(1000.0), Arrivals::Uniform);
+    Plan { pace, until: Until::Time(Duration::from_secs(1)), ..plan(server) }
+}
+
+#[test]
+fn what_was_due_when_the_run_ended_is_sent_after_it() {
+    // Each connection meets the stall with about the 700th request, and is free again after the end.
+    let server = Server::start(|number| {
+        if (700..704).contains(&number) {
+            std::thread::sleep(Duration::from_millis(500));
+        }
+        Response::text(OK)
+    });
+    let recorder = go(&thousand(&server)).recorder;
+    assert_eq!((recorder.succeeded, recorder.sent, server.requests()), (1000, 1000, 1000));
+    assert!(recorder.sent_after_end > 0, "{recorder:?}");
+    // Three in ten were due during the stall, the first of which waited for half a second.
+    assert!(recorder.latency.quantile(0.99) >= Duration::from_millis(400), "{:?}", recorder.latency);
+}
+
+#[test]
+fn what_has_no_response_by_the_timeout_after_the_end_is_failed() {
+    let server = Server::start(|number| if number < 700 { Response::text(OK) } else { Response::never() });
+    let timeout = Duration::from_millis(600);
+    let outcome = go(&Plan { timeout, ..thousand(&server) });
+    let recorder = &outcome.recorder;
+    assert_eq!((recorder.succeeded, recorder.requests(), outcome.in_flight_at_end), (700, 1000, 0));
+    let [not_sent, timed_out] =
+        [FailureKind::NotSent, FailureKind::Timeout].map(|kind| recorder.failures(kind));
+    assert_eq!(not_sent + timed_out, 300);
+    assert!(not_sent > 0, "four connections cannot have all of them in flight");
+    assert_eq!(recorder.given_up.len(), 300);
+    // The last ones were due at the end, and the time for their responses is the timeout.
+    assert!(recorder.given_up.quantile(0.5) >= timeout, "{:?}", recorder.given_up);
+}
+
+/// Stops the run when so many intervals have passed.
+struct Stop(u32);
+
+impl rudy_load::bench::Watch for Stop {
+    fn goes_on(&mut self) -> bool {
+        self.0 > 0
+    }
+
+    fn interval(&mut self, _: &rudy_load::bench::Interval) {
+        self.0 = self.0.saturating_sub(1);
+    }
+}
+
+#[test]
+fn what_was_due_before_a_run_was_cut_is_counted() {
+    let server = Server::silent();
+    let until = Until::Time(Duration::from_mins(10));
+    let plan = Plan { until, interval: Duration::from_millis(200), ..thousand(&server) };
+    let outcome = run(&plan, &mut Stop(2)).expect("the server listens");
+    assert!(outcome.is_interrupted);
+    assert_eq!(outcome.in_flight_at_end, 4);
+    // At least those of the two intervals; nothing that became due later.
+    let not_sent = outcome.recorder.failures(FailureKind::NotSent);
+    let due = outcome.duration.as_millis();
+    assert!(not_sent >= 396 && u128::from(not_sent) <= due, "{not_sent} in {due} ms");
 }
 
 #[test]
@@ -219,20 +293,21 @@ fn a_stall_is_seen_at_the_percentiles_that_arithmetic_gives() {
     let pace = Pace::Open(Profile::Constant(500.0), Arrivals::Uniform);
     let until = Until::Time(Duration::from_secs(4));
     let server = Server::stalling(Duration::from_millis(200), Duration::from_secs(1), Duration::ZERO);
-    let open = go(&Plan { pace, until, ..plan(&server) }).seen.latency;
-    let closed = || go(&Plan { until: Until::Time(Duration::from_secs(1)), ..plan(&server) }).seen.latency;
+    let open = go(&Plan { pace, until, ..plan(&server) }).recorder.latency;
+    let closed =
+        || go(&Plan { until: Until::Time(Duration::from_secs(1)), ..plan(&server) }).recorder.latency;
     // Other load on this machine only increases the waits, so the minimum of several runs is the best
     // estimate.
-    let closed = (0..5).map(|_| closed()).find(|seen| seen.quantile(0.9) < open.quantile(0.9) / 2);
+    let closed = (0..5).map(|_| closed()).find(|recorder| recorder.quantile(0.9) < open.quantile(0.9) / 2);
     let closed = closed.expect("a closed loop that leaves the stall out");
-    let row = |name: &str, seen: &Histogram| {
-        let at = |quantile| seen.quantile(quantile).as_secs_f64() * 1000.0;
+    let row = |name: &str, recorder: &Histogram| {
+        let at = |quantile| recorder.quantile(quantile).as_secs_f64() * 1000.0;
         println!(
             "{name:<12} p50 {:>8.3}  p90 {:>8.3}  p99 {:>8.3} ms  {} requests",
             at(0.5),
             at(0.9),
             at(0.99),
-            seen.len()
+            recorder.len()
         );
     };
     row("open loop", &open);
@@ -246,6 +321,6 @@ fn a_stall_is_seen_at_the_percentiles_that_arithmetic_gives() {
 fn a_share_of_errors_is_the_share_that_was_sent() {
     let server = Server::failing_one_in(20);
     let outcome = go(&Plan { until: Until::Requests(2000), ..plan(&server) });
-    assert_eq!((outcome.seen.statuses[500], outcome.seen.right), (100, 1900));
-    assert_eq!(outcome.seen.latency_failed.len(), 100, "the errors' times are kept apart");
+    assert_eq!((outcome.recorder.statuses[500], outcome.recorder.succeeded), (100, 1900));
+    assert_eq!(outcome.recorder.latency_failed.len(), 100, "the errors' times are kept apart");
 }

@@ -19,7 +19,7 @@ const WRONG: &str = "HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n";
 const CUT: &str = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort";
 
 /// The action for a request.
-pub(crate) struct Answer {
+pub(crate) struct Response {
     text: Option<String>,
     then: Then,
 }
@@ -31,7 +31,7 @@ enum Then {
     Reset,
 }
 
-impl Answer {
+impl Response {
     pub(crate) fn text(text: &str) -> Self {
         Self { text: Some(text.into()), then: Then::Keep }
     }
@@ -68,7 +68,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn start(answer: impl Fn(u64) -> Answer + Send + Sync + 'static) -> Self {
+    pub(crate) fn start(answer: impl Fn(u64) -> Response + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("a bound socket has an address");
         let shared = Arc::new(Shared::default());
@@ -103,7 +103,7 @@ impl Server {
     pub(crate) fn delaying(delay: Duration) -> Self {
         Self::start(move |_| {
             thread::sleep(delay);
-            Answer::text(OK)
+            Response::text(OK)
         })
     }
 
@@ -115,28 +115,28 @@ impl Server {
             let at = begun.elapsed().as_nanos() % period.as_nanos();
             let rest = stall.as_nanos().saturating_sub(at);
             thread::sleep(Duration::from_nanos(rest.try_into().expect("a stall takes no centuries")));
-            Answer::text(OK)
+            Response::text(OK)
         })
     }
 
     /// Responds with 500 to the first request of every group.
     pub(crate) fn failing_one_in(requests: u64) -> Self {
-        Self::start(move |number| Answer::text(if number % requests == 0 { WRONG } else { OK }))
+        Self::start(move |number| Response::text(if number % requests == 0 { WRONG } else { OK }))
     }
 
     /// Closes each connection in the middle of a body.
     pub(crate) fn cutting() -> Self {
-        Self::start(|_| Answer::last(CUT))
+        Self::start(|_| Response::last(CUT))
     }
 
     /// Resets each connection: one before any response, the next in the middle of a body.
     pub(crate) fn resetting() -> Self {
-        Self::start(|number| Answer::reset(if number % 2 == 0 { "" } else { CUT }))
+        Self::start(|number| Response::reset(if number % 2 == 0 { "" } else { CUT }))
     }
 
     /// Never responds.
     pub(crate) fn silent() -> Self {
-        Self::start(|_| Answer::never())
+        Self::start(|_| Response::never())
     }
 }
 
@@ -155,7 +155,7 @@ impl Drop for Server {
 fn accept(
     listener: &TcpListener,
     shared: &Arc<Shared>,
-    answer: &Arc<impl Fn(u64) -> Answer + Send + Sync + 'static>,
+    answer: &Arc<impl Fn(u64) -> Response + Send + Sync + 'static>,
 ) {
     thread::scope(|scope| {
         for stream in listener.incoming() {
@@ -173,7 +173,7 @@ fn accept(
 }
 
 /// Responds to the requests of a connection, which have no bodies and may be pipelined.
-fn serve(mut stream: &TcpStream, shared: &Shared, answer: &impl Fn(u64) -> Answer) {
+fn serve(mut stream: &TcpStream, shared: &Shared, answer: &impl Fn(u64) -> Response) {
     let mut received = Vec::new();
     let mut piece = [0; 4096];
     while let Ok(read @ 1..) = stream.read(&mut piece) {

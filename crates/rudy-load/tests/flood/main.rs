@@ -12,7 +12,7 @@ use std::time::Duration;
 use rudy_load::flood::{FloodError, Measurement, Outcome, Plan, Progress, Ramp, Requests, Watch, run};
 use rudy_load::{FailureKind, Remote, Template};
 
-use server::{Answer, Server};
+use server::{Response, Server};
 
 const CHUNKS: &str =
     "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n3\r\none\r\n3\r\ntwo\r\n";
@@ -52,7 +52,7 @@ fn flood(plan: &Plan, until: impl Fn(&Measurement) -> bool + 'static) -> Outcome
 
 #[test]
 fn chunks_are_counted_and_held_against_the_schedule_of_the_first() {
-    let server = Server::start(|_| Answer::text(CHUNKS));
+    let server = Server::start(|_| Response::text(CHUNKS));
     let outcome = flood(&plan(&server), |measurement| measurement.chunks == 60);
     assert_eq!((outcome.measurement.opened, outcome.last.open, outcome.most_open), (20, 20, 20));
     // A greeting, the first chunk, and one that was due a second later and came at once.
@@ -65,9 +65,9 @@ fn chunks_are_counted_and_held_against_the_schedule_of_the_first() {
 #[test]
 fn complete_and_broken_responses_are_counted_apart() {
     let server = Server::start(|number| match number % 4 {
-        0 => Answer::last(&format!("{CHUNKS}0\r\n\r\n")),
-        2 => Answer::last("HTTP/1.1 200 OK\r\n\r\nuntil the close"),
-        _ => Answer::last(CHUNKS),
+        0 => Response::last(&format!("{CHUNKS}0\r\n\r\n")),
+        2 => Response::last("HTTP/1.1 200 OK\r\n\r\nuntil the close"),
+        _ => Response::last(CHUNKS),
     });
     let outcome = run(&plan(&server), &mut ()).expect("the server listens");
     assert_eq!(
@@ -80,7 +80,7 @@ fn complete_and_broken_responses_are_counted_apart() {
 
 #[test]
 fn a_connection_without_a_first_byte_times_out() {
-    let server = Server::start(|_| Answer::never());
+    let server = Server::start(|_| Response::never());
     let plan = Plan { timeout: Duration::from_millis(100), ..plan(&server) };
     let outcome = run(&plan, &mut ()).expect("the server listens");
     assert_eq!(outcome.measurement.failures[FailureKind::Timeout as usize], 20);
@@ -88,7 +88,7 @@ fn a_connection_without_a_first_byte_times_out() {
 
 #[test]
 fn a_server_that_does_not_listen_is_an_error_at_once() {
-    let server = Server::start(|_| Answer::never());
+    let server = Server::start(|_| Response::never());
     // The port is bound, so no other process can listen on it.
     let held = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
     held.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("a free port");

@@ -11,6 +11,9 @@ mod v2;
 use std::fmt;
 use std::time::Duration;
 
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 pub use censored::{Bounded, Censored};
 pub use v2::BlobError;
 
@@ -145,6 +148,19 @@ impl Histogram {
             let end = self.counts.highest_equivalent(cell.value_iterated_to());
             (Duration::from_nanos(end), cell.count_at_value())
         })
+    }
+}
+
+/// The text of [`to_base64`](Self::to_base64).
+impl Serialize for Histogram {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&self.to_base64())
+    }
+}
+
+impl<'de> Deserialize<'de> for Histogram {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Self::from_base64(&String::deserialize(from)?).map_err(D::Error::custom)
     }
 }
 

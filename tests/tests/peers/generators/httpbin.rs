@@ -112,14 +112,14 @@ fn responses_are_counted_by_status() {
     let report = rudy(&["-c8", "-n1000", &httpbin.url("/status/503")]);
     let (ours, theirs) = (report.metrics(), httpbin.wrk("/status/503"));
     show("/status/503: nothing else", &[("rudy bench", &ours), ("wrk", &theirs)]);
-    assert_eq!((report.status("503"), ours.error_responses, report.count("/right")), (1000, 1000, 0));
+    assert_eq!((report.status("503"), ours.error_responses, report.count("/succeeded")), (1000, 1000, 0));
     assert_eq!(theirs.error_responses, theirs.responses);
 
     let report = rudy(&["-c8", "-n2000", &httpbin.url("/status/200:0.5,500:0.5")]);
     let (ours, theirs) = (report.metrics(), httpbin.wrk("/status/200:0.5,500:0.5"));
     show("/status/200:0.5,500:0.5: half of each", &[("rudy bench", &ours), ("wrk", &theirs)]);
     assert_eq!(
-        (report.status("200") + report.status("500"), report.count("/right")),
+        (report.status("200") + report.status("500"), report.count("/succeeded")),
         (2000, report.status("200"))
     );
     assert!(is_share(report.status("500"), 2000, 0.5), "{}", report.text);

@@ -40,7 +40,7 @@ pub(super) fn rudy(arguments: &[&str]) -> Report {
 }
 
 impl Report {
-    /// Returns a count, such as `/errors/read`.
+    /// Returns a count, such as `/requests`.
     pub(super) fn count(&self, pointer: &str) -> u64 {
         self.json
             .pointer(pointer)
@@ -59,12 +59,15 @@ impl Report {
     }
 
     pub(super) fn metrics(&self) -> Metrics {
-        let sum = |kinds: &[&str]| kinds.iter().map(|kind| self.count(&format!("/errors/{kind}"))).sum();
+        let failures = |kind: &str| self.json["failures"][kind]["count"].as_u64().unwrap_or_default();
+        let sum = |kinds: &[&str]| kinds.iter().map(|kind| failures(kind)).sum();
+        let statuses = self.json["status_codes"].as_object().expect("counts by status");
+        let error_responses = statuses.iter().filter(|(status, _)| status.as_str() >= "400");
         let broken = sum(&["connect", "tls", "write", "read", "short_body", "malformed"]);
-        let timeouts = sum(&["timeout", "deadline"]);
+        let timeouts = sum(&["timeout", "deadline", "not_sent"]);
         Metrics {
             responses: self.count("/requests") - broken - timeouts,
-            error_responses: sum(&["status_4xx", "status_5xx"]),
+            error_responses: error_responses.filter_map(|(_, count)| count.as_u64()).sum(),
             broken,
             timeouts,
             p50_ms: self.ms("/latency_us/p50"),

@@ -32,7 +32,8 @@ const FIRST: [&str; 20] = [
     "idle_private_bytes_per_connection",
 ];
 
-const LAST: [&str; 4] = ["generator_lag_p99_ns", "generator_share", "background_cpu_share", "steal_share"];
+const LAST: [&str; 4] =
+    ["client_schedule_delay_p99_ns", "generator_share", "background_cpu_share", "steal_share"];
 
 /// A table for each workload with metrics.
 pub(super) fn tables(experiment: &Experiment) -> Vec<Table<'_>> {

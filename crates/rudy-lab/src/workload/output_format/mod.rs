@@ -9,7 +9,7 @@ mod wrk;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use rudy_stats::validity;
+use rudy_stats::validity::{self, Conditions};
 
 use super::Measurement;
 use super::bench::{self, concerning};
@@ -61,12 +61,13 @@ impl Tally {
         // A distribution of two points is not useful.
         let points = self.quantiles.iter().map(|(quantile, time)| [*quantile, nanoseconds(*time)]);
         let latency = (self.quantiles.len() > 2).then(|| points.collect());
-        let warning = validity::errors(all - errors.min(all), all).err();
+        let (succeeded, failed) = (Some(all - errors.min(all)), Some(errors.min(all)));
+        let warnings = validity::check(&Conditions { succeeded, failed, ..Conditions::default() });
         Measurement {
             metrics,
             requests: self.requests,
             latency,
-            warnings: warning.iter().map(concerning).collect(),
+            warnings: warnings.iter().map(concerning).collect(),
             ..Measurement::default()
         }
     }

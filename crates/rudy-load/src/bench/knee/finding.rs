@@ -50,11 +50,9 @@ impl Finding {
 
 /// `10,000/s in a closed loop`
 pub(super) fn of_probe(probe: &Run) -> String {
-    let bound = match Verdict::of(probe) {
-        Verdict::Fair | Verdict::Server { .. } => "",
-        _ => ", where the generator was the limit",
-    };
-    format!("{} in a closed loop{bound}: the search begins below", units::rate(probe.answers_per_second()))
+    let bound =
+        if Verdict::of(probe).is_of_the_client() { ", where the generator was the limit" } else { "" };
+    format!("{} in a closed loop{bound}: the search begins below", units::rate(probe.responses_per_second()))
 }
 
 /// `12,800/s held: p99 3.1 ms, errors 0 %`
@@ -86,7 +84,11 @@ impl fmt::Display for Finding {
             "connections  {}, at most {} requests in flight on each; {} threads",
             config.connections, config.pipeline, config.threads
         )?;
-        writeln!(f, "closed loop  {} on these connections", units::rate(self.ceiling.answers_per_second()))?;
+        writeln!(
+            f,
+            "closed loop  {} on these connections",
+            units::rate(self.ceiling.responses_per_second())
+        )?;
         writeln!(
             f,
             "steps        {} of {}, a third of each to warm up; to {} of the rate",
@@ -135,7 +137,7 @@ impl Finding {
     }
 
     /// The report as JSON.
-    pub(super) fn document(&self) -> KneeDocument {
+    pub(super) fn document(&self) -> KneeDocument<'_> {
         let broke = self.answer.and_then(|answer| answer.broke);
         KneeDocument {
             rudy_version: env!("CARGO_PKG_VERSION"),
@@ -157,7 +159,7 @@ impl Finding {
 
 /// The JSON document that `--json` writes for a search.
 #[derive(Debug, Serialize)]
-pub(super) struct KneeDocument {
+pub(super) struct KneeDocument<'a> {
     /// The program and version.
     rudy_version: &'static str,
     /// The first URL.
@@ -177,12 +179,12 @@ pub(super) struct KneeDocument {
     /// Whether the result is a lower bound, because the server was not the limit.
     is_at_least: bool,
     /// The closed loop that measured the ceiling.
-    closed_loop: Document,
-    steps: Vec<StepDocument>,
+    closed_loop: Document<'a>,
+    steps: Vec<StepDocument<'a>>,
 }
 
 #[derive(Debug, Serialize)]
-struct StepDocument {
+struct StepDocument<'a> {
     /// `bracket`, `bisect`, `vote`, `hold`.
     kind: &'static str,
     /// Requests per second of the step.
@@ -195,11 +197,11 @@ struct StepDocument {
     /// The same as a sentence with figures.
     words: String,
     /// The run; null if no connection could be opened.
-    run: Option<Document>,
+    run: Option<Document<'a>>,
 }
 
-impl StepDocument {
-    fn of(tried: &Tried) -> Self {
+impl<'a> StepDocument<'a> {
+    fn of(tried: &'a Tried) -> Self {
         let kind = match tried.step.kind {
             Kind::Bracket => "bracket",
             Kind::Bisect => "bisect",

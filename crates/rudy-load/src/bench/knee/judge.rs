@@ -8,12 +8,12 @@ use rudy_stats::validity::{LATE, RATE_KEPT};
 
 use crate::bench::report::Run;
 use crate::bench::run::Interval;
-use crate::units;
+use crate::{FailureKind, units};
 
 /// A generator thread with a CPU usage above this share was saturated.
 const BUSY: f64 = 0.9;
 
-/// Factor by which the lag must grow over a step to count as a backlog.
+/// Factor by which the delay must grow over a step to count as a backlog.
 const GROWTH: f64 = 2.0;
 
 /// The evaluation of a step.
@@ -34,10 +34,12 @@ impl Ruling {
 /// Compares a step with the objective. It also fails if the rate was not kept or requests piled up, because
 /// requests that still wait at the end have no latency yet.
 pub(super) fn judge(slo: &Slo, run: &Run, slope: &Slope) -> Ruling {
-    let seen = &run.outcome.seen;
-    let judgements = slo.judge(&seen.latency, run.nines());
+    let seen = &run.outcome.recorder;
+    let judgements = slo.judge(&seen.latency, run.success_rate());
     let (held, broken): (Vec<_>, Vec<_>) = judgements.iter().partition(|judgement| judgement.holds());
     let ratio = run.rate_ratio().unwrap_or(1.0);
+    // A request that was never sent is a failure because of the backlog.
+    let is_not_sent = run.outcome.recorder.failures(FailureKind::NotSent) > 0;
     let is_behind = ratio < RATE_KEPT || slope.grows();
     let words = |judgements: &[&rudy_stats::slo::Judgement]| {
         judgements.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
@@ -45,18 +47,18 @@ pub(super) fn judge(slo: &Slo, run: &Run, slope: &Slope) -> Ruling {
     if broken.is_empty() && !is_behind {
         return Ruling { report: Report::Held, words: words(&held) };
     }
-    let late = seen.lag.quantile(0.99);
+    let late = seen.schedule_delay.quantile(0.99);
     let is_late = is_behind || late > LATE;
     let behind = format!(
         "{} of what was due was sent, late by {} at 99 %",
         units::share_down(ratio, 1),
         units::duration(late)
     );
-    let (cause, words) = if broken.iter().any(|judgement| judgement.is_of_errors()) {
+    let (cause, words) = if !is_not_sent && broken.iter().any(|judgement| judgement.is_of_errors()) {
         (Cause::Errors, words(&broken))
     } else if is_late && is_generators(run) {
         (Cause::Generator, format!("the generator was late: {behind}"))
-    } else if broken.is_empty() {
+    } else if broken.is_empty() || is_not_sent {
         (Cause::Backlog, format!("requests piled up: {behind}"))
     } else {
         (Cause::Latency, words(&broken))
@@ -64,41 +66,41 @@ pub(super) fn judge(slo: &Slo, run: &Run, slope: &Slope) -> Ruling {
     Ruling { report: Report::Broke(cause), words }
 }
 
-/// Whether the generator itself caused the lag.
+/// Whether the generator itself caused the delay.
 fn is_generators(run: &Run) -> bool {
-    let seen = &run.outcome.seen;
+    let seen = &run.outcome.recorder;
     let config = &run.config;
     let is_one_each = config.requests_per_connection == Some(1);
     // The thread with the fewest connections decides.
     let places = u64::from(config.connections / config.threads.max(1)) * u64::from(config.pipeline);
     // Connections that were lost and reopened were not free either.
     let have_stood = is_one_each || seen.opened <= u64::from(config.connections);
-    let has_always_free = have_stood && seen.most_under_way < places;
+    let has_always_free = have_stood && seen.peak_in_flight < places;
     let is_busy = run.outcome.threads.iter().any(|thread| thread.share() >= BUSY);
-    has_always_free || (is_busy && run.under_way() < BUSY * units::float(config.places()))
+    has_always_free || (is_busy && run.in_flight() < BUSY * units::float(config.max_in_flight()))
 }
 
-/// The lag of the requests over a step.
+/// The delay of the requests over a step.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Slope {
-    mean_lags: Vec<Duration>,
+    mean_delays: Vec<Duration>,
 }
 
 impl Slope {
     pub(super) fn add(&mut self, interval: &Interval) {
-        // A step has few parts; nothing is sent after the last one.
-        if !interval.seen.lag.is_empty() {
-            self.mean_lags.push(interval.seen.lag.mean());
+        // A step has few parts. What is sent after the last one shows no more of the rate.
+        if !interval.recorder.schedule_delay.is_empty() && interval.recorder.sent_after_end == 0 {
+            self.mean_delays.push(interval.recorder.schedule_delay.mean());
         }
     }
 
-    /// Whether the lag grew in every part and is large at the end. The rate then exceeds the capacity, and a
-    /// longer step would have been worse. The lag shows this before the percentiles do.
+    /// Whether the delay grew in every part and is large at the end. The rate then exceeds the capacity, and a
+    /// longer step would have been worse. The delay shows this before the percentiles do.
     fn grows(&self) -> bool {
-        let lags = &self.mean_lags;
-        let (Some(first), Some(last)) = (lags.first(), lags.last()) else { return false };
-        lags.len() > 2
-            && lags.is_sorted_by(|a, b| a < b)
+        let delays = &self.mean_delays;
+        let (Some(first), Some(last)) = (delays.first(), delays.last()) else { return false };
+        delays.len() > 2
+            && delays.is_sorted_by(|a, b| a < b)
             && *last > LATE
             && last.as_secs_f64() > first.as_secs_f64() * GROWTH
     }
@@ -136,18 +138,20 @@ mod tests {
             share: None,
         };
         let mut seen =
-            Recorder { right: 1000, sent: 1000, most_under_way: 2, opened: 4, ..Recorder::default() };
+            Recorder { succeeded: 1000, sent: 1000, peak_in_flight: 2, opened: 4, ..Recorder::default() };
         seen.statuses[200] = 1000;
-        seen.lag.record_n(MS / 50, 1000);
-        let threads = vec![ThreadTime { cpu: 500 * MS, wall: 1000 * MS }; 2];
-        let mut run =
-            Run { config, outcome: Outcome { seen, threads, duration: 1000 * MS, ..Outcome::default() } };
+        seen.schedule_delay.record_n(MS / 50, 1000);
+        let threads = vec![ThreadTime { cpu: 500 * MS, wall: 1000 * MS, ..ThreadTime::default() }; 2];
+        let mut run = Run {
+            config,
+            outcome: Outcome { recorder: seen, threads, duration: 1000 * MS, ..Outcome::default() },
+        };
         answered_after(&mut run, MS);
         run
     }
 
     fn answered_after(run: &mut Run, time: Duration) {
-        let seen = &mut run.outcome.seen;
+        let seen = &mut run.outcome.recorder;
         for histogram in [&mut seen.latency, &mut seen.service] {
             histogram.clear();
             histogram.record_n(time, 1000);
@@ -156,24 +160,24 @@ mod tests {
 
     /// A third of the due requests was not sent.
     fn fall_behind(run: &mut Run) {
-        run.outcome.unsent = 500;
+        run.outcome.recorder.sent_after_end = 334;
     }
 
     fn fail(run: &mut Run, count: u64) {
-        run.outcome.seen.right -= count;
-        run.outcome.seen.statuses[200] -= count;
-        run.outcome.seen.statuses[500] += count;
+        run.outcome.recorder.succeeded -= count;
+        run.outcome.recorder.statuses[200] -= count;
+        run.outcome.recorder.statuses[500] += count;
     }
 
     fn send_late(run: &mut Run) {
-        run.outcome.seen.lag.record_n(5 * MS, 100);
+        run.outcome.recorder.schedule_delay.record_n(5 * MS, 100);
     }
 
-    fn slope(mean_lags_ms: &[u32]) -> Slope {
+    fn slope(mean_delays_ms: &[u32]) -> Slope {
         let mut slope = Slope::default();
-        for &lag in mean_lags_ms {
+        for &delay in mean_delays_ms {
             let mut interval = Interval::default();
-            interval.seen.lag.record_n(lag * MS, 10);
+            interval.recorder.schedule_delay.record_n(delay * MS, 10);
             slope.add(&interval);
         }
         slope
@@ -201,7 +205,7 @@ mod tests {
                 "behind, a place always free",
                 |run| {
                     fall_behind(run);
-                    run.outcome.seen.most_under_way = 1;
+                    run.outcome.recorder.peak_in_flight = 1;
                 },
                 Report::Broke(Generator),
                 "the generator was late: 66.6 %",
@@ -238,7 +242,7 @@ mod tests {
                 "behind, connections were lost",
                 |run| {
                     fall_behind(run);
-                    (run.outcome.seen.most_under_way, run.outcome.seen.opened) = (1, 5);
+                    (run.outcome.recorder.peak_in_flight, run.outcome.recorder.opened) = (1, 5);
                 },
                 Report::Broke(Backlog),
                 "piled up",
@@ -247,7 +251,7 @@ mod tests {
                 "behind, a connection for each request",
                 |run| {
                     fall_behind(run);
-                    (run.outcome.seen.most_under_way, run.outcome.seen.opened) = (1, 1000);
+                    (run.outcome.recorder.peak_in_flight, run.outcome.recorder.opened) = (1, 1000);
                     run.config.requests_per_connection = Some(1);
                 },
                 Report::Broke(Generator),
@@ -258,7 +262,7 @@ mod tests {
                 |run| {
                     answered_after(run, 50 * MS);
                     send_late(run);
-                    run.outcome.seen.most_under_way = 1;
+                    run.outcome.recorder.peak_in_flight = 1;
                 },
                 Report::Broke(Generator),
                 "late by 5",
@@ -268,7 +272,7 @@ mod tests {
                 |run| {
                     fail(run, 500);
                     fall_behind(run);
-                    run.outcome.seen.most_under_way = 1;
+                    run.outcome.recorder.peak_in_flight = 1;
                 },
                 Report::Broke(Errors),
                 "errors 50 %",
@@ -290,23 +294,23 @@ mod tests {
 
     #[test]
     fn requests_pile_up_where_each_part_is_later_and_the_last_by_much() {
-        for (lags, grows) in [
+        for (delays, grows) in [
             (&[][..], false),
             (&[5], false),
             (&[1, 5], false),
             (&[1, 2, 3], true),
             (&[0, 1, 2, 3, 4], true),
-            // Not twice the lag.
+            // Not twice the delay.
             (&[10, 12, 15, 18, 20], false),
             (&[10, 12, 15, 18, 21], true),
             // It recovered, or did not grow.
             (&[1, 9, 3, 5, 9], false),
             (&[1, 2, 2, 3, 9], false),
             (&[1, 2, 3, 9, 8], false),
-            // A lag below a millisecond is ignored.
+            // A delay below a millisecond is ignored.
             (&[0, 0, 1], false),
         ] {
-            assert_eq!(slope(lags).grows(), grows, "{lags:?}");
+            assert_eq!(slope(delays).grows(), grows, "{delays:?}");
         }
     }
 

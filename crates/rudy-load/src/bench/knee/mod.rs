@@ -27,7 +27,7 @@ use crate::{Exit, Remote};
 /// step.
 const WARM_UP: u32 = 3;
 
-/// Number of intervals of a step, each of which records its lag.
+/// Number of intervals of a step, each of which records its delay.
 const PARTS: u32 = 5;
 
 /// The pause between two steps is this fraction of a step, and at most a second. All requests end and the
@@ -94,7 +94,7 @@ struct Lab<'a> {
 impl Lab<'_> {
     fn search(mut self) -> Result<Finding, RunError> {
         let ceiling = self.probe()?;
-        let rate = ceiling.answers_per_second();
+        let rate = ceiling.responses_per_second();
         let options = knee::Options {
             lowest: self.lowest(),
             resolution: self.knee.resolution,
@@ -182,7 +182,7 @@ impl Lab<'_> {
     }
 }
 
-/// Records the lag of a step, and stops it on a signal.
+/// Records the delay of a step, and stops it on a signal.
 struct Watcher<'a> {
     slope: Slope,
     interrupt: &'a Interrupt,

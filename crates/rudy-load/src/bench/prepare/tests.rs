@@ -25,6 +25,7 @@ fn options() -> Options {
         access: Access::default(),
         split: None,
         start_at: None,
+        objective: None,
         slo_search: None,
         output: OutputOptions::default(),
     }

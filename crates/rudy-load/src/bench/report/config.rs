@@ -14,43 +14,43 @@ use crate::units;
 
 /// The target and the settings of a run. Plain values, so that a report can be parsed again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(in crate::bench) struct Config {
+pub struct Config {
     /// The first URL.
-    pub(in crate::bench) target: String,
+    pub target: String,
     /// Number of URLs.
-    pub(in crate::bench) urls: usize,
+    pub urls: usize,
     /// The address of the server.
-    pub(in crate::bench) remote: String,
+    pub remote: String,
     /// Number of connections.
-    pub(in crate::bench) connections: u32,
+    pub connections: u32,
     /// Number of generator threads.
-    pub(in crate::bench) threads: u32,
+    pub threads: u32,
     /// Maximum requests in flight per connection.
-    pub(in crate::bench) pipeline: u32,
+    pub pipeline: u32,
     /// Requests after which a connection was replaced; null if never.
-    pub(in crate::bench) requests_per_connection: Option<u32>,
+    pub requests_per_connection: Option<u32>,
     /// The total rate of an open loop, per second; null in a closed loop.
-    pub(in crate::bench) rate: Option<f64>,
+    pub rate: Option<f64>,
     /// The final rate of a ramp.
-    pub(in crate::bench) rate_at_end: Option<f64>,
+    pub rate_at_end: Option<f64>,
     /// The distribution of send times: `uniform`, `jitter`, `poisson`; null in a closed loop.
-    pub(in crate::bench) arrivals: Option<String>,
+    pub arrivals: Option<String>,
     /// The seed of random send times.
-    pub(in crate::bench) seed: Option<u64>,
+    pub seed: Option<u64>,
     /// The planned duration; null if the number of requests was given.
-    pub(in crate::bench) duration_s: Option<f64>,
+    pub duration_s: Option<f64>,
     /// The planned number of requests; null if the duration was given.
-    pub(in crate::bench) requests: Option<u64>,
+    pub requests: Option<u64>,
     /// The duration of the warm-up.
-    pub(in crate::bench) warm_up_s: f64,
+    pub warm_up_s: f64,
     /// The timeout of a response, from the send.
-    pub(in crate::bench) timeout_s: f64,
+    pub timeout_s: f64,
     /// The timeout of a response, from the due time.
-    pub(in crate::bench) deadline_s: Option<f64>,
+    pub deadline_s: Option<f64>,
     /// The share of a plan, if any. The rates above are those of the whole plan, the other numbers those of
     /// the share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(in crate::bench) share: Option<ShareOf>,
+    pub share: Option<ShareOf>,
 }
 
 impl Config {
@@ -85,12 +85,14 @@ impl Config {
     }
 
     /// Whether requests had due times.
-    pub(in crate::bench) fn is_open(&self) -> bool {
+    #[must_use]
+    pub fn is_open(&self) -> bool {
         self.rate.is_some()
     }
 
     /// Maximum number of requests in flight.
-    pub(in crate::bench) fn places(&self) -> u64 {
+    #[must_use]
+    pub fn max_in_flight(&self) -> u64 {
         u64::from(self.connections) * u64::from(self.pipeline)
     }
 }

@@ -1,197 +1,188 @@
 //! The report as JSON. Every key names its unit; keys without a unit are counts or fractions.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use rudy_stats::histogram::BlobError;
-use rudy_stats::{Histogram, Nines};
-use serde::{Deserialize, Serialize};
+use rudy_stats::Histogram;
+use rudy_stats::histogram::Bounded;
+use serde::Serialize;
 
-use super::seen::Seen;
+use super::Run;
+use super::latencies::Latencies;
 use super::verdict::Verdict;
-use super::{Config, Run};
-use crate::bench::run::{Outcome, ThreadTime};
-use crate::units;
+use crate::bench::{Recorder, StatusClass};
 
-/// The document that `--json` writes: results first, then the counts and histograms behind them.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(in crate::bench) struct Document {
+/// The document that `--json` writes: results first, then the [`Run`] from which they follow.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(in crate::bench) struct Document<'a> {
     /// The program and version.
-    rudy_version: String,
+    rudy_version: &'static str,
     /// The first URL.
-    target: String,
-    /// The settings of the run.
-    config: Config,
-    /// Whether the run was interrupted.
-    is_interrupted: bool,
-    /// `generator` if the load generator was the limit, `server` if the server could not keep up with a rate;
-    /// otherwise null.
-    bottleneck: Option<String>,
-    /// The duration of the measurement.
-    duration_s: f64,
+    target: &'a str,
+    /// What limited the run, in words.
+    verdict: String,
+    /// Validity warnings.
+    warnings: Vec<String>,
+    /// `client`, `server` or `machine`, if it limited the run; otherwise null.
+    bottleneck: Option<&'static str>,
     /// Complete responses per second.
     achieved_rate: f64,
     /// The requested rate, or the mean of a ramp; null in a closed loop.
     target_rate: Option<f64>,
-    /// The fraction of due requests that were sent; null in a closed loop.
+    /// The fraction of due requests that were sent before the end; null in a closed loop.
     rate_ratio: Option<f64>,
+    /// Requests that ended, with or without a response.
+    requests: u64,
     /// Requests that were due and not sent, because no connection was free.
-    unsent: u64,
-    /// Requests in flight when the run was interrupted.
-    abandoned: u64,
+    not_sent: u64,
     /// Average number of requests in flight.
-    under_way: f64,
+    in_flight: f64,
     /// The fraction of requests that failed.
     error_rate: f64,
-    nines: NinesFigures,
-    /// Of successful responses: from the due time (open loop) or the send (closed loop) to the last byte.
+    success_rate: Rate,
+    #[serde(flatten)]
+    distributions: Distributions,
+    /// The unit of the histograms, which their format does not contain.
+    histogram_unit: &'static str,
+    #[serde(flatten)]
+    run: &'a Run,
+}
+
+/// The success rate, in nines.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+struct Rate {
+    /// The fraction of successful responses.
+    share: f64,
+    /// The number of nines of that fraction; null without a failure.
+    nines: Option<f64>,
+    /// The number of nines of the lower confidence bound, with 95 % confidence.
+    nines_at_least: f64,
+    /// The upper bound of the failure rate, with 95 % confidence, if failures are independent.
+    failures_at_most: f64,
+}
+
+/// Latencies in microseconds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Distributions {
+    /// Of successful responses: from the due time (open loop) or the send (closed loop) to the last byte. With
+    /// the requests that were given up, whose latency is a lower bound.
     latency_us: Option<Figures>,
+    /// Of complete responses by their status class.
+    latency_by_status_us: BTreeMap<StatusClass, Option<Figures>>,
     /// From the send to the last byte.
     service_us: Option<Figures>,
     /// From the send to the first byte.
     first_byte_us: Option<Figures>,
     /// Delay between due time and send; null in a closed loop.
-    schedule_lag_us: Option<Figures>,
-    max_schedule_lag_us: Option<f64>,
+    schedule_delay_us: Option<Figures>,
+    max_schedule_delay_us: Option<f64>,
     connect_us: Option<Figures>,
     tls_us: Option<Figures>,
     /// Of failed requests.
     latency_failed_us: Option<Figures>,
-    /// The generator threads.
-    threads: Vec<ThreadFigures>,
-    #[serde(flatten)]
-    seen: Seen,
 }
 
-/// The success rate in nines.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-struct NinesFigures {
-    /// The fraction of successful responses.
-    share: f64,
-    /// The number of nines; null without a failure.
-    seen: Option<f64>,
-    /// The number of nines that the sample proves, with 95 % confidence.
-    proven: f64,
-    /// The upper bound of the failure rate, with 95 % confidence.
-    failures_at_most: f64,
-}
-
-/// Statistics of a distribution, in microseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+/// Statistics of a distribution, in microseconds. A percentile without a sample beyond it is null.
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Figures {
     mean: f64,
     stdev: f64,
     min: f64,
-    p50: f64,
-    p75: f64,
-    p90: f64,
-    p99: f64,
-    p99_9: f64,
-    p99_99: f64,
+    p50: Option<f64>,
+    p75: Option<f64>,
+    p90: Option<f64>,
+    p99: Option<f64>,
+    p99_9: Option<f64>,
+    p99_99: Option<f64>,
     max: f64,
+    /// The names of the values that are lower bounds, because they depend on requests that were given up.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    lower_bounds: Vec<&'static str>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-struct ThreadFigures {
-    /// CPU time.
-    cpu_s: f64,
-    /// Elapsed time, including the warm-up.
-    wall_s: f64,
-}
-
-impl Document {
-    pub(in crate::bench) fn of(run: &Run) -> Self {
+impl<'a> Document<'a> {
+    pub(in crate::bench) fn of(run: &'a Run) -> Self {
         let Run { config, outcome } = run;
-        let seen = &outcome.seen;
-        let lag = if config.is_open() { Figures::of(&seen.lag) } else { None };
+        let recorder = &outcome.recorder;
+        let verdict = Verdict::of(run);
         Self {
-            rudy_version: env!("CARGO_PKG_VERSION").to_owned(),
-            target: config.target.clone(),
-            config: config.clone(),
-            is_interrupted: outcome.is_interrupted,
-            bottleneck: Verdict::of(run).name().map(str::to_owned),
-            duration_s: outcome.duration.as_secs_f64(),
-            achieved_rate: units::per_second(seen.answers(), outcome.duration),
+            rudy_version: env!("CARGO_PKG_VERSION"),
+            target: &config.target,
+            bottleneck: verdict.bottleneck(),
+            warnings: verdict.warnings.iter().map(ToString::to_string).collect(),
+            verdict: verdict.sentence,
+            achieved_rate: run.responses_per_second(),
             target_rate: run.target_rate(),
             rate_ratio: run.rate_ratio(),
-            unsent: outcome.unsent,
-            abandoned: outcome.abandoned,
-            under_way: run.under_way(),
-            error_rate: 1.0 - run.nines().share(),
-            nines: NinesFigures::of(run.nines()),
-            latency_us: Figures::of(&seen.latency),
-            service_us: Figures::of(&seen.service),
-            first_byte_us: Figures::of(&seen.first_byte),
-            max_schedule_lag_us: lag.map(|lag| lag.max),
-            schedule_lag_us: lag,
-            connect_us: Figures::of(&seen.connect),
-            tls_us: Figures::of(&seen.tls),
-            latency_failed_us: Figures::of(&seen.latency_failed),
-            threads: outcome.threads.iter().map(ThreadFigures::of).collect(),
-            seen: Seen::of(seen),
+            requests: recorder.requests(),
+            not_sent: recorder.failures(crate::FailureKind::NotSent),
+            in_flight: run.in_flight(),
+            error_rate: 1.0 - run.success_rate().share(),
+            success_rate: Rate::of(run),
+            distributions: Distributions::of(recorder),
+            histogram_unit: "ns",
+            run,
         }
     }
 }
 
-/// The counts and histograms behind all other figures.
-impl TryFrom<Document> for Run {
-    type Error = BlobError;
-
-    fn try_from(document: Document) -> Result<Self, BlobError> {
-        let thread = |time: &ThreadFigures| ThreadTime {
-            cpu: Duration::from_secs_f64(time.cpu_s),
-            wall: Duration::from_secs_f64(time.wall_s),
-        };
-        let outcome = Outcome {
-            seen: document.seen.try_into()?,
-            duration: Duration::from_secs_f64(document.duration_s),
-            unsent: document.unsent,
-            abandoned: document.abandoned,
-            threads: document.threads.iter().map(thread).collect(),
-            is_interrupted: document.is_interrupted,
-        };
-        Ok(Self { config: document.config, outcome })
+impl Rate {
+    fn of(run: &Run) -> Self {
+        let rate = run.success_rate();
+        Self {
+            share: rate.share(),
+            nines: Some(rate.seen()).filter(|nines| nines.is_finite()),
+            nines_at_least: rate.proven(),
+            failures_at_most: rate.failures_at_most(),
+        }
     }
 }
 
-impl NinesFigures {
-    fn of(nines: Nines) -> Self {
-        let seen = Some(nines.seen()).filter(|seen| seen.is_finite());
+impl Distributions {
+    fn of(recorder: &Recorder) -> Self {
+        let complete = |histogram: &Histogram| Figures::of(&Latencies::complete(histogram));
+        let classes = recorder.status_classes.iter();
+        let schedule_delay = complete(&recorder.schedule_delay);
         Self {
-            share: nines.share(),
-            seen,
-            proven: nines.proven(),
-            failures_at_most: nines.failures_at_most(),
+            latency_us: Figures::of(&Latencies::of_run(recorder)),
+            latency_by_status_us: classes.map(|(class, latency)| (*class, complete(latency))).collect(),
+            service_us: complete(&recorder.service),
+            first_byte_us: complete(&recorder.first_byte),
+            max_schedule_delay_us: schedule_delay.as_ref().map(|delay| delay.max),
+            schedule_delay_us: schedule_delay,
+            connect_us: complete(&recorder.connect),
+            tls_us: complete(&recorder.tls),
+            latency_failed_us: complete(&recorder.latency_failed),
         }
     }
 }
 
 impl Figures {
-    /// `None` for an empty histogram.
-    pub(super) fn of(histogram: &Histogram) -> Option<Self> {
-        let quantile = |q| microseconds(histogram.quantile(q));
-        (!histogram.is_empty()).then(|| Self {
-            mean: microseconds(histogram.mean()),
-            stdev: microseconds(histogram.stdev()),
-            min: microseconds(histogram.min()),
-            p50: quantile(0.5),
-            p75: quantile(0.75),
-            p90: quantile(0.9),
-            p99: quantile(0.99),
-            p99_9: quantile(0.999),
-            p99_99: quantile(0.9999),
-            max: microseconds(histogram.max()),
-        })
+    /// `None` for an empty distribution.
+    pub(super) fn of(latencies: &Latencies<'_>) -> Option<Self> {
+        if latencies.is_empty() {
+            return None;
+        }
+        let mut lower_bounds = Vec::new();
+        let mut value = |name, measured: Bounded| {
+            if measured.is_lower_bound {
+                lower_bounds.push(name);
+            }
+            microseconds(measured.value)
+        };
+        let mean = value("mean", latencies.mean());
+        let mut quantile = |name, q| latencies.quantile(q).map(|measured| value(name, measured));
+        let [p50, p75, p90, p99, p99_9, p99_99] =
+            [("p50", 0.5), ("p75", 0.75), ("p90", 0.9), ("p99", 0.99), ("p99_9", 0.999), ("p99_99", 0.9999)]
+                .map(|(name, q)| quantile(name, q));
+        let max = value("max", latencies.max());
+        let (min, stdev) = (microseconds(latencies.min()), microseconds(latencies.stdev()));
+        Some(Self { mean, stdev, min, p50, p75, p90, p99, p99_9, p99_99, max, lower_bounds })
     }
 }
 
 /// Rounded to the nanosecond.
 fn microseconds(duration: Duration) -> f64 {
     let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-    units::float(nanoseconds) / 1e3
-}
-
-impl ThreadFigures {
-    fn of(time: &ThreadTime) -> Self {
-        Self { cpu_s: time.cpu.as_secs_f64(), wall_s: time.wall.as_secs_f64() }
-    }
+    crate::units::float(nanoseconds) / 1e3
 }

@@ -2,8 +2,8 @@
 
 mod config;
 mod document;
+mod latencies;
 mod rows;
-mod seen;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -11,31 +11,101 @@ mod text;
 mod verdict;
 
 use rudy_stats::Nines;
+use serde::{Deserialize, Serialize};
 
-pub(super) use self::config::Config;
+pub use self::config::Config;
 pub(super) use self::document::Document;
 pub(super) use self::rows::Rows;
 pub(super) use self::text::render;
 pub(super) use self::verdict::Verdict;
-use super::run::Outcome;
+use super::run::{Outcome, ThreadTime};
+use crate::{FailureKind, units};
 
-/// A completed run.
-#[derive(Debug, Clone)]
-pub(super) struct Run {
+/// A completed run: the part of the JSON report from which all its other figures follow.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Run {
     /// Its settings.
-    pub(super) config: Config,
+    pub config: Config,
     /// Its result.
-    pub(super) outcome: Outcome,
+    #[serde(flatten)]
+    pub outcome: Outcome,
 }
 
 impl Run {
     /// Complete responses per second.
-    pub(super) fn answers_per_second(&self) -> f64 {
-        crate::units::per_second(self.outcome.seen.answers(), self.outcome.duration)
+    #[must_use]
+    pub fn responses_per_second(&self) -> f64 {
+        units::per_second(self.outcome.recorder.responses(), self.outcome.duration)
     }
 
     /// The fraction of requests that succeeded.
-    pub(super) fn nines(&self) -> Nines {
-        Nines::new(self.outcome.seen.right, self.outcome.seen.requests())
+    #[must_use]
+    pub fn success_rate(&self) -> Nines {
+        self.outcome.recorder.success_rate()
+    }
+
+    /// The CPU usage of the busiest generator thread.
+    #[must_use]
+    pub fn client_cpu(&self) -> f64 {
+        self.outcome.threads.iter().map(ThreadTime::share).fold(0.0, f64::max)
+    }
+
+    /// Requests that were due during the measurement; `None` in a closed loop.
+    #[must_use]
+    pub fn due(&self) -> Option<u64> {
+        self.config.is_open().then(|| self.outcome.recorder.requests() + self.outcome.in_flight_at_end)
+    }
+
+    /// The requested rate, or the mean of a ramp; `None` in a closed loop.
+    pub(super) fn target_rate(&self) -> Option<f64> {
+        match (self.config.rate, self.config.rate_at_end) {
+            (Some(_), Some(_)) => {
+                let planned = self.config.duration_s.unwrap_or(self.outcome.duration.as_secs_f64());
+                Some(units::float(self.due()?) / planned.max(1e-9))
+            }
+            (rate, _) => {
+                let share = self.config.share.as_ref();
+                rate.map(|rate| share.map_or(rate, |share| share.split().rate(rate)))
+            }
+        }
+    }
+
+    /// The fraction of due requests that were sent before the end; `None` in a closed loop.
+    #[must_use]
+    pub fn rate_ratio(&self) -> Option<f64> {
+        let due = self.due()?;
+        let recorder = &self.outcome.recorder;
+        let in_time = recorder.sent.saturating_sub(recorder.sent_after_end);
+        Some(if due == 0 { 1.0 } else { units::float(in_time) / units::float(due) })
+    }
+
+    /// Average number of warm-up requests in flight during the measurement.
+    pub(super) fn warmup_spillover(&self) -> f64 {
+        let duration = self.outcome.duration.as_secs_f64().max(1e-9);
+        let spillover = self.outcome.recorder.warmup_spillover.as_secs_f64() / duration;
+        spillover.min(units::float(self.config.max_in_flight()))
+    }
+
+    /// Average number of requests in flight: rate times latency (Little's law).
+    #[must_use]
+    pub fn in_flight(&self) -> f64 {
+        // A request that was started during the measurement may have ended after it.
+        self.in_flight_by_law().min(units::float(self.config.max_in_flight()))
+    }
+
+    fn in_flight_by_law(&self) -> f64 {
+        let recorder = &self.outcome.recorder;
+        let busy = |requests, histogram: &rudy_stats::Histogram| {
+            units::per_second(requests, self.outcome.duration) * histogram.mean().as_secs_f64()
+        };
+        let most = if self.config.is_open() {
+            // The time in flight of a request without a response is only known from its due time.
+            let failed = recorder.failed() - recorder.failures(FailureKind::NotSent);
+            busy(recorder.responses(), &recorder.service) + busy(failed, &recorder.latency_failed)
+        } else {
+            busy(recorder.latency.len(), &recorder.latency)
+                + busy(recorder.latency_failed.len(), &recorder.latency_failed)
+        };
+        most + self.warmup_spillover()
     }
 }

@@ -3,16 +3,17 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::document::Figures;
-use super::seen::Seen;
+use super::latencies::Latencies;
+use crate::bench::Recorder;
 use crate::bench::run::Interval;
 use crate::units;
 
 /// A line of `--ndjson`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Row {
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Row<'a> {
     /// The index, from 0.
     index: u32,
     /// The end, from the start of the measurement.
@@ -23,10 +24,12 @@ struct Row {
     connections_open: u32,
     /// Complete responses per second; null for length 0.
     achieved_rate: Option<f64>,
-    /// Of successful responses.
+    /// Requests that ended, with or without a response.
+    requests: u64,
+    /// Of successful responses and of requests that were given up.
     latency_us: Option<Figures>,
     #[serde(flatten)]
-    seen: Seen,
+    recorder: &'a Recorder,
 }
 
 /// Writes rows to an output.
@@ -42,7 +45,7 @@ impl<W: Write> Rows<W> {
 
     /// Writes and flushes the row of an interval, so that readers can follow the run.
     pub(in crate::bench) fn write(&mut self, interval: &Interval) -> io::Result<()> {
-        let seen = &interval.seen;
+        let recorder = &interval.recorder;
         self.end += interval.length;
         let row = Row {
             index: interval.index,
@@ -50,9 +53,10 @@ impl<W: Write> Rows<W> {
             duration_s: interval.length.as_secs_f64(),
             connections_open: interval.open,
             achieved_rate: (!interval.length.is_zero())
-                .then(|| units::per_second(seen.answers(), interval.length)),
-            latency_us: Figures::of(&seen.latency),
-            seen: Seen::of(seen),
+                .then(|| units::per_second(recorder.responses(), interval.length)),
+            latency_us: Figures::of(&Latencies::of_run(recorder)),
+            requests: recorder.requests(),
+            recorder,
         };
         let mut line = serde_json::to_vec(&row)?;
         line.push(b'\n');

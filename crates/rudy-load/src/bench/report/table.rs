@@ -1,36 +1,36 @@
-//! Formats figures in columns.
+//! Formats latencies in columns.
 
 use std::fmt::Write;
 
-use rudy_stats::Histogram;
-
+use super::latencies::{Latencies, text as bounded};
 use crate::units;
 
 /// The usual quantiles, as wrk2 prints them.
 pub(super) const QUANTILES: [(&str, f64); 6] =
     [("50 %", 0.5), ("75 %", 0.75), ("90 %", 0.9), ("99 %", 0.99), ("99.9 %", 0.999), ("99.99 %", 0.9999)];
 
-/// A column per non-empty histogram: mean, standard deviation, quantiles, maximum.
-pub(super) fn of(columns: &[(&str, &Histogram)]) -> String {
-    let columns: Vec<_> = columns.iter().filter(|(_, histogram)| !histogram.is_empty()).collect();
+/// A column per non-empty distribution: mean, standard deviation, quantiles, maximum. A quantile without a
+/// sample beyond it is blank.
+pub(super) fn of(columns: &[(&str, Latencies<'_>)]) -> String {
+    let columns: Vec<_> = columns.iter().filter(|(_, latencies)| !latencies.is_empty()).collect();
     let mut text = String::new();
     if columns.is_empty() {
         return text;
     }
-    let mut row = |name: &str, cells: Vec<String>| {
-        let cells = cells.iter().fold(String::new(), |line, cell| format!("{line}{cell:>11}"));
+    let mut row = |name: &str, cell: &dyn Fn(&str, &Latencies<'_>) -> String| {
+        let cells = columns.iter().fold(String::new(), |line, (name, latencies)| {
+            let cell = cell(name, latencies);
+            format!("{line}{cell:>11}")
+        });
         // Writing to a `String` does not fail.
-        let _ = writeln!(text, "  {name:<9}{cells}");
+        let _ = writeln!(text, "{}", format!("  {name:<9}{cells}").trim_end());
     };
-    let each = |figure: &dyn Fn(&Histogram) -> std::time::Duration| {
-        columns.iter().map(|(_, histogram)| units::duration(figure(histogram))).collect()
-    };
-    row("", columns.iter().map(|(name, _)| (*name).to_owned()).collect());
-    row("mean", each(&Histogram::mean));
-    row("stdev", each(&Histogram::stdev));
+    row("", &|name, _| name.to_owned());
+    row("mean", &|_, latencies| bounded(latencies.mean()));
+    row("stdev", &|_, latencies| units::duration(latencies.stdev()));
     for (name, quantile) in QUANTILES {
-        row(name, each(&|histogram| histogram.quantile(quantile)));
+        row(name, &|_, latencies| latencies.quantile(quantile).map_or(String::new(), bounded));
     }
-    row("max", each(&Histogram::max));
+    row("max", &|_, latencies| bounded(latencies.max()));
     text
 }

@@ -4,10 +4,10 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use super::config::count;
-use super::seen::UNEXPECTED;
+use super::latencies::Latencies;
 use super::verdict::Verdict;
 use super::{Run, table};
-use crate::FailureKind;
+use crate::bench::{Failed, ThreadTime};
 use crate::units;
 
 /// A response that took this many times as long as most blocked its connection for as many requests.
@@ -16,9 +16,9 @@ const OMITTED: f64 = 10.0;
 /// The whole report, optionally with the full latency distribution. The last two lines have the format of
 /// wrk, because scripts parse them.
 pub(in crate::bench) fn render(run: &Run, has_spectrum: bool) -> String {
-    let mut parts = vec![head(run), summary(run), latencies(run), wrong(run), omission(run)];
+    let mut parts = vec![head(run), summary(run), latencies(run), failed(run), omission(run)];
     if has_spectrum {
-        parts.push(format!("latency in ms\n{}", run.outcome.seen.latency.to_hgrm()));
+        parts.push(format!("latency in ms\n{}", run.outcome.recorder.latency.to_hgrm()));
     }
     parts.push(last_lines(run));
     parts.retain(|part| !part.is_empty());
@@ -31,113 +31,128 @@ fn head(run: &Run) -> String {
         0 | 1 => String::new(),
         urls => format!(" and {}", count(urls as u64 - 1, "other URL")),
     };
-    let verdict = match Verdict::of(run) {
-        Verdict::Fair => String::new(),
-        verdict => format!("{verdict}\n"),
-    };
+    let verdict = Verdict::of(run);
     let ended = if run.outcome.is_interrupted { "Interrupted: partial results.\n" } else { "" };
-    format!("{}{others}\n{config}\n{verdict}{ended}", config.target)
+    format!("{}{others}\n{config}\n{}\n{ended}", config.target, verdict.sentence)
 }
 
 fn summary(run: &Run) -> String {
     let (config, outcome) = (&run.config, &run.outcome);
-    let seen = &outcome.seen;
+    let recorder = &outcome.recorder;
     let mut text = String::new();
     let mut row = |name: &str, value: String| {
         // Writing to a `String` does not fail.
         let _ = writeln!(text, "{name:<13}{value}");
     };
-    let abandoned = match outcome.abandoned {
+    let in_flight_at_end = match outcome.in_flight_at_end {
         0 => String::new(),
-        abandoned => format!(", {abandoned} more in flight at the end"),
+        in_flight_at_end => format!(", {in_flight_at_end} more in flight at the end"),
     };
-    row("requests", format!("{} in {}{abandoned}", seen.requests(), units::duration(outcome.duration)));
-    row("right", run.nines().to_string());
+    row(
+        "requests",
+        format!("{} in {}{in_flight_at_end}", recorder.requests(), units::duration(outcome.duration)),
+    );
+    row("succeeded", run.success_rate().to_string());
     let statuses = statuses(run, 0..1000);
     if !statuses.is_empty() {
         row("statuses", statuses);
     }
-    let bytes = [seen.received_bytes, seen.body_bytes].map(units::bytes);
+    let bytes = [recorder.received_bytes, recorder.body_bytes].map(units::bytes);
     row("received", format!("{}, bodies {}", bytes[0], bytes[1]));
-    let ended = match seen.ended {
+    let ended = match recorder.closed_by_server {
         0 => String::new(),
         ended => format!(", {ended} closed by the server between requests"),
     };
-    row("connections", format!("{} opened{ended}", seen.opened));
-    let carried_over = match run.carried_over() {
+    row("connections", format!("{} opened{ended}", recorder.opened));
+    let warmup_spillover = match run.warmup_spillover() {
         few if few < 0.05 => String::new(),
-        carried_over => format!(", {carried_over:.1} of them begun in the warm-up"),
+        warmup_spillover => format!(", {warmup_spillover:.1} of them begun in the warm-up"),
     };
-    let under_way = format!("{:.1} on average, of {} (Little's law)", run.under_way(), config.places());
-    row("in flight", under_way + &carried_over);
+    let in_flight =
+        format!("{:.1} on average, of {} (Little's law)", run.in_flight(), config.max_in_flight());
+    row("in flight", in_flight + &warmup_spillover);
     if let Some(schedule) = schedule(run) {
         row("schedule", schedule);
     }
-    row("generator", generator(run));
+    row("client CPU", client_cpu(run));
     text
 }
 
 /// `200: 17, 404: 3`
 fn statuses(run: &Run, range: std::ops::Range<usize>) -> String {
-    let all = run.outcome.seen.statuses[range.clone()].iter().zip(range).filter(|(count, _)| **count > 0);
+    let all = run.outcome.recorder.statuses[range.clone()].iter().zip(range).filter(|(count, _)| **count > 0);
     all.map(|(count, status)| format!("{status}: {count}")).collect::<Vec<_>>().join(", ")
 }
 
 /// The schedule of an open loop: what was due and what was sent.
 fn schedule(run: &Run) -> Option<String> {
     let (due, ratio) = (run.due()?, run.rate_ratio()?);
-    let seen = &run.outcome.seen;
-    let late = |quantile| units::duration(seen.lag.quantile(quantile));
+    let recorder = &run.outcome.recorder;
+    let late = |quantile| units::duration(recorder.schedule_delay.quantile(quantile));
     Some(format!(
-        "{due} due, {} sent ({}), {} not sent; sent late by {} at 99 %, {} at most",
-        seen.sent,
+        "{due} due, {} sent before the end ({}), {} after it, {} not sent; schedule delay {} at 99 %, {} at most",
+        recorder.sent.saturating_sub(recorder.sent_after_end),
         units::share_down(ratio, 2),
-        due - seen.sent,
+        recorder.sent_after_end,
+        due.saturating_sub(recorder.sent),
         late(0.99),
         late(1.0)
     ))
 }
 
-fn generator(run: &Run) -> String {
-    let shares = run.outcome.threads.iter().map(|time| format!("{:.0} %", time.share() * 100.0));
-    let shares = shares.collect::<Vec<_>>().join(", ");
-    let threads = if run.outcome.threads.len() == 1 { "its thread" } else { "its threads" };
-    format!("{threads} computed for {shares} of the time")
+/// `72 %, of which 40 % polling the clock; 3 % waiting for a core`, of each thread.
+fn client_cpu(run: &Run) -> String {
+    let thread = |time: &ThreadTime| {
+        let [cpu, spin, delay] = [time.share(), time.spin_share(), time.run_delay_share()];
+        let spin =
+            if spin < 0.01 { String::new() } else { format!(" ({:.0} % polling the clock)", spin * 100.0) };
+        let delay =
+            if delay < 0.01 { String::new() } else { format!(", {:.0} % waiting for a core", delay * 100.0) };
+        format!("{:.0} %{spin}{delay}", cpu * 100.0)
+    };
+    run.outcome.threads.iter().map(thread).collect::<Vec<_>>().join("; ")
 }
 
 fn latencies(run: &Run) -> String {
-    let seen = &run.outcome.seen;
-    let mut columns = vec![("latency", &seen.latency)];
-    if run.config.is_open() {
-        columns.extend([("service", &seen.service), ("send lag", &seen.lag)]);
+    let recorder = &run.outcome.recorder;
+    let mut columns = vec![("latency", Latencies::of_run(recorder))];
+    let mut add = |name, histogram| columns.push((name, Latencies::complete(histogram)));
+    if recorder.status_classes.len() > 1 {
+        recorder.status_classes.iter().for_each(|(class, latency)| add(class.name(), latency));
     }
-    columns.push(("first byte", &seen.first_byte));
-    columns.extend([("connect", &seen.connect), ("TLS", &seen.tls), ("failed", &seen.latency_failed)]);
+    if run.config.is_open() {
+        add("service", &recorder.service);
+        add("delay", &recorder.schedule_delay);
+    }
+    add("first byte", &recorder.first_byte);
+    add("connect", &recorder.connect);
+    add("TLS", &recorder.tls);
+    add("failed", &recorder.latency_failed);
     table::of(&columns)
 }
 
 /// Failed requests by reason, with an example of each.
-fn wrong(run: &Run) -> String {
-    let seen = &run.outcome.seen;
+fn failed(run: &Run) -> String {
+    let recorder = &run.outcome.recorder;
     let mut text = String::new();
     let mut row = |name: &str, count: u64, example: &str| {
         if count > 0 {
             let _ = writeln!(text, "  {name:<16}{count:>10}  {example}");
         }
     };
-    for kind in FailureKind::ALL {
-        let example = seen.examples[kind as usize].as_deref();
-        row(kind.name(), seen.failures[kind as usize], example.unwrap_or_default());
+    for (kind, Failed { count, example }) in &recorder.failures {
+        row(kind.name(), *count, example.as_deref().unwrap_or_default());
     }
-    row(UNEXPECTED, seen.unexpected, seen.unexpected_example.as_deref().unwrap_or_default());
-    row("status_4xx", seen.statuses[400..500].iter().sum(), &statuses(run, 400..500));
-    row("status_5xx", seen.statuses[500..].iter().sum(), &statuses(run, 500..1000));
-    if text.is_empty() { text } else { format!("not right\n{text}") }
+    let Failed { count, example } = &recorder.unexpected_body;
+    row("unexpected_body", *count, example.as_deref().unwrap_or_default());
+    row("status_4xx", recorder.statuses[400..500].iter().sum(), &statuses(run, 400..500));
+    row("status_5xx", recorder.statuses[500..].iter().sum(), &statuses(run, 500..1000));
+    if text.is_empty() { text } else { format!("failed\n{text}") }
 }
 
 /// A warning about requests that the closed loop omitted, if they are many.
 fn omission(run: &Run) -> String {
-    let latency = &run.outcome.seen.latency;
+    let latency = &run.outcome.recorder.latency;
     let (most, max) = (latency.quantile(0.5), latency.max());
     let kept = max.as_secs_f64() / most.max(Duration::from_nanos(1)).as_secs_f64();
     if run.config.is_open() || latency.is_empty() || kept < OMITTED {
@@ -152,11 +167,11 @@ fn omission(run: &Run) -> String {
 
 /// A line in wrk's format and columns.
 fn last_lines(run: &Run) -> String {
-    let (seen, duration) = (&run.outcome.seen, run.outcome.duration);
+    let (recorder, duration) = (&run.outcome.recorder, run.outcome.duration);
     format!(
         "Requests/sec: {:>9.2}\nTransfer/sec: {:>10}B\n",
-        units::per_second(seen.answers(), duration),
-        wrk_bytes(units::per_second(seen.received_bytes, duration))
+        units::per_second(recorder.responses(), duration),
+        wrk_bytes(units::per_second(recorder.received_bytes, duration))
     )
 }
 

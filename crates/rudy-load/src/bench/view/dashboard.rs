@@ -238,7 +238,7 @@ fn label(name: &'static str) -> Span<'static> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::FailureKind;
+    use crate::Failure;
     use crate::bench::Recorder;
 
     const STEP: Duration = Duration::from_millis(100);
@@ -261,13 +261,13 @@ mod tests {
     }
 
     fn step(responses: u32, latency: Duration) -> Interval {
-        let mut seen = Recorder::default();
+        let mut recorder = Recorder::default();
         for _ in 0..responses {
-            seen.status(200);
-            seen.right += 1;
-            seen.latency.record(latency);
+            recorder.status(200);
+            recorder.succeeded += 1;
+            recorder.latency.record(latency);
         }
-        Interval { index: 0, length: STEP, seen, open: 64 }
+        Interval { index: 0, length: STEP, recorder: Box::new(recorder), open: 64 }
     }
 
     fn picture(dashboard: &Dashboard, now: Instant, width: u16, height: u16) -> Vec<String> {
@@ -282,8 +282,8 @@ mod tests {
     fn run() -> Dashboard {
         let mut dashboard = dashboard(Until::Time(Duration::from_secs(10)));
         let mut first = step(1000, Duration::from_micros(640));
-        first.seen.status(503);
-        first.seen.failures[FailureKind::Timeout as usize] += 1;
+        first.recorder.status(503);
+        first.recorder.fail(&Failure::Timeout, Duration::ZERO);
         dashboard.interval(&first);
         (1..10).for_each(|_| dashboard.interval(&step(1000, Duration::from_micros(640))));
         (0..10).for_each(|_| dashboard.interval(&step(500, Duration::from_millis(2))));

@@ -70,14 +70,15 @@ mod tests {
 
     #[test]
     fn an_interval_is_one_line() {
-        let mut seen = Recorder::default();
+        let mut recorder = Recorder::default();
         for _ in 0..1500 {
-            seen.status(200);
-            seen.right += 1;
-            seen.latency.record(Duration::from_micros(640));
+            recorder.status(200);
+            recorder.succeeded += 1;
+            recorder.latency.record(Duration::from_micros(640));
         }
-        seen.status(503);
-        let interval = Interval { index: 2, length: Duration::from_secs(1), seen, open: 64 };
+        recorder.status(503);
+        let interval =
+            Interval { index: 2, length: Duration::from_secs(1), recorder: Box::new(recorder), open: 64 };
         assert_eq!(
             line(Duration::from_secs(3), &interval),
             "  3.00 s      1,501 req/s  p50   641 µs  p99   641 µs  errors 0.0666 %  64 open  200: 1,500, 503: 1"

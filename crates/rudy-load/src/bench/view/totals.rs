@@ -20,7 +20,7 @@ pub(super) struct Totals {
     received_bytes: u64,
     unexpected_bodies: u64,
     statuses: BTreeMap<usize, u64>,
-    failures: [u64; FailureKind::ALL.len()],
+    failures: BTreeMap<FailureKind, u64>,
     /// Of successful responses.
     pub(super) latency: Histogram,
     schedule_delay: Histogram,
@@ -28,19 +28,19 @@ pub(super) struct Totals {
 
 impl Totals {
     pub(super) fn of(interval: &Interval) -> Self {
-        let seen = &interval.seen;
-        let statuses = seen.statuses.iter().copied().enumerate().filter(|(_, count)| *count > 0);
+        let recorder = &interval.recorder;
+        let statuses = recorder.statuses.iter().copied().enumerate().filter(|(_, count)| *count > 0);
         Self {
             length: interval.length,
-            requests: seen.requests(),
-            responses: seen.answers(),
-            succeeded: seen.right,
-            received_bytes: seen.received_bytes,
-            unexpected_bodies: seen.unexpected,
+            requests: recorder.requests(),
+            responses: recorder.responses(),
+            succeeded: recorder.succeeded,
+            received_bytes: recorder.received_bytes,
+            unexpected_bodies: recorder.unexpected_body.count,
             statuses: statuses.collect(),
-            failures: seen.failures,
-            latency: seen.latency.clone(),
-            schedule_delay: seen.lag.clone(),
+            failures: recorder.failures.iter().map(|(kind, failed)| (*kind, failed.count)).collect(),
+            latency: recorder.latency.clone(),
+            schedule_delay: recorder.schedule_delay.clone(),
         }
     }
 
@@ -54,8 +54,8 @@ impl Totals {
         for (status, count) in &other.statuses {
             *self.statuses.entry(*status).or_default() += count;
         }
-        for (all, more) in self.failures.iter_mut().zip(&other.failures) {
-            *all += more;
+        for (kind, count) in &other.failures {
+            *self.failures.entry(*kind).or_default() += count;
         }
         self.latency.merge(&other.latency);
         self.schedule_delay.merge(&other.schedule_delay);
@@ -105,7 +105,7 @@ impl Totals {
     /// Failed requests by reason: `status 12, read 3`.
     pub(super) fn errors(&self) -> String {
         let by_status = self.responses - self.succeeded - self.unexpected_bodies;
-        let kinds = FailureKind::ALL.iter().zip(self.failures).map(|(kind, count)| (kind.name(), count));
+        let kinds = self.failures.iter().map(|(kind, count)| (kind.name(), *count));
         let all = [("status", by_status), ("body", self.unexpected_bodies)].into_iter().chain(kinds);
         let named = all.filter(|(_, count)| *count > 0);
         listed(named.map(|(name, count)| format!("{name} {}", units::count(count))))

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use snapbox::{assert_data_eq, file};
 
-use super::seen::Seen;
 use super::{Config, Document, Rows, Run, render};
 use crate::bench::Recorder;
 use crate::bench::run::{Interval, Outcome, ThreadTime};
@@ -34,64 +33,65 @@ fn config() -> Config {
 }
 
 /// Successful responses, each after a millisecond and slightly more than the previous one.
-fn right(count: u64) -> Recorder {
-    let mut seen = Recorder { right: count, sent: count, opened: 4, ..Recorder::default() };
-    seen.statuses[200] = count;
-    seen.received_bytes = count * 250;
-    seen.body_bytes = count * 100;
+fn successes(count: u64) -> Recorder {
+    let mut recorder = Recorder { sent: count, opened: 4, peak_in_flight: 1, ..Recorder::default() };
+    recorder.received_bytes = count * 250;
+    recorder.body_bytes = count * 100;
     for number in 0..count {
         let took = Duration::from_micros(1000 + number % 100);
-        seen.latency.record(took);
-        seen.first_byte.record(took / 2);
+        recorder.response(200, took, true);
+        recorder.first_byte.record(took / 2);
     }
-    seen.connect.record_n(Duration::from_micros(40), 4);
-    seen
+    recorder.connect.record_n(Duration::from_micros(40), 4);
+    recorder
 }
 
-fn outcome(seen: Recorder) -> Outcome {
-    let idle = ThreadTime { cpu: Duration::from_millis(1200), wall: Duration::from_secs(3) };
+fn outcome(recorder: Recorder) -> Outcome {
+    let idle = ThreadTime {
+        cpu: Duration::from_millis(1200),
+        wall: Duration::from_secs(3),
+        ..ThreadTime::default()
+    };
     Outcome {
-        seen,
+        recorder,
         duration: Duration::from_secs(2),
-        unsent: 0,
-        abandoned: 0,
+        in_flight_at_end: 0,
         threads: vec![idle; 2],
         is_interrupted: false,
     }
 }
 
-fn run(config: Config, seen: Recorder) -> Run {
-    Run { config, outcome: outcome(seen) }
+fn run(config: Config, recorder: Recorder) -> Run {
+    Run { config, outcome: outcome(recorder) }
 }
 
 #[test]
 fn a_closed_loop_in_which_all_went_well() {
-    assert_data_eq!(render(&run(config(), right(7600)), false), file!["closed.txt"]);
+    assert_data_eq!(render(&run(config(), successes(7600)), false), file!["closed.txt"]);
 }
 
 #[test]
 fn everything_that_can_be_wrong() {
-    let mut seen = right(5000);
-    seen.statuses[404] = 20;
-    seen.statuses[500] = 3;
-    seen.statuses[503] = 40;
+    let mut recorder = successes(5000);
+    for (status, count) in [(404, 20), (500, 3), (503, 40)] {
+        (0..count).for_each(|_| recorder.response(status, Duration::from_millis(2), false));
+    }
     for failure in [
         Failure::Connect(std::io::ErrorKind::ConnectionRefused.into()),
         Failure::Read(std::io::ErrorKind::ConnectionReset.into()),
         Failure::Timeout,
     ] {
-        seen.fail(&failure, Duration::from_secs(10));
+        recorder.fail(&failure, Duration::from_secs(10));
     }
-    seen.statuses[200] += 2;
-    seen.unexpected(17, Some(100));
-    seen.unexpected(100, Some(100));
-    seen.latency_failed.record_n(Duration::from_millis(2), 65);
-    seen.latency.record(Duration::from_millis(200));
-    let mut run = run(config(), seen);
+    (0..2).for_each(|_| recorder.response(200, Duration::from_millis(2), false));
+    recorder.unexpected(17, Some(100));
+    recorder.unexpected(100, Some(100));
+    recorder.latency.record(Duration::from_millis(200));
+    let mut run = run(config(), recorder);
     run.config.urls = 3;
-    run.outcome.abandoned = 4;
+    run.outcome.in_flight_at_end = 4;
     run.outcome.is_interrupted = true;
-    assert_data_eq!(render(&run, false), file!["wrong.txt"]);
+    assert_data_eq!(render(&run, false), file!["failed.txt"]);
 }
 
 fn open(rate: f64) -> Config {
@@ -100,62 +100,123 @@ fn open(rate: f64) -> Config {
 
 /// At a rate: each request was sent this much late.
 fn sent(count: u64, late: Duration) -> Recorder {
-    let mut seen = right(count);
+    let mut recorder = successes(count);
     for number in 0..count {
-        seen.service.record(Duration::from_micros(1000 + number % 100));
+        recorder.service.record(Duration::from_micros(1000 + number % 100));
     }
-    seen.lag.record_n(late, count);
-    seen
+    recorder.schedule_delay.record_n(late, count);
+    recorder
 }
 
 #[test]
 fn an_open_loop_that_kept_its_rate() {
-    let mut seen = sent(2000, Duration::from_micros(20));
-    seen.lag.record(Duration::from_micros(900));
+    let mut recorder = sent(2000, Duration::from_micros(20));
+    recorder.schedule_delay.record(Duration::from_micros(900));
     let config = Config { arrivals: Some("poisson".into()), seed: Some(7), ..open(1000.0) };
-    assert_data_eq!(render(&run(config, seen), false), file!["open.txt"]);
+    assert_data_eq!(render(&run(config, recorder), false), file!["open.txt"]);
+}
+
+/// The first line of the result.
+fn verdict(run: &Run) -> String {
+    render(run, false).lines().nth(2).unwrap_or_default().to_owned()
 }
 
 #[test]
-fn the_first_line_of_the_result_says_when_the_generator_was_the_limit() {
-    let third_line = |run: &Run| render(run, false).lines().nth(2).unwrap_or_default().to_owned();
-    let busy = ThreadTime { cpu: Duration::from_millis(2900), wall: Duration::from_secs(3) };
-
-    let mut closed = run(config(), right(7600));
-    assert_eq!(third_line(&closed), "");
-    closed.outcome.seen.latency.clear();
-    closed.outcome.seen.latency.record_n(Duration::from_micros(500), 7600);
-    assert!(third_line(&closed).starts_with("The generator was the bottleneck: 2 of 4 requests that could"));
-    closed.outcome.threads[1] = busy;
+fn the_first_line_of_the_result_accuses_the_client_only_where_it_was_the_limit() {
+    let busy = ThreadTime {
+        cpu: Duration::from_millis(2900),
+        wall: Duration::from_secs(3),
+        ..ThreadTime::default()
+    };
+    let mut closed = run(config(), successes(7600));
+    assert_eq!(verdict(&closed), "The client was not the limit: its busiest thread used 40 % of a core.");
+    closed.outcome.threads[0].run_delay = Duration::from_millis(1350);
     assert!(
-        third_line(&closed).starts_with("The generator was the bottleneck: one of its threads used 97 %")
+        verdict(&closed)
+            .starts_with("The client waited for a core 45.0 % of the time. Give server and client")
     );
-    assert_eq!(bottleneck(&closed), "generator");
-
-    let mut punctual = run(open(1000.0), sent(2000, Duration::from_micros(20)));
-    punctual.outcome.threads[1] = busy;
-    assert_eq!(third_line(&punctual), "", "it looked at the clock");
-    let mut late = run(open(1000.0), sent(2000, Duration::from_millis(20)));
-    assert!(third_line(&late).contains("one request in 100 was sent 20.0 ms late or more"));
-    assert!(third_line(&late).contains("on average 3 of 4 connections were free"));
-    late.outcome.seen.service.record(Duration::from_millis(50));
-    assert_eq!(bottleneck(&late), "null", "the server may have stood still");
-    late.outcome.threads[1] = busy;
-    assert!(third_line(&late).contains("97 % of a core, and requests were sent late."));
+    assert_eq!(bottleneck(&closed), "machine");
+    closed.outcome.threads[1] = busy;
+    assert!(verdict(&closed).starts_with("The client used 96.7 % of a core, so responses waited for it."));
+    assert_eq!(bottleneck(&closed), "client");
 }
 
 #[test]
-fn a_server_that_did_not_keep_up_is_not_the_generators_fault() {
-    let mut overloaded = run(open(8000.0), sent(7600, Duration::from_millis(20)));
-    overloaded.outcome.unsent = 8400;
-    let text = render(&overloaded, false);
-    let first = text.lines().nth(2).unwrap_or_default();
+fn spinning_is_not_work_and_is_shown() {
+    let mut kept = run(open(1000.0), sent(2000, Duration::from_micros(20)));
+    let spinning = ThreadTime {
+        cpu: Duration::from_millis(2900),
+        spin: Duration::from_millis(2400),
+        wall: Duration::from_secs(3),
+        ..ThreadTime::default()
+    };
+    kept.outcome.threads[1] = spinning;
+    let line = "The rate was kept: 99 % of the requests were sent within 20.0 µs of their due time.";
+    assert_eq!(verdict(&kept), line);
+    assert!(render(&kept, false).contains("client CPU   40 %; 97 % (80 % polling the clock)\n"));
+}
+
+#[test]
+fn a_client_that_is_late_with_free_connections_is_the_limit() {
+    let late = run(open(1000.0), sent(2000, Duration::from_millis(20)));
     assert!(
-        first.starts_with("The server did not keep up with the rate: all connections were busy, and 47.5 %"),
+        verdict(&late).starts_with("1 request in 100 was sent 20.0 ms late or more: connections were free")
+    );
+    assert_eq!(bottleneck(&late), "client");
+    let mut stalled = late;
+    stalled.outcome.recorder.service.record(Duration::from_millis(50));
+    stalled.outcome.recorder.peak_in_flight = 2;
+    assert_eq!(bottleneck(&stalled), "null", "the server may have stalled");
+}
+
+#[test]
+fn what_was_never_sent_is_failed_and_bounds_the_percentiles() {
+    let mut recorder = sent(3705, Duration::from_micros(20));
+    (0..295).for_each(|_| recorder.fail(&Failure::NotSent, Duration::from_millis(1200)));
+    let run = run(open(2000.0), recorder);
+    let text = render(&run, false);
+    assert!(verdict(&run).starts_with("295 of 4,000 due requests were never sent"), "{text}");
+    assert!(text.contains("  99 %        ≥ 1.20 s"), "{text}");
+    assert!(
+        text.contains("4000 due, 3705 sent before the end (92.62 %), 0 after it, 295 not sent;"),
         "{text}"
     );
-    assert!(text.contains("16000 due, 7600 sent (47.50 %), 8400 not sent;"), "{text}");
+    let json = serde_json::to_value(Document::of(&run)).unwrap();
+    assert_eq!(json["latency_us"]["lower_bounds"], serde_json::json!(["mean", "p99", "p99_9", "max"]));
+    assert_eq!(json["latency_us"]["p99_99"], serde_json::Value::Null);
+    assert_eq!(
+        (&json["failures"]["not_sent"]["count"], &json["bottleneck"]),
+        (&295.into(), &"server".into())
+    );
+    assert!(json["success_rate"]["nines_at_least"].as_f64().unwrap() < 2.0);
+}
+
+#[test]
+fn a_server_that_did_not_keep_up_is_not_the_clients_fault() {
+    let mut overloaded = run(open(4000.0), sent(8000, Duration::from_millis(20)));
+    overloaded.outcome.recorder.sent_after_end = 4200;
+    overloaded.outcome.recorder.peak_in_flight = 2;
+    let text = render(&overloaded, false);
+    assert!(
+        verdict(&overloaded).contains("all connections were busy, so the server was the limit"),
+        "{text}"
+    );
+    assert!(
+        text.contains("8000 due, 3800 sent before the end (47.50 %), 4200 after it, 0 not sent;"),
+        "{text}"
+    );
     assert_eq!(bottleneck(&overloaded), "server");
+}
+
+#[test]
+fn latencies_are_apart_by_status_where_there_are_several() {
+    let mut recorder = successes(100);
+    assert!(!render(&run(config(), recorder.clone()), false).contains("2xx"));
+    recorder.response(503, Duration::from_micros(10), false);
+    let run = run(config(), recorder);
+    assert!(render(&run, false).contains("    latency        2xx        5xx first byte"));
+    let json = serde_json::to_value(Document::of(&run)).unwrap();
+    assert_eq!(json["latency_by_status_us"]["5xx"]["max"], 10.007);
 }
 
 fn bottleneck(run: &Run) -> String {
@@ -164,18 +225,18 @@ fn bottleneck(run: &Run) -> String {
 
 #[test]
 fn a_closed_loop_says_what_it_leaves_out_where_it_is_much() {
-    let mut seen = right(100);
-    seen.opened = 5;
-    assert!(!render(&run(config(), seen.clone()), false).contains("closed loop nothing"));
-    seen.latency.record(Duration::from_millis(200));
-    let text = render(&run(config(), seen), false);
+    let mut recorder = successes(100);
+    recorder.opened = 5;
+    assert!(!render(&run(config(), recorder.clone()), false).contains("closed loop nothing"));
+    recorder.latency.record(Duration::from_millis(200));
+    let text = render(&run(config(), recorder), false);
     assert!(text.contains("the one that took 200 ms blocked about 190 requests"), "{text}");
 }
 
 #[test]
 fn what_scripts_look_for_is_in_the_last_two_lines() {
     for has_spectrum in [false, true] {
-        let text = render(&run(config(), right(7600)), has_spectrum);
+        let text = render(&run(config(), successes(7600)), has_spectrum);
         assert!(text.ends_with("\nRequests/sec:   3800.00\nTransfer/sec:      0.91MB\n"), "{text}");
         assert_eq!(text.contains("1/(1-Percentile)"), has_spectrum);
     }
@@ -192,11 +253,12 @@ fn nothing_seen_is_a_report_too() {
 #[test]
 fn as_json_it_has_the_keys_that_people_know_and_their_units() {
     let mut run = run(open(1000.0), sent(2000, Duration::from_micros(20)));
-    run.outcome.seen.fail(&Failure::Timeout, Duration::from_secs(10));
+    run.outcome.recorder.fail(&Failure::Timeout, Duration::from_secs(10));
     let mut json = serde_json::to_value(Document::of(&run)).unwrap();
     let blob = json["latency_histogram"].take();
     assert!(blob.as_str().unwrap().starts_with("HIST"));
-    for key in ["service", "schedule_lag", "first_byte", "connect", "latency_failed"] {
+    json["status_class_histograms"]["2xx"].take();
+    for key in ["given_up", "service", "schedule_delay", "first_byte", "connect", "latency_failed"] {
         json[&format!("{key}_histogram")].take();
     }
     json["rudy_version"].take();
@@ -205,39 +267,37 @@ fn as_json_it_has_the_keys_that_people_know_and_their_units() {
 
 #[test]
 fn a_report_can_be_read_back_and_nothing_is_lost() {
-    let mut seen = sent(2000, Duration::from_micros(20));
-    seen.tls.record(Duration::from_millis(3));
-    seen.ended = 3;
-    seen.statuses[404] = 2;
-    seen.fail(&Failure::Timeout, Duration::from_secs(10));
-    seen.unexpected(1, Some(2));
-    let document = Document::of(&run(open(1000.0), seen));
-    let text = serde_json::to_string(&document).unwrap();
-    let read: Document = serde_json::from_str(&text).unwrap();
-    let run = Run::try_from(read).unwrap();
-    assert_eq!(run.outcome.seen.failures[FailureKind::Timeout as usize], 1);
-    assert_eq!(Document::of(&run), document);
+    let mut recorder = sent(2000, Duration::from_micros(20));
+    recorder.tls.record(Duration::from_millis(3));
+    recorder.closed_by_server = 3;
+    recorder.statuses[404] = 2;
+    recorder.fail(&Failure::Timeout, Duration::from_secs(10));
+    recorder.unexpected(1, Some(2));
+    let run = run(open(1000.0), recorder);
+    let text = serde_json::to_string(&Document::of(&run)).unwrap();
+    let read: Run = serde_json::from_str(&text).unwrap();
+    assert_eq!(read.outcome.recorder.failures(FailureKind::Timeout), 1);
+    assert_eq!(read, run);
 }
 
 #[test]
 fn the_rows_of_a_run_add_up_to_its_report() {
-    let parts = [right(100), Recorder::default(), right(37)];
+    let parts = [successes(100), Recorder::default(), successes(37)];
     let mut text = Vec::new();
     let mut rows = Rows::new(&mut text);
     let mut total = Recorder::default();
-    for (index, seen) in (0..).zip(parts) {
-        total.merge(&seen);
-        rows.write(&Interval { index, length: Duration::from_secs(1), seen, open: 4 }).unwrap();
+    for (index, recorder) in (0..).zip(parts) {
+        total.merge(&recorder);
+        let recorder = Box::new(recorder);
+        rows.write(&Interval { index, length: Duration::from_secs(1), recorder, open: 4 }).unwrap();
     }
     let text = String::from_utf8(text).unwrap();
     let mut merged = Recorder::default();
     for line in text.lines() {
-        let seen: Seen = serde_json::from_str(line).unwrap();
-        merged.merge(&Recorder::try_from(seen).unwrap());
+        merged.merge(&serde_json::from_str(line).unwrap());
     }
-    let report = |seen| Document::of(&run(config(), seen));
-    assert_eq!(report(merged), report(total));
+    assert_eq!(merged, total);
     assert_eq!(text.lines().count(), 3);
     let last: serde_json::Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
-    assert_eq!((&last["index"], &last["end_s"], &last["right"]), (&2.into(), &3.0.into(), &37.into()));
+    assert_eq!((&last["index"], &last["end_s"], &last["succeeded"]), (&2.into(), &3.0.into(), &37.into()));
 }

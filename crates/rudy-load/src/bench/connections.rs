@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use rudy_http::Limits;
 
-use super::exchange::{Exchange, Scribe, Sent};
-use super::feed::{Feed, Next};
+use super::exchange::{Exchange, ExchangeObserver, Sent};
 use super::plan::{Pace, Plan};
 use super::recorder::Recorder;
+use super::request_schedule::{Next, RequestSchedule};
 use super::run::Gate;
 use crate::Failure;
 use crate::connection::{Connection, Standing};
@@ -47,7 +47,7 @@ struct Slot {
     is_idle: bool,
 }
 
-pub(super) struct Fleet<'p> {
+pub(super) struct Connections<'p> {
     plan: &'p Plan,
     gate: &'p Gate,
     mix: Mix,
@@ -74,12 +74,12 @@ pub(super) struct Fleet<'p> {
     unreachable: Option<String>,
     pub(super) recorder: Box<Recorder>,
     /// Requests in flight.
-    pub(super) under_way: usize,
+    pub(super) in_flight: usize,
     /// Requests that are due from this time on count.
     pub(super) since: Instant,
 }
 
-impl<'p> Fleet<'p> {
+impl<'p> Connections<'p> {
     pub(super) fn new(plan: &'p Plan, index: u32, gate: &'p Gate) -> io::Result<Self> {
         let (threads, connections) = (plan.threads.get(), plan.connections.get());
         let mine = connections / threads + u32::from(index < connections % threads);
@@ -103,7 +103,7 @@ impl<'p> Fleet<'p> {
             next_sweep: now,
             unreachable: None,
             recorder: Box::default(),
-            under_way: 0,
+            in_flight: 0,
             since: now,
         })
     }
@@ -177,9 +177,9 @@ impl<'p> Fleet<'p> {
     }
 
     /// Sends a request on the connection that has waited longest, or several if it may pipeline.
-    pub(super) fn assign(&mut self, due: Instant, now: Instant, feed: &mut Feed) {
+    pub(super) fn assign(&mut self, due: Instant, now: Instant, schedule: &mut RequestSchedule) {
         let Some(index) = self.idle.pop_front() else { return };
-        let most = self.room(index);
+        let most = self.free_places(index);
         let slot = &mut self.slots[index as usize];
         slot.is_idle = false;
         self.requests.clear();
@@ -187,34 +187,44 @@ impl<'p> Fleet<'p> {
         while let Next::Due(due) = next
             && self.requests.len() < most
         {
-            let number = feed.take() * u64::from(self.plan.threads.get()) + u64::from(self.index);
+            let number = schedule.take(now) * u64::from(self.plan.threads.get()) + u64::from(self.index);
             self.requests.push(number);
-            slot.exchange.under_way.push_back(Sent { due, at: now, request: self.mix.place(number) });
+            slot.exchange.in_flight.push_back(Sent { due, at: now, request: self.mix.place(number) });
             if due >= self.since {
                 self.recorder.sent += 1;
+                self.recorder.sent_after_end += u64::from(schedule.has_ended(now));
                 if self.plan.pace != Pace::Closed {
-                    self.recorder.lag.record(now.saturating_duration_since(due));
+                    self.recorder.schedule_delay.record(now.saturating_duration_since(due));
                 }
             }
-            next = feed.peek(now);
+            next = schedule.peek(now);
         }
         slot.sent += u32::try_from(self.requests.len()).unwrap_or(u32::MAX);
-        self.under_way += self.requests.len();
-        self.recorder.most_under_way = self.recorder.most_under_way.max(self.under_way as u64);
+        self.in_flight += self.requests.len();
+        self.recorder.peak_in_flight = self.recorder.peak_in_flight.max(self.in_flight as u64);
         if slot.connection.is_none() {
             self.open(index, now);
         }
         self.send(index);
         // Put the slot back if it has room for more requests that are not due yet.
-        if self.room(index) > 0 && self.plan.pipeline.get() > 1 {
+        if self.free_places(index) > 0 && self.plan.pipeline.get() > 1 {
             self.offer(index);
         }
     }
 
-    /// Records a request that is not sent because its deadline has passed.
-    pub(super) fn shed(&mut self, due: Instant, now: Instant) {
+    /// Records a request that is not sent.
+    pub(super) fn skip(&mut self, failure: &Failure, due: Instant, now: Instant) {
         if due >= self.since {
-            self.recorder.fail(&Failure::Deadline, now.saturating_duration_since(due));
+            self.recorder.fail(failure, now.saturating_duration_since(due));
+        }
+    }
+
+    /// Fails all requests in flight: the time for their responses is over.
+    pub(super) fn give_up(&mut self, now: Instant) {
+        for index in 0..self.count() {
+            if !self.slots[index as usize].exchange.in_flight.is_empty() {
+                self.failed(index, &Failure::Timeout, now);
+            }
         }
     }
 
@@ -240,7 +250,7 @@ impl<'p> Fleet<'p> {
     fn overdue(&self, slot: &Slot, now: Instant) -> Option<Failure> {
         let is_over = |since: Instant, time: Duration| now.saturating_duration_since(since) > time;
         let connection = slot.connection.as_ref()?;
-        if let Some(first) = slot.exchange.under_way.front() {
+        if let Some(first) = slot.exchange.in_flight.front() {
             if self.plan.deadline.is_some_and(|deadline| is_over(first.due, deadline)) {
                 return Some(Failure::Deadline);
             }
@@ -272,9 +282,9 @@ impl<'p> Fleet<'p> {
     }
 
     /// The number of requests that this connection, or its replacement, can accept.
-    fn room(&self, index: u32) -> usize {
+    fn free_places(&self, index: u32) -> usize {
         let slot = &self.slots[index as usize];
-        let pipeline = (self.plan.pipeline.get() as usize).saturating_sub(slot.exchange.under_way.len());
+        let pipeline = (self.plan.pipeline.get() as usize).saturating_sub(slot.exchange.in_flight.len());
         match self.plan.requests_per_connection {
             Some(most) if slot.connection.is_some() => {
                 pipeline.min(most.get().saturating_sub(slot.sent) as usize)
@@ -297,7 +307,7 @@ impl<'p> Fleet<'p> {
         let slot = &mut self.slots[index as usize];
         let Some(connection) = &mut slot.connection else { return };
         let was_open = connection.is_open();
-        let mut scribe = Scribe {
+        let mut observer = ExchangeObserver {
             exchange: &mut slot.exchange,
             recorder: &mut self.recorder,
             expected: &self.plan.expected,
@@ -307,9 +317,9 @@ impl<'p> Fleet<'p> {
             is_paced: self.plan.pace != Pace::Closed,
         };
         let security = self.plan.security.as_ref();
-        let driven = connection.drive(security, &self.limits, hangs_up, &mut self.scratch, &mut scribe);
-        let ended = scribe.ended;
-        self.under_way -= ended;
+        let driven = connection.drive(security, &self.limits, hangs_up, &mut self.scratch, &mut observer);
+        let ended = observer.ended;
+        self.in_flight -= ended;
         if !was_open && connection.is_open() {
             slot.failures = 0;
             self.gate.open.fetch_add(1, Ordering::Relaxed);
@@ -317,7 +327,7 @@ impl<'p> Fleet<'p> {
         match driven {
             Err(failure) => self.failed(index, &failure, Instant::now()),
             Ok(Standing::Ended) => {
-                self.recorder.ended += u64::from(ended == 0);
+                self.recorder.closed_by_server += u64::from(ended == 0);
                 self.close(index);
                 self.offer(index);
             }
@@ -326,22 +336,22 @@ impl<'p> Fleet<'p> {
                     self.busy.push_back(index);
                 }
                 if ended > 0 {
-                    self.answered(index);
+                    self.responded(index);
                 }
             }
         }
     }
 
     /// Handles complete responses: the slot is free for more requests, or the connection is replaced.
-    fn answered(&mut self, index: u32) {
+    fn responded(&mut self, index: u32) {
         let slot = &self.slots[index as usize];
-        let is_last = !slot.exchange.under_way.is_empty();
+        let is_last = !slot.exchange.in_flight.is_empty();
         let may_go_on =
-            slot.connection.as_ref().is_some_and(Connection::can_be_reused) && self.room(index) > 0;
+            slot.connection.as_ref().is_some_and(Connection::can_be_reused) && self.free_places(index) > 0;
         if !is_last && !may_go_on {
             self.close(index);
             self.offer(index);
-        } else if self.room(index) > 0 {
+        } else if self.free_places(index) > 0 {
             self.offer(index);
         }
     }
@@ -349,7 +359,7 @@ impl<'p> Fleet<'p> {
     /// Fails all requests in flight on the connection.
     fn failed(&mut self, index: u32, failure: &Failure, now: Instant) {
         let slot = &mut self.slots[index as usize];
-        self.under_way -= slot.exchange.under_way.len();
+        self.in_flight -= slot.exchange.in_flight.len();
         slot.exchange.fail(failure, self.since, now, &mut self.recorder);
         self.close(index);
         if !matches!(failure, Failure::Connect(_) | Failure::Tls(_)) {
