@@ -47,7 +47,11 @@ mod tests {
         let is_over = std::sync::atomic::AtomicBool::new(false);
         std::thread::scope(|scope| {
             // Inherits the core.
-            scope.spawn(|| while !is_over.load(std::sync::atomic::Ordering::Relaxed) {});
+            scope.spawn(|| {
+                while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
             while delay.read().expect("Linux counts it") <= before {}
             is_over.store(true, std::sync::atomic::Ordering::Relaxed);
         });
