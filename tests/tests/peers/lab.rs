@@ -84,3 +84,22 @@ fn one_app_process_responds_behind_each_web_server() {
         }
     }
 }
+
+#[test]
+fn the_spinning_acceptor_of_a_jetty_is_found_and_a_healthy_one_is_not_accused() {
+    if !long() || ["java", "javac", "jcmd", "mvn"].iter().any(|name| program(name).is_none()) {
+        return;
+    }
+    let runs = runs("hot-threads", &[]);
+    let of = |variant: &str| runs.iter().find(|run| run["variant"] == variant).expect("both have run");
+    let (spinning, healthy) = (of("spinning"), of("healthy"));
+    // A spinning thread runs or waits for a core. Even on a busy machine, no other thread of a healthy Jetty does that all the time.
+    assert!(metric(spinning, "hottest_cpu_and_ready_percent") > 80.0, "{spinning}");
+    assert!(metric(healthy, "hottest_cpu_and_ready_percent") < 50.0, "{healthy}");
+    assert!(metric(spinning, "hottest_same_top_frame_percent") >= 70.0, "{spinning}");
+    assert!(
+        metric(spinning, "management_cpu_percent") > metric(spinning, "program_cpu_percent"),
+        "{spinning}"
+    );
+    assert!(metric(spinning, "threads") > 3000.0 && metric(spinning, "dumps") >= 9.0, "{spinning}");
+}
