@@ -37,7 +37,7 @@ fn top(arguments: &[&str]) -> (Option<i32>, String, String) {
 }
 
 #[test]
-fn an_idle_process_is_found_by_its_name_and_said_to_be_idle() {
+fn an_idle_process_is_found_by_its_name_and_reported_as_idle() {
     let folder = tempfile::tempdir().expect("a temporary folder can be created");
     let (child, _stdin) = writer(&folder, "rudy-idle");
     let (code, table, errors) = top(&["rudy-idle", "--once", "--interval", "50ms"]);

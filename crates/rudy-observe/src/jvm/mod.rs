@@ -52,7 +52,7 @@ pub(crate) struct JavaThread {
 pub(crate) struct TopFrame<'a> {
     pub(crate) method: &'a str,
     pub(crate) count: usize,
-    /// Of so many samples with this thread.
+    /// The number of samples with this thread.
     pub(crate) of: usize,
     /// The callers, innermost first.
     pub(crate) callers: &'a [String],

@@ -1,6 +1,6 @@
 //! Threads that do the work of a language runtime or of a server's management instead of the program's.
 
-/// To whom the work of a thread belongs, if not to the program.
+/// The owner of the work of a thread, if not the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     /// The language runtime: a JVM, V8.
