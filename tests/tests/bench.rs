@@ -271,7 +271,7 @@ fn a_missing_server_is_exit_code_1_and_an_invalid_flag_2() {
 fn an_objective_that_is_not_met_is_exit_code_3() {
     let server = server();
     let (index, missing) = (server.url("/"), server.url("/missing"));
-    report(&["-n", "100", "-c", "2", "--max-p99", "10s", "--max-error-rate", "0%", &index]);
+    report(&["-n", "300", "-c", "2", "--max-p99", "10s", "--max-error-rate", "0%", &index]);
     for (limit, expected) in [
         (["--max-p99", "1us"], "error: the objective was not met: p99 "),
         (["--max-error-rate", "0.1%"], "error: the objective was not met: errors 50 % > 0.1 %"),

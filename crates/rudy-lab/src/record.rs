@@ -169,9 +169,9 @@ pub struct Step {
     /// The 99th percentile of the latency; `None` without a response.
     pub p99_ns: Option<f64>,
     /// Whether the objective was met.
-    pub held: bool,
-    /// The result as a sentence.
-    pub words: String,
+    pub passed: bool,
+    /// The metrics of the objective, or the reason of the failure.
+    pub reason: String,
 }
 
 #[cfg(test)]
@@ -196,7 +196,12 @@ mod tests {
             warnings: vec![Warning { sentence: "why".to_owned(), concerns: vec!["p99_ns".to_owned()] }],
             notes: Vec::new(),
             intervals: vec![Interval { t_s: 1.0, requests_per_s: 10.0, p50_ns: None, p99_ns: Some(2.0) }],
-            steps: vec![Step { rate_per_s: 100.0, p99_ns: None, held: false, words: "no answer".to_owned() }],
+            steps: vec![Step {
+                rate_per_s: 100.0,
+                p99_ns: None,
+                passed: false,
+                reason: "no response".to_owned(),
+            }],
         };
         let record = Record::Run(Box::new(run));
         let line = serde_json::to_string(&record).unwrap();

@@ -6,11 +6,11 @@
 //! - [`Histogram`]: latencies in constant memory, three digits, compatible with `HdrHistogram` tools.
 //! - [`Schedule`]: when the k-th request of a plan is due, as a formula.
 //! - [`Slo`]: a service level objective, and whether it was met.
-//! - [`knee::Search`]: the highest rate that meets an objective.
+//! - [`search::Search`]: the highest rate that meets an objective.
 //! - [`compare`]: whether one server is better than another, from a few rounds of both in a balanced
 //!   [order](rotation).
 //! - [`growth`]: whether a count grows persistently, as the sockets of a process that leaks.
-//! - [`validity`]: whether the figures of a run are valid.
+//! - [`validity`]: whether the metrics of a run are valid.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 #![forbid(unsafe_code)]
@@ -18,16 +18,16 @@
 pub mod compare;
 pub mod growth;
 pub mod histogram;
-pub mod knee;
 pub mod late;
-pub mod nines;
 mod random;
 pub mod rotation;
 pub mod schedule;
+pub mod search;
 pub mod slo;
+pub mod success;
 pub mod validity;
 
 pub use histogram::Histogram;
-pub use nines::Nines;
 pub use schedule::Schedule;
 pub use slo::Slo;
+pub use success::SuccessRate;

@@ -1,41 +1,45 @@
-//! The order in which the subjects of a round are measured.
+//! The order in which the variants of a round are measured.
 
 use crate::random::SplitMix64;
 
-/// The order of `subjects` in a round, counted from 0: a permutation of 0 to `subjects` - 1.
+/// The order of `variants` under a workload in a round, both counted from 0: a permutation of 0 to `variants` - 1.
 ///
-/// Warm-up, drift and after-effects influence all subjects alike if each subject has each place, and follows
+/// Warm-up, drift and after-effects influence all variants alike if each variant has each position, and follows
 /// each other one, equally often. Williams' squares have both properties (Australian Journal of Scientific
-/// Research A 2, 1949): with an even number of subjects, in as many rounds; with an odd number, in twice as
-/// many, of which the first half already balances the places. Rounds continue from square to square. In an
-/// unfinished square, the counts of places differ by at most one.
+/// Research A 2, 1949): with an even number of variants, in as many rounds; with an odd number, in twice as
+/// many, of which the first half already balances the positions. Rounds continue from square to square. In an
+/// unfinished square, the counts of positions differ by at most one.
 ///
-/// The assignment of subjects, and the order of the rounds in a square, are drawn for each square from
-/// `seed`. Otherwise the same two subjects would always meet at the boundary of rounds.
+/// The workloads of a round use different rows of the same square, so that no variant always follows the same
+/// one from workload to workload, nor is always the first of a round.
+///
+/// The assignment of variants, and the order of the rounds in a square, are drawn for each square from
+/// `seed`. Otherwise the same two variants would always meet at the boundary of rounds.
 ///
 /// ```
 /// use rudy_stats::rotation::order;
 ///
-/// let rounds: Vec<_> = (0..4).map(|round| order(4, round, 7)).collect();
-/// for place in 0..4 {
-///     let mut there: Vec<_> = rounds.iter().map(|order| order[place]).collect();
+/// let rounds: Vec<_> = (0..4).map(|round| order(4, 0, round, 7)).collect();
+/// for position in 0..4 {
+///     let mut there: Vec<_> = rounds.iter().map(|order| order[position]).collect();
 ///     there.sort_unstable();
 ///     assert_eq!(there, [0, 1, 2, 3]);
 /// }
+/// assert_ne!(order(4, 0, 0, 7), order(4, 1, 0, 7));
 /// ```
 #[must_use]
-pub fn order(subjects: usize, round: usize, seed: u64) -> Vec<usize> {
-    if subjects < 2 {
-        return (0..subjects).collect();
+pub fn order(variants: usize, workload: usize, round: usize, seed: u64) -> Vec<usize> {
+    if variants < 2 {
+        return (0..variants).collect();
     }
-    let square = round / subjects;
-    let is_mirrored = subjects % 2 == 1 && square % 2 == 1;
+    let square = round / variants;
+    let is_mirrored = variants % 2 == 1 && square % 2 == 1;
     // A square and its mirror image are the same design, with the same names.
     let design = if is_mirrored { square - 1 } else { square };
-    let names = shuffled(subjects, seed, 2 * design);
-    let rows = shuffled(subjects, seed, 2 * square + 1);
-    let row = rows[round % subjects];
-    let mut order: Vec<_> = zigzag(subjects).map(|place| names[(place + row) % subjects]).collect();
+    let names = shuffled(variants, seed, 2 * design);
+    let rows = shuffled(variants, seed, 2 * square + 1);
+    let row = rows[(round % variants + workload % variants) % variants];
+    let mut order: Vec<_> = zigzag(variants).map(|place| names[(place + row) % variants]).collect();
     if is_mirrored {
         order.reverse();
     }
@@ -43,13 +47,13 @@ pub fn order(subjects: usize, round: usize, seed: u64) -> Vec<usize> {
 }
 
 /// 0, 1, n - 1, 2, n - 2, …: each step is of another length.
-fn zigzag(subjects: usize) -> impl Iterator<Item = usize> {
-    (0..subjects)
-        .map(move |place| if place % 2 == 1 { place.div_ceil(2) } else { (subjects - place / 2) % subjects })
+fn zigzag(variants: usize) -> impl Iterator<Item = usize> {
+    (0..variants)
+        .map(move |place| if place % 2 == 1 { place.div_ceil(2) } else { (variants - place / 2) % variants })
 }
 
-fn shuffled(subjects: usize, seed: u64, draw: usize) -> Vec<usize> {
-    let mut items: Vec<usize> = (0..subjects).collect();
+fn shuffled(variants: usize, seed: u64, draw: usize) -> Vec<usize> {
+    let mut items: Vec<usize> = (0..variants).collect();
     // The generator hashes its state, so seeds and draws that differ by one are unrelated.
     let own = SplitMix64(seed).next() ^ SplitMix64(draw as u64).next();
     SplitMix64(own).shuffle(&mut items);
@@ -62,14 +66,14 @@ mod tests {
 
     use super::*;
 
-    /// How often each subject had each place, and how often each pair was adjacent.
-    fn counts(subjects: usize, rounds: usize, seed: u64) -> (Vec<Vec<u32>>, Vec<Vec<u32>>) {
-        let mut places = vec![vec![0; subjects]; subjects];
-        let mut after = vec![vec![0; subjects]; subjects];
+    /// How often each variant had each place, and how often each pair was adjacent.
+    fn counts(variants: usize, workload: usize, rounds: usize, seed: u64) -> (Vec<Vec<u32>>, Vec<Vec<u32>>) {
+        let mut places = vec![vec![0; variants]; variants];
+        let mut after = vec![vec![0; variants]; variants];
         for round in 0..rounds {
-            let order = order(subjects, round, seed);
-            for (place, subject) in order.iter().enumerate() {
-                places[*subject][place] += 1;
+            let order = order(variants, workload, round, seed);
+            for (place, variant) in order.iter().enumerate() {
+                places[*variant][place] += 1;
             }
             for pair in order.windows(2) {
                 after[pair[0]][pair[1]] += 1;
@@ -79,16 +83,16 @@ mod tests {
     }
 
     #[test]
-    fn each_subject_has_each_place_and_follows_each_other_equally_often() {
-        for subjects in 2..=9 {
-            let rounds = if subjects % 2 == 0 { subjects } else { 2 * subjects };
-            let (places, after) = counts(subjects, rounds, 3);
-            let of_each = u32::try_from(rounds / subjects).unwrap();
-            assert!(places.iter().flatten().all(|count| *count == of_each), "{subjects}: {places:?}");
+    fn each_variant_has_each_place_and_follows_each_other_equally_often() {
+        for variants in 2..=9 {
+            let rounds = if variants % 2 == 0 { variants } else { 2 * variants };
+            let (places, after) = counts(variants, 1, rounds, 3);
+            let of_each = u32::try_from(rounds / variants).unwrap();
+            assert!(places.iter().flatten().all(|count| *count == of_each), "{variants}: {places:?}");
             for (first, row) in after.iter().enumerate() {
                 for (second, count) in row.iter().enumerate() {
                     let expected = if first == second { 0 } else { of_each };
-                    assert_eq!(*count, expected, "{subjects}: {first} before {second}");
+                    assert_eq!(*count, expected, "{variants}: {first} before {second}");
                 }
             }
         }
@@ -97,20 +101,34 @@ mod tests {
     #[test]
     fn two_take_turns_at_being_first() {
         for seed in 0..10 {
-            let firsts: Vec<_> = (0..10).map(|round| order(2, round, seed)[0]).collect();
+            let firsts: Vec<_> = (0..10).map(|round| order(2, 0, round, seed)[0]).collect();
             assert!(firsts.chunks(2).all(|pair| pair[0] != pair[1]), "{firsts:?}");
         }
     }
 
     #[test]
+    fn the_workloads_of_a_round_have_different_orders() {
+        for variants in 2..=9 {
+            for round in 0..2 * variants {
+                let mut orders: Vec<_> =
+                    (0..variants).map(|workload| order(variants, workload, round, 3)).collect();
+                orders.sort_unstable();
+                orders.dedup();
+                assert_eq!(orders.len(), variants, "{variants} variants in round {round}");
+            }
+        }
+    }
+
+    #[test]
     fn one_and_none_have_one_order() {
-        assert_eq!(order(1, 5, 1), [0]);
-        assert!(order(0, 5, 1).is_empty());
+        assert_eq!(order(1, 0, 5, 1), [0]);
+        assert!(order(0, 0, 5, 1).is_empty());
     }
 
     #[test]
     fn another_seed_and_another_square_are_another_order() {
-        let rounds = |seed, first| (first..first + 6).map(|round| order(6, round, seed)).collect::<Vec<_>>();
+        let rounds =
+            |seed, first| (first..first + 6).map(|round| order(6, 0, round, seed)).collect::<Vec<_>>();
         assert_eq!(rounds(1, 0), rounds(1, 0));
         assert_ne!(rounds(1, 0), rounds(2, 0));
         assert_ne!(rounds(1, 0), rounds(1, 6));
@@ -119,19 +137,19 @@ mod tests {
     proptest! {
         #[test]
         fn places_are_had_as_often_as_each_other_give_or_take_one(
-            subjects in 1..12_usize, rounds in 1..60_usize, seed: u64,
+            variants in 1..12_usize, workload in 0..5_usize, rounds in 1..60_usize, seed: u64,
         ) {
-            let (places, _) = counts(subjects, rounds, seed);
+            let (places, _) = counts(variants, workload, rounds, seed);
             let all: Vec<u32> = places.into_iter().flatten().collect();
             let (least, most) = (all.iter().min().unwrap(), all.iter().max().unwrap());
             prop_assert!(most - least <= 1);
         }
 
         #[test]
-        fn every_order_has_every_subject_once(subjects in 0..40_usize, round: usize, seed: u64) {
-            let mut order = order(subjects, round, seed);
+        fn every_order_has_every_variant_once(variants in 0..40_usize, round: usize, seed: u64) {
+            let mut order = order(variants, 3, round, seed);
             order.sort_unstable();
-            prop_assert!(order.into_iter().eq(0..subjects));
+            prop_assert!(order.into_iter().eq(0..variants));
         }
     }
 }

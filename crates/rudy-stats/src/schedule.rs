@@ -139,12 +139,6 @@ impl Schedule {
         }
     }
 
-    /// The rate of the whole plan at `at`, in requests per second.
-    #[must_use]
-    pub fn rate_at(&self, at: Duration) -> f64 {
-        self.profile.rate_at(at)
-    }
-
     /// Corrects `guess`, the number of requests of the whole plan that are due before `total`. The guess is
     /// off by one if rate times time is close to an integer.
     fn before(&self, mut guess: u64, total: Duration) -> u64 {
@@ -183,16 +177,6 @@ impl Profile {
                 let over = over.as_secs_f64();
                 let rising = at.min(over);
                 from * rising + (to - from) / over * rising * rising / 2.0 + to * (at - rising)
-            }
-        }
-    }
-
-    fn rate_at(self, at: Duration) -> f64 {
-        match self {
-            Self::Constant(rate) => rate,
-            Self::Ramp { from, to, over } => {
-                let done = (at.as_secs_f64() / over.as_secs_f64()).min(1.0);
-                from + (to - from) * done
             }
         }
     }
@@ -380,7 +364,6 @@ mod tests {
         assert_eq!(ramp.due_at(5000), Duration::from_secs(10));
         assert_eq!(ramp.due_at(6500), Duration::from_millis(11_500));
         assert_eq!(ramp.planned(Duration::from_secs(10)), 5000);
-        assert!((ramp.rate_at(Duration::from_secs(4)) - 400.0).abs() < 1e-9);
         // Falling, from 1000 to 500 over 10 s: 1000 t − 25 t².
         let ramp = ramp_of(1000.0, 500.0, 10);
         assert_eq!(ramp.due_at(3600), Duration::from_secs(4));

@@ -4,9 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use rudy_units::{Time, Unit, duration, parse_decimal, parse_duration, share};
+use rudy_units::{Time, Unit, counted, duration, parse_decimal, parse_duration, share};
 
-use crate::{Histogram, Nines};
+use crate::success::{CONFIDENCE, is_more_than};
+use crate::{Histogram, SuccessRate};
 
 /// An objective, which is met if all its terms are.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,7 +15,7 @@ pub struct Slo {
     terms: Vec<Term>,
 }
 
-/// A figure and its upper bound.
+/// A metric and its upper bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Term {
     bound: Bound,
@@ -22,7 +23,7 @@ pub struct Term {
     may_equal: bool,
 }
 
-/// A figure with its bound. A failed request counts as infinitely slow: a server that rejects half of its
+/// A metric with its bound. A failed request counts as infinitely slow: a server that rejects half of its
 /// requests at once does not meet `p99<20ms`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Bound {
@@ -38,7 +39,7 @@ enum Bound {
 
 /// The result of one term.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Judgement {
+pub struct Evaluation {
     term: Term,
     seen: Seen,
 }
@@ -49,45 +50,78 @@ enum Seen {
     /// The request failed, so it has no latency.
     Never,
     Percent(f64),
+    TooFew {
+        requests: u64,
+        needed: u64,
+    },
 }
 
 impl Slo {
-    /// Evaluates each term with the latencies of successful responses and the success rate of all requests.
+    /// Evaluates each term with the latencies of successful responses, and the success rate of all requests that
+    /// were due: one that was not sent, or not answered, has failed.
     #[must_use]
-    pub fn judge(&self, latency: &Histogram, right: Nines) -> Vec<Judgement> {
-        let judge = |term: &Term| Judgement { term: *term, seen: term.bound.seen(latency, right) };
-        self.terms.iter().map(judge).collect()
+    pub fn evaluate(&self, latency: &Histogram, successes: SuccessRate) -> Vec<Evaluation> {
+        let evaluate = |term: &Term| Evaluation { term: *term, seen: term.bound.seen(latency, successes) };
+        self.terms.iter().map(evaluate).collect()
+    }
+
+    /// The minimum number of requests that can show that each percentile is met: 299 for p99, because without a
+    /// request above the limit the 95 % confidence bound of their share is then 1 %.
+    #[must_use]
+    pub fn requests_needed(&self) -> u64 {
+        let needed = |term: &Term| match term.bound {
+            Bound::Percentile(percent, _) => requests_needed(percent),
+            _ => 1,
+        };
+        self.terms.iter().map(needed).max().unwrap_or(1)
     }
 }
 
+/// The number n of requests with qⁿ ≤ 5 %.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive, and saturates")]
+fn requests_needed(percent: f64) -> u64 {
+    ((1.0 - CONFIDENCE).ln() / (percent / 100.0).ln()).ceil() as u64
+}
+
 impl Bound {
-    fn seen(self, latency: &Histogram, right: Nines) -> Seen {
+    fn seen(self, latency: &Histogram, successes: SuccessRate) -> Seen {
         match self {
+            Self::Percentile(percent, limit) if !is_judgeable(percent, limit, latency, successes) => {
+                Seen::TooFew { requests: successes.total(), needed: requests_needed(percent) }
+            }
             Self::Percentile(percent, _) => {
                 // Successful requests sort before failed ones, so the success rate is the highest percentile
                 // with a latency, up to the last bit.
-                let q = percent / 100.0 / right.share();
+                let q = percent / 100.0 / successes.share();
                 if q > 1.0 + 1e-12 || latency.is_empty() {
                     Seen::Never
                 } else {
                     Seen::Time(latency.quantile(q))
                 }
             }
-            Self::Max(_) if right.share() < 1.0 => Seen::Never,
+            Self::Max(_) if successes.share() < 1.0 => Seen::Never,
             Self::Max(_) | Self::Mean(_) if latency.is_empty() => Seen::Never,
             Self::Max(_) => Seen::Time(latency.max()),
             Self::Mean(_) => Seen::Time(latency.mean()),
             // Without any request there are no errors, but the objective is not met either.
-            Self::Errors(_) if right.share() >= 1.0 && latency.is_empty() => Seen::Never,
-            Self::Errors(_) => Seen::Percent((1.0 - right.share()) * 100.0),
+            Self::Errors(_) if successes.share() >= 1.0 && latency.is_empty() => Seen::Never,
+            Self::Errors(_) => Seen::Percent((1.0 - successes.share()) * 100.0),
         }
     }
 }
 
-impl Judgement {
+/// Whether there are enough requests to show that a percentile is met, or the exact test shows with fewer that
+/// it is not.
+fn is_judgeable(percent: f64, limit: Duration, latency: &Histogram, successes: SuccessRate) -> bool {
+    let total = successes.total();
+    let above = total - latency.count_within(limit).min(total);
+    total >= requests_needed(percent) || is_more_than(above, total, 1.0 - percent / 100.0)
+}
+
+impl Evaluation {
     /// Whether the term is met.
     #[must_use]
-    pub fn holds(self) -> bool {
+    pub fn passes(self) -> bool {
         let within = |order: Option<std::cmp::Ordering>| match order {
             Some(std::cmp::Ordering::Less) => true,
             Some(std::cmp::Ordering::Equal) => self.term.may_equal,
@@ -102,23 +136,33 @@ impl Judgement {
         }
     }
 
+    /// Whether there were too few requests to judge the term.
+    #[must_use]
+    pub fn has_too_few_requests(self) -> bool {
+        matches!(self.seen, Seen::TooFew { .. })
+    }
+
     /// Whether the term is about errors and not about latency.
     #[must_use]
-    pub fn is_of_errors(self) -> bool {
+    pub fn is_about_errors(self) -> bool {
         matches!(self.term.bound, Bound::Errors(_)) || self.seen == Seen::Never
     }
 }
 
 /// `p99 3.10 ms` if met, otherwise `p99 84.0 ms >= 20 ms`.
-impl fmt::Display for Judgement {
+impl fmt::Display for Evaluation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.term.bound.write_name(f)?;
         match self.seen {
             Seen::Time(seen) => write!(f, " {}", duration(seen))?,
-            Seen::Never => f.write_str(" without an answer")?,
+            Seen::Never => f.write_str(" without a response")?,
+            Seen::TooFew { requests, needed } => {
+                let requests = counted(requests, "request");
+                return write!(f, " needs {}, after {requests}", counted(needed, "request"));
+            }
             Seen::Percent(seen) => write!(f, " {}", share(seen / 100.0))?,
         }
-        if self.holds() || self.seen == Seen::Never {
+        if self.passes() || self.seen == Seen::Never {
             return Ok(());
         }
         f.write_str(if self.term.may_equal { " > " } else { " >= " })?;
@@ -265,16 +309,39 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// Latencies of 1 to 100 ms.
+    /// Latencies of 1 to 100 ms, ten each.
     fn latencies() -> Histogram {
         let mut histogram = Histogram::new();
-        (1..=100).for_each(|ms| histogram.record(Duration::from_millis(ms)));
+        (1..=100).for_each(|ms| histogram.record_n(Duration::from_millis(ms), 10));
         histogram
     }
 
-    fn judged(text: &str, right: u64, total: u64) -> (bool, String) {
-        let judgement = slo(text).judge(&latencies(), Nines::new(right, total))[0];
-        (judgement.holds(), judgement.to_string())
+    fn evaluated(text: &str, succeeded: u64, total: u64) -> (bool, String) {
+        let evaluation = slo(text).evaluate(&latencies(), SuccessRate::new(succeeded, total))[0];
+        (evaluation.passes(), evaluation.to_string())
+    }
+
+    /// The first responses took 1 ms, and the last ones, `slow`, a second.
+    fn with_slow(fast: u64, slow: u64) -> Evaluation {
+        let mut latency = Histogram::new();
+        latency.record_n(Duration::from_millis(1), fast);
+        latency.record_n(Duration::from_secs(1), slow);
+        slo("p99<20ms").evaluate(&latency, SuccessRate::new(fast + slow, fast + slow))[0]
+    }
+
+    #[test]
+    fn a_percentile_is_judged_with_enough_requests_only() {
+        assert_eq!(slo("p99<20ms, errors<1%").requests_needed(), 299);
+        assert_eq!(slo("p99.9<20ms, p50<1ms").requests_needed(), 2995);
+        assert_eq!(slo("p50<1ms, max<1s").requests_needed(), 5);
+        let few = with_slow(298, 0);
+        assert!(!few.passes() && few.has_too_few_requests());
+        assert_eq!(few.to_string(), "p99 needs 299 requests, after 298 requests");
+        assert!(with_slow(299, 0).passes());
+        // 1 of 11 is no proof that more than 1 % are slow; 2 of 12 are.
+        assert!(with_slow(10, 1).has_too_few_requests());
+        let slow = with_slow(10, 2);
+        assert!(!slow.passes() && !slow.has_too_few_requests(), "{slow}");
     }
 
     #[test]
@@ -317,8 +384,8 @@ mod tests {
     }
 
     #[test]
-    fn each_term_is_held_against_its_figure() {
-        for (text, holds, said) in [
+    fn each_term_is_compared_with_its_metric() {
+        for (text, passes, said) in [
             ("p99<100ms", true, "p99 99.0 ms"),
             ("p99<20ms", false, "p99 99.0 ms >= 20 ms"),
             ("p50<=49ms", false, "p50 50.0 ms > 49 ms"),
@@ -326,26 +393,27 @@ mod tests {
             ("mean<50us", false, "mean 50.5 ms >= 50 µs"),
             ("errors<=0%", true, "errors 0 %"),
         ] {
-            assert_eq!(judged(text, 100, 100), (holds, said.into()), "{text}");
+            assert_eq!(evaluated(text, 1000, 1000), (passes, said.into()), "{text}");
         }
     }
 
     #[test]
     fn at_the_bound_the_relation_decides() {
         // 1 of 128 is a percentage that binary fractions hold.
-        assert_eq!(judged("errors<0.78125%", 127, 128), (false, "errors 0.781 % >= 0.78125 %".into()));
-        assert_eq!(judged("errors<=0.78125%", 127, 128), (true, "errors 0.781 %".into()));
+        assert_eq!(evaluated("errors<0.78125%", 127, 128), (false, "errors 0.781 % >= 0.78125 %".into()));
+        assert_eq!(evaluated("errors<=0.78125%", 127, 128), (true, "errors 0.781 %".into()));
     }
 
     #[test]
     fn what_was_not_answered_rightly_is_longer_than_any_time() {
-        // 100 of 200 succeed: their maximum is the median of all, and the 51st percentile has no value.
-        assert_eq!(judged("p50<=101ms", 100, 200), (true, "p50 100 ms".into()));
-        assert_eq!(judged("p51<10s", 100, 200), (false, "p51 without an answer".into()));
-        assert_eq!(judged("max<10s", 100, 101), (false, "max without an answer".into()));
-        assert_eq!(judged("mean<51ms", 100, 101), (true, "mean 50.5 ms".into()));
-        let nothing = slo("p50<10s, mean<10s, max<10s, errors<1%").judge(&Histogram::new(), Nines::new(0, 0));
-        assert!(nothing.iter().all(|judgement| !judgement.holds()));
+        // 1000 of 2000 succeed: their maximum is the median of all, and the 51st percentile has no value.
+        assert_eq!(evaluated("p50<=101ms", 1000, 2000), (true, "p50 100 ms".into()));
+        assert_eq!(evaluated("p51<10s", 1000, 2000), (false, "p51 without a response".into()));
+        assert_eq!(evaluated("max<10s", 1000, 1001), (false, "max without a response".into()));
+        assert_eq!(evaluated("mean<51ms", 1000, 1001), (true, "mean 50.5 ms".into()));
+        let nothing =
+            slo("p50<10s, mean<10s, max<10s, errors<1%").evaluate(&Histogram::new(), SuccessRate::new(0, 0));
+        assert!(nothing.iter().all(|evaluation| !evaluation.passes()));
     }
 
     proptest! {

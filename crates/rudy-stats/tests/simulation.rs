@@ -1,9 +1,16 @@
-//! What the verdicts are worth: subjects whose difference is known, measured again and again.
+//! The error rates of the verdicts: variants whose difference is known, measured again and again.
 //!
 //! The seeds are fixed, so each of these shows the same figures every time; the bounds leave three standard errors beside
 //! what theory expects.
 
-use rudy_stats::compare::{Better, Comparison, Delta, Finding, Paired, Summary, Verdict, judge};
+use std::time::Duration;
+
+use rudy_stats::compare::{
+    Better, Comparison, Control, Delta, Finding, Paired, Summary, Verdict, expected_to_differ, judge,
+};
+use rudy_stats::schedule::{Arrivals, Profile, Share};
+use rudy_stats::success::p_value;
+use rudy_stats::{Histogram, Schedule, Slo, SuccessRate};
 
 /// Vigna's splitmix64, <https://prng.di.unimi.it/splitmix64.c>.
 struct Random(u64);
@@ -51,7 +58,7 @@ fn comparison(a: &[f64], b: &[f64]) -> Comparison {
     }
 }
 
-/// A report of subjects at these levels against one at 1, in ten rounds.
+/// A report of variants at these levels against one at 1, in ten rounds.
 fn report(random: &mut Random, levels: &[f64], noise: Noise) -> Vec<Finding> {
     let baseline = values(random, 10, 1.0, noise);
     let of_level = |level: &f64| comparison(&values(random, 10, *level, noise), &baseline);
@@ -95,7 +102,7 @@ fn of_few_rounds_the_interval_holds_the_true_ratio_as_often_as_it_says() {
 }
 
 #[test]
-fn the_interval_of_one_subjects_rounds_holds_their_median() {
+fn the_interval_of_one_variants_rounds_holds_their_median() {
     let mut random = Random(3);
     let mut said = 0.0;
     let held = share(3000, || {
@@ -107,7 +114,7 @@ fn the_interval_of_one_subjects_rounds_holds_their_median() {
 }
 
 #[test]
-fn a_subject_is_called_different_from_itself_in_5_of_100_cases_at_most() {
+fn a_variant_is_called_different_from_itself_in_5_of_100_cases_at_most() {
     for ((name, noise), most) in NOISES.into_iter().zip([0.04, 0.05, 0.05]) {
         let mut random = Random(4);
         let differs = share(3000, || report(&mut random, &[1.0], noise)[0].verdict.is_difference());
@@ -152,7 +159,7 @@ fn five_intervals_hold_their_ratios_all_at_once() {
 }
 
 #[test]
-fn a_subject_that_is_10_percent_slower_is_found_out_in_ten_rounds_of_3_percent_noise() {
+fn a_variant_that_is_10_percent_slower_is_found_out_in_ten_rounds_of_3_percent_noise() {
     let mut random = Random(8);
     // Of 10,000 all.
     let alone = share(1000, || report(&mut random, &[1.1], NOISES[0].1)[0].verdict == Verdict::Worse);
@@ -165,19 +172,105 @@ fn a_subject_that_is_10_percent_slower_is_found_out_in_ten_rounds_of_3_percent_n
 }
 
 #[test]
-fn an_equal_one_is_called_equivalent_where_the_noise_lets_one_see_it() {
+fn an_equal_one_is_called_equivalent_where_the_noise_permits() {
+    let quiet: Noise = |random| 1.0 + 0.02 * random.normal();
     let mut random = Random(9);
-    let quiet: Noise = |random| 1.0 + 0.01 * random.normal();
-    let equivalent = share(500, || report(&mut random, &[1.0], quiet)[0].verdict == Verdict::Equivalent);
-    assert!(equivalent >= 0.99, "{equivalent}");
+    let is_equivalent = |finding: &Finding| finding.verdict == Verdict::Equivalent;
+    let alone = share(500, || is_equivalent(&report(&mut random, &[1.0], quiet)[0]));
+    assert!(alone >= 0.98, "{alone}");
+    // The interval of 99 % for five differences had 80 %.
+    let of_five = share(500, || is_equivalent(&report(&mut random, &[1.0; 5], quiet)[0]));
+    assert!(of_five >= 0.95, "{of_five}");
 }
 
 #[test]
-fn one_that_is_worse_by_just_what_matters_is_called_equivalent_in_one_case_of_forty_at_most() {
+fn one_that_is_worse_by_just_what_matters_is_called_equivalent_in_5_of_100_cases_at_most() {
     for (name, noise) in NOISES {
         let mut random = Random(10);
         let equivalent =
             share(1500, || report(&mut random, &[1.05], noise)[0].verdict == Verdict::Equivalent);
-        assert!(equivalent <= 0.025 + 0.012, "{name}: {equivalent}");
+        assert!(equivalent <= 0.05 + 0.017, "{name}: {equivalent}");
     }
+}
+
+#[test]
+fn of_five_that_are_worse_by_just_what_matters_one_is_called_equivalent_in_5_of_100_reports_at_most() {
+    let mut random = Random(11);
+    let any = share(1000, || {
+        report(&mut random, &[1.05; 5], NOISES[0].1)
+            .iter()
+            .any(|finding| finding.verdict == Verdict::Equivalent)
+    });
+    assert!(any <= 0.05 + 0.02, "{any}");
+}
+
+#[test]
+fn controls_differ_as_often_as_expected_at_most() {
+    let mut random = Random(12);
+    let differing = |random: &mut Random| {
+        let a = values(random, 10, 1.0, NOISES[1].1);
+        let b = values(random, 10, 1.0, NOISES[1].1);
+        Control::of(&Paired::new(&a, &b).unwrap(), Delta::default()).differs()
+    };
+    let share = share(3000, || differing(&mut random));
+    assert!((share - expected_to_differ(1)).abs() < 0.012, "{share}");
+}
+
+/// An open loop of 1000 requests per second for four seconds. The server takes 130 µs for a response, and stops
+/// for the last 0.3 s until `resumes`.
+fn stopped_at_the_end(resumes: Option<Duration>) -> (Histogram, SuccessRate, Histogram) {
+    let (stop, end) = (Duration::from_millis(3700), Duration::from_secs(4));
+    let schedule = Schedule::new(Profile::Constant(1000.0), Arrivals::Uniform, Share::WHOLE).unwrap();
+    let (mut latency, mut sent_in_time) = (Histogram::new(), Histogram::new());
+    let (mut succeeded, mut due_in_all) = (0, 0);
+    for due in (0..).map(|index| schedule.due_at(index)).take_while(|due| *due < end) {
+        due_in_all += 1;
+        let start = if due < stop { Some(due) } else { resumes };
+        let response = start.map(|start| start + Duration::from_micros(130) - due);
+        if let Some(response) = response {
+            latency.record(response);
+            succeeded += 1;
+        }
+        if due < stop {
+            sent_in_time.record(Duration::from_micros(130));
+        }
+    }
+    (latency, SuccessRate::new(succeeded, due_in_all), sent_in_time)
+}
+
+#[test]
+fn a_server_that_stops_at_the_end_of_an_open_loop_shows_in_its_percentiles() {
+    let slo: Slo = "p99<20ms".parse().unwrap();
+    let passes = |latency: &Histogram, successes| slo.evaluate(latency, successes)[0].passes();
+    // It resumes after the end: 300 of 4000 requests waited up to 0.5 s.
+    let (latency, successes, sent_in_time) = stopped_at_the_end(Some(Duration::from_millis(4200)));
+    assert!(
+        latency.quantile(0.99) > Duration::from_millis(400) && !passes(&latency, successes),
+        "{latency:?}"
+    );
+    // With what was sent in time only, nothing shows. This is the omission.
+    assert_eq!(sent_in_time.len(), 3700);
+    assert!(passes(&sent_in_time, SuccessRate::new(3700, 3700)));
+    // It never resumes: what has no response is slower than any limit.
+    let (latency, successes, _) = stopped_at_the_end(None);
+    assert!(latency.max() < Duration::from_millis(1) && !passes(&latency, successes), "{successes}");
+    assert!(slo_of("p90<20ms", &latency, successes) && !slo_of("errors<1%", &latency, successes));
+}
+
+fn slo_of(slo: &str, latency: &Histogram, successes: SuccessRate) -> bool {
+    slo.parse::<Slo>().unwrap().evaluate(latency, successes)[0].passes()
+}
+
+#[test]
+fn two_equal_servers_differ_in_their_success_rates_in_5_of_100_cases_at_most() {
+    let mut random = Random(13);
+    let mut successes = |total: u64, failures: f64| {
+        let failed = (0..total).filter(|_| random.unit() < failures).count();
+        SuccessRate::new(total - failed as u64, total)
+    };
+    // Unequal numbers of requests are no difference.
+    let differ = share(1000, || p_value(successes(500, 0.02), successes(2500, 0.02)) <= 0.05);
+    assert!(differ <= 0.05, "{differ}");
+    let found = share(200, || p_value(successes(2500, 0.05), successes(2500, 0.02)) <= 0.05);
+    assert!(found >= 0.99, "{found}");
 }

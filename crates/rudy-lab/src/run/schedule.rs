@@ -23,7 +23,7 @@ pub(super) fn turns(plan: &Plan, seed: u64) -> Vec<Turn> {
         for (workload, planned) in plan.workloads.iter().enumerate() {
             let runs = plan.runs_in(round, planned);
             // Another order for each workload, so that the effects of a workload on the next one are balanced too.
-            let order = rotation::order(runs.len(), round, seed.wrapping_add(workload as u64));
+            let order = rotation::order(runs.len(), workload, round, seed);
             turns.extend(order.into_iter().enumerate().map(|(position, place)| {
                 let (variant, is_control) = runs[place];
                 Turn { round, position, variant, workload, is_control }

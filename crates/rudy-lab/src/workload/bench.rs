@@ -129,7 +129,7 @@ fn metrics(run: &Run, kind: &Kind, latency: Option<&Histogram>) -> BTreeMap<Stri
     ]);
     if matches!(kind, Kind::Bench { .. }) {
         // The observed nines are infinite without a failure; those of the bound are not.
-        metrics.insert("nines".to_owned(), run.success_rate().proven());
+        metrics.insert("nines".to_owned(), run.success_rate().nines_lower_bound());
     }
     if matches!(kind, Kind::Burst { .. } | Kind::Sequence { .. }) {
         metrics.insert("time_s".to_owned(), run.outcome.duration.as_secs_f64());

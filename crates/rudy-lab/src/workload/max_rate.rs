@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use rudy_stats::knee::{HOLDS_MAX, STEPS_MAX};
+use rudy_stats::search::{HOLDS_MAX, STEPS_MAX};
 use rudy_units::Time;
 use serde::Deserialize;
 
@@ -11,7 +11,7 @@ use super::bench::Measurement;
 use crate::record::{self, Step};
 
 /// The exit code of `rudy bench` if not even the lowest rate passed, which is a valid result.
-pub(super) const NONE_HELD: i32 = 3;
+pub(super) const NONE_PASSED: i32 = 3;
 
 /// The maximum pause between two steps.
 const COOL_DOWN: Duration = Duration::from_secs(1);
@@ -19,16 +19,18 @@ const COOL_DOWN: Duration = Duration::from_secs(1);
 #[derive(Deserialize)]
 struct Report {
     slo: String,
-    held_rate: Option<f64>,
-    is_at_least: bool,
+    max_rate_per_s: Option<f64>,
+    is_lower_bound: bool,
+    #[serde(default)]
+    incomplete: Option<String>,
     steps: Vec<StepReport>,
 }
 
 #[derive(Deserialize)]
 struct StepReport {
-    rate: f64,
-    held: bool,
-    words: String,
+    rate_per_s: f64,
+    passed: bool,
+    reason: String,
     run: Option<RunReport>,
 }
 
@@ -54,14 +56,20 @@ pub(super) fn read(text: &str) -> Result<Measurement, String> {
     let mut measurement =
         Measurement { steps: report.steps.into_iter().map(Step::from).collect(), ..Measurement::default() };
     let about = |sentence: String| record::Warning { sentence, concerns: vec!["max_rate_per_s".to_owned()] };
-    match report.held_rate {
+    match report.max_rate_per_s {
         Some(rate) => {
             measurement.metrics.insert("max_rate_per_s".to_owned(), rate);
         }
-        None => measurement.warnings.push(about(format!("no rate held {}", report.slo))),
+        None => measurement.warnings.push(about(format!("no rate met {}", report.slo))),
     }
-    if report.is_at_least {
-        measurement.warnings.push(about("the generator broke first: the server may hold more".to_owned()));
+    if let Some(incomplete) = report.incomplete {
+        let why = incomplete.replace('_', " ");
+        measurement.warnings.push(about(format!("the search is incomplete: {why}")));
+    }
+    if report.is_lower_bound {
+        measurement
+            .warnings
+            .push(about("the server was not the limit, and may sustain a higher rate".to_owned()));
     }
     Ok(measurement)
 }
@@ -69,7 +77,12 @@ pub(super) fn read(text: &str) -> Result<Measurement, String> {
 impl From<StepReport> for Step {
     fn from(step: StepReport) -> Self {
         let p99_us = step.run.and_then(|run| run.latency_us?.get("p99")?.as_f64());
-        Self { rate_per_s: step.rate, p99_ns: p99_us.map(|us| us * 1e3), held: step.held, words: step.words }
+        Self {
+            rate_per_s: step.rate_per_s,
+            p99_ns: p99_us.map(|us| us * 1e3),
+            passed: step.passed,
+            reason: step.reason,
+        }
     }
 }
 
@@ -78,10 +91,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_max_rate_is_the_rate_that_held_and_each_step_is_kept() {
-        let text = r#"{"slo": "p99<20ms", "held_rate": 1200.5, "is_at_least": false, "steps": [
-            {"rate": 1200.5, "held": true, "words": "p99 3 ms", "run": {"latency_us": {"p99": 3000.0}}},
-            {"rate": 2400, "held": false, "words": "nothing could be connected to", "run": null}]}"#;
+    fn the_max_rate_is_read_with_each_step() {
+        let text = r#"{"slo": "p99<20ms", "max_rate_per_s": 1200.5, "is_lower_bound": false, "steps": [
+            {"rate_per_s": 1200.5, "passed": true, "reason": "p99 3 ms", "run": {"latency_us": {"p99": 3000.0}}},
+            {"rate_per_s": 2400, "passed": false, "reason": "nothing could be connected to", "run": null}]}"#;
         let measurement = read(text).unwrap();
         assert_eq!(measurement.metrics, BTreeMap::from([("max_rate_per_s".to_owned(), 1200.5)]));
         assert_eq!((measurement.steps[0].p99_ns, measurement.steps[1].p99_ns), (Some(3e6), None));
@@ -89,9 +102,10 @@ mod tests {
     }
 
     #[test]
-    fn that_nothing_held_or_more_might_is_suspect() {
+    fn a_search_without_a_maximum_has_warnings() {
         let measurement =
-            read(r#"{"slo": "p99<1ms", "held_rate": null, "is_at_least": true, "steps": []}"#).unwrap();
+            read(r#"{"slo": "p99<1ms", "max_rate_per_s": null, "is_lower_bound": true, "steps": []}"#)
+                .unwrap();
         assert!(measurement.metrics.is_empty());
         assert_eq!(measurement.warnings.len(), 2);
         assert!(measurement.warnings[0].sentence.contains("p99<1ms"));

@@ -129,7 +129,7 @@ impl Generator {
     fn report(self, workload: &Workload, status: ExitStatus) -> Ended {
         let (stdout, stderr) = (joined(self.stdout), joined(self.stderr));
         let is_answer =
-            matches!(workload.kind, Kind::MaxRate { .. }) && status.code() == Some(max_rate::NONE_HELD);
+            matches!(workload.kind, Kind::MaxRate { .. }) && status.code() == Some(max_rate::NONE_PASSED);
         if !status.success() && !is_answer {
             let said = stderr.lines().rev().take(5).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>();
             return Ended::Failed(format!("the workload could not run ({status}): {}", said.join("\n")));

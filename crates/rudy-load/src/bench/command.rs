@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 
 use rudy_stats::Slo;
 
-use super::knee;
 use super::options::Options;
 use super::output::Output;
 use super::plan::Plan;
 use super::prepare::{Prepared, prepare};
 use super::report::{Config, Run};
 use super::run::{Interval, Outcome, RunError, Watch, run};
+use super::search;
 use super::split::{Start, StartAt};
 use super::view;
 use crate::exit::Refusal;
@@ -28,7 +28,7 @@ const NAP: Duration = Duration::from_millis(20);
 #[must_use]
 pub fn bench(options: &Options) -> Exit {
     if let Some(search) = &options.slo_search {
-        return knee::bench(options, search);
+        return search::bench(options, search);
     }
     let (mut prepared, output, interrupt) = match make_ready(options) {
         Ok(ready) => ready,
@@ -66,9 +66,9 @@ pub fn bench(options: &Options) -> Exit {
 /// does not take it for a success.
 fn exit_code(run: &Run, objective: Option<&Slo>) -> Exit {
     let recorder = &run.outcome.recorder;
-    let judgements = objective.map(|slo| slo.judge(&recorder.latency, run.success_rate()));
+    let terms = objective.map(|slo| slo.evaluate(&recorder.latency, run.success_rate()));
     let missed: Vec<_> =
-        judgements.iter().flatten().filter(|term| !term.holds()).map(ToString::to_string).collect();
+        terms.iter().flatten().filter(|term| !term.passes()).map(ToString::to_string).collect();
     if !missed.is_empty() {
         return refuse(Exit::NotMet, &format!("the objective was not met: {}", missed.join(", ")));
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method};
-use rudy_stats::{Slo, knee};
+use rudy_stats::{Slo, search};
 use rudy_units::Rate;
 
 use super::sources::Sources;
@@ -140,7 +140,8 @@ pub struct SloSearchOptions {
 
 impl SloSearchOptions {
     /// The allowed values of `resolution`.
-    pub const RESOLUTION: RangeInclusive<f64> = knee::Options::RESOLUTION_MIN..=knee::Options::RESOLUTION_MAX;
+    pub const RESOLUTION: RangeInclusive<f64> =
+        search::Options::RESOLUTION_MIN..=search::Options::RESOLUTION_MAX;
 }
 
 /// The outputs of a run.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use rudy_stats::{Histogram, Nines};
+use rudy_stats::{Histogram, SuccessRate};
 use serde::{Deserialize, Serialize};
 
 use super::json;
@@ -234,8 +234,8 @@ impl Recorder {
 
     /// The fraction of requests that succeeded.
     #[must_use]
-    pub fn success_rate(&self) -> Nines {
-        Nines::new(self.succeeded, self.requests())
+    pub fn success_rate(&self) -> SuccessRate {
+        SuccessRate::new(self.succeeded, self.requests())
     }
 
     /// Adds the counts of another recorder.

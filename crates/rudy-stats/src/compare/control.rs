@@ -1,10 +1,10 @@
-//! Controls: compares a subject with itself, to detect other influences than the subject.
+//! Controls: compares a variant with itself, to detect other influences than the variant.
 
 use std::fmt;
 
-use super::{Better, Delta, ERROR, Interval, Paired, Verdict};
+use super::{Delta, ERROR, Interval, Paired};
 
-/// A subject that is measured twice in each round, and compared with itself.
+/// A variant that is measured twice in each round, and compared with itself.
 ///
 /// It is evaluated like any comparison, at 95 % and without correction for the number of controls. One
 /// control in twenty may therefore differ by chance, and fewer if the rounds are stable, because differences
@@ -26,28 +26,27 @@ pub struct Control {
 /// The result of a control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The subject is equivalent to itself.
+    /// The variant is equivalent to itself.
     Agrees,
     /// No difference was found, and equivalence was not shown: more rounds are needed.
     Unclear,
-    /// The subject differs from itself. Something else makes a difference, such as the order, the cores, or
+    /// The variant differs from itself. Something else makes a difference, such as the order, the cores, or
     /// other processes.
     Differs,
 }
 
 impl Control {
-    /// Evaluates the pairs of a subject with itself.
+    /// Evaluates the pairs of a variant with itself.
     #[must_use]
     pub fn of(paired: &Paired, delta: Delta) -> Self {
+        let ratio = paired.ratio();
+        if let Some(interval) = paired.equivalence(ERROR, delta) {
+            return Self { ratio, interval, outcome: Outcome::Agrees };
+        }
         // With the minimum of pairs, the whole range is an interval of 96.9 %.
         let interval = paired.interval_erring(ERROR).unwrap_or_else(|| paired.widest());
-        // The direction does not matter.
-        let outcome = match Verdict::of(&interval, Better::Lower, delta) {
-            Verdict::Equivalent => Outcome::Agrees,
-            Verdict::Inconclusive => Outcome::Unclear,
-            Verdict::Better | Verdict::Worse => Outcome::Differs,
-        };
-        Self { ratio: paired.ratio(), interval, outcome }
+        let outcome = if interval.contains(1.0) { Outcome::Unclear } else { Outcome::Differs };
+        Self { ratio, interval, outcome }
     }
 
     /// Whether verdicts that depend on this control must be flagged.
@@ -55,6 +54,18 @@ impl Control {
     pub fn differs(&self) -> bool {
         self.outcome == Outcome::Differs
     }
+}
+
+/// The number of controls of sound variants that differ by chance, on average: one of twenty. It is an upper bound,
+/// because a difference within the margins of delta is none.
+///
+/// ```
+/// assert_eq!(rudy_stats::compare::expected_to_differ(7), 0.35);
+/// ```
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "a count of controls")]
+pub fn expected_to_differ(controls: usize) -> f64 {
+    controls as f64 / 20.0
 }
 
 impl fmt::Display for Control {
@@ -65,7 +76,7 @@ impl fmt::Display for Control {
             Outcome::Unclear => "not shown to differ from itself, nor to agree",
             Outcome::Differs => "differs from itself, by chance in one case of twenty",
         };
-        write!(f, "{ratio:.3} times itself ({interval}): {outcome}")
+        write!(f, "A/A ratio {ratio:.3} ({interval}): {outcome}")
     }
 }
 
@@ -74,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_control_differs_where_it_leaves_out_1_by_what_matters() {
+    fn a_control_differs_if_its_interval_excludes_1_by_what_matters() {
         for (ratios, outcome) in [
             ([0.99, 1.01, 1.0, 1.02, 0.98, 1.0, 1.01], Outcome::Agrees),
             // Always more, and never by what matters.
@@ -90,11 +101,11 @@ mod tests {
     }
 
     #[test]
-    fn it_is_said_in_a_sentence() {
+    fn the_sentence_names_the_ratio_and_its_interval() {
         let control = Control::of(&Paired::new(&[2.0; 6], &[1.0; 6]).unwrap(), Delta::default());
         assert_eq!(
             control.to_string(),
-            "2.000 times itself (2.000 to 2.000, 96.8 % sure): differs from itself, by chance in one case of twenty"
+            "A/A ratio 2.000 (2.000 to 2.000, 96.8 % CI): differs from itself, by chance in one case of twenty"
         );
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::{Better, Control, Delta, ERROR, Interval, Paired, Verdict};
 
-/// A comparison of A and B in a figure.
+/// A comparison of A and B in a metric.
 #[derive(Clone, Debug)]
 pub struct Comparison {
     /// The paired values of A and B.
@@ -13,7 +13,7 @@ pub struct Comparison {
     pub better: Better,
     /// The smallest difference that matters.
     pub delta: Delta,
-    /// The controls of A and B in this figure, if measured.
+    /// The controls of A and B in this metric, if measured.
     pub controls: Vec<Control>,
 }
 
@@ -22,13 +22,14 @@ pub struct Comparison {
 pub struct Finding {
     /// The ratio of A to B.
     pub ratio: f64,
-    /// The interval of the ratio, at the level that the number of comparisons needs. With too few rounds, the
-    /// widest interval that they allow.
+    /// The interval of the ratio, at the level that the number of comparisons needs: for an equivalence that of
+    /// its two one-sided tests, and else that of a difference. With too few rounds, the widest interval that
+    /// they allow.
     pub interval: Interval,
     /// The probability that chance alone causes such a difference or a larger one.
     pub p_value: f64,
-    /// The same for a single comparison: at most 0.05 exactly if the interval excludes 1, unless there were
-    /// too few rounds.
+    /// The same for a single comparison: at most 0.05 exactly if the interval of a difference excludes 1, unless
+    /// there were too few rounds.
     pub p_adjusted: f64,
     /// The verdict.
     pub verdict: Verdict,
@@ -56,7 +57,7 @@ pub struct TooFew {
 ///
 /// Of m comparisons, one in twenty would be called a difference by chance. Holm's procedure ("A simple sequentially
 /// rejective multiple test procedure", Scandinavian Journal of Statistics 6, 1979) compares the smallest p-value with
-/// α / m, the next with α / (m - 1), and so on until one is above. [`holm`] computes the same as adjusted p-values. At
+/// α / m, the next with α / (m - 1), and so on until one is above. The adjusted p-values say the same: each is at most α exactly if the procedure finds a difference. At
 /// most one report of twenty then contains a false difference, however the comparisons depend on each other.
 ///
 /// No useful intervals belong to Holm's procedure: simultaneous ones end at 1 for each difference found (Strassburger
@@ -68,20 +69,57 @@ pub struct TooFew {
 /// interval excludes 1 exactly if Holm finds a difference, and the verdict always agrees with the interval.
 ///
 /// An interval of 1 - α / m needs rounds: see [`rounds_needed`].
+///
+/// # Equivalence
+///
+/// Whether A and B are equivalent is another question with a hypothesis of its own, so its tests are a family of their
+/// own: two one-sided tests (TOST) of level α for each comparison, which are an interval of 1 - 2α within the margins of
+/// delta, corrected by Holm. At most one report of twenty contains a false equivalence. If A and B are shown to be
+/// both equivalent and different, the difference is below delta, and the verdict is equivalent.
 #[must_use]
 pub fn judge(comparisons: &[Comparison]) -> Vec<Finding> {
     let p_values: Vec<f64> = comparisons.iter().map(|comparison| comparison.paired.p_value()).collect();
     let steps = steps(&p_values);
-    let findings = comparisons.iter().zip(p_values).zip(steps);
+    let equivalences = equivalences(comparisons);
+    let findings = comparisons.iter().zip(p_values).zip(steps).zip(equivalences);
     findings
-        .map(|((comparison, p_value), step)| finding(comparison, p_value, step, comparisons.len()))
+        .map(|(((comparison, p_value), step), equivalence)| {
+            finding(comparison, p_value, step, equivalence, comparisons.len())
+        })
         .collect()
 }
 
-fn finding(comparison: &Comparison, p_value: f64, step: Step, comparisons: usize) -> Finding {
-    let Comparison { paired, better, delta, controls } = comparison;
-    let interval = paired.interval_erring(step.error);
-    let verdict = interval.map_or(Verdict::Inconclusive, |interval| Verdict::of(&interval, *better, *delta));
+/// For each comparison the interval that shows its equivalence, by Holm's procedure: while any of the k others is
+/// shown with α / k, it leaves the family.
+fn equivalences(comparisons: &[Comparison]) -> Vec<Option<Interval>> {
+    let mut shown: Vec<Option<Interval>> = vec![None; comparisons.len()];
+    loop {
+        let left = shown.iter().filter(|interval| interval.is_none()).count();
+        let mut others = (0..comparisons.len()).filter(|index| shown[*index].is_none());
+        let next = others.find_map(|index| {
+            let Comparison { paired, delta, .. } = &comparisons[index];
+            Some((index, paired.equivalence(ERROR / float(left), *delta)?))
+        });
+        let Some((index, interval)) = next else { return shown };
+        shown[index] = Some(interval);
+    }
+}
+
+fn finding(
+    comparison: &Comparison,
+    p_value: f64,
+    step: Step,
+    equivalence: Option<Interval>,
+    comparisons: usize,
+) -> Finding {
+    let Comparison { paired, better, controls, .. } = comparison;
+    let difference = paired.interval_erring(step.error);
+    let verdict = match (equivalence, difference) {
+        (Some(_), _) => Verdict::Equivalent,
+        (None, Some(interval)) => Verdict::of_difference(&interval, *better),
+        (None, None) => Verdict::Inconclusive,
+    };
+    let interval = equivalence.or(difference);
     let (rounds, needed) = (paired.pairs(), rounds_needed(comparisons));
     Finding {
         ratio: paired.ratio(),
@@ -94,8 +132,7 @@ fn finding(comparison: &Comparison, p_value: f64, step: Step, comparisons: usize
     }
 }
 
-/// The minimum number of rounds for a number of comparisons, so that one of them can be found different or
-/// equivalent: 6 for one, 7 for up to three, 8 for up to six, 9 for up to twelve.
+/// The minimum number of rounds for a number of comparisons, so that one of them can be found different: 6 for one, 7 for up to three, 8 for up to six, 9 for up to twelve.
 ///
 /// The smallest p-value of n rounds is 2 in 2^n, when all have the same sign; the first step of Holm requires
 /// α / m. This is a minimum: with so few rounds, a difference must show in every round.
@@ -109,13 +146,6 @@ pub fn rounds_needed(comparisons: usize) -> usize {
         chance /= 2.0;
     }
     rounds
-}
-
-/// Holm's adjusted p-values, in the order of the arguments. Each is at most α exactly if Holm's procedure at
-/// level α finds a difference.
-#[must_use]
-pub fn holm(p_values: &[f64]) -> Vec<f64> {
-    steps(p_values).into_iter().map(|step| step.p_adjusted).collect()
 }
 
 /// The result of Holm's procedure for a comparison.
@@ -149,14 +179,14 @@ fn float(count: usize) -> f64 {
 }
 
 impl fmt::Display for Finding {
-    /// `0.893 times (0.887 to 0.903, 96.0 % sure): better`
+    /// `0.893 times (0.887 to 0.903, 96.0 % CI): better`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.3} times ({}): {}", self.ratio, self.interval, self.verdict)?;
         if let Some(too_few) = self.too_few {
             write!(f, ". {too_few}")?;
         }
         if self.is_flagged {
-            f.write_str(". It rests on a subject that differs from itself")?;
+            f.write_str(". It rests on a variant that differs from itself")?;
         }
         Ok(())
     }
@@ -168,7 +198,10 @@ impl fmt::Display for TooFew {
         let each = rudy_units::share_down(1.0 - ERROR / float(comparisons), 1);
         let so_many =
             if comparisons == 1 { "1 comparison".into() } else { format!("{comparisons} comparisons") };
-        write!(f, "{needed} rounds are needed for {so_many}, to be {each} sure of each; there were {rounds}")
+        write!(
+            f,
+            "{needed} rounds are needed for {so_many}, for a confidence of {each} in each; there were {rounds}"
+        )
     }
 }
 
@@ -207,7 +240,7 @@ mod tests {
             (&[0.03], &[0.03]),
             (&[], &[]),
         ] {
-            let seen = holm(p_values);
+            let seen: Vec<f64> = steps(p_values).into_iter().map(|step| step.p_adjusted).collect();
             let is_close = seen.iter().zip(adjusted).all(|(seen, adjusted)| (seen - adjusted).abs() < 1e-12);
             assert!(is_close && seen.len() == adjusted.len(), "{seen:?} {adjusted:?}");
         }
@@ -228,7 +261,7 @@ mod tests {
             let said = finding.to_string();
             assert!(
                 said.ends_with(
-                    "96.8 % sure): inconclusive. 8 rounds are needed for 5 comparisons, to be 99.0 % sure of each; \
+                    "96.8 % CI): inconclusive. 8 rounds are needed for 5 comparisons, for a confidence of 99.0 % in each; \
                      there were 6"
                 ),
                 "{said}"
@@ -282,12 +315,16 @@ mod tests {
     proptest! {
         #[test]
         fn the_interval_the_verdict_and_the_adjusted_p_value_never_contradict_each_other(
-            subjects in prop::collection::vec(prop::collection::vec(0.9..1.3_f64, 6..14), 1..6),
+            variants in prop::collection::vec(prop::collection::vec(0.9..1.3_f64, 6..14), 1..6),
         ) {
-            let comparisons: Vec<_> = subjects.iter().map(|ratios| comparison(ratios)).collect();
+            let comparisons: Vec<_> = variants.iter().map(|ratios| comparison(ratios)).collect();
             for finding in judge(&comparisons) {
                 if finding.too_few.is_some() {
                     prop_assert!(finding.verdict == Verdict::Inconclusive && finding.p_adjusted > ERROR);
+                    continue;
+                }
+                if finding.verdict == Verdict::Equivalent {
+                    prop_assert!(Delta::default().includes(&finding.interval));
                     continue;
                 }
                 prop_assert_eq!(finding.p_adjusted <= ERROR, !finding.interval.contains(1.0));

@@ -35,8 +35,8 @@ impl Interval {
 }
 
 impl fmt::Display for Interval {
-    /// `1.042 to 1.101, 95.1 % sure`
+    /// `1.042 to 1.101, 95.1 % CI`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.3} to {:.3}, {} sure", self.low, self.high, rudy_units::share_down(self.confidence, 1))
+        write!(f, "{:.3} to {:.3}, {} CI", self.low, self.high, rudy_units::share_down(self.confidence, 1))
     }
 }

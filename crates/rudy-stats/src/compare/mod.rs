@@ -1,16 +1,16 @@
 //! Compares two servers from a few noisy rounds of each: the difference, its confidence interval, and a verdict.
 //!
-//! A round starts a new process of each subject, one after the other, in an [order](crate::rotation) that changes. Two
+//! A round starts a new process of each variant, one after the other, in an [order](crate::rotation) that changes. Two
 //! values of the same round form a pair, because both had the same conditions, and each pair gives a ratio. For the
 //! logarithms of the ratios:
 //!
 //! - [`Paired`] computes the Hodges-Lehmann estimate, and the interval that belongs to Wilcoxon's signed-rank test. Both
 //!   assume a symmetric distribution and nothing else. The difference of two logarithms is symmetric about that of the
-//!   true ratio if the noise multiplies both subjects alike, however skewed it is. No value is dropped as an outlier: one
+//!   true ratio if the noise multiplies both variants alike, however skewed it is. No value is dropped as an outlier: one
 //!   extreme round of ten moves the estimate slightly, and the interval by a bounded amount.
 //! - [`judge`] computes the verdicts of a whole report, corrected for their number (Holm).
-//! - [`Control`] compares a subject with itself, to find out how much the machine varies.
-//! - [`Summary`] summarizes the rounds of one subject.
+//! - [`Control`] compares a variant with itself, to find out how much the machine varies.
+//! - [`Summary`] summarizes the rounds of one variant.
 //!
 //! ```
 //! use rudy_stats::compare::{Better, Comparison, Control, Delta, Paired, Verdict, judge};
@@ -30,7 +30,7 @@
 //! let finding = &judge(&[comparison])[0];
 //! assert_eq!(finding.verdict, Verdict::Better);
 //! assert!(!finding.is_flagged);
-//! assert_eq!(finding.to_string(), "0.893 times (0.887 to 0.903, 96.0 % sure): better");
+//! assert_eq!(finding.to_string(), "0.893 times (0.887 to 0.903, 96.0 % CI): better");
 //! # Ok::<(), rudy_stats::compare::Error>(())
 //! ```
 
@@ -42,8 +42,8 @@ mod paired;
 mod summary;
 mod verdict;
 
-pub use self::control::{Control, Outcome};
-pub use self::holm::{Comparison, Finding, TooFew, holm, judge, rounds_needed};
+pub use self::control::{Control, Outcome, expected_to_differ};
+pub use self::holm::{Comparison, Finding, TooFew, judge, rounds_needed};
 pub use self::interval::Interval;
 pub use self::paired::{Error, PAIRS_MAX, PAIRS_MIN, Paired};
 pub use self::summary::Summary;

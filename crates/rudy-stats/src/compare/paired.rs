@@ -1,7 +1,8 @@
-//! Compares two subjects round by round.
+//! Compares two variants round by round.
 
 use std::fmt;
 
+use super::Delta;
 use super::interval::Interval;
 use super::null::Null;
 
@@ -12,7 +13,7 @@ pub const PAIRS_MIN: usize = 6;
 /// an `f64`.
 pub const PAIRS_MAX: usize = 1000;
 
-/// The ratio of two subjects, estimated from pairs.
+/// The ratio of two variants, estimated from pairs.
 ///
 /// With d = ln(a / b) of each round, and the Walsh averages, which are the means of all pairs of d and each d
 /// itself:
@@ -40,7 +41,7 @@ pub struct Paired {
 }
 
 impl Paired {
-    /// Pairs the values of two subjects by round: latencies, rates, bytes, or any positive figure.
+    /// Pairs the values of two variants by round: latencies, rates, bytes, or any positive metric.
     pub fn new(a: &[f64], b: &[f64]) -> Result<Self, Error> {
         if a.len() != b.len() {
             return Err(Error::Unpaired { a: a.len(), b: b.len() });
@@ -100,6 +101,12 @@ impl Paired {
         Some(Interval::between(&self.walsh, self.null.cut(error)?).exp())
     }
 
+    /// The interval that shows that A and B are equivalent, with a probability of error of `error`: that of
+    /// 1 - 2 × `error`, if it lies within the margins (TOST).
+    pub(super) fn equivalence(&self, error: f64, delta: Delta) -> Option<Interval> {
+        self.interval_erring(2.0 * error).filter(|interval| delta.includes(interval))
+    }
+
     /// The widest interval, from the lowest to the highest observed ratio.
     pub(super) fn widest(&self) -> Interval {
         Interval::between(&self.walsh, self.null.widest()).exp()
@@ -142,7 +149,7 @@ pub(super) fn median(sorted: &[f64]) -> f64 {
 /// Why values cannot be compared.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Error {
-    /// The subjects have different numbers of rounds.
+    /// The variants have different numbers of rounds.
     Unpaired {
         /// Values of the one.
         a: usize,
@@ -165,7 +172,7 @@ impl fmt::Display for Error {
         match self {
             Self::Unpaired { a, b } => write!(
                 f,
-                "{a} values cannot be compared with {b} round by round: both subjects need values of the same rounds"
+                "{a} values cannot be compared with {b} round by round: both variants need values of the same rounds"
             ),
             Self::Pairs(pairs) if *pairs < PAIRS_MIN => write!(
                 f,

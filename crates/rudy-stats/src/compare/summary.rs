@@ -1,12 +1,12 @@
-//! Summarizes the rounds of one subject.
+//! Summarizes the rounds of one variant.
 
 use super::null::Null;
 use super::paired::median;
 use super::{ERROR, Interval, PAIRS_MAX};
 
-/// The location of a subject's values.
+/// The location of a variant's values.
 ///
-/// For the subject's own row in a table. Overlapping intervals of two subjects say nothing about their
+/// For the variant's own row in a table. Overlapping intervals of two variants say nothing about their
 /// difference: [`Paired`](super::Paired) removes the influence of the rounds on both.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {

@@ -28,6 +28,16 @@ impl Delta {
     pub fn margins(self) -> (f64, f64) {
         (1.0 / (1.0 + self.0), 1.0 + self.0)
     }
+
+    /// Whether an interval is within the margins.
+    ///
+    /// If the interval has 1 - 2α, these are two one-sided tests of level α each (TOST: Schuirmann, Journal of
+    /// Pharmacokinetics and Biopharmaceutics 15, 1987): A is wrongly called equivalent with a probability of α.
+    #[must_use]
+    pub fn includes(self, interval: &Interval) -> bool {
+        let (least, most) = self.margins();
+        interval.low >= least && interval.high <= most
+    }
 }
 
 impl Default for Delta {
@@ -37,7 +47,7 @@ impl Default for Delta {
     }
 }
 
-/// Which direction of a figure is better.
+/// Which direction of a metric is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
     /// For times, CPU, memory.
@@ -60,18 +70,10 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The verdict for the `interval` of the ratio A / B. Applies the first matching rule: equivalent if the
-    /// interval is within the margins of `delta`; better or worse if it excludes 1; otherwise inconclusive.
-    ///
-    /// The first rule is that of two one-sided tests (Schuirmann, Journal of Pharmacokinetics and
-    /// Biopharmaceutics 15, 1987). They usually use an interval of 90 % for a level of 5 %. The interval here
-    /// has 95 % or more, so A is wrongly called equivalent in at most one case of forty.
-    #[must_use]
-    pub fn of(interval: &Interval, better: Better, delta: Delta) -> Self {
-        let (least, most) = delta.margins();
-        if interval.low >= least && interval.high <= most {
-            Self::Equivalent
-        } else if interval.contains(1.0) {
+    /// Better or worse if the `interval` of the ratio A / B excludes 1, and otherwise inconclusive. Whether both are
+    /// equivalent is another question: see [`Delta::includes`].
+    pub(super) fn of_difference(interval: &Interval, better: Better) -> Self {
+        if interval.contains(1.0) {
             Self::Inconclusive
         } else if (interval.high < 1.0) == (better == Better::Lower) {
             Self::Better
@@ -103,13 +105,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_rule_that_applies_decides() {
+    fn an_interval_that_excludes_1_is_a_difference() {
         use Better::{Higher, Lower};
         for (low, high, better, verdict) in [
-            (0.96, 1.04, Lower, Verdict::Equivalent),
-            // It excludes 1, but the difference is below delta.
-            (1.01, 1.04, Lower, Verdict::Equivalent),
-            (1.0 / 1.05, 1.05, Lower, Verdict::Equivalent),
             (1.01, 1.06, Lower, Verdict::Worse),
             (1.01, 1.06, Higher, Verdict::Better),
             (0.5, 0.9, Lower, Verdict::Better),
@@ -119,7 +117,7 @@ mod tests {
             (0.5, 2.0, Higher, Verdict::Inconclusive),
         ] {
             let interval = Interval { low, high, confidence: 0.95 };
-            assert_eq!(Verdict::of(&interval, better, Delta::default()), verdict, "{low} {high} {better:?}");
+            assert_eq!(Verdict::of_difference(&interval, better), verdict, "{low} {high} {better:?}");
         }
     }
 
@@ -127,6 +125,9 @@ mod tests {
     fn delta_is_a_factor_up_and_down() {
         let (low, high) = Delta::new(0.25).unwrap().margins();
         assert!((low - 0.8).abs() < 1e-12 && (high - 1.25).abs() < 1e-12);
+        let includes = |low, high| Delta::default().includes(&Interval { low, high, confidence: 0.9 });
+        assert!(includes(0.96, 1.04) && includes(1.0 / 1.05, 1.05) && includes(1.01, 1.04));
+        assert!(!includes(0.95, 1.04) && !includes(0.96, 1.051));
         for wrong in [0.0, -0.05, 1.01, f64::NAN, f64::INFINITY] {
             assert_eq!(Delta::new(wrong), None, "{wrong}");
         }

@@ -57,11 +57,6 @@ impl Histogram {
         self.record_n(duration, 1);
     }
 
-    /// Counts a duration in nanoseconds, for the hot path, which subtracts two clock ticks per request.
-    pub fn record_ns(&mut self, nanoseconds: u64) {
-        self.counts.saturating_record(nanoseconds.min(MAX_NS));
-    }
-
     /// Counts a duration `times` times.
     pub fn record_n(&mut self, duration: Duration, times: u64) {
         let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(MAX_NS);
@@ -79,11 +74,21 @@ impl Histogram {
         Duration::from_nanos(self.counts.value_at_quantile(q))
     }
 
-    /// The fraction of values, 0 to 1, that did not exceed `duration`; 1 if empty.
+    /// The same, if at least one value is above: `None` where n × (1 − q) < 1, because the result would be the
+    /// maximum under another name.
     #[must_use]
-    pub fn share_within(&self, duration: Duration) -> f64 {
+    pub fn quantile_if_supported(&self, q: f64) -> Option<Duration> {
+        #[expect(clippy::cast_precision_loss, reason = "counts beyond 2^53 do not occur")]
+        let above = self.len() as f64 * (1.0 - q);
+        // 1 - 0.99 is slightly more than a hundredth, 1 - 0.9999 slightly less than its share.
+        (above > 1.0 - 1e-9).then(|| self.quantile(q))
+    }
+
+    /// The number of values that did not exceed `duration`.
+    #[must_use]
+    pub fn count_within(&self, duration: Duration) -> u64 {
         let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(MAX_NS);
-        self.counts.quantile_below(nanoseconds.min(MAX_NS))
+        self.counts.count_between(0, nanoseconds.min(MAX_NS))
     }
 
     /// The mean, from the middle of each cell; 0 if empty.
@@ -178,7 +183,9 @@ mod tests {
 
     fn of(nanoseconds: impl IntoIterator<Item = u64>) -> Histogram {
         let mut histogram = Histogram::new();
-        nanoseconds.into_iter().for_each(|value| histogram.record_ns(value));
+        for value in nanoseconds {
+            histogram.record(Duration::from_nanos(value));
+        }
         histogram
     }
 
@@ -226,14 +233,22 @@ mod tests {
         let mut histogram = of(1..1000);
         histogram.clear();
         assert_eq!(histogram, Histogram::new());
-        histogram.record_ns(7);
+        histogram.record(Duration::from_nanos(7));
         assert_eq!((histogram.min().as_nanos(), histogram.max().as_nanos()), (7, 7));
     }
 
     #[test]
-    fn the_share_within_a_bound_counts_the_bound_itself() {
-        let histogram = of(1..=1000);
-        assert_eq!(histogram.share_within(Duration::from_nanos(250)).to_bits(), 0.25_f64.to_bits());
+    fn the_count_within_a_bound_includes_the_bound_itself() {
+        assert_eq!(of(1..=1000).count_within(Duration::from_nanos(250)), 250);
+    }
+
+    #[test]
+    fn a_quantile_without_a_value_above_it_is_blank() {
+        for (q, needed) in [(0.5, 2), (0.99, 100), (0.999, 1000), (0.9999, 10_000)] {
+            assert!(of(1..=needed).quantile_if_supported(q).is_some(), "{q} of {needed}");
+            assert_eq!(of(1..needed).quantile_if_supported(q), None, "{q} of {}", needed - 1);
+        }
+        assert_eq!(Histogram::new().quantile_if_supported(0.5), None);
     }
 
     proptest! {

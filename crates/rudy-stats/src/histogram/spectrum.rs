@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn each_line_counts_what_is_not_above_it() {
         let mut histogram = Histogram::new();
-        (1..=10_000).for_each(|value| histogram.record_ns(value * 1000));
+        (1..=10_000).for_each(|value| histogram.record(Duration::from_micros(value)));
         let text = histogram.to_hgrm();
         let rows: Vec<Vec<f64>> = text
             .lines()

@@ -303,7 +303,7 @@ mod tests {
     fn our_list_is_theirs_byte_for_byte() {
         let mut histogram = Histogram::new();
         for value in [100, 200, 250] {
-            histogram.record_ns(value);
+            histogram.record(Duration::from_nanos(value));
         }
         let theirs = STANDARD.decode(THREE).unwrap();
         let mut inside = Vec::new();

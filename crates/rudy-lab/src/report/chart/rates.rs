@@ -52,7 +52,7 @@ fn search(experiment: &Experiment, workload: &Workload, slo: &str) -> Picture {
         id: format!("rates-{}", slug(&workload.name)),
         title: format!("{}: latency over rate, and the max_rate", workload.name),
         caption: format!(
-            "The round with the median max_rate of each variant. Filled points held {slo}; hollow ones did not, and those on top \
+            "The round with the median max_rate of each variant. Filled points met {slo}; hollow ones did not, and those on top \
              had no answer. The dashed line is the median max_rate.{}{}",
             legend_of_dagger(is_marked),
             failures(experiment, &workload.name)
@@ -81,15 +81,15 @@ fn steps(run: &Run) -> Vec<Point> {
         match points.last_mut().filter(|last| last.x >= step.rate_per_s) {
             Some(last) => {
                 last.values.extend(value);
-                last.is_suspect |= !step.held;
-                last.said.clone_from(&step.words);
+                last.is_suspect |= !step.passed;
+                last.said.clone_from(&step.reason);
             }
             None => points.push(Point {
                 x: step.rate_per_s,
                 values: value.into_iter().collect(),
                 failed: 0,
-                is_suspect: !step.held,
-                said: step.words.clone(),
+                is_suspect: !step.passed,
+                said: step.reason.clone(),
             }),
         }
     }
@@ -152,7 +152,7 @@ fn draw(picture: &Picture) -> Option<Chart> {
     let entry = |(line, max_rate): (&Line, &Option<Median>)| {
         let max_rate = match max_rate {
             Some(max_rate) => format!(", maximum {}", max_rate.text(Unit::Rate)),
-            None if picture.slo.is_some() => ", no rate held".to_owned(),
+            None if picture.slo.is_some() => ", no rate passed".to_owned(),
             None => String::new(),
         };
         Entry { key: Key::Curve(line.look), name: format!("{}{max_rate}", line.variant) }
@@ -196,7 +196,7 @@ fn tip(line: &Line, point: &Point) -> String {
 }
 
 fn csv(picture: &Picture) -> String {
-    let columns = ["variant", "rate_per_s", "p99_s", "held", "max_rate_per_s", "suspect", "failed_rounds"];
+    let columns = ["variant", "rate_per_s", "p99_s", "passed", "max_rate_per_s", "suspect", "failed_rounds"];
     let mut table = Table::new(&columns);
     for (line, max_rate) in picture.lines.iter().zip(&picture.max_rates) {
         for point in &line.points {
@@ -241,8 +241,8 @@ mod tests {
         [[workload]]\nname = \"other\"\nkind = \"bench\"\npath = \"/y\"\nrate = 100\n\
         [[workload]]\nname = \"k\"\nkind = \"max-rate\"\nslo = \"errors<1%, p99<20ms\"\n";
 
-    fn step(rate_per_s: f64, p99_ns: Option<f64>, held: bool) -> Step {
-        Step { rate_per_s, p99_ns, held, words: format!("at {rate_per_s}") }
+    fn step(rate_per_s: f64, p99_ns: Option<f64>, passed: bool) -> Step {
+        Step { rate_per_s, p99_ns, passed, reason: format!("at {rate_per_s}") }
     }
 
     fn measured() -> Experiment {
@@ -272,7 +272,7 @@ mod tests {
         let chart = charts_of(3).remove(0);
         assert_eq!(
             chart.csv,
-            "variant,rate_per_s,p99_s,held,max_rate_per_s,suspect,failed_rounds\r\na,100,0.001,true,200,false,0\r\n\
+            "variant,rate_per_s,p99_s,passed,max_rate_per_s,suspect,failed_rounds\r\na,100,0.001,true,200,false,0\r\n\
              a,200,0.002,true,200,false,0\r\na,200,0.004,true,200,false,0\r\na,400,,false,200,false,0\r\n"
         );
         assert!(chart.svg.contains(">a, maximum 200/s</text>"), "{}", chart.svg);
@@ -303,7 +303,7 @@ mod tests {
             run.metrics.clear();
         }
         let chart = charts(&experiment, &experiment.plan().workloads[3]).remove(0);
-        assert!(chart.svg.contains(">a, no rate held</text>"), "{}", chart.svg);
+        assert!(chart.svg.contains(">a, no rate passed</text>"), "{}", chart.svg);
     }
 
     #[test]

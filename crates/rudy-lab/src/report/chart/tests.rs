@@ -72,9 +72,10 @@ fn fill(run: &mut Run, numbers: &[f64]) {
         p99_ns: (second != 2).then(&mut next),
     };
     run.intervals = (1..5).map(interval).collect();
-    let step = |held| Step { rate_per_s: next(), p99_ns: Some(next()), held, words: "so & so".to_owned() };
+    let step =
+        |passed| Step { rate_per_s: next(), p99_ns: Some(next()), passed, reason: "so & so".to_owned() };
     run.steps = [true, false].map(step).to_vec();
-    run.steps.push(Step { rate_per_s: 5.0, p99_ns: None, held: false, words: String::new() });
+    run.steps.push(Step { rate_per_s: 5.0, p99_ns: None, passed: false, reason: String::new() });
     if next() > 0.0 {
         let concerns = METRICS.map(str::to_owned).to_vec();
         run.warnings = vec![Warning { sentence: "why".to_owned(), concerns }];

@@ -131,8 +131,8 @@ impl Rate {
         let rate = run.success_rate();
         Self {
             share: rate.share(),
-            nines: Some(rate.seen()).filter(|nines| nines.is_finite()),
-            nines_at_least: rate.proven(),
+            nines: Some(rate.nines()).filter(|nines| nines.is_finite()),
+            nines_at_least: rate.nines_lower_bound(),
             failures_at_most: rate.failures_at_most(),
         }
     }

@@ -10,7 +10,7 @@ mod tests;
 mod text;
 mod verdict;
 
-use rudy_stats::Nines;
+use rudy_stats::SuccessRate;
 use serde::{Deserialize, Serialize};
 
 pub use self::config::Config;
@@ -40,7 +40,7 @@ impl Run {
 
     /// The fraction of requests that succeeded.
     #[must_use]
-    pub fn success_rate(&self) -> Nines {
+    pub fn success_rate(&self) -> SuccessRate {
         self.outcome.recorder.success_rate()
     }
 

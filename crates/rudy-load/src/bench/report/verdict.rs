@@ -74,6 +74,7 @@ impl Run {
     pub fn conditions(&self) -> Conditions {
         let (config, recorder) = (&self.config, &self.outcome.recorder);
         let is_open = config.is_open();
+        let is_one_each = config.requests_per_connection == Some(1);
         let in_time = recorder.sent.saturating_sub(recorder.sent_after_end);
         let threads = self.outcome.threads.iter().map(|time| ThreadUse {
             cpu_share: time.share() - time.spin_share(),
@@ -97,7 +98,9 @@ impl Run {
             slowest_response: config.rate_at_end.is_none().then(|| recorder.service.max()),
             capacity: (is_open || stays_busy).then_some(capacity),
             in_flight: Some(if stays_busy { self.in_flight_by_law() } else { self.in_flight() }),
-            most_in_flight: is_open.then_some(most_in_flight),
+            // Connections that were lost and opened again were not free either.
+            most_in_flight: (is_open && (is_one_each || recorder.opened <= u64::from(config.connections)))
+                .then_some(most_in_flight),
             mean_latency: Some(if is_open { recorder.service.mean() } else { recorder.latency.mean() }),
             duration: Some(self.outcome.duration),
             client_threads: threads.collect(),

@@ -2,91 +2,87 @@
 
 use std::time::Duration;
 
-use rudy_stats::Slo;
-use rudy_stats::knee::{Cause, Report};
-use rudy_stats::validity::{LATE, RATE_KEPT};
+use rudy_stats::search::{Cause, StepResult};
+use rudy_stats::validity::{Limit, SCHEDULE_DELAY_MAX, Warning, check};
+use rudy_stats::{Slo, SuccessRate, slo};
 
+use crate::FailureKind;
 use crate::bench::report::Run;
 use crate::bench::run::Interval;
-use crate::{FailureKind, units};
-
-/// A generator thread with a CPU usage above this share was saturated.
-const BUSY: f64 = 0.9;
+use crate::units;
 
 /// Factor by which the delay must grow over a step to count as a backlog.
 const GROWTH: f64 = 2.0;
 
 /// The evaluation of a step.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Ruling {
-    pub(super) report: Report,
-    /// The reason, with figures.
-    pub(super) words: String,
+pub(super) struct Evaluation {
+    pub(super) result: StepResult,
+    /// The metrics of the objective, or the reason of the failure.
+    pub(super) reason: String,
 }
 
-impl Ruling {
+impl Evaluation {
+    fn failed(cause: Cause, reason: String) -> Self {
+        Self { result: StepResult::Failed(cause), reason }
+    }
+
     /// The evaluation of a step in which no connection could be opened.
-    pub(super) fn gone(words: String) -> Self {
-        Self { report: Report::Broke(Cause::Errors), words }
+    pub(super) fn not_connected(reason: String) -> Self {
+        Self::failed(Cause::Errors, reason)
     }
 }
 
-/// Compares a step with the objective. It also fails if the rate was not kept or requests piled up, because
-/// requests that still wait at the end have no latency yet.
-pub(super) fn judge(slo: &Slo, run: &Run, slope: &Slope) -> Ruling {
-    let seen = &run.outcome.recorder;
-    let judgements = slo.judge(&seen.latency, run.success_rate());
-    let (held, broken): (Vec<_>, Vec<_>) = judgements.iter().partition(|judgement| judgement.holds());
-    let ratio = run.rate_ratio().unwrap_or(1.0);
-    // A request that was never sent is a failure because of the backlog.
-    let is_not_sent = run.outcome.recorder.failures(FailureKind::NotSent) > 0;
-    let is_behind = ratio < RATE_KEPT || slope.grows();
-    let words = |judgements: &[&rudy_stats::slo::Judgement]| {
-        judgements.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-    };
-    if broken.is_empty() && !is_behind {
-        return Ruling { report: Report::Held, words: words(&held) };
+/// Compares a step with the objective. A request that was due and has no response has failed. The step also fails
+/// if the rate was not kept or requests piled up, because a longer step would have been worse.
+pub(super) fn evaluate(slo: &Slo, run: &Run, trend: &Trend) -> Evaluation {
+    let recorder = &run.outcome.recorder;
+    let due = run.due().unwrap_or_else(|| recorder.requests());
+    let terms = |due| slo.evaluate(&recorder.latency, SuccessRate::new(recorder.succeeded, due));
+    let (passed, failed): (Vec<_>, Vec<_>) = terms(due).into_iter().partition(|term| term.passes());
+    let warnings = check(&run.conditions());
+    let late = warnings.iter().find(|warning| is_late(warning));
+    let is_behind = matches!(late, Some(Warning::RateNotKept { .. })) || trend.grows();
+    if failed.is_empty() && !is_behind {
+        return Evaluation { result: StepResult::Passed, reason: sentence(&passed) };
     }
-    let late = seen.schedule_delay.quantile(0.99);
-    let is_late = is_behind || late > LATE;
-    let behind = format!(
-        "{} of what was due was sent, late by {} at 99 %",
-        units::share_down(ratio, 1),
-        units::duration(late)
-    );
-    let (cause, words) = if !is_not_sent && broken.iter().any(|judgement| judgement.is_of_errors()) {
-        (Cause::Errors, words(&broken))
-    } else if is_late && is_generators(run) {
-        (Cause::Generator, format!("the generator was late: {behind}"))
-    } else if broken.is_empty() || is_not_sent {
-        (Cause::Backlog, format!("requests piled up: {behind}"))
+    // Requests that no connection was free for are a backlog and no errors of the server.
+    let not_sent = recorder.failures(FailureKind::NotSent);
+    let has_errors = terms(due - not_sent).iter().any(|term| !term.passes() && term.is_about_errors());
+    let of_client = late.filter(|late| matches!(late.limit(), Some(Limit::Client | Limit::Machine)));
+    if has_errors {
+        Evaluation::failed(Cause::Errors, sentence(&failed))
+    } else if let Some(warning) = of_client {
+        Evaluation::failed(Cause::Client, warning.to_string())
+    } else if is_behind || not_sent > 0 {
+        let delay = units::duration(recorder.schedule_delay.quantile(0.99));
+        let sent = units::share_down(run.rate_ratio().unwrap_or(1.0), 1);
+        let reason = format!(
+            "requests piled up: {sent} of the due requests were sent in time, 1 in 100 {delay} late or more"
+        );
+        Evaluation::failed(Cause::Backlog, reason)
+    } else if failed.iter().all(|term| term.has_too_few_requests()) {
+        Evaluation::failed(Cause::TooFewRequests, sentence(&failed))
     } else {
-        (Cause::Latency, words(&broken))
-    };
-    Ruling { report: Report::Broke(cause), words }
+        Evaluation::failed(Cause::Latency, sentence(&failed))
+    }
 }
 
-/// Whether the generator itself caused the delay.
-fn is_generators(run: &Run) -> bool {
-    let seen = &run.outcome.recorder;
-    let config = &run.config;
-    let is_one_each = config.requests_per_connection == Some(1);
-    // The thread with the fewest connections decides.
-    let places = u64::from(config.connections / config.threads.max(1)) * u64::from(config.pipeline);
-    // Connections that were lost and reopened were not free either.
-    let have_stood = is_one_each || seen.opened <= u64::from(config.connections);
-    let has_always_free = have_stood && seen.peak_in_flight < places;
-    let is_busy = run.outcome.threads.iter().any(|thread| thread.share() >= BUSY);
-    has_always_free || (is_busy && run.in_flight() < BUSY * units::float(config.max_in_flight()))
+fn is_late(warning: &Warning) -> bool {
+    matches!(warning, Warning::RateNotKept { .. } | Warning::ScheduleDelay { .. })
+}
+
+fn sentence(terms: &[slo::Evaluation]) -> String {
+    terms.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// The delay of the requests over a step.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Slope {
+pub(super) struct Trend {
     mean_delays: Vec<Duration>,
 }
 
-impl Slope {
+impl Trend {
     pub(super) fn add(&mut self, interval: &Interval) {
         // A step has few parts. What is sent after the last one shows no more of the rate.
         if !interval.recorder.schedule_delay.is_empty() && interval.recorder.sent_after_end == 0 {
@@ -101,7 +97,7 @@ impl Slope {
         let (Some(first), Some(last)) = (delays.first(), delays.last()) else { return false };
         delays.len() > 2
             && delays.is_sorted_by(|a, b| a < b)
-            && *last > LATE
+            && *last > SCHEDULE_DELAY_MAX
             && last.as_secs_f64() > first.as_secs_f64() * GROWTH
     }
 }
@@ -109,6 +105,7 @@ impl Slope {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Failure;
     use crate::bench::Recorder;
     use crate::bench::report::Config;
     use crate::bench::run::{Outcome, ThreadTime};
@@ -137,15 +134,13 @@ mod tests {
             deadline_s: None,
             share: None,
         };
-        let mut seen =
+        let mut recorder =
             Recorder { succeeded: 1000, sent: 1000, peak_in_flight: 2, opened: 4, ..Recorder::default() };
-        seen.statuses[200] = 1000;
-        seen.schedule_delay.record_n(MS / 50, 1000);
+        recorder.statuses[200] = 1000;
+        recorder.schedule_delay.record_n(MS / 50, 1000);
         let threads = vec![ThreadTime { cpu: 500 * MS, wall: 1000 * MS, ..ThreadTime::default() }; 2];
-        let mut run = Run {
-            config,
-            outcome: Outcome { recorder: seen, threads, duration: 1000 * MS, ..Outcome::default() },
-        };
+        let mut run =
+            Run { config, outcome: Outcome { recorder, threads, duration: 1000 * MS, ..Outcome::default() } };
         answered_after(&mut run, MS);
         run
     }
@@ -160,7 +155,7 @@ mod tests {
 
     /// A third of the due requests was not sent.
     fn fall_behind(run: &mut Run) {
-        run.outcome.recorder.sent_after_end = 334;
+        (0..500).for_each(|_| run.outcome.recorder.fail(&Failure::NotSent, MS));
     }
 
     fn fail(run: &mut Run, count: u64) {
@@ -173,69 +168,69 @@ mod tests {
         run.outcome.recorder.schedule_delay.record_n(5 * MS, 100);
     }
 
-    fn slope(mean_delays_ms: &[u32]) -> Slope {
-        let mut slope = Slope::default();
+    fn trend(mean_delays_ms: &[u32]) -> Trend {
+        let mut trend = Trend::default();
         for &delay in mean_delays_ms {
             let mut interval = Interval::default();
             interval.recorder.schedule_delay.record_n(delay * MS, 10);
-            slope.add(&interval);
+            trend.add(&interval);
         }
-        slope
+        trend
     }
 
-    fn ruling(change: fn(&mut Run)) -> Ruling {
+    fn evaluation(change: fn(&mut Run)) -> Evaluation {
         let mut run = run();
         change(&mut run);
-        judge(&"p99<20ms, errors<1%".parse().unwrap(), &run, &Slope::default())
+        evaluate(&"p99<20ms, errors<1%".parse().unwrap(), &run, &Trend::default())
     }
 
     /// A name, a change, the expected evaluation, and a part of the reason.
-    type Case = (&'static str, fn(&mut Run), Report, &'static str);
+    type Case = (&'static str, fn(&mut Run), StepResult, &'static str);
 
     #[test]
-    fn what_broke_is_said_of_each_step() {
-        use Cause::{Backlog, Errors, Generator, Latency};
+    fn each_failure_has_its_cause() {
+        use Cause::{Backlog, Client, Errors, Latency};
         let cases: &[Case] = &[
-            ("all is well", |_| {}, Report::Held, "p99 1"),
-            ("late, and all is well", send_late, Report::Held, "p99 1"),
-            ("slow", |run| answered_after(run, 50 * MS), Report::Broke(Latency), "p99 50"),
-            ("errors", |run| fail(run, 10), Report::Broke(Errors), "errors 1 %"),
-            ("behind, each place taken", fall_behind, Report::Broke(Backlog), "piled up: 66.6 %"),
+            ("all is well", |_| {}, StepResult::Passed, "p99 1"),
+            ("late, and all is well", send_late, StepResult::Passed, "p99 1"),
+            ("slow", |run| answered_after(run, 50 * MS), StepResult::Failed(Latency), "p99 50"),
+            ("errors", |run| fail(run, 10), StepResult::Failed(Errors), "errors 1 %"),
+            ("behind, each connection busy", fall_behind, StepResult::Failed(Backlog), "piled up: 66.6 %"),
             (
-                "behind, a place always free",
+                "behind, a connection always free",
                 |run| {
                     fall_behind(run);
                     run.outcome.recorder.peak_in_flight = 1;
                 },
-                Report::Broke(Generator),
-                "the generator was late: 66.6 %",
+                StepResult::Failed(Client),
+                "66.6 % of the due",
             ),
             (
-                "behind, no place in a pipeline taken",
+                "behind, with room in each pipeline",
                 |run| {
                     fall_behind(run);
                     run.config.pipeline = 2;
                 },
-                Report::Broke(Generator),
-                "the generator was late",
+                StepResult::Failed(Client),
+                "the client was the limit",
             ),
             (
-                "behind, places free and a thread busy",
+                "behind, connections free and a thread busy",
                 |run| {
                     fall_behind(run);
                     run.outcome.threads[1].cpu = 990 * MS;
                 },
-                Report::Broke(Generator),
-                "the generator was late",
+                StepResult::Failed(Client),
+                "the client was the limit",
             ),
             (
-                "behind, each place taken and a thread busy",
+                "behind, each connection busy and a thread busy",
                 |run| {
                     fall_behind(run);
                     answered_after(run, 4 * MS);
                     run.outcome.threads[1].cpu = 990 * MS;
                 },
-                Report::Broke(Backlog),
+                StepResult::Failed(Backlog),
                 "piled up",
             ),
             (
@@ -244,7 +239,7 @@ mod tests {
                     fall_behind(run);
                     (run.outcome.recorder.peak_in_flight, run.outcome.recorder.opened) = (1, 5);
                 },
-                Report::Broke(Backlog),
+                StepResult::Failed(Backlog),
                 "piled up",
             ),
             (
@@ -254,8 +249,8 @@ mod tests {
                     (run.outcome.recorder.peak_in_flight, run.outcome.recorder.opened) = (1, 1000);
                     run.config.requests_per_connection = Some(1);
                 },
-                Report::Broke(Generator),
-                "the generator was late",
+                StepResult::Failed(Client),
+                "the client was the limit",
             ),
             (
                 "slow because it was sent late",
@@ -264,8 +259,8 @@ mod tests {
                     send_late(run);
                     run.outcome.recorder.peak_in_flight = 1;
                 },
-                Report::Broke(Generator),
-                "late by 5",
+                StepResult::Failed(Client),
+                "was sent 5",
             ),
             (
                 "errors come first",
@@ -274,22 +269,25 @@ mod tests {
                     fall_behind(run);
                     run.outcome.recorder.peak_in_flight = 1;
                 },
-                Report::Broke(Errors),
-                "errors 50 %",
+                StepResult::Failed(Errors),
+                "errors 66.7 %",
             ),
         ];
         for (name, change, report, why) in cases {
-            let ruling = ruling(*change);
-            assert_eq!(ruling.report, *report, "{name}: {}", ruling.words);
-            assert!(ruling.words.contains(why), "{name}: {}", ruling.words);
+            let evaluation = evaluation(*change);
+            assert_eq!(evaluation.result, *report, "{name}: {}", evaluation.reason);
+            assert!(evaluation.reason.contains(why), "{name}: {}", evaluation.reason);
         }
     }
 
     #[test]
-    fn what_gets_later_and_later_does_not_hold() {
+    fn a_step_with_a_growing_delay_fails() {
         let slo = "p99<20ms".parse().unwrap();
-        assert_eq!(judge(&slo, &run(), &slope(&[1, 2, 3, 4, 5])).report, Report::Broke(Cause::Backlog));
-        assert_eq!(judge(&slo, &run(), &slope(&[5, 4, 3, 2, 1])).report, Report::Held);
+        assert_eq!(
+            evaluate(&slo, &run(), &trend(&[1, 2, 3, 4, 5])).result,
+            StepResult::Failed(Cause::Backlog)
+        );
+        assert_eq!(evaluate(&slo, &run(), &trend(&[5, 4, 3, 2, 1])).result, StepResult::Passed);
     }
 
     #[test]
@@ -310,14 +308,14 @@ mod tests {
             // A delay below a millisecond is ignored.
             (&[0, 0, 1], false),
         ] {
-            assert_eq!(slope(delays).grows(), grows, "{delays:?}");
+            assert_eq!(trend(delays).grows(), grows, "{delays:?}");
         }
     }
 
     #[test]
     fn a_part_in_which_nothing_was_sent_says_nothing_of_lateness() {
-        let mut slope = slope(&[1, 2, 3]);
-        slope.add(&Interval::default());
-        assert!(slope.grows());
+        let mut trend = trend(&[1, 2, 3]);
+        trend.add(&Interval::default());
+        assert!(trend.grows());
     }
 }

@@ -1,17 +1,17 @@
-//! `rudy bench --slo`: finds the highest rate at which the server meets an objective. `rudy_stats::knee` is
+//! `rudy bench --slo`: finds the highest rate at which the server meets an objective. `rudy_stats::search` is
 //! the search; this module runs each of its steps with the load generator.
 
-mod finding;
-mod judge;
+mod evaluation;
+mod report;
 
 use std::time::{Duration, Instant};
 
-use rudy_stats::knee::{self, Next, Search, Step};
 use rudy_stats::schedule::{Arrivals, Profile};
+use rudy_stats::search::{self, Next, Search, Step};
 use rudy_units::Rate;
 
-use self::finding::{Finding, Tried};
-use self::judge::{Ruling, Slope, judge};
+use self::evaluation::{Evaluation, Trend, evaluate};
+use self::report::{CompletedStep, SearchReport};
 use super::command::{refuse, run_somewhere, say};
 use super::options::{Options, SloSearchOptions};
 use super::output::{Output, to_json};
@@ -21,7 +21,7 @@ use super::report::{Config, Run};
 use super::run::{Interval, Outcome, RunError, Watch, run};
 use crate::exit::Refusal;
 use crate::interrupt::Interrupt;
-use crate::{Exit, Remote};
+use crate::{Exit, Remote, units};
 
 /// The warm-up is this fraction of a step. It warms the caches of the server and lets it finish the previous
 /// step.
@@ -37,28 +37,32 @@ const COOL_DOWN: u32 = 6;
 /// See [`COOL_DOWN`].
 const COOL_DOWN_MAX: Duration = Duration::from_secs(1);
 
-/// Minimum number of requests for a step to be meaningful.
-const REQUESTS_MIN: f64 = 10.0;
+/// Minimum number of requests for a step to be meaningful, if the objective needs fewer.
+const REQUESTS_MIN: u64 = 10;
+
+/// Requests that are planned for each one that is needed. The number of random arrivals varies: of 299 it is 3.4
+/// standard deviations, which leaves one step of 3000 with too few.
+const MARGIN: f64 = 1.2;
 
 /// Time between checks for a signal during the pause.
 const NAP: Duration = Duration::from_millis(20);
 
 /// Runs a search and writes its report.
-pub(super) fn bench(options: &Options, knee: &SloSearchOptions) -> Exit {
-    let (prepared, arrivals, output, interrupt) = match make_ready(options, knee) {
+pub(super) fn bench(options: &Options, search_options: &SloSearchOptions) -> Exit {
+    let (prepared, arrivals, output, interrupt) = match make_ready(options, search_options) {
         Ok(ready) => ready,
         Err(refusal) => return refuse(refusal.exit(), &refusal.to_string()),
     };
-    let lab = Lab { prepared, arrivals, knee, interrupt: &interrupt };
-    let finding = match lab.search() {
-        Ok(finding) => finding,
+    let experiment = Experiment { prepared, arrivals, options: search_options, interrupt: &interrupt };
+    let report = match experiment.search() {
+        Ok(report) => report,
         Err(error) => {
             return refuse(interrupt.signal().map_or(Exit::CannotRun, Exit::Signal), &error.to_string());
         }
     };
-    let written = to_json(&finding.document()).and_then(|json| output.write(&json, &finding.to_string()));
+    let written = to_json(&report.document()).and_then(|json| output.write(&json, &report.to_string()));
     match written {
-        Ok(()) => interrupt.signal().map_or(finding.exit(), Exit::Signal),
+        Ok(()) => interrupt.signal().map_or(report.exit(), Exit::Signal),
         Err(why) => refuse(Exit::CannotRun, &why),
     }
 }
@@ -66,12 +70,12 @@ pub(super) fn bench(options: &Options, knee: &SloSearchOptions) -> Exit {
 /// Finds all errors that can be found before anything is sent.
 fn make_ready(
     options: &Options,
-    knee: &SloSearchOptions,
+    search_options: &SloSearchOptions,
 ) -> Result<(Prepared, Arrivals, Output, Interrupt), Refusal> {
     let mut options = options.clone();
     // Set any rate, so that the options of open-loop arrivals are parsed.
     options.pace.rate = Some(Rate::Constant(1.0));
-    options.pace.duration = Some(knee.step);
+    options.pace.duration = Some(search_options.step);
     let prepared = prepare(&options)?;
     let arrivals = match prepared.plan.pace {
         Pace::Open(_, arrivals) => arrivals,
@@ -84,80 +88,84 @@ fn make_ready(
 }
 
 /// A server, and the load for it.
-struct Lab<'a> {
+struct Experiment<'a> {
     prepared: Prepared,
     arrivals: Arrivals,
-    knee: &'a SloSearchOptions,
+    options: &'a SloSearchOptions,
     interrupt: &'a Interrupt,
 }
 
-impl Lab<'_> {
-    fn search(mut self) -> Result<Finding, RunError> {
+impl Experiment<'_> {
+    fn search(mut self) -> Result<SearchReport, RunError> {
         let ceiling = self.probe()?;
         let rate = ceiling.responses_per_second();
-        let options = knee::Options {
-            lowest: self.lowest(),
-            resolution: self.knee.resolution,
-            step: self.knee.step,
-            hold: self.knee.hold,
-            ..knee::Options::default()
+        let requests = self.requests_per_step();
+        let options = search::Options {
+            // Lower rates have too few requests even in the longest step.
+            lowest: (requests / self.options.hold.max(self.options.step).as_secs_f64()).max(1.0),
+            resolution: self.options.resolution,
+            step: self.options.step,
+            hold: self.options.hold.max(self.options.step),
+            requests,
+            ..search::Options::default()
         };
         let mut search = Search::new(options, rate);
         let mut steps = Vec::new();
-        let answer = loop {
+        let result = loop {
             let step = match search.next() {
-                Next::Done(answer) => break Some(answer),
+                Next::Done(result) => break Some(result),
                 Next::Step(step) => step,
             };
             self.cool_down();
             if self.interrupt.signal().is_some() {
                 break None;
             }
-            let tried = self.try_out(step)?;
-            if tried.run.as_ref().is_some_and(|run| run.outcome.is_interrupted) {
+            let completed = self.run_step(step)?;
+            if completed.run.as_ref().is_some_and(|run| run.outcome.is_interrupted) {
                 break None;
             }
-            say(&tried.to_string());
-            search.report(tried.ruling.report);
-            steps.push(tried);
+            say(&completed.to_string());
+            search.report(completed.evaluation.result);
+            steps.push(completed);
         };
-        Ok(Finding { knee: self.knee.clone(), ceiling, steps, answer })
+        Ok(SearchReport { options: self.options.clone(), ceiling, steps, result })
     }
 
     /// Runs a closed loop to find the ceiling. Also finds the address that responds.
     fn probe(&mut self) -> Result<Run, RunError> {
-        let plan = Plan { pace: Pace::Closed, deadline: None, ..self.plan(self.knee.step) };
+        let plan = Plan { pace: Pace::Closed, deadline: None, ..self.plan(self.options.step) };
         self.prepared.plan = plan;
         let (remote, outcome) = run_somewhere(&self.prepared, &mut Watcher::new(self.interrupt))?;
         self.prepared.remotes = vec![remote.clone()];
         let probe = self.run_of(&remote, outcome);
         self.prepared.plan.remote = remote;
-        say(&finding::of_probe(&probe));
+        say(&report::of_closed_loop(&probe));
         Ok(probe)
     }
 
-    fn try_out(&mut self, step: Step) -> Result<Tried, RunError> {
+    fn run_step(&mut self, step: Step) -> Result<CompletedStep, RunError> {
         self.prepared.plan =
             Plan { pace: Pace::Open(Profile::Constant(step.rate), self.arrivals), ..self.plan(step.time) };
         let mut watcher = Watcher::new(self.interrupt);
         match run(&self.prepared.plan, &mut watcher) {
             Ok(outcome) => {
                 let run = self.run_of(&self.prepared.plan.remote, outcome);
-                let ruling = judge(&self.knee.slo, &run, &watcher.slope);
-                Ok(Tried { step, ruling, run: Some(run) })
+                let evaluation = evaluate(&self.options.slo, &run, &watcher.trend);
+                Ok(CompletedStep { step, evaluation, run: Some(run) })
             }
             // The server listened before, so the rate caused this failure.
             Err(error @ RunError::Connect(..)) => {
-                Ok(Tried { step, ruling: Ruling::gone(error.to_string()), run: None })
+                let evaluation = Evaluation::not_connected(error.to_string());
+                Ok(CompletedStep { step, evaluation, run: None })
             }
             Err(error) => Err(error),
         }
     }
 
-    /// The rate at which a step has [`REQUESTS_MIN`] requests.
-    fn lowest(&self) -> f64 {
-        let counted = self.knee.step.saturating_sub(self.knee.step / WARM_UP);
-        (REQUESTS_MIN / counted.as_secs_f64()).max(1.0)
+    /// The number of requests of a step that leaves enough after the warm-up.
+    fn requests_per_step(&self) -> f64 {
+        let counted = 1.0 - 1.0 / f64::from(WARM_UP);
+        units::float(self.options.slo.requests_needed().max(REQUESTS_MIN)) * MARGIN / counted
     }
 
     /// The plan of a run with this duration, warm-up included.
@@ -175,7 +183,7 @@ impl Lab<'_> {
 
     /// Waits between steps. A run has already waited for its last responses; the pause is for the server.
     fn cool_down(&self) {
-        let until = Instant::now() + (self.knee.step / COOL_DOWN).min(COOL_DOWN_MAX);
+        let until = Instant::now() + (self.options.step / COOL_DOWN).min(COOL_DOWN_MAX);
         while self.interrupt.signal().is_none() && Instant::now() < until {
             std::thread::sleep(NAP);
         }
@@ -184,13 +192,13 @@ impl Lab<'_> {
 
 /// Records the delay of a step, and stops it on a signal.
 struct Watcher<'a> {
-    slope: Slope,
+    trend: Trend,
     interrupt: &'a Interrupt,
 }
 
 impl<'a> Watcher<'a> {
     fn new(interrupt: &'a Interrupt) -> Self {
-        Self { slope: Slope::default(), interrupt }
+        Self { trend: Trend::default(), interrupt }
     }
 }
 
@@ -200,6 +208,6 @@ impl Watch for Watcher<'_> {
     }
 
     fn interval(&mut self, interval: &Interval) {
-        self.slope.add(interval);
+        self.trend.add(interval);
     }
 }
