@@ -225,8 +225,6 @@ enum FormatName {
     Markdown,
     /// Comparisons and metrics for programs
     Json,
-    /// One row per run, with all metrics
-    Csv,
 }
 
 /// Measure the overhead of the work-stealing scheduler
@@ -345,7 +343,6 @@ impl From<Report> for ReportOptions {
             FormatName::Html => Format::Html,
             FormatName::Markdown => Format::Markdown,
             FormatName::Json => Format::Json,
-            FormatName::Csv => Format::Csv,
         };
         Self { folders: report.folders, format, out: report.out, charts: report.charts }
     }

@@ -63,7 +63,7 @@ fn text(old: &Experiment, new: &Experiment, compared: &[Compared]) -> String {
         Answer::Judged(finding) => Some(finding.interval),
         Answer::Open { .. } => None,
     });
-    let levels = rows::sureness(intervals).map_or_else(String::new, |levels| format!("\n{levels}\n"));
+    let levels = rows::confidence(intervals).map_or_else(String::new, |levels| format!("\n{levels}\n"));
     let gap = if notes.is_empty() { "" } else { "\n" };
     format!("{notes}{gap}{}\n{levels}", markdown::table(&table(compared)))
 }
@@ -77,7 +77,7 @@ fn table(compared: &[Compared]) -> Rows {
             compared.metric.title.clone(),
             rows::medians(compared),
             rows::times(compared),
-            rows::between(&compared.answer),
+            rows::interval(&compared.answer),
             rows::verdict(compared),
         ]
     };

@@ -31,18 +31,23 @@ fn section(section: &Section) -> String {
             }
         }
     };
-    part("Findings", &rows::findings(section), rows::sureness(rows::intervals(section)));
+    part(
+        "Findings",
+        &rows::findings(section),
+        all([rows::too_few(section), rows::confidence(rows::intervals(section))]),
+    );
     for table in &section.tables {
-        part(&format!("Under {}", table.workload), &rows::table(table), None);
+        part(&format!("Workload {}", table.workload), &rows::table(table), None);
     }
-    part("Then and now", &rows::baselines(section), None);
-    let sureness = rows::sureness(rows::intervals_of_controls(section));
-    part("Controls: each variant against itself", &rows::controls(section), sureness);
+    part("Baselines", &rows::baselines(section), None);
+    let about =
+        all([rows::controls_by_chance(section), rows::confidence(rows::intervals_of_controls(section))]);
+    part("Controls: each variant against itself", &rows::controls(section), about);
     if !section.baselines.is_empty() && !plan.source.is_empty() {
-        say(&format!("What was shown then: {}", escaped(&plan.source)));
+        say(&format!("Source of the baselines: {}", escaped(&plan.source)));
     }
     for (title, troubles) in
-        [("Warnings", &section.warnings), ("Failures", &section.failures), ("Notes", &section.notes)]
+        [("Validity warnings", &section.warnings), ("Failures", &section.failures), ("Notes", &section.notes)]
     {
         if !troubles.is_empty() {
             say(&format!("## {title}\n\n{}", list(troubles)));
@@ -51,6 +56,12 @@ fn section(section: &Section) -> String {
     say(rows::LEGEND);
     text.push_str(&conditions(section));
     text
+}
+
+/// The sentences that exist, in one paragraph.
+fn all<const N: usize>(sentences: [Option<String>; N]) -> Option<String> {
+    let sentences: Vec<String> = sentences.into_iter().flatten().collect();
+    (!sentences.is_empty()).then(|| sentences.join(" "))
 }
 
 fn list(troubles: &[Trouble]) -> String {

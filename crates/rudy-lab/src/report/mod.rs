@@ -3,7 +3,6 @@
 mod analysis;
 mod cells;
 mod chart;
-mod csv;
 mod diff;
 #[cfg(test)]
 pub(crate) mod fixtures;
@@ -53,8 +52,6 @@ pub enum Format {
     Markdown,
     /// All comparisons and metrics as JSON.
     Json,
-    /// One row per run with all metrics.
-    Csv,
 }
 
 /// Writes a report of experiments.
@@ -79,7 +76,6 @@ fn make(options: &ReportOptions) -> Result<(), (Exit, String)> {
         Format::Html => html::write(&report),
         Format::Markdown => markdown::write(&report),
         Format::Json => json::write(&report),
-        Format::Csv => csv::write(&report),
     };
     let cannot = |why| (Exit::CannotRun, why);
     write(&text, &options.place()).map_err(cannot)?;

@@ -1,8 +1,8 @@
 //! The tables of a report by cell, for all text formats.
 
-use rudy_stats::compare::Interval;
+use rudy_stats::compare::{Interval, expected_to_differ};
 
-use super::analysis::words::{missing, ratio, rounds_of, sure};
+use super::analysis::words::{missing, percent, ratio, rounds_of};
 use super::analysis::{Answer, Cell, Compared, Controlled, Section, Table, baseline};
 use super::unit::{Metric, Unit, digits};
 
@@ -13,8 +13,8 @@ pub(super) const NONE: &str = "–";
 pub(super) const SUSPECT: &str = "†";
 
 /// The explanation of the marks.
-pub(super) const LEGEND: &str = "† rests on runs that are suspect, or not on all rounds: see the warnings and the failures. \
-    ‡ rests on a variant that differs from itself: see the controls.";
+pub(super) const LEGEND: &str = "† depends on suspect runs, or not on all rounds: see the validity warnings and the failures. \
+    ‡ depends on a variant that differs from itself: see the controls.";
 
 /// Marks a result that depends on a control that differs.
 const FLAGGED: &str = "‡";
@@ -27,7 +27,7 @@ pub(super) struct Rows {
 
 /// The table of comparisons.
 pub(super) fn findings(section: &Section) -> Rows {
-    let head = ["compared", "under", "in", "medians", "ratio", "between", "verdict"];
+    let head = ["compared", "workload", "metric", "medians", "ratio", "CI", "verdict"];
     Rows { head: head.map(str::to_owned).to_vec(), body: section.comparisons.iter().map(finding).collect() }
 }
 
@@ -38,7 +38,7 @@ fn finding(compared: &Compared) -> Vec<String> {
         compared.metric.title.clone(),
         medians(compared),
         times(compared),
-        between(&compared.answer),
+        interval(&compared.answer),
         verdict(compared),
     ]
 }
@@ -56,8 +56,8 @@ pub(super) fn times(compared: &Compared) -> String {
     }
 }
 
-/// The interval of the ratio, if any.
-pub(super) fn between(answer: &Answer) -> String {
+/// The confidence interval of the ratio, if any.
+pub(super) fn interval(answer: &Answer) -> String {
     match answer {
         Answer::Judged(finding) => {
             format!("{} to {}", ratio(finding.interval.low), ratio(finding.interval.high))
@@ -66,13 +66,13 @@ pub(super) fn between(answer: &Answer) -> String {
     }
 }
 
-/// The confidence levels of a table: `Intervals: 97.9 to 99.8 % sure each.`
-pub(super) fn sureness(intervals: impl Iterator<Item = Interval>) -> Option<String> {
+/// The confidence levels of a table: `Confidence intervals: 97.9 to 99.8 %.`
+pub(super) fn confidence(intervals: impl Iterator<Item = Interval>) -> Option<String> {
     let mut levels: Vec<f64> = intervals.map(|interval| interval.confidence).collect();
     levels.sort_by(f64::total_cmp);
-    let (low, high) = (sure(*levels.first()?), sure(*levels.last()?));
+    let (low, high) = (percent(*levels.first()?), percent(*levels.last()?));
     let levels = if low == high { high } else { format!("{} to {high}", low.trim_end_matches(" %")) };
-    Some(format!("Intervals: {levels} sure each."))
+    Some(format!("Confidence intervals: {levels}."))
 }
 
 /// The intervals of all findings.
@@ -88,8 +88,19 @@ pub(super) fn intervals_of_controls(section: &Section) -> impl Iterator<Item = I
     section.controls.iter().filter_map(|control| Some(control.outcome.as_ref().ok()?.interval))
 }
 
+/// Why comparisons of this section have too few rounds for a verdict, once for all of them.
+pub(super) fn too_few(section: &Section) -> Option<String> {
+    let mut reasons: Vec<String> = section.comparisons.iter().filter_map(Compared::too_few).collect();
+    reasons.sort();
+    reasons.dedup();
+    (!reasons.is_empty()).then(|| format!("Too few rounds for a verdict: {}.", reasons.join(", ")))
+}
+
 /// The verdict in a word, or why there is none.
 pub(super) fn verdict(compared: &Compared) -> String {
+    if compared.too_few().is_some() {
+        return "too few rounds".to_owned();
+    }
     compared.why_open().unwrap_or_else(|| {
         let verdict = compared.verdict().map_or(String::new(), |verdict| verdict.to_string());
         verdict + &missing(compared.rounds, compared.rounds_run)
@@ -116,11 +127,28 @@ fn two(metric: &Metric, a: f64, b: f64) -> String {
     format!("{} / {} {name}", digits(a / size), digits(b / size)).trim_end().to_owned()
 }
 
+/// How many controls differ, and how many would by chance: `1 of 7 controls differs; 0.35 expected by chance.`
+pub(super) fn controls_by_chance(section: &Section) -> Option<String> {
+    let evaluated: Vec<_> =
+        section.controls.iter().filter_map(|control| control.outcome.as_ref().ok()).collect();
+    let differing = evaluated.iter().filter(|control| control.differs()).count();
+    let verb = if differing == 1 { "differs" } else { "differ" };
+    let expected = digits(expected_to_differ(evaluated.len()));
+    (!evaluated.is_empty()).then(|| {
+        format!("{differing} of {} {verb}; {expected} expected by chance.", count(evaluated.len(), "control"))
+    })
+}
+
+/// `1 control`, `7 controls`.
+fn count(number: usize, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}
+
 /// The result of a control.
 pub(super) fn controls(section: &Section) -> Rows {
-    let head = ["variant", "under", "in", "times itself", "between", "so it"];
+    let head = ["variant", "workload", "metric", "A/A ratio", "CI", "result"];
     let row = |control: &Controlled| {
-        let (times, between, outcome) = match &control.outcome {
+        let (times, interval, outcome) = match &control.outcome {
             Ok(shown) => {
                 let words = shown.to_string();
                 let outcome = words.split_once("): ").map_or("", |(_, outcome)| outcome);
@@ -138,7 +166,7 @@ pub(super) fn controls(section: &Section) -> Rows {
             control.workload.to_owned(),
             control.metric.title.clone(),
             times,
-            between,
+            interval,
             outcome,
         ]
     };
@@ -189,7 +217,7 @@ pub(super) fn range(cell: &Cell, metric: &Metric) -> String {
 
 /// The table of older results, next to the new ones.
 pub(super) fn baselines(section: &Section) -> Rows {
-    let head = ["under", "in", "then", "it was", "now", "it is", "now / then"];
+    let head = ["workload", "metric", "baseline", "its value", "variant", "its value", "ratio"];
     let none = || NONE.to_owned();
     let row = |row: &baseline::Row| {
         let metric = row.metric.as_ref();

@@ -28,17 +28,23 @@ fn section(section: &Section) -> String {
     for table in &tables {
         say(&format!("\n{table}"));
     }
-    if let Some(sureness) = rows::sureness(rows::intervals(section)) {
-        say(&sureness);
+    if let Some(confidence) = rows::confidence(rows::intervals(section)) {
+        say(&confidence);
+    }
+    if let Some(too_few) = rows::too_few(section) {
+        say(&too_few);
+    }
+    if let Some(controls) = rows::controls_by_chance(section) {
+        say(&controls);
     }
     if tables.concat().contains(['†', '‡']) {
         say(&wrapped(rows::LEGEND, WIDTH).join("\n"));
     }
-    let then = then_and_now(section);
-    if !then.is_empty() {
-        say(&format!("\nthen and now:\n{then}"));
+    let baselines = baselines(section);
+    if !baselines.is_empty() {
+        say(&format!("\nbaselines:\n{baselines}"));
     }
-    for (title, troubles) in [("warnings", &section.warnings), ("failures", &section.failures)] {
+    for (title, troubles) in [("validity warnings", &section.warnings), ("failures", &section.failures)] {
         if !troubles.is_empty() {
             say(&format!("\n{title}:"));
         }
@@ -50,11 +56,11 @@ fn section(section: &Section) -> String {
 }
 
 /// Older results with today's, one per line, because a table would be too wide.
-fn then_and_now(section: &Section) -> String {
+fn baselines(section: &Section) -> String {
     let one = |row: &Vec<String>| {
-        let [workload, metric, then, was, now, is, _] = row.as_slice() else { return Vec::new() };
-        let today = if now == rows::NONE { String::new() } else { format!("; {is} now ({now})") };
-        wrapped(&format!("{workload}, {metric}: {was} then ({then}){today}"), WIDTH - 2)
+        let [workload, metric, baseline, was, variant, is, _] = row.as_slice() else { return Vec::new() };
+        let today = if variant == rows::NONE { String::new() } else { format!("; {variant}: {is}") };
+        wrapped(&format!("{workload}, {metric}: {baseline}: {was}{today}"), WIDTH - 2)
     };
     let rows = rows::baselines(section).body;
     let lines = rows.iter().filter(|row| row[2] != rows::NONE).flat_map(one);
@@ -217,9 +223,10 @@ mod tests {
     #[test]
     fn findings_stand_below_each_other() {
         let expected = "made\n\
-            a and b under 1k: no verdict: 3 rounds, it needs 6.\n\n\
-            compared  under  in               medians   ratio  between  verdict\n\
-            a / b     1k     CPU per request  7 / 7 µs  1.00            no verdict: 3 rounds, it needs 6\n";
+            a and b in workload 1k: no verdict: 3 rounds, 6 needed.\n\n\
+            compared  workload  metric           medians   ratio  CI  verdict\n\
+            a / b     1k        CPU per request  7 / 7 µs  1.00       too few rounds\n\
+            Too few rounds for a verdict: 3 rounds, 6 needed.\n";
         assert_eq!(shown(1, COMPARE), expected);
     }
 
@@ -227,10 +234,7 @@ mod tests {
     fn what_was_shown_then_stands_beside_what_is_shown_now() {
         let then = "[[baseline]]\nname = \"Old\"\nvariant = \"a\"\nworkload = \"1k\"\nmetrics = { cpu_us_per_request = 70.0 }\n";
         let text = shown(1, then);
-        assert!(
-            text.contains("\nthen and now:\n  1k, CPU per request: 70 µs then (Old); 7 µs now (a)\n"),
-            "{text}"
-        );
+        assert!(text.contains("\nbaselines:\n  1k, CPU per request: Old: 70 µs; a: 7 µs\n"), "{text}");
     }
 
     #[test]

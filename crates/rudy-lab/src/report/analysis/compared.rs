@@ -174,7 +174,8 @@ impl<'a> Question<'a> {
             }
             (None, _) => {
                 let needed = rounds_needed(asked);
-                let why = words::too_few(self.pairs.rounds(), self.pairs.rounds_run, needed);
+                let rounds = words::too_few(self.pairs.rounds(), self.pairs.rounds_run, needed);
+                let why = format!("no verdict: {rounds}");
                 Answer::Open { ratio, why, needed: Some(needed) }
             }
         };

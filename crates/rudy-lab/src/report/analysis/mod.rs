@@ -92,11 +92,19 @@ impl Compared<'_> {
     pub(crate) fn why_open(&self) -> Option<String> {
         match &self.answer {
             Answer::Open { why, .. } => Some(why.clone()),
-            Answer::Judged(finding) => {
-                let few = finding.too_few.filter(|_| finding.verdict == Verdict::Inconclusive)?;
-                Some(words::too_few(self.rounds, self.rounds_run, few.needed))
-            }
+            Answer::Judged(_) => self.too_few().map(|rounds| format!("no verdict: {rounds}")),
         }
+    }
+
+    /// The rounds that exist and that a verdict needs, if they are too few.
+    pub(crate) fn too_few(&self) -> Option<String> {
+        let needed = match &self.answer {
+            Answer::Open { needed, .. } => *needed,
+            Answer::Judged(finding) => {
+                finding.too_few.filter(|_| finding.verdict == Verdict::Inconclusive).map(|few| few.needed)
+            }
+        }?;
+        Some(words::too_few(self.rounds, self.rounds_run, needed))
     }
 
     /// Whether the result must be marked as suspect.

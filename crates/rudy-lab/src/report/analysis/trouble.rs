@@ -55,10 +55,10 @@ pub(super) fn remarks(experiment: &Experiment) -> Vec<String> {
     let [first, later @ ..] = experiment.heads.as_slice() else { return remarks };
     for head in later {
         if head.machine != first.machine {
-            remarks.push(format!("what was measured from {} on was on another machine", head.started));
+            remarks.push(format!("runs from {} on were made on another machine", head.started));
         }
         if head.versions != first.versions {
-            remarks.push(format!("what was measured from {} on was with other versions", head.started));
+            remarks.push(format!("runs from {} on were made with other versions", head.started));
         }
     }
     if experiment
@@ -66,14 +66,13 @@ pub(super) fn remarks(experiment: &Experiment) -> Vec<String> {
         .iter()
         .any(|head| head.versions.values().any(|version| version.contains("debug build")))
     {
-        remarks
-            .push("rudy was a debug build, whose metrics are several times what they should be".to_owned());
+        remarks.push("rudy was a debug build, which is several times slower than a release build".to_owned());
     }
     let runs = experiment.plan().run_count();
     if experiment.runs.len() < runs {
         let there = experiment.runs.len();
         remarks.push(format!(
-            "{there} of {runs} runs were made: the experiment was interrupted, or is not over"
+            "{there} of {runs} runs were made: the experiment was interrupted or is still running"
         ));
     }
     remarks.extend(experiment.cut.clone());

@@ -7,8 +7,8 @@ use crate::report::unit::{Metric, digits};
 
 /// The verb and the noun for a metric: `rudy needs 0.74 times the CPU per request of nginx`.
 const PHRASES: [(&str, &str, &str); 18] = [
-    ("requests_per_s", "answers", "requests per second"),
-    ("max_rate_per_s", "holds", "rate"),
+    ("requests_per_s", "serves", "requests per second"),
+    ("max_rate_per_s", "sustains", "maximum rate"),
     ("time_s", "takes", "time"),
     ("errors", "has", "errors"),
     ("cpu_s", "needs", "CPU time"),
@@ -21,10 +21,10 @@ const PHRASES: [(&str, &str, &str); 18] = [
     ("p90_ns", "has", "p90 latency"),
     ("p99_ns", "has", "p99 latency"),
     ("p999_ns", "has", "p99.9 latency"),
-    ("max_ns", "has", "longest latency"),
-    ("schedule_delay_p50_ns", "has", "median lateness"),
-    ("schedule_delay_p99_ns", "has", "p99 lateness"),
-    ("schedule_delay_max_ns", "has", "longest lateness"),
+    ("max_ns", "has", "maximum latency"),
+    ("schedule_delay_p50_ns", "has", "median schedule delay"),
+    ("schedule_delay_p99_ns", "has", "p99 schedule delay"),
+    ("schedule_delay_max_ns", "has", "maximum schedule delay"),
 ];
 
 /// The verb and the noun of a metric.
@@ -43,9 +43,9 @@ pub(crate) fn rounds_of(count: usize, of: usize) -> String {
     if count < of { format!("{count} of {}", rounds(of)) } else { rounds(count) }
 }
 
-/// Why so few rounds give no verdict.
+/// The rounds that exist, and those that a verdict needs.
 pub(super) fn too_few(rounds: usize, of: usize, needed: usize) -> String {
-    format!("no verdict: {}, it needs {needed}", rounds_of(rounds, of))
+    format!("{}, {needed} needed", rounds_of(rounds, of))
 }
 
 /// A suffix for results with missing rounds: `; 6 of 10 rounds`.
@@ -62,7 +62,7 @@ pub(crate) fn ratio(value: f64) -> String {
 }
 
 /// The confidence level, rounded down, because 99.96 % is not 100 %.
-pub(crate) fn sure(confidence: f64) -> String {
+pub(crate) fn percent(confidence: f64) -> String {
     format!("{:.1} %", (confidence * 1000.0 + 1e-9).floor() / 10.0)
 }
 
@@ -79,7 +79,7 @@ fn digits_of_ratio(value: f64) -> String {
 pub(super) fn sentence(compared: &Compared, delta: Delta) -> String {
     let Compared { variant, with, workload, metric, .. } = compared;
     let (verb, noun) = phrase(metric);
-    let under = if *workload == noun { String::new() } else { format!(" under {workload}") };
+    let under = if *workload == noun { String::new() } else { format!(" in workload {workload}") };
     let finding = match &compared.answer {
         Answer::Judged(finding) => finding,
         Answer::Open { ratio: Some(times), why, .. } => {
@@ -90,18 +90,18 @@ pub(super) fn sentence(compared: &Compared, delta: Delta) -> String {
         }
     };
     let Interval { low, high, confidence } = finding.interval;
-    let interval = format!("{} to {}, {} sure", ratio(low), ratio(high), sure(confidence));
+    let interval = format!("{} to {}, {} CI", ratio(low), ratio(high), percent(confidence));
     let said =
         format!("{variant} {verb} {} times the {noun} of {with}{under} ({interval})", ratio(finding.ratio));
     let verdict = match finding.verdict {
         Verdict::Better => "better".to_owned(),
         Verdict::Worse => "worse".to_owned(),
         Verdict::Equivalent => format!("equivalent, within {} %", digits(delta.get() * 100.0)),
-        Verdict::Inconclusive => "neither better nor worse was shown".to_owned(),
+        Verdict::Inconclusive => "inconclusive".to_owned(),
     };
     let too_few = finding.too_few.map_or(String::new(), |few| format!("; {few}"));
-    let flag = if finding.is_flagged { "; it rests on a variant that differs from itself" } else { "" };
-    let warning = if compared.is_suspect { "; runs of it are suspect" } else { "" };
+    let flag = if finding.is_flagged { "; a variant differs from itself" } else { "" };
+    let warning = if compared.is_suspect { "; some runs are suspect" } else { "" };
     let missing = missing(compared.rounds, compared.rounds_run);
     format!("{said}: {verdict}{too_few}{missing}{flag}{warning}")
 }
@@ -110,7 +110,7 @@ pub(super) fn sentence(compared: &Compared, delta: Delta) -> String {
 /// equivalent.
 pub(super) fn headline(comparisons: &[Compared]) -> Vec<String> {
     if comparisons.is_empty() {
-        return vec!["Nothing was compared: the tables show what each variant did.".to_owned()];
+        return vec!["The plan compares nothing; the tables show the metrics of each variant.".to_owned()];
     }
     let mut pairs: Vec<(&str, &str)> = Vec::new();
     for compared in comparisons {
@@ -126,7 +126,7 @@ pub(super) fn headline(comparisons: &[Compared]) -> Vec<String> {
     pairs.iter().map(of_pair).collect()
 }
 
-/// The result for two variants: `rudy is better than nginx in CPU per request under 1k and 304 (0.61 to 0.74
+/// The result for two variants: `rudy is better than nginx in CPU per request in workloads 1k and 304 (0.61 to 0.74
 /// times)`.
 fn summary(variant: &str, with: &str, own: &[&Compared]) -> String {
     let workloads = workloads(own);
@@ -137,8 +137,11 @@ fn summary(variant: &str, with: &str, own: &[&Compared]) -> String {
     });
     let parts: Vec<_> = found.iter().filter(|(.., list)| !list.is_empty()).collect();
     let open: Vec<_> = own.iter().copied().filter(|one| !one.is_settled()).collect();
-    let under =
-        if let [workload] = workloads.as_slice() { format!(" under {workload}") } else { String::new() };
+    let under = if let [workload] = workloads.as_slice() {
+        format!(" in workload {workload}")
+    } else {
+        String::new()
+    };
     let Some(((first, than, list), rest)) = parts.split_first() else {
         let (without, judged): (Vec<&Compared>, Vec<&Compared>) =
             open.iter().copied().partition(|one| one.why_open().is_some());
@@ -150,16 +153,14 @@ fn summary(variant: &str, with: &str, own: &[&Compared]) -> String {
             places => format!(" No verdict: {places}."),
         };
         let judged = places(&judged, workloads.len(), false);
-        return format!(
-            "Between {variant} and {with} no difference was shown, nor that there is none: {judged}{under}.{without}"
-        );
+        return format!("{variant} and {with}{under}: inconclusive in {judged}.{without}");
     };
     let rest: Vec<_> = rest.iter().map(|(verdict, _, list)| format!("; {verdict} in {list}")).collect();
-    let settled = format!("{variant} is {first} {than} {with}{under} in {list}{}.", rest.concat());
+    let settled = format!("{variant} is {first} {than} {with} in {list}{}{under}.", rest.concat());
     let not_settled = if open.is_empty() {
         String::new()
     } else {
-        format!(" Not settled: {}.", places(&open, workloads.len(), false))
+        format!(" Inconclusive: {}.", places(&open, workloads.len(), false))
     };
     settled + &not_settled + &reservations(own)
 }
@@ -170,7 +171,7 @@ fn reservations(own: &[&Compared]) -> String {
     let is_flagged = |one: &Compared| matches!(&one.answer, Answer::Judged(found) if found.is_flagged);
     let mut rests = Vec::new();
     if settled().any(|one| one.is_suspect) {
-        rests.push("on runs that are suspect (†)".to_owned());
+        rests.push("on suspect runs (†)".to_owned());
     }
     // Of several, the one with the most missing rounds.
     let missing = settled().filter(|one| one.misses_rounds());
@@ -180,7 +181,11 @@ fn reservations(own: &[&Compared]) -> String {
     if settled().any(|one| is_flagged(one)) {
         rests.push("on a variant that differs from itself (‡)".to_owned());
     }
-    if rests.is_empty() { String::new() } else { format!(" Some of it rests {}.", rests.join(", or ")) }
+    if rests.is_empty() {
+        String::new()
+    } else {
+        format!(" Some of these results depend {}.", rests.join(", or "))
+    }
 }
 
 /// Why none of them was evaluated; one reason if all have the same.
@@ -190,7 +195,7 @@ fn unjudged(open: &[&Compared]) -> String {
     if open.iter().all(|one| why(one) == first) {
         format!("{first}.")
     } else {
-        "nothing could be judged; the table says why.".to_owned()
+        "no comparison has a verdict; the table has the reasons.".to_owned()
     }
 }
 
@@ -204,7 +209,7 @@ fn workloads<'a>(own: &[&Compared<'a>]) -> Vec<&'a str> {
     workloads
 }
 
-/// Metrics with their workloads, and optionally the ratios: `CPU per request under 1k and 304 (0.61 to 0.74
+/// Metrics with their workloads, and optionally the ratios: `CPU per request in workloads 1k and 304 (0.61 to 0.74
 /// times)`.
 fn places(found: &[&Compared], workloads_of_pair: usize, with_ratios: bool) -> String {
     let mut metrics: Vec<&str> = Vec::new();
@@ -216,10 +221,11 @@ fn places(found: &[&Compared], workloads_of_pair: usize, with_ratios: bool) -> S
     let of_metric = |name: &&str| {
         let own: Vec<_> = found.iter().copied().filter(|one| one.metric.name == *name).collect();
         let workloads = workloads(&own);
-        let under = match (workloads.len(), workloads_of_pair) {
-            (1, 1) => String::new(),
-            (these, all) if these == all && all > 2 => format!(" under all {all} workloads"),
-            _ => format!(" under {}", and(&workloads)),
+        let under = match (workloads.as_slice(), workloads_of_pair) {
+            ([_], 1) => String::new(),
+            (these, all) if these.len() == all && all > 2 => format!(" in all {all} workloads"),
+            ([workload], _) => format!(" in workload {workload}"),
+            _ => format!(" in workloads {}", and(&workloads)),
         };
         let ratios = if with_ratios { ratios(&own) } else { String::new() };
         format!("{}{under}{ratios}", phrase(&own[0].metric).1)
@@ -297,31 +303,31 @@ mod tests {
                 "cpu_us_per_request",
                 0.74,
                 Better,
-                "rudy needs 0.74 times the CPU per request of nginx under 1k (0.71 to 0.77, 99.0 % sure): better",
+                "rudy needs 0.74 times the CPU per request of nginx in workload 1k (0.71 to 0.77, 99.0 % CI): better",
             ),
             (
                 "requests_per_s",
                 0.9,
                 Worse,
-                "rudy answers 0.90 times the requests per second of nginx under 1k (0.87 to 0.93, 99.0 % sure): worse",
+                "rudy serves 0.90 times the requests per second of nginx in workload 1k (0.87 to 0.93, 99.0 % CI): worse",
             ),
             (
                 "p99_ns",
                 1.0,
                 Equivalent,
-                "rudy has 1.00 times the p99 latency of nginx under 1k (0.97 to 1.03, 99.0 % sure): equivalent, within 5 %",
+                "rudy has 1.00 times the p99 latency of nginx in workload 1k (0.97 to 1.03, 99.0 % CI): equivalent, within 5 %",
             ),
             (
                 "time_s",
                 1.02,
                 Inconclusive,
-                "rudy takes 1.02 times the time of nginx under 1k (0.99 to 1.05, 99.0 % sure): neither better nor worse was shown",
+                "rudy takes 1.02 times the time of nginx in workload 1k (0.99 to 1.05, 99.0 % CI): inconclusive",
             ),
             (
                 "messages_per_s",
                 2.0,
                 Better,
-                "rudy has 2.00 times the messages of nginx under 1k (1.97 to 2.03, 99.0 % sure): better",
+                "rudy has 2.00 times the messages of nginx in workload 1k (1.97 to 2.03, 99.0 % CI): better",
             ),
         ] {
             assert_eq!(sentence(&judged(metric, "1k", ratio, verdict), Delta::default()), expected);
@@ -340,20 +346,20 @@ mod tests {
                     ("p99_ns", "1k", 1.3, Worse),
                     ("p99_ns", "304", 1.0, Inconclusive),
                 ],
-                "rudy is better than nginx in CPU per request under 1k and 304 (0.61 to 0.74 times); \
-                 worse in p99 latency under 1k (1.30 times). Not settled: p99 latency under 304.",
+                "rudy is better than nginx in CPU per request in workloads 1k and 304 (0.61 to 0.74 times); \
+                 worse in p99 latency in workload 1k (1.30 times). Inconclusive: p99 latency in workload 304.",
             ),
             (
                 vec![(cpu, "1k", 0.7, Better), (cpu, "304", 0.7, Better), (cpu, "10m", 0.7, Better)],
-                "rudy is better than nginx in CPU per request under all 3 workloads (0.70 times).",
+                "rudy is better than nginx in CPU per request in all 3 workloads (0.70 times).",
             ),
             (
                 vec![(cpu, "1k", 1.0, Equivalent)],
-                "rudy is equivalent to nginx under 1k in CPU per request (1.00 times).",
+                "rudy is equivalent to nginx in CPU per request (1.00 times) in workload 1k.",
             ),
             (
                 vec![(cpu, "1k", 1.0, Inconclusive)],
-                "Between rudy and nginx no difference was shown, nor that there is none: CPU per request under 1k.",
+                "rudy and nginx in workload 1k: inconclusive in CPU per request.",
             ),
         ] {
             let all: Vec<_> = found
@@ -375,11 +381,10 @@ mod tests {
         };
         let enough = judged("p99_ns", "1m", 1.0, Verdict::Inconclusive);
         for (found, expected) in [
-            (vec![few("1k"), few("304")], "rudy and nginx: no verdict: 6 of 10 rounds, it needs 8."),
+            (vec![few("1k"), few("304")], "rudy and nginx: no verdict: 6 of 10 rounds, 8 needed."),
             (
                 vec![few("1k"), enough],
-                "Between rudy and nginx no difference was shown, nor that there is none: p99 latency under 1m. \
-                 No verdict: p99 latency under 1k.",
+                "rudy and nginx: inconclusive in p99 latency in workload 1m. No verdict: p99 latency in workload 1k.",
             ),
         ] {
             assert_eq!(headline(&found), [expected]);

@@ -16,7 +16,7 @@ const HEIGHT: f64 = 24.0;
 /// All comparisons, grouped by pair; empty if there are none.
 pub(super) fn write(section: &Section, judged: usize) -> String {
     let Some(scale) = Scale::of(section) else { return String::new() };
-    let head = ["", "ratio", "verdict", "between", "", "medians"];
+    let head = ["", "ratio", "verdict", "CI", "", "medians"];
     let head = all(head.map(|title| format!("<th scope=\"col\">{title}</th>")));
     let mut page = format!(
         "<div class=\"wide\" tabindex=\"0\"><table class=\"findings\"><thead><tr>{head}</tr></thead>\n<tbody>\n"
@@ -40,7 +40,7 @@ pub(super) fn write(section: &Section, judged: usize) -> String {
 fn row(compared: &Compared, scale: &Scale) -> String {
     let metric = escaped(&compared.metric.title);
     let mut row = format!(
-        "<tr><th scope=\"row\" class=\"what\">{metric}<small>under {}</small></th>",
+        "<tr><th scope=\"row\" class=\"what\">{metric}<small>workload {}</small></th>",
         escaped(compared.workload)
     );
     let medians = rows::medians(compared);
@@ -48,20 +48,20 @@ fn row(compared: &Compared, scale: &Scale) -> String {
         Answer::Judged(finding) => write!(
             row,
             "<td class=\"number ratio\" data-label=\"ratio\">{}</td><td>{}</td>\
-             <td class=\"number between\" data-label=\"between\">{}</td><td class=\"drawn\">{}</td>\
+             <td class=\"number interval\" data-label=\"CI\">{}</td><td class=\"drawn\">{}</td>\
              <td class=\"number faded medians\" data-label=\"medians\">{}</td>",
             rows::times(compared),
             badge(compared, finding),
-            rows::between(&compared.answer),
+            rows::interval(&compared.answer),
             scale.bar(finding, &compared.sentence),
             escaped(&medians)
         ),
-        Answer::Open { why, .. } => write!(
+        Answer::Open { .. } => write!(
             row,
             "<td class=\"number ratio\" data-label=\"ratio\">{}</td><td colspan=\"3\" class=\"why faded\">{}</td>\
              <td class=\"number faded medians\" data-label=\"medians\">{}</td>",
             rows::times(compared),
-            escaped(why),
+            escaped(&rows::verdict(compared)),
             escaped(&medians)
         ),
     };
@@ -76,12 +76,12 @@ fn badge(compared: &Compared, finding: &Finding) -> String {
 fn about(section: &Section, judged: usize) -> String {
     let marks = section.comparisons.iter().map(rows::times).collect::<String>();
     let legend = if marks.contains(['†', '‡']) { section::legend() } else { String::new() };
-    let sureness = rows::sureness(rows::intervals(section));
-    let sureness =
-        sureness.map_or(String::new(), |said| format!("<p class=\"note\">{}</p>\n", escaped(&said)));
+    let notes = [rows::too_few(section), rows::confidence(rows::intervals(section))];
+    let notes =
+        all(notes.into_iter().flatten().map(|note| format!("<p class=\"note\">{}</p>\n", escaped(&note))));
     let details = [ratios(section), verdicts(section, judged)].concat();
     format!(
-        "{sureness}{legend}<details class=\"note\"><summary>How to read this</summary><p>{details}</p></details>\n"
+        "{notes}{legend}<details class=\"note\"><summary>How to read this</summary><p>{details}</p></details>\n"
     )
 }
 
@@ -90,8 +90,7 @@ fn ratios(section: &Section) -> String {
     let of_medians =
         section.comparisons.iter().any(|one| matches!(one.answer, Answer::Open { ratio: Some(_), .. }));
     let estimated = "A ratio with an interval is estimated from the rounds in pairs (Hodges and Lehmann), and the interval is \
-                     that of the signed-rank test. Intervals are drawn on one logarithmic scale; the line is 1, which is no \
-                     difference. ";
+                     that of the signed-rank test. Intervals are drawn on one logarithmic scale; the line is at 1, no difference. ";
     let plain = "A ratio without an interval is that of the medians. ";
     let is_judged = rows::intervals(section).next().is_some();
     [if is_judged { estimated } else { "" }, if of_medians { plain } else { "" }].concat()
@@ -106,12 +105,12 @@ fn verdicts(section: &Section, judged: usize) -> String {
     let confidence = digits(CONFIDENCE * 100.0);
     let corrected = if judged == 1 {
         format!(
-            "With {confidence} % the only comparison of this report is not called a difference by chance."
+            "With {confidence} % confidence, chance alone does not make the only comparison of this report a difference."
         )
     } else {
         format!(
-            "Verdicts are corrected for the {judged} comparisons of this report (Holm): with {confidence} % none of them is \
-             called a difference by chance."
+            "Verdicts are corrected for the {judged} comparisons of this report (Holm): with {confidence} % confidence, \
+             chance alone makes none of them a difference."
         )
     };
     format!("{corrected} Equivalent means that the whole interval is within {delta} %, the grey zone.")
@@ -191,9 +190,9 @@ mod tests {
             none.contains("No comparison has a verdict") && none.contains("that of the medians"),
             "{none}"
         );
-        assert!(!none.contains("Hodges") && !none.contains("Holm") && !none.contains("Intervals:"), "{none}");
+        assert!(!none.contains("Hodges") && !none.contains("Holm") && !none.contains("intervals:"), "{none}");
         let two = read(8, "\"p50_ns\", \"p99_ns\"");
-        assert!(two.contains("Intervals: 97.6 % sure each.") && two.contains("the 2 comparisons"), "{two}");
+        assert!(two.contains("Confidence intervals: 97.6 %.") && two.contains("the 2 comparisons"), "{two}");
         assert!(two.contains("Hodges") && !two.contains("that of the medians"), "{two}");
         let one = read(8, "\"p50_ns\"");
         assert!(one.contains("the only comparison of this report"), "{one}");

@@ -24,15 +24,18 @@ pub(super) fn write(section: &Section, number: usize, judged: usize) -> String {
     // Without comparisons, the metrics are the answer, and the headline says so.
     let (first, later) = if is_compared { ("", tables.as_str()) } else { (tables.as_str(), "") };
     part("Findings", &findings::write(section, judged));
-    part("Everything that was measured", first);
+    part("All metrics", first);
     part("Charts", &charts(&chart::charts(section.experiment), number));
-    part("Then and now", &baselines(section));
-    part("Everything that was measured", later);
-    part("Warnings", &list(&section.warnings, "A number that rests on them is marked † and stays."));
+    part("Baselines", &baselines(section));
+    part("All metrics", later);
+    part(
+        "Validity warnings",
+        &list(&section.warnings, "Values of these runs are marked †. They stay in the report."),
+    );
     part("Failures", &list(&section.failures, "These runs have no metrics."));
     part("Controls", &controls(section));
-    part("Notes", &list(&section.notes, "They change no metric."));
-    part("To repeat it", &repeat::write(section.experiment));
+    part("Notes", &list(&section.notes, "They affect no metric."));
+    part("How to repeat it", &repeat::write(section.experiment));
     page + "</section>\n"
 }
 
@@ -95,7 +98,7 @@ fn baselines(section: &Section) -> String {
     if section.baselines.is_empty() {
         return String::new();
     }
-    let head = ["then", "it was", "now", "it is", "now / then"];
+    let head = ["baseline", "its value", "variant", "its value", "ratio"];
     let head = all(head.map(|title| format!("<th scope=\"col\">{title}</th>")));
     let mut body = String::new();
     let mut last = None;
@@ -116,7 +119,7 @@ fn baselines(section: &Section) -> String {
     let source = if source.is_empty() {
         String::new()
     } else {
-        format!("<p class=\"note\">Then: {}</p>\n", escaped(source))
+        format!("<p class=\"note\">Source of the baselines: {}</p>\n", escaped(source))
     };
     format!(
         "<div class=\"wide\" tabindex=\"0\"><table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>\n{source}"
@@ -150,10 +153,11 @@ fn controls(section: &Section) -> String {
     if section.controls.is_empty() {
         return String::new();
     }
-    let about = "Variants that were measured twice in each round, the one time against the other: \
-                 what the machine does by itself.";
-    let sureness = rows::sureness(rows::intervals_of_controls(section)).unwrap_or_default();
-    format!("<p class=\"note\">{about} {sureness}</p>\n{}", table(&rows::controls(section)))
+    let about = "Variants that were measured twice in each round, compared with themselves. \
+                 The differences are those of the machine.";
+    let notes = [rows::controls_by_chance(section), rows::confidence(rows::intervals_of_controls(section))];
+    let notes = notes.into_iter().flatten().collect::<Vec<_>>().join(" ");
+    format!("<p class=\"note\">{about} {notes}</p>\n{}", table(&rows::controls(section)))
 }
 
 /// Maximum number of expanded tables; further ones are collapsed. Without comparisons, all are expanded.
@@ -170,9 +174,9 @@ fn tables(section: &Section) -> String {
     let of_workload = |table: &Table| {
         let (workload, body) = (escaped(table.workload), of_workload(table));
         if is_open {
-            format!("<h3>Under {workload}</h3>\n{body}")
+            format!("<h3>Workload {workload}</h3>\n{body}")
         } else {
-            format!("<details><summary>Under {workload}</summary>\n{body}</details>\n")
+            format!("<details><summary>Workload {workload}</summary>\n{body}</details>\n")
         }
     };
     let tables = all(section.tables.iter().map(of_workload));
