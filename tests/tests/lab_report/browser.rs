@@ -89,7 +89,7 @@ fn the_page_works_at_every_width_and_in_every_colour_mode() {
         assert_eq!(seen["closed"][1], 0, "all details are open in print");
         assert!(seen["closed"][0].as_u64() > Some(0) && seen["closed"][2] == seen["closed"][0], "{seen}");
         // On a phone, the labels are in the cells.
-        let labels = if width < 640 { vec!["between", "medians", "ratio"] } else { vec![] };
+        let labels = if width < 640 { vec!["CI", "medians", "ratio"] } else { vec![] };
         assert_eq!(seen["labels"], serde_json::json!(labels), "{width} {scheme}");
     }
 }

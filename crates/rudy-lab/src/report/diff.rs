@@ -63,13 +63,14 @@ fn text(old: &Experiment, new: &Experiment, compared: &[Compared]) -> String {
         Answer::Judged(finding) => Some(finding.interval),
         Answer::Open { .. } => None,
     });
-    let levels = rows::confidence(intervals).map_or_else(String::new, |levels| format!("\n{levels}\n"));
+    let about = [rows::too_few(compared), rows::confidence(intervals)];
+    let about: String = about.into_iter().flatten().map(|note| format!("\n{note}\n")).collect();
     let gap = if notes.is_empty() { "" } else { "\n" };
-    format!("{notes}{gap}{}\n{levels}", markdown::table(&table(compared)))
+    format!("{notes}{gap}{}\n{about}", markdown::table(&table(compared)))
 }
 
 fn table(compared: &[Compared]) -> Rows {
-    let head = ["variant", "workload", "metric", "new / old", "ratio", "interval", "verdict"];
+    let head = ["variant", "workload", "metric", "new / old", "ratio", "CI", "verdict"];
     let row = |compared: &Compared| {
         vec![
             compared.variant.to_owned(),
@@ -174,7 +175,7 @@ mod tests {
         let compared = across(&old, &new);
         assert!(compared.iter().all(|compared| compared.verdict().is_none()));
         let text = text(&old, &new, &compared);
-        assert!(text.contains("1.20") && text.contains("3 rounds, it needs 6"), "{text}");
+        assert!(text.contains("1.20") && text.contains("3 rounds, 6 needed"), "{text}");
     }
 
     #[test]

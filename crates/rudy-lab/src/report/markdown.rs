@@ -34,7 +34,7 @@ fn section(section: &Section) -> String {
     part(
         "Findings",
         &rows::findings(section),
-        all([rows::too_few(section), rows::confidence(rows::intervals(section))]),
+        all([rows::too_few(&section.comparisons), rows::confidence(rows::intervals(section))]),
     );
     for table in &section.tables {
         part(&format!("Workload {}", table.workload), &rows::table(table), None);

@@ -88,9 +88,9 @@ pub(super) fn intervals_of_controls(section: &Section) -> impl Iterator<Item = I
     section.controls.iter().filter_map(|control| Some(control.outcome.as_ref().ok()?.interval))
 }
 
-/// Why comparisons of this section have too few rounds for a verdict, once for all of them.
-pub(super) fn too_few(section: &Section) -> Option<String> {
-    let mut reasons: Vec<String> = section.comparisons.iter().filter_map(Compared::too_few).collect();
+/// Why comparisons have too few rounds for a verdict, once for all of them.
+pub(super) fn too_few(comparisons: &[Compared]) -> Option<String> {
+    let mut reasons: Vec<String> = comparisons.iter().filter_map(Compared::too_few).collect();
     reasons.sort();
     reasons.dedup();
     (!reasons.is_empty()).then(|| format!("Too few rounds for a verdict: {}.", reasons.join(", ")))

@@ -31,7 +31,7 @@ fn section(section: &Section) -> String {
     if let Some(confidence) = rows::confidence(rows::intervals(section)) {
         say(&confidence);
     }
-    if let Some(too_few) = rows::too_few(section) {
+    if let Some(too_few) = rows::too_few(&section.comparisons) {
         say(&too_few);
     }
     if let Some(controls) = rows::controls_by_chance(section) {

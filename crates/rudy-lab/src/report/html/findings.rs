@@ -76,7 +76,7 @@ fn badge(compared: &Compared, finding: &Finding) -> String {
 fn about(section: &Section, judged: usize) -> String {
     let marks = section.comparisons.iter().map(rows::times).collect::<String>();
     let legend = if marks.contains(['†', '‡']) { section::legend() } else { String::new() };
-    let notes = [rows::too_few(section), rows::confidence(rows::intervals(section))];
+    let notes = [rows::too_few(&section.comparisons), rows::confidence(rows::intervals(section))];
     let notes =
         all(notes.into_iter().flatten().map(|note| format!("<p class=\"note\">{}</p>\n", escaped(&note))));
     let details = [ratios(section), verdicts(section, judged)].concat();
