@@ -158,7 +158,6 @@ fn sample(second: u32, level: f64) -> Sample {
         private_bytes: 4_000_000 + u64::from(second) * 100_000,
         shared_bytes: 1 << 20,
         descriptors: 20,
-        sockets: BTreeMap::from([("ESTABLISHED".to_owned(), 10)]),
         connections: u64::from(second) * 12,
         voluntary_switches: 5,
         involuntary_switches: 1,
