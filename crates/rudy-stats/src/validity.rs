@@ -16,14 +16,12 @@
 //! assert!(warnings[0].affects(Metric::Latency) && !warnings[0].affects(Metric::CpuPerRequest));
 //! ```
 
-mod gates;
 #[cfg(test)]
 mod tests;
 mod warning;
 
 use std::time::Duration;
 
-pub use gates::{Doubt, Figure, LATE, RATE_KEPT, errors, generator, littles_law, on_time, rate_kept};
 pub use warning::{Limit, Metric, Warning};
 
 /// Minimum fraction of the due requests that must be sent. The rest would be 1 % of the rate, and less than any

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use rudy_stats::validity::RATE_KEPT;
+use rudy_stats::validity::RATE_KEPT_MIN;
 
 use super::command::{refuse, say};
 use super::options::OutputOptions;
@@ -113,7 +113,7 @@ fn own(run: &Run) -> Vec<String> {
     if verdict.is_of_the_client() {
         wrong.push(format!("its client was the limit. {}", verdict.sentence));
     }
-    if let Some(ratio) = run.rate_ratio().filter(|ratio| *ratio < RATE_KEPT) {
+    if let Some(ratio) = run.rate_ratio().filter(|ratio| *ratio < RATE_KEPT_MIN) {
         wrong.push(format!(
             "the rate was not kept: {} of the due requests were sent before the end",
             units::share_down(ratio, 1)

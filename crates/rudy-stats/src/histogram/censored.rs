@@ -74,7 +74,9 @@ mod tests {
 
     fn of(milliseconds: &[u64]) -> Histogram {
         let mut histogram = Histogram::new();
-        milliseconds.iter().for_each(|ms| histogram.record(Duration::from_millis(*ms)));
+        for ms in milliseconds {
+            histogram.record(Duration::from_millis(*ms));
+        }
         histogram
     }
 

@@ -136,7 +136,7 @@ impl SearchReport {
             Cause::Latency => "latency exceeded the objective",
             Cause::Errors => "errors exceeded the objective",
             Cause::Backlog => "the server did not keep up",
-            Cause::Client => "the client was the limit, so the server may sustain more",
+            Cause::Client => "the server was not the limit, so it may sustain more",
             Cause::TooFewRequests => "there were too few requests",
         };
         let why = self.failing(rate).map(|failing| format!(" ({})", failing.evaluation.reason));
