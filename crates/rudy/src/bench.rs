@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use http::{HeaderName, HeaderValue, Method};
 use rudy_load::bench::{
-    ArrivalsName, ConnectionOptions, ExpectedOptions, JobOptions, MergeOptions, Options, OutputOptions,
+    ArrivalsName, ConnectionOptions, ExpectedOptions, MergeOptions, Options, OutputOptions,
     PaceOptions, RequestOptions, SloSearchOptions, Sources, Split, StartAt,
 };
 use rudy_load::{Access, Exit, Trust, Url, parse_field};
@@ -39,7 +39,7 @@ use crate::values::{count, number, time, unsupported};
   rudy bench -c 100 -n 1m http://127.0.0.1:8080/        one million requests over 100 connections
   rudy bench -R 20k -d 60 http://127.0.0.1:8080/        a constant 20,000 requests per second
   rudy bench -R 1k:50k -d 2m http://127.0.0.1:8080/     a ramp from 1,000 to 50,000 per second
-  rudy bench -R 20k --max-p99 20ms --max-error-rate 0.1% http://127.0.0.1:8080/    exit code 3 if it does not meet them
+  rudy bench -R 2k --max-p99 20ms http://127.0.0.1/     exit with code 3 if p99 is higher
   rudy bench --slo 'p99<20ms' http://127.0.0.1:8080/    the highest rate with a p99 below 20 ms
   rudy bench -b @a.json -b @b.json http://10.0.0.1/     POST requests with two alternating bodies
   rudy bench --json - http://127.0.0.1:8080/ | jq .latency_us.p99
@@ -47,8 +47,8 @@ use crate::values::{count, number, time, unsupported};
   rudy bench merge 0.json 1.json 2.json 3.json          combine the reports of four machines
 
 TIME is 10s, 2m, 500ms, or a number of seconds. Counts and rates accept the suffixes k and m.
-Exit codes: 0 done, 1 failed to run or no request succeeded, 2 invalid arguments, 3 --slo, --max-p99 or --max-error-rate
-was not met, 130 interrupted.",
+Exit codes: 0 done, 1 failed to run or no request succeeded, 2 invalid arguments, 3 the objective was not
+met (--slo, --max-p99, --max-error-rate), 130 interrupted.",
     arg(unsupported("-q", "set the rate of all connections together with -R RATE")),
     arg(unsupported("--rps", "set the rate of all connections together with -R RATE")),
     arg(unsupported("-p", "send a file as the body with -b @FILE, or pipeline requests with --pipeline N")),
@@ -120,12 +120,6 @@ pub(crate) struct Bench {
     /// Start time: 2026-11-21T10:00:00Z, seconds since 1970, or +10s from now
     #[arg(long, value_name = "TIME", conflicts_with = "slo", help_heading = "Distributed load")]
     start_at: Option<StartAt>,
-    /// Print a Kubernetes Job that runs this load from N pods
-    #[arg(long, value_name = "N", value_parser = number, requires = "image", conflicts_with_all = ["split", "slo", "json", "ndjson", "hgrm", "urls", "cacert", "expect_body", "unix_socket"], help_heading = "Distributed load")]
-    kubernetes: Option<NonZeroU32>,
-    /// Container image of the pods, with rudy in its PATH
-    #[arg(long, value_name = "IMAGE", requires = "kubernetes", help_heading = "Distributed load")]
-    image: Option<String>,
     /// Request header field, such as "Accept: text/html" (repeatable)
     #[arg(short = 'H', long, value_name = "FIELD", value_parser = parse_field, help_heading = "Requests")]
     header: Vec<(HeaderName, HeaderValue)>,
@@ -255,19 +249,7 @@ impl Bench {
     pub(crate) fn run(mut self) -> Exit {
         match self.command.take() {
             Some(BenchCommand::Merge(merge)) => rudy_load::bench::merge(&merge.into()),
-            None => match (self.kubernetes, self.image.take()) {
-                (Some(pods), Some(image)) => {
-                    let arguments =
-                        std::env::args().skip_while(|argument| argument != "bench").skip(1).collect();
-                    rudy_load::bench::print_job(&JobOptions {
-                        pods,
-                        image,
-                        start_at: self.start_at,
-                        arguments,
-                    })
-                }
-                _ => rudy_load::bench::bench(&self.into()),
-            },
+            None => rudy_load::bench::bench(&self.into()),
         }
     }
 }

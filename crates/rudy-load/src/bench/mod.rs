@@ -5,7 +5,6 @@ mod command;
 mod connections;
 mod exchange;
 mod json;
-mod kubernetes;
 mod merge;
 mod options;
 mod output;
@@ -24,7 +23,6 @@ mod view;
 mod worker;
 
 pub use command::bench;
-pub use kubernetes::{JobOptions, print_job};
 pub use merge::{MergeOptions, merge};
 pub use options::{
     ArrivalsName, ConnectionOptions, ExpectedOptions, Options, OutputOptions, PaceOptions, RequestOptions,
