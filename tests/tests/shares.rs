@@ -95,5 +95,8 @@ fn the_kubernetes_job_runs_a_share_of_its_load() {
     let share = output(&arguments);
     assert_eq!(share.status.code(), Some(0), "{}", String::from_utf8_lossy(&share.stderr));
     let report: Value = serde_json::from_slice(&share.stdout).expect("a report is JSON");
-    assert_eq!((&report["config"]["share"]["index"], &report["config"]["connections"]), (&3.into(), &2.into()));
+    assert_eq!(
+        (&report["config"]["share"]["index"], &report["config"]["connections"]),
+        (&3.into(), &2.into())
+    );
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use http::{HeaderName, HeaderValue, Method};
 use rudy_load::bench::{
-    ArrivalsName, ConnectionOptions, ExpectedOptions, MergeOptions, Options, OutputOptions,
-    PaceOptions, RequestOptions, SloSearchOptions, Sources, Split, StartAt,
+    ArrivalsName, ConnectionOptions, ExpectedOptions, MergeOptions, Options, OutputOptions, PaceOptions,
+    RequestOptions, SloSearchOptions, Sources, Split, StartAt,
 };
 use rudy_load::{Access, Exit, Trust, Url, parse_field};
 use rudy_stats::Slo;
