@@ -73,6 +73,7 @@ fn the_page_works_at_every_width_and_in_every_colour_mode() {
         assert_eq!(seen["width"], width);
         assert_eq!(seen["scrollWidth"], width, "{width} {scheme}: {}", seen["wider"]);
         assert_eq!(seen["wider"], Value::Array(vec![]), "{width} {scheme}");
+        assert_eq!(seen["cut"], Value::Array(vec![]), "{width} {scheme}: the whole chart is visible");
         assert!(
             seen["smallest"].as_f64() >= Some(10.9),
             "{width} {scheme}: a font size of {} px",

@@ -17,6 +17,8 @@
   seen.letters = [...new Set([...document.querySelectorAll('svg.chart text')].map((text) => getComputedStyle(text).fontSize))].sort();
   seen.smallest = Math.min(...[...document.querySelectorAll('figure svg.chart')]
     .map((chart) => 12 * chart.getBoundingClientRect().width / chart.viewBox.baseVal.width));
+  seen.cut = [...document.querySelectorAll('figure, .picture')]
+    .filter((element) => element.scrollWidth > element.clientWidth + 1).map((element) => element.id || element.className);
   seen.wider = [...document.querySelectorAll('body *')]
     .filter((element) => !element.closest('.wide, pre, svg, #tip') && element.getBoundingClientRect().right > innerWidth + 1)
     .map((element) => element.outerHTML.slice(0, 80));

@@ -33,7 +33,7 @@ struct Row {
 const ROW: f64 = 22.0;
 
 /// The maximum width of names.
-const NAME_MAX: f64 = 190.0;
+const NAME_MAX: f64 = 110.0;
 
 /// The charts of a workload: one for each older metric.
 pub(super) fn charts(experiment: &Experiment, workload: &Workload) -> Vec<Chart> {

@@ -80,6 +80,6 @@ mod tests {
             draw(&mut sheet, &(0..names).map(entry).collect::<Vec<_>>());
             ((sheet.bottom - before) / LINE).round()
         };
-        assert_eq!([0, 1, 8].map(|names| format!("{}", lines(names))), ["0", "1", "3"]);
+        assert_eq!([0, 1, 8].map(|names| format!("{}", lines(names))), ["0", "1", "4"]);
     }
 }

@@ -4,12 +4,15 @@ use std::fmt::Write;
 
 use rudy_load::svg::escape;
 
-/// The width of every chart. Text is 12 units high: 11 pixels in a chart of 440 pixels. On a phone, scrolling
-/// is better than shrinking.
-pub(super) const WIDTH: f64 = 480.0;
+/// The width of every chart: that of a phone of 360 pixels without its margins. Text is 12 units high, so it is
+/// readable there without scrolling, and a page of a desktop has three charts in a row.
+pub(super) const WIDTH: f64 = 340.0;
 
 /// The margin on the left and on the right.
 pub(super) const EDGE: f64 = 10.0;
+
+/// The height of a line of the title.
+const TITLE: f64 = 17.0;
 
 /// Colours, lines and text, included in each document so that it works on its own. Variants and layers set
 /// `color`, which shapes inherit.
@@ -34,9 +37,13 @@ pub(super) enum Anchor {
 impl Sheet {
     /// A new document with a title.
     pub(super) fn new(title: &str) -> Self {
-        let mut sheet = Self { title: title.to_owned(), body: String::new(), bottom: 30.0 };
+        let mut sheet = Self { title: title.to_owned(), body: String::new(), bottom: 0.0 };
         let room = (WIDTH - 2.0 * EDGE) / BOLD;
-        sheet.text_in(room, (EDGE, 20.0), Anchor::Start, "title", title);
+        for line in wrapped(title, room) {
+            sheet.text_in(room, (EDGE, sheet.bottom + 20.0), Anchor::Start, "title", &line);
+            sheet.bottom += TITLE;
+        }
+        sheet.bottom += 30.0 - TITLE;
         sheet
     }
 
@@ -167,6 +174,19 @@ fn advance(character: char) -> f64 {
     }
 }
 
+/// The text in lines of this width. A word that is wider has a line of its own.
+fn wrapped(text: &str, room: f64) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if width(line) + width(" ") + width(word) <= room => *line += &format!(" {word}"),
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
 /// The text cut to the available width, with an ellipsis.
 pub(super) fn fitted(text: &str, room: f64) -> String {
     if width(text) <= room {
@@ -194,6 +214,13 @@ mod tests {
         let mut sheet = Sheet::new("title");
         sheet.text_in(100.0, (0.0, 0.0), Anchor::Start, "", name);
         assert!(sheet.finish().contains(&format!("data-tip=\"{name}\"><title>{name}</title>{cut}</text>")));
+    }
+
+    #[test]
+    fn a_title_has_as_many_lines_as_it_needs() {
+        for (text, lines) in [("", vec![""]), ("a b", vec!["a b"]), ("aaaa bbbb c", vec!["aaaa", "bbbb c"])] {
+            assert_eq!(wrapped(text, width("aaaa bb")), lines);
+        }
     }
 
     #[test]

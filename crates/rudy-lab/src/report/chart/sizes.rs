@@ -21,7 +21,7 @@ const COLUMNS_MIN: usize = 3;
 const ROW: f64 = 26.0;
 
 /// The maximum width of names.
-const NAME_MAX: f64 = 120.0;
+const NAME_MAX: f64 = 90.0;
 
 /// Workloads that differ only in size.
 struct Family<'a> {

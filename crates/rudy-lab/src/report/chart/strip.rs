@@ -29,7 +29,7 @@ const ROW: f64 = 34.0;
 const CONTROL: f64 = 22.0;
 
 /// The maximum width of names.
-const NAME_MAX: f64 = 130.0;
+const NAME_MAX: f64 = 90.0;
 
 /// The most useful metrics for a kind of workload.
 pub(super) fn charts(experiment: &Experiment, workload: &Workload) -> Vec<Chart> {

@@ -158,7 +158,7 @@ fn a_chart_stands_alone() {
     for chart in charts(&usual(8)) {
         assert_eq!(check(std::slice::from_ref(&chart)), Ok(()));
         let svg = &chart.svg;
-        assert!(svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 480 "), "{svg}");
+        assert!(svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 340 "), "{svg}");
         assert!(svg.contains("prefers-color-scheme: dark") && svg.contains("<rect class=\"paper\""));
         assert!(svg.contains(" data-tip=\""), "{}", chart.id);
         assert!(!svg.contains("http://www.w3.org/1999") && !svg.contains("<script") && !svg.contains("url("));
@@ -166,7 +166,7 @@ fn a_chart_stands_alone() {
             x.split('"')
                 .next()
                 .and_then(|x| x.parse::<f64>().ok())
-                .is_some_and(|x| (0.0..=480.0).contains(&x))
+                .is_some_and(|x| (0.0..=340.0).contains(&x))
         };
         assert!(svg.split(" x=\"").skip(1).all(is_inside), "{}: something is beside the sheet", chart.id);
     }

@@ -79,7 +79,7 @@ fn draw(sheet: &mut Sheet, plan: &Plan, layers: &Layers, samples: &[&Sample]) {
     // A sample of the first second is slightly later than its tick.
     let start = if first >= 1.0 { first.floor() } else { first };
     let x = Axis::log_between(
-        "time since the first connection (logarithmic)",
+        "time (logarithmic)",
         Unit::Time,
         start,
         last.max(start * 2.0),

@@ -8,7 +8,7 @@ use crate::report::chart::Chart;
 use crate::report::chart::data::{failures, slug};
 use crate::report::chart::frame::{Axis, Frame};
 use crate::report::chart::legend;
-use crate::report::chart::sheet::{Anchor, EDGE, Sheet};
+use crate::report::chart::sheet::{Anchor, EDGE, Sheet, WIDTH};
 use crate::report::chart::table::Table;
 use crate::report::chart::unit::Unit;
 
@@ -67,7 +67,7 @@ fn draw(sheet: &mut Sheet, panels: &[Panel]) {
         sheet.bottom += 18.0;
         // The round number shows that earlier rounds failed.
         let name = format!("{variant}, round {round}");
-        sheet.text_in(400.0, (EDGE, sheet.bottom - 4.0), Anchor::Start, "name", &name);
+        sheet.text_in(WIDTH - 2.0 * EDGE, (EDGE, sheet.bottom - 4.0), Anchor::Start, "name", &name);
         legend::draw(sheet, &keys(layers));
         let frame = Frame::panel(sheet, PANEL, &x, &y, index + 1 == panels.len());
         stack(sheet, &frame, (&x, &y), layers);
