@@ -319,7 +319,7 @@ mod tests {
                 vec![
                     share(0),
                     changed(1, |run| {
-                        (0..21).for_each(|_| run.outcome.recorder.fail(&Failure::NotSent, Duration::ZERO))
+                        (0..21).for_each(|_| run.outcome.recorder.fail(&Failure::NotSent, Duration::ZERO));
                     }),
                 ],
                 "1.json: the rate was not kept: 97.9 %",

@@ -146,6 +146,7 @@ pub(super) struct Gate {
     /// Number of open connections.
     pub(super) open: AtomicU32,
     /// Recorders that are empty, for the next intervals.
+    #[expect(clippy::vec_box, reason = "a recorder moves between threads, and has a kilobyte")]
     spares: Mutex<Vec<Box<Recorder>>>,
     start: OnceLock<Instant>,
 }

@@ -14,7 +14,7 @@ use crate::Failure;
 pub(super) const NAP: Duration = Duration::from_millis(100);
 
 /// Opens the connections, waits for the other threads, runs, and reports the results. Errors of the channel
-/// mean that the run was in_flight_at_end.
+/// mean that the run was given up.
 pub(super) fn run(plan: &Plan, index: u32, gate: &Gate, messages: &Messages) {
     wake_exactly();
     let connections = match Connections::new(plan, index, gate) {
@@ -100,7 +100,7 @@ impl Worker<'_> {
                 }
             }
         }
-        self.finish(&mut schedule, clock)
+        self.finish(&mut schedule, &clock)
     }
 
     /// Whether the responses of an open loop have had all their time, which is the timeout after the end. In a
@@ -113,7 +113,7 @@ impl Worker<'_> {
     }
 
     /// Counts what is left as failed, unless a signal cut the run while it was in flight.
-    fn finish(&mut self, schedule: &mut RequestSchedule, clock: Clock) -> Done {
+    fn finish(&mut self, schedule: &mut RequestSchedule, clock: &Clock) -> Done {
         let now = Instant::now();
         let is_cut = self.gate.is_stopped();
         let duration = schedule.duration(self.connections.since, now, is_cut);

@@ -247,7 +247,7 @@ fn what_has_no_response_by_the_timeout_after_the_end_is_failed() {
     assert!(recorder.given_up.quantile(0.5) >= timeout, "{:?}", recorder.given_up);
 }
 
-/// Stops the run when so many intervals have passed.
+/// Stops the run when this number of intervals have passed.
 struct Stop(u32);
 
 impl rudy_load::bench::Watch for Stop {

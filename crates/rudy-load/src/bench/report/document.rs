@@ -62,6 +62,7 @@ struct Rate {
 }
 
 /// Latencies in microseconds.
+#[expect(clippy::struct_field_names, reason = "keys of the report, which name their unit")]
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Distributions {
     /// Of successful responses: from the due time (open loop) or the send (closed loop) to the last byte. With
