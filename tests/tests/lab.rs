@@ -411,7 +411,7 @@ fn a_stall_of_the_server_is_measured() {
     let run = &lab.runs()[0];
     let metric = |name: &str| run["metrics"][name].as_f64().unwrap_or_default();
     assert!(metric("stalled_s") >= 0.5 && metric("max_ns") >= 0.25e9, "{run}");
-    assert_eq!(metric("errors"), 0.0, "{run}");
+    assert!(metric("errors").abs() < 0.5, "{run}");
     // A busy machine may cause other warnings.
     assert!(!run["warnings"].to_string().contains("stall"), "{run}");
     assert!(are_gone(&lab.folder.path().join("pid")));

@@ -24,7 +24,7 @@ fn accepted(flags: &[&str], server: &TlsServer) {
         assert_eq!(output.status.code(), Some(0), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
         match command[0] {
             "get" => assert!(text.contains("TLSv1.3"), "{text}"),
-            "bench" => assert!(text.contains("100 % of 3 right"), "{text}"),
+            "bench" => assert!(text.contains("100 % of 3 requests"), "{text}"),
             _ => assert!(
                 text.contains("opened       1 of 1") && text.contains("answers      2xx: 1"),
                 "{text}"

@@ -361,6 +361,6 @@ fn resolution(text: &str) -> Result<f64, String> {
 /// Parses the duration of a step. Steps below 300 ms have too few requests.
 fn step_time(text: &str) -> Result<Duration, String> {
     let least = Duration::from_millis(300);
-    let time = time(text).map_err(|error| error.to_string())?;
+    let time = time(text)?;
     if time < least { Err(format!("expected at least {} ms", least.as_millis())) } else { Ok(time) }
 }

@@ -140,7 +140,7 @@ impl Top {
 
 /// Parses an interval of at least 10 ms, the kernel's tick: more frequent updates would mostly measure Rudy itself.
 pub(crate) fn interval(text: &str) -> Result<Duration, String> {
-    let interval = time(text).map_err(|error| error.to_string())?;
+    let interval = time(text)?;
     let sensible = Duration::from_millis(10)..=Duration::from_hours(1);
     if sensible.contains(&interval) {
         Ok(interval)

@@ -40,7 +40,7 @@ metrics = ["cpu_us_per_request", "p99_ns", "private_bytes"]
 name = "<i>Jetty</i>"
 variant = "<b>new</b>"
 workload = "1k"
-said = "three <u>nines</u>"
+text = "three <u>nines</u>"
 [baseline.metrics]
 p99_ns = 20000000
 "#;

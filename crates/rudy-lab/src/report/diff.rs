@@ -64,9 +64,9 @@ fn text(old: &Experiment, new: &Experiment, compared: &[Compared]) -> String {
         Answer::Open { .. } => None,
     });
     let about = [rows::too_few(compared), rows::confidence(intervals)];
-    let about: String = about.into_iter().flatten().map(|note| format!("\n{note}\n")).collect();
+    let about: Vec<String> = about.into_iter().flatten().map(|note| format!("\n{note}\n")).collect();
     let gap = if notes.is_empty() { "" } else { "\n" };
-    format!("{notes}{gap}{}\n{about}", markdown::table(&table(compared)))
+    format!("{notes}{gap}{}\n{}", markdown::table(&table(compared)), about.concat())
 }
 
 fn table(compared: &[Compared]) -> Rows {

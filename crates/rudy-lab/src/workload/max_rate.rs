@@ -10,9 +10,6 @@ use serde::Deserialize;
 use super::bench::Measurement;
 use crate::record::{self, Step};
 
-/// The exit code of `rudy bench` if not even the lowest rate passed, which is a valid result.
-pub(super) const NONE_PASSED: i32 = 3;
-
 /// The maximum pause between two steps.
 const COOL_DOWN: Duration = Duration::from_secs(1);
 

@@ -24,7 +24,7 @@ pub struct Relative {
     /// The part in the kernel, in ticks of 10 ms.
     pub cpu_system: Duration,
     /// CPU time in user mode of the children that it has waited for, in ticks of 10 ms. Children that end while it
-    /// ignores SIGCHLD are in nobody's count.
+    /// ignores SIGCHLD are in no count.
     pub waited_user: Duration,
     /// The same in the kernel.
     pub waited_system: Duration,

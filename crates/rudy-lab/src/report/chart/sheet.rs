@@ -180,7 +180,7 @@ fn wrapped(text: &str, room: f64) -> Vec<String> {
     for word in text.split(' ') {
         match lines.last_mut() {
             Some(line) if line.is_empty() => line.push_str(word),
-            Some(line) if width(line) + width(" ") + width(word) <= room => *line += &format!(" {word}"),
+            Some(line) if width(line) + width(" ") + width(word) <= room => line.extend([" ", word]),
             _ => lines.push(word.to_owned()),
         }
     }

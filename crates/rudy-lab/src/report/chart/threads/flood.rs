@@ -78,12 +78,7 @@ fn draw(sheet: &mut Sheet, plan: &Plan, layers: &Layers, samples: &[&Sample]) {
     let (first, last) = (layers.ends_s[0], layers.ends_s[layers.ends_s.len() - 1]);
     // A sample of the first second is slightly later than its tick.
     let start = if first >= 1.0 { first.floor() } else { first };
-    let x = Axis::log_between(
-        "time (logarithmic)",
-        Unit::Time,
-        start,
-        last.max(start * 2.0),
-    );
+    let x = Axis::log_between("time (logarithmic)", Unit::Time, start, last.max(start * 2.0));
     let total = layers.total();
     // Most of it stays below the line of all connections.
     let cpu = Axis::linear("CPU", Unit::Cores, total.iter().copied().fold(0.0, f64::max) * ABOVE);
