@@ -26,7 +26,7 @@ fn accepted(flags: &[&str], server: &TlsServer) {
             "get" => assert!(text.contains("TLSv1.3"), "{text}"),
             "bench" => assert!(text.contains("100 % of 3 requests"), "{text}"),
             _ => assert!(
-                text.contains("opened       1 of 1") && text.contains("answers      2xx: 1"),
+                text.contains("opened       1 of 1") && text.contains("responses    2xx: 1"),
                 "{text}"
             ),
         }
