@@ -78,7 +78,6 @@ fn a_client_that_always_closes_is_not_accused() {
 }
 
 #[test]
-#[ignore = "on a busy machine, the plateau at the limit hides the growth before it"]
 fn a_process_that_has_used_all_its_descriptors_leaks() {
     let server = Server::files(&[("a", b"a")]);
     let Some(client) = Client::start("leaking", "20", "64", &server) else { return };

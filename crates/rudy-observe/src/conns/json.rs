@@ -68,7 +68,9 @@ struct SampleLine<'a> {
 
 /// The last line of a watch. All its numbers are results, because `rudy lab` records them as metrics.
 pub(super) fn verdict(process: &Process, verdict: &Verdict, history: &History) -> String {
-    let growth = |key: fn(&Growth) -> f64| verdict.leaks.first().map_or(0.0, |leak| key(&leak.growth));
+    let growth = |key: fn(&Growth) -> f64| {
+        verdict.leaks.first().and_then(Leak::growth).map_or(0.0, |growth| key(&growth))
+    };
     let descriptors = history.counts(Counter::Descriptors);
     let object = VerdictLine {
         name: process.name(),
@@ -116,26 +118,28 @@ struct VerdictLine<'a> {
     growing: Vec<Grown>,
 }
 
-/// A counter that grows persistently.
+/// A counter that leaks or grows.
 #[derive(Serialize)]
 struct Grown {
     counter: String,
     has_descriptor: bool,
     remote: Option<String>,
-    per_s: f64,
-    per_s_low: f64,
-    per_s_high: f64,
+    /// Null if the process has no more descriptors, so that nothing can grow.
+    per_s: Option<f64>,
+    per_s_low: Option<f64>,
+    per_s_high: Option<f64>,
 }
 
 impl From<&Leak> for Grown {
-    fn from(Leak { key, growth }: &Leak) -> Self {
+    fn from(leak: &Leak) -> Self {
+        let (key, growth) = (&leak.key, leak.growth());
         Self {
             counter: key.counter.key(),
             has_descriptor: key.counter.has_descriptor(),
             remote: key.remote.as_ref().map(|remote| remote.address.clone()),
-            per_s: growth.per_s,
-            per_s_low: growth.per_s_low,
-            per_s_high: growth.per_s_high,
+            per_s: growth.map(|growth| growth.per_s),
+            per_s_low: growth.map(|growth| growth.per_s_low),
+            per_s_high: growth.map(|growth| growth.per_s_high),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use jiff::{SignedDuration, Zoned};
 
-use super::verdict::{Leak, RunOut, Verdict};
+use super::verdict::{Evidence, Leak, RunOut, Verdict};
 use crate::Descriptors;
 use crate::text::of_limit;
 
@@ -30,7 +30,7 @@ pub(super) fn conclusion(verdict: &Verdict, descriptors: Option<Descriptors>, ti
         );
     }
     if !verdict.growing.is_empty() {
-        let growing: Vec<_> = verdict.growing.iter().take(LEAKS_MAX).map(slope).collect();
+        let growing: Vec<_> = verdict.growing.iter().take(LEAKS_MAX).map(reason).collect();
         let _ = writeln!(
             text,
             "Too early to say whether this is a leak or a pool that fills: {}. Watch for at least {:.0} s.",
@@ -51,7 +51,7 @@ pub(super) fn conclusion(verdict: &Verdict, descriptors: Option<Descriptors>, ti
 pub(super) fn leaks(verdict: &Verdict) -> String {
     let mut text = String::new();
     for (index, leak) in verdict.leaks.iter().take(LEAKS_MAX).enumerate() {
-        let _ = write!(text, "Leak: {}", slope(leak));
+        let _ = write!(text, "Leak: {}", reason(leak));
         if let Some(run_out) = verdict.run_out.filter(|_| index == 0) {
             text += &forecast(&run_out, &Zoned::now());
         }
@@ -63,17 +63,20 @@ pub(super) fn leaks(verdict: &Verdict) -> String {
     text
 }
 
-fn slope(leak: &Leak) -> String {
-    let growth = &leak.growth;
+/// `CLOSE_WAIT to 10.0.0.7:443 grows by 2.00/s (1.96 to 2.04)`, `sockets in no table hold 60 of 64 descriptors`
+fn reason(leak: &Leak) -> String {
     let noun = leak.key.to_string();
-    let verb = if noun.starts_with("sockets") || noun.contains(" sockets") || noun == "descriptors" {
-        "grow"
-    } else {
-        "grows"
+    let is_plural = noun.starts_with("sockets") || noun.contains(" sockets") || noun == "descriptors";
+    let ending = if is_plural { "" } else { "s" };
+    let growth = match leak.evidence {
+        Evidence::Grows(growth) => growth,
+        Evidence::Holds { sockets, limit } => {
+            return format!("{noun} hold{ending} {sockets} of {limit} descriptors");
+        }
     };
     let [slope, low, high] = [growth.per_s, growth.per_s_low, growth.per_s_high].map(Pace);
     let unit = Unit::of(growth.per_s);
-    format!("{noun} {verb} by {} ({} to {})", slope.with(unit), low.number(unit), high.number(unit))
+    format!("{noun} grow{ending} by {} ({} to {})", slope.with(unit), low.number(unit), high.number(unit))
 }
 
 /// A slope in sockets per second.

@@ -153,7 +153,7 @@ fn a_leak_is_named_by_state_and_remote_with_the_time_that_is_left() {
     let history = watched(100, 300, |second| sockets(Instant::now(), 2 * second));
     let verdict = Verdict::of(&history, TIME_MIN);
     assert_eq!(keys(&verdict.leaks), ["CLOSE_WAIT to 10.0.0.9:443"]);
-    let growth = verdict.leaks[0].growth;
+    let growth = verdict.leaks[0].growth().unwrap();
     assert!((growth.per_s - 2.0).abs() < 0.05, "{growth:?}");
     // 211 of 300 are open, so 89 are left.
     let run_out = verdict.run_out.unwrap();
@@ -208,6 +208,21 @@ fn descriptors_that_have_run_out_are_no_plateau() {
 }
 
 #[test]
+fn a_watch_that_begins_without_descriptors_names_the_closed_sockets_that_hold_them() {
+    let full = |seconds| watched(seconds, 64, |_| sockets(Instant::now(), 54));
+    let verdict = Verdict::of(&full(19), TIME_MIN);
+    assert_eq!(keys(&verdict.leaks), ["CLOSE_WAIT to 10.0.0.9:443"]);
+    assert_eq!(
+        sentence::leaks(&verdict),
+        "Leak: CLOSE_WAIT to 10.0.0.9:443 holds 54 of 64 descriptors; descriptors have run out\n"
+    );
+    assert!(!Verdict::of(&full(18), TIME_MIN).is_leak(), "too few samples");
+    // Open connections may be in use.
+    let busy = watched(100, 64, |_| pool(54));
+    assert!(!Verdict::of(&busy, TIME_MIN).is_leak());
+}
+
+#[test]
 fn descriptors_that_are_no_sockets_leak_too() {
     let mut history = History::default();
     let start = Instant::now();
@@ -237,7 +252,7 @@ fn a_long_watch_keeps_its_growth_in_bounded_memory() {
     let history = watched(5000, 100_000, |second| sockets(Instant::now(), second / 10));
     assert!(history.times_s().len() <= 1200);
     assert_eq!((history.samples, history.seconds()), (5001, 5000.0));
-    let growth = Verdict::of(&history, TIME_MIN).leaks[0].growth;
+    let growth = Verdict::of(&history, TIME_MIN).leaks[0].growth().unwrap();
     assert!((growth.per_s - 0.1).abs() < 0.01, "{growth:?}");
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rudy_stats::growth::{Growth, persistent};
+use rudy_stats::growth::{Growth, SAMPLES_MIN, persistent};
 
 use super::counts::Counter;
 use super::history::{History, Key};
@@ -11,7 +11,7 @@ use crate::State;
 /// The result of a watch.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Verdict {
-    /// What grows persistently, the fastest first.
+    /// What leaks: first what takes descriptors, then the fastest.
     pub(super) leaks: Vec<Leak>,
     /// What grows, but not for long enough, because a pool may be filling.
     pub(super) growing: Vec<Leak>,
@@ -22,11 +22,25 @@ pub(super) struct Verdict {
     pub(super) samples: u64,
 }
 
-/// A persistent growth.
+/// A counter and why it is a leak.
 #[derive(Debug, Clone)]
 pub(super) struct Leak {
     pub(super) key: Key,
-    pub(super) growth: Growth,
+    pub(super) evidence: Evidence,
+}
+
+/// Why a counter is a leak.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Evidence {
+    /// It grows persistently.
+    Grows(Growth),
+    /// It holds most of the descriptors of a process that has no more, so it cannot grow.
+    Holds {
+        /// Its sockets in the last sample.
+        sockets: f64,
+        /// The maximum number of descriptors.
+        limit: u64,
+    },
 }
 
 /// When the descriptors run out, in seconds from the last sample.
@@ -46,6 +60,9 @@ pub(super) const PATIENCE_FOR_POOLS: f64 = 3.0;
 /// From this share of the limit on, growth counts as a leak at once: what comes next is an error in any case.
 const NEARLY_OUT: f64 = 0.9;
 
+/// Without descriptors, closed sockets with this share of the limit are the reason.
+const MOST: f64 = 0.5;
+
 /// A remote address with this share of the growth explains it.
 const EXPLAINS: f64 = 0.8;
 
@@ -56,20 +73,22 @@ impl Verdict {
         let end = end_of_growth(history);
         let grown = history.series().filter_map(|(key, counts)| {
             let growth = persistent(&history.times_s()[..end], &counts[..end])?;
-            Some(Leak { key: key.clone(), growth })
+            Some(Leak { key: key.clone(), evidence: Evidence::Grows(growth) })
         });
         let grown: Vec<Leak> = grown.collect();
         let is_certain = |leak: &Leak| {
             let factor = if is_never_healthy(leak.key.counter) { 1.0 } else { PATIENCE_FOR_POOLS };
             watched_s >= factor * time_min.as_secs_f64() || is_nearly_out(history)
         };
-        let (leaks, growing): (Vec<_>, Vec<_>) = explained(&grown).into_iter().partition(is_certain);
+        let (mut leaks, growing): (Vec<_>, Vec<_>) = explained(&grown).into_iter().partition(is_certain);
+        if leaks.is_empty() {
+            leaks = holding(history, end);
+        }
         Self {
             run_out: RunOut::of(history, &leaks, &grown),
             leaks,
             growing,
-            is_long_enough: watched_s >= time_min.as_secs_f64()
-                && history.times_s().len() >= rudy_stats::growth::SAMPLES_MIN,
+            is_long_enough: watched_s >= time_min.as_secs_f64() && history.times_s().len() >= SAMPLES_MIN,
             watched_s,
             samples: history.samples,
         }
@@ -91,6 +110,45 @@ fn end_of_growth(history: &History) -> usize {
     // it.
     let full = rudy_units::float(limit.saturating_sub(limit / 50 + 1));
     descriptors.iter().rposition(|count| *count < full).map_or(0, |last| last + 1)
+}
+
+/// The closed sockets that hold most of the descriptors, if the process has had none for as many samples as a
+/// verdict needs. Growth shows nothing here: it was too fast, or it ended before the watch began.
+fn holding(history: &History, end_of_growth: usize) -> Vec<Leak> {
+    let Some(limit) = history.descriptors.and_then(|descriptors| descriptors.limit) else {
+        return Vec::new();
+    };
+    if history.times_s().len() < end_of_growth + SAMPLES_MIN {
+        return Vec::new();
+    }
+    let most = MOST * rudy_units::float(limit);
+    let held = history.series().filter(|(key, counts)| {
+        is_never_healthy(key.counter) && counts[end_of_growth..].iter().all(|count| *count >= most)
+    });
+    let mut held: Vec<Leak> = held
+        .filter_map(|(key, counts)| {
+            let evidence = Evidence::Holds { sockets: *counts.last()?, limit };
+            Some(Leak { key: key.clone(), evidence })
+        })
+        .collect();
+    if held.iter().any(|leak| leak.key.remote.is_some()) {
+        held.retain(|leak| leak.key.remote.is_some());
+    }
+    held
+}
+
+impl Leak {
+    /// The growth, if it is the evidence.
+    pub(super) fn growth(&self) -> Option<Growth> {
+        match self.evidence {
+            Evidence::Grows(growth) => Some(growth),
+            Evidence::Holds { .. } => None,
+        }
+    }
+
+    fn per_s(&self) -> f64 {
+        self.growth().map_or(0.0, |growth| growth.per_s)
+    }
 }
 
 fn is_nearly_out(history: &History) -> bool {
@@ -121,7 +179,7 @@ fn is_never_healthy(counter: Counter) -> bool {
 fn explained(leaks: &[Leak]) -> Vec<Leak> {
     let by_remote = |state: &Leak| {
         let mut remotes = leaks.iter().filter(|leak| leak.key.counter == state.key.counter);
-        remotes.any(|leak| leak.key.remote.is_some() && leak.growth.per_s >= EXPLAINS * state.growth.per_s)
+        remotes.any(|leak| leak.key.remote.is_some() && leak.per_s() >= EXPLAINS * state.per_s())
     };
     let by_sockets = |descriptors: &Leak| {
         let sockets = leaks.iter().filter(|leak| {
@@ -129,14 +187,18 @@ fn explained(leaks: &[Leak]) -> Vec<Leak> {
                 && leak.key.counter != Counter::Descriptors
                 && leak.key.counter.has_descriptor()
         });
-        sockets.map(|leak| leak.growth.per_s).sum::<f64>() >= EXPLAINS * descriptors.growth.per_s
+        sockets.map(Leak::per_s).sum::<f64>() >= EXPLAINS * descriptors.per_s()
     };
     let is_shown = |leak: &&Leak| match leak.key.counter {
         Counter::Descriptors => !by_sockets(leak),
         _ => leak.key.remote.is_some() || !by_remote(leak),
     };
     let mut shown: Vec<Leak> = leaks.iter().filter(is_shown).cloned().collect();
-    shown.sort_by(|first, second| second.growth.per_s.total_cmp(&first.growth.per_s));
+    // What takes descriptors comes first, because they run out.
+    let takes_none = |leak: &Leak| !leak.key.counter.has_descriptor();
+    shown.sort_by(|first, second| {
+        takes_none(first).cmp(&takes_none(second)).then(second.per_s().total_cmp(&first.per_s()))
+    });
     shown
 }
 
@@ -146,10 +208,12 @@ impl RunOut {
         let descriptors = history.descriptors?;
         let left = rudy_units::float(descriptors.limit?.saturating_sub(descriptors.open?));
         let with_descriptor = leaks.iter().filter(|leak| leak.key.counter.has_descriptor());
-        let fastest =
-            with_descriptor.max_by(|first, second| first.growth.per_s.total_cmp(&second.growth.per_s))?;
+        let fastest = with_descriptor.max_by(|first, second| first.per_s().total_cmp(&second.per_s()))?;
         let of_all = grown.iter().find(|leak| leak.key.counter == Counter::Descriptors);
-        let growth = of_all.unwrap_or(fastest).growth;
+        let Some(growth) = of_all.unwrap_or(fastest).growth() else {
+            // Nothing is left.
+            return Some(Self { in_s: 0.0, earliest_s: 0.0, latest_s: Some(0.0) });
+        };
         let latest_s = (growth.per_s_low > 0.0).then(|| left / growth.per_s_low);
         Some(Self { in_s: left / growth.per_s, earliest_s: left / growth.per_s_high, latest_s })
     }
