@@ -17,7 +17,6 @@ mod interrupt;
 mod link;
 mod poller;
 mod request;
-pub mod svg;
 mod tls;
 mod url;
 

@@ -199,7 +199,7 @@ struct Diff {
   rudy lab report monday tuesday --out both.html
   rudy lab report results --format markdown   print tables
   rudy lab report results --format json | jq -r '.experiments[].findings[].sentence'
-  rudy lab report results --charts pictures   also write each chart as SVG and CSV
+  rudy lab report results --charts pictures   also write each chart as SVG
 
 Exit codes: 0 done, 1 cannot write, 2 invalid arguments or no results.")]
 struct Report {
@@ -212,7 +212,7 @@ struct Report {
     /// Output file, or - for standard output [default: DIR/report.html for html, otherwise -]
     #[arg(long, value_name = "FILE|-")]
     out: Option<PathBuf>,
-    /// Folder for the charts as SVG, with their data as CSV
+    /// Folder for the charts as SVG
     #[arg(long, value_name = "DIR")]
     charts: Option<PathBuf>,
 }

@@ -43,10 +43,10 @@ fn the_report_is_written_beside_its_records_and_charts_into_the_given_folder() {
         .expect("the folder was created")
         .map(|entry| entry.expect("the folder can be read").path())
         .collect();
-    assert!(names.len() >= 2 && names.len().is_multiple_of(2), "{names:?}");
-    for name in names.iter().filter(|name| name.extension().is_some_and(|extension| extension == "svg")) {
+    assert!(!names.is_empty());
+    for name in &names {
+        assert!(name.extension().is_some_and(|extension| extension == "svg"), "{names:?}");
         assert!(fs::read_to_string(name).expect("the file can be read").starts_with("<svg "));
-        assert!(name.with_extension("csv").exists());
     }
 }
 

@@ -50,10 +50,6 @@
     const drawing = new DOMParser().parseFromString(text, 'image/svg+xml');
     return { root: drawing.documentElement.nodeName, titles: drawing.querySelectorAll('[data-tip] > title').length };
   });
-  seen.csvs = [...document.querySelectorAll('a.csv')].map((link) => {
-    const [type, data] = [link.href.slice(0, link.href.indexOf(',')), link.href.slice(link.href.indexOf(',') + 1)];
-    return { type, name: link.download, lines: decodeURIComponent(data).split('\n').length };
-  });
 
   const button = document.querySelector('button.mode');
   seen.modes = [];

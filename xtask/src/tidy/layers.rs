@@ -13,6 +13,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("rudy-fastcgi", 0),
     ("rudy-stats", 0),
     ("rudy-units", 0),
+    ("rudy-charts", 0),
     ("rudy-observe", 1),
     ("rudy-socket-file", 1),
     ("rudy-upstream", 1),
@@ -25,8 +26,9 @@ const LAYERS: &[(&str, u8)] = &[
 ];
 
 /// Allowed dependencies within a layer: the head of a CGI response has the syntax of HTTP, and an objective such as `p99<20ms`
-/// has units.
-const ALLOWED_WITHIN_LAYER: &[(&str, &str)] = &[("rudy-fastcgi", "rudy-http"), ("rudy-stats", "rudy-units")];
+/// and the axis of a chart have units.
+const ALLOWED_WITHIN_LAYER: &[(&str, &str)] =
+    &[("rudy-charts", "rudy-units"), ("rudy-fastcgi", "rudy-http"), ("rudy-stats", "rudy-units")];
 
 /// Workspace members outside the layers. No crate may depend on them.
 const OUTSIDE_LAYERS: &[&str] = &["fastcgi-info", "rudy-tests", "xtask"];

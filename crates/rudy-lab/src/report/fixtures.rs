@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use crate::plan;
-use crate::record::{Commands, Head, Machine, Outcome, Run};
+use crate::record::{Commands, Head, Machine, Outcome, Run, Sample};
 
 use crate::experiment::Experiment;
 
@@ -84,5 +84,19 @@ fn run(turn: &Turn, position: usize, metrics: Option<Vec<(&'static str, f64)>>) 
         notes: Vec::new(),
         intervals: Vec::new(),
         steps: Vec::new(),
+    }
+}
+
+/// A sample with the CPU seconds of threads so far.
+pub(crate) fn sample(t_s: f64, threads: &[(&str, f64)]) -> Sample {
+    Sample {
+        t_s,
+        threads: threads.iter().map(|(name, seconds)| ((*name).to_owned(), [*seconds, 0.0])).collect(),
+        private_bytes: 4 << 20,
+        shared_bytes: 0,
+        descriptors: 10,
+        connections: 100,
+        voluntary_switches: 0,
+        involuntary_switches: 0,
     }
 }

@@ -81,7 +81,7 @@ fn conditions(section: &Section) -> String {
         head.seed,
         escaped(&machine.cpu),
         machine.cores,
-        super::unit::Unit::Bytes.text(rows::float(machine.memory_bytes)),
+        rudy_units::Unit::Bytes.text(rows::float(machine.memory_bytes)),
         escaped(&machine.kernel),
         escaped(&versions.join("; ")),
         // Indented text is code; a carriage return would end it.

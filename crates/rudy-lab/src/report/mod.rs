@@ -1,7 +1,6 @@
 //! The report of an experiment, from its records.
 
 mod analysis;
-mod cells;
 mod chart;
 mod diff;
 #[cfg(test)]
@@ -39,7 +38,7 @@ pub struct ReportOptions {
     /// The output: a file, or `-` for standard output. By default, a page is written to `report.html` in its
     /// folder, or in the current folder for several; other formats go to standard output.
     pub out: Option<PathBuf>,
-    /// The folder for charts, each as `ID.svg` and `ID.csv`.
+    /// The folder for charts, each as `ID.svg`.
     pub charts: Option<PathBuf>,
 }
 
@@ -114,7 +113,7 @@ fn save(text: &str, place: &Path) -> Result<(), String> {
     fs::write(place, text).map_err(|error| format!("cannot write {}: {error}", place.display()))
 }
 
-/// Writes each chart as SVG and its data as CSV; for several experiments, into a folder for each.
+/// Writes each chart as SVG; for several experiments, into a folder for each.
 fn write_charts(experiments: &[Experiment], folder: &Path) -> Result<(), String> {
     for (number, experiment) in experiments.iter().enumerate() {
         let folder = match experiments {
@@ -124,7 +123,6 @@ fn write_charts(experiments: &[Experiment], folder: &Path) -> Result<(), String>
         fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
         for chart in chart::charts(experiment) {
             save(&chart.svg, &folder.join(format!("{}.svg", chart.id)))?;
-            save(&chart.csv, &folder.join(format!("{}.csv", chart.id)))?;
         }
     }
     Ok(())

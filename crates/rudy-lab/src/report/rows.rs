@@ -1,10 +1,11 @@
 //! The tables of a report by cell, for all text formats.
 
 use rudy_stats::compare::{Interval, expected_to_differ};
+use rudy_units::{Unit, digits};
 
 use super::analysis::words::{missing, percent, ratio, rounds_of};
 use super::analysis::{Answer, Cell, Compared, Controlled, Section, Table, baseline};
-use super::unit::{Metric, Unit, digits};
+use super::unit::Metric;
 
 /// The text of an empty cell.
 pub(super) const NONE: &str = "–";

@@ -234,7 +234,7 @@ mod tests {
     fn what_was_shown_then_stands_beside_what_is_shown_now() {
         let then = "[[baseline]]\nname = \"Old\"\nvariant = \"a\"\nworkload = \"1k\"\nmetrics = { cpu_us_per_request = 70.0 }\n";
         let text = shown(1, then);
-        assert!(text.contains("\nbaselines:\n  1k, CPU per request: Old: 70 µs; a: 7 µs\n"), "{text}");
+        assert!(text.contains("\nbaselines:\n  1k, CPU per request: Old: 70.0 µs; a: 7.00 µs\n"), "{text}");
     }
 
     #[test]

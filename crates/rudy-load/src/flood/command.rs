@@ -117,9 +117,14 @@ fn run_at_first_open(plan: &Plan, remotes: &[Remote], watch: &mut dyn Watch) -> 
 
 fn write(report: &Report<'_>) -> Result<(), Refusal> {
     if let Some(path) = &report.options.plot {
-        fs::write(path, plot::render(report))
-            .map_err(|error| Refusal::World(format!("cannot write {}: {error}", path.display())))?;
-        say(&format!("chart: {}", path.display()));
+        match plot::render(report) {
+            Some(svg) => {
+                fs::write(path, svg)
+                    .map_err(|error| Refusal::World(format!("cannot write {}: {error}", path.display())))?;
+                say(&format!("chart: {}", path.display()));
+            }
+            None => say("no chart: it needs at least two samples; hold the connections for longer"),
+        }
     }
     let text = if report.options.is_json { document::render(report) } else { report.to_string() };
     match io::stdout().lock().write_all(text.as_bytes()) {

@@ -165,7 +165,7 @@ fn a_variant_that_failed_in_every_round_keeps_its_place_in_the_table() {
     let section = analyse(&all).sections.remove(0);
     let table = rows::table(&section.tables[0]);
     assert_eq!(table.head, ["", "new", "old"]);
-    assert_eq!(table.body, [["CPU per request", "failed", "1 µs"]]);
+    assert_eq!(table.body, [["CPU per request", "failed", "1.00 µs"]]);
 }
 
 #[test]
@@ -303,7 +303,7 @@ fn words_of_then_have_the_nines_of_today_beside_them() {
     let text = plan(2, "\"cpu_us_per_request\"") + baseline;
     let shown: [Shown; 2] = [
         (&[("cpu_us_per_request", 5.0), ("nines", 4.0)], ["nines", "4", "4"]),
-        (&[("cpu_us_per_request", 5.0)], ["CPU per request", "5 µs", "5 µs"]),
+        (&[("cpu_us_per_request", 5.0)], ["CPU per request", "5.00 µs", "5.00 µs"]),
     ];
     for (metrics, [metric, new, old]) in shown {
         let all = [fixtures::experiment(&text, |_| Some(metrics.to_vec()))];

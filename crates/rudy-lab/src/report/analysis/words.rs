@@ -1,9 +1,10 @@
 //! The findings as sentences.
 
 use rudy_stats::compare::{Delta, Interval, Verdict};
+use rudy_units::digits;
 
 use super::{Answer, Compared};
-use crate::report::unit::{Metric, digits};
+use crate::report::unit::Metric;
 
 /// The verb and the noun for a metric: `rudy needs 0.74 times the CPU per request of nginx`.
 const PHRASES: [(&str, &str, &str); 18] = [

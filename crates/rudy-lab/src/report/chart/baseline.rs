@@ -1,98 +1,92 @@
-//! Older and new metrics on one axis.
+//! Historical results and those of today on one axis.
+
+use rudy_charts::{Axis, Dot, Entry, Fill, Key, Look, Row, Rows, Shape, look};
 
 use super::Chart;
-use super::data::{Rounds, drawable, float, legend_of_dagger, slug};
-use super::frame::{Axis, Frame};
-use super::legend::{self, Entry, Key};
-use super::mark::{Fill, Look, Shape, look, mark};
-use super::sheet::{Anchor, EDGE, Sheet, WIDTH, fitted, width};
-use super::table::{Table, cell};
-use super::unit::Metric;
+use super::data::{Rounds, drawable, legend_of_dagger, slug};
 use crate::experiment::Experiment;
 use crate::plan::{Baseline, Workload};
+use crate::report::unit::Metric;
 
-/// An older or a new value.
-#[derive(Debug, PartialEq)]
-struct Row {
-    name: String,
-    look: Look,
-    is_baseline: bool,
-    /// `None` if all rounds failed.
-    value: Option<f64>,
-    /// The formatted value, or why it is missing.
-    text: String,
-    /// Whether it includes a suspect run.
-    is_suspect: bool,
-    /// An additional remark.
-    said: Option<String>,
-    /// Whether it belongs to the row above.
-    belongs: bool,
-}
-
-/// The height of a row.
-const ROW: f64 = 22.0;
-
-/// The maximum width of names.
-const NAME_MAX: f64 = 110.0;
-
-/// The charts of a workload: one for each older metric.
+/// The charts of a workload: one for each metric of a baseline.
 pub(super) fn charts(experiment: &Experiment, workload: &Workload) -> Vec<Chart> {
-    let plan = experiment.plan();
-    let mut names: Vec<&String> = plan
-        .baselines
-        .iter()
-        .filter(|baseline| baseline.workload == workload.name)
-        .flat_map(|baseline| baseline.metrics.keys())
-        .collect();
+    let baselines = experiment.plan().baselines.iter().filter(|baseline| baseline.workload == workload.name);
+    let mut names: Vec<&String> = baselines.flat_map(|baseline| baseline.metrics.keys()).collect();
     names.sort_unstable();
     names.dedup();
     names.into_iter().filter_map(|name| chart(experiment, &workload.name, &Metric::named(name))).collect()
 }
 
-/// Each older value above that of its variant of today; new values without an older one come last.
-fn rows(experiment: &Experiment, workload: &str, metric: &Metric) -> Vec<Row> {
+fn chart(experiment: &Experiment, workload: &str, metric: &Metric) -> Option<Chart> {
+    let source = &experiment.plan().source;
+    let then = year(source).map_or("baseline".to_owned(), |year| format!("baseline, {year}"));
+    let rows = rows(experiment, workload, metric, &then);
+    let dots = || rows.iter().flat_map(|row| row.dots.iter().map(move |dot| (row.is_soft, dot)));
+    let is_suspect = dots().any(|(is_baseline, dot)| !is_baseline && dot.fill == Fill::Hollow);
+    if rows.is_empty() {
+        return None;
+    }
+    let rows = Rows {
+        title: format!("{workload}, baseline and today: {}", metric.title),
+        legend: legend(&then, is_suspect),
+        x: Axis::fitting(&metric.title, metric.unit, dots().map(|(_, dot)| dot.value)),
+        rows,
+    };
+    let from = if source.is_empty() { String::new() } else { format!(" Baseline: {source}.") };
+    Some(Chart {
+        id: format!("baseline-{}-{}", slug(&metric.name), slug(workload)),
+        caption: format!(
+            "Each baseline, and below it the result of its variant today.{from}{}",
+            legend_of_dagger(is_suspect)
+        ),
+        svg: rows.svg(),
+        title: rows.title,
+    })
+}
+
+/// Each baseline above the variant that it belongs to; variants without one come last.
+fn rows(experiment: &Experiment, workload: &str, metric: &Metric, then: &str) -> Vec<Row> {
     let plan = experiment.plan();
     let mut rows = Vec::new();
     let mut left: Vec<usize> = (0..plan.variants.len()).collect();
     for baseline in plan.baselines.iter().filter(|baseline| baseline.workload == workload) {
-        let Some(value) =
-            baseline.metrics.get(&metric.name).and_then(|value| drawable(value * metric.factor))
-        else {
-            continue;
-        };
-        let variant =
-            plan.variants.iter().position(|variant| baseline.variant.as_ref() == Some(&variant.name));
-        rows.push(baseline_row(baseline, variant, value, metric));
-        // Two older results may belong to one variant of today, which is shown below the first of them.
+        let value = baseline.metrics.get(&metric.name).and_then(|value| drawable(value * metric.factor));
+        let Some(value) = value else { continue };
+        let is_own = |name: &String| baseline.variant.as_ref() == Some(name);
+        let variant = plan.variants.iter().position(|variant| is_own(&variant.name));
+        rows.push(of_baseline(baseline, variant, value, metric, then));
+        // Two baselines may belong to one variant, which is shown below the first of them.
         if let Some(place) = left.iter().position(|index| Some(*index) == variant) {
-            left.remove(place);
-            rows.extend(variant.and_then(|variant| now_row(experiment, workload, metric, variant, true)));
+            rows.extend(of_today(experiment, workload, metric, left.remove(place), true));
         }
     }
     if !rows.is_empty() {
         rows.extend(
-            left.into_iter().filter_map(|variant| now_row(experiment, workload, metric, variant, false)),
+            left.into_iter().filter_map(|variant| of_today(experiment, workload, metric, variant, false)),
         );
     }
     rows
 }
 
-fn baseline_row(baseline: &Baseline, variant: Option<usize>, value: f64, metric: &Metric) -> Row {
+fn of_baseline(baseline: &Baseline, variant: Option<usize>, value: f64, metric: &Metric, then: &str) -> Row {
+    let text = metric.unit.text(value);
+    let said = baseline.text.as_ref().map(|text| format!(" ({text})")).unwrap_or_default();
+    let tip = format!("{}, {then}: {text}{said}", baseline.name);
     let class = variant.map_or("soft", |variant| look(variant).class);
     Row {
         name: baseline.name.clone(),
+        note: String::new(),
         look: Look { class, shape: Shape::Square, is_dashed: false },
-        is_baseline: true,
-        value: Some(value),
-        text: metric.unit.text(value),
-        is_suspect: false,
-        said: baseline.text.clone(),
+        is_soft: true,
         belongs: false,
+        line: None,
+        dots: vec![Dot { value, place: 0.5, fill: Fill::Hollow, tip }],
+        text,
     }
 }
 
-/// The value of a variant; `None` if it did not run or lacks the metric.
-fn now_row(
+/// `None` if the variant did not run or lacks the metric.
+fn of_today(
     experiment: &Experiment,
     workload: &str,
     metric: &Metric,
@@ -103,103 +97,42 @@ fn now_row(
     let rounds = Rounds::of(experiment, name, workload, metric, false);
     let number = rounds.seen.len();
     let median = (number > 1).then(|| format!("the median of {number} rounds"));
-    let said: Vec<String> = median.into_iter().chain(rounds.failures()).collect();
+    let suspect = rounds.is_suspect.then(|| "suspect".to_owned());
+    let said: Vec<String> = median.into_iter().chain(rounds.failures()).chain(suspect).collect();
+    let said = if said.is_empty() { String::new() } else { format!(" ({})", said.join(", ")) };
+    let dot = |median: super::data::Median| Dot {
+        value: median.value,
+        place: 0.5,
+        fill: if rounds.is_suspect { Fill::Hollow } else { Fill::Full },
+        tip: format!("{name}, today: {}{said}", metric.unit.text(median.value)),
+    };
     (number > 0 || rounds.failed > 0).then(|| Row {
         name: name.clone(),
-        look: Look { shape: Shape::Circle, ..look(variant) },
-        is_baseline: false,
-        value: rounds.median().map(|median| median.value),
         text: rounds.text(metric.unit),
-        is_suspect: rounds.is_suspect,
-        said: (!said.is_empty()).then(|| said.join(", ")),
+        note: String::new(),
+        look: Look { shape: Shape::Circle, ..look(variant) },
+        is_soft: false,
         belongs,
+        line: None,
+        dots: rounds.median().map(dot).into_iter().collect(),
     })
 }
 
-fn chart(experiment: &Experiment, workload: &str, metric: &Metric) -> Option<Chart> {
-    let rows = rows(experiment, workload, metric);
-    if rows.is_empty() {
-        return None;
-    }
-    let source = &experiment.plan().source;
-    let then = year(source).map_or("then".to_owned(), |year| format!("then, {year}"));
-    let title = format!("{workload}, then and now: {}", metric.title);
-    let mut sheet = Sheet::new(&title);
-    let plain = |shape| Look { class: "soft", shape, is_dashed: false };
-    let entry = |shape, fill, name: &str| Entry { key: Key::Mark(plain(shape), fill), name: name.to_owned() };
-    let is_suspect = rows.iter().any(|row| row.value.is_some() && row.is_suspect);
+fn legend(then: &str, is_suspect: bool) -> Vec<Entry> {
+    let entry = |shape, fill, name: &str| Entry {
+        key: Key::Mark(Look { class: "soft", shape, is_dashed: false }, fill),
+        name: name.to_owned(),
+    };
     let mut entries =
-        vec![entry(Shape::Square, Fill::Hollow, &then), entry(Shape::Circle, Fill::Full, "today, median")];
+        vec![entry(Shape::Square, Fill::Hollow, then), entry(Shape::Circle, Fill::Full, "today, median")];
     entries.extend(is_suspect.then(|| entry(Shape::Circle, Fill::Hollow, "suspect")));
-    legend::draw(&mut sheet, &entries);
-    draw(&mut sheet, &rows, metric, &then);
-    let from = if source.is_empty() { String::new() } else { format!(" Then: {source}.") };
-    Some(Chart {
-        id: format!("then-{}-{}", slug(&metric.name), slug(workload)),
-        title,
-        caption: format!(
-            "What was shown then, and below it what the variant that it belongs to does today.{from}{}",
-            legend_of_dagger(is_suspect)
-        ),
-        svg: sheet.finish(),
-        csv: csv(&rows, metric),
-    })
+    entries
 }
 
 /// The first number of four digits that can be a year.
 fn year(source: &str) -> Option<&str> {
     let numbers = source.split(|character: char| !character.is_ascii_digit());
     numbers.into_iter().find(|number| number.len() == 4 && ("1960".."2100").contains(number))
-}
-
-fn draw(sheet: &mut Sheet, rows: &[Row], metric: &Metric, then: &str) {
-    let axis = Axis::fitting(&metric.title, metric.unit, rows.iter().filter_map(|row| row.value));
-    let widest = |texts: &mut dyn Iterator<Item = String>| texts.map(|text| width(&text)).fold(0.0, f64::max);
-    let names = widest(&mut rows.iter().map(|row| fitted(&row.name, NAME_MAX)));
-    let values = widest(&mut rows.iter().map(|row| row.text.clone())) + 14.0;
-    let frame = Frame::rows(sheet, float(rows.len() as u64) * ROW + 4.0, &axis, names, values);
-    let mut y = frame.top + ROW / 2.0 + 2.0;
-    for row in rows {
-        if !row.belongs && y > frame.top + ROW {
-            sheet.line("grid", (EDGE, y - ROW / 2.0), (WIDTH - EDGE, y - ROW / 2.0));
-        }
-        if let Some(value) = row.value {
-            let x = frame.x(axis.share(value));
-            let stem = if row.is_baseline { " dots" } else { "" };
-            sheet.line(&format!("line thin {}{stem}", row.look.class), (frame.left, y), (x, y));
-            let fill = if row.is_baseline || row.is_suspect { Fill::Hollow } else { Fill::Full };
-            mark(sheet, row.look, (x, y), 4.5, fill, &tip(row, then, &metric.unit.text(value)));
-        }
-        let class = if row.is_baseline { "soft" } else { "" };
-        sheet.text_in(NAME_MAX, (EDGE, y + 4.0), Anchor::Start, class, &row.name);
-        sheet.text((WIDTH - EDGE, y + 4.0), Anchor::End, class, &row.text);
-        y += ROW;
-    }
-}
-
-fn tip(row: &Row, then: &str, value: &str) -> String {
-    let when = if row.is_baseline { then } else { "today" };
-    let warning = row.is_suspect.then_some("suspect");
-    let said: Vec<&str> = row.said.as_deref().into_iter().chain(warning).collect();
-    let said = if said.is_empty() { String::new() } else { format!(" ({})", said.join(", ")) };
-    format!("{}, {when}: {value}{said}", row.name)
-}
-
-fn csv(rows: &[Row], metric: &Metric) -> String {
-    let mut table = Table::new(&["when", "variant", &metric.name, "suspect", "said"]);
-    for row in rows {
-        let when = if row.is_baseline { "then" } else { "today" };
-        let value = cell(row.value.map(|value| value / metric.factor));
-        let said = row.value.map_or(Some(&row.text), |_| row.said.as_ref());
-        table.row([
-            when.to_owned(),
-            row.name.clone(),
-            value,
-            row.is_suspect.to_string(),
-            said.cloned().unwrap_or_default(),
-        ]);
-    }
-    table.finish()
 }
 
 #[cfg(test)]
@@ -227,15 +160,15 @@ mod tests {
         let charts = of_plan();
         assert_eq!(
             charts.iter().map(|chart| chart.id.as_str()).collect::<Vec<_>>(),
-            ["then-errors-l", "then-time-s-l"]
+            ["baseline-errors-l", "baseline-time-s-l"]
         );
-        assert_eq!(
-            charts[0].csv,
-            "when,variant,errors,suspect,said\r\nthen,Old,35,false,slow\r\n\
-             today,new,0,false,the median of 3 rounds\r\nthen,Gone,9,false,\r\n\
-             today,other,0,false,the median of 3 rounds\r\n"
+        let names = charts[0].svg.split("data-tip=\"").skip(1).filter_map(|tip| tip.split(',').next());
+        assert_eq!(names.collect::<Vec<_>>(), ["Old", "new", "Gone", "other"]);
+        assert!(
+            charts[1].svg.contains("data-tip=\"Old, baseline, 2014: 106 s (slow)\""),
+            "{}",
+            charts[1].svg
         );
-        assert!(charts[1].svg.contains("data-tip=\"Old, then, 2014: 106 s (slow)\""), "{}", charts[1].svg);
         assert!(charts[1].svg.contains("logarithmic") && !charts[0].svg.contains("logarithmic"));
     }
 
@@ -247,13 +180,12 @@ mod tests {
         let warning = Warning { sentence: "errors".to_owned(), concerns: vec!["time_s".to_owned()] };
         experiment.runs[0].warnings = vec![warning];
         let chart = charts(&experiment, &experiment.plan().workloads[0]).pop().unwrap();
-        assert_eq!(
-            chart.csv,
-            "when,variant,time_s,suspect,said\r\nthen,Old,106,false,slow\r\n\
-             today,new,4,true,\"the median of 2 rounds, 1 of 3 rounds failed\"\r\ntoday,other,,false,failed\r\n"
+        assert!(
+            chart.svg.contains(">4.00 s†</text>") && chart.svg.contains(">failed</text>"),
+            "{}",
+            chart.svg
         );
-        assert!(chart.svg.contains(">4 s†</text>") && chart.svg.contains(">failed</text>"), "{}", chart.svg);
-        let tip = "data-tip=\"new, today: 4 s (the median of 2 rounds, 1 of 3 rounds failed, suspect)\"";
+        let tip = "data-tip=\"new, today: 4.00 s (the median of 2 rounds, 1 of 3 rounds failed, suspect)\"";
         assert!(chart.svg.contains(tip), "{}", chart.svg);
         assert_eq!(chart.svg.matches("class=\"s0 hollow\"").count(), 2, "that of then, and the suspect one");
     }

@@ -1,14 +1,13 @@
 //! Extracts the data of charts from the records.
 
 use rudy_stats::compare::Summary;
+use rudy_units::Unit;
 
-use super::unit::{Metric, Unit};
 use crate::experiment::Experiment;
 use crate::plan::Variant;
 use crate::record::{Outcome, Run};
 use crate::report::rows::SUSPECT;
-
-pub(super) use crate::report::rows::float;
+use crate::report::unit::Metric;
 
 /// The maximum value that is drawn: above all measured values, and small enough to avoid overflow.
 const VALUE_MAX: f64 = 1e18;
@@ -176,7 +175,7 @@ mod tests {
         assert_eq!(Rounds::of(&experiment, "a", "l", &metric, true).seen.len(), 4);
         assert_eq!(seen.seen.iter().filter(|seen| seen.is_suspect).count(), 1);
         assert!((seen.median().unwrap().value - 2e-3).abs() < 1e-12, "{seen:?}");
-        assert_eq!(seen.text(metric.unit), "2 ms†");
+        assert_eq!(seen.text(metric.unit), "2.00 ms†");
         experiment.runs[0].outcome = Outcome::Failed { why: String::new() };
         let seen = rounds(&experiment);
         assert_eq!(

@@ -1,37 +1,21 @@
-//! The charts of a report as SVG.
-//!
-//! Each kind of chart is a module that extracts its data from the records and then draws it. They share a
-//! [`sheet`] to draw on, scales ([`scale`]), units ([`mod@unit`]), a [`frame`] of axes, marks ([`mark`]) and
-//! a [`legend`]. The output is valid XML for any records: the extraction drops values that are not numbers,
-//! and the sheet escapes all text.
+//! The charts of a report: functions from the records to descriptions of data, which `rudy-charts` draws.
 
 mod baseline;
-#[cfg(test)]
-mod contrast;
 mod data;
-mod frame;
 mod latency;
-mod legend;
 mod lines;
-mod mark;
 mod memory;
 mod rates;
-mod scale;
 mod seconds;
-mod sheet;
 mod sizes;
 mod strip;
-mod table;
 mod threads;
-#[cfg(test)]
-mod wellformed;
 
 use std::collections::HashSet;
 
-use super::unit;
 use crate::experiment::Experiment;
 
-/// A chart and its data.
+/// A chart.
 #[derive(Debug, Clone)]
 pub(crate) struct Chart {
     /// The file name, of `a-z`, `0-9` and `-`; unique in its experiment.
@@ -42,8 +26,6 @@ pub(crate) struct Chart {
     pub(crate) caption: String,
     /// A complete SVG document, which also works outside of a page.
     pub(crate) svg: String,
-    /// Its data.
-    pub(crate) csv: String,
 }
 
 /// All charts for which an experiment has data, in display order.

@@ -1,66 +1,57 @@
-//! Latency by rate: the steps of an SLO search, and workloads at several rates.
+//! Latency by rate: the steps of a search for the maximum rate, and workloads at several rates.
 
-use rudy_units::Time;
+use rudy_charts::{At, Axis, Panel, Plot, Point, Rule, Series, look};
+use rudy_units::{Time, Unit};
 
 use super::Chart;
-use super::data::{Median, Rounds, drawable, failures, legend_of_dagger, slug};
-use super::frame::{Axis, Frame};
-use super::legend::{self, Entry, Key};
-use super::lines::{self, Line, Point};
-use super::mark::look;
-use super::sheet::{Anchor, Sheet};
-use super::table::{Table, cell};
-use super::unit::{Metric, Unit};
+use super::data::{Rounds, drawable, failures, legend_of_dagger, median, slug};
+use super::lines::point;
 use crate::experiment::Experiment;
 use crate::plan::{Kind, Workload};
 use crate::record::Run;
-
-/// The data of such a chart.
-struct Picture {
-    id: String,
-    title: String,
-    caption: String,
-    lines: Vec<Line>,
-    /// The result of each search.
-    max_rates: Vec<Option<Median>>,
-    /// The objective, and its limit of the p99 if it has one.
-    slo: Option<(String, Option<f64>)>,
-}
+use crate::report::unit::Metric;
 
 /// The chart of a search, or of workloads at several rates if this workload is the first of them.
 pub(super) fn charts(experiment: &Experiment, workload: &Workload) -> Vec<Chart> {
-    let picture = match &workload.kind {
-        Kind::MaxRate { slo, .. } => Some(search(experiment, workload, slo)),
+    let chart = match &workload.kind {
+        Kind::MaxRate { slo, .. } => search(experiment, workload, slo),
         Kind::Bench { .. } => sweep(experiment, workload),
         _ => None,
     };
-    picture.as_ref().and_then(draw).into_iter().collect()
+    chart.into_iter().collect()
 }
 
-fn search(experiment: &Experiment, workload: &Workload, slo: &str) -> Picture {
+fn search(experiment: &Experiment, workload: &Workload, slo: &str) -> Option<Chart> {
     let metric = Metric::named("max_rate_per_s");
-    let variants = experiment.plan().variants.iter().enumerate();
-    let line = |(index, variant): (usize, &crate::plan::Variant)| {
-        let run = middle(experiment.measured(&variant.name, &workload.name).collect())?;
-        let line = Line { variant: variant.name.clone(), look: look(index), points: steps(run) };
-        let max_rates = Rounds::of(experiment, &variant.name, &workload.name, &metric, false);
-        Some((line, max_rates.median()))
-    };
-    let (lines, max_rates): (Vec<Line>, Vec<Option<Median>>) = variants.filter_map(line).unzip();
-    let is_marked = max_rates.iter().flatten().any(|max_rate| max_rate.is_suspect);
-    Picture {
+    let bound = p99_of(slo).map(|bound| rule(At::Y(bound, None), "", slo));
+    let (mut series, mut rules) = (Vec::new(), Vec::from_iter(bound));
+    let mut is_suspect = false;
+    for (index, variant) in experiment.plan().variants.iter().enumerate() {
+        let name = &variant.name;
+        let Some(run) = middle(experiment.measured(name, &workload.name).collect()) else { continue };
+        let maximum = Rounds::of(experiment, name, &workload.name, &metric, false).median();
+        let words =
+            maximum.map_or("no rate passed".to_owned(), |rate| format!("maximum {}", rate.text(Unit::Rate)));
+        series.push(Series::new(format!("{name}, {words}"), look(index), steps(name, run)));
+        rules.extend(maximum.map(|rate| rule(At::X(rate.value), &format!(" {}", look(index).class), "")));
+        is_suspect |= maximum.is_some_and(|rate| rate.is_suspect);
+    }
+    let title = format!("{}: latency over rate, and the maximum rate", workload.name);
+    Some(Chart {
         id: format!("rates-{}", slug(&workload.name)),
-        title: format!("{}: latency over rate, and the max_rate", workload.name),
         caption: format!(
-            "The round with the median max_rate of each variant. Filled points met {slo}; hollow ones did not, and those on top \
-             had no answer. The dashed line is the median max_rate.{}{}",
-            legend_of_dagger(is_marked),
+            "The round with the median maximum rate of each variant. Filled points met {slo}; hollow ones did not, \
+             and those at the top had no response. The dashed line is the median of the maximum rates.{}{}",
+            legend_of_dagger(is_suspect),
             failures(experiment, &workload.name)
         ),
-        lines,
-        max_rates,
-        slo: Some((slo.to_owned(), p99_of(slo))),
-    }
+        svg: plot(&title, series, rules)?.svg(),
+        title,
+    })
+}
+
+fn rule(at: At, class: &str, label: &str) -> Rule {
+    Rule { at, class: format!("line thin dash{class}"), label: label.to_owned() }
 }
 
 /// The round with the median result; a search without a result is below all others.
@@ -72,28 +63,24 @@ fn middle(mut runs: Vec<&Run>) -> Option<&Run> {
 }
 
 /// The steps of a search by rate. A rate may occur more than once.
-fn steps(run: &Run) -> Vec<Point> {
-    let mut points: Vec<Point> = Vec::new();
+fn steps(variant: &str, run: &Run) -> Vec<Point> {
     let mut steps: Vec<_> = run.steps.iter().filter(|step| drawable(step.rate_per_s).is_some()).collect();
     steps.sort_by(|a, b| a.rate_per_s.total_cmp(&b.rate_per_s));
-    for step in steps {
-        let value = step.p99_ns.and_then(|ns| drawable(ns * 1e-9));
-        match points.last_mut().filter(|last| last.x >= step.rate_per_s) {
-            Some(last) => {
-                last.values.extend(value);
-                last.is_suspect |= !step.passed;
-                last.said.clone_from(&step.reason);
-            }
-            None => points.push(Point {
-                x: step.rate_per_s,
-                values: value.into_iter().collect(),
-                failed: 0,
-                is_suspect: !step.passed,
-                said: step.reason.clone(),
-            }),
-        }
-    }
-    points
+    let at_rate = steps.chunk_by(|a, b| a.rate_per_s >= b.rate_per_s);
+    let point = |steps: &[&crate::record::Step]| {
+        let each: Vec<f64> = steps.iter().filter_map(|step| drawable(step.p99_ns? * 1e-9)).collect();
+        let (y, last) = (median(&each), steps.last()?);
+        let value = y.map_or("no response".to_owned(), |y| format!("p99 {}", Unit::Time.text(y)));
+        let words = if last.reason.is_empty() { String::new() } else { format!("; {}", last.reason) };
+        Some(Point {
+            x: last.rate_per_s,
+            y,
+            is_hollow: steps.iter().any(|step| !step.passed),
+            tip: format!("{variant}, {}: {value}{words}", Unit::Rate.text(last.rate_per_s)),
+            each: if each.len() > 1 { each } else { Vec::new() },
+        })
+    };
+    at_rate.filter_map(point).collect()
 }
 
 /// The limit of the p99.
@@ -104,129 +91,50 @@ fn p99_of(slo: &str) -> Option<f64> {
 }
 
 /// Workloads of one path that differ in their rate.
-fn sweep(experiment: &Experiment, workload: &Workload) -> Option<Picture> {
+fn sweep(experiment: &Experiment, workload: &Workload) -> Option<Chart> {
     let rate = |other: &Workload| match other.kind {
-        Kind::Bench { rate, .. } if other.path == workload.path && other.headers == workload.headers => {
+        Kind::Bench { rate, .. } if (&other.path, &other.headers) == (&workload.path, &workload.headers) => {
             rate.and_then(drawable)
         }
         _ => None,
     };
+    let workloads = experiment.plan().workloads.iter();
     let mut rates: Vec<(f64, &Workload)> =
-        experiment.plan().workloads.iter().filter_map(|other| Some((rate(other)?, other))).collect();
+        workloads.filter_map(|other| Some((rate(other)?, other))).collect();
     let is_first = rates.first().is_some_and(|(_, first)| first.name == workload.name);
     rates.sort_by(|a, b| a.0.total_cmp(&b.0));
     if !is_first || rates.len() < 2 {
         return None;
     }
     let metric = Metric::named("p99_ns");
-    let line = |(index, variant): (usize, &crate::plan::Variant)| {
-        let point = |(rate, workload): &(f64, &Workload)| {
-            Point::of(experiment, &variant.name, &workload.name, &metric, *rate)
+    let series = experiment.plan().variants.iter().enumerate().map(|(index, variant)| {
+        let at = |(rate, workload): &(f64, &Workload)| {
+            let rounds = Rounds::of(experiment, &variant.name, &workload.name, &metric, false);
+            point(&rounds, *rate, metric.unit, &format!("{}, {}", variant.name, Unit::Rate.text(*rate)))
         };
-        Line {
-            variant: variant.name.clone(),
-            look: look(index),
-            points: rates.iter().filter_map(point).collect(),
-        }
-    };
-    let lines: Vec<_> = experiment.plan().variants.iter().enumerate().map(line).collect();
-    Some(Picture {
+        Series::new(&variant.name, look(index), rates.iter().filter_map(at).collect())
+    });
+    let title = format!("{}: latency over rate", workload.path);
+    Some(Chart {
         id: format!("rates-of-{}", slug(&workload.path)),
-        title: format!("{}: latency over rate", workload.path),
-        caption:
-            "The median of the rounds at each rate, and each round as a dot; hollow where one of them is suspect, and on \
-             top where all of them failed or had no answer."
-                .to_owned(),
-        max_rates: vec![None; lines.len()],
-        lines,
-        slo: None,
+        caption: "The median of the rounds at each rate, and each round as a dot. A point is hollow where a round is \
+                  suspect, and at the top where all rounds failed."
+            .to_owned(),
+        svg: plot(&title, series.collect(), Vec::new())?.svg(),
+        title,
     })
 }
 
-fn draw(picture: &Picture) -> Option<Chart> {
-    let Picture { lines, max_rates, .. } = picture;
-    let points = || lines.iter().flat_map(|line| &line.points);
-    let latencies = || points().flat_map(|point| &point.values).copied();
+/// `None` without a latency.
+fn plot(title: &str, series: Vec<Series>, rules: Vec<Rule>) -> Option<Plot> {
+    let latencies = || series.iter().flat_map(Series::values);
     latencies().next()?;
-    let mut sheet = Sheet::new(&picture.title);
-    let entry = |(line, max_rate): (&Line, &Option<Median>)| {
-        let max_rate = match max_rate {
-            Some(max_rate) => format!(", maximum {}", max_rate.text(Unit::Rate)),
-            None if picture.slo.is_some() => ", no rate passed".to_owned(),
-            None => String::new(),
-        };
-        Entry { key: Key::Curve(line.look), name: format!("{}{max_rate}", line.variant) }
-    };
-    legend::draw(&mut sheet, &lines.iter().zip(max_rates).map(entry).collect::<Vec<_>>());
-    let bound = picture.slo.as_ref().and_then(|(_, bound)| *bound);
-    let max_rates = max_rates.iter().flatten().map(|max_rate| max_rate.value);
-    let rates: Vec<f64> = points().map(|point| point.x).chain(max_rates).collect();
-    let x = Axis::fitting("requests asked", Unit::Rate, rates.iter().copied());
-    let y = Axis::log("latency, p99", Unit::Time, latencies().chain(bound));
-    let frame = Frame::draw(&mut sheet, 230.0, &x, &y, None);
-    bounds(&mut sheet, &frame, (&x, &y), picture);
-    lines::draw(&mut sheet, &frame, (&x, &y), lines, tip);
-    let (id, title, caption) = (picture.id.clone(), picture.title.clone(), picture.caption.clone());
-    Some(Chart { id, title, caption, svg: sheet.finish(), csv: csv(picture) })
-}
-
-/// Draws the results, and the limit of the latency.
-fn bounds(sheet: &mut Sheet, frame: &Frame, (x, y): (&Axis, &Axis), picture: &Picture) {
-    for (line, max_rate) in picture.lines.iter().zip(&picture.max_rates) {
-        if let Some(max_rate) = max_rate {
-            let x = frame.x(x.share(max_rate.value));
-            sheet.line(&format!("line thin dash {}", line.look.class), (x, frame.top), (x, frame.bottom));
-        }
-    }
-    if let Some((slo, Some(bound))) = &picture.slo {
-        let y = frame.y(y.share(*bound));
-        sheet.line("line thin dash", (frame.left, y), (frame.right, y));
-        sheet.text_in(frame.right - frame.left, (frame.left + 6.0, y - 5.0), Anchor::Start, "halo", slo);
-    }
-}
-
-fn tip(line: &Line, point: &Point) -> String {
-    let value = match point.median() {
-        Some(median) => format!("p99 {}", Unit::Time.text(median)),
-        None if point.failed > 0 => "failed".to_owned(),
-        None => "p99 no answer".to_owned(),
-    };
-    let said = if point.said.is_empty() { String::new() } else { format!("; {}", point.said) };
-    format!("{}, {}: {value}{said}", line.variant, Unit::Rate.text(point.x))
-}
-
-fn csv(picture: &Picture) -> String {
-    let columns = ["variant", "rate_per_s", "p99_s", "passed", "max_rate_per_s", "suspect", "failed_rounds"];
-    let mut table = Table::new(&columns);
-    for (line, max_rate) in picture.lines.iter().zip(&picture.max_rates) {
-        for point in &line.points {
-            // A sweep has no objective; the result of a search may be suspect.
-            let (held, is_suspect) = match picture.slo {
-                Some(_) => {
-                    ((!point.is_suspect).to_string(), max_rate.is_some_and(|max_rate| max_rate.is_suspect))
-                }
-                None => (String::new(), point.is_suspect),
-            };
-            let row = |value: Option<f64>| {
-                [
-                    line.variant.clone(),
-                    point.x.to_string(),
-                    cell(value),
-                    held.clone(),
-                    cell(max_rate.map(|max_rate| max_rate.value)),
-                    is_suspect.to_string(),
-                    point.failed.to_string(),
-                ]
-            };
-            if point.values.is_empty() {
-                table.row(row(None));
-            }
-            for value in &point.values {
-                table.row(row(Some(*value)));
-            }
-        }
-    }
-    table.finish()
+    let x_of = |rule: &Rule| if let At::X(value) = rule.at { Some(value) } else { None };
+    let y_of = |rule: &Rule| if let At::Y(value, _) = rule.at { Some(value) } else { None };
+    let rates = series.iter().flat_map(|one| &one.points).map(|point| point.x);
+    let x = Axis::fitting("requests sent", Unit::Rate, rates.chain(rules.iter().filter_map(x_of)));
+    let y = Axis::log("latency, p99", Unit::Time, latencies().chain(rules.iter().filter_map(y_of)));
+    Some(Plot::new(title, vec![Panel { rules, ..Panel::of_series(230.0, x, y, series) }]))
 }
 
 #[cfg(test)]
@@ -270,21 +178,22 @@ mod tests {
     #[test]
     fn the_round_with_the_median_max_rate_is_drawn_by_rate() {
         let chart = charts_of(3).remove(0);
-        assert_eq!(
-            chart.csv,
-            "variant,rate_per_s,p99_s,passed,max_rate_per_s,suspect,failed_rounds\r\na,100,0.001,true,200,false,0\r\n\
-             a,200,0.002,true,200,false,0\r\na,200,0.004,true,200,false,0\r\na,400,,false,200,false,0\r\n"
-        );
+        for tip in ["a, 100/s: p99 1.00 ms; at 100", "a, 200/s: p99 3.00 ms; at 200"] {
+            assert!(chart.svg.contains(&format!("data-tip=\"{tip}\"")), "{tip}: {}", chart.svg);
+        }
         assert!(chart.svg.contains(">a, maximum 200/s</text>"), "{}", chart.svg);
-        assert!(chart.svg.contains("data-tip=\"a, 400/s: p99 no answer; at 400\""));
+        assert!(chart.svg.contains("data-tip=\"a, 400/s: no response; at 400\""));
         assert!(chart.svg.contains(">errors&lt;1%, p99&lt;20ms</text>"));
     }
 
     #[test]
     fn workloads_of_one_path_at_several_rates_are_one_chart() {
         assert_eq!([charts_of(0).len(), charts_of(1).len(), charts_of(2).len()], [1, 0, 0]);
-        let rows = "a,100,0.001,,,false,0\r\n".repeat(3) + &"a,900,0.001,,,false,0\r\n".repeat(3);
-        assert!(charts_of(0)[0].csv.contains(&rows), "{}", charts_of(0)[0].csv);
+        let svg = &charts_of(0)[0].svg;
+        assert!(
+            svg.contains("data-tip=\"a, 100/s: 1.00 ms\"") && svg.contains("data-tip=\"a, 900/s: 1.00 ms\""),
+            "{svg}"
+        );
     }
 
     #[test]
@@ -298,7 +207,6 @@ mod tests {
         let chart = charts(&experiment, &experiment.plan().workloads[3]).remove(0);
         assert!(chart.svg.contains(">a, maximum 200/s†</text>"), "{}", chart.svg);
         assert!(chart.caption.contains('†') && chart.caption.ends_with(" Failed: b in 3 of 3 rounds."));
-        assert!(chart.csv.contains("a,400,,false,200,true,0\r\n"), "{}", chart.csv);
         for run in experiment.runs.iter_mut().filter(is_of_max_rate) {
             run.metrics.clear();
         }
@@ -313,7 +221,6 @@ mod tests {
         });
         let chart = charts(&experiment, &experiment.plan().workloads[0]).remove(0);
         assert!(chart.svg.contains("data-tip=\"b, 900/s: failed\""), "{}", chart.svg);
-        assert!(chart.csv.contains("b,900,,,,false,3\r\n"), "{}", chart.csv);
     }
 
     #[test]

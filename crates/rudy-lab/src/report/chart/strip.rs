@@ -1,35 +1,16 @@
 //! A metric of all variants under a workload: a row for each, with a point per round.
 
+use rudy_charts::{Axis, Dot, Entry, Fill, Key, Look, Row, Rows, Shape, look};
+use rudy_units::float;
+
 use super::Chart;
-use super::data::{Median, Rounds, legend_of_dagger, slug};
-use super::frame::{Axis, Frame};
-use super::legend::{self, Entry, Key};
-use super::mark::{Fill, Look, Shape, look, mark};
-use super::sheet::{Anchor, EDGE, Sheet, WIDTH, fitted, width};
-use super::table::{Table, cell};
-use super::unit::Metric;
+use super::data::{Rounds, legend_of_dagger, slug};
 use crate::experiment::Experiment;
 use crate::plan::{Kind, Workload};
-
-/// The rounds of a variant, or of its control.
-#[derive(Debug)]
-struct Row {
-    name: String,
-    look: Look,
-    is_control: bool,
-    rounds: Rounds,
-    median: Option<Median>,
-}
+use crate::report::unit::Metric;
 
 /// The success rate of a workload at a rate.
 const NINES: &str = "nines";
-
-/// The height of a row, and of a control's row.
-const ROW: f64 = 34.0;
-const CONTROL: f64 = 22.0;
-
-/// The maximum width of names.
-const NAME_MAX: f64 = 90.0;
 
 /// The most useful metrics for a kind of workload.
 pub(super) fn charts(experiment: &Experiment, workload: &Workload) -> Vec<Chart> {
@@ -54,153 +35,97 @@ fn metrics(kind: &Kind) -> &'static [&'static str] {
 }
 
 fn chart(experiment: &Experiment, workload: &str, metric: &Metric) -> Option<Chart> {
-    let rows = rows(experiment, workload, metric);
+    let all = all_rounds(experiment, workload, metric);
+    let seen = || all.iter().flat_map(|(.., rounds)| &rounds.seen);
     // A chart without any error is useless.
-    let is_of_errors = metric.name == "errors";
-    if !rows.iter().flat_map(|row| &row.rounds.seen).any(|seen| !is_of_errors || seen.value > 0.0) {
+    if !seen().any(|seen| metric.name != "errors" || seen.value > 0.0) {
         return None;
     }
-    let title = format!("{workload}: {}", metric.title);
-    let mut sheet = Sheet::new(&title);
-    legend::draw(&mut sheet, &keys(&rows));
-    draw(&mut sheet, &rows, metric);
+    let rows = Rows {
+        title: format!("{workload}: {}", metric.title),
+        legend: legend(
+            all.iter().any(|(_, is_control, rounds)| *is_control && !rounds.seen.is_empty()),
+            seen().any(|seen| seen.is_suspect),
+        ),
+        x: Axis::fitting(&metric.title, metric.unit, seen().map(|seen| seen.value)),
+        rows: all
+            .iter()
+            .map(|(index, is_control, rounds)| {
+                row(&experiment.plan().variants[*index].name, *index, *is_control, rounds, metric)
+            })
+            .collect(),
+    };
+    let is_suspect = all.iter().any(|(.., rounds)| rounds.median().is_some_and(|median| median.is_suspect));
+    // Without a failure, the bound depends only on the number of requests.
+    let nines = " Nines are the lower bound of the success rate, which grows with the number of requests.";
     Some(Chart {
         id: format!("{}-{}", slug(&metric.name), slug(workload)),
-        title,
         caption: format!(
-            "A point for each round, the first on top in its row; the line is their median.{}{}",
-            // Without a failure, the proven nines depend only on the number of requests.
-            if metric.name == NINES {
-                " Nines are as many as the answers prove: more requests prove more."
-            } else {
-                ""
-            },
-            legend_of_dagger(rows.iter().any(|row| row.median.is_some_and(|median| median.is_suspect))),
+            "A point for each round, the first at the top of its row; the line is their median.{}{}",
+            if metric.name == NINES { nines } else { "" },
+            legend_of_dagger(is_suspect),
         ),
-        svg: sheet.finish(),
-        csv: csv(&rows, metric),
+        svg: rows.svg(),
+        title: rows.title,
     })
 }
 
-/// A row for each variant, followed by its control.
-fn rows(experiment: &Experiment, workload: &str, metric: &Metric) -> Vec<Row> {
-    let mut rows = Vec::new();
+/// The index of each variant and its rounds, followed by those of its control.
+fn all_rounds(experiment: &Experiment, workload: &str, metric: &Metric) -> Vec<(usize, bool, Rounds)> {
+    let mut all = Vec::new();
     for (index, variant) in experiment.plan().variants.iter().enumerate() {
         let of = |is_control| Rounds::of(experiment, &variant.name, workload, metric, is_control);
         let (own, control) = (of(false), of(true));
         let has_any = |rounds: &Rounds| !rounds.seen.is_empty() || rounds.failed > 0;
-        // A control is shown below its variant, even if that has no value.
-        let is_own_shown = has_any(&own) || !control.seen.is_empty();
         let is_control_shown = has_any(&control);
-        for (is_control, is_shown, rounds) in [(false, is_own_shown, own), (true, is_control_shown, control)]
-        {
-            if !is_shown {
-                continue;
-            }
-            let shape = if is_control { Shape::Diamond } else { Shape::Circle };
-            rows.push(Row {
-                name: variant.name.clone(),
-                look: Look { shape, ..look(index) },
-                is_control,
-                median: rounds.median(),
-                rounds,
-            });
+        // A control is shown below its variant, even if the variant has no value.
+        if has_any(&own) || !control.seen.is_empty() {
+            all.push((index, false, own));
+        }
+        if is_control_shown {
+            all.push((index, true, control));
         }
     }
-    rows
+    all
 }
 
 /// The explanation of the marks.
-fn keys(rows: &[Row]) -> Vec<Entry> {
-    let plain = |shape| Look { class: "soft", shape, is_dashed: false };
-    let is_suspect = rows.iter().flat_map(|row| &row.rounds.seen).any(|seen| seen.is_suspect);
-    let is_controlled = rows.iter().any(|row| row.is_control && !row.rounds.seen.is_empty());
-    let keys = [
-        (true, Shape::Circle, Fill::Full, "a round"),
-        (is_controlled, Shape::Diamond, Fill::Full, "control: the same again"),
-        (is_suspect, Shape::Circle, Fill::Hollow, "suspect"),
-    ];
-    let shown = keys.into_iter().filter(|(is_there, ..)| *is_there);
-    shown
-        .map(|(_, shape, fill, name)| Entry { key: Key::Mark(plain(shape), fill), name: name.to_owned() })
-        .collect()
+fn legend(is_controlled: bool, is_suspect: bool) -> Vec<Entry> {
+    let entry = |shape, fill, name: &str| Entry {
+        key: Key::Mark(Look { class: "soft", shape, is_dashed: false }, fill),
+        name: name.to_owned(),
+    };
+    let mut entries = vec![entry(Shape::Circle, Fill::Full, "a round")];
+    entries.extend(is_controlled.then(|| entry(Shape::Diamond, Fill::Full, "control: the same again")));
+    entries.extend(is_suspect.then(|| entry(Shape::Circle, Fill::Hollow, "suspect")));
+    entries
 }
 
-fn draw(sheet: &mut Sheet, rows: &[Row], metric: &Metric) {
-    let values = rows.iter().flat_map(|row| &row.rounds.seen).map(|seen| seen.value);
-    let axis = Axis::fitting(&metric.title, metric.unit, values);
-    let value = |row: &Row| row.rounds.text(metric.unit);
-    let widest = |texts: &mut dyn Iterator<Item = String>| texts.map(|text| width(&text)).fold(0.0, f64::max);
-    let names = widest(&mut rows.iter().map(|row| fitted(&row.name, NAME_MAX)));
-    let values = widest(&mut rows.iter().map(value)) + 14.0;
-    let room = rows.iter().map(height).sum::<f64>() + 4.0;
-    let frame = Frame::rows(sheet, room, &axis, names, values);
-    let mut top = frame.top;
-    for row in rows {
-        let middle = top + height_of_half(row);
-        if !row.is_control && top > frame.top {
-            sheet.line("grid", (EDGE, top), (WIDTH - EDGE, top));
-        }
-        points(sheet, &frame, &axis, row, metric, middle);
-        let (name, class) = if row.is_control { ("control", "soft") } else { (row.name.as_str(), "") };
-        sheet.text_in(NAME_MAX, (EDGE, middle + 4.0), Anchor::Start, class, name);
-        let failed = row.rounds.failed;
-        let below = if failed > 0 && row.median.is_some() { 7.0 } else { 0.0 };
-        sheet.text((WIDTH - EDGE, middle + 4.0 - below), Anchor::End, class, &value(row));
-        if below > 0.0 {
-            sheet.text(
-                (WIDTH - EDGE, middle + 4.0 + below),
-                Anchor::End,
-                "soft",
-                &format!("{failed} failed"),
-            );
-        }
-        top += height(row);
-    }
-}
-
-fn height(row: &Row) -> f64 {
-    if row.is_control { CONTROL } else { ROW }
-}
-
-fn height_of_half(row: &Row) -> f64 {
-    height(row) / 2.0
-}
-
-/// Rounds from top to bottom, so that equal values do not overlap and drift is visible.
-fn points(sheet: &mut Sheet, frame: &Frame, axis: &Axis, row: &Row, metric: &Metric, middle: f64) {
-    let reach = height_of_half(row) - 6.0;
-    if let Some(median) = row.median {
-        let x = frame.x(axis.share(median.value));
-        let from = (x, middle - reach - 4.0);
-        sheet.line(&format!("line {}", row.look.class), from, (x, middle + reach + 4.0));
-    }
-    let last = row.rounds.seen.iter().map(|seen| seen.round).max().unwrap_or(0);
-    for seen in &row.rounds.seen {
-        #[expect(clippy::cast_precision_loss, reason = "rounds of an experiment")]
-        let below = if last == 0 { 0.5 } else { seen.round as f64 / last as f64 };
-        let place = (frame.x(axis.share(seen.value)), middle + (2.0 * below - 1.0) * reach);
-        let fill = if seen.is_suspect { Fill::Hollow } else { Fill::Full };
-        let again = if row.is_control { ", control" } else { "" };
+fn row(variant: &str, index: usize, is_control: bool, rounds: &Rounds, metric: &Metric) -> Row {
+    let last = rounds.seen.iter().map(|seen| seen.round).max().unwrap_or(0);
+    let again = if is_control { ", control" } else { "" };
+    let dot = |seen: &super::data::Seen| {
         let warning = if seen.is_suspect { ", suspect" } else { "" };
         let value = metric.unit.text(seen.value);
-        let tip = format!("{}{again}, round {}: {value}{warning}", row.name, seen.round + 1);
-        mark(sheet, row.look, place, 3.5, fill, &tip);
+        Dot {
+            value: seen.value,
+            place: if last == 0 { 0.5 } else { float(seen.round as u64) / float(last as u64) },
+            fill: if seen.is_suspect { Fill::Hollow } else { Fill::Full },
+            tip: format!("{variant}{again}, round {}: {value}{warning}", seen.round + 1),
+        }
+    };
+    let median = rounds.median().map(|median| median.value);
+    let has_note = rounds.failed > 0 && median.is_some();
+    Row {
+        name: if is_control { "control".to_owned() } else { variant.to_owned() },
+        text: rounds.text(metric.unit),
+        note: if has_note { format!("{} failed", rounds.failed) } else { String::new() },
+        look: Look { shape: if is_control { Shape::Diamond } else { Shape::Circle }, ..look(index) },
+        is_soft: is_control,
+        belongs: is_control,
+        line: median,
+        dots: rounds.seen.iter().map(dot).collect(),
     }
-}
-
-fn csv(rows: &[Row], metric: &Metric) -> String {
-    let mut table = Table::new(&["variant", "control", "round", &metric.name, "suspect"]);
-    for (row, seen) in rows.iter().flat_map(|row| row.rounds.seen.iter().map(move |seen| (row, seen))) {
-        table.row([
-            row.name.clone(),
-            row.is_control.to_string(),
-            (seen.round + 1).to_string(),
-            cell(Some(seen.value / metric.factor)),
-            seen.is_suspect.to_string(),
-        ]);
-    }
-    table.finish()
 }
 
 #[cfg(test)]
@@ -235,8 +160,6 @@ mod tests {
         assert_eq!(svg.matches("<path class=\"s1 full\"").count(), 2);
         assert!(svg.contains("data-tip=\"a, control, round 3: 1,010/s\""), "{svg}");
         assert!(svg.contains(">1 failed</text>") && svg.contains(">failed</text>"));
-        assert_eq!(charts[0].csv.lines().count(), 1 + 6 + 2);
-        assert!(charts[0].csv.contains("a,true,3,1010,false"));
     }
 
     #[test]
@@ -259,7 +182,7 @@ mod tests {
         let charts = of(&experiment);
         let ids: Vec<_> = charts.iter().map(|chart| chart.id.as_str()).collect();
         assert_eq!(ids, ["nines-l", "errors-l", "p99-ns-l"]);
-        assert!(charts[0].svg.contains(">3.50</text>") && charts[0].caption.contains("prove"));
+        assert!(charts[0].svg.contains(">3.50</text>") && charts[0].caption.contains("lower bound"));
     }
 
     #[test]

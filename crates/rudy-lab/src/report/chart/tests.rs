@@ -4,11 +4,9 @@ use std::collections::HashSet;
 
 use proptest::prelude::*;
 
-use super::wellformed;
 use super::*;
 use crate::record::{Interval, Outcome, Run, Step, Warning};
-use crate::report::chart::threads::made::sample;
-use crate::report::fixtures;
+use crate::report::fixtures::{self, sample};
 
 /// A workload of each kind; those that are drawn together more than once.
 const WORKLOADS: &str = "\
@@ -90,22 +88,17 @@ fn experiment(variants: &[String], rounds: usize, numbers: &[f64]) -> Experiment
     experiment
 }
 
-/// What holds for every chart.
+/// What holds for every chart; `rudy-charts` tests that its documents are valid.
 fn check(charts: &[Chart]) -> Result<(), String> {
     let mut ids = HashSet::new();
     for chart in charts {
         let wrong = |what: String| format!("{}: {what}\n{}", chart.id, chart.svg);
-        wellformed::check(&chart.svg).map_err(&wrong)?;
         let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         if !chart.id.bytes().all(is_plain) || !ids.insert(&chart.id) {
             return Err(wrong("its id is no name of a file, or not its own".to_owned()));
         }
-        let numbers = chart.svg.split(['"', ' ', ',']).filter(|word| ["NaN", "inf", "-inf"].contains(word));
-        if numbers.count() > 0 {
-            return Err(wrong("a number that is none".to_owned()));
-        }
-        if chart.csv.lines().count() < 2 || chart.title.is_empty() || chart.caption.is_empty() {
-            return Err(wrong("it has no text".to_owned()));
+        if !chart.svg.contains(" data-tip=\"") || chart.title.is_empty() || chart.caption.is_empty() {
+            return Err(wrong("it has no text or no tip".to_owned()));
         }
     }
     Ok(())
@@ -120,7 +113,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_records_give_documents_that_can_be_shown(
+    fn any_records_give_charts(
         variants in proptest::collection::hash_set("[^\\\\p{C}]{1,40}", 1..10),
         rounds in 1..4_usize,
         numbers in proptest::collection::vec(number(), 1..60),
@@ -142,7 +135,7 @@ fn every_kind_of_chart_is_there_and_none_without_data() {
         charts(&usual(2)).iter().filter_map(|chart| Some(chart.id.split('-').next()?.to_owned())).collect();
     let expected = [
         "cpu", "errors", "heat", "max", "schedule", "latency", "memory", "nines", "private", "rates",
-        "requests", "seconds", "then", "threads", "time",
+        "requests", "seconds", "baseline", "threads", "time",
     ];
     assert!(expected.iter().all(|kind| kinds.contains(*kind)), "{kinds:?}");
     let mut empty = usual(2);
@@ -151,25 +144,6 @@ fn every_kind_of_chart_is_there_and_none_without_data() {
         run.outcome = Outcome::Failed { why: "it ended".to_owned() };
     }
     assert_eq!(charts(&empty).len(), 0, "of failures there is nothing to draw");
-}
-
-#[test]
-fn a_chart_stands_alone() {
-    for chart in charts(&usual(8)) {
-        assert_eq!(check(std::slice::from_ref(&chart)), Ok(()));
-        let svg = &chart.svg;
-        assert!(svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 340 "), "{svg}");
-        assert!(svg.contains("prefers-color-scheme: dark") && svg.contains("<rect class=\"paper\""));
-        assert!(svg.contains(" data-tip=\""), "{}", chart.id);
-        assert!(!svg.contains("http://www.w3.org/1999") && !svg.contains("<script") && !svg.contains("url("));
-        let is_inside = |x: &str| {
-            x.split('"')
-                .next()
-                .and_then(|x| x.parse::<f64>().ok())
-                .is_some_and(|x| (0.0..=340.0).contains(&x))
-        };
-        assert!(svg.split(" x=\"").skip(1).all(is_inside), "{}: something is beside the sheet", chart.id);
-    }
 }
 
 #[test]

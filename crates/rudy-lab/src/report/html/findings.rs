@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use rudy_stats::compare::{CONFIDENCE, Delta, Finding, Interval, Verdict};
+use rudy_units::digits;
 
 use super::{all, escaped, section};
 use crate::report::analysis::{Answer, Compared, Section};
 use crate::report::rows;
-use crate::report::unit::digits;
 
 /// The width of a drawn interval, in its own units.
 const WIDTH: f64 = 176.0;

@@ -6,7 +6,6 @@ use crate::record::{Head, Run};
 use crate::report::html::{all, escaped};
 use crate::report::rows::float;
 use crate::report::shell::command;
-use crate::report::unit::Unit;
 
 pub(super) fn write(experiment: &Experiment) -> String {
     let head = &experiment.heads[0];
@@ -43,7 +42,7 @@ fn conditions(experiment: &Experiment) -> String {
             entry("started", &head.started),
             entry("processor", &machine.cpu),
             entry("cores", &machine.cores.to_string()),
-            entry("memory", &Unit::Bytes.text(float(machine.memory_bytes))),
+            entry("memory", &rudy_units::Unit::Bytes.text(float(machine.memory_bytes))),
             entry("kernel", &machine.kernel),
             entry("clock governor", governor),
             entry("rounds", &head.plan.rounds.to_string()),

@@ -63,34 +63,15 @@ fn charts(charts: &[Chart], number: usize) -> String {
     format!("<div class=\"charts\">\n{}</div>\n", all(charts.iter().map(|chart| metric(chart, number))))
 }
 
-/// A chart with its data. The link contains the data, so that it works without scripts.
+/// A chart, and a link that saves it.
 fn metric(chart: &Chart, number: usize) -> String {
-    let Chart { id, title, caption, svg, csv } = chart;
+    let Chart { id, title, caption, svg } = chart;
     format!(
         "<figure id=\"chart-{number}-{id}\" aria-label=\"{}\">\n<div class=\"picture\">{svg}</div>\n<figcaption>{}<p class=\"save\">\
-         <a class=\"svg needs-js\" href=\"#chart-{number}-{id}\" download=\"{id}.svg\">SVG</a>\
-         <a class=\"csv\" href=\"data:text/csv;charset=utf-8,{}\" download=\"{id}.csv\">CSV</a></p></figcaption>\n</figure>\n",
+         <a class=\"svg needs-js\" href=\"#chart-{number}-{id}\" download=\"{id}.svg\">SVG</a></p></figcaption>\n</figure>\n",
         escaped(title),
         escaped(caption),
-        percent_encoded(csv),
     )
-}
-
-/// Escapes the data part of a data URL (RFC 2397).
-fn percent_encoded(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len() * 2);
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b',' => {
-                encoded.push(char::from(byte));
-            }
-            other => {
-                // Writing to a string does not fail.
-                let _ = write!(encoded, "%{other:02X}");
-            }
-        }
-    }
-    encoded
 }
 
 /// Older results, each next to today's.
@@ -230,14 +211,4 @@ fn table(rows: &Rows) -> String {
     format!(
         "<div class=\"wide\" tabindex=\"0\"><table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>\n"
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn data_are_whole_in_a_link() {
-        assert_eq!(percent_encoded("a,b\n\"ü\"\r#%&"), "a,b%0A%22%C3%BC%22%0D%23%25%26");
-    }
 }

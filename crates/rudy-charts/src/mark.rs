@@ -1,33 +1,43 @@
 //! The colour and the shape of a variant.
 
-use super::sheet::{Sheet, number};
+use crate::sheet::{Sheet, number};
 
 /// The appearance of a variant, the same in every chart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Look {
+pub struct Look {
     /// The class that sets its colour.
-    pub(super) class: &'static str,
-    pub(super) shape: Shape,
+    pub class: &'static str,
+    /// The form of its points.
+    pub shape: Shape,
     /// Lines of variants beyond the number of colours are dashed.
-    pub(super) is_dashed: bool,
+    pub is_dashed: bool,
 }
 
 /// The form of a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shape {
+pub enum Shape {
+    /// A disc.
     Circle,
+    /// A square.
     Square,
+    /// A triangle that points up.
     Triangle,
+    /// A square on its corner.
     Diamond,
+    /// A triangle that points down.
     Down,
+    /// A diagonal cross.
     Cross,
+    /// An upright cross.
     Plus,
+    /// A hexagon.
     Hexagon,
 }
 
 /// How a point is filled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fill {
+pub enum Fill {
+    /// Valid.
     Full,
     /// Suspect.
     Hollow,
@@ -47,7 +57,8 @@ const SHAPES: [Shape; 8] = [
 ];
 
 /// Of the variant with this place in the plan.
-pub(super) fn look(index: usize) -> Look {
+#[must_use]
+pub fn look(index: usize) -> Look {
     let place = index % CLASSES.len();
     // With the second set of colours, the shapes have moved on as well.
     let shape = (index + index / CLASSES.len()) % SHAPES.len();
@@ -56,13 +67,14 @@ pub(super) fn look(index: usize) -> Look {
 
 impl Look {
     /// The classes of its line.
-    pub(super) fn line(self) -> String {
+    #[must_use]
+    pub fn line(self) -> String {
         format!("line {}{}", self.class, if self.is_dashed { " dash" } else { "" })
     }
 }
 
 /// Draws a point, with a tip.
-pub(super) fn mark(sheet: &mut Sheet, look: Look, place: (f64, f64), radius: f64, fill: Fill, tip: &str) {
+pub(crate) fn mark(sheet: &mut Sheet, look: Look, place: (f64, f64), radius: f64, fill: Fill, tip: &str) {
     let fill = match fill {
         Fill::Full => "full",
         Fill::Hollow => "hollow",

@@ -1,17 +1,19 @@
 //! Axes and the area between them.
 
-use super::scale::{Rank, Scale, Tick, Ticks};
-use super::sheet::{Anchor, EDGE, Sheet, WIDTH, width};
-use super::unit::{Unit, round};
+use crate::scale::{LOG_MIN, Rank, Scale, Tick, Ticks, VALUE_MAX};
+use crate::sheet::{Anchor, EDGE, Sheet, WIDTH, width};
+use rudy_units::{Unit, round};
 
 /// An axis: its scale, its ticks and its title.
-pub(super) struct Axis {
+#[derive(Debug, Clone, PartialEq)]
+pub struct Axis {
     scale: Scale,
     title: String,
     labels: Labels,
 }
 
 /// The labels of ticks.
+#[derive(Debug, Clone, Copy, PartialEq)]
 enum Labels {
     /// Numbers in this unit, which the title names.
     Parts(f64),
@@ -22,7 +24,8 @@ enum Labels {
 
 impl Axis {
     /// From zero to a highest value.
-    pub(super) fn linear(title: &str, unit: Unit, highest: f64) -> Self {
+    #[must_use]
+    pub fn linear(title: &str, unit: Unit, highest: f64) -> Self {
         let (size, name) = unit.part(highest);
         let title = match name {
             "" => title.to_owned(),
@@ -37,8 +40,9 @@ impl Axis {
     }
 
     /// From zero, unless the lower values would be indistinguishable.
-    pub(super) fn fitting(title: &str, unit: Unit, values: impl Iterator<Item = f64>) -> Self {
-        let values: Vec<f64> = values.collect();
+    #[must_use]
+    pub fn fitting(title: &str, unit: Unit, values: impl Iterator<Item = f64>) -> Self {
+        let values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
         let lowest = values.iter().copied().filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min);
         let highest = values.iter().copied().fold(0.0, f64::max);
         if highest > lowest * WIDE {
@@ -49,13 +53,14 @@ impl Axis {
     }
 
     /// A logarithmic axis around values.
-    pub(super) fn log(title: &str, unit: Unit, values: impl Iterator<Item = f64>) -> Self {
+    #[must_use]
+    pub fn log(title: &str, unit: Unit, values: impl Iterator<Item = f64>) -> Self {
         let part = match unit {
             Unit::Rate => ", per second",
             _ => "",
         };
         let labels = Labels::Each(unit);
-        let values: Vec<f64> = values.collect();
+        let values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
         // What is round or a power of two is so in the unit that is shown.
         let (size, _) = unit.part(values.iter().copied().fold(0.0, f64::max));
         let ticks = if unit == Unit::Bytes { Ticks::Binary } else { Ticks::Decimal };
@@ -70,18 +75,36 @@ impl Axis {
     }
 
     /// A logarithmic axis between two given values.
-    pub(super) fn log_between(title: &str, unit: Unit, start: f64, end: f64) -> Self {
+    #[must_use]
+    pub fn log_between(title: &str, unit: Unit, start: f64, end: f64) -> Self {
+        let start = if start >= LOG_MIN { start.min(VALUE_MAX) } else { LOG_MIN };
+        let end = if end > start { end.min(VALUE_MAX * 10.0) } else { start * 10.0 };
         let scale = Scale::Log { start, end, ticks: Ticks::Decimal, has_zero: false };
         Self { scale, title: title.to_owned(), labels: Labels::Each(unit) }
     }
 
     /// Quantiles up to this number of nines.
-    pub(super) fn nines(title: &str, nines: f64) -> Self {
+    #[must_use]
+    pub fn nines(title: &str, nines: f64) -> Self {
+        let nines = if nines.is_nan() { 1.0 } else { nines.clamp(1.0, 12.0) };
         Self { scale: Scale::Nines { nines }, title: title.to_owned(), labels: Labels::Percent }
     }
 
+    /// From zero to exactly a value: a scale that is not drawn.
+    #[must_use]
+    pub fn exact(end: f64) -> Self {
+        let end = if end > LOG_MIN { end.min(VALUE_MAX) } else { 1.0 };
+        Self { scale: Scale::Linear { end, step: end }, title: String::new(), labels: Labels::Parts(1.0) }
+    }
+
+    /// The same axis without its title.
+    #[must_use]
+    pub fn untitled(self) -> Self {
+        Self { title: String::new(), ..self }
+    }
+
     /// The position of a value, as a fraction of the axis.
-    pub(super) fn share(&self, value: f64) -> f64 {
+    pub(crate) fn share(&self, value: f64) -> f64 {
         self.scale.share(value)
     }
 
@@ -127,11 +150,11 @@ impl Axis {
 
 /// The drawing area.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Frame {
-    pub(super) left: f64,
-    pub(super) right: f64,
-    pub(super) top: f64,
-    pub(super) bottom: f64,
+pub(crate) struct Frame {
+    pub(crate) left: f64,
+    pub(crate) right: f64,
+    pub(crate) top: f64,
+    pub(crate) bottom: f64,
 }
 
 /// If the values span more than this factor, an axis from zero would merge the lower ones.
@@ -146,17 +169,21 @@ const GAP: f64 = 10.0;
 impl Frame {
     /// Draws axes with an area of this height below the existing contents: x below, y on the left, and
     /// optionally another y on the right.
-    pub(super) fn draw(
+    pub(crate) fn draw(
         sheet: &mut Sheet,
         height: f64,
         x: &Axis,
         y: &Axis,
         other: Option<(&Axis, &str)>,
     ) -> Self {
-        let top = sheet.bottom + LINE + 11.0;
+        let has_title = !y.title.is_empty() || other.is_some();
+        let top = sheet.bottom + if has_title { LINE + 11.0 } else { 6.0 };
         let right = other.map_or(WIDTH - EDGE - 8.0, |(other, _)| WIDTH - EDGE - other.widest() - 8.0);
-        let frame = Self { left: EDGE + y.widest() + 8.0, right, top, bottom: top + height };
-        sheet.text_in(WIDTH / 2.0, (EDGE, top - 13.0), Anchor::Start, "soft", &y.title);
+        // Labels may be long, but never leave no room for the area.
+        let (left, right) = ((EDGE + y.widest() + 8.0).min(WIDTH * 0.45), right.max(WIDTH * 0.55));
+        let frame = Self { left, right, top, bottom: top + height };
+        let room = if other.is_some() { WIDTH / 2.0 } else { WIDTH } - EDGE;
+        sheet.text_in(room, (EDGE, top - 13.0), Anchor::Start, "soft", &y.title);
         frame.horizontal(sheet, y);
         if let Some((other, class)) = other {
             sheet.text_in(WIDTH / 2.0, (WIDTH - EDGE, top - 13.0), Anchor::End, class, &other.title);
@@ -165,52 +192,32 @@ impl Frame {
             }
         }
         frame.vertical(sheet, x);
-        sheet.text_in(right - frame.left, (right, frame.bottom + 2.0 * LINE), Anchor::End, "soft", &x.title);
-        sheet.bottom = frame.bottom + 2.0 * LINE + 2.0;
-        frame
-    }
-
-    /// One of several areas with the same axes: only the last has an x title, and their own titles replace
-    /// the y title.
-    pub(super) fn panel(sheet: &mut Sheet, height: f64, x: &Axis, y: &Axis, is_last: bool) -> Self {
-        let top = sheet.bottom + 6.0;
-        let frame =
-            Self { left: EDGE + y.widest() + 8.0, right: WIDTH - EDGE - 8.0, top, bottom: top + height };
-        frame.horizontal(sheet, y);
-        if is_last {
-            frame.vertical(sheet, x);
-            sheet.text((frame.right, frame.bottom + 2.0 * LINE), Anchor::End, "soft", &x.title);
-            sheet.bottom = frame.bottom + 2.0 * LINE + 2.0;
-        } else {
-            sheet.line("axis", (frame.left, frame.bottom), (frame.right, frame.bottom));
-            sheet.bottom = frame.bottom + 8.0;
-        }
+        frame.title(sheet, x);
         frame
     }
 
     /// The same with rows instead of a y axis, with room for names on the left and for metrics on the right.
-    pub(super) fn rows(sheet: &mut Sheet, height: f64, x: &Axis, names: f64, metrics: f64) -> Self {
+    pub(crate) fn rows(sheet: &mut Sheet, height: f64, x: &Axis, names: f64, metrics: f64) -> Self {
         let top = sheet.bottom + 6.0;
-        let (left, right) = (EDGE + names + 10.0, WIDTH - EDGE - metrics);
+        let (left, right) = (EDGE + names + 10.0, (WIDTH - EDGE - metrics).max(WIDTH * 0.55));
         let frame = Self { left, right, top, bottom: top + height };
         frame.vertical(sheet, x);
-        sheet.text_in(WIDTH - 2.0 * EDGE, (right, frame.bottom + 2.0 * LINE), Anchor::End, "soft", &x.title);
-        sheet.bottom = frame.bottom + 2.0 * LINE + 2.0;
+        frame.title(sheet, x);
         frame
     }
 
     /// The place of shares of both axes.
-    pub(super) fn at(&self, x: f64, y: f64) -> (f64, f64) {
+    pub(crate) fn at(&self, x: f64, y: f64) -> (f64, f64) {
         (self.x(x), self.y(y))
     }
 
     /// The place of a share of the x axis.
-    pub(super) fn x(&self, share: f64) -> f64 {
+    pub(crate) fn x(&self, share: f64) -> f64 {
         self.left + share * (self.right - self.left)
     }
 
     /// The place of a share of the y axis.
-    pub(super) fn y(&self, share: f64) -> f64 {
+    pub(crate) fn y(&self, share: f64) -> f64 {
         self.bottom - share * (self.bottom - self.top)
     }
 
@@ -229,6 +236,15 @@ impl Frame {
         }
     }
 
+    /// The title of the axis below.
+    fn title(&self, sheet: &mut Sheet, x: &Axis) {
+        sheet.bottom = self.bottom + if x.title.is_empty() { LINE + 6.0 } else { 2.0 * LINE + 2.0 };
+        let place = (WIDTH - EDGE, self.bottom + 2.0 * LINE);
+        if !x.title.is_empty() {
+            sheet.text_in(WIDTH - 2.0 * EDGE, place, Anchor::End, "soft", &x.title);
+        }
+    }
+
     fn vertical(&self, sheet: &mut Sheet, axis: &Axis) {
         for tick in axis.scale.ticks() {
             let x = self.x(axis.share(tick.value));
@@ -244,7 +260,7 @@ impl Frame {
         sheet.line("axis", (self.left, self.bottom), (self.right, self.bottom));
         for (place, label) in axis.labels(self.right - self.left, |label| width(label) + GAP) {
             // A label at the very end would be cut off at the edge.
-            let half = width(&label) / 2.0;
+            let half = (width(&label) / 2.0).min(WIDTH / 2.0 - 2.0);
             let x = (self.left + place).clamp(half, WIDTH - half - 2.0);
             sheet.text((x, self.bottom + LINE), Anchor::Middle, "soft", &label);
         }

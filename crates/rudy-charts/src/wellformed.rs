@@ -1,7 +1,7 @@
 //! A simple check for well-formed XML, for tests.
 
 /// Returns the first error.
-pub(super) fn check(document: &str) -> Result<(), String> {
+pub(crate) fn check(document: &str) -> Result<(), String> {
     if let Some(character) = document.chars().find(|character| !is_allowed(*character)) {
         return Err(format!("{character:?} cannot be in XML"));
     }

@@ -1,17 +1,20 @@
 //! The legend: names with their marks, in as many lines as needed.
 
-use super::mark::{Fill, Look, mark};
-use super::sheet::{Anchor, EDGE, Sheet, WIDTH, fitted, width};
+use crate::mark::{Fill, Look, mark};
+use crate::sheet::{Anchor, EDGE, Sheet, WIDTH, fitted, width};
 
 /// A name and what stands before it.
-pub(super) struct Entry {
-    pub(super) key: Key,
-    pub(super) name: String,
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    /// The mark.
+    pub key: Key,
+    /// The name.
+    pub name: String,
 }
 
 /// What stands before a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Key {
+pub enum Key {
     /// A line with points.
     Curve(Look),
     /// A point.
@@ -32,7 +35,7 @@ const NAME_MAX: f64 = 190.0;
 const LINE: f64 = 18.0;
 
 /// Draws it below what is on the sheet.
-pub(super) fn draw(sheet: &mut Sheet, entries: &[Entry]) {
+pub(crate) fn draw(sheet: &mut Sheet, entries: &[Entry]) {
     let mut x = EDGE;
     if !entries.is_empty() {
         sheet.bottom += LINE;
@@ -69,7 +72,7 @@ fn key(sheet: &mut Sheet, key: Key, x: f64, y: f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::chart::mark::look;
+    use crate::mark::look;
 
     #[test]
     fn a_legend_takes_as_many_lines_as_it_needs() {

@@ -1,10 +1,8 @@
 //! Scales: positions of values on an axis, and its ticks.
 
-use rudy_load::svg::round_up;
-
 /// A scale. Positions are fractions of the axis, from 0 to 1; values beyond an end are drawn at that end.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Scale {
+pub(crate) enum Scale {
     /// Linear, from zero.
     Linear {
         /// The value at its end.
@@ -33,7 +31,7 @@ pub(super) enum Scale {
 
 /// The ticks of a logarithmic axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Ticks {
+pub(crate) enum Ticks {
     /// 1 to 9 of each power of ten.
     Decimal,
     /// At powers of two.
@@ -44,16 +42,16 @@ pub(super) enum Ticks {
 
 /// A tick.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Tick {
+pub(crate) struct Tick {
     /// Its value.
-    pub(super) value: f64,
+    pub(crate) value: f64,
     /// The rank of its label; `None` without a label.
-    pub(super) rank: Option<Rank>,
+    pub(crate) rank: Option<Rank>,
 }
 
 /// Labels of the first rank have priority over those of the second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Rank {
+pub(crate) enum Rank {
     /// The maximum, which readers cannot infer.
     Always,
     /// A decade.
@@ -74,21 +72,24 @@ const NARROW: f64 = 3.0;
 /// The room for zero on an axis.
 const ZERO: f64 = 0.1;
 
+/// The highest value of an axis: above all measured values, and small enough to avoid overflow.
+pub(crate) const VALUE_MAX: f64 = 1e18;
+
 /// The lowest value of a logarithmic axis.
-const LOG_MIN: f64 = 1e-12;
+pub(crate) const LOG_MIN: f64 = 1e-12;
 
 impl Scale {
     /// From zero to a round number above the highest value.
-    pub(super) fn linear(highest: f64) -> Self {
-        let highest = if highest > LOG_MIN { highest } else { 1.0 };
+    pub(crate) fn linear(highest: f64) -> Self {
+        let highest = if highest > LOG_MIN { highest.min(VALUE_MAX) } else { 1.0 };
         let step = round_up(highest / STEPS_MAX);
         Self::Linear { end: step * (highest / step - 1e-9).ceil(), step }
     }
 
     /// Between round numbers around the positive values.
-    pub(super) fn log(values: impl Iterator<Item = f64>, ticks: Ticks) -> Self {
+    pub(crate) fn log(values: impl Iterator<Item = f64>, ticks: Ticks) -> Self {
         let (mut lowest, mut highest, mut has_zero) = (f64::INFINITY, 0.0_f64, false);
-        for value in values {
+        for value in values.filter(|value| value.is_finite()).map(|value| value.min(VALUE_MAX)) {
             if value < LOG_MIN {
                 has_zero = true;
             } else {
@@ -114,7 +115,7 @@ impl Scale {
     }
 
     /// The position of a value.
-    pub(super) fn share(self, value: f64) -> f64 {
+    pub(crate) fn share(self, value: f64) -> f64 {
         let share = match self {
             Self::Linear { end, .. } => value / end,
             Self::Log { has_zero, .. } if value < LOG_MIN => return if has_zero { ZERO * 0.3 } else { 0.0 },
@@ -130,7 +131,7 @@ impl Scale {
     }
 
     /// The ticks in ascending order.
-    pub(super) fn ticks(self) -> Vec<Tick> {
+    pub(crate) fn ticks(self) -> Vec<Tick> {
         let first = |value| Tick { value, rank: Some(Rank::First) };
         match self {
             Self::Linear { end, step } => (0..=20)
@@ -210,6 +211,14 @@ fn factors(start: f64, end: f64) -> Vec<Tick> {
     ticks
 }
 
+/// The smallest of 1, 2, 5, 10, … that is not less than a positive number. Tolerates rounding errors, so that
+/// a computed 0.2 stays 0.2.
+fn round_up(number: f64) -> f64 {
+    let decade = 10_f64.powi(exponent(number));
+    let steps = [1.0, 2.0, 5.0, 10.0].into_iter().map(|step| step * decade);
+    steps.into_iter().find(|step| *step >= number * (1.0 - 1e-9)).unwrap_or(number)
+}
+
 /// The largest of 1, 2, 5, 10, … that is not larger.
 fn round_down(number: f64) -> f64 {
     let decade = 10_f64.powi(exponent(number));
@@ -230,6 +239,20 @@ fn exponent(number: f64) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_axis_ends_at_a_round_number() {
+        for (number, end) in [
+            (0.013, 0.02),
+            (0.5, 0.5),
+            (0.51, 1.0),
+            (7.0, 10.0),
+            (0.1 + 0.2 - 0.1, 0.2),
+            (123_456.0, 200_000.0),
+        ] {
+            assert!((round_up(number) - end).abs() < end * 1e-9, "{number}");
+        }
+    }
 
     fn labelled(scale: Scale, rank: Rank) -> Vec<f64> {
         let ticks = scale.ticks().into_iter();

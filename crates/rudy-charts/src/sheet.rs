@@ -2,33 +2,33 @@
 
 use std::fmt::Write;
 
-use rudy_load::svg::escape;
+use crate::escape::escape;
 
 /// The width of every chart: that of a phone of 360 pixels without its margins. Text is 12 units high, so it is
 /// readable there without scrolling, and a page of a desktop has three charts in a row.
-pub(super) const WIDTH: f64 = 340.0;
+pub(crate) const WIDTH: f64 = 340.0;
 
 /// The margin on the left and on the right.
-pub(super) const EDGE: f64 = 10.0;
+pub(crate) const EDGE: f64 = 10.0;
 
 /// The height of a line of the title.
 const TITLE: f64 = 17.0;
 
 /// Colours, lines and text, included in each document so that it works on its own. Variants and layers set
 /// `color`, which shapes inherit.
-pub(super) const STYLE: &str = include_str!("style.css");
+pub(crate) const STYLE: &str = include_str!("style.css");
 
 /// A document that grows downwards.
-pub(super) struct Sheet {
+pub(crate) struct Sheet {
     title: String,
     body: String,
     /// The height so far.
-    pub(super) bottom: f64,
+    pub(crate) bottom: f64,
 }
 
 /// The left edge of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Anchor {
+pub(crate) enum Anchor {
     Start,
     Middle,
     End,
@@ -36,7 +36,7 @@ pub(super) enum Anchor {
 
 impl Sheet {
     /// A new document with a title.
-    pub(super) fn new(title: &str) -> Self {
+    pub(crate) fn new(title: &str) -> Self {
         let mut sheet = Self { title: title.to_owned(), body: String::new(), bottom: 0.0 };
         let room = (WIDTH - 2.0 * EDGE) / BOLD;
         for line in wrapped(title, room) {
@@ -54,12 +54,12 @@ impl Sheet {
     }
 
     /// A straight line.
-    pub(super) fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
+    pub(crate) fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
         self.path(class, &[from, to]);
     }
 
     /// A line through points.
-    pub(super) fn path(&mut self, class: &str, points: &[(f64, f64)]) {
+    pub(crate) fn path(&mut self, class: &str, points: &[(f64, f64)]) {
         if points.len() > 1 {
             let element = format!("<polyline class=\"{class}\" points=\"{}\"/>", places(points));
             self.raw(&element);
@@ -67,19 +67,19 @@ impl Sheet {
     }
 
     /// An area with a tip.
-    pub(super) fn area(&mut self, class: &str, points: &[(f64, f64)], tip: &str) {
+    pub(crate) fn area(&mut self, class: &str, points: &[(f64, f64)], tip: &str) {
         self.tipped(&format!("<polygon class=\"{class}\" points=\"{}\"", places(points)), "polygon", tip);
     }
 
     /// A rectangle with a tip, from its upper left corner.
-    pub(super) fn rectangle(&mut self, attributes: &str, corner: (f64, f64), size: (f64, f64), tip: &str) {
+    pub(crate) fn rectangle(&mut self, attributes: &str, corner: (f64, f64), size: (f64, f64), tip: &str) {
         let [x, y, width, height] = [corner.0, corner.1, size.0, size.1].map(number);
         let start = format!("<rect {attributes} x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"");
         self.tipped(&start, "rect", tip);
     }
 
     /// A small point.
-    pub(super) fn dot(&mut self, class: &str, (x, y): (f64, f64)) {
+    pub(crate) fn dot(&mut self, class: &str, (x, y): (f64, f64)) {
         self.raw(&format!(
             "<circle class=\"{class} full faint\" cx=\"{}\" cy=\"{}\" r=\"1.5\"/>",
             number(x),
@@ -88,13 +88,13 @@ impl Sheet {
     }
 
     /// An invisible area with a tip.
-    pub(super) fn hit(&mut self, (x, y): (f64, f64), tip: &str) {
+    pub(crate) fn hit(&mut self, (x, y): (f64, f64), tip: &str) {
         let start = format!("<circle class=\"hit\" cx=\"{}\" cy=\"{}\" r=\"8\"", number(x), number(y));
         self.tipped(&start, "circle", tip);
     }
 
     /// Ends an element, with a tip if there is text.
-    pub(super) fn tipped(&mut self, start: &str, name: &str, tip: &str) {
+    pub(crate) fn tipped(&mut self, start: &str, name: &str, tip: &str) {
         let tip = escape(tip);
         let element = if tip.is_empty() {
             format!("{start}/>")
@@ -105,12 +105,12 @@ impl Sheet {
     }
 
     /// A line of text.
-    pub(super) fn text(&mut self, (x, y): (f64, f64), anchor: Anchor, class: &str, text: &str) {
+    pub(crate) fn text(&mut self, (x, y): (f64, f64), anchor: Anchor, class: &str, text: &str) {
         self.text_in(f64::INFINITY, (x, y), anchor, class, text);
     }
 
     /// A line of text with limited room. Text that does not fit is cut, and then a tip shows all of it.
-    pub(super) fn text_in(&mut self, room: f64, (x, y): (f64, f64), anchor: Anchor, class: &str, text: &str) {
+    pub(crate) fn text_in(&mut self, room: f64, (x, y): (f64, f64), anchor: Anchor, class: &str, text: &str) {
         let anchor = match anchor {
             Anchor::Start => "",
             Anchor::Middle => " text-anchor=\"middle\"",
@@ -128,7 +128,7 @@ impl Sheet {
     }
 
     /// The document.
-    pub(super) fn finish(self) -> String {
+    pub(crate) fn finish(self) -> String {
         let (height, title) = (number(self.bottom + EDGE), escape(&self.title));
         let mut svg = String::new();
         let _ = write!(
@@ -147,18 +147,18 @@ fn places(points: &[(f64, f64)]) -> String {
 }
 
 /// A coordinate. Callers drop values that are not numbers; this function prevents invalid documents.
-pub(super) fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     let value = if value.is_finite() { value } else { 0.0 };
     let text = format!("{value:.1}");
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
 }
 
 /// How much wider bold text is.
-pub(super) const BOLD: f64 = 1.18;
+pub(crate) const BOLD: f64 = 1.18;
 
 /// The approximate width of a line of text with 12 units. The font is unknown, so this uses a wide one
 /// (`DejaVu Sans`).
-pub(super) fn width(text: &str) -> f64 {
+pub(crate) fn width(text: &str) -> f64 {
     text.chars().map(advance).sum::<f64>() * 12.0
 }
 
@@ -188,7 +188,7 @@ fn wrapped(text: &str, room: f64) -> Vec<String> {
 }
 
 /// The text cut to the available width, with an ellipsis.
-pub(super) fn fitted(text: &str, room: f64) -> String {
+pub(crate) fn fitted(text: &str, room: f64) -> String {
     if width(text) <= room {
         return text.to_owned();
     }
