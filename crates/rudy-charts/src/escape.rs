@@ -1,8 +1,9 @@
-//! Text of any kind in XML.
+//! Text of any kind in XML and HTML.
 
-/// Escapes text for elements and attributes. Replaces characters that XML cannot contain (section 2.2 of XML
-/// 1.0) by U+FFFD.
-pub(crate) fn escape(text: &str) -> String {
+/// Escapes text for elements and attributes of XML and HTML. Replaces control characters and those that XML cannot
+/// contain (section 2.2 of XML 1.0) by U+FFFD.
+#[must_use]
+pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
@@ -10,8 +11,10 @@ pub(crate) fn escape(text: &str) -> String {
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
-            '\t' | '\n' | '\r' => escaped.push(' '),
-            '\0'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
+            '\'' => escaped.push_str("&#39;"),
+            '\t' | '\n' | '\r' => escaped.push(character),
+            '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
+            control if control.is_control() => escaped.push('\u{fffd}'),
             other => escaped.push(other),
         }
     }
@@ -24,6 +27,9 @@ mod tests {
 
     #[test]
     fn a_name_stays_text() {
-        assert_eq!(escape("<a & \"b\">\u{1}\n"), "&lt;a &amp; &quot;b&quot;&gt;\u{fffd} ");
+        assert_eq!(
+            escape("<a b='c' d=\"e\">&\n\u{1b}[31m\u{b}\u{ffff}"),
+            "&lt;a b=&#39;c&#39; d=&quot;e&quot;&gt;&amp;\n\u{fffd}[31m\u{fffd}\u{fffd}"
+        );
     }
 }

@@ -32,6 +32,7 @@ mod tests;
 #[cfg(test)]
 mod wellformed;
 
+pub use escape::escape;
 pub use flood::{Flood, FloodSample};
 pub use frame::Axis;
 pub use heat::{Cell, Heat};

@@ -79,7 +79,7 @@ fn text(text: &str, is_outside: bool) -> Result<(), String> {
 }
 
 fn references(text: &str) -> Result<(), String> {
-    let known = ["amp;", "lt;", "gt;", "quot;"];
+    let known = ["amp;", "lt;", "gt;", "quot;", "#39;"];
     match text.split('&').skip(1).find(|after| !known.iter().any(|known| after.starts_with(known))) {
         Some(after) => Err(format!("no reference: &{after}")),
         None => Ok(()),

@@ -94,7 +94,7 @@ pub(super) fn too_few(comparisons: &[Compared]) -> Option<String> {
     let mut reasons: Vec<String> = comparisons.iter().filter_map(Compared::too_few).collect();
     reasons.sort();
     reasons.dedup();
-    (!reasons.is_empty()).then(|| format!("Too few rounds for a verdict: {}.", reasons.join(", ")))
+    (!reasons.is_empty()).then(|| format!("Too few rounds for a verdict: {}.", reasons.join("; ")))
 }
 
 /// The verdict in a word, or why there is none.

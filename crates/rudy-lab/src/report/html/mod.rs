@@ -4,6 +4,8 @@ mod findings;
 mod repeat;
 mod section;
 
+use rudy_charts::escape as escaped;
+
 use super::analysis::Report;
 
 const STYLE: &str = include_str!("page.css");
@@ -56,35 +58,4 @@ fn contents(report: &Report, title: &str) -> String {
 /// One after the other.
 fn all(parts: impl IntoIterator<Item = String>) -> String {
     parts.into_iter().collect()
-}
-
-/// Escapes text for elements and attributes.
-fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            // Removes characters that HTML cannot contain, such as terminal colours.
-            other if other.is_control() && !other.is_whitespace() => escaped.push('\u{fffd}'),
-            other => escaped.push(other),
-        }
-    }
-    escaped
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn text_stays_text() {
-        assert_eq!(
-            escaped("<a b='c' d=\"e\">&\n\u{1b}[31m"),
-            "&lt;a b=&#39;c&#39; d=&quot;e&quot;&gt;&amp;\n\u{fffd}[31m"
-        );
-    }
 }

@@ -6,7 +6,7 @@ mod latencies;
 mod rows;
 mod table;
 #[cfg(test)]
-mod tests;
+pub(in crate::bench) mod tests;
 mod text;
 mod verdict;
 

@@ -108,6 +108,7 @@ mod tests {
     use crate::Failure;
     use crate::bench::Recorder;
     use crate::bench::report::Config;
+    use crate::bench::report::tests::config;
     use crate::bench::run::{Outcome, ThreadTime};
 
     const MS: Duration = Duration::from_millis(1);
@@ -116,23 +117,11 @@ mod tests {
     /// responses after 1 ms.
     fn run() -> Run {
         let config = Config {
-            target: "http://127.0.0.1:8080/".into(),
-            urls: 1,
-            remote: "127.0.0.1:8080".into(),
-            connections: 4,
-            threads: 2,
-            pipeline: 1,
-            requests_per_connection: None,
             rate: Some(1000.0),
-            rate_at_end: None,
             arrivals: Some("uniform".into()),
-            seed: None,
             duration_s: Some(1.0),
-            requests: None,
             warm_up_s: 0.0,
-            timeout_s: 10.0,
-            deadline_s: None,
-            share: None,
+            ..config()
         };
         let mut recorder =
             Recorder { succeeded: 1000, sent: 1000, peak_in_flight: 2, opened: 4, ..Recorder::default() };

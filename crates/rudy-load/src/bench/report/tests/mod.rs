@@ -10,7 +10,8 @@ use crate::bench::Recorder;
 use crate::bench::run::{Interval, Outcome, ThreadTime};
 use crate::{Failure, FailureKind};
 
-fn config() -> Config {
+/// Two threads with two connections each, in a closed loop.
+pub(in crate::bench) fn config() -> Config {
     Config {
         target: "http://127.0.0.1:8080/".into(),
         urls: 1,
