@@ -162,7 +162,7 @@ mod tests {
             compared.iter().map(|compared| compared.verdict().unwrap().to_string()).collect();
         assert_eq!(verdicts, ["equivalent", "worse"]);
         let text = text(&old, &new, &compared);
-        assert!(text.contains("b | 1k | CPU per request") && text.contains("1.20"), "{text}");
+        assert!(text.contains("| b       | 1k       | CPU per request |") && text.contains("1.20"), "{text}");
         assert!(!text.contains("Note"), "{text}");
         let exit = |limit: &str| limit.parse::<FailIfWorse>().unwrap().exit(&compared).0;
         assert_eq!((exit("5%"), exit("25%")), (Exit::NotMet, Exit::Done));

@@ -11,7 +11,6 @@ mod json;
 mod markdown;
 mod rows;
 mod shell;
-mod text;
 mod unit;
 
 pub use self::diff::{DiffOptions, diff};
@@ -128,8 +127,8 @@ fn write_charts(experiments: &[Experiment], folder: &Path) -> Result<(), String>
     Ok(())
 }
 
-/// Writes the page of a completed run into its folder. Returns its path, and the findings as text for a
-/// terminal.
+/// Writes the page of a completed run into its folder. Returns its path, and the findings as Markdown for
+/// a terminal.
 ///
 /// # Errors
 ///
@@ -139,7 +138,7 @@ pub(crate) fn after_run(folder: &Path) -> Result<(PathBuf, String), String> {
     let report = analysis::analyse(&experiments);
     let page = folder.join(PAGE);
     save(&html::write(&report), &page)?;
-    Ok((page, text::write(&report)))
+    Ok((page, markdown::findings(&report)))
 }
 
 /// The exit code of the results in a folder, with a message unless they pass.

@@ -10,15 +10,27 @@ use super::unit::Metric;
 /// The text of an empty cell.
 pub(super) const NONE: &str = "–";
 
+/// The column of [`findings`] that a narrow table leaves out.
+pub(super) const MEDIANS: &str = "medians";
+
 /// Marks a value that depends on suspect runs, or not on all runs.
 pub(super) const SUSPECT: &str = "†";
 
-/// The explanation of the marks.
-pub(super) const LEGEND: &str = "† depends on suspect runs, or not on all rounds: see the validity warnings and the failures. \
-    ‡ depends on a variant that differs from itself: see the controls.";
-
 /// Marks a result that depends on a control that differs.
 const FLAGGED: &str = "‡";
+
+/// The marks with their explanations.
+const MARKS: [(&str, &str); 2] = [
+    (SUSPECT, "depends on suspect runs, or not on all rounds: see the validity warnings and the failures."),
+    (FLAGGED, "depends on a variant that differs from itself: see the controls."),
+];
+
+/// The explanations of the marks in a text; `None` without marks.
+pub(super) fn legend(text: &str) -> Option<String> {
+    let used = MARKS.iter().filter(|(mark, _)| text.contains(mark));
+    let legend: Vec<String> = used.map(|(mark, meaning)| format!("{mark} {meaning}")).collect();
+    (!legend.is_empty()).then(|| legend.join(" "))
+}
 
 /// A table: headings and rows.
 pub(super) struct Rows {
@@ -28,7 +40,7 @@ pub(super) struct Rows {
 
 /// The table of comparisons.
 pub(super) fn findings(section: &Section) -> Rows {
-    let head = ["compared", "workload", "metric", "medians", "ratio", "CI", "verdict"];
+    let head = ["compared", "workload", "metric", MEDIANS, "ratio", "CI", "verdict"];
     Rows { head: head.map(str::to_owned).to_vec(), body: section.comparisons.iter().map(finding).collect() }
 }
 
@@ -218,7 +230,7 @@ pub(super) fn range(cell: &Cell, metric: &Metric) -> String {
 
 /// The table of older results, next to the new ones.
 pub(super) fn baselines(section: &Section) -> Rows {
-    let head = ["workload", "metric", "baseline", "its value", "variant", "its value", "ratio"];
+    let head = ["workload", "metric", "baseline", "its result", "variant", "its result", "ratio"];
     let none = || NONE.to_owned();
     let row = |row: &baseline::Row| {
         let metric = row.metric.as_ref();

@@ -75,7 +75,7 @@ fn badge(compared: &Compared, finding: &Finding) -> String {
 /// The legend of the table: marks, confidence levels, and method.
 fn about(section: &Section, judged: usize) -> String {
     let marks = section.comparisons.iter().map(rows::times).collect::<String>();
-    let legend = if marks.contains(['†', '‡']) { section::legend() } else { String::new() };
+    let legend = section::legend(&marks);
     let notes = [rows::too_few(&section.comparisons), rows::confidence(rows::intervals(section))];
     let notes =
         all(notes.into_iter().flatten().map(|note| format!("<p class=\"note\">{}</p>\n", escaped(&note))));

@@ -79,7 +79,7 @@ fn baselines(section: &Section) -> String {
     if section.baselines.is_empty() {
         return String::new();
     }
-    let head = ["baseline", "its value", "variant", "its value", "ratio"];
+    let head = ["baseline", "its result", "variant", "its result", "ratio"];
     let head = all(head.map(|title| format!("<th scope=\"col\">{title}</th>")));
     let mut body = String::new();
     let mut last = None;
@@ -161,13 +161,13 @@ fn tables(section: &Section) -> String {
         }
     };
     let tables = all(section.tables.iter().map(of_workload));
-    let legend = if tables.contains(rows::SUSPECT) { legend() } else { String::new() };
-    [note, &legend, &tables].concat()
+    [note, &legend(&tables), &tables].concat()
 }
 
-/// The explanation of the marks of a table.
-pub(super) fn legend() -> String {
-    format!("<p class=\"note\">{}</p>\n", escaped(rows::LEGEND))
+/// The explanation of the marks of a table; empty without marks.
+pub(super) fn legend(table: &str) -> String {
+    rows::legend(table)
+        .map_or(String::new(), |legend| format!("<p class=\"note\">{}</p>\n", escaped(&legend)))
 }
 
 fn of_workload(table: &Table) -> String {

@@ -9,8 +9,12 @@ use super::super::Measurement;
 /// Maximum number of metrics. A report with one number per thread would otherwise become a table of thousands.
 const METRICS_MAX: usize = 200;
 
+/// Numbers at the top level that measure nothing: the process and the time of a sample.
+const IDENTIFIERS: [&str; 2] = ["pid", "time_ms"];
+
 /// Reads the numbers of the last of one or several values, one per line or spread over lines. The name of a metric is its
-/// path: `{"tcp": {"close_wait": 3}}` is `tcp_close_wait`. `true` is 1; text, lists and null are ignored.
+/// path: `{"tcp": {"close_wait": 3}}` is `tcp_close_wait`. `true` is 1; text, lists,
+/// null and [`IDENTIFIERS`] are ignored.
 pub(super) fn read(text: &str) -> Result<Measurement, String> {
     let mut last = None;
     for value in serde_json::Deserializer::from_str(text).into_iter::<Value>() {
@@ -20,6 +24,7 @@ pub(super) fn read(text: &str) -> Result<Measurement, String> {
     if let Some(value) = &last {
         collect(value, "", &mut metrics);
     }
+    IDENTIFIERS.iter().for_each(|name| drop(metrics.remove(*name)));
     if metrics.is_empty() {
         return Err("it printed no JSON object with a number, as in `{\"descriptors\": 12}`".to_owned());
     }
@@ -59,7 +64,7 @@ mod tests {
 
     #[test]
     fn the_numbers_of_the_last_value_are_metrics_by_their_path() {
-        let text = "{\"descriptors\": 5}\n{\"descriptors\": 18, \"tcp\": {\"CLOSE-WAIT\": {\"sockets\": 3}},\n \
+        let text = "{\"descriptors\": 5}\n{\"pid\": 4711, \"time_ms\": 1763900000000, \"descriptors\": 18, \"tcp\": {\"CLOSE-WAIT\": {\"sockets\": 3}},\n \
                     \"name\": \"a\", \"leaks\": true, \"none\": null, \"list\": [1]}\n";
         let expected = [("descriptors", 18.0), ("leaks", 1.0), ("tcp_close_wait_sockets", 3.0)];
         let expected = expected.map(|(name, value)| (name.to_owned(), value));
