@@ -60,7 +60,7 @@ fn several_folders_become_one_report_with_one_correction() {
     assert!(page.contains("plain (monday)") && page.contains("plain (tuesday)"));
     let json = stdout(&lab(folder.path(), &["report", "monday", "tuesday", "--format", "json"]));
     let report: Value = serde_json::from_str(&json).expect("the output is JSON");
-    assert_eq!(report["comparisons_judged"], 2);
+    assert_eq!(report["comparisons_evaluated"], 2);
     let finding = &report["experiments"][1]["findings"][0];
     // The other variant failed in the fourth round.
     assert_eq!((finding["rounds"].as_u64(), finding["verdict"].as_str()), (Some(6), Some("inconclusive")));

@@ -60,8 +60,8 @@ fn text(old: &Experiment, new: &Experiment, compared: &[Compared]) -> String {
     let notes = differences(old, new).into_iter().map(|difference| format!("Note: {difference}.\n"));
     let notes: String = notes.collect();
     let intervals = compared.iter().filter_map(|compared| match &compared.answer {
-        Answer::Judged(finding) => Some(finding.interval),
-        Answer::Open { .. } => None,
+        Answer::Evaluated(finding) => Some(finding.interval),
+        Answer::NotEvaluated { .. } => None,
     });
     let about = [rows::too_few(compared), rows::confidence(intervals)];
     let about: Vec<String> = about.into_iter().flatten().map(|note| format!("\n{note}\n")).collect();
@@ -112,8 +112,8 @@ struct Row<'a> {
 
 fn json(old: &Experiment, new: &Experiment, compared: &[Compared]) -> String {
     let row = |compared: &Compared| match &compared.answer {
-        Answer::Judged(finding) => (Some(finding.ratio), Some(finding.interval)),
-        Answer::Open { ratio, .. } => (*ratio, None),
+        Answer::Evaluated(finding) => (Some(finding.ratio), Some(finding.interval)),
+        Answer::NotEvaluated { ratio, .. } => (*ratio, None),
     };
     let rows = compared.iter().map(|compared| {
         let (ratio, interval) = row(compared);

@@ -32,8 +32,10 @@ impl FailIfWorse {
     /// The exit code of these comparisons, with a message unless they pass. A comparison fails if its verdict is "worse" and
     /// its ratio beyond the limit; without a verdict in any round, it is an error.
     pub(super) fn exit(self, comparisons: &[Compared]) -> (Exit, String) {
-        let open: Vec<String> =
-            comparisons.iter().filter_map(|compared| Some(named(compared) + &compared.why_open()?)).collect();
+        let open: Vec<String> = comparisons
+            .iter()
+            .filter_map(|compared| Some(named(compared) + &compared.reason_without_verdict()?))
+            .collect();
         let worse: Vec<String> = comparisons
             .iter()
             .filter(|compared| self.fails(compared))
@@ -50,7 +52,7 @@ impl FailIfWorse {
     }
 
     fn fails(self, compared: &Compared) -> bool {
-        let Answer::Judged(finding) = &compared.answer else { return false };
+        let Answer::Evaluated(finding) = &compared.answer else { return false };
         // For a rate, worse is a ratio below 1.
         finding.verdict == Verdict::Worse && finding.ratio.max(1.0 / finding.ratio) > 1.0 + self.0
     }

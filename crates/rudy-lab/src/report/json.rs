@@ -13,7 +13,7 @@ use crate::record::{Head, Machine};
 pub(super) fn write(report: &Report) -> String {
     let document = Document {
         rudy: env!("CARGO_PKG_VERSION"),
-        comparisons_judged: report.judged,
+        comparisons_evaluated: report.evaluated,
         experiments: report.sections.iter().map(ExperimentOut::of).collect(),
     };
     // Strings, numbers and maps always serialize; NaN becomes null.
@@ -25,7 +25,7 @@ struct Document<'a> {
     /// The version of the program.
     rudy: &'a str,
     /// The number of comparisons by which the verdicts are corrected.
-    comparisons_judged: usize,
+    comparisons_evaluated: usize,
     experiments: Vec<ExperimentOut<'a>>,
 }
 
@@ -42,16 +42,16 @@ struct ExperimentOut<'a> {
     findings: Vec<FindingOut<'a>>,
     controls: Vec<ControlOut<'a>>,
     summaries: Vec<SummaryOut<'a>>,
-    /// The source of the metrics of `then_and_now`.
+    /// The source of the baselines.
     source: &'a str,
-    then_and_now: Vec<BaselineOut<'a>>,
+    baselines: Vec<BaselineOut<'a>>,
     warnings: Vec<TroubleOut<'a>>,
     failures: Vec<TroubleOut<'a>>,
     notes: Vec<TroubleOut<'a>>,
     /// Notes about the records as a whole.
     remarks: &'a [String],
     /// The heads of the start and of resumptions.
-    begun: Vec<Begun<'a>>,
+    starts: Vec<Start<'a>>,
 }
 
 /// A comparison of the plan under one workload in one metric.
@@ -78,8 +78,8 @@ struct FindingOut<'a> {
     verdict: Option<String>,
     /// The number of rounds that a verdict needs, if there were fewer.
     rounds_needed: Option<usize>,
-    /// Why it was not evaluated.
-    why: Option<&'a str>,
+    /// The reason, if it was not evaluated.
+    reason: Option<&'a str>,
     /// Whether it depends on a variant that differs from itself.
     is_flagged: bool,
     /// Whether it depends on suspect runs.
@@ -108,8 +108,8 @@ struct ControlOut<'a> {
     interval: Option<IntervalOut>,
     /// `agrees`, `unclear`, `differs`, or null if it was not evaluated.
     outcome: Option<&'static str>,
-    /// Why it was not evaluated.
-    why: Option<&'a str>,
+    /// The reason, if it was not evaluated.
+    reason: Option<&'a str>,
 }
 
 /// A metric of a variant under a workload, over its rounds without controls.
@@ -133,13 +133,14 @@ struct BaselineOut<'a> {
     workload: &'a str,
     /// The name in the older report; null for a new metric without an older one.
     baseline: Option<&'a str>,
-    said: Option<&'a str>,
+    text: Option<&'a str>,
     metric: Option<&'a str>,
-    then: Option<f64>,
+    baseline_value: Option<f64>,
     /// The variant of today.
     variant: Option<&'a str>,
-    now_median: Option<f64>,
-    now_per_then: Option<f64>,
+    median: Option<f64>,
+    /// The ratio of `median` to `baseline_value`.
+    ratio: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -156,7 +157,7 @@ struct TroubleOut<'a> {
 }
 
 #[derive(Serialize)]
-struct Begun<'a> {
+struct Start<'a> {
     started: &'a str,
     seed: u64,
     machine: &'a Machine,
@@ -178,25 +179,25 @@ impl<'a> ExperimentOut<'a> {
             controls: section.controls.iter().map(ControlOut::of).collect(),
             summaries: section.tables.iter().flat_map(summaries).collect(),
             source: &plan.source,
-            then_and_now: section.baselines.iter().map(BaselineOut::of).collect(),
+            baselines: section.baselines.iter().map(BaselineOut::of).collect(),
             warnings: section.warnings.iter().map(TroubleOut::of).collect(),
             failures: section.failures.iter().map(TroubleOut::of).collect(),
             notes: section.notes.iter().map(TroubleOut::of).collect(),
             remarks: &section.remarks,
-            begun: section.experiment.heads.iter().map(Begun::of).collect(),
+            starts: section.experiment.heads.iter().map(Start::of).collect(),
         }
     }
 }
 
 impl<'a> FindingOut<'a> {
     fn of(compared: &'a Compared<'a>) -> Self {
-        let (finding, ratio, why) = match &compared.answer {
-            Answer::Judged(finding) => (Some(finding), Some(finding.ratio), None),
-            Answer::Open { ratio, why, .. } => (None, *ratio, Some(why.as_str())),
+        let (finding, ratio, reason) = match &compared.answer {
+            Answer::Evaluated(finding) => (Some(finding), Some(finding.ratio), None),
+            Answer::NotEvaluated { ratio, reason, .. } => (None, *ratio, Some(reason.as_str())),
         };
         let rounds_needed = match &compared.answer {
-            Answer::Judged(finding) => finding.too_few.map(|few| few.needed),
-            Answer::Open { needed, .. } => *needed,
+            Answer::Evaluated(finding) => finding.too_few.map(|few| few.needed),
+            Answer::NotEvaluated { needed, .. } => *needed,
         };
         Self {
             variant: compared.variant,
@@ -213,7 +214,7 @@ impl<'a> FindingOut<'a> {
             p_adjusted: finding.map(|finding| finding.p_adjusted),
             verdict: compared.verdict().map(|verdict| verdict.to_string()),
             rounds_needed,
-            why,
+            reason,
             is_flagged: finding.is_some_and(|finding| finding.is_flagged),
             is_suspect: compared.is_suspect,
             sentence: &compared.sentence,
@@ -244,7 +245,7 @@ impl<'a> ControlOut<'a> {
                 Outcome::Unclear => "unclear",
                 Outcome::Differs => "differs",
             }),
-            why: control.outcome.as_ref().err().map(String::as_str),
+            reason: control.outcome.as_ref().err().map(String::as_str),
         }
     }
 }
@@ -274,12 +275,12 @@ impl<'a> BaselineOut<'a> {
         Self {
             workload: row.workload,
             baseline: row.baseline.map(|baseline| baseline.name),
-            said: row.baseline.and_then(|baseline| baseline.said),
+            text: row.baseline.and_then(|baseline| baseline.said),
             metric: row.metric.as_ref().map(|metric| metric.name.as_str()),
-            then: row.baseline.and_then(|baseline| baseline.value),
+            baseline_value: row.baseline.and_then(|baseline| baseline.value),
             variant: row.now.map(|(variant, _)| variant),
-            now_median: row.now.and_then(|(_, cell)| Some(cell.summary?.median)),
-            now_per_then: row.ratio(),
+            median: row.now.and_then(|(_, cell)| Some(cell.summary?.median)),
+            ratio: row.ratio(),
         }
     }
 }
@@ -291,7 +292,7 @@ impl<'a> TroubleOut<'a> {
     }
 }
 
-impl<'a> Begun<'a> {
+impl<'a> Start<'a> {
     fn of(head: &'a Head) -> Self {
         let Head { started, seed, machine, versions, command, .. } = head;
         Self { started, seed: *seed, machine, versions, command }

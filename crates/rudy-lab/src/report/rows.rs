@@ -60,22 +60,22 @@ fn finding(compared: &Compared) -> Vec<String> {
 pub(super) fn times(compared: &Compared) -> String {
     let suspect = if compared.is_marked() { SUSPECT } else { "" };
     match &compared.answer {
-        Answer::Judged(finding) => {
+        Answer::Evaluated(finding) => {
             let flagged = if finding.is_flagged { FLAGGED } else { "" };
             format!("{}{suspect}{flagged}", ratio(finding.ratio))
         }
-        Answer::Open { ratio: Some(times), .. } => format!("{}{suspect}", ratio(*times)),
-        Answer::Open { ratio: None, .. } => String::new(),
+        Answer::NotEvaluated { ratio: Some(times), .. } => format!("{}{suspect}", ratio(*times)),
+        Answer::NotEvaluated { ratio: None, .. } => String::new(),
     }
 }
 
 /// The confidence interval of the ratio, if any.
 pub(super) fn interval(answer: &Answer) -> String {
     match answer {
-        Answer::Judged(finding) => {
+        Answer::Evaluated(finding) => {
             format!("{} to {}", ratio(finding.interval.low), ratio(finding.interval.high))
         }
-        Answer::Open { .. } => String::new(),
+        Answer::NotEvaluated { .. } => String::new(),
     }
 }
 
@@ -91,8 +91,8 @@ pub(super) fn confidence(intervals: impl Iterator<Item = Interval>) -> Option<St
 /// The intervals of all findings.
 pub(super) fn intervals(section: &Section) -> impl Iterator<Item = Interval> {
     section.comparisons.iter().filter_map(|compared| match &compared.answer {
-        Answer::Judged(finding) => Some(finding.interval),
-        Answer::Open { .. } => None,
+        Answer::Evaluated(finding) => Some(finding.interval),
+        Answer::NotEvaluated { .. } => None,
     })
 }
 
@@ -114,7 +114,7 @@ pub(super) fn verdict(compared: &Compared) -> String {
     if compared.too_few().is_some() {
         return "too few rounds".to_owned();
     }
-    compared.why_open().unwrap_or_else(|| {
+    compared.reason_without_verdict().unwrap_or_else(|| {
         let verdict = compared.verdict().map_or(String::new(), |verdict| verdict.to_string());
         verdict + &missing(compared.rounds, compared.rounds_run)
     })

@@ -39,7 +39,7 @@ pub(crate) fn across<'a>(old: &Experiment, new: &'a Experiment) -> Vec<Compared<
     let answers = questions.into_iter().zip(paired).map(|(question, paired)| {
         let answer = match paired {
             // There is a finding for each comparison.
-            Ok(_) => findings.next().map(Answer::Judged),
+            Ok(_) => findings.next().map(Answer::Evaluated),
             Err(error) => Some(question.open(&error.to_string())),
         };
         Some(question.compared(answer?, new))
@@ -91,13 +91,13 @@ impl<'a> Question<'a> {
         let ratio = ratio.filter(|ratio| ratio.is_finite() && *ratio > 0.0);
         let rounds = self.new.len().min(self.old.len());
         if rounds < PAIRS_MIN {
-            return Answer::Open {
+            return Answer::NotEvaluated {
                 ratio,
-                why: words::too_few(rounds, rounds, PAIRS_MIN),
+                reason: words::too_few(rounds, rounds, PAIRS_MIN),
                 needed: Some(PAIRS_MIN),
             };
         }
-        Answer::Open { ratio, why: error.to_owned(), needed: None }
+        Answer::NotEvaluated { ratio, reason: error.to_owned(), needed: None }
     }
 
     fn compared(self, answer: Answer, new: &Experiment) -> Compared<'a> {

@@ -167,16 +167,16 @@ impl<'a> Question<'a> {
         let medians = self.pairs.medians();
         let ratio = medians.map(|[a, b]| a / b).filter(|ratio| ratio.is_finite() && *ratio > 0.0);
         let answer = match (finding, &self.comparison) {
-            (Some(finding), _) => Answer::Judged(finding),
+            (Some(finding), _) => Answer::Evaluated(finding),
             (None, Err(Unfit::Other(why))) => {
                 let missing = words::missing(self.pairs.rounds(), self.pairs.rounds_run);
-                Answer::Open { ratio, why: format!("{why}{missing}"), needed: None }
+                Answer::NotEvaluated { ratio, reason: format!("{why}{missing}"), needed: None }
             }
             (None, _) => {
                 let needed = rounds_needed(asked);
                 let rounds = words::too_few(self.pairs.rounds(), self.pairs.rounds_run, needed);
-                let why = format!("no verdict: {rounds}");
-                Answer::Open { ratio, why, needed: Some(needed) }
+                let reason = format!("no verdict: {rounds}");
+                Answer::NotEvaluated { ratio, reason, needed: Some(needed) }
             }
         };
         let mut compared = Compared {

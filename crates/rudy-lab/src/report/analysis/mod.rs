@@ -22,7 +22,7 @@ pub(crate) struct Report<'a> {
     /// The experiments.
     pub(crate) sections: Vec<Section<'a>>,
     /// The number of evaluated comparisons, by which verdicts are corrected.
-    pub(crate) judged: usize,
+    pub(crate) evaluated: usize,
 }
 
 /// The analysis of an experiment.
@@ -83,24 +83,24 @@ impl Compared<'_> {
     /// The finding; `None` if the comparison was not evaluated.
     pub(crate) fn verdict(&self) -> Option<Verdict> {
         match &self.answer {
-            Answer::Judged(finding) => Some(finding.verdict),
-            Answer::Open { .. } => None,
+            Answer::Evaluated(finding) => Some(finding.verdict),
+            Answer::NotEvaluated { .. } => None,
         }
     }
 
     /// Why no values of these rounds could have led to a verdict.
-    pub(crate) fn why_open(&self) -> Option<String> {
+    pub(crate) fn reason_without_verdict(&self) -> Option<String> {
         match &self.answer {
-            Answer::Open { why, .. } => Some(why.clone()),
-            Answer::Judged(_) => self.too_few().map(|rounds| format!("no verdict: {rounds}")),
+            Answer::NotEvaluated { reason, .. } => Some(reason.clone()),
+            Answer::Evaluated(_) => self.too_few().map(|rounds| format!("no verdict: {rounds}")),
         }
     }
 
     /// The rounds that exist and that a verdict needs, if they are too few.
     pub(crate) fn too_few(&self) -> Option<String> {
         let needed = match &self.answer {
-            Answer::Open { needed, .. } => *needed,
-            Answer::Judged(finding) => {
+            Answer::NotEvaluated { needed, .. } => *needed,
+            Answer::Evaluated(finding) => {
                 finding.too_few.filter(|_| finding.verdict == Verdict::Inconclusive).map(|few| few.needed)
             }
         }?;
@@ -113,7 +113,7 @@ impl Compared<'_> {
     }
 
     /// Whether it is known which is better, or that they are equivalent.
-    pub(crate) fn is_settled(&self) -> bool {
+    pub(crate) fn is_decided(&self) -> bool {
         self.verdict().is_some_and(|verdict| verdict != Verdict::Inconclusive)
     }
 }
@@ -122,13 +122,13 @@ impl Compared<'_> {
 #[derive(Debug)]
 pub(crate) enum Answer {
     /// It was evaluated.
-    Judged(Finding),
+    Evaluated(Finding),
     /// It was not evaluated.
-    Open {
+    NotEvaluated {
         /// The ratio of the medians, if both exist and are not 0.
         ratio: Option<f64>,
         /// Why it was not evaluated.
-        why: String,
+        reason: String,
         /// The number of rounds needed, if there were too few.
         needed: Option<usize>,
     },
@@ -193,7 +193,7 @@ pub(crate) fn analyse(experiments: &[Experiment]) -> Report<'_> {
         });
         section(experiment, compared.collect(), title(experiment, experiments))
     });
-    Report { sections: sections.collect(), judged: comparisons.len() }
+    Report { sections: sections.collect(), evaluated: comparisons.len() }
 }
 
 fn section<'a>(experiment: &'a Experiment, comparisons: Vec<Compared<'a>>, title: String) -> Section<'a> {

@@ -88,8 +88,8 @@ fn only_rounds_in_which_both_were_measured_are_compared_and_no_control_among_the
     let report = analyse(&all);
     let section = &report.sections[0];
     let compared = &section.comparisons[0];
-    assert_eq!((compared.rounds, compared.rounds_run, report.judged), (9, 10, 1));
-    let Answer::Judged(finding) = &compared.answer else { panic!("nine rounds are judged") };
+    assert_eq!((compared.rounds, compared.rounds_run, report.evaluated), (9, 10, 1));
+    let Answer::Evaluated(finding) = &compared.answer else { panic!("nine rounds are judged") };
     assert!((0.48..0.52).contains(&finding.ratio), "{}", finding.ratio);
     assert!(
         compared.sentence.starts_with("new needs 0.50 times the CPU per request of old in workload 1k (0.")
@@ -198,10 +198,10 @@ fn what_cannot_be_judged_says_why() {
         let all = [cpu(rounds, value)];
         let report = analyse(&all);
         let compared = &report.sections[0].comparisons[0];
-        let Answer::Open { ratio, why, .. } = &compared.answer else {
+        let Answer::NotEvaluated { ratio, reason, .. } = &compared.answer else {
             panic!("{said}: {}", compared.sentence)
         };
-        assert_eq!((*ratio, why.as_str()), (expected, said));
+        assert_eq!((*ratio, reason.as_str()), (expected, said));
         assert!(compared.sentence.contains(said), "{}", compared.sentence);
         assert_eq!(report.sections[0].headline.len(), 1);
     }
@@ -245,12 +245,12 @@ fn a_number_that_rests_on_a_doubted_run_is_marked_and_stays() {
 #[test]
 fn one_correction_is_made_over_all_experiments_of_a_report() {
     let better = || cpu(7, |turn| Some(if turn.variant == "new" { 5.0 } else { 10.0 }));
-    let judged = |all: &[Experiment]| analyse(all).sections[0].comparisons[0].verdict();
+    let evaluated = |all: &[Experiment]| analyse(all).sections[0].comparisons[0].verdict();
     // Seven rounds are enough for three comparisons and not for four.
-    assert_eq!(judged(&[better(), better(), better()]), Some(Verdict::Better));
+    assert_eq!(evaluated(&[better(), better(), better()]), Some(Verdict::Better));
     let four = [better(), better(), better(), better()];
     let report = analyse(&four);
-    assert_eq!(report.judged, 4);
+    assert_eq!(report.evaluated, 4);
     assert_eq!(report.sections[3].comparisons[0].verdict(), Some(Verdict::Inconclusive));
     assert_eq!(report.sections[0].title, "made (made)");
 }

@@ -82,12 +82,12 @@ pub(super) fn sentence(compared: &Compared, delta: Delta) -> String {
     let (verb, noun) = phrase(metric);
     let under = if *workload == noun { String::new() } else { format!(" in workload {workload}") };
     let finding = match &compared.answer {
-        Answer::Judged(finding) => finding,
-        Answer::Open { ratio: Some(times), why, .. } => {
-            return format!("{variant} {verb} {} times the {noun} of {with}{under}; {why}", ratio(*times));
+        Answer::Evaluated(finding) => finding,
+        Answer::NotEvaluated { ratio: Some(times), reason, .. } => {
+            return format!("{variant} {verb} {} times the {noun} of {with}{under}; {reason}", ratio(*times));
         }
-        Answer::Open { ratio: None, why, .. } => {
-            return format!("{variant} and {with}, {noun}{under}: {why}");
+        Answer::NotEvaluated { ratio: None, reason, .. } => {
+            return format!("{variant} and {with}, {noun}{under}: {reason}");
         }
     };
     let Interval { low, high, confidence } = finding.interval;
@@ -137,24 +137,24 @@ fn summary(variant: &str, with: &str, own: &[&Compared]) -> String {
         (verdict, than, places(&of_verdict, workloads.len(), true))
     });
     let parts: Vec<_> = found.iter().filter(|(.., list)| !list.is_empty()).collect();
-    let open: Vec<_> = own.iter().copied().filter(|one| !one.is_settled()).collect();
+    let open: Vec<_> = own.iter().copied().filter(|one| !one.is_decided()).collect();
     let under = if let [workload] = workloads.as_slice() {
         format!(" in workload {workload}")
     } else {
         String::new()
     };
     let Some(((first, than, list), rest)) = parts.split_first() else {
-        let (without, judged): (Vec<&Compared>, Vec<&Compared>) =
-            open.iter().copied().partition(|one| one.why_open().is_some());
-        if judged.is_empty() {
-            return format!("{variant} and {with}{under}: {}", unjudged(&without));
+        let (without, evaluated): (Vec<&Compared>, Vec<&Compared>) =
+            open.iter().copied().partition(|one| one.reason_without_verdict().is_some());
+        if evaluated.is_empty() {
+            return format!("{variant} and {with}{under}: {}", not_evaluated(&without));
         }
         let without = match places(&without, workloads.len(), false) {
             none if none.is_empty() => none,
             places => format!(" No verdict: {places}."),
         };
-        let judged = places(&judged, workloads.len(), false);
-        return format!("{variant} and {with}{under}: inconclusive in {judged}.{without}");
+        let evaluated = places(&evaluated, workloads.len(), false);
+        return format!("{variant} and {with}{under}: inconclusive in {evaluated}.{without}");
     };
     let rest: Vec<_> = rest.iter().map(|(verdict, _, list)| format!("; {verdict} in {list}")).collect();
     let settled = format!("{variant} is {first} {than} {with} in {list}{}{under}.", rest.concat());
@@ -168,8 +168,8 @@ fn summary(variant: &str, with: &str, own: &[&Compared]) -> String {
 
 /// Remarks about settled comparisons.
 fn reservations(own: &[&Compared]) -> String {
-    let settled = || own.iter().filter(|one| one.is_settled());
-    let is_flagged = |one: &Compared| matches!(&one.answer, Answer::Judged(found) if found.is_flagged);
+    let settled = || own.iter().filter(|one| one.is_decided());
+    let is_flagged = |one: &Compared| matches!(&one.answer, Answer::Evaluated(found) if found.is_flagged);
     let mut rests = Vec::new();
     if settled().any(|one| one.is_suspect) {
         rests.push("on suspect runs (†)".to_owned());
@@ -190,8 +190,8 @@ fn reservations(own: &[&Compared]) -> String {
 }
 
 /// Why none of them was evaluated; one reason if all have the same.
-fn unjudged(open: &[&Compared]) -> String {
-    let why = |one: &&Compared| one.why_open().unwrap_or_default();
+fn not_evaluated(open: &[&Compared]) -> String {
+    let why = |one: &&Compared| one.reason_without_verdict().unwrap_or_default();
     let first = open.first().map(why).unwrap_or_default();
     if open.iter().all(|one| why(one) == first) {
         format!("{first}.")
@@ -239,8 +239,8 @@ fn ratios(found: &[&Compared]) -> String {
     let mut values: Vec<f64> = found
         .iter()
         .filter_map(|one| match &one.answer {
-            Answer::Judged(finding) => Some(finding.ratio),
-            Answer::Open { .. } => None,
+            Answer::Evaluated(finding) => Some(finding.ratio),
+            Answer::NotEvaluated { .. } => None,
         })
         .collect();
     values.sort_by(f64::total_cmp);
@@ -271,7 +271,7 @@ mod tests {
 
     use super::*;
 
-    fn judged(metric: &str, workload: &'static str, ratio: f64, verdict: Verdict) -> Compared<'static> {
+    fn evaluated(metric: &str, workload: &'static str, ratio: f64, verdict: Verdict) -> Compared<'static> {
         let interval = Interval { low: ratio - 0.03, high: ratio + 0.03, confidence: 0.99 };
         let finding = Finding {
             ratio,
@@ -291,7 +291,7 @@ mod tests {
             rounds_run: 10,
             medians: None,
             is_suspect: false,
-            answer: Answer::Judged(finding),
+            answer: Answer::Evaluated(finding),
             sentence: String::new(),
         }
     }
@@ -331,7 +331,7 @@ mod tests {
                 "rudy has 2.00 times the messages of nginx in workload 1k (1.97 to 2.03, 99.0 % CI): better",
             ),
         ] {
-            assert_eq!(sentence(&judged(metric, "1k", ratio, verdict), Delta::default()), expected);
+            assert_eq!(sentence(&evaluated(metric, "1k", ratio, verdict), Delta::default()), expected);
         }
     }
 
@@ -365,7 +365,7 @@ mod tests {
         ] {
             let all: Vec<_> = found
                 .into_iter()
-                .map(|(metric, workload, ratio, verdict)| judged(metric, workload, ratio, verdict))
+                .map(|(metric, workload, ratio, verdict)| evaluated(metric, workload, ratio, verdict))
                 .collect();
             assert_eq!(headline(&all), [expected]);
         }
@@ -374,13 +374,13 @@ mod tests {
     #[test]
     fn a_headline_says_that_the_rounds_were_too_few_to_show_anything() {
         let few = |workload| {
-            let mut compared = judged("p99_ns", workload, 0.7, Verdict::Inconclusive);
+            let mut compared = evaluated("p99_ns", workload, 0.7, Verdict::Inconclusive);
             compared.rounds = 6;
-            let Answer::Judged(finding) = &mut compared.answer else { panic!("it was judged") };
+            let Answer::Evaluated(finding) = &mut compared.answer else { panic!("it was judged") };
             finding.too_few = Some(TooFew { rounds: 6, comparisons: 6, needed: 8 });
             compared
         };
-        let enough = judged("p99_ns", "1m", 1.0, Verdict::Inconclusive);
+        let enough = evaluated("p99_ns", "1m", 1.0, Verdict::Inconclusive);
         for (found, expected) in [
             (vec![few("1k"), few("304")], "rudy and nginx: no verdict: 6 of 10 rounds, 8 needed."),
             (

@@ -14,7 +14,7 @@ const WIDTH: f64 = 176.0;
 const HEIGHT: f64 = 24.0;
 
 /// All comparisons, grouped by pair; empty if there are none.
-pub(super) fn write(section: &Section, judged: usize) -> String {
+pub(super) fn write(section: &Section, evaluated: usize) -> String {
     let Some(scale) = Scale::of(section) else { return String::new() };
     let head = ["", "ratio", "verdict", "CI", "", "medians"];
     let head = all(head.map(|title| format!("<th scope=\"col\">{title}</th>")));
@@ -34,7 +34,7 @@ pub(super) fn write(section: &Section, judged: usize) -> String {
         }
         page.push_str(&row(compared, &scale));
     }
-    page + "</tbody></table></div>\n" + &about(section, judged)
+    page + "</tbody></table></div>\n" + &about(section, evaluated)
 }
 
 fn row(compared: &Compared, scale: &Scale) -> String {
@@ -45,7 +45,7 @@ fn row(compared: &Compared, scale: &Scale) -> String {
     );
     let medians = rows::medians(compared);
     let _ = match &compared.answer {
-        Answer::Judged(finding) => write!(
+        Answer::Evaluated(finding) => write!(
             row,
             "<td class=\"number ratio\" data-label=\"ratio\">{}</td><td>{}</td>\
              <td class=\"number interval\" data-label=\"CI\">{}</td><td class=\"drawn\">{}</td>\
@@ -56,7 +56,7 @@ fn row(compared: &Compared, scale: &Scale) -> String {
             scale.bar(finding, &compared.sentence),
             escaped(&medians)
         ),
-        Answer::Open { .. } => write!(
+        Answer::NotEvaluated { .. } => write!(
             row,
             "<td class=\"number ratio\" data-label=\"ratio\">{}</td><td colspan=\"3\" class=\"why faded\">{}</td>\
              <td class=\"number faded medians\" data-label=\"medians\">{}</td>",
@@ -73,13 +73,13 @@ fn badge(compared: &Compared, finding: &Finding) -> String {
 }
 
 /// The legend of the table: marks, confidence levels, and method.
-fn about(section: &Section, judged: usize) -> String {
+fn about(section: &Section, evaluated: usize) -> String {
     let marks = section.comparisons.iter().map(rows::times).collect::<String>();
     let legend = section::legend(&marks);
     let notes = [rows::too_few(&section.comparisons), rows::confidence(rows::intervals(section))];
     let notes =
         all(notes.into_iter().flatten().map(|note| format!("<p class=\"note\">{}</p>\n", escaped(&note))));
-    let details = [ratios(section), verdicts(section, judged)].concat();
+    let details = [ratios(section), verdicts(section, evaluated)].concat();
     format!(
         "{notes}{legend}<details class=\"note\"><summary>How to read this</summary><p>{details}</p></details>\n"
     )
@@ -87,29 +87,31 @@ fn about(section: &Section, judged: usize) -> String {
 
 /// The explanation of the ratios.
 fn ratios(section: &Section) -> String {
-    let of_medians =
-        section.comparisons.iter().any(|one| matches!(one.answer, Answer::Open { ratio: Some(_), .. }));
+    let of_medians = section
+        .comparisons
+        .iter()
+        .any(|one| matches!(one.answer, Answer::NotEvaluated { ratio: Some(_), .. }));
     let estimated = "A ratio with an interval is estimated from the rounds in pairs (Hodges and Lehmann), and the interval is \
                      that of the signed-rank test. Intervals are drawn on one logarithmic scale; the line is at 1, no difference. ";
     let plain = "A ratio without an interval is that of the medians. ";
-    let is_judged = rows::intervals(section).next().is_some();
-    [if is_judged { estimated } else { "" }, if of_medians { plain } else { "" }].concat()
+    let is_evaluated = rows::intervals(section).next().is_some();
+    [if is_evaluated { estimated } else { "" }, if of_medians { plain } else { "" }].concat()
 }
 
 /// The explanation of the verdicts, if any.
-fn verdicts(section: &Section, judged: usize) -> String {
+fn verdicts(section: &Section, evaluated: usize) -> String {
     if rows::intervals(section).next().is_none() {
         return "No comparison has a verdict; the table states the reason for each.".to_owned();
     }
     let delta = digits(section.experiment.plan().delta * 100.0);
     let confidence = digits(CONFIDENCE * 100.0);
-    let corrected = if judged == 1 {
+    let corrected = if evaluated == 1 {
         format!(
             "With {confidence} % confidence, chance alone does not make the only comparison of this report a difference."
         )
     } else {
         format!(
-            "Verdicts are corrected for the {judged} comparisons of this report (Holm): with {confidence} % confidence, \
+            "Verdicts are corrected for the {evaluated} comparisons of this report (Holm): with {confidence} % confidence, \
              chance alone makes none of them a difference."
         )
     };
@@ -180,7 +182,7 @@ mod tests {
         let shown = |_: &fixtures::Turn| Some(vec![("p50_ns", 1e6), ("p99_ns", 2e6)]);
         let made = [fixtures::experiment(&plan, shown)];
         let report = analysis::analyse(&made);
-        about(&report.sections[0], report.judged)
+        about(&report.sections[0], report.evaluated)
     }
 
     #[test]

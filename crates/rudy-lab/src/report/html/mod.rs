@@ -25,7 +25,7 @@ pub(super) fn write(report: &Report) -> String {
         .sections
         .iter()
         .enumerate()
-        .map(|(number, section)| section::write(section, number, report.judged))
+        .map(|(number, section)| section::write(section, number, report.evaluated))
         .collect();
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\

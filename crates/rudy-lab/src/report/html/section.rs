@@ -11,7 +11,7 @@ use crate::report::rows::{self, Rows};
 use crate::report::unit::Metric;
 
 /// The whole section, from the question to the commands.
-pub(super) fn write(section: &Section, number: usize, judged: usize) -> String {
+pub(super) fn write(section: &Section, number: usize, evaluated: usize) -> String {
     let mut page = format!("<section id=\"experiment-{number}\">\n{}", answer(section));
     let mut part = |title: &str, body: &str| {
         if !body.is_empty() {
@@ -23,7 +23,7 @@ pub(super) fn write(section: &Section, number: usize, judged: usize) -> String {
     let tables = tables(section);
     // Without comparisons, the metrics are the answer, and the headline says so.
     let (first, later) = if is_compared { ("", tables.as_str()) } else { (tables.as_str(), "") };
-    part("Findings", &findings::write(section, judged));
+    part("Findings", &findings::write(section, evaluated));
     part("All metrics", first);
     part("Charts", &charts(&chart::charts(section.experiment), number));
     part("Baselines", &baselines(section));

@@ -24,7 +24,7 @@ pub(super) fn read(text: &str) -> Result<Measurement, String> {
     if let Some(value) = &last {
         collect(value, "", &mut metrics);
     }
-    IDENTIFIERS.iter().for_each(|name| drop(metrics.remove(*name)));
+    metrics.retain(|name, _| !IDENTIFIERS.contains(&name.as_str()));
     if metrics.is_empty() {
         return Err("it printed no JSON object with a number, as in `{\"descriptors\": 12}`".to_owned());
     }
