@@ -1,7 +1,7 @@
 //! Whether a count grows persistently, as the sockets of a process that leaks, and how fast.
 //!
 //! Counts of sockets are no independent samples: a connection of a minute is in sixty of them, so a count
-//! wanders like a random walk. A test of the slope that ignores this accuses healthy servers. Therefore:
+//! wanders like a random walk. A test of the slope that ignores this gives false alarms for healthy servers. Therefore:
 //!
 //! 1. The time is cut into ten blocks, each represented by its minimum. A burst does not raise a minimum; a
 //!    socket that is never closed does.
@@ -10,10 +10,10 @@
 //!    sockets that chance does not explain.
 //! 3. The second half must grow like the whole: a pool that fills grows more and more slowly.
 //!
-//! Error rates of a verdict after each sample for an hour, by simulation: it accuses fewer than 1 in 200
+//! Error rates of a verdict after each sample for an hour, by simulation: fewer than 1 in 200
 //! servers with stationary connections of 1 s to 5 min, 1 in 100 with connections of an hour, and 1 in 50
 //! unbounded random walks. A leak of 2/s is found after 100 s, in noise with a deviation of 30 sockets after
-//! 190 s; a leak of 0.2/s after 160 s and 26 min. A saw-tooth is accused if the watch covers less than two of
+//! 190 s; a leak of 0.2/s after 160 s and 26 min. A saw-tooth is a false alarm if the watch covers less than two of
 //! its periods.
 //!
 //! The slope is the median of the slopes between all pairs of blocks (Theil 1950; Sen, JASA 63, 1968): a

@@ -4,7 +4,7 @@
 //! in its measurements, so every rule can be tested with a simulated server.
 //!
 //! - [`Histogram`]: latencies in constant memory, three digits, compatible with `HdrHistogram` tools.
-//! - [`Schedule`]: when the k-th request of a plan is due, as a formula.
+//! - [`Schedule`]: the due time of the k-th request of a plan, as a formula.
 //! - [`Slo`]: a service level objective, and whether it was met.
 //! - [`search::Search`]: the highest rate that meets an objective.
 //! - [`compare`]: whether one server is better than another, from a few rounds of both in a balanced
@@ -18,12 +18,12 @@
 pub mod compare;
 pub mod growth;
 pub mod histogram;
-pub mod late;
 mod random;
 pub mod rotation;
 pub mod schedule;
 pub mod search;
 pub mod slo;
+pub mod stream_schedule;
 pub mod success;
 pub mod validity;
 

@@ -36,10 +36,10 @@ pub fn order(variants: usize, workload: usize, round: usize, seed: u64) -> Vec<u
     let is_mirrored = variants % 2 == 1 && square % 2 == 1;
     // A square and its mirror image are the same design, with the same names.
     let design = if is_mirrored { square - 1 } else { square };
-    let names = shuffled(variants, seed, 2 * design);
+    let labels = shuffled(variants, seed, 2 * design);
     let rows = shuffled(variants, seed, 2 * square + 1);
     let row = rows[(round % variants + workload % variants) % variants];
-    let mut order: Vec<_> = zigzag(variants).map(|place| names[(place + row) % variants]).collect();
+    let mut order: Vec<_> = zigzag(variants).map(|position| labels[(position + row) % variants]).collect();
     if is_mirrored {
         order.reverse();
     }
@@ -48,8 +48,9 @@ pub fn order(variants: usize, workload: usize, round: usize, seed: u64) -> Vec<u
 
 /// 0, 1, n - 1, 2, n - 2, …: each step is of another length.
 fn zigzag(variants: usize) -> impl Iterator<Item = usize> {
-    (0..variants)
-        .map(move |place| if place % 2 == 1 { place.div_ceil(2) } else { (variants - place / 2) % variants })
+    (0..variants).map(move |position| {
+        if position % 2 == 1 { position.div_ceil(2) } else { (variants - position / 2) % variants }
+    })
 }
 
 fn shuffled(variants: usize, seed: u64, draw: usize) -> Vec<usize> {
@@ -66,32 +67,35 @@ mod tests {
 
     use super::*;
 
-    /// How often each variant had each place, and how often each pair was adjacent.
+    /// The counts of each variant at each position, and of each adjacent pair.
     fn counts(variants: usize, workload: usize, rounds: usize, seed: u64) -> (Vec<Vec<u32>>, Vec<Vec<u32>>) {
-        let mut places = vec![vec![0; variants]; variants];
+        let mut positions = vec![vec![0; variants]; variants];
         let mut after = vec![vec![0; variants]; variants];
         for round in 0..rounds {
             let order = order(variants, workload, round, seed);
-            for (place, variant) in order.iter().enumerate() {
-                places[*variant][place] += 1;
+            for (position, variant) in order.iter().enumerate() {
+                positions[*variant][position] += 1;
             }
             for pair in order.windows(2) {
                 after[pair[0]][pair[1]] += 1;
             }
         }
-        (places, after)
+        (positions, after)
     }
 
     #[test]
-    fn each_variant_has_each_place_and_follows_each_other_equally_often() {
+    fn positions_and_successors_are_balanced() {
         for variants in 2..=9 {
             let rounds = if variants % 2 == 0 { variants } else { 2 * variants };
-            let (places, after) = counts(variants, 1, rounds, 3);
-            let of_each = u32::try_from(rounds / variants).unwrap();
-            assert!(places.iter().flatten().all(|count| *count == of_each), "{variants}: {places:?}");
+            let (positions, after) = counts(variants, 1, rounds, 3);
+            let expected_count = u32::try_from(rounds / variants).unwrap();
+            assert!(
+                positions.iter().flatten().all(|count| *count == expected_count),
+                "{variants}: {positions:?}"
+            );
             for (first, row) in after.iter().enumerate() {
                 for (second, count) in row.iter().enumerate() {
-                    let expected = if first == second { 0 } else { of_each };
+                    let expected = if first == second { 0 } else { expected_count };
                     assert_eq!(*count, expected, "{variants}: {first} before {second}");
                 }
             }
@@ -99,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn two_take_turns_at_being_first() {
+    fn two_variants_alternate() {
         for seed in 0..10 {
             let firsts: Vec<_> = (0..10).map(|round| order(2, 0, round, seed)[0]).collect();
             assert!(firsts.chunks(2).all(|pair| pair[0] != pair[1]), "{firsts:?}");
@@ -120,13 +124,13 @@ mod tests {
     }
 
     #[test]
-    fn one_and_none_have_one_order() {
+    fn fewer_than_two_variants_have_one_order() {
         assert_eq!(order(1, 0, 5, 1), [0]);
         assert!(order(0, 0, 5, 1).is_empty());
     }
 
     #[test]
-    fn another_seed_and_another_square_are_another_order() {
+    fn seed_and_square_change_the_order() {
         let rounds =
             |seed, first| (first..first + 6).map(|round| order(6, 0, round, seed)).collect::<Vec<_>>();
         assert_eq!(rounds(1, 0), rounds(1, 0));
@@ -136,17 +140,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn places_are_had_as_often_as_each_other_give_or_take_one(
+        fn counts_of_positions_differ_by_at_most_one(
             variants in 1..12_usize, workload in 0..5_usize, rounds in 1..60_usize, seed: u64,
         ) {
-            let (places, _) = counts(variants, workload, rounds, seed);
-            let all: Vec<u32> = places.into_iter().flatten().collect();
+            let (positions, _) = counts(variants, workload, rounds, seed);
+            let all: Vec<u32> = positions.into_iter().flatten().collect();
             let (least, most) = (all.iter().min().unwrap(), all.iter().max().unwrap());
             prop_assert!(most - least <= 1);
         }
 
         #[test]
-        fn every_order_has_every_variant_once(variants in 0..40_usize, round: usize, seed: u64) {
+        fn an_order_is_a_permutation(variants in 0..40_usize, round: usize, seed: u64) {
             let mut order = order(variants, 3, round, seed);
             order.sort_unstable();
             prop_assert!(order.into_iter().eq(0..variants));

@@ -1,4 +1,4 @@
-//! When the k-th request of a plan is due, as a formula.
+//! The due time of the k-th request of a plan, as a formula.
 //!
 //! An open loop sends on schedule, not after a response (Schroeder, Wierman, Harchol-Balter, "Open Versus
 //! Closed: A Cautionary Tale", NSDI 2006), and latency counts from the time at which a request was due.
@@ -74,11 +74,11 @@ impl Share {
     }
 
     /// The number in the whole plan of this share's k-th request.
-    fn in_whole(self, k: u64) -> u64 {
+    fn plan_index(self, k: u64) -> u64 {
         k.saturating_mul(self.of).saturating_add(self.index)
     }
 
-    /// How many of the first `whole` requests of the plan belong to this share.
+    /// The number of requests of this share among the first `whole` of the plan.
     fn count(self, whole: u64) -> u64 {
         whole.saturating_sub(self.index).div_ceil(self.of)
     }
@@ -97,7 +97,7 @@ impl Schedule {
     pub fn new(profile: Profile, arrivals: Arrivals, share: Share) -> Result<Self, ScheduleError> {
         let (from, to) = match profile {
             Profile::Constant(rate) => (rate, rate),
-            Profile::Ramp { over, .. } if over.is_zero() => return Err(ScheduleError::NoTime),
+            Profile::Ramp { over, .. } if over.is_zero() => return Err(ScheduleError::ZeroDuration),
             Profile::Ramp { from, to, .. } => (from, to),
         };
         if !((0.0..=RATE_MAX).contains(&from) && to > 0.0 && to <= RATE_MAX) {
@@ -106,28 +106,32 @@ impl Schedule {
         Ok(Self { profile, arrivals, share })
     }
 
-    /// When this share's k-th request is due with equal gaps, from the start of the plan; k counts from 0.
+    /// The due time of this share's k-th request with equal gaps, from the start of the plan; k counts from 0.
     ///
     /// Exact to a nanosecond for plans of less than 100 days: the formula uses an `f64`, whose 53 bits hold
     /// 104 days in nanoseconds. For a Poisson plan it is the mean; [`due`](Self::due) yields the actual
     /// times.
     #[must_use]
     pub fn due_at(&self, k: u64) -> Duration {
-        self.profile.when(float(self.share.in_whole(k)))
+        self.profile.time_of(float(self.share.plan_index(k)))
     }
 
     /// The due times of this share's requests, from the start of the plan, ordered and infinite.
     #[must_use]
     pub fn due(&self) -> Due {
-        let walk = match self.arrivals {
-            Arrivals::Uniform => Walk::Count(0),
-            Arrivals::Poisson { seed } => Walk::Draw(Draw::new(Gap::Exponential, seed, self.share)),
-            Arrivals::Jitter { seed } => Walk::Draw(Draw::new(Gap::Jittered, seed, self.share)),
+        let positions = match self.arrivals {
+            Arrivals::Uniform => Positions::Count(0),
+            Arrivals::Poisson { seed } => {
+                Positions::RandomPositions(RandomPositions::new(Gap::Exponential, seed, self.share))
+            }
+            Arrivals::Jitter { seed } => {
+                Positions::RandomPositions(RandomPositions::new(Gap::Jittered, seed, self.share))
+            }
         };
-        Due { schedule: *self, walk }
+        Due { schedule: *self, positions }
     }
 
-    /// How many requests of this share are due before `total`; for a Poisson plan the mean, rounded.
+    /// The number of requests of this share that are due before `total`; for a Poisson plan the mean, rounded.
     #[must_use]
     pub fn planned(&self, total: Duration) -> u64 {
         let expected = self.profile.expected(total);
@@ -142,7 +146,7 @@ impl Schedule {
     /// Corrects `guess`, the number of requests of the whole plan that are due before `total`. The guess is
     /// off by one if rate times time is close to an integer.
     fn before(&self, mut guess: u64, total: Duration) -> u64 {
-        while guess > 0 && self.profile.when(float(guess - 1)) >= total {
+        while guess > 0 && self.profile.time_of(float(guess - 1)) >= total {
             guess -= 1;
         }
         guess
@@ -150,8 +154,8 @@ impl Schedule {
 }
 
 impl Profile {
-    /// When the expected number of requests reaches `position`: the inverse of [`expected`](Self::expected).
-    fn when(self, position: f64) -> Duration {
+    /// The time at which the expected number of requests reaches `position`: the inverse of [`expected`](Self::expected).
+    fn time_of(self, position: f64) -> Duration {
         let seconds = match self {
             Self::Constant(rate) => position / rate,
             Self::Ramp { from, to, over } => {
@@ -199,30 +203,32 @@ fn ramp(k: f64, r0: f64, slope: f64) -> f64 {
 #[derive(Clone, Debug)]
 pub struct Due {
     schedule: Schedule,
-    walk: Walk,
+    positions: Positions,
 }
 
 #[derive(Clone, Debug)]
-enum Walk {
+enum Positions {
     Count(u64),
-    Draw(Draw),
+    RandomPositions(RandomPositions),
 }
 
 impl Iterator for Due {
     type Item = Duration;
 
     fn next(&mut self) -> Option<Duration> {
-        Some(match &mut self.walk {
-            Walk::Count(k) => {
+        Some(match &mut self.positions {
+            Positions::Count(k) => {
                 *k += 1;
                 self.schedule.due_at(*k - 1)
             }
-            Walk::Draw(draw) => self.schedule.profile.when(draw.next()),
+            Positions::RandomPositions(random_positions) => {
+                self.schedule.profile.time_of(random_positions.next())
+            }
         })
     }
 }
 
-/// How gaps are drawn, with a mean of 1.
+/// The distribution of gaps, with a mean of 1.
 #[derive(Clone, Copy, Debug)]
 enum Gap {
     Exponential,
@@ -239,26 +245,26 @@ enum Gap {
 /// rate 1 is due when the plan expects x requests (the time-change theorem; Devroye, "Non-Uniform Random
 /// Variate Generation", 1986, chapter VI).
 #[derive(Clone, Debug)]
-struct Draw {
+struct RandomPositions {
     gap: Gap,
     random: SplitMix64,
     /// The number of shares, by which this process is thinner than the plan.
-    stretch: f64,
+    shares: f64,
     /// The position in two parts, so that late gaps are added as exactly as the first.
     whole: u64,
     fraction: f64,
 }
 
-impl Draw {
+impl RandomPositions {
     fn new(gap: Gap, seed: u64, share: Share) -> Self {
         // The generator hashes its state, so seeds that differ by one are unrelated.
         let own = SplitMix64(seed).next() ^ SplitMix64(share.of << 32 | share.index).next();
-        Self { gap, random: SplitMix64(own), stretch: float(share.of), whole: 0, fraction: 0.0 }
+        Self { gap, random: SplitMix64(own), shares: float(share.of), whole: 0, fraction: 0.0 }
     }
 
     fn next(&mut self) -> f64 {
         let unit = self.random.unit();
-        self.fraction += self.stretch
+        self.fraction += self.shares
             * match self.gap {
                 // By inversion: 1 − u is above 0, so its logarithm is finite.
                 Gap::Exponential => -(1.0 - unit).ln(),
@@ -280,7 +286,7 @@ fn whole(number: f64) -> u64 {
     number as u64
 }
 
-/// Why a plan is invalid.
+/// The reason that a plan is invalid.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ScheduleError {
     /// An invalid rate, in requests per second.
@@ -291,7 +297,7 @@ pub enum ScheduleError {
         to: f64,
     },
     /// A ramp of zero duration.
-    NoTime,
+    ZeroDuration,
 }
 
 impl fmt::Display for ScheduleError {
@@ -302,7 +308,7 @@ impl fmt::Display for ScheduleError {
                 "a plan from {from} to {to} requests per second is not possible: the first may be 0, the last \
                  has to be above 0, both at most {RATE_MAX}"
             ),
-            Self::NoTime => f.write_str("a ramp needs a duration"),
+            Self::ZeroDuration => f.write_str("a ramp needs a duration"),
         }
     }
 }
@@ -319,7 +325,7 @@ mod tests {
         Schedule::new(Profile::Constant(rate), Arrivals::Uniform, Share::WHOLE).unwrap()
     }
 
-    fn ramp_of(from: f64, to: f64, seconds: u64) -> Schedule {
+    fn linear_ramp(from: f64, to: f64, seconds: u64) -> Schedule {
         let profile = Profile::Ramp { from, to, over: Duration::from_secs(seconds) };
         Schedule::new(profile, Arrivals::Uniform, Share::WHOLE).unwrap()
     }
@@ -340,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kth_of_a_constant_rate_is_due_at_k_over_r() {
+    fn request_k_of_a_constant_rate_is_due_at_k_over_r() {
         let due: Vec<_> = constant(4.0).due().take(4).map(|due| due.as_millis()).collect();
         assert_eq!(due, [0, 250, 500, 750]);
     }
@@ -356,16 +362,16 @@ mod tests {
     }
 
     #[test]
-    fn a_ramp_has_the_area_under_its_line_behind_it() {
+    fn a_ramp_has_the_area_under_its_line_as_count() {
         // From 0 to 1000 a second over 10 s: 50 t² requests, so the 800th is due at 4 s; 5000 in all; then 1000 a second.
-        let ramp = ramp_of(0.0, 1000.0, 10);
+        let ramp = linear_ramp(0.0, 1000.0, 10);
         assert_eq!(ramp.due_at(0), Duration::ZERO);
         assert_eq!(ramp.due_at(800), Duration::from_secs(4));
         assert_eq!(ramp.due_at(5000), Duration::from_secs(10));
         assert_eq!(ramp.due_at(6500), Duration::from_millis(11_500));
         assert_eq!(ramp.planned(Duration::from_secs(10)), 5000);
         // Falling, from 1000 to 500 over 10 s: 1000 t − 25 t².
-        let ramp = ramp_of(1000.0, 500.0, 10);
+        let ramp = linear_ramp(1000.0, 500.0, 10);
         assert_eq!(ramp.due_at(3600), Duration::from_secs(4));
         assert_eq!(ramp.due_at(7500), Duration::from_secs(10));
         assert_eq!(ramp.due_at(8000), Duration::from_secs(11));
@@ -373,17 +379,17 @@ mod tests {
 
     #[test]
     fn a_level_ramp_is_a_constant_rate() {
-        let (level, constant) = (ramp_of(1000.0, 1000.0, 10), constant(1000.0));
+        let (level, constant) = (linear_ramp(1000.0, 1000.0, 10), constant(1000.0));
         for k in [0, 1, 999, 9_999, 10_000, 123_456] {
             assert_eq!(level.due_at(k), constant.due_at(k), "{k}");
         }
         // All but level: where the textbook's formula has lost every digit.
-        let nearly = ramp_of(1000.0, 1_000.000_000_001, 10);
+        let nearly = linear_ramp(1000.0, 1_000.000_000_001, 10);
         assert_eq!(nearly.due_at(5000), Duration::from_secs(5));
     }
 
     #[test]
-    fn what_is_due_at_the_end_is_no_longer_planned() {
+    fn a_request_due_at_the_end_is_not_planned() {
         let second = Duration::from_secs(1);
         assert_eq!(constant(10.0).planned(second), 10);
         assert_eq!(constant(10.0).planned(second + Duration::from_nanos(1)), 11);
@@ -403,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_cannot_be_says_why() {
+    fn an_invalid_plan_is_rejected_with_its_reason() {
         for (profile, reason) in [
             (Profile::Constant(0.0), "a plan from 0 to 0 requests per second"),
             (Profile::Constant(f64::NAN), "a plan from NaN to NaN"),
@@ -423,12 +429,12 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_means_the_same_instants_and_another_seed_or_share_others() {
-        let draw = |seed, share| poisson(1000.0, seed, share).due().take(5).collect::<Vec<_>>();
+    fn the_seed_and_the_share_determine_the_times() {
+        let random_positions = |seed, share| poisson(1000.0, seed, share).due().take(5).collect::<Vec<_>>();
         let half = |index| Share::new(index, 2).unwrap();
-        assert_eq!(draw(1, Share::WHOLE), draw(1, Share::WHOLE));
-        assert_ne!(draw(1, Share::WHOLE), draw(2, Share::WHOLE));
-        assert_ne!(draw(1, half(0)), draw(1, half(1)));
+        assert_eq!(random_positions(1, Share::WHOLE), random_positions(1, Share::WHOLE));
+        assert_ne!(random_positions(1, Share::WHOLE), random_positions(2, Share::WHOLE));
+        assert_ne!(random_positions(1, half(0)), random_positions(1, half(1)));
     }
 
     /// The mean and the standard deviation of the gaps, in seconds.
@@ -459,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn a_poisson_ramp_has_as_many_behind_it_as_the_line() {
+    fn a_poisson_ramp_has_the_expected_count() {
         let profile = Profile::Ramp { from: 0.0, to: 10_000.0, over: Duration::from_secs(10) };
         let schedule = Schedule::new(profile, Arrivals::Poisson { seed: 3 }, Share::WHOLE).unwrap();
         for (seconds, expected) in [(5, 12_500.0_f64), (10, 50_000.0), (12, 70_000.0)] {
@@ -470,9 +476,9 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_behind_ten_thousand_million_others_is_as_exact_as_the_first() {
-        let mut early = Draw::new(Gap::Exponential, 1, Share::WHOLE);
-        let mut late = Draw { whole: 10_000_000_000, ..early.clone() };
+    fn late_gaps_are_as_exact_as_the_first() {
+        let mut early = RandomPositions::new(Gap::Exponential, 1, Share::WHOLE);
+        let mut late = RandomPositions { whole: 10_000_000_000, ..early.clone() };
         for _ in 0..1000 {
             let (early, late) = (early.next(), late.next() - 1e10);
             assert!((early - late).abs() < 2e-6, "{early} {late}");
@@ -485,7 +491,7 @@ mod tests {
         fn shares_together_are_the_plan(
             rate in 0.01..1e6_f64, to in 0.01..1e6_f64, seconds in 1..1000_u64, of in 1..20_u32,
         ) {
-            let whole = ramp_of(rate, to, seconds);
+            let whole = linear_ramp(rate, to, seconds);
             let shares = (0..of).map(|index| Schedule { share: Share::new(index, of).unwrap(), ..whole });
             let mut due: Vec<_> = shares.clone().flat_map(|share| share.due().take(10)).collect();
             due.sort_unstable();
@@ -498,7 +504,7 @@ mod tests {
         fn the_planned_count_is_where_the_formula_passes_the_end(
             rate in 0.01..1e6_f64, to in 0.01..1e6_f64, seconds in 1..1000_u64, milliseconds in 0..2_000_000_u64,
         ) {
-            let (plan, total) = (ramp_of(rate, to, seconds), Duration::from_millis(milliseconds));
+            let (plan, total) = (linear_ramp(rate, to, seconds), Duration::from_millis(milliseconds));
             let planned = plan.planned(total);
             prop_assert!(plan.due_at(planned) >= total);
             prop_assert!(planned == 0 || plan.due_at(planned - 1) < total);
@@ -506,7 +512,7 @@ mod tests {
 
         #[test]
         fn time_does_not_run_backward(from in 0.0..1e6_f64, to in 0.01..1e6_f64, seconds in 1..1000_u64, k in 0..1_u64 << 40) {
-            let plan = ramp_of(from, to, seconds);
+            let plan = linear_ramp(from, to, seconds);
             prop_assert!(plan.due_at(k) <= plan.due_at(k + 1));
         }
     }

@@ -43,7 +43,7 @@ pub const HOLDS_MAX: u32 = 12;
 const FIRST: f64 = 1.0 / 8.0;
 
 /// If the first rate fails, the next one is this fraction of it, because the limit is probably far lower.
-const RETREAT: f64 = 4.0;
+const FIRST_DECREASE: f64 = 4.0;
 
 /// Voting starts when the range is this multiple of the resolution.
 const NEAR: f64 = 5.0;
@@ -53,7 +53,7 @@ const MAJORITY: u32 = 2;
 
 /// The first hold after a failed one is lower by this fraction of the resolution, so that rounding does not
 /// make the range larger than the resolution.
-const BACK: f64 = 0.9;
+const HOLD_DECREASE: f64 = 0.9;
 
 /// The settings of a search.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -163,12 +163,12 @@ pub struct SearchResult {
     pub passed: Option<f64>,
     /// The lowest failing rate above it, and the cause; `None` if none failed.
     pub failed: Option<(f64, Cause)>,
-    /// Why the result is less than promised: the two rates are further apart than the resolution, or no hold
+    /// The reason, if the result is less than promised: the two rates are further apart than the resolution, or no hold
     /// confirmed the passing one.
     pub incomplete: Option<Incomplete>,
 }
 
-/// Why a result is less than promised.
+/// The reason that a result is less than promised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Incomplete {
     /// The maximum number of steps or holds was reached: the server is not stable.
@@ -191,9 +191,9 @@ impl SearchResult {
 pub struct Search {
     options: Options,
     /// Short steps.
-    tried: Vec<Tried>,
+    tested: Vec<TestedRate>,
     /// Holds, one at each rate.
-    holds: Vec<Tried>,
+    holds: Vec<TestedRate>,
     steps: u32,
     state: State,
 }
@@ -207,7 +207,7 @@ enum State {
 
 /// The results for a rate.
 #[derive(Clone, Copy, Debug)]
-struct Tried {
+struct TestedRate {
     rate: f64,
     passed: u32,
     failed: u32,
@@ -215,12 +215,12 @@ struct Tried {
     cause: Option<Cause>,
 }
 
-impl Tried {
+impl TestedRate {
     fn passes(&self) -> bool {
         self.passed > self.failed
     }
 
-    fn is_voted(&self) -> bool {
+    fn is_confirmed(&self) -> bool {
         self.passed.max(self.failed) >= MAJORITY
     }
 
@@ -237,12 +237,12 @@ impl Search {
         let resolution = options.resolution.clamp(Options::RESOLUTION_MIN, Options::RESOLUTION_MAX);
         let mut search = Self {
             options: Options { resolution, ..options },
-            tried: Vec::new(),
+            tested: Vec::new(),
             holds: Vec::new(),
             steps: 0,
             state: State::Hold(0.0),
         };
-        search.state = search.explore(Kind::Bracket, ceiling * FIRST);
+        search.state = search.test_new_rate(Kind::Bracket, ceiling * FIRST);
         search
     }
 
@@ -261,8 +261,8 @@ impl Search {
         self.state = match self.state {
             State::Try(kind, rate) => {
                 self.steps += 1;
-                let tried = record(&mut self.tried, rate, result);
-                if kind == Kind::Vote && !tried.is_voted() && self.steps < STEPS_MAX {
+                let tested = record(&mut self.tested, rate, result);
+                if kind == Kind::Vote && !tested.is_confirmed() && self.steps < STEPS_MAX {
                     State::Try(kind, rate)
                 } else {
                     self.decide()
@@ -279,21 +279,23 @@ impl Search {
     /// The next step while only short ones were run.
     fn decide(&self) -> State {
         let Options { lowest, highest, resolution, .. } = self.options;
-        match edges(&self.tried) {
+        match bracket(&self.tested) {
             (Some(low), _) if self.steps >= STEPS_MAX => State::Hold(low.rate),
-            (None, _) if self.steps >= STEPS_MAX => self.nothing_confirmed(),
+            (None, _) if self.steps >= STEPS_MAX => self.unconfirmed_result(),
             (Some(low), None) if low.rate >= highest => State::Hold(low.rate),
-            (Some(low), None) => self.explore(Kind::Bracket, low.rate * 2.0),
-            (None, Some(high)) if high.rate > lowest => self.explore(Kind::Bracket, high.rate / RETREAT),
-            (None, Some(high)) if !high.is_voted() => State::Try(Kind::Vote, high.rate),
-            (None, _) => self.nothing_confirmed(),
+            (Some(low), None) => self.test_new_rate(Kind::Bracket, low.rate * 2.0),
+            (None, Some(high)) if high.rate > lowest => {
+                self.test_new_rate(Kind::Bracket, high.rate / FIRST_DECREASE)
+            }
+            (None, Some(high)) if !high.is_confirmed() => State::Try(Kind::Vote, high.rate),
+            (None, _) => self.unconfirmed_result(),
             (Some(low), Some(high)) if high.rate > low.rate * (1.0 + resolution) => {
                 let is_near = high.rate <= low.rate * (1.0 + NEAR * resolution);
                 let kind = if is_near { Kind::Vote } else { Kind::Bisect };
-                self.explore(kind, (low.rate * high.rate).sqrt())
+                self.test_new_rate(kind, (low.rate * high.rate).sqrt())
             }
-            (Some(_), Some(high)) if !high.is_voted() => State::Try(Kind::Vote, high.rate),
-            (Some(low), Some(_)) if !low.is_voted() => State::Try(Kind::Vote, low.rate),
+            (Some(_), Some(high)) if !high.is_confirmed() => State::Try(Kind::Vote, high.rate),
+            (Some(low), Some(_)) if !low.is_confirmed() => State::Try(Kind::Vote, low.rate),
             (Some(low), Some(_)) => State::Hold(low.rate),
         }
     }
@@ -301,26 +303,26 @@ impl Search {
     /// The next step after a hold. Rates above a failed hold are not tried again.
     fn decide_by_holds(&self) -> State {
         let Options { lowest, resolution, .. } = self.options;
-        let is_over = self.holds.len() >= HOLDS_MAX as usize;
-        match edges(&self.holds) {
+        let are_holds_exhausted = self.holds.len() >= HOLDS_MAX as usize;
+        match bracket(&self.holds) {
             // The first hold passed.
             (Some(low), None) => {
-                let failed = edges(&self.tried).1.and_then(Tried::failure);
-                self.done(low.rate, failed)
+                let failed = bracket(&self.tested).1.and_then(TestedRate::failure);
+                self.finished(low.rate, failed)
             }
-            (Some(low), Some(high)) if is_over || high.rate <= low.rate * (1.0 + resolution) => {
-                self.done(low.rate, high.failure())
+            (Some(low), Some(high)) if are_holds_exhausted || high.rate <= low.rate * (1.0 + resolution) => {
+                self.finished(low.rate, high.failure())
             }
             (Some(low), Some(high)) => State::Hold(rounded((low.rate * high.rate).sqrt())),
-            (None, Some(high)) if !is_over && high.rate > lowest => {
-                let doubled = resolution * BACK * 2.0_f64.powi(exponent(self.holds.len()));
+            (None, Some(high)) if !are_holds_exhausted && high.rate > lowest => {
+                let doubled = resolution * HOLD_DECREASE * 2.0_f64.powi(exponent(self.holds.len()));
                 State::Hold(rounded(high.rate / (1.0 + doubled.min(1.0))).max(lowest))
             }
-            (None, _) => self.nothing_confirmed(),
+            (None, _) => self.unconfirmed_result(),
         }
     }
 
-    fn done(&self, passed: f64, failed: Option<(f64, Cause)>) -> State {
+    fn finished(&self, passed: f64, failed: Option<(f64, Cause)>) -> State {
         let is_wide = failed.is_some_and(|(failed, _)| failed > passed * (1.0 + self.options.resolution));
         let incomplete = is_wide.then_some(Incomplete::StepsExhausted);
         State::Done(SearchResult { passed: Some(passed), failed, incomplete })
@@ -328,56 +330,56 @@ impl Search {
 
     /// The result if no hold passed: the highest rate that passed short steps, below the lowest failing one. If
     /// only rates above a failing one passed, the server is unstable, and the lowest of them is the result.
-    fn nothing_confirmed(&self) -> State {
-        let failed = lowest_failure(&self.holds).or_else(|| lowest_failure(&self.tried));
+    fn unconfirmed_result(&self) -> State {
+        let failed = lowest_failure(&self.holds).or_else(|| lowest_failure(&self.tested));
         let has_failed_hold =
             |rate: f64| self.holds.iter().any(|hold| same(hold.rate, rate) && !hold.passes());
-        let passing = self.tried.iter().filter(|tried| tried.passes()).map(|tried| tried.rate);
+        let passing = self.tested.iter().filter(|tested| tested.passes()).map(|tested| tested.rate);
         let passing = passing.filter(|rate| !has_failed_hold(*rate));
         let is_below = |rate: &f64| failed.is_none_or(|failed| *rate < failed.rate);
         let below = passing.clone().filter(is_below).max_by(f64::total_cmp);
         let passed = below.or_else(|| passing.min_by(f64::total_cmp));
-        let is_above = |failed: &Tried| passed.is_none_or(|passed| passed < failed.rate);
+        let is_above = |failed: &TestedRate| passed.is_none_or(|passed| passed < failed.rate);
         State::Done(SearchResult {
             passed,
-            failed: failed.filter(is_above).and_then(Tried::failure),
+            failed: failed.filter(is_above).and_then(TestedRate::failure),
             incomplete: passed.is_some().then_some(Incomplete::Unconfirmed),
         })
     }
 
     /// A step at a rate that was not tried before.
-    fn explore(&self, kind: Kind, rate: f64) -> State {
+    fn test_new_rate(&self, kind: Kind, rate: f64) -> State {
         let Options { lowest, highest, .. } = self.options;
         State::Try(kind, rounded(rate).min(highest).max(lowest))
     }
 }
 
-fn record(all: &mut Vec<Tried>, rate: f64, result: StepResult) -> Tried {
-    let known = all.iter().position(|tried| same(tried.rate, rate));
+fn record(all: &mut Vec<TestedRate>, rate: f64, result: StepResult) -> TestedRate {
+    let known = all.iter().position(|tested| same(tested.rate, rate));
     let index = known.unwrap_or_else(|| {
-        all.push(Tried { rate, passed: 0, failed: 0, cause: None });
+        all.push(TestedRate { rate, passed: 0, failed: 0, cause: None });
         all.len() - 1
     });
-    let tried = &mut all[index];
+    let tested = &mut all[index];
     match result {
-        StepResult::Passed => tried.passed += 1,
+        StepResult::Passed => tested.passed += 1,
         StepResult::Failed(cause) => {
-            tried.failed += 1;
-            tried.cause = Some(cause);
+            tested.failed += 1;
+            tested.cause = Some(cause);
         }
     }
-    *tried
+    *tested
 }
 
-fn lowest_failure(all: &[Tried]) -> Option<Tried> {
-    all.iter().filter(|tried| !tried.passes()).min_by(|a, b| a.rate.total_cmp(&b.rate)).copied()
+fn lowest_failure(all: &[TestedRate]) -> Option<TestedRate> {
+    all.iter().filter(|tested| !tested.passes()).min_by(|a, b| a.rate.total_cmp(&b.rate)).copied()
 }
 
 /// The highest passing rate below the lowest failing one, and the latter.
-fn edges(all: &[Tried]) -> (Option<Tried>, Option<Tried>) {
+fn bracket(all: &[TestedRate]) -> (Option<TestedRate>, Option<TestedRate>) {
     let high = lowest_failure(all);
-    let is_below = |tried: &&Tried| high.is_none_or(|high| tried.rate < high.rate);
-    let passing = all.iter().filter(|tried| tried.passes()).filter(is_below);
+    let is_below = |tested: &&TestedRate| high.is_none_or(|high| tested.rate < high.rate);
+    let passing = all.iter().filter(|tested| tested.passes()).filter(is_below);
     (passing.max_by(|a, b| a.rate.total_cmp(&b.rate)).copied(), high)
 }
 

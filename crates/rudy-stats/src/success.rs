@@ -67,7 +67,7 @@ impl SuccessRate {
             if middle <= low || middle >= high {
                 return high;
             }
-            if at_most(failed, total, middle) > 1.0 - CONFIDENCE { low = middle } else { high = middle }
+            if binomial_cdf(failed, total, middle) > 1.0 - CONFIDENCE { low = middle } else { high = middle }
         }
     }
 
@@ -98,7 +98,7 @@ impl fmt::Display for SuccessRate {
     }
 }
 
-/// The p-value of the hypothesis that two servers fail equally often, by Fisher's exact test ("The logic of
+/// The two-sided p-value of Fisher's exact test, of the hypothesis that two servers fail equally often ("The logic of
 /// inductive inference", Journal of the Royal Statistical Society 98, 1935). At most 0.05 means that their
 /// success rates differ.
 ///
@@ -106,20 +106,20 @@ impl fmt::Display for SuccessRate {
 /// with more requests has the higher bound. Like them, it assumes that failures are independent.
 ///
 /// ```
-/// use rudy_stats::success::{SuccessRate, p_value};
+/// use rudy_stats::success::{SuccessRate, fisher_exact};
 ///
 /// let (few, many) = (SuccessRate::new(1000, 1000), SuccessRate::new(1_000_000, 1_000_000));
-/// assert!(few.nines_lower_bound() < many.nines_lower_bound() && p_value(few, many) > 0.99);
-/// assert!(p_value(SuccessRate::new(990, 1000), many) < 1e-9);
+/// assert!(few.nines_lower_bound() < many.nines_lower_bound() && fisher_exact(few, many) > 0.99);
+/// assert!(fisher_exact(SuccessRate::new(990, 1000), many) < 1e-9);
 /// ```
 #[must_use]
-pub fn p_value(a: SuccessRate, b: SuccessRate) -> f64 {
+pub fn fisher_exact(a: SuccessRate, b: SuccessRate) -> f64 {
     let (a_total, b_total) = (a.total, b.total);
     let failed = a.failed() + b.failed();
     // The number of failures of A, given the failures of both, has a hypergeometric distribution.
     let (least, most) = (failed.saturating_sub(b_total), failed.min(a_total));
     let log = |of_a: u64| log_choose(a_total, of_a) + log_choose(b_total, failed - of_a);
-    let seen = log(a.failed());
+    let observed = log(a.failed());
     let all = log_choose(a_total + b_total, failed);
     // All counts that are not more probable than the observed one. Terms fall away from the mode, so each sum ends
     // where they no longer add anything.
@@ -134,25 +134,25 @@ pub fn p_value(a: SuccessRate, b: SuccessRate) -> f64 {
         }
         sum
     };
-    let (low, high) = ends(least, most, seen, &log);
+    let (low, high) = tail_ends(least, most, observed, &log);
     let below = low.map_or(0.0, |low| tail(&mut (least..=low).rev()));
     let above = high.map_or(0.0, |high| tail(&mut (high..=most)));
     (below + above).min(1.0)
 }
 
-/// The highest count below the mode, and the lowest one from it on, that are not more probable than `seen`.
-fn ends(least: u64, most: u64, seen: f64, log: &dyn Fn(u64) -> f64) -> (Option<u64>, Option<u64>) {
-    let search = |mut from: u64, mut to: u64, is: &dyn Fn(u64) -> bool| {
+/// The highest count below the mode, and the lowest one from it on, that are not more probable than `observed`.
+fn tail_ends(least: u64, most: u64, observed: f64, log: &dyn Fn(u64) -> f64) -> (Option<u64>, Option<u64>) {
+    let search = |mut from: u64, mut to: u64, condition: &dyn Fn(u64) -> bool| {
         // The first of from..to for which it is so; `to` if there is none.
         while from < to {
             let middle = from + (to - from) / 2;
-            if is(middle) { to = middle } else { from = middle + 1 }
+            if condition(middle) { to = middle } else { from = middle + 1 }
         }
         from
     };
     let mode = search(least, most, &|count| log(count + 1) <= log(count));
-    let rising = search(least, mode, &|count| log(count) > seen + ROUNDING);
-    let falling = search(mode, most + 1, &|count| log(count) <= seen + ROUNDING);
+    let rising = search(least, mode, &|count| log(count) > observed + ROUNDING);
+    let falling = search(mode, most + 1, &|count| log(count) <= observed + ROUNDING);
     (rising.checked_sub(1).filter(|low| *low >= least), Some(falling).filter(|high| *high <= most))
 }
 
@@ -160,11 +160,11 @@ fn log_choose(n: u64, k: u64) -> f64 {
     log_gamma(float(n) + 1.0) - log_gamma(float(k) + 1.0) - log_gamma(float(n - k) + 1.0)
 }
 
-/// Whether more than `share` of all events are of a kind of which `count` of `total` were, with [`CONFIDENCE`]:
-/// the exact binomial test.
-pub(crate) fn is_more_than(count: u64, total: u64, share: f64) -> bool {
+/// The exact one-sided binomial test: `true` if a probability above `share` explains `count` of `total` events, at
+/// [`CONFIDENCE`].
+pub(crate) fn exceeds_share(count: u64, total: u64, share: f64) -> bool {
     // At least `count` of a kind are at most `total - count` of the other kind.
-    float(count) > share * float(total) && at_most(total - count, total, 1.0 - share) <= 1.0 - CONFIDENCE
+    float(count) > share * float(total) && binomial_cdf(total - count, total, 1.0 - share) <= 1.0 - CONFIDENCE
 }
 
 /// The rounding error of the logarithm of a probability, for 10^9 requests.
@@ -198,7 +198,7 @@ fn truncated(percent: f64, digits: usize) -> f64 {
 }
 
 /// The probability of at most `failed` failures among `total`, each with probability `share`.
-fn at_most(failed: u64, total: u64, share: f64) -> f64 {
+fn binomial_cdf(failed: u64, total: u64, share: f64) -> f64 {
     // Sums backwards from the last term, as a logarithm, because its factors exceed an `f64`. The last term
     // is the largest if share is above failed / total, and the earlier ones shrink by growing factors, so
     // terms below 1e-17 of the sum can be dropped. For 10^8 requests, half of them failed, that makes about
@@ -244,22 +244,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn more_than_a_share_is_shown_by_the_binomial_test() {
+    fn the_binomial_test_matches_r() {
         // R: binom.test(k, n, 0.01, alternative = "greater")$p.value is 0.0956, 0.0182 and 0.0000, 0.0805, 0.0399.
         for (count, total, is_more) in
             [(1, 10, false), (2, 20, true), (10, 10, true), (6, 300, false), (7, 300, true), (0, 0, false)]
         {
-            assert_eq!(is_more_than(count, total, 0.01), is_more, "{count} of {total}");
+            assert_eq!(exceeds_share(count, total, 0.01), is_more, "{count} of {total}");
         }
     }
 
     #[test]
     fn nines_are_counted_from_the_failures() {
-        for (right, total, nines) in
+        for (succeeded, total, nines) in
             [(999, 1000, 3.0), (9_999_999, 10_000_000, 7.0), (1, 2, 0.301), (0, 5, 0.0)]
         {
-            let seen = SuccessRate::new(right, total).nines();
-            assert!((seen - nines).abs() < 1e-3, "{right} of {total}: {seen}");
+            let observed = SuccessRate::new(succeeded, total).nines();
+            assert!((observed - nines).abs() < 1e-3, "{succeeded} of {total}: {observed}");
         }
         assert!(SuccessRate::new(5, 5).nines().is_infinite());
         let none = SuccessRate::new(0, 5);
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn no_failure_in_n_proves_a_share_below_3_over_n() {
+    fn without_failures_the_bound_follows_the_rule_of_three() {
         for total in [100_u64, 3000, 1_000_000, 100_000_000] {
             let exact = 1.0 - 0.05_f64.powf(1.0 / float(total));
             let most = SuccessRate::new(total, total).failures_at_most();
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bound_is_that_of_the_tables() {
+    fn the_clopper_pearson_bound_matches_r() {
         // Clopper and Pearson, one-sided 95 %: R's binom.test(k, n, alternative = "less")$conf.int[2].
         for (failed, total, bound) in
             [(1, 10, 0.394_163), (5, 100, 0.102_253), (50, 1000, 0.062_863), (10, 10, 1.0)]
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hundred_million_requests_of_which_half_failed_are_judged_at_once() {
+    fn the_bound_of_a_hundred_million_requests_matches_the_normal_approximation() {
         // For large samples, the 95th percentile of the normal distribution, 1.644854 standard deviations, is
         // a good approximation.
         let (failed, total) = (50_000_000, 100_000_000);
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn the_logarithm_of_the_factorial_is_right() {
+    fn log_gamma_matches_factorials() {
         for (x, factorial) in
             [(1.0, 1.0_f64), (5.0, 24.0), (11.0, 3_628_800.0), (21.0, 2.432_902_008_176_64e18)]
         {
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn the_exact_test_is_that_of_the_tables() {
+    fn fisher_exact_matches_r() {
         // R: fisher.test(matrix(c(failed A, succeeded A, failed B, succeeded B), 2))$p.value.
         for (a, b, p) in [
             // Fisher's tea: 3 of 4 and 1 of 4.
@@ -347,15 +347,15 @@ mod tests {
             ((95, 100), (100, 100), 0.059_383),
         ] {
             let (a, b) = (SuccessRate::new(a.0, a.1), SuccessRate::new(b.0, b.1));
-            assert!((p_value(a, b) - p).abs() < 1e-5, "{a:?} {b:?}: {}", p_value(a, b));
-            assert!((p_value(b, a) - p_value(a, b)).abs() < 1e-9);
+            assert!((fisher_exact(a, b) - p).abs() < 1e-5, "{a:?} {b:?}: {}", fisher_exact(a, b));
+            assert!((fisher_exact(b, a) - fisher_exact(a, b)).abs() < 1e-9);
         }
     }
 
     #[test]
-    fn two_hundred_million_requests_are_compared_at_once() {
+    fn fisher_exact_handles_two_hundred_million_requests() {
         let rate = |succeeded| SuccessRate::new(succeeded, 100_000_000);
-        assert!(p_value(rate(50_000_000), rate(50_010_000)) > 0.1);
-        assert!(p_value(rate(50_000_000), rate(50_030_000)) < 0.001);
+        assert!(fisher_exact(rate(50_000_000), rate(50_010_000)) > 0.1);
+        assert!(fisher_exact(rate(50_000_000), rate(50_030_000)) < 0.001);
     }
 }

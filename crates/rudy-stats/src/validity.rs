@@ -109,7 +109,7 @@ pub struct Conditions {
     pub steal_share: Option<f64>,
 }
 
-/// How a thread spent the run.
+/// The shares of a run in which a thread ran and waited for a core.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ThreadUse {
     /// CPU time as a fraction of the duration.
@@ -227,7 +227,7 @@ impl Conditions {
             .then_some(Warning::BackgroundCpuDiffers { lowest, highest })
     }
 
-    /// Who kept requests from being sent on time. `None` if it cannot be told.
+    /// The cause of late requests; `None` if it is unknown.
     #[expect(clippy::cast_precision_loss, reason = "a count of connections")]
     fn limit(&self) -> Option<Limit> {
         if let (Some(most), Some(capacity)) = (self.most_in_flight, self.capacity)

@@ -6,10 +6,11 @@
 use std::time::Duration;
 
 use rudy_stats::compare::{
-    Better, Comparison, Control, Delta, Finding, Paired, Summary, Verdict, expected_to_differ, judge,
+    Better, Comparison, Control, Delta, Finding, RatioEstimate, Summary, Verdict, evaluate,
+    expected_to_differ,
 };
 use rudy_stats::schedule::{Arrivals, Profile, Share};
-use rudy_stats::success::p_value;
+use rudy_stats::success::fisher_exact;
 use rudy_stats::{Histogram, Schedule, Slo, SuccessRate};
 
 /// Vigna's splitmix64, <https://prng.di.unimi.it/splitmix64.c>.
@@ -51,7 +52,7 @@ fn values(random: &mut Random, rounds: usize, level: f64, noise: Noise) -> Vec<f
 
 fn comparison(a: &[f64], b: &[f64]) -> Comparison {
     Comparison {
-        paired: Paired::new(a, b).expect("noise leaves a level positive"),
+        estimate: RatioEstimate::paired(a, b).expect("noise leaves a level positive"),
         better: Better::Lower,
         delta: Delta::default(),
         controls: Vec::new(),
@@ -62,23 +63,23 @@ fn comparison(a: &[f64], b: &[f64]) -> Comparison {
 fn report(random: &mut Random, levels: &[f64], noise: Noise) -> Vec<Finding> {
     let baseline = values(random, 10, 1.0, noise);
     let of_level = |level: &f64| comparison(&values(random, 10, *level, noise), &baseline);
-    judge(&levels.iter().map(of_level).collect::<Vec<_>>())
+    evaluate(&levels.iter().map(of_level).collect::<Vec<_>>())
 }
 
 /// The share of `times` in which it is so.
-fn share(times: u32, mut is_so: impl FnMut() -> bool) -> f64 {
-    f64::from((0..times).map(|_| u32::from(is_so())).sum::<u32>()) / f64::from(times)
+fn share(times: u32, mut occurs: impl FnMut() -> bool) -> f64 {
+    f64::from((0..times).map(|_| u32::from(occurs())).sum::<u32>()) / f64::from(times)
 }
 
 #[test]
-fn the_interval_holds_the_true_ratio_in_95_of_100_cases_whatever_the_noise() {
+fn the_interval_covers_the_true_ratio_in_95_percent_with_any_noise() {
     for (name, noise) in NOISES {
         for rounds in [10, 20] {
             let mut random = Random(1);
             let held = share(1500, || {
                 let a = values(&mut random, rounds, 1.1, noise);
                 let b = values(&mut random, rounds, 1.0, noise);
-                Paired::new(&a, &b).unwrap().interval(0.95).unwrap().contains(1.1)
+                RatioEstimate::paired(&a, &b).unwrap().interval(0.95).unwrap().contains(1.1)
             });
             assert!((0.93..=0.97).contains(&held), "{name}, {rounds} rounds: {held}");
         }
@@ -86,35 +87,35 @@ fn the_interval_holds_the_true_ratio_in_95_of_100_cases_whatever_the_noise() {
 }
 
 #[test]
-fn of_few_rounds_the_interval_holds_the_true_ratio_as_often_as_it_says() {
+fn the_interval_of_few_rounds_keeps_its_level() {
     for rounds in 6..10 {
         let mut random = Random(2);
-        let mut said = 0.0;
+        let mut text = 0.0;
         let held = share(2000, || {
             let a = values(&mut random, rounds, 2.0, NOISES[1].1);
             let b = values(&mut random, rounds, 1.0, NOISES[1].1);
-            let interval = Paired::new(&a, &b).unwrap().interval(0.95).unwrap();
-            said = interval.confidence;
+            let interval = RatioEstimate::paired(&a, &b).unwrap().interval(0.95).unwrap();
+            text = interval.confidence;
             interval.contains(2.0)
         });
-        assert!((held - said).abs() < 0.014 && said >= 0.95, "{rounds} rounds: {held} {said}");
+        assert!((held - text).abs() < 0.014 && text >= 0.95, "{rounds} rounds: {held} {text}");
     }
 }
 
 #[test]
-fn the_interval_of_one_variants_rounds_holds_their_median() {
+fn the_interval_of_a_median_keeps_its_level() {
     let mut random = Random(3);
-    let mut said = 0.0;
+    let mut text = 0.0;
     let held = share(3000, || {
-        let interval = Summary::of(&values(&mut random, 12, 1.0, NOISES[1].1)).unwrap().interval.unwrap();
-        said = interval.confidence;
+        let interval = Summary::new(&values(&mut random, 12, 1.0, NOISES[1].1)).unwrap().interval.unwrap();
+        text = interval.confidence;
         interval.contains(1.0)
     });
-    assert!((held - said).abs() < 0.012 && said >= 0.95, "{held} {said}");
+    assert!((held - text).abs() < 0.012 && text >= 0.95, "{held} {text}");
 }
 
 #[test]
-fn a_variant_is_called_different_from_itself_in_5_of_100_cases_at_most() {
+fn the_type_1_error_is_at_most_5_percent() {
     for ((name, noise), most) in NOISES.into_iter().zip([0.04, 0.05, 0.05]) {
         let mut random = Random(4);
         let differs = share(3000, || report(&mut random, &[1.0], noise)[0].verdict.is_difference());
@@ -124,7 +125,7 @@ fn a_variant_is_called_different_from_itself_in_5_of_100_cases_at_most() {
 }
 
 #[test]
-fn of_five_comparisons_without_a_difference_one_is_found_in_5_of_100_reports_at_most() {
+fn the_family_wise_error_of_five_comparisons_is_at_most_5_percent() {
     for (name, noise) in NOISES {
         let mut random = Random(5);
         let any = share(600, || {
@@ -135,7 +136,7 @@ fn of_five_comparisons_without_a_difference_one_is_found_in_5_of_100_reports_at_
 }
 
 #[test]
-fn true_differences_beside_them_do_not_make_the_others_different() {
+fn true_differences_keep_the_family_wise_error_of_the_others() {
     // Four are found, so Holm holds the fifth against 5 %.
     let mut random = Random(6);
     let any = share(600, || {
@@ -147,7 +148,7 @@ fn true_differences_beside_them_do_not_make_the_others_different() {
 }
 
 #[test]
-fn five_intervals_hold_their_ratios_all_at_once() {
+fn five_intervals_cover_their_ratios_simultaneously() {
     let mut random = Random(7);
     let levels = [0.9, 1.0, 1.0, 1.02, 1.3];
     let held = share(800, || {
@@ -159,7 +160,7 @@ fn five_intervals_hold_their_ratios_all_at_once() {
 }
 
 #[test]
-fn a_variant_that_is_10_percent_slower_is_found_out_in_ten_rounds_of_3_percent_noise() {
+fn ten_rounds_of_3_percent_noise_detect_a_difference_of_10_percent() {
     let mut random = Random(8);
     // Of 10,000 all.
     let alone = share(1000, || report(&mut random, &[1.1], NOISES[0].1)[0].verdict == Verdict::Worse);
@@ -172,7 +173,7 @@ fn a_variant_that_is_10_percent_slower_is_found_out_in_ten_rounds_of_3_percent_n
 }
 
 #[test]
-fn an_equal_one_is_called_equivalent_where_the_noise_permits() {
+fn an_equal_variant_is_equivalent_if_the_noise_permits() {
     let quiet: Noise = |random| 1.0 + 0.02 * random.normal();
     let mut random = Random(9);
     let is_equivalent = |finding: &Finding| finding.verdict == Verdict::Equivalent;
@@ -184,7 +185,7 @@ fn an_equal_one_is_called_equivalent_where_the_noise_permits() {
 }
 
 #[test]
-fn one_that_is_worse_by_just_what_matters_is_called_equivalent_in_5_of_100_cases_at_most() {
+fn the_error_of_tost_at_the_margin_is_at_most_5_percent() {
     for (name, noise) in NOISES {
         let mut random = Random(10);
         let equivalent =
@@ -194,7 +195,7 @@ fn one_that_is_worse_by_just_what_matters_is_called_equivalent_in_5_of_100_cases
 }
 
 #[test]
-fn of_five_that_are_worse_by_just_what_matters_one_is_called_equivalent_in_5_of_100_reports_at_most() {
+fn the_family_wise_error_of_five_tosts_is_at_most_5_percent() {
     let mut random = Random(11);
     let any = share(1000, || {
         report(&mut random, &[1.05; 5], NOISES[0].1)
@@ -205,12 +206,12 @@ fn of_five_that_are_worse_by_just_what_matters_one_is_called_equivalent_in_5_of_
 }
 
 #[test]
-fn controls_differ_as_often_as_expected_at_most() {
+fn controls_differ_at_most_as_often_as_expected() {
     let mut random = Random(12);
     let differing = |random: &mut Random| {
         let a = values(random, 10, 1.0, NOISES[1].1);
         let b = values(random, 10, 1.0, NOISES[1].1);
-        Control::of(&Paired::new(&a, &b).unwrap(), Delta::default()).differs()
+        Control::new(&RatioEstimate::paired(&a, &b).unwrap(), Delta::default()).differs()
     };
     let share = share(3000, || differing(&mut random));
     assert!((share - expected_to_differ(1)).abs() < 0.012, "{share}");
@@ -263,15 +264,15 @@ fn slo_of(slo: &str, latency: &Histogram, successes: SuccessRate) -> bool {
 }
 
 #[test]
-fn two_equal_servers_differ_in_their_success_rates_in_5_of_100_cases_at_most() {
+fn the_type_1_error_of_fisher_exact_is_at_most_5_percent() {
     let mut random = Random(13);
     let mut successes = |total: u64, failures: f64| {
         let failed = (0..total).filter(|_| random.unit() < failures).count();
         SuccessRate::new(total - failed as u64, total)
     };
     // Unequal numbers of requests are no difference.
-    let differ = share(1000, || p_value(successes(500, 0.02), successes(2500, 0.02)) <= 0.05);
+    let differ = share(1000, || fisher_exact(successes(500, 0.02), successes(2500, 0.02)) <= 0.05);
     assert!(differ <= 0.05, "{differ}");
-    let found = share(200, || p_value(successes(2500, 0.05), successes(2500, 0.02)) <= 0.05);
+    let found = share(200, || fisher_exact(successes(2500, 0.05), successes(2500, 0.02)) <= 0.05);
     assert!(found >= 0.99, "{found}");
 }

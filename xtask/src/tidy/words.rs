@@ -122,8 +122,12 @@ const MEASURING_NAMES: &[(&str, &str)] = &[
 ];
 
 /// Sources that measure and whose names follow the glossary.
-const MEASURING: &[&str] =
-    &["crates/rudy-load/src/flood/", "crates/rudy-units/", "tests/tests/peers/generators/"];
+const MEASURING: &[&str] = &[
+    "crates/rudy-load/src/flood/",
+    "crates/rudy-stats/",
+    "crates/rudy-units/",
+    "tests/tests/peers/generators/",
+];
 
 /// Sources whose names follow the glossary. Some crates that measure do not yet.
 const NAMED: &[&str] = &[
@@ -134,6 +138,7 @@ const NAMED: &[&str] = &[
     "crates/rudy-net/",
     "crates/rudy-server/",
     "crates/rudy-socket-file/",
+    "crates/rudy-stats/",
     "crates/rudy-units/",
     "crates/rudy-upstream/",
     "tests/",

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use http::HeaderMap;
 use rudy_http::Limits;
 use rudy_http::h1::client::ResponseHead;
-use rudy_stats::late::Stream;
+use rudy_stats::stream_schedule::StreamSchedule;
 
 use super::measurement::Measurement;
 use super::plan::Plan;
@@ -21,7 +21,7 @@ const SCRATCH_BYTES: usize = 64 * 1024;
 #[derive(Debug)]
 struct StreamConnection {
     connection: Option<Connection>,
-    stream: Stream,
+    stream: StreamSchedule,
     /// Number of greetings received.
     greetings: u32,
     /// The start of the connection, then the send of the request, then the last chunk, from the start of the
@@ -98,7 +98,7 @@ impl<'p> Connections<'p> {
         let connection = opened.map_err(|failure| self.measurement.fail(&failure)).ok();
         self.alive += u32::from(connection.is_some());
         let since = self.start.elapsed();
-        let stream = Stream::default();
+        let stream = StreamSchedule::default();
         self.streams.push(StreamConnection { connection, stream, greetings: 0, since, has_responded: false });
     }
 
@@ -184,7 +184,7 @@ struct Listener<'a> {
     /// The time of the current event.
     now: Duration,
     measurement: &'a mut Measurement,
-    stream: &'a mut Stream,
+    stream: &'a mut StreamSchedule,
     greetings: &'a mut u32,
     since: &'a mut Duration,
     has_responded: &'a mut bool,

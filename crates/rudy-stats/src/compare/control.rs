@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Delta, ERROR, Interval, Paired};
+use super::{Delta, ERROR, Interval, RatioEstimate};
 
 /// A variant that is measured twice in each round, and compared with itself.
 ///
@@ -38,13 +38,13 @@ pub enum Outcome {
 impl Control {
     /// Evaluates the pairs of a variant with itself.
     #[must_use]
-    pub fn of(paired: &Paired, delta: Delta) -> Self {
-        let ratio = paired.ratio();
-        if let Some(interval) = paired.equivalence(ERROR, delta) {
+    pub fn new(estimate: &RatioEstimate, delta: Delta) -> Self {
+        let ratio = estimate.ratio();
+        if let Some(interval) = estimate.equivalence(ERROR, delta) {
             return Self { ratio, interval, outcome: Outcome::Agrees };
         }
         // With the minimum of pairs, the whole range is an interval of 96.9 %.
-        let interval = paired.interval_erring(ERROR).unwrap_or_else(|| paired.widest());
+        let interval = estimate.interval_with_error(ERROR).unwrap_or_else(|| estimate.full_range());
         let outcome = if interval.contains(1.0) { Outcome::Unclear } else { Outcome::Differs };
         Self { ratio, interval, outcome }
     }
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_control_differs_if_its_interval_excludes_1_by_what_matters() {
+    fn a_control_differs_if_its_interval_excludes_1_and_it_is_not_equivalent() {
         for (ratios, outcome) in [
             ([0.99, 1.01, 1.0, 1.02, 0.98, 1.0, 1.01], Outcome::Agrees),
             // Always more, and never by what matters.
@@ -94,15 +94,15 @@ mod tests {
             ([0.92, 0.91, 0.93, 0.92, 0.95, 0.93, 0.92], Outcome::Differs),
             ([0.9, 1.1, 1.2, 0.8, 1.0, 0.9, 1.2], Outcome::Unclear),
         ] {
-            let control = Control::of(&Paired::new(&ratios, &[1.0; 7]).unwrap(), Delta::default());
+            let control = Control::new(&RatioEstimate::paired(&ratios, &[1.0; 7]).unwrap(), Delta::default());
             assert_eq!(control.outcome, outcome, "{ratios:?}");
             assert_eq!(control.differs(), outcome == Outcome::Differs);
         }
     }
 
     #[test]
-    fn the_sentence_names_the_ratio_and_its_interval() {
-        let control = Control::of(&Paired::new(&[2.0; 6], &[1.0; 6]).unwrap(), Delta::default());
+    fn the_sentence_has_the_ratio_and_its_interval() {
+        let control = Control::new(&RatioEstimate::paired(&[2.0; 6], &[1.0; 6]).unwrap(), Delta::default());
         assert_eq!(
             control.to_string(),
             "A/A ratio 2.000 (2.000 to 2.000, 96.8 % CI): differs from itself, by chance in one case of twenty"

@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use super::{Better, Control, Delta, ERROR, Interval, Paired, Verdict};
+use super::{Better, Control, Delta, ERROR, Interval, RatioEstimate, Verdict};
 
 /// A comparison of A and B in a metric.
 #[derive(Clone, Debug)]
 pub struct Comparison {
     /// The paired values of A and B.
-    pub paired: Paired,
+    pub estimate: RatioEstimate,
     /// Whether lower or higher values are better.
     pub better: Better,
     /// The smallest difference that matters.
@@ -33,7 +33,7 @@ pub struct Finding {
     pub p_adjusted: f64,
     /// The verdict.
     pub verdict: Verdict,
-    /// Why no verdict was possible with any values.
+    /// The numbers of rounds, if no values of so few rounds could lead to a verdict.
     pub too_few: Option<TooFew>,
     /// Whether a control of this comparison differs from itself, so that the same cause may explain the
     /// difference.
@@ -77,8 +77,8 @@ pub struct TooFew {
 /// delta, corrected by Holm. At most one report of twenty contains a false equivalence. If A and B are shown to be
 /// both equivalent and different, the difference is below delta, and the verdict is equivalent.
 #[must_use]
-pub fn judge(comparisons: &[Comparison]) -> Vec<Finding> {
-    let p_values: Vec<f64> = comparisons.iter().map(|comparison| comparison.paired.p_value()).collect();
+pub fn evaluate(comparisons: &[Comparison]) -> Vec<Finding> {
+    let p_values: Vec<f64> = comparisons.iter().map(|comparison| comparison.estimate.p_value()).collect();
     let steps = steps(&p_values);
     let equivalences = equivalences(comparisons);
     let findings = comparisons.iter().zip(p_values).zip(steps).zip(equivalences);
@@ -97,8 +97,8 @@ fn equivalences(comparisons: &[Comparison]) -> Vec<Option<Interval>> {
         let left = shown.iter().filter(|interval| interval.is_none()).count();
         let mut others = (0..comparisons.len()).filter(|index| shown[*index].is_none());
         let next = others.find_map(|index| {
-            let Comparison { paired, delta, .. } = &comparisons[index];
-            Some((index, paired.equivalence(ERROR / float(left), *delta)?))
+            let Comparison { estimate, delta, .. } = &comparisons[index];
+            Some((index, estimate.equivalence(ERROR / float(left), *delta)?))
         });
         let Some((index, interval)) = next else { return shown };
         shown[index] = Some(interval);
@@ -112,18 +112,18 @@ fn finding(
     equivalence: Option<Interval>,
     comparisons: usize,
 ) -> Finding {
-    let Comparison { paired, better, controls, .. } = comparison;
-    let difference = paired.interval_erring(step.error);
+    let Comparison { estimate, better, controls, .. } = comparison;
+    let difference = estimate.interval_with_error(step.error);
     let verdict = match (equivalence, difference) {
         (Some(_), _) => Verdict::Equivalent,
-        (None, Some(interval)) => Verdict::of_difference(&interval, *better),
+        (None, Some(interval)) => Verdict::from_interval(&interval, *better),
         (None, None) => Verdict::Inconclusive,
     };
     let interval = equivalence.or(difference);
-    let (rounds, needed) = (paired.pairs(), rounds_needed(comparisons));
+    let (rounds, needed) = (estimate.pairs(), rounds_needed(comparisons));
     Finding {
-        ratio: paired.ratio(),
-        interval: interval.unwrap_or_else(|| paired.widest()),
+        ratio: estimate.ratio(),
+        interval: interval.unwrap_or_else(|| estimate.full_range()),
         p_value,
         p_adjusted: step.p_adjusted,
         verdict,
@@ -186,7 +186,7 @@ impl fmt::Display for Finding {
             write!(f, ". {too_few}")?;
         }
         if self.is_flagged {
-            f.write_str(". It rests on a variant that differs from itself")?;
+            f.write_str(". It depends on a variant that differs from itself")?;
         }
         Ok(())
     }
@@ -196,11 +196,11 @@ impl fmt::Display for TooFew {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { rounds, comparisons, needed } = *self;
         let each = rudy_units::share_down(1.0 - ERROR / float(comparisons), 1);
-        let so_many =
+        let counted =
             if comparisons == 1 { "1 comparison".into() } else { format!("{comparisons} comparisons") };
         write!(
             f,
-            "{needed} rounds are needed for {so_many}, for a confidence of {each} in each; there were {rounds}"
+            "{needed} rounds are needed for {counted}, for a confidence of {each} in each; there were {rounds}"
         )
     }
 }
@@ -214,7 +214,7 @@ mod tests {
 
     fn comparison(ratios: &[f64]) -> Comparison {
         Comparison {
-            paired: Paired::new(ratios, &vec![1.0; ratios.len()]).unwrap(),
+            estimate: RatioEstimate::paired(ratios, &vec![1.0; ratios.len()]).unwrap(),
             better: Better::Lower,
             delta: Delta::default(),
             controls: Vec::new(),
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn adjusted_p_values_are_those_of_r() {
+    fn adjusted_p_values_match_r() {
         // p.adjust(p, "holm"), as in the documentation of stdlib's padjust.
         for (p_values, adjusted) in [
             (&[0.319, 0.201, 0.4, 0.374, 0.113][..], &[0.957, 0.804, 0.957, 0.957, 0.565][..]),
@@ -240,43 +240,44 @@ mod tests {
             (&[0.03], &[0.03]),
             (&[], &[]),
         ] {
-            let seen: Vec<f64> = steps(p_values).into_iter().map(|step| step.p_adjusted).collect();
-            let is_close = seen.iter().zip(adjusted).all(|(seen, adjusted)| (seen - adjusted).abs() < 1e-12);
-            assert!(is_close && seen.len() == adjusted.len(), "{seen:?} {adjusted:?}");
+            let actual: Vec<f64> = steps(p_values).into_iter().map(|step| step.p_adjusted).collect();
+            let is_close =
+                actual.iter().zip(adjusted).all(|(actual, adjusted)| (actual - adjusted).abs() < 1e-12);
+            assert!(is_close && actual.len() == adjusted.len(), "{actual:?} {adjusted:?}");
         }
     }
 
     #[test]
-    fn so_many_comparisons_need_so_many_rounds() {
+    fn rounds_needed_grow_with_the_number_of_comparisons() {
         let needed = [0, 1, 2, 3, 4, 6, 7, 12, 13, 25, 26].map(rounds_needed);
         assert_eq!(needed, [6, 6, 7, 7, 8, 8, 9, 9, 10, 10, 11]);
     }
 
     #[test]
-    fn too_few_rounds_show_nothing_and_it_says_how_many_would() {
-        let findings = judge(&[slower(6, 0), slower(6, 0), slower(6, 0), slower(6, 0), slower(6, 0)]);
+    fn too_few_rounds_are_inconclusive_and_name_the_number_needed() {
+        let findings = evaluate(&[slower(6, 0), slower(6, 0), slower(6, 0), slower(6, 0), slower(6, 0)]);
         for finding in &findings {
             assert_eq!(finding.verdict, Verdict::Inconclusive);
             assert_eq!(finding.too_few, Some(TooFew { rounds: 6, comparisons: 5, needed: 8 }));
-            let said = finding.to_string();
+            let text = finding.to_string();
             assert!(
-                said.ends_with(
+                text.ends_with(
                     "96.8 % CI): inconclusive. 8 rounds are needed for 5 comparisons, for a confidence of 99.0 % in each; \
                      there were 6"
                 ),
-                "{said}"
+                "{text}"
             );
         }
-        let enough = judge(&[slower(8, 0), slower(8, 0), slower(8, 0), slower(8, 0), slower(8, 0)]);
+        let enough = evaluate(&[slower(8, 0), slower(8, 0), slower(8, 0), slower(8, 0), slower(8, 0)]);
         assert!(enough.iter().all(|finding| finding.verdict == Verdict::Worse && finding.too_few.is_none()));
-        let alone = &judge(&[slower(6, 0)])[0];
+        let alone = &evaluate(&[slower(6, 0)])[0];
         assert_eq!((alone.verdict, alone.too_few), (Verdict::Worse, None));
     }
 
     #[test]
-    fn intervals_have_bonferronis_level_unless_holm_sees_more() {
+    fn intervals_have_the_bonferroni_level_or_that_of_the_holm_step() {
         // Fourteen of the 1024 subsets of the ranks 1 to 10 have a sum of at most 6.
-        let findings = judge(&[slower(10, 0), slower(10, 3), slower(10, 5)]);
+        let findings = evaluate(&[slower(10, 0), slower(10, 3), slower(10, 5)]);
         let p_values: Vec<f64> = findings.iter().map(|finding| finding.p_value * 512.0).collect();
         assert!((p_values[0] - 1.0).abs() < 1e-9 && (p_values[1] - 14.0).abs() < 1e-9, "{p_values:?}");
         // 1/512 is below 5 % / 3; 14/512 is above it, and above 5 % / 2 in the second step.
@@ -287,7 +288,7 @@ mod tests {
         assert_eq!(levels, [true; 3]);
 
         // Of two, 14/512 is above 5 % / 2, and is compared with 5 % in the second step.
-        let findings = judge(&[slower(10, 3), slower(10, 0)]);
+        let findings = evaluate(&[slower(10, 3), slower(10, 0)]);
         assert_eq!((findings[0].verdict, findings[1].verdict), (Verdict::Worse, Verdict::Worse));
         assert!(findings[0].interval.confidence < 1.0 - ERROR / 2.0);
         assert!(findings[1].interval.confidence >= 1.0 - ERROR / 2.0);
@@ -296,8 +297,8 @@ mod tests {
     #[test]
     fn a_verdict_is_flagged_by_a_control_that_differs() {
         let control = |outcome| {
-            let paired = &slower(6, 0).paired;
-            Control { outcome, ..Control::of(paired, Delta::default()) }
+            let estimate = &slower(6, 0).estimate;
+            Control { outcome, ..Control::new(estimate, Delta::default()) }
         };
         for (outcomes, is_flagged) in [
             (&[][..], false),
@@ -305,7 +306,7 @@ mod tests {
             (&[Outcome::Agrees, Outcome::Differs], true),
         ] {
             let controls = outcomes.iter().copied().map(control).collect();
-            let finding = judge(&[Comparison { controls, ..slower(8, 0) }])[0];
+            let finding = evaluate(&[Comparison { controls, ..slower(8, 0) }])[0];
             assert_eq!(finding.is_flagged, is_flagged, "{outcomes:?}");
             assert_eq!(finding.verdict, Verdict::Worse, "it stays, and is marked");
             assert_eq!(finding.to_string().contains("differs from itself"), is_flagged);
@@ -314,11 +315,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_interval_the_verdict_and_the_adjusted_p_value_never_contradict_each_other(
+        fn interval_verdict_and_adjusted_p_value_agree(
             variants in prop::collection::vec(prop::collection::vec(0.9..1.3_f64, 6..14), 1..6),
         ) {
             let comparisons: Vec<_> = variants.iter().map(|ratios| comparison(ratios)).collect();
-            for finding in judge(&comparisons) {
+            for finding in evaluate(&comparisons) {
                 if finding.too_few.is_some() {
                     prop_assert!(finding.verdict == Verdict::Inconclusive && finding.p_adjusted > ERROR);
                     continue;

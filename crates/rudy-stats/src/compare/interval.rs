@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::null::Cut;
+use super::null_distribution::Ranks;
 
 /// A confidence interval with its confidence level.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,8 +23,8 @@ impl Interval {
         (self.low..=self.high).contains(&value)
     }
 
-    pub(super) fn between(sorted: &[f64], cut: Cut) -> Self {
-        let Cut { rank, confidence } = cut;
+    pub(super) fn between(sorted: &[f64], ranks: Ranks) -> Self {
+        let Ranks { rank, confidence } = ranks;
         Self { low: sorted[rank - 1], high: sorted[sorted.len() - rank], confidence }
     }
 

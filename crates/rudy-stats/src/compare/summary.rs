@@ -1,13 +1,13 @@
 //! Summarizes the rounds of one variant.
 
-use super::null::Null;
-use super::paired::median;
+use super::estimate::median;
+use super::null_distribution::NullDistribution;
 use super::{ERROR, Interval, PAIRS_MAX};
 
 /// The location of a variant's values.
 ///
 /// For the variant's own row in a table. Overlapping intervals of two variants say nothing about their
-/// difference: [`Paired`](super::Paired) removes the influence of the rounds on both.
+/// difference: [`RatioEstimate`](super::RatioEstimate) removes the influence of the rounds on both.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
     /// The number of rounds.
@@ -27,18 +27,19 @@ impl Summary {
     /// Summarizes values in any order. `None` if there are none, more than [`PAIRS_MAX`], or one that is not
     /// finite.
     #[must_use]
-    pub fn of(values: &[f64]) -> Option<Self> {
-        let is_fit = (1..=PAIRS_MAX).contains(&values.len()) && values.iter().all(|value| value.is_finite());
-        if !is_fit {
+    pub fn new(values: &[f64]) -> Option<Self> {
+        let is_valid =
+            (1..=PAIRS_MAX).contains(&values.len()) && values.iter().all(|value| value.is_finite());
+        if !is_valid {
             return None;
         }
         let mut sorted = values.to_vec();
         sorted.sort_unstable_by(f64::total_cmp);
-        let cut = Null::sign(sorted.len()).cut(ERROR);
+        let ranks = NullDistribution::sign(sorted.len()).ranks(ERROR);
         Some(Self {
             rounds: sorted.len(),
             median: median(&sorted),
-            interval: cut.map(|cut| Interval::between(&sorted, cut)),
+            interval: ranks.map(|ranks| Interval::between(&sorted, ranks)),
             min: sorted[0],
             max: sorted[sorted.len() - 1],
         })
@@ -50,11 +51,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_interval_is_between_the_values_that_the_tables_name() {
+    fn the_interval_of_the_median_has_the_ranks_of_r() {
         // R: qbinom(0.025, n, 0.5) is the rank of the lower end.
         for (rounds, rank) in [(6, 1), (8, 1), (9, 2), (10, 2), (20, 6), (50, 18), (100, 40)] {
             let values: Vec<f64> = (1..=rounds).map(f64::from).collect();
-            let summary = Summary::of(&values).unwrap();
+            let summary = Summary::new(&values).unwrap();
             let interval = summary.interval.unwrap();
             assert_eq!((interval.low, interval.high), (f64::from(rank), f64::from(rounds + 1 - rank)));
             assert!((0.95..0.995).contains(&interval.confidence), "{rounds}: {}", interval.confidence);
@@ -65,9 +66,9 @@ mod tests {
 
     #[test]
     fn few_rounds_have_a_median_and_no_interval() {
-        let summary = Summary::of(&[3.0, -1.0, 2.0]).unwrap();
+        let summary = Summary::new(&[3.0, -1.0, 2.0]).unwrap();
         assert_eq!(summary, Summary { rounds: 3, median: 2.0, interval: None, min: -1.0, max: 3.0 });
-        assert_eq!(Summary::of(&[]), None);
-        assert_eq!(Summary::of(&[1.0, f64::NAN]), None);
+        assert_eq!(Summary::new(&[]), None);
+        assert_eq!(Summary::new(&[1.0, f64::NAN]), None);
     }
 }

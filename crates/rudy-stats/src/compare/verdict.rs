@@ -72,7 +72,7 @@ pub enum Verdict {
 impl Verdict {
     /// Better or worse if the `interval` of the ratio A / B excludes 1, and otherwise inconclusive. Whether both are
     /// equivalent is another question: see [`Delta::includes`].
-    pub(super) fn of_difference(interval: &Interval, better: Better) -> Self {
+    pub(super) fn from_interval(interval: &Interval, better: Better) -> Self {
         if interval.contains(1.0) {
             Self::Inconclusive
         } else if (interval.high < 1.0) == (better == Better::Lower) {
@@ -117,7 +117,7 @@ mod tests {
             (0.5, 2.0, Higher, Verdict::Inconclusive),
         ] {
             let interval = Interval { low, high, confidence: 0.95 };
-            assert_eq!(Verdict::of_difference(&interval, better), verdict, "{low} {high} {better:?}");
+            assert_eq!(Verdict::from_interval(&interval, better), verdict, "{low} {high} {better:?}");
         }
     }
 

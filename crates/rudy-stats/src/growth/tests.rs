@@ -54,7 +54,7 @@ fn seconds(number: usize) -> Vec<f64> {
     (0..number).map(|second| second as f64).collect()
 }
 
-fn judge(counts: &[f64]) -> Option<Growth> {
+fn evaluate(counts: &[f64]) -> Option<Growth> {
     persistent(&seconds(counts.len()), counts)
 }
 
@@ -62,7 +62,7 @@ fn judge(counts: &[f64]) -> Option<Growth> {
 fn found_after(counts: &[f64], from_s: usize) -> Option<usize> {
     let mut end = from_s;
     while end <= counts.len() {
-        if judge(&counts[..end]).is_some() {
+        if evaluate(&counts[..end]).is_some() {
             return Some(end);
         }
         end += 1 + end / 25;
@@ -71,7 +71,7 @@ fn found_after(counts: &[f64], from_s: usize) -> Option<usize> {
 }
 
 /// The number of `runs` in which a leak is found.
-fn accused(runs: u64, from_s: usize, mut process: impl FnMut(&mut Events) -> Vec<f64>) -> u64 {
+fn false_alarms(runs: u64, from_s: usize, mut process: impl FnMut(&mut Events) -> Vec<f64>) -> u64 {
     let finds = |seed: &u64| found_after(&process(&mut Events(SplitMix64(*seed))), from_s).is_some();
     (1..=runs).filter(finds).count() as u64
 }
@@ -81,7 +81,7 @@ const HOUR: usize = 3600;
 #[test]
 fn an_even_leak_is_found_with_its_slope() {
     let counts: Vec<f64> = (0..100).map(|second| 80.0 + 2.0 * f64::from(second)).collect();
-    let growth = judge(&counts).unwrap();
+    let growth = evaluate(&counts).unwrap();
     assert!((growth.per_s - 2.0).abs() < 0.05, "{growth:?}");
     assert!(growth.per_s_low < 2.0 && growth.per_s_high > 2.0 && growth.per_s_low > 1.9, "{growth:?}");
 }
@@ -91,7 +91,7 @@ fn the_interval_of_a_random_leak_has_its_slope() {
     let mut missed = 0;
     for seed in 0..200 {
         let leak = Events(SplitMix64(seed)).leak(600, 1.0);
-        let growth = judge(&leak).unwrap();
+        let growth = evaluate(&leak).unwrap();
         missed += u64::from(growth.per_s_low > 1.0 || growth.per_s_high < 1.0);
     }
     // Nominally ten.
@@ -100,25 +100,25 @@ fn the_interval_of_a_random_leak_has_its_slope() {
 
 #[test]
 fn a_count_that_does_not_grow_or_shrinks_is_no_leak() {
-    assert_eq!(judge(&[100.0; 600]), None);
+    assert_eq!(evaluate(&[100.0; 600]), None);
     let shrinks: Vec<f64> = (0..600).map(|second| 2000.0 - f64::from(second)).collect();
-    assert_eq!(judge(&shrinks), None);
-    assert_eq!(judge(&[]), None);
+    assert_eq!(evaluate(&shrinks), None);
+    assert_eq!(evaluate(&[]), None);
     assert_eq!(persistent(&[0.0; 40], &[1.0; 40]), None);
-    assert_eq!(judge(&(0..19).map(|second| f64::from(second) * 10.0).collect::<Vec<_>>()), None);
+    assert_eq!(evaluate(&(0..19).map(|second| f64::from(second) * 10.0).collect::<Vec<_>>()), None);
 }
 
 #[test]
-fn a_busy_server_is_not_accused_in_an_hour() {
+fn stationary_connections_are_no_leak() {
     for (mean, lifetime_s) in [(20.0, 1.0), (100.0, 10.0), (1000.0, 60.0), (1000.0, 300.0)] {
-        let accused = accused(200, 100, |events| events.connections(HOUR, mean, lifetime_s, mean));
-        assert!(accused <= 2, "{accused} of 200: {mean} of {lifetime_s} s");
+        let false_alarms = false_alarms(200, 100, |events| events.connections(HOUR, mean, lifetime_s, mean));
+        assert!(false_alarms <= 2, "{false_alarms} of 200: {mean} of {lifetime_s} s");
     }
 }
 
 #[test]
 fn bursts_are_no_leak() {
-    let accused = accused(200, 100, |events| {
+    let false_alarms = false_alarms(200, 100, |events| {
         let mut burst = 0.0;
         let next = |_| {
             if events.0.unit() < 0.02 {
@@ -129,33 +129,33 @@ fn bursts_are_no_leak() {
         };
         (0..HOUR).map(next).collect()
     });
-    assert_eq!(accused, 0);
+    assert_eq!(false_alarms, 0);
 }
 
 #[test]
 fn a_pool_that_fills_and_then_is_stable_is_no_leak() {
     for lifetime_s in [10.0, 60.0, 120.0] {
-        let accused = accused(50, 300, |events| events.connections(HOUR, 1000.0, lifetime_s, 0.0));
-        assert_eq!(accused, 0, "{lifetime_s}");
+        let false_alarms = false_alarms(50, 300, |events| events.connections(HOUR, 1000.0, lifetime_s, 0.0));
+        assert_eq!(false_alarms, 0, "{lifetime_s}");
     }
-    let accused = accused(50, 100, |events| {
+    let false_alarms = false_alarms(50, 100, |events| {
         let next = |second: usize| (500.0 * (second as f64 / 60.0).min(1.0) + 5.0 * events.normal()).round();
         (0..HOUR).map(next).collect()
     });
-    assert_eq!(accused, 0);
+    assert_eq!(false_alarms, 0);
 }
 
 #[test]
 fn a_saw_tooth_is_no_leak_once_two_periods_are_known() {
     for period_s in [20.0, 60.0, 150.0, 400.0] {
-        let accused = accused(50, 800, |events| {
+        let false_alarms = false_alarms(50, 800, |events| {
             let phase = events.0.unit();
             let next = |second: usize| {
                 (100.0 + 200.0 * (second as f64 / period_s + phase).fract() + 2.0 * events.normal()).round()
             };
             (0..HOUR).map(next).collect()
         });
-        assert_eq!(accused, 0, "{period_s}");
+        assert_eq!(false_alarms, 0, "{period_s}");
     }
 }
 
@@ -163,7 +163,7 @@ fn a_saw_tooth_is_no_leak_once_two_periods_are_known() {
 fn a_step_is_no_leak() {
     for step in [50, 150, 250] {
         let counts: Vec<f64> = (0..300).map(|second| if second < step { 10.0 } else { 500.0 }).collect();
-        assert_eq!(judge(&counts), None, "{step}");
+        assert_eq!(evaluate(&counts), None, "{step}");
     }
 }
 

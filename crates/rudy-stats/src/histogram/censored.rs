@@ -11,7 +11,7 @@ use super::Histogram;
 pub struct Censored<'a> {
     /// Latencies of requests with a response.
     pub observed: &'a Histogram,
-    /// How long the other requests had waited when they were given up.
+    /// The waiting times of the other requests, until they were given up.
     pub given_up: &'a Histogram,
 }
 
@@ -115,8 +115,8 @@ mod tests {
             let given_up: Vec<u64> = waits.iter().map(|(waited, _)| *waited).collect();
             let truth: Vec<u64> =
                 observed.iter().copied().chain(waits.iter().map(|(waited, more)| waited + more)).collect();
-            let (seen, given_up, truth) = (of(&observed), of(&given_up), of(&truth).quantile(q));
-            let bounded = Censored { observed: &seen, given_up: &given_up }.quantile(q).unwrap();
+            let (cumulative_count, given_up, truth) = (of(&observed), of(&given_up), of(&truth).quantile(q));
+            let bounded = Censored { observed: &cumulative_count, given_up: &given_up }.quantile(q).unwrap();
             prop_assert!(bounded.value <= truth);
             prop_assert!(bounded.is_lower_bound || bounded.value == truth);
         }

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_seen_is_zero_everywhere() {
+    fn an_empty_histogram_is_zero_everywhere() {
         let empty = Histogram::new();
         let figures =
             [empty.quantile(0.5), empty.quantile(1.0), empty.mean(), empty.stdev(), empty.min(), empty.max()];
@@ -211,14 +211,14 @@ mod tests {
     }
 
     #[test]
-    fn on_time_is_a_value_like_any_other() {
+    fn zero_is_a_value() {
         let histogram = of([0, 0, 5]);
         assert_eq!((histogram.min(), histogram.quantile(0.5)), (Duration::ZERO, Duration::ZERO));
         assert_eq!(histogram.len(), 3);
     }
 
     #[test]
-    fn what_is_longer_than_an_hour_is_counted_and_said() {
+    fn values_above_an_hour_saturate() {
         let mut histogram = of([1, u64::MAX]);
         histogram.record(Duration::MAX);
         histogram.record_n(Histogram::MAX, 2);
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn clearing_forgets_all() {
+    fn clear_removes_all_values() {
         let mut histogram = of(1..1000);
         histogram.clear();
         assert_eq!(histogram, Histogram::new());
@@ -269,7 +269,7 @@ mod tests {
         }
 
         #[test]
-        fn merging_is_as_if_one_had_seen_all(
+        fn a_merged_histogram_equals_one_of_all_values(
             first in prop::collection::vec(any::<u64>(), 0..100),
             second in prop::collection::vec(0..10_000_000_000_u64, 0..100),
         ) {

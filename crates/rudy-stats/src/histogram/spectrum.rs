@@ -17,10 +17,15 @@ impl Histogram {
             "{:>12} {:>14} {:>10} {:>14}\n\n",
             "Value", "Percentile", "TotalCount", "1/(1-Percentile)"
         );
-        let mut seen = 0;
+        let mut cumulative_count = 0;
         for line in self.counts.iter_quantiles(LINES_PER_HALVING) {
-            seen += line.count_since_last_iteration();
-            push_line(&mut text, milliseconds(line.value_iterated_to()), line.quantile_iterated_to(), seen);
+            cumulative_count += line.count_since_last_iteration();
+            push_line(
+                &mut text,
+                milliseconds(line.value_iterated_to()),
+                line.quantile_iterated_to(),
+                cumulative_count,
+            );
         }
         self.push_footer(&mut text);
         text
@@ -41,13 +46,13 @@ impl Histogram {
     }
 }
 
-fn push_line(text: &mut String, value_ms: f64, quantile: f64, seen: u64) {
+fn push_line(text: &mut String, value_ms: f64, quantile: f64, cumulative_count: u64) {
     let left = 1.0 - quantile;
     // Writing to a `String` does not fail.
     let _ = if left > 0.0 {
-        writeln!(text, "{value_ms:12.6} {quantile:14.12} {seen:10} {:14.2}", 1.0 / left)
+        writeln!(text, "{value_ms:12.6} {quantile:14.12} {cumulative_count:10} {:14.2}", 1.0 / left)
     } else {
-        writeln!(text, "{value_ms:12.6} {quantile:14.12} {seen:10}")
+        writeln!(text, "{value_ms:12.6} {quantile:14.12} {cumulative_count:10}")
     };
 }
 
@@ -63,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_spectrum_has_the_columns_and_the_footer_that_plotters_know() {
+    fn the_spectrum_has_the_columns_and_the_footer_of_hgrm_files() {
         let mut histogram = Histogram::new();
         histogram.record_n(Duration::from_millis(1), 3);
         histogram.record(Duration::from_millis(2));
@@ -83,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn each_line_counts_what_is_not_above_it() {
+    fn each_line_has_a_cumulative_count() {
         let mut histogram = Histogram::new();
         (1..=10_000).for_each(|value| histogram.record(Duration::from_micros(value)));
         let text = histogram.to_hgrm();
@@ -101,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_seen_is_a_head_and_a_footer() {
+    fn an_empty_histogram_has_a_head_and_a_footer() {
         let text = Histogram::new().to_hgrm();
         assert!(text.contains("Total count    =            0]"), "{text}");
     }

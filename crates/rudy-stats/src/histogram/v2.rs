@@ -43,12 +43,12 @@ const CELLS_MAX: usize = 34 << HALF_CELLS_BITS;
 
 /// Maximum size of an inflated blob: each cell with the longest count. A few bytes of zlib could inflate to
 /// gigabytes.
-const INSIDE_BYTES_MAX: usize = HEADER_BYTES + 9 * CELLS_MAX;
+const PAYLOAD_BYTES_MAX: usize = HEADER_BYTES + 9 * CELLS_MAX;
 
 /// Above this, a count is not exact in an `f64`. No run reaches 9 × 10¹⁵ requests.
 const COUNT_MAX: u64 = 1 << 53;
 
-/// Why a text is not a compatible histogram.
+/// The reason that a text is not a compatible histogram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BlobError {
     /// It is not base64.
@@ -89,7 +89,7 @@ impl Histogram {
     pub fn to_base64(&self) -> String {
         let mut deflated = ZlibEncoder::new(Vec::new(), Compression::default());
         let deflated = deflated
-            .write_all(&self.inside())
+            .write_all(&self.payload())
             .and_then(|()| deflated.finish())
             .expect("writing to memory does not fail");
         let mut blob = Vec::with_capacity(8 + deflated.len());
@@ -108,80 +108,80 @@ impl Histogram {
             return Err(BlobError::NotV2);
         }
         let deflated = outside.exactly()?;
-        let mut inside = Vec::new();
-        let limit = INSIDE_BYTES_MAX as u64 + 1;
-        match ZlibDecoder::new(deflated).take(limit).read_to_end(&mut inside) {
+        let mut payload = Vec::new();
+        let limit = PAYLOAD_BYTES_MAX as u64 + 1;
+        match ZlibDecoder::new(deflated).take(limit).read_to_end(&mut payload) {
             Err(_) => Err(BlobError::Damaged("it cannot be inflated")),
-            Ok(bytes) if bytes > INSIDE_BYTES_MAX => {
+            Ok(bytes) if bytes > PAYLOAD_BYTES_MAX => {
                 Err(BlobError::Damaged("it has more cells than an hour needs"))
             }
-            Ok(_) => read(Bytes(&inside)),
+            Ok(_) => read(Bytes(&payload)),
         }
     }
 
-    fn inside(&self) -> Vec<u8> {
-        let list = self.list();
-        let mut inside = Vec::with_capacity(HEADER_BYTES + list.len());
-        inside.extend(COOKIE.to_be_bytes());
-        inside.extend(length(&list));
-        inside.extend(0_u32.to_be_bytes());
-        inside.extend(u32::from(DIGITS).to_be_bytes());
-        inside.extend(1_u64.to_be_bytes());
-        inside.extend(MAX_NS.to_be_bytes());
-        inside.extend(1.0_f64.to_be_bytes());
-        inside.extend(list);
-        inside
+    fn payload(&self) -> Vec<u8> {
+        let encoded_counts = self.encoded_counts();
+        let mut payload = Vec::with_capacity(HEADER_BYTES + encoded_counts.len());
+        payload.extend(COOKIE.to_be_bytes());
+        payload.extend(length(&encoded_counts));
+        payload.extend(0_u32.to_be_bytes());
+        payload.extend(u32::from(DIGITS).to_be_bytes());
+        payload.extend(1_u64.to_be_bytes());
+        payload.extend(MAX_NS.to_be_bytes());
+        payload.extend(1.0_f64.to_be_bytes());
+        payload.extend(encoded_counts);
+        payload
     }
 
     /// The counts of the cells up to the last non-empty one.
-    fn list(&self) -> Vec<u8> {
-        let mut list = Vec::new();
+    fn encoded_counts(&self) -> Vec<u8> {
+        let mut encoded_counts = Vec::new();
         let mut next = 0;
         for (end, count) in self.cells() {
             let cell = cell_of(u64::try_from(end.as_nanos()).unwrap_or(MAX_NS));
             match cell - next {
                 0 => {}
                 // A single empty cell is a count of 0, as in the reference implementation.
-                1 => push(&mut list, 0),
-                run => push(&mut list, -run),
+                1 => push(&mut encoded_counts, 0),
+                run => push(&mut encoded_counts, -run),
             }
-            push(&mut list, i64::try_from(count).unwrap_or(i64::MAX));
+            push(&mut encoded_counts, i64::try_from(count).unwrap_or(i64::MAX));
             next = cell + 1;
         }
-        if list.is_empty() {
-            push(&mut list, 0);
+        if encoded_counts.is_empty() {
+            push(&mut encoded_counts, 0);
         }
-        list
+        encoded_counts
     }
 }
 
 /// Decodes the inside of a blob.
-fn read(mut inside: Bytes<'_>) -> Result<Histogram, BlobError> {
-    if inside.u32()? != COOKIE {
+fn read(mut payload: Bytes<'_>) -> Result<Histogram, BlobError> {
+    if payload.u32()? != COOKIE {
         return Err(BlobError::NotV2);
     }
-    let list_length = inside.u32()?;
-    let offset = inside.u32()?;
-    let (digits, lowest) = (inside.u32()?, inside.u64()?);
-    let _highest = inside.u64()?;
-    let unit = f64::from_bits(inside.u64()?);
+    let list_length = payload.u32()?;
+    let offset = payload.u32()?;
+    let (digits, lowest) = (payload.u32()?, payload.u64()?);
+    let _highest = payload.u64()?;
+    let unit = f64::from_bits(payload.u64()?);
     if (digits, lowest) != (u32::from(DIGITS), 1) {
         return Err(BlobError::OtherCells { digits, lowest });
     }
     if offset != 0 || unit.to_bits() != 1.0_f64.to_bits() {
         return Err(BlobError::Damaged("it contains fractions, not whole nanoseconds"));
     }
-    if inside.0.len() != list_length as usize {
+    if payload.0.len() != list_length as usize {
         return Err(BlobError::Damaged("the length of its list of counts is wrong"));
     }
-    read_list(inside)
+    read_counts(payload)
 }
 
-fn read_list(mut list: Bytes<'_>) -> Result<Histogram, BlobError> {
+fn read_counts(mut encoded_counts: Bytes<'_>) -> Result<Histogram, BlobError> {
     let mut histogram = Histogram::new();
     let (mut cell, mut total) = (0_u64, 0_u64);
-    while !list.0.is_empty() {
-        let entry = list.zigzag()?;
+    while !encoded_counts.0.is_empty() {
+        let entry = encoded_counts.zigzag()?;
         if entry < 0 {
             cell = cell.saturating_add(entry.unsigned_abs());
         } else {
@@ -220,18 +220,18 @@ fn length(bytes: &[u8]) -> [u8; 4] {
 
 /// Appends a number: the sign in the lowest bit, then seven bits per byte from the lowest, and all bits of
 /// the ninth byte.
-fn push(list: &mut Vec<u8>, number: i64) {
+fn push(encoded_counts: &mut Vec<u8>, number: i64) {
     let mut rest = ((number << 1) ^ (number >> 63)).cast_unsigned();
     for _ in 0..8 {
         let low = rest.to_le_bytes()[0];
         rest >>= 7;
         if rest == 0 {
-            list.push(low & 0x7f);
+            encoded_counts.push(low & 0x7f);
             return;
         }
-        list.push(low | 0x80);
+        encoded_counts.push(low | 0x80);
     }
-    list.push(rest.to_le_bytes()[0]);
+    encoded_counts.push(rest.to_le_bytes()[0]);
 }
 
 /// The remaining input.
@@ -300,19 +300,19 @@ mod tests {
     }
 
     #[test]
-    fn our_list_is_theirs_byte_for_byte() {
+    fn the_encoded_counts_match_those_of_hdrhistogram() {
         let mut histogram = Histogram::new();
         for value in [100, 200, 250] {
             histogram.record(Duration::from_nanos(value));
         }
         let theirs = STANDARD.decode(THREE).unwrap();
-        let mut inside = Vec::new();
-        ZlibDecoder::new(&theirs[8..]).read_to_end(&mut inside).unwrap();
-        assert_eq!(histogram.list(), inside[HEADER_BYTES..]);
+        let mut payload = Vec::new();
+        ZlibDecoder::new(&theirs[8..]).read_to_end(&mut payload).unwrap();
+        assert_eq!(histogram.encoded_counts(), payload[HEADER_BYTES..]);
     }
 
     #[test]
-    fn what_is_no_histogram_of_ours_is_refused_with_its_reason() {
+    fn an_invalid_blob_is_rejected_with_its_reason() {
         let not_ours = [
             ("*", "the histogram is not base64: Invalid symbol 42, offset 0."),
             ("", "not a deflated HdrHistogram V2, which begins with `HISTFAAA`"),
@@ -333,30 +333,30 @@ mod tests {
 
     #[test]
     fn a_blob_that_inflates_to_gigabytes_is_cut_off() {
-        let bomb = deflated(&vec![0; INSIDE_BYTES_MAX + 1]);
+        let bomb = deflated(&vec![0; PAYLOAD_BYTES_MAX + 1]);
         let error = Histogram::from_base64(&bomb).unwrap_err();
         assert_eq!(error, BlobError::Damaged("it has more cells than an hour needs"));
     }
 
     #[test]
-    fn counts_that_cannot_be_are_refused() {
+    fn impossible_counts_are_rejected() {
         for (entries, reason) in [
             (&[i64::MAX, i64::MAX][..], "its counts are too large"),
             (&[i64::MIN, 1][..], "it counts beyond the last cell"),
         ] {
-            let mut inside = Histogram::new().inside();
-            inside.truncate(HEADER_BYTES);
+            let mut payload = Histogram::new().payload();
+            payload.truncate(HEADER_BYTES);
             for entry in entries {
-                push(&mut inside, *entry);
+                push(&mut payload, *entry);
             }
-            let list = u32::try_from(inside.len() - HEADER_BYTES).unwrap();
-            inside[4..8].copy_from_slice(&list.to_be_bytes());
-            assert_eq!(Histogram::from_base64(&deflated(&inside)), Err(BlobError::Damaged(reason)));
+            let encoded_counts = u32::try_from(payload.len() - HEADER_BYTES).unwrap();
+            payload[4..8].copy_from_slice(&encoded_counts.to_be_bytes());
+            assert_eq!(Histogram::from_base64(&deflated(&payload)), Err(BlobError::Damaged(reason)));
         }
     }
 
     #[test]
-    fn the_cells_are_those_of_the_library() {
+    fn the_cells_match_those_of_hdrhistogram() {
         let library = Histogram::new().counts;
         for value in (0..62).flat_map(|bits| [(1_u64 << bits) - 1, 1 << bits, (1 << bits) + (1 << bits) / 3])
         {
@@ -368,9 +368,9 @@ mod tests {
         assert_eq!(value_of(CELLS_MAX as u64), None);
     }
 
-    fn deflated(inside: &[u8]) -> String {
+    fn deflated(payload: &[u8]) -> String {
         let mut zlib = ZlibEncoder::new(Vec::new(), Compression::default());
-        zlib.write_all(inside).unwrap();
+        zlib.write_all(payload).unwrap();
         let zlib = zlib.finish().unwrap();
         let outside = [&COOKIE_DEFLATED.to_be_bytes()[..], &length(&zlib), &zlib].concat();
         STANDARD.encode(outside)
@@ -378,7 +378,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_written_is_read_again(
+        fn a_written_histogram_can_be_read(
             values in prop::collection::vec((0..2 * MAX_NS, 0..1_u64 << 40), 0..100),
         ) {
             let mut histogram = Histogram::new();
@@ -390,18 +390,18 @@ mod tests {
 
         #[test]
         fn numbers_keep_their_sign_in_at_most_nine_bytes(number: i64) {
-            let mut list = Vec::new();
-            push(&mut list, number);
-            prop_assert!(list.len() <= 9);
-            prop_assert_eq!(Bytes(&list).zigzag(), Ok(number));
+            let mut encoded_counts = Vec::new();
+            push(&mut encoded_counts, number);
+            prop_assert!(encoded_counts.len() <= 9);
+            prop_assert_eq!(Bytes(&encoded_counts).zigzag(), Ok(number));
         }
 
         #[test]
-        fn no_inside_makes_us_panic(tail in prop::collection::vec(any::<u8>(), 0..60), keep in 0..=HEADER_BYTES) {
-            let mut inside = Histogram::new().inside();
-            inside.truncate(keep);
-            inside.extend(tail);
-            let _ = Histogram::from_base64(&deflated(&inside));
+        fn any_payload_is_read_without_a_panic(tail in prop::collection::vec(any::<u8>(), 0..60), keep in 0..=HEADER_BYTES) {
+            let mut payload = Histogram::new().payload();
+            payload.truncate(keep);
+            payload.extend(tail);
+            let _ = Histogram::from_base64(&deflated(&payload));
         }
     }
 }

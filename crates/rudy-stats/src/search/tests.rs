@@ -59,7 +59,7 @@ fn it_doubles_bisects_votes_and_confirms() {
 }
 
 #[test]
-fn one_unlucky_step_does_not_decide() {
+fn a_single_failed_step_does_not_decide() {
     let mut is_first = true;
     let (result, _) = search(Options::default(), 16_000.0, |step| {
         // The first step at 4000 is disturbed.
@@ -90,7 +90,7 @@ fn a_server_that_never_fails_is_tried_up_to_the_highest_rate() {
 }
 
 #[test]
-fn where_the_client_fails_the_result_is_a_lower_bound() {
+fn a_failure_of_the_client_makes_the_result_a_lower_bound() {
     let (result, _) = search(Options::default(), 16_000.0, |step| {
         if step.rate > 9000.0 { StepResult::Failed(Cause::Client) } else { StepResult::Passed }
     });
@@ -112,7 +112,7 @@ fn after_a_failed_hold_it_bisects_with_holds_to_the_resolution() {
 }
 
 #[test]
-fn a_rate_that_passed_is_not_denied_although_no_hold_passes() {
+fn a_rate_that_passed_short_steps_is_reported_without_a_passing_hold() {
     let never = |step: Step| if step.kind == Kind::Hold { FAILED } else { hard(11_000.0)(step) };
     let (result, _) = search(Options::default(), 16_000.0, never);
     assert_eq!((result.passed, result.incomplete), (Some(2000.0), Some(Incomplete::Unconfirmed)));
@@ -133,7 +133,7 @@ fn a_step_lasts_until_it_has_enough_requests_and_no_longer_than_a_hold() {
 }
 
 #[test]
-fn a_ceiling_of_nothing_begins_at_the_lowest_rate() {
+fn a_ceiling_of_0_starts_at_the_lowest_rate() {
     for ceiling in [0.0, f64::NAN, -1.0, f64::INFINITY] {
         let (result, steps) = search(Options::default(), ceiling, hard(100.0));
         assert_eq!(steps[0].0.rate.to_bits(), 1.0_f64.to_bits());

@@ -128,7 +128,7 @@ fn requests_at_the_ends_of_a_short_run_are_not_a_wrong_count() {
 }
 
 #[test]
-fn the_limit_of_a_late_run_is_told_from_its_connections() {
+fn free_connections_show_the_limit_of_a_late_run() {
     let late = Conditions { sent: Some(9000), schedule_delay_p99: Some(5 * MS), ..open() };
     let limit = |conditions: &Conditions| check(conditions)[0].limit();
     // All connections were busy at some time, half of them on average, and no response took as long as the delay.
@@ -150,7 +150,7 @@ fn the_limit_of_a_late_run_is_told_from_its_connections() {
 }
 
 #[test]
-fn waiting_affects_latency_and_rate_and_a_wrong_load_affects_all() {
+fn each_warning_affects_its_metrics() {
     let affects = |warning: Warning| {
         [Metric::Latency, Metric::Rate, Metric::CpuPerRequest, Metric::Memory]
             .map(|metric| warning.affects(metric))
@@ -176,7 +176,7 @@ fn waiting_affects_latency_and_rate_and_a_wrong_load_affects_all() {
 }
 
 #[test]
-fn a_sentence_has_its_figures_and_never_rounds_to_the_threshold() {
+fn a_sentence_has_its_numbers_and_never_rounds_to_the_threshold() {
     for (warning, sentence) in [
         (
             Warning::RateNotKept { kept: 0.98999, limit: Some(Limit::Server) },

@@ -18,7 +18,7 @@ pub enum Metric {
     Memory,
 }
 
-/// What limited a run.
+/// The limit of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     /// The load generator.
@@ -29,21 +29,21 @@ pub enum Limit {
     Machine,
 }
 
-/// Why metrics of a run may be invalid. Shares are fractions of 1.
+/// A reason that metrics of a run may be invalid. Shares are fractions of 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Warning {
     /// Fewer requests were sent than were due.
     RateNotKept {
         /// The fraction of due requests that was sent.
         kept: f64,
-        /// What kept the others from being sent.
+        /// The reason that the others were not sent.
         limit: Option<Limit>,
     },
     /// Requests were sent late.
     ScheduleDelay {
         /// The 99th percentile of the delay.
         p99: Duration,
-        /// What delayed them.
+        /// The cause of the delay.
         limit: Option<Limit>,
     },
     /// Too many requests failed.
@@ -108,7 +108,7 @@ impl Warning {
         }
     }
 
-    /// What limited the run, if it is known.
+    /// The limit of the run, if it is known.
     #[must_use]
     pub fn limit(&self) -> Option<Limit> {
         match self {
@@ -125,7 +125,7 @@ impl Warning {
 }
 
 impl Limit {
-    /// What can be done about it.
+    /// The advice.
     #[must_use]
     pub fn advice(self) -> &'static str {
         match self {

@@ -1,6 +1,6 @@
 //! Compares two experiments: the variants and workloads that both have.
 
-use rudy_stats::compare::{Comparison, PAIRS_MIN, Paired, Summary, judge};
+use rudy_stats::compare::{Comparison, PAIRS_MIN, RatioEstimate, Summary, evaluate};
 
 use super::pairs::{is_suspect, value};
 use super::{Answer, Compared, compared, delta, words};
@@ -25,19 +25,19 @@ struct Question<'a> {
 /// All metrics of all variants and workloads that both experiments have, with verdicts corrected for their number.
 pub(crate) fn across<'a>(old: &Experiment, new: &'a Experiment) -> Vec<Compared<'a>> {
     let questions = questions(old, new);
-    let paired: Vec<_> =
-        questions.iter().map(|question| Paired::unpaired(&question.new, &question.old)).collect();
+    let estimate: Vec<_> =
+        questions.iter().map(|question| RatioEstimate::unpaired(&question.new, &question.old)).collect();
     let comparisons: Vec<Comparison> = questions
         .iter()
-        .zip(&paired)
-        .filter_map(|(question, paired)| {
-            let (paired, better) = (paired.clone().ok()?, compared::better(&question.metric.name));
-            Some(Comparison { paired, better, delta: delta(new), controls: Vec::new() })
+        .zip(&estimate)
+        .filter_map(|(question, estimate)| {
+            let (estimate, better) = (estimate.clone().ok()?, compared::better(&question.metric.name));
+            Some(Comparison { estimate, better, delta: delta(new), controls: Vec::new() })
         })
         .collect();
-    let mut findings = judge(&comparisons).into_iter();
-    let answers = questions.into_iter().zip(paired).map(|(question, paired)| {
-        let answer = match paired {
+    let mut findings = evaluate(&comparisons).into_iter();
+    let answers = questions.into_iter().zip(estimate).map(|(question, estimate)| {
+        let answer = match estimate {
             // There is a finding for each comparison.
             Ok(_) => findings.next().map(Answer::Evaluated),
             Err(error) => Some(question.open(&error.to_string())),
@@ -83,7 +83,7 @@ fn metrics(plan: &Plan, workload: &Workload) -> Vec<String> {
 
 impl<'a> Question<'a> {
     fn medians(&self) -> Option<[f64; 2]> {
-        Some([Summary::of(&self.new)?.median, Summary::of(&self.old)?.median])
+        Some([Summary::new(&self.new)?.median, Summary::new(&self.old)?.median])
     }
 
     fn open(&self, error: &str) -> Answer {

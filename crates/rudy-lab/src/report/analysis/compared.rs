@@ -1,6 +1,6 @@
 //! Evaluates the comparisons of a plan.
 
-use rudy_stats::compare::{Better, Comparison, Control, Finding, PAIRS_MIN, Paired, rounds_needed};
+use rudy_stats::compare::{Better, Comparison, Control, Finding, PAIRS_MIN, RatioEstimate, rounds_needed};
 
 use super::pairs::{Pairs, Side, warning};
 use super::{Answer, Compared, Controlled, delta, words};
@@ -96,7 +96,7 @@ fn controlled<'a>(
 ) -> Controlled<'a> {
     let side = |is_control| Side { variant, is_control };
     let pairs = Pairs::of(experiment, workload, metric, side(true), side(false));
-    let paired = Paired::new(&pairs.a, &pairs.b).map_err(|error| match pairs.rounds() {
+    let estimate = RatioEstimate::paired(&pairs.a, &pairs.b).map_err(|error| match pairs.rounds() {
         rounds @ 0..PAIRS_MIN => {
             format!(
                 "{} are too few: a comparison needs {PAIRS_MIN}",
@@ -111,7 +111,7 @@ fn controlled<'a>(
         metric: Metric::named(metric),
         rounds: pairs.rounds(),
         rounds_run: pairs.rounds_run,
-        outcome: paired.map(|paired| Control::of(&paired, delta(experiment))),
+        outcome: estimate.map(|estimate| Control::new(&estimate, delta(experiment))),
     }
 }
 
@@ -136,9 +136,9 @@ impl<'a> Question<'a> {
                 && control.metric.name == metric
         });
         let controls = rests.filter_map(|control| control.outcome.clone().ok()).collect();
-        let paired = Paired::new(&pairs.a, &pairs.b);
-        let comparison = paired.map(|paired| Comparison {
-            paired,
+        let estimate = RatioEstimate::paired(&pairs.a, &pairs.b);
+        let comparison = estimate.map(|estimate| Comparison {
+            estimate,
             better: better(metric),
             delta: delta(experiment),
             controls,

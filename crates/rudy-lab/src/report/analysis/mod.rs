@@ -10,7 +10,7 @@ mod tests;
 pub(crate) mod trouble;
 pub(crate) mod words;
 
-use rudy_stats::compare::{Comparison, Control, Delta, Finding, Summary, Verdict, judge};
+use rudy_stats::compare::{Comparison, Control, Delta, Finding, Summary, Verdict, evaluate};
 
 use self::compared::Question;
 use super::unit::Metric;
@@ -185,7 +185,7 @@ pub(crate) fn analyse(experiments: &[Experiment]) -> Report<'_> {
     let comparisons: Vec<Comparison> =
         questions.iter().flatten().filter_map(|question| question.comparison.clone().ok()).collect();
     let asked = questions.iter().flatten().filter(|question| question.is_measured()).count();
-    let mut findings = judge(&comparisons).into_iter();
+    let mut findings = evaluate(&comparisons).into_iter();
     let sections = experiments.iter().zip(questions).map(|(experiment, questions)| {
         let compared = questions.into_iter().map(|question| {
             let finding = question.comparison.is_ok().then(|| findings.next()).flatten();

@@ -47,7 +47,7 @@ impl Pairs {
 
     /// The median of each side.
     pub(super) fn medians(&self) -> Option<[f64; 2]> {
-        Some([Summary::of(&self.a)?.median, Summary::of(&self.b)?.median])
+        Some([Summary::new(&self.a)?.median, Summary::new(&self.b)?.median])
     }
 
     /// The number of rounds in which a side is 0 or less, so that there is no ratio.

@@ -77,7 +77,7 @@ pub(super) fn cell(experiment: &Experiment, variant: &str, workload: &str, metri
     let runs: Vec<_> = experiment.runs_of(variant, workload).filter(|run| !run.is_control).collect();
     let values: Vec<f64> = runs.iter().filter_map(|run| value(run, metric)).collect();
     Cell {
-        summary: Summary::of(&values),
+        summary: Summary::new(&values),
         rounds_run: runs.len(),
         has_failed: !runs.is_empty() && runs.iter().all(|run| run.outcome != Outcome::Measured),
         is_suspect: runs.iter().any(|run| is_suspect(run, metric)),

@@ -131,7 +131,7 @@ pub(super) fn drawable(value: f64) -> Option<f64> {
 
 /// The median; `None` without values.
 pub(super) fn median(values: &[f64]) -> Option<f64> {
-    Summary::of(values).map(|summary| summary.median)
+    Summary::new(values).map(|summary| summary.median)
 }
 
 /// A name as part of a file name.

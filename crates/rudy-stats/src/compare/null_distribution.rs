@@ -6,35 +6,35 @@
 /// comparisons use, even with 100 pairs ("Extended tables of the Wilcoxon matched pair signed rank
 /// statistic", JASA 60, 1965). A thousand pairs take a tenth of a second.
 #[derive(Clone, Debug)]
-pub(super) struct Null {
+pub(super) struct NullDistribution {
     /// At index `t`, the probability of `t` or less.
-    at_most: Vec<f64>,
+    cumulative: Vec<f64>,
 }
 
 /// The number of sorted values to omit at each end.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Cut {
+pub(super) struct Ranks {
     /// The rank of the lower end, counted from 1; the upper end has the same rank from above.
     pub(super) rank: usize,
     /// The confidence level of the interval.
     pub(super) confidence: f64,
 }
 
-impl Null {
+impl NullDistribution {
     /// The sum of a random subset of the ranks 1 to `pairs`.
     pub(super) fn signed_rank(pairs: usize) -> Self {
         let half = pairs * (pairs + 1) / 4;
-        let mut exactly = vec![0.0; half + 1];
-        exactly[0] = 1.0;
+        let mut probabilities = vec![0.0; half + 1];
+        probabilities[0] = 1.0;
         for rank in 1..=pairs {
             let reached = (rank * (rank + 1) / 2).min(half);
             // Downwards, so that each rank is added once.
             for sum in (0..=reached).rev() {
-                let with = if sum >= rank { exactly[sum - rank] } else { 0.0 };
-                exactly[sum] = f64::midpoint(exactly[sum], with);
+                let with = if sum >= rank { probabilities[sum - rank] } else { 0.0 };
+                probabilities[sum] = f64::midpoint(probabilities[sum], with);
             }
         }
-        Self::summed(exactly)
+        Self::from_probabilities(probabilities)
     }
 
     /// The rank-sum statistic of Mann and Whitney: of `a` values and `b` others in random order, the number of pairs in which
@@ -46,65 +46,65 @@ impl Null {
     pub(super) fn rank_sum(a: usize, b: usize) -> Self {
         let half = a * b / 2;
         // At index `b`, the distribution of `a` values and this number of others; `a` grows by one in each step.
-        let mut exactly = vec![vec![0.0; half + 1]; b + 1];
-        for start in &mut exactly {
+        let mut probabilities = vec![vec![0.0; half + 1]; b + 1];
+        for start in &mut probabilities {
             start[0] = 1.0;
         }
-        for ours in 1..=a {
-            for theirs in 1..=b {
-                let (fewer, rest) = exactly.split_at_mut(theirs);
-                let share = fraction(ours, ours + theirs);
+        for a_count in 1..=a {
+            for b_count in 1..=b {
+                let (fewer, rest) = probabilities.split_at_mut(b_count);
+                let share = fraction(a_count, a_count + b_count);
                 for above in (0..=half).rev() {
-                    let highest_is_ours = if above >= theirs { rest[0][above - theirs] } else { 0.0 };
-                    rest[0][above] = share * highest_is_ours + (1.0 - share) * fewer[theirs - 1][above];
+                    let highest_is_of_a = if above >= b_count { rest[0][above - b_count] } else { 0.0 };
+                    rest[0][above] = share * highest_is_of_a + (1.0 - share) * fewer[b_count - 1][above];
                 }
             }
         }
-        Self::summed(exactly.swap_remove(b))
+        Self::from_probabilities(probabilities.swap_remove(b))
     }
 
     /// The number of heads among `values` coins.
     pub(super) fn sign(values: usize) -> Self {
         let half = values / 2;
-        let mut exactly = vec![0.0; half + 1];
-        exactly[0] = 1.0;
+        let mut probabilities = vec![0.0; half + 1];
+        probabilities[0] = 1.0;
         for _ in 0..values {
             for heads in (0..=half).rev() {
-                let with = if heads > 0 { exactly[heads - 1] } else { 0.0 };
-                exactly[heads] = f64::midpoint(exactly[heads], with);
+                let with = if heads > 0 { probabilities[heads - 1] } else { 0.0 };
+                probabilities[heads] = f64::midpoint(probabilities[heads], with);
             }
         }
-        Self::summed(exactly)
+        Self::from_probabilities(probabilities)
     }
 
-    fn summed(mut exactly: Vec<f64>) -> Self {
+    fn from_probabilities(mut probabilities: Vec<f64>) -> Self {
         let mut sum = 0.0;
-        for probability in &mut exactly {
+        for probability in &mut probabilities {
             sum += *probability;
             *probability = sum;
         }
-        Self { at_most: exactly }
+        Self { cumulative: probabilities }
     }
 
     /// The two-sided probability of a value at least as extreme as `statistic`.
     pub(super) fn p_value(&self, statistic: usize) -> f64 {
-        self.at_most.get(statistic).map_or(1.0, |at_most| (2.0 * at_most).min(1.0))
+        self.cumulative.get(statistic).map_or(1.0, |cumulative| (2.0 * cumulative).min(1.0))
     }
 
     /// The largest number of values to omit, so that the error probability is at most `error`. `None` if even
     /// the whole range exceeds it.
-    pub(super) fn cut(&self, error: f64) -> Option<Cut> {
-        let rank = self.at_most.partition_point(|at_most| 2.0 * at_most <= error);
-        (rank > 0).then(|| self.cut_at(rank))
+    pub(super) fn ranks(&self, error: f64) -> Option<Ranks> {
+        let rank = self.cumulative.partition_point(|cumulative| 2.0 * cumulative <= error);
+        (rank > 0).then(|| self.ranks_at(rank))
     }
 
     /// The whole range.
-    pub(super) fn widest(&self) -> Cut {
-        self.cut_at(1)
+    pub(super) fn full_range(&self) -> Ranks {
+        self.ranks_at(1)
     }
 
-    fn cut_at(&self, rank: usize) -> Cut {
-        Cut { rank, confidence: 1.0 - self.p_value(rank - 1) }
+    fn ranks_at(&self, rank: usize) -> Ranks {
+        Ranks { rank, confidence: 1.0 - self.p_value(rank - 1) }
     }
 }
 
@@ -119,11 +119,11 @@ mod tests {
 
     /// The largest statistic with a two-sided p-value of at most `error`.
     fn critical(pairs: usize, error: f64) -> Option<usize> {
-        Null::signed_rank(pairs).cut(error).map(|cut| cut.rank - 1)
+        NullDistribution::signed_rank(pairs).ranks(error).map(|ranks| ranks.rank - 1)
     }
 
     #[test]
-    fn the_critical_values_are_those_of_the_tables() {
+    fn critical_values_of_the_signed_rank_match_the_tables() {
         // <https://oeis.org/A226330>, n = 6 to 60, of a one-tail level of 2.5 %.
         let five_percent = [
             0, 2, 3, 5, 8, 10, 13, 17, 21, 25, 29, 34, 40, 46, 52, 58, 65, 73, 81, 89, 98, 107, 116, 126,
@@ -146,38 +146,42 @@ mod tests {
     }
 
     #[test]
-    fn of_many_pairs_it_is_where_the_normal_distribution_is() {
+    fn many_pairs_match_the_normal_approximation() {
         // Mean n (n + 1) / 4, variance n (n + 1) (2 n + 1) / 24.
-        let sure = 22_575.0 - 1.959_964 * (300.0 * 301.0 * 601.0 / 24.0_f64).sqrt();
-        let rank = f64::from(u32::try_from(Null::signed_rank(300).cut(0.05).unwrap().rank).unwrap());
-        assert!((rank - sure).abs() < 3.0, "{rank} {sure}");
+        let expected = 22_575.0 - 1.959_964 * (300.0 * 301.0 * 601.0 / 24.0_f64).sqrt();
+        let rank =
+            f64::from(u32::try_from(NullDistribution::signed_rank(300).ranks(0.05).unwrap().rank).unwrap());
+        assert!((rank - expected).abs() < 3.0, "{rank} {expected}");
     }
 
     #[test]
-    fn the_most_values_that_are_allowed_have_no_probability_that_is_lost() {
-        let least = Null::sign(crate::compare::PAIRS_MAX).at_most[0];
+    fn the_maximum_number_of_values_does_not_underflow() {
+        let least = NullDistribution::sign(crate::compare::PAIRS_MAX).cumulative[0];
         assert!(least.is_normal() && (least.log2() + 1000.0).abs() < 1e-9, "{least}");
     }
 
     #[test]
-    fn small_distributions_are_those_that_can_be_counted() {
+    fn small_distributions_match_an_enumeration() {
         // Of the eight subsets of {1, 2, 3} one has the sum 0, one 1, one 2, and two 3.
-        assert_eq!(Null::signed_rank(3).at_most, [0.125, 0.25, 0.375, 0.625]);
-        assert_eq!(Null::sign(4).at_most, [0.0625, 0.3125, 0.6875]);
-        assert_eq!(Null::signed_rank(1).at_most, [0.5]);
+        assert_eq!(NullDistribution::signed_rank(3).cumulative, [0.125, 0.25, 0.375, 0.625]);
+        assert_eq!(NullDistribution::sign(4).cumulative, [0.0625, 0.3125, 0.6875]);
+        assert_eq!(NullDistribution::signed_rank(1).cumulative, [0.5]);
         // Two values among two others: of the six orders one has 0 pairs, one 1, and two 2.
-        let of_two: Vec<_> =
-            Null::rank_sum(2, 2).at_most.iter().map(|at_most| (6.0 * at_most).round()).collect();
+        let of_two: Vec<_> = NullDistribution::rank_sum(2, 2)
+            .cumulative
+            .iter()
+            .map(|cumulative| (6.0 * cumulative).round())
+            .collect();
         assert_eq!(of_two, [1.0, 2.0, 4.0]);
     }
 
     #[test]
-    fn the_critical_values_of_the_rank_sum_are_those_of_the_tables() {
+    fn critical_values_of_the_rank_sum_match_the_tables() {
         // Siegel, "Nonparametric Statistics", table K: two-tailed, 5 %.
         for (a, b, expected) in [(4, 4, 0), (5, 5, 2), (8, 8, 13), (10, 10, 23), (20, 20, 127), (9, 15, 34)] {
-            let critical = |a, b| Null::rank_sum(a, b).cut(0.05).map(|cut| cut.rank - 1);
+            let critical = |a, b| NullDistribution::rank_sum(a, b).ranks(0.05).map(|ranks| ranks.rank - 1);
             assert_eq!([critical(a, b), critical(b, a)], [Some(expected); 2], "{a} {b}");
         }
-        assert_eq!(Null::rank_sum(3, 3).cut(0.05), None);
+        assert_eq!(NullDistribution::rank_sum(3, 3).ranks(0.05), None);
     }
 }

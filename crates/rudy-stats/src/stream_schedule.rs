@@ -8,14 +8,14 @@ use std::time::Duration;
 /// An early chunk does not move the schedule. Times are nanoseconds since a common origin, which keeps this
 /// type small.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stream {
+pub struct StreamSchedule {
     /// The arrival of the first chunk.
     first_ns: u64,
     /// Number of chunks.
     chunks: u32,
 }
 
-impl Stream {
+impl StreamSchedule {
     /// Records a chunk, and returns its delay. `None` for the first chunk; an early one has no delay.
     pub fn chunk(&mut self, at: Duration, interval: Duration) -> Option<Duration> {
         let at = nanoseconds(at);
@@ -37,8 +37,9 @@ impl Stream {
     /// schedule and does not stall.
     #[must_use]
     pub fn stalls(&self, now: Duration, interval: Duration) -> bool {
-        let late = nanoseconds(now).saturating_sub(self.due_ns(self.chunks.saturating_add(1), interval));
-        self.chunks > 0 && late > nanoseconds(interval).saturating_mul(2)
+        let stream_schedule =
+            nanoseconds(now).saturating_sub(self.due_ns(self.chunks.saturating_add(1), interval));
+        self.chunks > 0 && stream_schedule > nanoseconds(interval).saturating_mul(2)
     }
 
     fn due_ns(&self, chunk: u32, interval: Duration) -> u64 {
@@ -59,18 +60,22 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn a_chunk_is_late_against_the_schedule_of_its_first() {
-        let mut stream = Stream::default();
-        let late: Vec<_> = [500, 1500, 2540, 3400, 4700]
-            .map(|at| stream.chunk(Duration::from_millis(at), SECOND).map(|late| late.as_millis()))
+    fn the_delay_of_a_chunk_is_measured_from_the_first_one() {
+        let mut stream = StreamSchedule::default();
+        let stream_schedule: Vec<_> = [500, 1500, 2540, 3400, 4700]
+            .map(|at| {
+                stream
+                    .chunk(Duration::from_millis(at), SECOND)
+                    .map(|stream_schedule| stream_schedule.as_millis())
+            })
             .into();
-        assert_eq!(late, [None, Some(0), Some(40), Some(0), Some(200)]);
+        assert_eq!(stream_schedule, [None, Some(0), Some(40), Some(0), Some(200)]);
         assert_eq!(stream.chunks(), 5);
     }
 
     #[test]
-    fn it_stalls_when_two_intervals_have_passed_since_a_chunk_was_due() {
-        let mut stream = Stream::default();
+    fn a_stream_stalls_two_intervals_after_a_chunk_was_due() {
+        let mut stream = StreamSchedule::default();
         assert!(!stream.stalls(SECOND * 100, SECOND), "no schedule yet");
         stream.chunk(SECOND, SECOND);
         // The second chunk is due at 2 s.
@@ -79,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_small() {
-        assert!(size_of::<Stream>() <= 16);
+    fn a_stream_schedule_fits_into_16_bytes() {
+        assert!(size_of::<StreamSchedule>() <= 16);
     }
 }
