@@ -53,7 +53,7 @@ fn over(above: Colour, below: Colour, opacity: f64) -> Colour {
 }
 
 #[test]
-fn text_and_lines_are_seen_on_their_paper() {
+fn text_and_lines_have_enough_contrast() {
     for is_dark in [false, true] {
         let paper = colour(is_dark, ".chart .paper", "fill");
         let texts = [".chart", ".chart .soft", ".chart text.s1"].map(|selector| (selector.to_owned(), TEXT));
@@ -66,7 +66,7 @@ fn text_and_lines_are_seen_on_their_paper() {
 }
 
 #[test]
-fn the_number_of_a_cell_is_read_whatever_its_shade() {
+fn the_number_of_a_cell_has_enough_contrast_at_any_shade() {
     for is_dark in [false, true] {
         let of = |selector: &str, property: &str| colour(is_dark, selector, property);
         let (text, paper) = (of(".chart", "color"), of(".chart .paper", "fill"));
@@ -79,6 +79,6 @@ fn the_number_of_a_cell_is_read_whatever_its_shade() {
 }
 
 #[test]
-fn black_on_white_is_twenty_one() {
+fn the_contrast_of_black_on_white_is_21() {
     assert!((contrast(from_digits("000"), from_digits("ffffff")) - 21.0).abs() < 1e-9);
 }

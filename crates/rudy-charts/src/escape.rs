@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_stays_text() {
+    fn markup_in_a_name_is_escaped() {
         assert_eq!(
             escape("<a b='c' d=\"e\">&\n\u{1b}[31m\u{b}\u{ffff}"),
             "&lt;a b=&#39;c&#39; d=&quot;e&quot;&gt;&amp;\n\u{fffd}[31m\u{fffd}\u{fffd}"

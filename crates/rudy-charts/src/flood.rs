@@ -50,8 +50,8 @@ impl Flood {
     /// A plot with logarithmic time, because what matters happens early. `None` with too few samples.
     #[must_use]
     pub fn plot(&self) -> Option<Plot> {
-        let flood = Self { connections: sane(self.connections), ..self.clone() };
-        let samples: Vec<FloodSample> = self.samples.iter().filter_map(FloodSample::sane).collect();
+        let flood = Self { connections: finite(self.connections), ..self.clone() };
+        let samples: Vec<FloodSample> = self.samples.iter().filter_map(FloodSample::finite).collect();
         flood.plot_of(&samples)
     }
 
@@ -114,13 +114,13 @@ impl Flood {
 
 impl FloodSample {
     /// Without numbers that are none or beyond any axis; `None` without a time.
-    fn sane(&self) -> Option<Self> {
+    fn finite(&self) -> Option<Self> {
         (0.0..=VALUE_MAX).contains(&self.t_s).then(|| Self {
             t_s: self.t_s,
-            planned: sane(self.planned),
-            open: sane(self.open),
-            private_bytes: self.private_bytes.map(sane),
-            cpu_s: self.cpu_s.iter().map(|(name, seconds)| (name.clone(), sane(*seconds))).collect(),
+            planned: finite(self.planned),
+            open: finite(self.open),
+            private_bytes: self.private_bytes.map(finite),
+            cpu_s: self.cpu_s.iter().map(|(name, seconds)| (name.clone(), finite(*seconds))).collect(),
         })
     }
 }
@@ -137,7 +137,7 @@ fn memory(shown: &[&FloodSample]) -> (Option<Line>, Option<(Axis, &'static str)>
     (Some(Line { class: MEMORY.to_owned(), axis: Some(axis.clone()), points }), Some((axis, "s1")))
 }
 
-fn sane(value: f64) -> f64 {
+fn finite(value: f64) -> f64 {
     if value.is_nan() { 0.0 } else { value.clamp(0.0, VALUE_MAX) }
 }
 

@@ -61,7 +61,7 @@ impl Axis {
         };
         let labels = Labels::Each(unit);
         let values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
-        // What is round or a power of two is so in the unit that is shown.
+        // A number is round, or a power of two, in the unit that is shown.
         let (size, _) = unit.part(values.iter().copied().fold(0.0, f64::max));
         let ticks = if unit == Unit::Bytes { Ticks::Binary } else { Ticks::Decimal };
         let scale = match Scale::log(values.iter().map(|value| value / size), ticks) {
@@ -87,7 +87,7 @@ impl Axis {
     #[must_use]
     pub fn nines(title: &str, nines: f64) -> Self {
         let nines = if nines.is_nan() { 1.0 } else { nines.clamp(1.0, 12.0) };
-        Self { scale: Scale::Nines { nines }, title: title.to_owned(), labels: Labels::Percent }
+        Self { scale: Scale::Percentiles { nines }, title: title.to_owned(), labels: Labels::Percent }
     }
 
     /// From zero to exactly a value: a scale that is not drawn.
@@ -272,7 +272,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_leave_each_other_room() {
+    fn labels_do_not_overlap() {
         for values in [[1e-6, 1e-3], [1e-9, 1e3], [0.0, 5e-3], [2e-3, 2.1e-3]] {
             let axis = Axis::log("latency", Unit::Time, values.into_iter());
             let labels = axis.labels(200.0, |label| width(label) + GAP);

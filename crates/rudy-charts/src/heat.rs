@@ -2,7 +2,7 @@
 
 use rudy_units::float;
 
-use crate::sheet::{Anchor, EDGE, Sheet, WIDTH, fitted, width};
+use crate::sheet::{Anchor, EDGE, Sheet, WIDTH, truncated_to, width};
 
 /// A table whose cells are shaded.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,7 +38,8 @@ impl Heat {
     #[must_use]
     pub fn svg(&self) -> String {
         let mut sheet = Sheet::new(&self.title);
-        let names = self.rows.iter().map(|(name, _)| width(&fitted(name, NAME_MAX))).fold(0.0, f64::max);
+        let names =
+            self.rows.iter().map(|(name, _)| width(&truncated_to(name, NAME_MAX))).fold(0.0, f64::max);
         let left = EDGE + names + 8.0;
         let wide = (WIDTH - EDGE - left) / float(self.columns.len().max(1) as u64);
         let mut top = sheet.bottom + 4.0;

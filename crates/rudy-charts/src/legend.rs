@@ -1,7 +1,7 @@
 //! The legend: names with their marks, in as many lines as needed.
 
-use crate::mark::{Fill, Look, mark};
-use crate::sheet::{Anchor, EDGE, Sheet, WIDTH, fitted, width};
+use crate::mark::{Fill, Style, mark};
+use crate::sheet::{Anchor, EDGE, Sheet, WIDTH, truncated_to, width};
 
 /// A name and what stands before it.
 #[derive(Debug, Clone, PartialEq)]
@@ -12,20 +12,20 @@ pub struct Entry {
     pub name: String,
 }
 
-/// What stands before a name.
+/// The symbol before a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Key {
     /// A line with points.
-    Curve(Look),
+    Curve(Style),
     /// A point.
-    Mark(Look, Fill),
+    Mark(Style, Fill),
     /// A line of these classes.
     Line(&'static str),
     /// An area of this class.
     Area(&'static str),
 }
 
-/// What a key takes, and what follows a name.
+/// The width of a key, and the gap after a name.
 const KEY: f64 = 26.0;
 const AFTER: f64 = 14.0;
 
@@ -41,7 +41,7 @@ pub(crate) fn draw(sheet: &mut Sheet, entries: &[Entry]) {
         sheet.bottom += LINE;
     }
     for entry in entries {
-        let wide = KEY + width(&fitted(&entry.name, NAME_MAX));
+        let wide = KEY + width(&truncated_to(&entry.name, NAME_MAX));
         if x > EDGE && x + wide > WIDTH - EDGE {
             x = EDGE;
             sheet.bottom += LINE;
@@ -57,11 +57,11 @@ fn key(sheet: &mut Sheet, key: Key, x: f64, y: f64) {
     let mut line = |class: &str| sheet.line(class, (x, y), (x + KEY - 6.0, y));
     let middle = (x + KEY / 2.0 - 3.0, y);
     match key {
-        Key::Curve(look) => {
-            line(&look.line());
-            mark(sheet, look, middle, 4.0, Fill::Full, "");
+        Key::Curve(style) => {
+            line(&style.line());
+            mark(sheet, style, middle, 4.0, Fill::Full, "");
         }
-        Key::Mark(look, fill) => mark(sheet, look, middle, 4.0, fill, ""),
+        Key::Mark(style, fill) => mark(sheet, style, middle, 4.0, fill, ""),
         Key::Line(class) => line(class),
         Key::Area(class) => {
             sheet.rectangle(&format!("class=\"{class} area\""), (x + 2.0, y - 6.0), (KEY - 10.0, 12.0), "");
@@ -72,14 +72,14 @@ fn key(sheet: &mut Sheet, key: Key, x: f64, y: f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mark::look;
+    use crate::mark::style;
 
     #[test]
     fn a_legend_takes_as_many_lines_as_it_needs() {
         let lines = |names: usize| {
             let mut sheet = Sheet::new("x");
             let before = sheet.bottom;
-            let entry = |index| Entry { key: Key::Curve(look(index)), name: format!("a long name {index}") };
+            let entry = |index| Entry { key: Key::Curve(style(index)), name: format!("a long name {index}") };
             draw(&mut sheet, &(0..names).map(entry).collect::<Vec<_>>());
             ((sheet.bottom - before) / LINE).round()
         };

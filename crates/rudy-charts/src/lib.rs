@@ -37,7 +37,7 @@ pub use flood::{Flood, FloodSample};
 pub use frame::Axis;
 pub use heat::{Cell, Heat};
 pub use legend::{Entry, Key};
-pub use mark::{Fill, Look, Shape, look};
+pub use mark::{Fill, Shape, Style, style};
 pub use plot::{At, Column, Line, Panel, Plot, Rule};
 pub use rows::{Dot, Row, Rows};
 pub use series::{Point, Series};

@@ -4,7 +4,7 @@ use crate::sheet::{Sheet, number};
 
 /// The appearance of a variant, the same in every chart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Look {
+pub struct Style {
     /// The class that sets its colour.
     pub class: &'static str,
     /// The form of its points.
@@ -34,7 +34,7 @@ pub enum Shape {
     Hexagon,
 }
 
-/// How a point is filled.
+/// The fill of a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fill {
     /// Valid.
@@ -58,14 +58,14 @@ const SHAPES: [Shape; 8] = [
 
 /// Of the variant with this place in the plan.
 #[must_use]
-pub fn look(index: usize) -> Look {
+pub fn style(index: usize) -> Style {
     let place = index % CLASSES.len();
     // With the second set of colours, the shapes have moved on as well.
     let shape = (index + index / CLASSES.len()) % SHAPES.len();
-    Look { class: CLASSES[place], shape: SHAPES[shape], is_dashed: index >= CLASSES.len() }
+    Style { class: CLASSES[place], shape: SHAPES[shape], is_dashed: index >= CLASSES.len() }
 }
 
-impl Look {
+impl Style {
     /// The classes of its line.
     #[must_use]
     pub fn line(self) -> String {
@@ -74,13 +74,13 @@ impl Look {
 }
 
 /// Draws a point, with a tip.
-pub(crate) fn mark(sheet: &mut Sheet, look: Look, place: (f64, f64), radius: f64, fill: Fill, tip: &str) {
+pub(crate) fn mark(sheet: &mut Sheet, style: Style, place: (f64, f64), radius: f64, fill: Fill, tip: &str) {
     let fill = match fill {
         Fill::Full => "full",
         Fill::Hollow => "hollow",
     };
-    let outline = outline(look.shape, place, radius);
-    sheet.tipped(&format!("<path class=\"{} {fill}\" d=\"{outline}\"", look.class), "path", tip);
+    let outline = outline(style.shape, place, radius);
+    sheet.with_tip(&format!("<path class=\"{} {fill}\" d=\"{outline}\"", style.class), "path", tip);
 }
 
 /// Of about the same size for the eye, whatever the shape.
@@ -135,12 +135,12 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn sixteen_variants_look_different_without_colour_and_lines() {
-        let looks: Vec<_> = (0..16).map(look).collect();
-        let colours: HashSet<_> = looks[..8].iter().map(|look| look.class).collect();
+    fn sixteen_variants_differ_without_colour_and_lines() {
+        let looks: Vec<_> = (0..16).map(style).collect();
+        let colours: HashSet<_> = looks[..8].iter().map(|style| style.class).collect();
         assert_eq!(colours.len(), 8);
         let seen: HashSet<_> =
-            looks.iter().map(|look| (format!("{:?}", look.shape), look.is_dashed)).collect();
+            looks.iter().map(|style| (format!("{:?}", style.shape), style.is_dashed)).collect();
         assert_eq!(seen.len(), 16);
     }
 }

@@ -181,7 +181,7 @@ impl Rule {
 /// Each series with its name.
 #[must_use]
 pub(crate) fn legend_of(series: &[Series]) -> Vec<Entry> {
-    series.iter().map(|one| Entry { key: Key::Curve(one.look), name: one.name.clone() }).collect()
+    series.iter().map(|one| Entry { key: Key::Curve(one.style), name: one.name.clone() }).collect()
 }
 
 impl Plot {

@@ -2,8 +2,8 @@
 
 use crate::frame::{Axis, Frame};
 use crate::legend::{self, Entry};
-use crate::mark::{Fill, Look, mark};
-use crate::sheet::{Anchor, EDGE, Sheet, WIDTH, fitted, width};
+use crate::mark::{Fill, Style, mark};
+use crate::sheet::{Anchor, EDGE, Sheet, WIDTH, truncated_to, width};
 
 /// A chart of rows.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,11 +28,11 @@ pub struct Row {
     /// A remark below the value; may be empty.
     pub note: String,
     /// The colour, and the shape of the dots.
-    pub look: Look,
+    pub style: Style,
     /// Whether it is less important than the others.
     pub is_soft: bool,
     /// Whether it belongs to the row above.
-    pub belongs: bool,
+    pub is_child: bool,
     /// The place of a line over the height of the row.
     pub line: Option<f64>,
     /// From the top of the row to its bottom, so that equal values do not overlap and drift is visible.
@@ -46,7 +46,7 @@ pub struct Dot {
     pub value: f64,
     /// Its place between the top of the row and its bottom, from 0 to 1.
     pub place: f64,
-    /// How it is filled.
+    /// Its fill.
     pub fill: Fill,
     /// The text on hover and for the keyboard.
     pub tip: String,
@@ -67,14 +67,14 @@ impl Rows {
         legend::draw(&mut sheet, &self.legend);
         let widest =
             |texts: &mut dyn Iterator<Item = String>| texts.map(|text| width(&text)).fold(0.0, f64::max);
-        let names = widest(&mut self.rows.iter().map(|row| fitted(&row.name, NAME_MAX)));
+        let names = widest(&mut self.rows.iter().map(|row| truncated_to(&row.name, NAME_MAX)));
         let values =
             widest(&mut self.rows.iter().flat_map(|row| [row.text.clone(), row.note.clone()])) + 14.0;
         let room = self.rows.iter().map(Row::height).sum::<f64>() + 4.0;
         let frame = Frame::rows(&mut sheet, room, &self.x, names, values);
         let mut top = frame.top;
         for row in &self.rows {
-            if !row.belongs && top > frame.top {
+            if !row.is_child && top > frame.top {
                 sheet.line("grid", (EDGE, top), (WIDTH - EDGE, top));
             }
             row.draw(&mut sheet, &frame, &self.x, top);
@@ -94,14 +94,14 @@ impl Row {
         if let Some(value) = self.line {
             let x = frame.x(axis.share(value));
             sheet.line(
-                &format!("line {}", self.look.class),
+                &format!("line {}", self.style.class),
                 (x, middle - reach - 4.0),
                 (x, middle + reach + 4.0),
             );
         }
         for Dot { value, place, fill, tip } in &self.dots {
             let place = (frame.x(axis.share(*value)), middle + (2.0 * place.clamp(0.0, 1.0) - 1.0) * reach);
-            mark(sheet, self.look, place, 3.5, *fill, tip);
+            mark(sheet, self.style, place, 3.5, *fill, tip);
         }
         let class = if self.is_soft { "soft" } else { "" };
         sheet.text_in(NAME_MAX, (EDGE, middle + 4.0), Anchor::Start, class, &self.name);

@@ -16,14 +16,14 @@ pub(crate) enum Scale {
         start: f64,
         /// The value at its end.
         end: f64,
-        /// What its ticks are.
+        /// The kind of its ticks.
         ticks: Ticks,
         /// Zero has no logarithm, so it gets a separate position before the start.
         has_zero: bool,
     },
     /// Quantiles by the remaining fraction: 0, 0.9, 0.99, 0.999 have equal distances. The maximum is drawn
     /// slightly beyond the last nine.
-    Nines {
+    Percentiles {
         /// The number of nines.
         nines: f64,
     },
@@ -124,8 +124,8 @@ impl Scale {
                 let share = (value / start).ln() / (end / start).ln();
                 before + share.clamp(0.0, 1.0) * (1.0 - before)
             }
-            Self::Nines { .. } if value >= 1.0 => 1.0,
-            Self::Nines { nines } => -(1.0 - value).max(LOG_MIN).log10() / (nines + beyond(nines)),
+            Self::Percentiles { .. } if value >= 1.0 => 1.0,
+            Self::Percentiles { nines } => -(1.0 - value).max(LOG_MIN).log10() / (nines + beyond(nines)),
         };
         if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 }
     }
@@ -148,7 +148,7 @@ impl Scale {
                 };
                 zero.into_iter().chain(ticks).collect()
             }
-            Self::Nines { nines } => {
+            Self::Percentiles { nines } => {
                 let median = Tick { value: 0.5, rank: Some(Rank::Second) };
                 let decades = (1..=12)
                     .take_while(|n| f64::from(*n) <= nines + 1e-9)
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_close_together_is_shown_between_round_numbers_around_it() {
+    fn close_values_are_between_round_numbers() {
         for (lowest, highest, ticks) in [
             (40.0, 46.0, [35.0, 40.0, 45.0, 50.0, 55.0].as_slice()),
             (5.0, 5.0, &[4.4, 4.6, 4.8, 5.0, 5.2, 5.4, 5.6]),
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_has_a_place_of_its_own_before_the_logarithm() {
+    fn zero_is_before_the_logarithmic_range() {
         let scale = Scale::log([0.0, 10.0, 1000.0].into_iter(), Ticks::Decimal);
         let places = [0.0, 10.0, 100.0, 1000.0].map(|value| scale.share(value));
         assert!(places.is_sorted() && places[0] < places[1] - 0.05, "{places:?}");
@@ -323,8 +323,8 @@ mod tests {
     }
 
     #[test]
-    fn each_nine_takes_the_same_room_and_the_maximum_is_beyond() {
-        let scale = Scale::Nines { nines: 4.0 };
+    fn each_nine_has_the_same_width_and_the_maximum_is_beyond() {
+        let scale = Scale::Percentiles { nines: 4.0 };
         for (quantile, share) in [(0.0, 0.0), (0.9, 0.25), (0.99, 0.5), (0.999, 0.75), (0.9999, 1.0)] {
             let end = scale.share(0.9999);
             assert!((scale.share(quantile) - share * end).abs() < 1e-9, "{quantile}");
@@ -334,10 +334,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_place_is_drawn_at_an_end() {
-        for scale in
-            [Scale::linear(1.0), Scale::log([1.0].into_iter(), Ticks::Decimal), Scale::Nines { nines: 3.0 }]
-        {
+    fn values_without_a_position_are_drawn_at_an_end() {
+        for scale in [
+            Scale::linear(1.0),
+            Scale::log([1.0].into_iter(), Ticks::Decimal),
+            Scale::Percentiles { nines: 3.0 },
+        ] {
             for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, 1e300] {
                 assert!((0.0..=1.0).contains(&scale.share(value)), "{scale:?} {value}");
             }

@@ -3,7 +3,7 @@
 use rudy_units::float;
 
 use crate::frame::{Axis, Frame};
-use crate::mark::{Fill, Look, Shape, mark};
+use crate::mark::{Fill, Shape, Style, mark};
 use crate::sheet::{Sheet, WIDTH};
 
 /// A named series. Its points are in ascending order of x.
@@ -12,7 +12,7 @@ pub struct Series {
     /// The name in the legend.
     pub name: String,
     /// Its colour and the shape of its points.
-    pub look: Look,
+    pub style: Style,
     /// The line.
     pub points: Vec<Point>,
     /// Further lines, faint behind the others, such as single measurements.
@@ -47,8 +47,8 @@ const TIP_APART: f64 = 3.0;
 impl Series {
     /// A series without faint lines.
     #[must_use]
-    pub fn new(name: impl Into<String>, look: Look, points: Vec<Point>) -> Self {
-        Self { name: name.into(), look, points, faint: Vec::new() }
+    pub fn new(name: impl Into<String>, style: Style, points: Vec<Point>) -> Self {
+        Self { name: name.into(), style, points, faint: Vec::new() }
     }
 
     /// Its points that have a value, for axes.
@@ -70,7 +70,7 @@ pub(crate) fn draw(sheet: &mut Sheet, frame: &Frame, (x, y): (&Axis, &Axis), ser
     for one in series {
         for line in &one.faint {
             let places: Vec<_> = line.iter().copied().map(at).collect();
-            sheet.path(&format!("{} faint", one.look.line()), &places);
+            sheet.path(&format!("{} faint", one.style.line()), &places);
         }
     }
     for one in series {
@@ -82,13 +82,13 @@ pub(crate) fn draw(sheet: &mut Sheet, frame: &Frame, (x, y): (&Axis, &Axis), ser
             let Some(value) = point.y else {
                 let above = float(missing_at(&series[..index], point.x) as u64);
                 let place = (frame.x(x.share(point.x)), frame.top + above * CROSS);
-                mark(sheet, Look { shape: Shape::Cross, ..one.look }, place, 4.0, Fill::Hollow, &point.tip);
+                mark(sheet, Style { shape: Shape::Cross, ..one.style }, place, 4.0, Fill::Hollow, &point.tip);
                 continue;
             };
             let place = at((point.x, value));
             if last.is_none_or(|last| apart(last, place) >= TIP_APART) {
                 last = Some(place);
-                sheet.hit(place, &point.tip);
+                sheet.tip_target(place, &point.tip);
             }
         }
     }
@@ -97,21 +97,21 @@ pub(crate) fn draw(sheet: &mut Sheet, frame: &Frame, (x, y): (&Axis, &Axis), ser
 fn lines_and_marks(sheet: &mut Sheet, at: impl Fn((f64, f64)) -> (f64, f64), series: &Series) {
     let place = |point: &Point| Some(at((point.x, point.y?)));
     for stretch in series.points.split(|point| point.y.is_none()) {
-        sheet.path(&series.look.line(), &stretch.iter().filter_map(place).collect::<Vec<_>>());
+        sheet.path(&series.style.line(), &stretch.iter().filter_map(place).collect::<Vec<_>>());
     }
     let marked: Vec<_> = series.points.iter().filter(|point| !point.tip.is_empty()).collect();
     let mut last = None;
     for point in &marked {
         let Some(place) = place(point) else { continue };
         for value in &point.each {
-            sheet.dot(series.look.class, at((point.x, *value)));
+            sheet.dot(series.style.class, at((point.x, *value)));
         }
         if marked.len() > MARKS_MAX && last.is_some_and(|last| apart(last, place) < MARK_APART) {
             continue;
         }
         last = Some(place);
         let fill = if point.is_hollow { Fill::Hollow } else { Fill::Full };
-        mark(sheet, series.look, place, 4.0, fill, "");
+        mark(sheet, series.style, place, 4.0, fill, "");
     }
 }
 
@@ -119,7 +119,7 @@ fn apart(a: (f64, f64), b: (f64, f64)) -> f64 {
     (a.0 - b.0).hypot(a.1 - b.1)
 }
 
-/// How many of the series lack a value at this place.
+/// The number of series without a value at this position.
 fn missing_at(series: &[Series], x: f64) -> usize {
     let points = series.iter().flat_map(|one| &one.points);
     points.filter(|point| point.y.is_none() && point.x.total_cmp(&x).is_eq()).count()

@@ -68,14 +68,14 @@ impl Sheet {
 
     /// An area with a tip.
     pub(crate) fn area(&mut self, class: &str, points: &[(f64, f64)], tip: &str) {
-        self.tipped(&format!("<polygon class=\"{class}\" points=\"{}\"", places(points)), "polygon", tip);
+        self.with_tip(&format!("<polygon class=\"{class}\" points=\"{}\"", places(points)), "polygon", tip);
     }
 
     /// A rectangle with a tip, from its upper left corner.
     pub(crate) fn rectangle(&mut self, attributes: &str, corner: (f64, f64), size: (f64, f64), tip: &str) {
         let [x, y, width, height] = [corner.0, corner.1, size.0, size.1].map(number);
         let start = format!("<rect {attributes} x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"");
-        self.tipped(&start, "rect", tip);
+        self.with_tip(&start, "rect", tip);
     }
 
     /// A small point.
@@ -88,13 +88,13 @@ impl Sheet {
     }
 
     /// An invisible area with a tip.
-    pub(crate) fn hit(&mut self, (x, y): (f64, f64), tip: &str) {
+    pub(crate) fn tip_target(&mut self, (x, y): (f64, f64), tip: &str) {
         let start = format!("<circle class=\"hit\" cx=\"{}\" cy=\"{}\" r=\"8\"", number(x), number(y));
-        self.tipped(&start, "circle", tip);
+        self.with_tip(&start, "circle", tip);
     }
 
     /// Ends an element, with a tip if there is text.
-    pub(crate) fn tipped(&mut self, start: &str, name: &str, tip: &str) {
+    pub(crate) fn with_tip(&mut self, start: &str, name: &str, tip: &str) {
         let tip = escape(tip);
         let element = if tip.is_empty() {
             format!("{start}/>")
@@ -117,7 +117,7 @@ impl Sheet {
             Anchor::End => " text-anchor=\"end\"",
         };
         let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
-        let shown = fitted(text, room);
+        let shown = truncated_to(text, room);
         let tip = if shown == text {
             String::new()
         } else {
@@ -153,7 +153,7 @@ pub(crate) fn number(value: f64) -> String {
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
 }
 
-/// How much wider bold text is.
+/// The factor by which bold text is wider.
 pub(crate) const BOLD: f64 = 1.18;
 
 /// The approximate width of a line of text with 12 units. The font is unknown, so this uses a wide one
@@ -188,7 +188,7 @@ fn wrapped(text: &str, room: f64) -> Vec<String> {
 }
 
 /// The text cut to the available width, with an ellipsis.
-pub(crate) fn fitted(text: &str, room: f64) -> String {
+pub(crate) fn truncated_to(text: &str, room: f64) -> String {
     if width(text) <= room {
         return text.to_owned();
     }
@@ -208,9 +208,9 @@ mod tests {
     #[test]
     fn a_long_name_is_cut_and_its_tip_has_all_of_it() {
         let name = "a server with a name that is far too long to remember";
-        let cut = fitted(name, 100.0);
+        let cut = truncated_to(name, 100.0);
         assert!(cut.ends_with('…') && width(&cut) <= 100.0 && cut.len() > 8, "{cut}");
-        assert_eq!(fitted("nginx", 100.0), "nginx");
+        assert_eq!(truncated_to("nginx", 100.0), "nginx");
         let mut sheet = Sheet::new("title");
         sheet.text_in(100.0, (0.0, 0.0), Anchor::Start, "", name);
         assert!(sheet.finish().contains(&format!("data-tip=\"{name}\"><title>{name}</title>{cut}</text>")));

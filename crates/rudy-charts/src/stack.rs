@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_has_what_was_added_in_it() {
+    fn an_interval_has_its_increase() {
         let samples = [sample(0.0, &[]), sample(2.0, &[("a", 1.0)]), sample(3.0, &[("a", 1.5), ("b", 0.25)])];
         let stack = Stack::of_cpu(&samples).unwrap();
         assert_eq!(stack.ends, [2.0, 3.0]);
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_five_threads_the_others_are_together() {
+    fn threads_beyond_five_are_combined() {
         let threads = [("a", 7.0), ("b", 6.0), ("c", 5.0), ("d", 4.0), ("e", 3.0), ("f", 2.0), ("g", 1.0)];
         let of = |number: usize| {
             let layers = Stack::of_cpu(&[sample(0.0, &[]), sample(1.0, &threads[..number])]).unwrap().layers;

@@ -5,7 +5,7 @@ use rudy_units::Unit;
 
 use crate::{
     At, Axis, Cell, Column, Dot, Fill, Flood, FloodSample, Heat, Line, Panel, Plot, Point, Row, Rows, Rule,
-    Series, look, wellformed,
+    Series, style, wellformed,
 };
 
 /// Numbers as a file may have them: measured, zero, tiny, huge, and none.
@@ -58,7 +58,7 @@ fn plot(name: &str, values: &[f64], (x, y): (Axis, Axis)) -> Plot {
     };
     let series = |index| Series {
         faint: vec![values.iter().map(|value| (*value, *value)).collect()],
-        ..Series::new(name, look(index), values.iter().enumerate().map(point).collect())
+        ..Series::new(name, style(index), values.iter().enumerate().map(point).collect())
     };
     let rule = |at| Rule { at, class: "line".to_owned(), label: name.to_owned() };
     let panel = Panel {
@@ -100,9 +100,9 @@ fn rows(name: &str, values: &[f64], x: Axis) -> Rows {
         name: name.to_owned(),
         text: "1,000/s".to_owned(),
         note: note.to_owned(),
-        look: look(0),
+        style: style(0),
         is_soft: false,
-        belongs: false,
+        is_child: false,
         line: values.first().copied(),
         dots: values.iter().map(dot).collect(),
     };
@@ -154,7 +154,7 @@ fn a_missing_value_breaks_the_line_and_is_a_cross_at_the_top() {
             tip: format!("{index}: {}", if value > 0.0 { "measured" } else { "failed" }),
             ..Point::default()
         };
-        Series::new("s", look(index), [1.0, 2.0, 3.0, 4.0, 5.0].into_iter().zip(values).map(point).collect())
+        Series::new("s", style(index), [1.0, 2.0, 3.0, 4.0, 5.0].into_iter().zip(values).map(point).collect())
     };
     let series = vec![series(0, [1.0, 2.0, 0.0, 4.0, 5.0]), series(1, [1.0, 2.0, 0.0, 0.0, 5.0])];
     let (x, y) = (Axis::linear("n", Unit::Count, 5.0), Axis::linear("t", Unit::Time, 9.0));

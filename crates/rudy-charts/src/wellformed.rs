@@ -91,7 +91,7 @@ mod tests {
     use super::check;
 
     #[test]
-    fn what_is_not_xml_is_found() {
+    fn invalid_xml_is_found() {
         assert_eq!(check("<a x=\"1 &gt; &quot;\"><b/>t &amp; u</a>\n"), Ok(()));
         for wrong in [
             "",

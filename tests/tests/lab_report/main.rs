@@ -33,7 +33,7 @@ fn create_experiments(plans: &[(&str, &str)]) -> TempDir {
 }
 
 #[test]
-fn the_report_is_written_beside_its_records_and_charts_into_the_given_folder() {
+fn the_report_is_in_the_folder_of_its_records_and_charts_are_in_the_given_one() {
     let folder = create_experiments(&[("out", records::PLAIN)]);
     let output = lab(folder.path(), &["report", "out", "--charts", "pictures"]);
     assert_eq!(stdout(&output), "");

@@ -123,18 +123,23 @@ const MEASURING_NAMES: &[(&str, &str)] = &[
 
 /// Sources that measure and whose names follow the glossary.
 const MEASURING: &[&str] = &[
+    "crates/rudy-charts/",
+    "crates/rudy-lab/src/report/",
     "crates/rudy-load/src/flood/",
     "crates/rudy-stats/",
     "crates/rudy-units/",
+    "tests/tests/lab_report/",
     "tests/tests/peers/generators/",
 ];
 
 /// Sources whose names follow the glossary. Some crates that measure do not yet.
 const NAMED: &[&str] = &[
     "crates/rudy/",
+    "crates/rudy-charts/",
     "crates/rudy-fastcgi/",
     "crates/rudy-fastcgi-app/",
     "crates/rudy-http/",
+    "crates/rudy-lab/src/report/",
     "crates/rudy-net/",
     "crates/rudy-server/",
     "crates/rudy-socket-file/",

@@ -77,7 +77,7 @@ fn table(compared: &[Compared]) -> Rows {
             compared.workload.to_owned(),
             compared.metric.title.clone(),
             rows::medians(compared),
-            rows::times(compared),
+            rows::ratio_with_marks(compared),
             rows::interval(&compared.answer),
             rows::verdict(compared),
         ]
@@ -89,7 +89,7 @@ fn table(compared: &[Compared]) -> Rows {
 struct Document<'a> {
     old: String,
     new: String,
-    /// What besides the results differs.
+    /// The differences besides the results.
     differences: Vec<String>,
     comparisons: Vec<Row<'a>>,
 }
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_has_changed_is_worse() {
+    fn only_the_changed_variant_is_worse() {
         let (old, new) = (experiment(PLAN, 1.0), experiment(PLAN, 1.2));
         let compared = across(&old, &new);
         let verdicts: Vec<_> =
@@ -188,7 +188,7 @@ mod tests {
         new.heads[0].machine.cores = 16;
         new.heads[0].versions.insert("nginx".to_owned(), "1.30".to_owned());
         new.runs.pop();
-        let said = differences(&old, &new).join("\n");
+        let listed = differences(&old, &new).join("\n");
         for expected in [
             "the machine differs: a processor, 2 cores",
             "the version of nginx differs: none, then 1.30",
@@ -196,7 +196,7 @@ mod tests {
             "the command or the configuration of b differs",
             "the new experiment is incomplete",
         ] {
-            assert!(said.contains(expected), "{said}");
+            assert!(listed.contains(expected), "{listed}");
         }
     }
 }

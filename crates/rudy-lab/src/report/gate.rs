@@ -8,7 +8,7 @@ use rudy_stats::compare::Verdict;
 
 use super::analysis::{Answer, Compared};
 
-/// How much worse a variant may be: 0.05 for `5%`.
+/// The allowed difference of a worse variant: 0.05 for `5%`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FailIfWorse(f64);
 
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_worse_by_more_than_the_limit_fails() {
+    fn only_a_difference_beyond_the_limit_fails() {
         for (cpu, rate, limit, expected) in [
             (1.0, 1.0, "5%", Exit::Done),
             (1.2, 1.0, "5%", Exit::NotMet),

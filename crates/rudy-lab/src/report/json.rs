@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rudy_stats::compare::{Interval, Outcome, Summary};
 use serde::Serialize;
 
-use super::analysis::trouble::Trouble;
+use super::analysis::events::Event;
 use super::analysis::{Answer, Compared, Controlled, Report, Section, Table, baseline};
 use crate::record::{Head, Machine};
 
@@ -45,9 +45,9 @@ struct ExperimentOut<'a> {
     /// The source of the baselines.
     source: &'a str,
     baselines: Vec<BaselineOut<'a>>,
-    warnings: Vec<TroubleOut<'a>>,
-    failures: Vec<TroubleOut<'a>>,
-    notes: Vec<TroubleOut<'a>>,
+    warnings: Vec<EventOut<'a>>,
+    failures: Vec<EventOut<'a>>,
+    notes: Vec<EventOut<'a>>,
     /// Notes about the records as a whole.
     remarks: &'a [String],
     /// The heads of the start and of resumptions.
@@ -144,7 +144,7 @@ struct BaselineOut<'a> {
 }
 
 #[derive(Serialize)]
-struct TroubleOut<'a> {
+struct EventOut<'a> {
     workload: &'a str,
     variant: &'a str,
     /// The message of the first run.
@@ -180,9 +180,9 @@ impl<'a> ExperimentOut<'a> {
             summaries: section.tables.iter().flat_map(summaries).collect(),
             source: &plan.source,
             baselines: section.baselines.iter().map(BaselineOut::of).collect(),
-            warnings: section.warnings.iter().map(TroubleOut::of).collect(),
-            failures: section.failures.iter().map(TroubleOut::of).collect(),
-            notes: section.notes.iter().map(TroubleOut::of).collect(),
+            warnings: section.warnings.iter().map(EventOut::of).collect(),
+            failures: section.failures.iter().map(EventOut::of).collect(),
+            notes: section.notes.iter().map(EventOut::of).collect(),
             remarks: &section.remarks,
             starts: section.experiment.heads.iter().map(Start::of).collect(),
         }
@@ -275,19 +275,19 @@ impl<'a> BaselineOut<'a> {
         Self {
             workload: row.workload,
             baseline: row.baseline.map(|baseline| baseline.name),
-            text: row.baseline.and_then(|baseline| baseline.said),
+            text: row.baseline.and_then(|baseline| baseline.text),
             metric: row.metric.as_ref().map(|metric| metric.name.as_str()),
             baseline_value: row.baseline.and_then(|baseline| baseline.value),
-            variant: row.now.map(|(variant, _)| variant),
-            median: row.now.and_then(|(_, cell)| Some(cell.summary?.median)),
+            variant: row.current.map(|(variant, _)| variant),
+            median: row.current.and_then(|(_, cell)| Some(cell.summary?.median)),
             ratio: row.ratio(),
         }
     }
 }
 
-impl<'a> TroubleOut<'a> {
-    fn of(trouble: &'a Trouble<'a>) -> Self {
-        let Trouble { workload, variant, sentence, runs, of, concerns } = *trouble;
+impl<'a> EventOut<'a> {
+    fn of(events: &'a Event<'a>) -> Self {
+        let Event { workload, variant, sentence, runs, of, concerns } = *events;
         Self { workload, variant, sentence, runs, of_runs: of, concerns }
     }
 }
@@ -307,7 +307,7 @@ mod tests {
     use crate::report::{analysis, fixtures};
 
     #[test]
-    fn a_program_reads_how_many_rounds_were_missing() {
+    fn the_json_has_the_number_of_missing_rounds() {
         let plan = |rounds: u64| {
             format!(
                 "rounds = {rounds}\n[[variant]]\nname = \"a\"\ncommand = [\"a\"]\n\

@@ -1,6 +1,6 @@
 //! A report in GitHub's Markdown, as a document and for a terminal.
 
-use super::analysis::trouble::Trouble;
+use super::analysis::events::Event;
 use super::analysis::{Report, Section};
 use super::rows::{self, Rows};
 use super::shell;
@@ -79,12 +79,12 @@ fn write_section(section: &Section, extent: Extent) -> String {
     } else if let Some(controls) = rows::controls_by_chance(section) {
         paragraph(&controls);
     }
-    let notes: &[Trouble] = if is_whole { &section.notes } else { &[] };
-    for (title, troubles) in
+    let notes: &[Event] = if is_whole { &section.notes } else { &[] };
+    for (title, events) in
         [("Validity warnings", &*section.warnings), ("Failures", &section.failures), ("Notes", notes)]
     {
-        if !troubles.is_empty() {
-            paragraph(&format!("## {title}\n\n{}", list(troubles)));
+        if !events.is_empty() {
+            paragraph(&format!("## {title}\n\n{}", list(events)));
         }
     }
     if let Some(legend) = rows::legend(&text) {
@@ -103,9 +103,9 @@ fn all<const N: usize>(sentences: [Option<String>; N]) -> Option<String> {
     (!sentences.is_empty()).then(|| sentences.join(" "))
 }
 
-fn list(troubles: &[Trouble]) -> String {
-    let line = |trouble: &Trouble| format!("- {}", escaped(&trouble.to_string()));
-    troubles.iter().map(line).collect::<Vec<_>>().join("\n")
+fn list(events: &[Event]) -> String {
+    let line = |events: &Event| format!("- {}", escaped(&events.to_string()));
+    events.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// The machine, the versions and the commands.

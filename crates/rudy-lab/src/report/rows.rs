@@ -3,7 +3,7 @@
 use rudy_stats::compare::{Interval, expected_to_differ};
 use rudy_units::{Unit, digits};
 
-use super::analysis::words::{missing, percent, ratio, rounds_of};
+use super::analysis::sentences::{missing, percent, ratio, rounds_of};
 use super::analysis::{Answer, Cell, Compared, Controlled, Section, Table, baseline};
 use super::unit::Metric;
 
@@ -50,21 +50,23 @@ fn finding(compared: &Compared) -> Vec<String> {
         compared.workload.to_owned(),
         compared.metric.title.clone(),
         medians(compared),
-        times(compared),
+        ratio_with_marks(compared),
         interval(&compared.answer),
         verdict(compared),
     ]
 }
 
 /// The ratio with its marks; empty without one.
-pub(super) fn times(compared: &Compared) -> String {
+pub(super) fn ratio_with_marks(compared: &Compared) -> String {
     let suspect = if compared.is_marked() { SUSPECT } else { "" };
     match &compared.answer {
         Answer::Evaluated(finding) => {
             let flagged = if finding.is_flagged { FLAGGED } else { "" };
             format!("{}{suspect}{flagged}", ratio(finding.ratio))
         }
-        Answer::NotEvaluated { ratio: Some(times), .. } => format!("{}{suspect}", ratio(*times)),
+        Answer::NotEvaluated { ratio: Some(ratio_with_marks), .. } => {
+            format!("{}{suspect}", ratio(*ratio_with_marks))
+        }
         Answer::NotEvaluated { ratio: None, .. } => String::new(),
     }
 }
@@ -96,12 +98,12 @@ pub(super) fn intervals(section: &Section) -> impl Iterator<Item = Interval> {
     })
 }
 
-/// Those of all controls.
+/// The intervals of all controls.
 pub(super) fn intervals_of_controls(section: &Section) -> impl Iterator<Item = Interval> {
     section.controls.iter().filter_map(|control| Some(control.outcome.as_ref().ok()?.interval))
 }
 
-/// Why comparisons have too few rounds for a verdict, once for all of them.
+/// The reason that comparisons have too few rounds for a verdict, once for all of them.
 pub(super) fn too_few(comparisons: &[Compared]) -> Option<String> {
     let mut reasons: Vec<String> = comparisons.iter().filter_map(Compared::too_few).collect();
     reasons.sort();
@@ -140,7 +142,7 @@ fn two(metric: &Metric, a: f64, b: f64) -> String {
     format!("{} / {} {name}", digits(a / size), digits(b / size)).trim_end().to_owned()
 }
 
-/// How many controls differ, and how many would by chance: `1 of 7 controls differs; 0.35 expected by chance.`
+/// The number of controls that differ, and the number expected by chance: `1 of 7 controls differs; 0.35 expected by chance.`
 pub(super) fn controls_by_chance(section: &Section) -> Option<String> {
     let evaluated: Vec<_> =
         section.controls.iter().filter_map(|control| control.outcome.as_ref().ok()).collect();
@@ -161,10 +163,10 @@ fn count(number: usize, noun: &str) -> String {
 pub(super) fn controls(section: &Section) -> Rows {
     let head = ["variant", "workload", "metric", "A/A ratio", "CI", "result"];
     let row = |control: &Controlled| {
-        let (times, interval, outcome) = match &control.outcome {
+        let (ratio_with_marks, interval, outcome) = match &control.outcome {
             Ok(shown) => {
-                let words = shown.to_string();
-                let outcome = words.split_once("): ").map_or("", |(_, outcome)| outcome);
+                let sentences = shown.to_string();
+                let outcome = sentences.split_once("): ").map_or("", |(_, outcome)| outcome);
                 let outcome = outcome.to_owned() + &missing(control.rounds, control.rounds_run);
                 (
                     ratio(shown.ratio),
@@ -178,7 +180,7 @@ pub(super) fn controls(section: &Section) -> Rows {
             control.variant.to_owned(),
             control.workload.to_owned(),
             control.metric.title.clone(),
-            times,
+            ratio_with_marks,
             interval,
             outcome,
         ]
@@ -235,19 +237,20 @@ pub(super) fn baselines(section: &Section) -> Rows {
     let row = |row: &baseline::Row| {
         let metric = row.metric.as_ref();
         let value = |value: f64| metric.map_or(none(), |metric| metric.unit.text(value * metric.factor));
-        let was = row.baseline.map_or(none(), |baseline| match (baseline.value.map(value), baseline.said) {
-            (Some(value), Some(said)) => format!("{value} ({said})"),
-            (Some(value), None) => value,
-            (None, said) => said.unwrap_or(NONE).to_owned(),
-        });
-        let is = row.now.zip(metric).map_or(none(), |((_, cell), metric)| spread(&cell, metric));
+        let old_value =
+            row.baseline.map_or(none(), |baseline| match (baseline.value.map(value), baseline.text) {
+                (Some(value), Some(text)) => format!("{value} ({text})"),
+                (Some(value), None) => value,
+                (None, text) => text.unwrap_or(NONE).to_owned(),
+            });
+        let new_value = row.current.zip(metric).map_or(none(), |((_, cell), metric)| spread(&cell, metric));
         vec![
             row.workload.to_owned(),
             metric.map_or(none(), |metric| metric.title.clone()),
             row.baseline.map_or(none(), |baseline| baseline.name.to_owned()),
-            was,
-            row.now.map_or(NONE, |(variant, _)| variant).to_owned(),
-            is,
+            old_value,
+            row.current.map_or(NONE, |(variant, _)| variant).to_owned(),
+            new_value,
             row.ratio().map_or(none(), ratio),
         ]
     };

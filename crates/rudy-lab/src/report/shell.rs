@@ -1,7 +1,7 @@
 //! Shell commands.
 
 /// Joins words into a command line, with quotes if necessary.
-pub(super) fn command(words: &[String]) -> String {
+pub(super) fn command(arguments: &[String]) -> String {
     let is_plain = |character: char| character.is_ascii_alphanumeric() || "/.:=_-+,@%".contains(character);
     let quoted = |word: &String| {
         if !word.is_empty() && word.chars().all(is_plain) {
@@ -10,7 +10,7 @@ pub(super) fn command(words: &[String]) -> String {
             format!("'{}'", word.replace('\'', "'\\''"))
         }
     };
-    words.iter().map(quoted).collect::<Vec<_>>().join(" ")
+    arguments.iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -18,8 +18,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_that_a_shell_would_read_otherwise_is_quoted() {
-        let words = ["rudy", "serve", "a b", "it's", "", "http://[::1]:80/"].map(str::to_owned);
-        assert_eq!(command(&words), r"rudy serve 'a b' 'it'\''s' '' 'http://[::1]:80/'");
+    fn an_argument_with_shell_syntax_is_quoted() {
+        let arguments = ["rudy", "serve", "a b", "it's", "", "http://[::1]:80/"].map(str::to_owned);
+        assert_eq!(command(&arguments), r"rudy serve 'a b' 'it'\''s' '' 'http://[::1]:80/'");
     }
 }

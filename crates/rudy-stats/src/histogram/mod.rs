@@ -203,9 +203,9 @@ mod tests {
     #[test]
     fn an_empty_histogram_is_zero_everywhere() {
         let empty = Histogram::new();
-        let figures =
+        let results =
             [empty.quantile(0.5), empty.quantile(1.0), empty.mean(), empty.stdev(), empty.min(), empty.max()];
-        assert_eq!(figures, [Duration::ZERO; 6]);
+        assert_eq!(results, [Duration::ZERO; 6]);
         assert!(empty.is_empty());
         assert_eq!((empty.saturated(), empty.cells().count()), (0, 0));
     }

@@ -3,7 +3,7 @@
 use rudy_stats::compare::{Comparison, PAIRS_MIN, RatioEstimate, Summary, evaluate};
 
 use super::pairs::{is_suspect, value};
-use super::{Answer, Compared, compared, delta, words};
+use super::{Answer, Compared, compared, delta, sentences};
 use crate::experiment::Experiment;
 use crate::plan::{Plan, Workload, usual_metrics};
 use crate::record::{Head, Run};
@@ -93,7 +93,7 @@ impl<'a> Question<'a> {
         if rounds < PAIRS_MIN {
             return Answer::NotEvaluated {
                 ratio,
-                reason: words::too_few(rounds, rounds, PAIRS_MIN),
+                reason: sentences::too_few(rounds, rounds, PAIRS_MIN),
                 needed: Some(PAIRS_MIN),
             };
         }
@@ -116,12 +116,12 @@ impl<'a> Question<'a> {
             answer,
             sentence: String::new(),
         };
-        compared.sentence = words::sentence(&compared, delta(new));
+        compared.sentence = sentences::sentence(&compared, delta(new));
         compared
     }
 }
 
-/// What besides the results differs between two experiments, as sentences.
+/// The differences between two experiments besides the results, as sentences.
 pub(crate) fn differences(old: &Experiment, new: &Experiment) -> Vec<String> {
     let (before, after) = (&old.heads[0], &new.heads[0]);
     let mut differences = Vec::new();

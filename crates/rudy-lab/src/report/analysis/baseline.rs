@@ -11,25 +11,25 @@ pub(crate) struct Row<'a> {
     pub(crate) workload: &'a str,
     /// `None` if the older report has only text, and there is no metric to show next to it.
     pub(crate) metric: Option<Metric>,
-    pub(crate) baseline: Option<Before<'a>>,
+    pub(crate) baseline: Option<BaselineResult<'a>>,
     /// The variant of today, and its metric.
-    pub(crate) now: Option<(&'a str, Cell)>,
+    pub(crate) current: Option<(&'a str, Cell)>,
 }
 
 /// A result of the older report.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Before<'a> {
+pub(crate) struct BaselineResult<'a> {
     /// Its name in that report.
     pub(crate) name: &'a str,
     pub(crate) value: Option<f64>,
     /// A statement of that report in words.
-    pub(crate) said: Option<&'a str>,
+    pub(crate) text: Option<&'a str>,
 }
 
 impl Row<'_> {
     /// The ratio of today's median to the older value.
     pub(crate) fn ratio(&self) -> Option<f64> {
-        let ratio = self.now?.1.summary?.median / self.baseline?.value?;
+        let ratio = self.current?.1.summary?.median / self.baseline?.value?;
         (ratio.is_finite() && ratio > 0.0).then_some(ratio)
     }
 }
@@ -51,14 +51,18 @@ pub(super) fn rows(experiment: &Experiment) -> Vec<Row<'_>> {
         for metric in metrics {
             let baselines: Vec<&Baseline> =
                 of_workload().filter(|baseline| baseline.metrics.contains_key(metric)).collect();
-            rows.extend(of_metric(experiment, workload, metric, &baselines));
+            rows.extend(rows_of_metric(experiment, workload, metric, &baselines));
         }
-        let said: Vec<&Baseline> = of_workload().filter(|baseline| baseline.metrics.is_empty()).collect();
-        match worded(experiment, workload) {
-            Some(metric) if !said.is_empty() => rows.extend(of_metric(experiment, workload, metric, &said)),
-            _ => rows.extend(said.into_iter().map(|baseline| {
-                let before = Before { name: &baseline.name, value: None, said: baseline.text.as_deref() };
-                Row { workload, metric: None, baseline: Some(before), now: None }
+        let without_metrics: Vec<&Baseline> =
+            of_workload().filter(|baseline| baseline.metrics.is_empty()).collect();
+        match metric_for_text(experiment, workload) {
+            Some(metric) if !without_metrics.is_empty() => {
+                rows.extend(rows_of_metric(experiment, workload, metric, &without_metrics))
+            }
+            _ => rows.extend(without_metrics.into_iter().map(|baseline| {
+                let result =
+                    BaselineResult { name: &baseline.name, value: None, text: baseline.text.as_deref() };
+                Row { workload, metric: None, baseline: Some(result), current: None }
             })),
         }
     }
@@ -67,29 +71,29 @@ pub(super) fn rows(experiment: &Experiment) -> Vec<Row<'_>> {
 
 /// The metric to show next to a statement in words: the nines, because "all good" describes them. Any other metric
 /// would be a guess.
-fn worded<'a>(experiment: &'a Experiment, workload: &str) -> Option<&'a str> {
+fn metric_for_text<'a>(experiment: &'a Experiment, workload: &str) -> Option<&'a str> {
     tables::metrics(experiment, workload).into_iter().find(|name| *name == "nines")
 }
 
-fn of_metric<'a>(
+fn rows_of_metric<'a>(
     experiment: &'a Experiment,
     workload: &'a str,
     metric: &str,
     baselines: &[&'a Baseline],
 ) -> Vec<Row<'a>> {
-    let now = |variant: &'a str| {
+    let current = |variant: &'a str| {
         let cell = tables::cell(experiment, variant, workload, metric);
         (cell.summary.is_some() || cell.has_failed).then_some((variant, cell))
     };
-    let row = |baseline, now| Row { workload, metric: Some(Metric::named(metric)), baseline, now };
-    let older = baselines.iter().map(|baseline| {
+    let row = |baseline, current| Row { workload, metric: Some(Metric::named(metric)), baseline, current };
+    let with_baselines = baselines.iter().map(|baseline| {
         let value = baseline.metrics.get(metric).copied();
-        let before = Before { name: &baseline.name, value, said: baseline.text.as_deref() };
-        row(Some(before), baseline.variant.as_deref().and_then(now))
+        let result = BaselineResult { name: &baseline.name, value, text: baseline.text.as_deref() };
+        row(Some(result), baseline.variant.as_deref().and_then(current))
     });
     let names = experiment.plan().variants.iter().map(|variant| variant.name.as_str());
     let others =
         names.filter(|name| !baselines.iter().any(|baseline| baseline.variant.as_deref() == Some(*name)));
-    let others = others.filter_map(now).map(|now| row(None, Some(now)));
-    older.chain(others).collect()
+    let others = others.filter_map(current).map(|current| row(None, Some(current)));
+    with_baselines.chain(others).collect()
 }

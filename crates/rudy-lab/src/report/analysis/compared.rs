@@ -3,7 +3,7 @@
 use rudy_stats::compare::{Better, Comparison, Control, Finding, PAIRS_MIN, RatioEstimate, rounds_needed};
 
 use super::pairs::{Pairs, Side, warning};
-use super::{Answer, Compared, Controlled, delta, words};
+use super::{Answer, Compared, Controlled, delta, sentences};
 use crate::experiment::Experiment;
 use crate::plan::Plan;
 use crate::record::Outcome;
@@ -18,12 +18,12 @@ pub(super) struct Question<'a> {
     metric: Metric,
     pairs: Pairs,
     /// The input of a comparison, or why there is none.
-    pub(super) comparison: Result<Comparison, Unfit>,
+    pub(super) comparison: Result<Comparison, NotComparable>,
 }
 
-/// Why a comparison cannot be evaluated.
+/// The reason that a comparison cannot be evaluated.
 #[derive(Debug, Clone)]
-pub(super) enum Unfit {
+pub(super) enum NotComparable {
     /// There are too few rounds for a verdict.
     TooFew,
     /// A message.
@@ -75,12 +75,12 @@ pub(super) fn controls(experiment: &Experiment) -> Vec<Controlled<'_>> {
 
 /// The metrics in which a variant is compared under a workload.
 fn metrics_of<'a>(plan: &'a Plan, variant: &str, workload: &str) -> Vec<&'a str> {
-    let rests = plan.comparisons.iter().filter(|comparison| {
+    let matching = plan.comparisons.iter().filter(|comparison| {
         [&comparison.variant, &comparison.with].contains(&&variant.to_owned())
             && comparison.workloads.iter().any(|name| name == workload)
     });
     let mut metrics: Vec<&str> = Vec::new();
-    for name in rests.flat_map(|comparison| &comparison.metrics) {
+    for name in matching.flat_map(|comparison| &comparison.metrics) {
         if !metrics.contains(&name.as_str()) {
             metrics.push(name);
         }
@@ -100,7 +100,7 @@ fn controlled<'a>(
         rounds @ 0..PAIRS_MIN => {
             format!(
                 "{} are too few: a comparison needs {PAIRS_MIN}",
-                words::rounds_of(rounds, pairs.rounds_run)
+                sentences::rounds_of(rounds, pairs.rounds_run)
             )
         }
         _ => error.to_string(),
@@ -130,12 +130,12 @@ impl<'a> Question<'a> {
     ) -> Self {
         let side = |variant| Side { variant, is_control: false };
         let pairs = Pairs::of(experiment, workload, metric, side(variant), side(with));
-        let rests = controls.iter().filter(|control| {
+        let matching = controls.iter().filter(|control| {
             [variant, with].contains(&control.variant)
                 && control.workload == workload
                 && control.metric.name == metric
         });
-        let controls = rests.filter_map(|control| control.outcome.clone().ok()).collect();
+        let controls = matching.filter_map(|control| control.outcome.clone().ok()).collect();
         let estimate = RatioEstimate::paired(&pairs.a, &pairs.b);
         let comparison = estimate.map(|estimate| Comparison {
             estimate,
@@ -150,9 +150,9 @@ impl<'a> Question<'a> {
             workload,
             metric: Metric::named(metric),
             pairs,
-            comparison: Err(Unfit::TooFew),
+            comparison: Err(NotComparable::TooFew),
         };
-        question.comparison = comparison.map_err(|error| question.unfit(&error.to_string()));
+        question.comparison = comparison.map_err(|error| question.not_comparable(&error.to_string()));
         question
     }
 
@@ -161,20 +161,20 @@ impl<'a> Question<'a> {
         self.pairs.rounds() > 0
     }
 
-    /// The result of a comparison, with its finding if it was evaluated. `asked` is the number of
+    /// The result of a comparison, with its finding if it was evaluated. `comparison_count` is the number of
     /// comparisons.
-    pub(super) fn answer(self, finding: Option<Finding>, asked: usize) -> Compared<'a> {
+    pub(super) fn answer(self, finding: Option<Finding>, comparison_count: usize) -> Compared<'a> {
         let medians = self.pairs.medians();
         let ratio = medians.map(|[a, b]| a / b).filter(|ratio| ratio.is_finite() && *ratio > 0.0);
         let answer = match (finding, &self.comparison) {
             (Some(finding), _) => Answer::Evaluated(finding),
-            (None, Err(Unfit::Other(why))) => {
-                let missing = words::missing(self.pairs.rounds(), self.pairs.rounds_run);
+            (None, Err(NotComparable::Other(why))) => {
+                let missing = sentences::missing(self.pairs.rounds(), self.pairs.rounds_run);
                 Answer::NotEvaluated { ratio, reason: format!("{why}{missing}"), needed: None }
             }
             (None, _) => {
-                let needed = rounds_needed(asked);
-                let rounds = words::too_few(self.pairs.rounds(), self.pairs.rounds_run, needed);
+                let needed = rounds_needed(comparison_count);
+                let rounds = sentences::too_few(self.pairs.rounds(), self.pairs.rounds_run, needed);
                 let reason = format!("no verdict: {rounds}");
                 Answer::NotEvaluated { ratio, reason, needed: Some(needed) }
             }
@@ -191,30 +191,33 @@ impl<'a> Question<'a> {
             answer,
             sentence: String::new(),
         };
-        compared.sentence = words::sentence(&compared, delta(self.experiment));
+        compared.sentence = sentences::sentence(&compared, delta(self.experiment));
         compared
     }
 
-    fn unfit(&self, error: &str) -> Unfit {
+    fn not_comparable(&self, error: &str) -> NotComparable {
         let [a, b] = self.pairs.zeros();
         let rounds = self.pairs.rounds();
         if rounds == 0 {
-            Unfit::Other(self.nothing())
+            NotComparable::Other(self.missing_metric())
         } else if (a, b) == (rounds, rounds) {
-            Unfit::Other(format!("both have 0 in each of {}, which is no ratio", words::rounds(rounds)))
+            NotComparable::Other(format!(
+                "both have 0 in each of {}, which is no ratio",
+                sentences::rounds(rounds)
+            ))
         } else if a + b > 0 {
-            let said = |variant: &str, zeros: usize| format!("{variant} has 0 in {zeros}");
-            let (a, b) = (said(self.variant, a), said(self.with, b));
-            Unfit::Other(format!("of {} {a}, {b}, which is no ratio", words::rounds(rounds)))
+            let zeros_of = |variant: &str, zeros: usize| format!("{variant} has 0 in {zeros}");
+            let (a, b) = (zeros_of(self.variant, a), zeros_of(self.with, b));
+            NotComparable::Other(format!("of {} {a}, {b}, which is no ratio", sentences::rounds(rounds)))
         } else if rounds < PAIRS_MIN {
-            Unfit::TooFew
+            NotComparable::TooFew
         } else {
-            Unfit::Other(error.to_owned())
+            NotComparable::Other(error.to_owned())
         }
     }
 
-    /// Why no round has both metrics.
-    fn nothing(&self) -> String {
+    /// The reason that no round has both metrics.
+    fn missing_metric(&self) -> String {
         for variant in [self.variant, self.with] {
             let runs = || self.experiment.runs_of(variant, self.workload).filter(|run| !run.is_control);
             if runs().count() == 0 {

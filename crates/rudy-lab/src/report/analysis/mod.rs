@@ -3,12 +3,12 @@
 pub(crate) mod across;
 pub(crate) mod baseline;
 mod compared;
+pub(crate) mod events;
 mod pairs;
+pub(crate) mod sentences;
 mod tables;
 #[cfg(test)]
 mod tests;
-pub(crate) mod trouble;
-pub(crate) mod words;
 
 use rudy_stats::compare::{Comparison, Control, Delta, Finding, Summary, Verdict, evaluate};
 
@@ -43,11 +43,11 @@ pub(crate) struct Section<'a> {
     /// Older results of the plan, next to the new ones.
     pub(crate) baselines: Vec<baseline::Row<'a>>,
     /// Validity warnings.
-    pub(crate) warnings: Vec<trouble::Trouble<'a>>,
+    pub(crate) warnings: Vec<events::Event<'a>>,
     /// Failed runs, with the reasons.
-    pub(crate) failures: Vec<trouble::Trouble<'a>>,
+    pub(crate) failures: Vec<events::Event<'a>>,
     /// Events that affect no metric.
-    pub(crate) notes: Vec<trouble::Trouble<'a>>,
+    pub(crate) notes: Vec<events::Event<'a>>,
     /// Notes about the records as a whole: a different machine, a truncated line.
     pub(crate) remarks: Vec<String>,
 }
@@ -88,7 +88,7 @@ impl Compared<'_> {
         }
     }
 
-    /// Why no values of these rounds could have led to a verdict.
+    /// The reason, if no values of these rounds could lead to a verdict.
     pub(crate) fn reason_without_verdict(&self) -> Option<String> {
         match &self.answer {
             Answer::NotEvaluated { reason, .. } => Some(reason.clone()),
@@ -104,7 +104,7 @@ impl Compared<'_> {
                 finding.too_few.filter(|_| finding.verdict == Verdict::Inconclusive).map(|few| few.needed)
             }
         }?;
-        Some(words::too_few(self.rounds, self.rounds_run, needed))
+        Some(sentences::too_few(self.rounds, self.rounds_run, needed))
     }
 
     /// Whether the result must be marked as suspect.
@@ -127,7 +127,7 @@ pub(crate) enum Answer {
     NotEvaluated {
         /// The ratio of the medians, if both exist and are not 0.
         ratio: Option<f64>,
-        /// Why it was not evaluated.
+        /// The reason.
         reason: String,
         /// The number of rounds needed, if there were too few.
         needed: Option<usize>,
@@ -184,12 +184,12 @@ pub(crate) fn analyse(experiments: &[Experiment]) -> Report<'_> {
     let questions: Vec<Vec<Question>> = experiments.iter().map(compared::questions).collect();
     let comparisons: Vec<Comparison> =
         questions.iter().flatten().filter_map(|question| question.comparison.clone().ok()).collect();
-    let asked = questions.iter().flatten().filter(|question| question.is_measured()).count();
+    let comparison_count = questions.iter().flatten().filter(|question| question.is_measured()).count();
     let mut findings = evaluate(&comparisons).into_iter();
     let sections = experiments.iter().zip(questions).map(|(experiment, questions)| {
         let compared = questions.into_iter().map(|question| {
             let finding = question.comparison.is_ok().then(|| findings.next()).flatten();
-            question.answer(finding, asked)
+            question.answer(finding, comparison_count)
         });
         section(experiment, compared.collect(), title(experiment, experiments))
     });
@@ -200,15 +200,15 @@ fn section<'a>(experiment: &'a Experiment, comparisons: Vec<Compared<'a>>, title
     Section {
         experiment,
         title,
-        headline: words::headline(&comparisons),
+        headline: sentences::headline(&comparisons),
         controls: compared::controls(experiment),
         comparisons,
         tables: tables::tables(experiment),
         baselines: baseline::rows(experiment),
-        warnings: trouble::warnings(experiment),
-        failures: trouble::failures(experiment),
-        notes: trouble::notes(experiment),
-        remarks: trouble::remarks(experiment),
+        warnings: events::warnings(experiment),
+        failures: events::failures(experiment),
+        notes: events::notes(experiment),
+        remarks: events::remarks(experiment),
     }
 }
 

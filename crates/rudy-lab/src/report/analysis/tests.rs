@@ -61,13 +61,13 @@ fn verdict(experiment: Experiment) -> Verdict {
 }
 
 #[test]
-fn a_variant_that_is_ten_percent_slower_is_found_in_ten_rounds() {
+fn ten_rounds_detect_a_difference_of_10_percent() {
     let found = (0..200).filter(|seed| verdict(noisy(*seed, 1.10)) == Verdict::Worse).count();
     assert_eq!(found, 200);
 }
 
 #[test]
-fn a_variant_that_is_the_same_is_not_called_better_or_worse() {
+fn equal_variants_are_neither_better_nor_worse() {
     let verdicts: Vec<_> = (0..400).map(|seed| verdict(noisy(seed, 1.0))).collect();
     let wrong = verdicts.iter().filter(|verdict| verdict.is_difference()).count();
     // 5 % plus three standard errors are 33; differences within 5 % do not count, so there are fewer.
@@ -77,7 +77,7 @@ fn a_variant_that_is_the_same_is_not_called_better_or_worse() {
 }
 
 #[test]
-fn only_rounds_in_which_both_were_measured_are_compared_and_no_control_among_them() {
+fn comparisons_use_rounds_with_both_variants_and_no_controls() {
     let experiment = cpu(10, |turn| match (turn.variant, turn.round, turn.is_control) {
         ("new", 3, _) => None,
         (_, _, true) => Some(1000.0),
@@ -112,7 +112,7 @@ fn only_rounds_in_which_both_were_measured_are_compared_and_no_control_among_the
 }
 
 #[test]
-fn a_number_that_does_not_rest_on_all_rounds_is_marked_and_says_on_how_many() {
+fn a_value_with_missing_rounds_is_marked_with_their_number() {
     type Value = fn(&Turn) -> bool;
     let cases: [(Value, usize, &str, &str); 4] = [
         (|_| true, 10, "", "better"),
@@ -128,7 +128,7 @@ fn a_number_that_does_not_rest_on_all_rounds_is_marked_and_says_on_how_many() {
         let compared = &section.comparisons[0];
         assert_eq!((compared.rounds, compared.rounds_run), (rounds, 10));
         assert_eq!(
-            (rows::times(compared), rows::verdict(compared)),
+            (rows::ratio_with_marks(compared), rows::verdict(compared)),
             (format!("0.50{mark}"), verdict.to_owned())
         );
         let of = format!("{rounds} of 10 rounds");
@@ -140,7 +140,7 @@ fn a_number_that_does_not_rest_on_all_rounds_is_marked_and_says_on_how_many() {
 }
 
 #[test]
-fn a_metric_that_is_not_there_in_all_rounds_says_in_how_many() {
+fn a_metric_with_missing_rounds_has_their_number() {
     let text =
         plan(10, "\"max_rate_per_s\"").replace("kind = \"bench\"", "kind = \"max-rate\"\nslo = \"p99<20ms\"");
     let mut experiment = fixtures::experiment(&text, |turn| {
@@ -160,7 +160,7 @@ fn a_metric_that_is_not_there_in_all_rounds_says_in_how_many() {
 }
 
 #[test]
-fn a_variant_that_failed_in_every_round_keeps_its_place_in_the_table() {
+fn a_variant_that_failed_in_every_round_stays_in_the_table() {
     let all = [cpu(8, |turn| (turn.variant == "old").then_some(1.0))];
     let section = analyse(&all).sections.remove(0);
     let table = rows::table(&section.tables[0]);
@@ -169,7 +169,7 @@ fn a_variant_that_failed_in_every_round_keeps_its_place_in_the_table() {
 }
 
 #[test]
-fn what_cannot_be_judged_says_why() {
+fn a_comparison_that_cannot_be_evaluated_has_a_reason() {
     type Value = fn(&Turn) -> Option<f64>;
     let cases: [(usize, Value, Option<f64>, &str); 6] = [
         (
@@ -194,21 +194,21 @@ fn what_cannot_be_judged_says_why() {
             "there is no round with both",
         ),
     ];
-    for (rounds, value, expected, said) in cases {
+    for (rounds, value, expected, expected_reason) in cases {
         let all = [cpu(rounds, value)];
         let report = analyse(&all);
         let compared = &report.sections[0].comparisons[0];
         let Answer::NotEvaluated { ratio, reason, .. } = &compared.answer else {
-            panic!("{said}: {}", compared.sentence)
+            panic!("{expected_reason}: {}", compared.sentence)
         };
-        assert_eq!((*ratio, reason.as_str()), (expected, said));
-        assert!(compared.sentence.contains(said), "{}", compared.sentence);
+        assert_eq!((*ratio, reason.as_str()), (expected, expected_reason));
+        assert!(compared.sentence.contains(expected_reason), "{}", compared.sentence);
         assert_eq!(report.sections[0].headline.len(), 1);
     }
 }
 
 #[test]
-fn a_metric_that_a_variant_does_not_show_is_named() {
+fn a_missing_metric_is_named() {
     let experiment = fixtures::experiment(&plan(8, "\"p99_ns\""), |turn| {
         Some(if turn.variant == "new" { vec![("p99_ns", 1e6)] } else { vec![] })
     });
@@ -221,7 +221,7 @@ fn a_metric_that_a_variant_does_not_show_is_named() {
 }
 
 #[test]
-fn a_number_that_rests_on_a_doubted_run_is_marked_and_stays() {
+fn a_value_from_a_suspect_run_is_marked_and_kept() {
     let warning = |run: &mut Run, metric: &str| {
         let sentence = format!("the generator was busy {} % of its time", 80 + run.round);
         run.warnings.push(Warning { sentence, concerns: vec![metric.to_owned()] });
@@ -236,14 +236,14 @@ fn a_number_that_rests_on_a_doubted_run_is_marked_and_stays() {
         let compared = &section.comparisons[0];
         assert_eq!((compared.is_suspect, compared.verdict()), (is_suspect, Some(Verdict::Better)));
         assert_eq!(section.tables[0].rows[0].1[0].is_suspect, is_suspect);
-        let said = "1k, new, 3 of 8 runs: for example: the generator was busy 80 % of its time";
-        assert_eq!(section.warnings[0].to_string(), said);
+        let expected = "1k, new, 3 of 8 runs: for example: the generator was busy 80 % of its time";
+        assert_eq!(section.warnings[0].to_string(), expected);
         assert_eq!(section.headline[0].contains('†'), is_suspect, "{}", section.headline[0]);
     }
 }
 
 #[test]
-fn one_correction_is_made_over_all_experiments_of_a_report() {
+fn the_correction_covers_all_experiments_of_a_report() {
     let better = || cpu(7, |turn| Some(if turn.variant == "new" { 5.0 } else { 10.0 }));
     let evaluated = |all: &[Experiment]| analyse(all).sections[0].comparisons[0].verdict();
     // Seven rounds are enough for three comparisons and not for four.
@@ -256,7 +256,7 @@ fn one_correction_is_made_over_all_experiments_of_a_report() {
 }
 
 #[test]
-fn another_machine_in_its_midst_is_said() {
+fn a_change_of_the_machine_is_reported() {
     let mut experiment = cpu(6, |_| Some(1.0));
     let mut later = experiment.heads[0].clone();
     later.machine.cores = 64;
@@ -270,7 +270,7 @@ fn another_machine_in_its_midst_is_said() {
 }
 
 #[test]
-fn a_control_is_held_against_itself_even_where_nothing_is_compared() {
+fn a_control_is_evaluated_without_comparisons() {
     let text = plan(8, "").split("[[compare]]").next().expect("there is something before it").to_owned();
     let all = [fixtures::experiment(&text, |_| Some(vec![("p99_ns", 1e6), ("errors", 0.0)]))];
     let section = analyse(&all).sections.remove(0);
@@ -281,7 +281,7 @@ fn a_control_is_held_against_itself_even_where_nothing_is_compared() {
 }
 
 #[test]
-fn what_was_shown_before_stands_beside_what_is_shown_now() {
+fn a_baseline_is_next_to_the_current_result() {
     let baseline = "[[baseline]]\nname = \"Jetty\"\nvariant = \"new\"\nworkload = \"1k\"\ntext = \"three nines\"\n\
         [baseline.metrics]\ncpu_us_per_request = 20\n";
     let text = format!("source = \"a seminar of 2014\"\n{}{baseline}", plan(1, "\"cpu_us_per_request\""));
@@ -291,8 +291,8 @@ fn what_was_shown_before_stands_beside_what_is_shown_now() {
         panic!("one then, and one more today")
     };
     let baseline = jetty.baseline.expect("it was shown then");
-    assert_eq!((baseline.name, baseline.said, jetty.ratio()), ("Jetty", Some("three nines"), Some(0.25)));
-    assert_eq!((old.now.map(|(variant, _)| variant), old.ratio()), (Some("old"), None));
+    assert_eq!((baseline.name, baseline.text, jetty.ratio()), ("Jetty", Some("three nines"), Some(0.25)));
+    assert_eq!((old.current.map(|(variant, _)| variant), old.ratio()), (Some("old"), None));
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Historical results and those of today on one axis.
 
-use rudy_charts::{Axis, Dot, Entry, Fill, Key, Look, Row, Rows, Shape, look};
+use rudy_charts::{Axis, Dot, Entry, Fill, Key, Row, Rows, Shape, Style, style};
 
 use super::Chart;
-use super::data::{Rounds, drawable, legend_of_dagger, slug};
+use super::data::{Rounds, dagger_note, drawable, slug};
 use crate::experiment::Experiment;
 use crate::plan::{Baseline, Workload};
 use crate::report::unit::Metric;
@@ -19,8 +19,8 @@ pub(super) fn charts(experiment: &Experiment, workload: &Workload) -> Vec<Chart>
 
 fn chart(experiment: &Experiment, workload: &str, metric: &Metric) -> Option<Chart> {
     let source = &experiment.plan().source;
-    let then = year(source).map_or("baseline".to_owned(), |year| format!("baseline, {year}"));
-    let rows = rows(experiment, workload, metric, &then);
+    let period = year(source).map_or("baseline".to_owned(), |year| format!("baseline, {year}"));
+    let rows = rows(experiment, workload, metric, &period);
     let dots = || rows.iter().flat_map(|row| row.dots.iter().map(move |dot| (row.is_soft, dot)));
     let is_suspect = dots().any(|(is_baseline, dot)| !is_baseline && dot.fill == Fill::Hollow);
     if rows.is_empty() {
@@ -28,7 +28,7 @@ fn chart(experiment: &Experiment, workload: &str, metric: &Metric) -> Option<Cha
     }
     let rows = Rows {
         title: format!("{workload}, baseline and today: {}", metric.title),
-        legend: legend(&then, is_suspect),
+        legend: legend(&period, is_suspect),
         x: Axis::fitting(&metric.title, metric.unit, dots().map(|(_, dot)| dot.value)),
         rows,
     };
@@ -37,7 +37,7 @@ fn chart(experiment: &Experiment, workload: &str, metric: &Metric) -> Option<Cha
         id: format!("baseline-{}-{}", slug(&metric.name), slug(workload)),
         caption: format!(
             "Each baseline, and below it the result of its variant today.{from}{}",
-            legend_of_dagger(is_suspect)
+            dagger_note(is_suspect)
         ),
         svg: rows.svg(),
         title: rows.title,
@@ -45,40 +45,48 @@ fn chart(experiment: &Experiment, workload: &str, metric: &Metric) -> Option<Cha
 }
 
 /// Each baseline above the variant that it belongs to; variants without one come last.
-fn rows(experiment: &Experiment, workload: &str, metric: &Metric, then: &str) -> Vec<Row> {
+fn rows(experiment: &Experiment, workload: &str, metric: &Metric, period: &str) -> Vec<Row> {
     let plan = experiment.plan();
     let mut rows = Vec::new();
-    let mut left: Vec<usize> = (0..plan.variants.len()).collect();
+    let mut remaining: Vec<usize> = (0..plan.variants.len()).collect();
     for baseline in plan.baselines.iter().filter(|baseline| baseline.workload == workload) {
         let value = baseline.metrics.get(&metric.name).and_then(|value| drawable(value * metric.factor));
         let Some(value) = value else { continue };
         let is_own = |name: &String| baseline.variant.as_ref() == Some(name);
         let variant = plan.variants.iter().position(|variant| is_own(&variant.name));
-        rows.push(of_baseline(baseline, variant, value, metric, then));
+        rows.push(baseline_row(baseline, variant, value, metric, period));
         // Two baselines may belong to one variant, which is shown below the first of them.
-        if let Some(place) = left.iter().position(|index| Some(*index) == variant) {
-            rows.extend(of_today(experiment, workload, metric, left.remove(place), true));
+        if let Some(place) = remaining.iter().position(|index| Some(*index) == variant) {
+            rows.extend(current_row(experiment, workload, metric, remaining.remove(place), true));
         }
     }
     if !rows.is_empty() {
         rows.extend(
-            left.into_iter().filter_map(|variant| of_today(experiment, workload, metric, variant, false)),
+            remaining
+                .into_iter()
+                .filter_map(|variant| current_row(experiment, workload, metric, variant, false)),
         );
     }
     rows
 }
 
-fn of_baseline(baseline: &Baseline, variant: Option<usize>, value: f64, metric: &Metric, then: &str) -> Row {
+fn baseline_row(
+    baseline: &Baseline,
+    variant: Option<usize>,
+    value: f64,
+    metric: &Metric,
+    period: &str,
+) -> Row {
     let text = metric.unit.text(value);
-    let said = baseline.text.as_ref().map(|text| format!(" ({text})")).unwrap_or_default();
-    let tip = format!("{}, {then}: {text}{said}", baseline.name);
-    let class = variant.map_or("soft", |variant| look(variant).class);
+    let remark = baseline.text.as_ref().map(|text| format!(" ({text})")).unwrap_or_default();
+    let tip = format!("{}, {period}: {text}{remark}", baseline.name);
+    let class = variant.map_or("soft", |variant| style(variant).class);
     Row {
         name: baseline.name.clone(),
         note: String::new(),
-        look: Look { class, shape: Shape::Square, is_dashed: false },
+        style: Style { class, shape: Shape::Square, is_dashed: false },
         is_soft: true,
-        belongs: false,
+        is_child: false,
         line: None,
         dots: vec![Dot { value, place: 0.5, fill: Fill::Hollow, tip }],
         text,
@@ -86,45 +94,45 @@ fn of_baseline(baseline: &Baseline, variant: Option<usize>, value: f64, metric: 
 }
 
 /// `None` if the variant did not run or lacks the metric.
-fn of_today(
+fn current_row(
     experiment: &Experiment,
     workload: &str,
     metric: &Metric,
     variant: usize,
-    belongs: bool,
+    is_child: bool,
 ) -> Option<Row> {
     let name = &experiment.plan().variants[variant].name;
     let rounds = Rounds::of(experiment, name, workload, metric, false);
-    let number = rounds.seen.len();
+    let number = rounds.values.len();
     let median = (number > 1).then(|| format!("the median of {number} rounds"));
     let suspect = rounds.is_suspect.then(|| "suspect".to_owned());
-    let said: Vec<String> = median.into_iter().chain(rounds.failures()).chain(suspect).collect();
-    let said = if said.is_empty() { String::new() } else { format!(" ({})", said.join(", ")) };
+    let remarks: Vec<String> = median.into_iter().chain(rounds.failures()).chain(suspect).collect();
+    let remarks = if remarks.is_empty() { String::new() } else { format!(" ({})", remarks.join(", ")) };
     let dot = |median: super::data::Median| Dot {
         value: median.value,
         place: 0.5,
         fill: if rounds.is_suspect { Fill::Hollow } else { Fill::Full },
-        tip: format!("{name}, today: {}{said}", metric.unit.text(median.value)),
+        tip: format!("{name}, today: {}{remarks}", metric.unit.text(median.value)),
     };
     (number > 0 || rounds.failed > 0).then(|| Row {
         name: name.clone(),
         text: rounds.text(metric.unit),
         note: String::new(),
-        look: Look { shape: Shape::Circle, ..look(variant) },
+        style: Style { shape: Shape::Circle, ..style(variant) },
         is_soft: false,
-        belongs,
+        is_child,
         line: None,
         dots: rounds.median().map(dot).into_iter().collect(),
     })
 }
 
-fn legend(then: &str, is_suspect: bool) -> Vec<Entry> {
+fn legend(period: &str, is_suspect: bool) -> Vec<Entry> {
     let entry = |shape, fill, name: &str| Entry {
-        key: Key::Mark(Look { class: "soft", shape, is_dashed: false }, fill),
+        key: Key::Mark(Style { class: "soft", shape, is_dashed: false }, fill),
         name: name.to_owned(),
     };
     let mut entries =
-        vec![entry(Shape::Square, Fill::Hollow, then), entry(Shape::Circle, Fill::Full, "today, median")];
+        vec![entry(Shape::Square, Fill::Hollow, period), entry(Shape::Circle, Fill::Full, "today, median")];
     entries.extend(is_suspect.then(|| entry(Shape::Circle, Fill::Hollow, "suspect")));
     entries
 }
@@ -156,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_then_stands_above_what_it_belongs_to() {
+    fn a_baseline_is_above_its_variant() {
         let charts = of_plan();
         assert_eq!(
             charts.iter().map(|chart| chart.id.as_str()).collect::<Vec<_>>(),
@@ -173,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_or_is_doubted_today_is_shown_as_that() {
+    fn failed_and_suspect_results_are_marked() {
         let mut experiment = fixtures::experiment(PLAN, |turn| {
             (turn.variant == "new" && turn.round < 2).then(|| vec![("time_s", 4.0)])
         });

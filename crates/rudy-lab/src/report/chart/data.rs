@@ -14,7 +14,7 @@ const VALUE_MAX: f64 = 1e18;
 
 /// A metric of one run.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Seen {
+pub(super) struct RoundValue {
     /// From 0.
     pub(super) round: usize,
     pub(super) is_suspect: bool,
@@ -26,7 +26,7 @@ pub(super) struct Seen {
 #[derive(Debug, PartialEq)]
 pub(super) struct Rounds {
     /// A value for each run with the metric.
-    pub(super) seen: Vec<Seen>,
+    pub(super) values: Vec<RoundValue>,
     /// The number of runs.
     pub(super) run: usize,
     /// The number of failed runs.
@@ -43,7 +43,7 @@ impl Rounds {
         metric: &Metric,
         is_control: bool,
     ) -> Self {
-        let mut rounds = Self { seen: Vec::new(), run: 0, failed: 0, is_suspect: false };
+        let mut rounds = Self { values: Vec::new(), run: 0, failed: 0, is_suspect: false };
         for run in experiment.runs_of(variant, workload).filter(|run| run.is_control == is_control) {
             let is_suspect = is_suspect(run, &metric.name);
             rounds.run += 1;
@@ -53,14 +53,14 @@ impl Rounds {
                 continue;
             }
             let value = run.metrics.get(&metric.name).and_then(|value| drawable(value * metric.factor));
-            rounds.seen.extend(value.map(|value| Seen { round: run.round, is_suspect, value }));
+            rounds.values.extend(value.map(|value| RoundValue { round: run.round, is_suspect, value }));
         }
         rounds
     }
 
     /// `None` if no run has the metric.
     pub(super) fn median(&self) -> Option<Median> {
-        let values: Vec<f64> = self.seen.iter().map(|seen| seen.value).collect();
+        let values: Vec<f64> = self.values.iter().map(|values| values.value).collect();
         Some(Median { value: median(&values)?, is_suspect: self.is_suspect })
     }
 
@@ -102,8 +102,8 @@ pub(super) fn dagger(is_suspect: bool) -> &'static str {
 }
 
 /// The end of a caption with such a mark.
-pub(super) fn legend_of_dagger(is_there: bool) -> &'static str {
-    if is_there { " † rests on rounds that are suspect." } else { "" }
+pub(super) fn dagger_note(is_there: bool) -> &'static str {
+    if is_there { " † includes suspect rounds." } else { "" }
 }
 
 /// The failures as the last sentence of a caption; empty without failures.
@@ -151,7 +151,7 @@ mod tests {
     use crate::report::fixtures;
 
     #[test]
-    fn what_cannot_be_measured_has_no_place() {
+    fn values_that_cannot_be_drawn_are_left_out() {
         for (value, has) in [(0.0, true), (1e18, true), (1.1e18, false), (-1.0, false), (f64::NAN, false)] {
             assert_eq!(drawable(value).is_some(), has, "{value}");
         }
@@ -170,27 +170,27 @@ mod tests {
             vec![Warning { sentence: "errors".to_owned(), concerns: vec!["p99_ns".to_owned()] }];
         let metric = Metric::named("p99_ns");
         let rounds = |experiment: &Experiment| Rounds::of(experiment, "a", "l", &metric, false);
-        let seen = rounds(&experiment);
-        assert_eq!((seen.run, seen.seen.len(), seen.failed), (4, 3, 0));
-        assert_eq!(Rounds::of(&experiment, "a", "l", &metric, true).seen.len(), 4);
-        assert_eq!(seen.seen.iter().filter(|seen| seen.is_suspect).count(), 1);
-        assert!((seen.median().unwrap().value - 2e-3).abs() < 1e-12, "{seen:?}");
-        assert_eq!(seen.text(metric.unit), "2.00 ms†");
+        let values = rounds(&experiment);
+        assert_eq!((values.run, values.values.len(), values.failed), (4, 3, 0));
+        assert_eq!(Rounds::of(&experiment, "a", "l", &metric, true).values.len(), 4);
+        assert_eq!(values.values.iter().filter(|values| values.is_suspect).count(), 1);
+        assert!((values.median().unwrap().value - 2e-3).abs() < 1e-12, "{values:?}");
+        assert_eq!(values.text(metric.unit), "2.00 ms†");
         experiment.runs[0].outcome = Outcome::Failed { why: String::new() };
-        let seen = rounds(&experiment);
+        let values = rounds(&experiment);
         assert_eq!(
-            seen.text(metric.unit),
+            values.text(metric.unit),
             "2.50 ms†",
             "of what is left, and a warning of what failed is one"
         );
-        assert_eq!(seen.failures().as_deref(), Some("1 of 4 rounds failed"));
+        assert_eq!(values.failures().as_deref(), Some("1 of 4 rounds failed"));
         experiment.runs.truncate(1);
-        let seen = rounds(&experiment);
-        assert_eq!((seen.median(), seen.text(metric.unit).as_str()), (None, "failed"));
+        let values = rounds(&experiment);
+        assert_eq!((values.median(), values.text(metric.unit).as_str()), (None, "failed"));
     }
 
     #[test]
-    fn who_failed_is_said_with_how_often() {
+    fn a_caption_counts_failures() {
         let plan = "rounds = 3\n[[variant]]\nname = \"a\"\ncommand = [\"a\"]\ncontrol = true\n\
                     [[variant]]\nname = \"b\"\ncommand = [\"b\"]\n[[workload]]\nname = \"l\"\nkind = \"bench\"\n";
         let failing = |is_failing: fn(&fixtures::Turn) -> bool| {

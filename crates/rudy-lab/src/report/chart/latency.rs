@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rudy_charts::{Axis, Line, Panel, Plot, Point, Series, look};
+use rudy_charts::{Axis, Line, Panel, Plot, Point, Series, style};
 use rudy_units::{Unit, digits};
 
 use super::Chart;
@@ -27,13 +27,13 @@ pub(super) fn charts(experiment: &Experiment, workload: &Workload) -> Vec<Chart>
         let (line, end): (Vec<Place>, Vec<Place>) = medians.iter().partition(|(quantile, _)| *quantile < 1.0);
         // To the maximum there is nothing in between.
         let gap: Vec<Place> = line.last().into_iter().chain(&end).copied().collect();
-        lines.push(Line { class: format!("line thin dots {}", look(index).class), axis: None, points: gap });
+        lines.push(Line { class: format!("line thin dots {}", style(index).class), axis: None, points: gap });
         let faint = rounds.iter().filter(|_| rounds.len() > 1);
         let below_max =
             |round: &Vec<Place>| round.iter().copied().filter(|(quantile, _)| *quantile < 1.0).collect();
         series.push(Series {
             faint: faint.map(below_max).collect(),
-            ..Series::new(&variant.name, look(index), points(&variant.name, &medians, is_suspect))
+            ..Series::new(&variant.name, style(index), points(&variant.name, &medians, is_suspect))
         });
     }
     let Some(panel) = panel(series, lines) else { return Vec::new() };
@@ -45,7 +45,7 @@ pub(super) fn charts(experiment: &Experiment, workload: &Workload) -> Vec<Chart>
     vec![Chart {
         id: format!("latency-{}", slug(workload)),
         caption: format!(
-            "A line for each variant{behind}. Each nine to the right is a tenth of the requests before.{hollow}{}",
+            "A line for each variant{behind}. Each further nine on the axis covers a tenth of the requests before it.{hollow}{}",
             failures(experiment, workload)
         ),
         svg: Plot::new(&title, vec![panel]).svg(),
@@ -131,7 +131,7 @@ mod tests {
         [[workload]]\nname = \"l\"\nkind = \"bench\"\n";
 
     #[test]
-    fn the_median_is_taken_where_every_round_reaches() {
+    fn the_median_covers_the_range_of_all_rounds() {
         let rounds = [
             vec![(0.5, 1.0), (0.9, 2.0), (1.0, 9.0)],
             vec![(0.5, 3.0), (0.9, 4.0), (0.99, 5.0), (1.0, 6.0)],
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_curve_that_rests_on_a_doubted_round_says_so() {
+    fn a_curve_of_suspect_rounds_is_marked() {
         let mut experiment = fixtures::experiment(PLAN, |turn| (turn.variant == "a").then(Vec::new));
         for run in experiment.runs.iter_mut().filter(|run| run.variant == "a") {
             run.latency = Some(vec![[0.5, 2e6], [0.9, 3e6]]);

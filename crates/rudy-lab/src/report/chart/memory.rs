@@ -1,10 +1,10 @@
 //! Memory by number of connections: how much each stream of a flood adds to a variant.
 
-use rudy_charts::{Axis, Panel, Plot, Point, Series, look};
+use rudy_charts::{Axis, Panel, Plot, Point, Series, style};
 use rudy_units::{Unit, float};
 
 use super::Chart;
-use super::data::{Rounds, drawable, failures, is_suspect, legend_of_dagger, slug};
+use super::data::{Rounds, dagger_note, drawable, failures, is_suspect, slug};
 use crate::experiment::Experiment;
 use crate::plan::{Kind, Workload};
 use crate::record::Run;
@@ -34,7 +34,7 @@ pub(super) fn charts(experiment: &Experiment, workload: &Workload) -> Vec<Chart>
         let each = each.map(|bytes| format!(", {} each", bytes.text(Unit::Bytes))).unwrap_or_default();
         series.push(Series {
             faint: rounds.into_iter().map(|(_, places)| places).collect(),
-            ..Series::new(format!("{name}{each}"), look(index), points(middle.0, &middle.1))
+            ..Series::new(format!("{name}{each}"), style(index), points(middle.0, &middle.1))
         });
     }
     let title = format!("{}: memory over connections", workload.name);
@@ -47,7 +47,7 @@ pub(super) fn charts(experiment: &Experiment, workload: &Workload) -> Vec<Chart>
         caption: format!(
             "Private memory of all processes of a variant, second by second while connections opened.{}{}{}",
             if has_faint { faint } else { "" },
-            legend_of_dagger(is_marked),
+            dagger_note(is_marked),
             failures(experiment, &workload.name)
         ),
         svg: plot.svg(),
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_each_connection_took_is_said_and_the_same_place_has_one_tip() {
+    fn a_tip_has_the_memory_per_connection_and_equal_points_share_one() {
         let experiment = grown();
         let charts = charts(&experiment, &experiment.plan().workloads[0]);
         assert!(charts[0].svg.contains(">a, 1.00 KiB each</text>"), "{}", charts[0].svg);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_doubted_is_hollow_and_said() {
+    fn suspect_points_are_hollow_and_explained() {
         let mut experiment = grown();
         let concerns = vec![METRIC.to_owned()];
         experiment.runs[0].warnings = vec![Warning { sentence: "errors".to_owned(), concerns }];
@@ -142,6 +142,6 @@ mod tests {
         assert!(chart.svg.contains(">a, 1.00 KiB† each</text>"), "{}", chart.svg);
         assert!(chart.svg.contains("data-tip=\"a, 50 connections: 1.03 KiB, suspect\""), "{}", chart.svg);
         assert!(chart.svg.contains("class=\"s0 hollow\""));
-        assert!(chart.caption.contains("† rests on rounds that are suspect."), "{}", chart.caption);
+        assert!(chart.caption.contains("† includes suspect rounds."), "{}", chart.caption);
     }
 }

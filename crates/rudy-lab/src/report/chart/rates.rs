@@ -1,10 +1,10 @@
 //! Latency by rate: the steps of a search for the maximum rate, and workloads at several rates.
 
-use rudy_charts::{At, Axis, Panel, Plot, Point, Rule, Series, look};
+use rudy_charts::{At, Axis, Panel, Plot, Point, Rule, Series, style};
 use rudy_units::{Time, Unit};
 
 use super::Chart;
-use super::data::{Rounds, drawable, failures, legend_of_dagger, median, slug};
+use super::data::{Rounds, dagger_note, drawable, failures, median, slug};
 use super::lines::point;
 use crate::experiment::Experiment;
 use crate::plan::{Kind, Workload};
@@ -30,10 +30,10 @@ fn search(experiment: &Experiment, workload: &Workload, slo: &str) -> Option<Cha
         let name = &variant.name;
         let Some(run) = middle(experiment.measured(name, &workload.name).collect()) else { continue };
         let maximum = Rounds::of(experiment, name, &workload.name, &metric, false).median();
-        let words =
+        let remarks =
             maximum.map_or("no rate passed".to_owned(), |rate| format!("maximum {}", rate.text(Unit::Rate)));
-        series.push(Series::new(format!("{name}, {words}"), look(index), steps(name, run)));
-        rules.extend(maximum.map(|rate| rule(At::X(rate.value), &format!(" {}", look(index).class), "")));
+        series.push(Series::new(format!("{name}, {remarks}"), style(index), steps(name, run)));
+        rules.extend(maximum.map(|rate| rule(At::X(rate.value), &format!(" {}", style(index).class), "")));
         is_suspect |= maximum.is_some_and(|rate| rate.is_suspect);
     }
     let title = format!("{}: latency over rate, and the maximum rate", workload.name);
@@ -42,7 +42,7 @@ fn search(experiment: &Experiment, workload: &Workload, slo: &str) -> Option<Cha
         caption: format!(
             "The round with the median maximum rate of each variant. Filled points met {slo}; hollow ones did not, \
              and those at the top had no response. The dashed line is the median of the maximum rates.{}{}",
-            legend_of_dagger(is_suspect),
+            dagger_note(is_suspect),
             failures(experiment, &workload.name)
         ),
         svg: plot(&title, series, rules)?.svg(),
@@ -71,12 +71,12 @@ fn steps(variant: &str, run: &Run) -> Vec<Point> {
         let each: Vec<f64> = steps.iter().filter_map(|step| drawable(step.p99_ns? * 1e-9)).collect();
         let (y, last) = (median(&each), steps.last()?);
         let value = y.map_or("no response".to_owned(), |y| format!("p99 {}", Unit::Time.text(y)));
-        let words = if last.reason.is_empty() { String::new() } else { format!("; {}", last.reason) };
+        let remarks = if last.reason.is_empty() { String::new() } else { format!("; {}", last.reason) };
         Some(Point {
             x: last.rate_per_s,
             y,
             is_hollow: steps.iter().any(|step| !step.passed),
-            tip: format!("{variant}, {}: {value}{words}", Unit::Rate.text(last.rate_per_s)),
+            tip: format!("{variant}, {}: {value}{remarks}", Unit::Rate.text(last.rate_per_s)),
             each: if each.len() > 1 { each } else { Vec::new() },
         })
     };
@@ -112,7 +112,7 @@ fn sweep(experiment: &Experiment, workload: &Workload) -> Option<Chart> {
             let rounds = Rounds::of(experiment, &variant.name, &workload.name, &metric, false);
             point(&rounds, *rate, metric.unit, &format!("{}, {}", variant.name, Unit::Rate.text(*rate)))
         };
-        Series::new(&variant.name, look(index), rates.iter().filter_map(at).collect())
+        Series::new(&variant.name, style(index), rates.iter().filter_map(at).collect())
     });
     let title = format!("{}: latency over rate", workload.path);
     Some(Chart {
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_max_rate_that_is_doubted_and_one_that_was_not_found_are_said() {
+    fn suspect_and_missing_maximum_rates_are_explained() {
         let mut experiment = measured();
         let is_of_max_rate = |run: &&mut Run| run.workload == "k" && run.variant == "a";
         let concerns = vec!["max_rate_per_s".to_owned()];
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_at_which_a_variant_failed_is_shown_as_that() {
+    fn a_rate_at_which_a_variant_failed_is_marked() {
         let experiment = fixtures::experiment(PLAN, |turn| {
             (turn.variant == "a" || turn.workload != "fast").then(|| vec![("p99_ns", 1e6)])
         });

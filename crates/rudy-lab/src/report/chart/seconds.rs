@@ -1,6 +1,6 @@
 //! A workload over time: the rate and the p99 by second. Shows pauses and slowdowns, which medians hide.
 
-use rudy_charts::{Axis, Panel, Plot, Point, Series, look};
+use rudy_charts::{Axis, Panel, Plot, Point, Series, style};
 use rudy_units::Unit;
 
 use super::Chart;
@@ -65,7 +65,7 @@ fn panel(runs: &[(usize, &Run)], (title, unit, of): &Quantity) -> Panel {
             })
         };
         let points = run.intervals.iter().filter_map(point).collect();
-        Series::new(format!("{}, round {}", run.variant, run.round + 1), look(*index), points)
+        Series::new(format!("{}, round {}", run.variant, run.round + 1), style(*index), points)
     };
     let series: Vec<Series> = runs.iter().map(series).collect();
     let last = series.iter().flat_map(|one| &one.points).map(|point| point.x).fold(0.0, f64::max);
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn each_second_is_drawn_and_one_without_an_answer_breaks_the_line() {
+    fn a_second_without_a_response_breaks_the_line() {
         let experiment = with_seconds(5);
         let chart = charts(&experiment, &experiment.plan().workloads[0]).remove(0);
         assert_eq!(

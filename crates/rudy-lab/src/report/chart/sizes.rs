@@ -1,11 +1,11 @@
 //! Time by size: a line for each variant, and a heat map of the distance from the best.
 
-use rudy_charts::{Axis, Cell, Heat, Panel, Plot, Point, Series, look};
+use rudy_charts::{Axis, Cell, Heat, Panel, Plot, Point, Series, style};
 use rudy_units::{Unit, digits};
 
 use super::Chart;
-use super::data::{Rounds, dagger, drawable, legend_of_dagger, slug};
-use super::lines::{point, said};
+use super::data::{Rounds, dagger, dagger_note, drawable, slug};
+use super::lines::{point, tip_text};
 use crate::experiment::Experiment;
 use crate::plan::{Kind, Workload};
 use crate::report::unit::Metric;
@@ -44,7 +44,7 @@ pub(super) fn charts(experiment: &Experiment, workload: &Workload) -> Vec<Chart>
         Times { variant: &variant.name, index, rounds: family.workloads.iter().map(at).collect() }
     });
     let times: Vec<Times> = times.filter(|times| times.rounds.iter().any(|rounds| rounds.run > 0)).collect();
-    if times.iter().flat_map(|times| &times.rounds).all(|rounds| rounds.seen.is_empty()) {
+    if times.iter().flat_map(|times| &times.rounds).all(|rounds| rounds.values.is_empty()) {
         return Vec::new();
     }
     [Some(curves(&family, &times)), heat(&family, &times)].into_iter().flatten().collect()
@@ -77,7 +77,7 @@ impl Family<'_> {
         self.workloads.iter().map(|(size, _)| f64::from(*size))
     }
 
-    /// What the tip of a size starts with.
+    /// The start of the tip of a size.
     fn at(&self, variant: &str, size: f64) -> String {
         format!("{variant}, {} {}", digits(size), self.of)
     }
@@ -87,7 +87,7 @@ fn curves(family: &Family, times: &[Times]) -> Chart {
     let series = |times: &Times| {
         let at = |(size, rounds)| point(rounds, size, Unit::Time, &family.at(times.variant, size));
         let points: Vec<Point> = family.sizes().zip(&times.rounds).filter_map(at).collect();
-        Series::new(times.variant, look(times.index), points)
+        Series::new(times.variant, style(times.index), points)
     };
     let series: Vec<Series> = times.iter().map(series).collect();
     let x = Axis::fitting(family.of, Unit::Count, family.sizes());
@@ -136,7 +136,7 @@ fn heat(family: &Family, times: &[Times]) -> Option<Chart> {
         caption: format!(
             "The best of each column is 1. The more colour a cell has, the longer its variant took; a dash was not \
              measured.{}",
-            legend_of_dagger(is_suspect)
+            dagger_note(is_suspect)
         ),
         svg: heat.svg(),
     })
@@ -153,7 +153,7 @@ fn cell(rounds: &Rounds, multiple: Option<f64>, worst: f64, at: &str) -> Cell {
         None => (vec!["–".to_owned()], String::new()),
     };
     let shade = multiple.map(|multiple| if worst > 1.0 { multiple.ln() / worst.ln() } else { 0.0 });
-    Cell { texts, shade, tip: format!("{at}: {}", said(rounds, Unit::Time, &more)) }
+    Cell { texts, shade, tip: format!("{at}: {}", tip_text(rounds, Unit::Time, &more)) }
 }
 
 #[cfg(test)]
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn one_size_has_no_chart_two_have_lines_and_three_a_heat_map() {
+    fn two_sizes_have_lines_and_three_a_heat_map() {
         for (sizes, ids) in [(1, vec![]), (2, vec!["time-over-n"]), (3, vec!["time-over-n", "heat-over-n"])] {
             assert_eq!(of(&experiment(sizes)).iter().map(|chart| chart.id.as_str()).collect::<Vec<_>>(), ids);
         }
@@ -205,13 +205,13 @@ mod tests {
     }
 
     #[test]
-    fn a_size_that_failed_is_in_the_lines() {
+    fn a_failed_size_is_in_the_lines() {
         let chart = of(&experiment(3)).remove(0);
         assert!(chart.svg.contains("data-tip=\"b, 300 n: failed\""), "{}", chart.svg);
     }
 
     #[test]
-    fn what_rests_on_doubted_rounds_is_marked() {
+    fn values_of_suspect_rounds_are_marked() {
         let mut experiment = experiment(3);
         let concerns = vec![METRIC.to_owned()];
         for run in experiment.runs.iter_mut().filter(|run| run.workload == "2" && run.variant == "b").take(1)
@@ -222,6 +222,6 @@ mod tests {
         assert!(charts[0].svg.contains("data-tip=\"b, 200 n: 4.00 s, suspect\""), "{}", charts[0].svg);
         assert!(charts[1].svg.contains(">2†</text>"), "{}", charts[1].svg);
         assert!(charts[1].svg.contains("data-tip=\"b, 200 n: 4.00 s, 2 times the best, suspect\""));
-        assert!(charts[1].caption.ends_with("† rests on rounds that are suspect."));
+        assert!(charts[1].caption.ends_with("† includes suspect rounds."));
     }
 }

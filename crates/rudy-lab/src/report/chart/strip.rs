@@ -1,10 +1,10 @@
 //! A metric of all variants under a workload: a row for each, with a point per round.
 
-use rudy_charts::{Axis, Dot, Entry, Fill, Key, Look, Row, Rows, Shape, look};
+use rudy_charts::{Axis, Dot, Entry, Fill, Key, Row, Rows, Shape, Style, style};
 use rudy_units::float;
 
 use super::Chart;
-use super::data::{Rounds, legend_of_dagger, slug};
+use super::data::{Rounds, dagger_note, slug};
 use crate::experiment::Experiment;
 use crate::plan::{Kind, Workload};
 use crate::report::unit::Metric;
@@ -36,18 +36,18 @@ fn metrics(kind: &Kind) -> &'static [&'static str] {
 
 fn chart(experiment: &Experiment, workload: &str, metric: &Metric) -> Option<Chart> {
     let all = all_rounds(experiment, workload, metric);
-    let seen = || all.iter().flat_map(|(.., rounds)| &rounds.seen);
+    let values = || all.iter().flat_map(|(.., rounds)| &rounds.values);
     // A chart without any error is useless.
-    if !seen().any(|seen| metric.name != "errors" || seen.value > 0.0) {
+    if !values().any(|values| metric.name != "errors" || values.value > 0.0) {
         return None;
     }
     let rows = Rows {
         title: format!("{workload}: {}", metric.title),
         legend: legend(
-            all.iter().any(|(_, is_control, rounds)| *is_control && !rounds.seen.is_empty()),
-            seen().any(|seen| seen.is_suspect),
+            all.iter().any(|(_, is_control, rounds)| *is_control && !rounds.values.is_empty()),
+            values().any(|values| values.is_suspect),
         ),
-        x: Axis::fitting(&metric.title, metric.unit, seen().map(|seen| seen.value)),
+        x: Axis::fitting(&metric.title, metric.unit, values().map(|values| values.value)),
         rows: all
             .iter()
             .map(|(index, is_control, rounds)| {
@@ -63,7 +63,7 @@ fn chart(experiment: &Experiment, workload: &str, metric: &Metric) -> Option<Cha
         caption: format!(
             "A point for each round, the first at the top of its row; the line is their median.{}{}",
             if metric.name == NINES { nines } else { "" },
-            legend_of_dagger(is_suspect),
+            dagger_note(is_suspect),
         ),
         svg: rows.svg(),
         title: rows.title,
@@ -76,10 +76,10 @@ fn all_rounds(experiment: &Experiment, workload: &str, metric: &Metric) -> Vec<(
     for (index, variant) in experiment.plan().variants.iter().enumerate() {
         let of = |is_control| Rounds::of(experiment, &variant.name, workload, metric, is_control);
         let (own, control) = (of(false), of(true));
-        let has_any = |rounds: &Rounds| !rounds.seen.is_empty() || rounds.failed > 0;
+        let has_any = |rounds: &Rounds| !rounds.values.is_empty() || rounds.failed > 0;
         let is_control_shown = has_any(&control);
         // A control is shown below its variant, even if the variant has no value.
-        if has_any(&own) || !control.seen.is_empty() {
+        if has_any(&own) || !control.values.is_empty() {
             all.push((index, false, own));
         }
         if is_control_shown {
@@ -92,26 +92,26 @@ fn all_rounds(experiment: &Experiment, workload: &str, metric: &Metric) -> Vec<(
 /// The explanation of the marks.
 fn legend(is_controlled: bool, is_suspect: bool) -> Vec<Entry> {
     let entry = |shape, fill, name: &str| Entry {
-        key: Key::Mark(Look { class: "soft", shape, is_dashed: false }, fill),
+        key: Key::Mark(Style { class: "soft", shape, is_dashed: false }, fill),
         name: name.to_owned(),
     };
     let mut entries = vec![entry(Shape::Circle, Fill::Full, "a round")];
-    entries.extend(is_controlled.then(|| entry(Shape::Diamond, Fill::Full, "control: the same again")));
+    entries.extend(is_controlled.then(|| entry(Shape::Diamond, Fill::Full, "A/A control")));
     entries.extend(is_suspect.then(|| entry(Shape::Circle, Fill::Hollow, "suspect")));
     entries
 }
 
 fn row(variant: &str, index: usize, is_control: bool, rounds: &Rounds, metric: &Metric) -> Row {
-    let last = rounds.seen.iter().map(|seen| seen.round).max().unwrap_or(0);
+    let last = rounds.values.iter().map(|values| values.round).max().unwrap_or(0);
     let again = if is_control { ", control" } else { "" };
-    let dot = |seen: &super::data::Seen| {
-        let warning = if seen.is_suspect { ", suspect" } else { "" };
-        let value = metric.unit.text(seen.value);
+    let dot = |values: &super::data::RoundValue| {
+        let warning = if values.is_suspect { ", suspect" } else { "" };
+        let value = metric.unit.text(values.value);
         Dot {
-            value: seen.value,
-            place: if last == 0 { 0.5 } else { float(seen.round as u64) / float(last as u64) },
-            fill: if seen.is_suspect { Fill::Hollow } else { Fill::Full },
-            tip: format!("{variant}{again}, round {}: {value}{warning}", seen.round + 1),
+            value: values.value,
+            place: if last == 0 { 0.5 } else { float(values.round as u64) / float(last as u64) },
+            fill: if values.is_suspect { Fill::Hollow } else { Fill::Full },
+            tip: format!("{variant}{again}, round {}: {value}{warning}", values.round + 1),
         }
     };
     let median = rounds.median().map(|median| median.value);
@@ -120,11 +120,11 @@ fn row(variant: &str, index: usize, is_control: bool, rounds: &Rounds, metric: &
         name: if is_control { "control".to_owned() } else { variant.to_owned() },
         text: rounds.text(metric.unit),
         note: if has_note { format!("{} failed", rounds.failed) } else { String::new() },
-        look: Look { shape: if is_control { Shape::Diamond } else { Shape::Circle }, ..look(index) },
+        style: Style { shape: if is_control { Shape::Diamond } else { Shape::Circle }, ..style(index) },
         is_soft: is_control,
-        belongs: is_control,
+        is_child: is_control,
         line: median,
-        dots: rounds.seen.iter().map(dot).collect(),
+        dots: rounds.values.iter().map(dot).collect(),
     }
 }
 
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn every_round_has_a_point_and_failures_are_said() {
+    fn every_round_has_a_point_and_failures_are_counted() {
         let charts = of(&experiment(800.0));
         assert_eq!(charts.iter().map(|chart| chart.id.as_str()).collect::<Vec<_>>(), ["requests-per-s-l"]);
         let svg = &charts[0].svg;
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_drawn_where_there_are_any() {
+    fn errors_are_drawn_if_there_are_any() {
         let plan = PLAN.replace("\"bench\"", "\"burst\"\nrequests = 9");
         for (errors, charts) in [(0.0, 0), (1.0, 1)] {
             let experiment = fixtures::experiment(&plan, |turn| {
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_workload_at_a_rate_shows_how_many_answers_are_right() {
+    fn a_workload_at_a_rate_shows_the_success_rate() {
         let plan = PLAN.replace("\"bench\"", "\"bench\"\nrate = 100");
         let experiment = fixtures::experiment(&plan, |turn| {
             Some(vec![("nines", 3.5), ("errors", f64::from(turn.variant == "b")), ("p99_ns", 1e6)])
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_median_of_doubted_rounds_is_marked() {
+    fn a_median_of_suspect_rounds_is_marked() {
         let mut experiment = experiment(800.0);
         let concerns = vec!["requests_per_s".to_owned()];
         experiment.runs[0].warnings = vec![Warning { sentence: "errors".to_owned(), concerns }];
@@ -196,11 +196,11 @@ mod tests {
             "{}",
             chart.svg
         );
-        assert!(chart.caption.ends_with("† rests on rounds that are suspect."), "{}", chart.caption);
+        assert!(chart.caption.ends_with("† includes suspect rounds."), "{}", chart.caption);
     }
 
     #[test]
-    fn an_axis_from_zero_gives_way_where_it_would_hide_the_lower_ones() {
+    fn an_axis_from_zero_becomes_logarithmic_for_a_wide_range() {
         let svg = |of_b| of(&experiment(of_b))[0].svg.clone();
         assert!(!svg(60.0).contains("logarithmic") && svg(40.0).contains("logarithmic"));
     }

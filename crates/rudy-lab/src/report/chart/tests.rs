@@ -88,7 +88,7 @@ fn experiment(variants: &[String], rounds: usize, numbers: &[f64]) -> Experiment
     experiment
 }
 
-/// What holds for every chart; `rudy-charts` tests that its documents are valid.
+/// The properties of every chart; `rudy-charts` tests that its documents are valid.
 fn check(charts: &[Chart]) -> Result<(), String> {
     let mut ids = HashSet::new();
     for chart in charts {
@@ -147,7 +147,7 @@ fn every_kind_of_chart_is_there_and_none_without_data() {
 }
 
 #[test]
-fn a_variant_looks_the_same_in_every_chart() {
+fn a_variant_has_the_same_style_in_every_chart() {
     for chart in charts(&usual(3)).iter().filter(|chart| chart.id.starts_with("latency")) {
         assert!(chart.svg.contains("class=\"line s2\""), "{}", chart.id);
     }

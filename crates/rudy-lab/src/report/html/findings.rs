@@ -50,7 +50,7 @@ fn row(compared: &Compared, scale: &Scale) -> String {
             "<td class=\"number ratio\" data-label=\"ratio\">{}</td><td>{}</td>\
              <td class=\"number interval\" data-label=\"CI\">{}</td><td class=\"drawn\">{}</td>\
              <td class=\"number faded medians\" data-label=\"medians\">{}</td>",
-            rows::times(compared),
+            rows::ratio_with_marks(compared),
             badge(compared, finding),
             rows::interval(&compared.answer),
             scale.bar(finding, &compared.sentence),
@@ -60,7 +60,7 @@ fn row(compared: &Compared, scale: &Scale) -> String {
             row,
             "<td class=\"number ratio\" data-label=\"ratio\">{}</td><td colspan=\"3\" class=\"why faded\">{}</td>\
              <td class=\"number faded medians\" data-label=\"medians\">{}</td>",
-            rows::times(compared),
+            rows::ratio_with_marks(compared),
             escaped(&rows::verdict(compared)),
             escaped(&medians)
         ),
@@ -74,7 +74,7 @@ fn badge(compared: &Compared, finding: &Finding) -> String {
 
 /// The legend of the table: marks, confidence levels, and method.
 fn about(section: &Section, evaluated: usize) -> String {
-    let marks = section.comparisons.iter().map(rows::times).collect::<String>();
+    let marks = section.comparisons.iter().map(rows::ratio_with_marks).collect::<String>();
     let legend = section::legend(&marks);
     let notes = [rows::too_few(&section.comparisons), rows::confidence(rows::intervals(section))];
     let notes =
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_done_is_explained() {
+    fn only_methods_in_use_are_explained() {
         let none = read(3, "\"p50_ns\", \"p99_ns\"");
         assert!(
             none.contains("No comparison has a verdict") && none.contains("that of the medians"),

@@ -55,7 +55,7 @@ fn contents(report: &Report, title: &str) -> String {
     format!("<h1>{title}</h1>\n<nav><ul>\n{list}</ul></nav>\n")
 }
 
-/// One after the other.
+/// Concatenates the parts.
 fn all(parts: impl IntoIterator<Item = String>) -> String {
     parts.into_iter().collect()
 }

@@ -58,17 +58,17 @@ fn conditions(experiment: &Experiment) -> String {
 /// The commands of each variant and of each workload, as they ran.
 fn commands(experiment: &Experiment) -> String {
     let plan = experiment.plan();
-    let first = |is_it: &dyn Fn(&Run) -> bool, words: fn(&Run) -> &Vec<String>| {
-        let run = experiment.runs.iter().find(|run| is_it(run) && !words(run).is_empty())?;
-        Some(command(words(run)))
+    let first = |is_it: &dyn Fn(&Run) -> bool, arguments: fn(&Run) -> &Vec<String>| {
+        let run = experiment.runs.iter().find(|run| is_it(run) && !arguments(run).is_empty())?;
+        Some(command(arguments(run)))
     };
     let variants = plan.variants.iter().filter_map(|variant| {
-        let words = first(&|run| run.variant == variant.name, |run| &run.commands.variant)?;
-        Some(format!("# {}\n{words}\n", variant.name))
+        let arguments = first(&|run| run.variant == variant.name, |run| &run.commands.variant)?;
+        Some(format!("# {}\n{arguments}\n", variant.name))
     });
     let workloads = plan.workloads.iter().filter_map(|workload| {
-        let words = first(&|run| run.workload == workload.name, |run| &run.commands.workload)?;
-        Some(format!("# {}\n{words}\n", workload.name))
+        let arguments = first(&|run| run.workload == workload.name, |run| &run.commands.workload)?;
+        Some(format!("# {}\n{arguments}\n", workload.name))
     });
     let (variants, workloads) = (variants.collect::<Vec<_>>(), workloads.collect::<Vec<_>>());
     if variants.is_empty() && workloads.is_empty() {
@@ -133,7 +133,7 @@ mod tests {
     use crate::report::fixtures;
 
     #[test]
-    fn what_the_plan_reads_from_other_files_is_on_the_page() {
+    fn files_of_the_plan_are_on_the_page() {
         let text = r#"
             rounds = 1
             [[program]]

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use super::{all, escaped, findings, repeat};
-use crate::report::analysis::trouble::Trouble;
-use crate::report::analysis::words::ratio;
+use crate::report::analysis::events::Event;
+use crate::report::analysis::sentences::ratio;
 use crate::report::analysis::{Cell, Section, Table, baseline};
 use crate::report::chart::{self, Chart};
 use crate::report::rows::{self, Rows};
@@ -94,7 +94,7 @@ fn baselines(section: &Section) -> String {
                 "<tr class=\"group\"><th colspan=\"5\" scope=\"rowgroup\">{workload}{metric}</th></tr>"
             );
         }
-        body.push_str(&of_baseline(row));
+        body.push_str(&baseline_row(row));
     }
     let source = &section.experiment.plan().source;
     let source = if source.is_empty() {
@@ -107,25 +107,27 @@ fn baselines(section: &Section) -> String {
     )
 }
 
-fn of_baseline(row: &baseline::Row) -> String {
+fn baseline_row(row: &baseline::Row) -> String {
     let metric = row.metric.as_ref();
     let name = |name: Option<&str>| escaped(name.unwrap_or("–"));
     let baseline = row.baseline.as_ref();
-    let was = baseline.and_then(|baseline| Some((baseline.value?, metric?)));
-    let was = was.map(|(value, metric)| metric.unit.text(value * metric.factor));
-    let said = baseline.and_then(|baseline| baseline.said);
-    let (was, said) = match was {
-        Some(was) => (was, said.unwrap_or_default()),
-        None => (said.unwrap_or("–").to_owned(), ""),
+    let old_value = baseline.and_then(|baseline| Some((baseline.value?, metric?)));
+    let old_value = old_value.map(|(value, metric)| metric.unit.text(value * metric.factor));
+    let text = baseline.and_then(|baseline| baseline.text);
+    let (old_value, text) = match old_value {
+        Some(old_value) => (old_value, text.unwrap_or_default()),
+        None => (text.unwrap_or("–").to_owned(), ""),
     };
-    let is =
-        row.now.zip(metric).map_or("<td>–</td>".to_owned(), |((_, cell), metric)| spread(&cell, metric));
+    let new_value = row
+        .current
+        .zip(metric)
+        .map_or("<td>–</td>".to_owned(), |((_, cell), metric)| spread(&cell, metric));
     format!(
-        "<tr><td>{}</td><td class=\"said\">{}<span class=\"range\">{}</span></td><td>{}</td>{is}<td>{}</td></tr>\n",
+        "<tr><td>{}</td><td class=\"text\">{}<span class=\"range\">{}</span></td><td>{}</td>{new_value}<td>{}</td></tr>\n",
         name(baseline.map(|baseline| baseline.name)),
-        escaped(&was),
-        escaped(said),
-        name(row.now.map(|(variant, _)| variant)),
+        escaped(&old_value),
+        escaped(text),
+        name(row.current.map(|(variant, _)| variant)),
         row.ratio().map_or("–".to_owned(), ratio),
     )
 }
@@ -152,15 +154,15 @@ fn tables(section: &Section) -> String {
     let note =
         "<p class=\"note\">The median of the rounds, and from the lowest to the highest of them.</p>\n";
     let is_open = section.tables.len() <= OPEN_MAX || section.comparisons.is_empty();
-    let of_workload = |table: &Table| {
-        let (workload, body) = (escaped(table.workload), of_workload(table));
+    let workload_table = |table: &Table| {
+        let (workload, body) = (escaped(table.workload), workload_table(table));
         if is_open {
             format!("<h3>Workload {workload}</h3>\n{body}")
         } else {
             format!("<details><summary>Workload {workload}</summary>\n{body}</details>\n")
         }
     };
-    let tables = all(section.tables.iter().map(of_workload));
+    let tables = all(section.tables.iter().map(workload_table));
     [note, &legend(&tables), &tables].concat()
 }
 
@@ -170,7 +172,7 @@ pub(super) fn legend(table: &str) -> String {
         .map_or(String::new(), |legend| format!("<p class=\"note\">{}</p>\n", escaped(&legend)))
 }
 
-fn of_workload(table: &Table) -> String {
+fn workload_table(table: &Table) -> String {
     let names = table.rows.iter().map(|(variant, _)| format!("<th scope=\"col\">{}</th>", escaped(variant)));
     let row = |(column, metric): (usize, &Metric)| {
         let cells = all(table.rows.iter().map(|(_, cells)| spread(&cells[column], metric)));
@@ -191,12 +193,12 @@ fn spread(cell: &Cell, metric: &Metric) -> String {
     )
 }
 
-fn list(troubles: &[Trouble], about: &str) -> String {
-    if troubles.is_empty() {
+fn list(events: &[Event], about: &str) -> String {
+    if events.is_empty() {
         return String::new();
     }
-    let line = |trouble: &Trouble| format!("<li>{}</li>\n", escaped(&trouble.to_string()));
-    let lines: String = troubles.iter().map(line).collect();
+    let line = |events: &Event| format!("<li>{}</li>\n", escaped(&events.to_string()));
+    let lines: String = events.iter().map(line).collect();
     format!("<p class=\"note\">{about}</p>\n<ul class=\"plain\">\n{lines}</ul>\n")
 }
 

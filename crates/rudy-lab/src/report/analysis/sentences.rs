@@ -92,7 +92,7 @@ pub(super) fn sentence(compared: &Compared, delta: Delta) -> String {
     };
     let Interval { low, high, confidence } = finding.interval;
     let interval = format!("{} to {}, {} CI", ratio(low), ratio(high), percent(confidence));
-    let said =
+    let measured =
         format!("{variant} {verb} {} times the {noun} of {with}{under} ({interval})", ratio(finding.ratio));
     let verdict = match finding.verdict {
         Verdict::Better => "better".to_owned(),
@@ -104,7 +104,7 @@ pub(super) fn sentence(compared: &Compared, delta: Delta) -> String {
     let flag = if finding.is_flagged { "; a variant differs from itself" } else { "" };
     let warning = if compared.is_suspect { "; some runs are suspect" } else { "" };
     let missing = missing(compared.rounds, compared.rounds_run);
-    format!("{said}: {verdict}{too_few}{missing}{flag}{warning}")
+    format!("{measured}: {verdict}{too_few}{missing}{flag}{warning}")
 }
 
 /// The answer to the question: for each compared pair, the metrics in which one is better, worse or
@@ -134,10 +134,10 @@ fn summary(variant: &str, with: &str, own: &[&Compared]) -> String {
     let lists = [(Verdict::Better, "than"), (Verdict::Worse, "than"), (Verdict::Equivalent, "to")];
     let found = lists.map(|(verdict, than)| {
         let of_verdict: Vec<_> = own.iter().copied().filter(|one| one.verdict() == Some(verdict)).collect();
-        (verdict, than, places(&of_verdict, workloads.len(), true))
+        (verdict, than, metrics_with_workloads(&of_verdict, workloads.len(), true))
     });
     let parts: Vec<_> = found.iter().filter(|(.., list)| !list.is_empty()).collect();
-    let open: Vec<_> = own.iter().copied().filter(|one| !one.is_decided()).collect();
+    let undecided: Vec<_> = own.iter().copied().filter(|one| !one.is_decided()).collect();
     let under = if let [workload] = workloads.as_slice() {
         format!(" in workload {workload}")
     } else {
@@ -145,55 +145,55 @@ fn summary(variant: &str, with: &str, own: &[&Compared]) -> String {
     };
     let Some(((first, than, list), rest)) = parts.split_first() else {
         let (without, evaluated): (Vec<&Compared>, Vec<&Compared>) =
-            open.iter().copied().partition(|one| one.reason_without_verdict().is_some());
+            undecided.iter().copied().partition(|one| one.reason_without_verdict().is_some());
         if evaluated.is_empty() {
             return format!("{variant} and {with}{under}: {}", not_evaluated(&without));
         }
-        let without = match places(&without, workloads.len(), false) {
+        let without = match metrics_with_workloads(&without, workloads.len(), false) {
             none if none.is_empty() => none,
-            places => format!(" No verdict: {places}."),
+            metrics_with_workloads => format!(" No verdict: {metrics_with_workloads}."),
         };
-        let evaluated = places(&evaluated, workloads.len(), false);
+        let evaluated = metrics_with_workloads(&evaluated, workloads.len(), false);
         return format!("{variant} and {with}{under}: inconclusive in {evaluated}.{without}");
     };
     let rest: Vec<_> = rest.iter().map(|(verdict, _, list)| format!("; {verdict} in {list}")).collect();
     let settled = format!("{variant} is {first} {than} {with} in {list}{}{under}.", rest.concat());
-    let not_settled = if open.is_empty() {
+    let not_settled = if undecided.is_empty() {
         String::new()
     } else {
-        format!(" Inconclusive: {}.", places(&open, workloads.len(), false))
+        format!(" Inconclusive: {}.", metrics_with_workloads(&undecided, workloads.len(), false))
     };
-    settled + &not_settled + &reservations(own)
+    settled + &not_settled + &caveats(own)
 }
 
 /// Remarks about settled comparisons.
-fn reservations(own: &[&Compared]) -> String {
+fn caveats(own: &[&Compared]) -> String {
     let settled = || own.iter().filter(|one| one.is_decided());
     let is_flagged = |one: &Compared| matches!(&one.answer, Answer::Evaluated(found) if found.is_flagged);
-    let mut rests = Vec::new();
+    let mut caveats_of_pair = Vec::new();
     if settled().any(|one| one.is_suspect) {
-        rests.push("on suspect runs (†)".to_owned());
+        caveats_of_pair.push("on suspect runs (†)".to_owned());
     }
     // Of several, the one with the most missing rounds.
     let missing = settled().filter(|one| one.misses_rounds());
     if let Some(fewest) = missing.max_by_key(|one| one.rounds_run - one.rounds) {
-        rests.push(format!("on only {} (†)", rounds_of(fewest.rounds, fewest.rounds_run)));
+        caveats_of_pair.push(format!("on only {} (†)", rounds_of(fewest.rounds, fewest.rounds_run)));
     }
     if settled().any(|one| is_flagged(one)) {
-        rests.push("on a variant that differs from itself (‡)".to_owned());
+        caveats_of_pair.push("on a variant that differs from itself (‡)".to_owned());
     }
-    if rests.is_empty() {
+    if caveats_of_pair.is_empty() {
         String::new()
     } else {
-        format!(" Some of these results depend {}.", rests.join(", or "))
+        format!(" Some of these results depend {}.", caveats_of_pair.join(", or "))
     }
 }
 
-/// Why none of them was evaluated; one reason if all have the same.
-fn not_evaluated(open: &[&Compared]) -> String {
+/// The reason that none of them was evaluated; one if all have the same.
+fn not_evaluated(undecided: &[&Compared]) -> String {
     let why = |one: &&Compared| one.reason_without_verdict().unwrap_or_default();
-    let first = open.first().map(why).unwrap_or_default();
-    if open.iter().all(|one| why(one) == first) {
+    let first = undecided.first().map(why).unwrap_or_default();
+    if undecided.iter().all(|one| why(one) == first) {
         format!("{first}.")
     } else {
         "no comparison has a verdict; the table has the reasons.".to_owned()
@@ -212,7 +212,7 @@ fn workloads<'a>(own: &[&Compared<'a>]) -> Vec<&'a str> {
 
 /// Metrics with their workloads, and optionally the ratios: `CPU per request in workloads 1k and 304 (0.61 to 0.74
 /// times)`.
-fn places(found: &[&Compared], workloads_of_pair: usize, with_ratios: bool) -> String {
+fn metrics_with_workloads(found: &[&Compared], workloads_of_pair: usize, with_ratios: bool) -> String {
     let mut metrics: Vec<&str> = Vec::new();
     for one in found {
         if !metrics.contains(&one.metric.name.as_str()) {
@@ -254,8 +254,8 @@ fn ratios(found: &[&Compared]) -> String {
 }
 
 /// `a`, `a and b`, `a, b and c`.
-fn and<T: AsRef<str>>(words: &[T]) -> String {
-    match words {
+fn and<T: AsRef<str>>(sentences: &[T]) -> String {
+    match sentences {
         [] => String::new(),
         [one] => one.as_ref().to_owned(),
         [first @ .., last] => {
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_headline_has_a_sentence_for_each_two_variants() {
+    fn a_headline_has_a_sentence_for_each_pair() {
         use Verdict::{Better, Equivalent, Inconclusive, Worse};
         let cpu = "cpu_us_per_request";
         for (found, expected) in [
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_headline_says_that_the_rounds_were_too_few_to_show_anything() {
+    fn a_headline_reports_too_few_rounds() {
         let few = |workload| {
             let mut compared = evaluated("p99_ns", workload, 0.7, Verdict::Inconclusive);
             compared.rounds = 6;
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_that_is_not_one_is_not_shown_as_one() {
+    fn a_ratio_other_than_1_is_not_shown_as_1() {
         let shown = [0.742, 0.9981, 1.0, 1.0004, 12.34, 0.0123, 0.0012].map(ratio);
         assert_eq!(shown, ["0.74", "0.998", "1.00", "1.00", "12.3", "0.012", "0.0012"]);
     }

@@ -7,7 +7,7 @@ use crate::record::{Outcome, Run};
 
 /// An event that happened in one or more runs.
 #[derive(Debug)]
-pub(crate) struct Trouble<'a> {
+pub(crate) struct Event<'a> {
     pub(crate) workload: &'a str,
     pub(crate) variant: &'a str,
     /// The message of the first run.
@@ -20,7 +20,7 @@ pub(crate) struct Trouble<'a> {
     pub(crate) concerns: &'a [String],
 }
 
-impl fmt::Display for Trouble<'_> {
+impl fmt::Display for Event<'_> {
     /// `1k, rudy, 3 of 20 runs: the generator ...`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { workload, variant, sentence, runs, of, .. } = self;
@@ -30,23 +30,23 @@ impl fmt::Display for Trouble<'_> {
 }
 
 /// All validity warnings.
-pub(super) fn warnings(experiment: &Experiment) -> Vec<Trouble<'_>> {
-    gather(experiment, |run| {
+pub(super) fn warnings(experiment: &Experiment) -> Vec<Event<'_>> {
+    combine(experiment, |run| {
         run.warnings.iter().map(|warning| (warning.sentence.as_str(), warning.concerns.as_slice())).collect()
     })
 }
 
 /// All failures.
-pub(super) fn failures(experiment: &Experiment) -> Vec<Trouble<'_>> {
-    gather(experiment, |run| match &run.outcome {
+pub(super) fn failures(experiment: &Experiment) -> Vec<Event<'_>> {
+    combine(experiment, |run| match &run.outcome {
         Outcome::Measured => Vec::new(),
         Outcome::Failed { why } => vec![(why.as_str(), &[])],
     })
 }
 
 /// All other events.
-pub(super) fn notes(experiment: &Experiment) -> Vec<Trouble<'_>> {
-    gather(experiment, |run| run.notes.iter().map(|note| (note.as_str(), [].as_slice())).collect())
+pub(super) fn notes(experiment: &Experiment) -> Vec<Event<'_>> {
+    combine(experiment, |run| run.notes.iter().map(|note| (note.as_str(), [].as_slice())).collect())
 }
 
 /// Notes about the records as a whole.
@@ -79,26 +79,26 @@ pub(super) fn remarks(experiment: &Experiment) -> Vec<String> {
     remarks
 }
 
-/// The messages that `said` finds in the runs, by workload and variant. Messages that differ only in numbers are
+/// The messages that `messages` finds in the runs, by workload and variant. Messages that differ only in numbers are
 /// combined.
-fn gather<'a>(
+fn combine<'a>(
     experiment: &'a Experiment,
-    said: impl Fn(&'a Run) -> Vec<(&'a str, &'a [String])>,
-) -> Vec<Trouble<'a>> {
+    messages: impl Fn(&'a Run) -> Vec<(&'a str, &'a [String])>,
+) -> Vec<Event<'a>> {
     let plan = experiment.plan();
     let mut all = Vec::new();
     for workload in &plan.workloads {
         for variant in &plan.variants {
             let (workload, variant) = (workload.name.as_str(), variant.name.as_str());
             let of = experiment.runs_of(variant, workload).count();
-            let mut here: Vec<Trouble> = Vec::new();
-            for (sentence, concerns) in experiment.runs_of(variant, workload).flat_map(&said) {
-                match here.iter_mut().find(|known| shape(known.sentence) == shape(sentence)) {
+            let mut of_variant: Vec<Event> = Vec::new();
+            for (sentence, concerns) in experiment.runs_of(variant, workload).flat_map(&messages) {
+                match of_variant.iter_mut().find(|known| shape(known.sentence) == shape(sentence)) {
                     Some(known) => known.runs += 1,
-                    None => here.push(Trouble { workload, variant, sentence, runs: 1, of, concerns }),
+                    None => of_variant.push(Event { workload, variant, sentence, runs: 1, of, concerns }),
                 }
             }
-            all.extend(here);
+            all.extend(of_variant);
         }
     }
     all
