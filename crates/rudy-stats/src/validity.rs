@@ -234,13 +234,13 @@ impl Conditions {
             && most < capacity
         {
             // A connection was free at any time.
-            return Some(if self.client_run_delay().is_some() { Limit::Machine } else { Limit::Client });
+            return Some(if self.has_waited_for_a_core() { Limit::Machine } else { Limit::Client });
         }
         let used = Some(self.in_flight? / self.capacity.filter(|capacity| *capacity > 0)? as f64);
         if used.is_some_and(|used| used >= ALL_BUSY) {
             return Some(Limit::Server);
         }
-        if self.client_run_delay().is_some() {
+        if self.has_waited_for_a_core() {
             return Some(Limit::Machine);
         }
         if self.busiest_client() >= CLIENT_CPU_MAX {
@@ -250,6 +250,15 @@ impl Conditions {
         let is_longer =
             self.schedule_delay_p99.zip(self.slowest_response).is_some_and(|(p99, slowest)| p99 > slowest);
         (is_longer && used.is_some_and(|used| used <= 0.5)).then_some(Limit::Client)
+    }
+
+    /// Whether the client had no core for long enough to explain the schedule delay: no request waits for a core for
+    /// longer than the client did in total.
+    fn has_waited_for_a_core(&self) -> bool {
+        let Some(Warning::ClientRunDelay { share }) = self.client_run_delay() else { return false };
+        self.duration
+            .zip(self.schedule_delay_p99)
+            .is_none_or(|(duration, delay)| share * duration.as_secs_f64() >= delay.as_secs_f64())
     }
 
     fn busiest_client(&self) -> f64 {

@@ -7,6 +7,7 @@ mod needed;
 mod runs;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use rudy_units::{Size, Time};
 use serde::{Deserialize, Serialize};
@@ -290,6 +291,16 @@ pub enum Kind {
         #[serde(default = "success")]
         exit_codes: Vec<i32>,
     },
+}
+
+impl Kind {
+    /// The time over which connections are opened; zero if they are opened at once.
+    pub(crate) fn ramp(&self) -> Duration {
+        match self {
+            Self::Idle { ramp, .. } | Self::Flood { ramp, .. } => ramp.0,
+            _ => Duration::ZERO,
+        }
+    }
 }
 
 fn success() -> Vec<i32> {

@@ -25,10 +25,9 @@ pub(super) fn write(report: &Report) -> String {
 /// The findings for a terminal; the page contains the rest.
 pub(super) fn findings(report: &Report) -> String {
     let text = sections(report, Extent::Findings);
-    let lines = text.lines().flat_map(|line| match line.starts_with('|') {
-        true => vec![line.to_owned()],
-        false => wrapped(line),
-    });
+    let lines = text
+        .lines()
+        .flat_map(|line| if line.starts_with('|') { vec![line.to_owned()] } else { wrapped(line) });
     lines.flat_map(|line| [line, "\n".to_owned()]).collect()
 }
 

@@ -1,6 +1,7 @@
 //! Runs a variant under its workload and collects the results of both.
 
 use std::fs;
+use std::time::Duration;
 
 use super::meter::Meter;
 use super::single::{Bench, Measured};
@@ -90,7 +91,8 @@ impl Bench<'_> {
         let meter = Meter::start(&companion_pids);
         let generator =
             Generator::start(&command, workload, &scene.cores.generator).map_err(StartError::Failed)?;
-        let mut sampler = Sampler::new([&companion_pids[..], &[generator.pid()]].concat(), idle);
+        let mut sampler =
+            Sampler::new([&companion_pids[..], &[generator.pid()]].concat(), idle, workload.kind.ramp());
         let mut stalling = Stalling::new(workload.stall, companion_pids.clone());
         let is_ours = program.is_some();
         let mut measurement = self.wait(generator, workload, program, companions, || {
@@ -123,7 +125,7 @@ impl Bench<'_> {
     ) -> Result<Measured, StartError> {
         let companion_pids = companions.pids();
         let meter = Meter::start(&companion_pids);
-        let mut sampler = Sampler::new(companion_pids.clone(), Idle::default());
+        let mut sampler = Sampler::new(companion_pids.clone(), Idle::default(), Duration::ZERO);
         let mut stalling = Stalling::new(workload.stall, companion_pids.clone());
         let finished = program.finish(ending, self.interrupt, || {
             sampler.poll();

@@ -137,19 +137,22 @@ fn cpu_metrics(cpu: Cpu, requests: u64) -> Vec<(String, f64)> {
 }
 
 /// The maximum allocated memory of the variant before or during the workload. For a flood, in total at the maximum
-/// number of connections, which includes what it allocated at its start, and the growth with each further connection.
+/// number of connections, which includes what it allocated at its start, and the growth with each further connection
+/// up to it. The growth needs an earlier sample with at most half of them: between two close numbers it is noise.
 #[expect(clippy::cast_precision_loss, reason = "bytes of memory")]
 fn memory_metrics(samples: &[Sample], idle: u64, connections: Option<u64>) -> Vec<(String, f64)> {
     let Some(most) = samples.iter().map(|sample| sample.private_bytes).max() else { return Vec::new() };
     let mut total = most.max(idle);
     let mut metrics = vec![("idle_private_bytes".to_owned(), idle as f64)];
     // Uses the variant's own count: connections in its accept queue cost it nothing.
-    let fullest =
-        samples.iter().filter(|sample| sample.connections > 0).max_by_key(|sample| sample.connections);
-    if let (Some(connections @ 1..), Some(fullest)) = (connections, fullest) {
+    let fullest = samples.iter().enumerate().max_by_key(|(_, sample)| sample.connections);
+    if let (Some(connections @ 1..), Some((at, fullest @ Sample { connections: 1.., .. }))) =
+        (connections, fullest)
+    {
         total = fullest.private_bytes;
         let from = SLOPE_FROM.min(connections / 10).max(1);
-        let first = samples.iter().find(|sample| (from..fullest.connections).contains(&sample.connections));
+        let mut before = samples[..at].iter();
+        let first = before.find(|sample| (from..=fullest.connections / 2).contains(&sample.connections));
         metrics.extend(first.map(|first| {
             let growth = fullest.private_bytes as f64 - first.private_bytes as f64;
             let each = growth.max(0.0) / (fullest.connections - first.connections) as f64;
@@ -184,8 +187,11 @@ mod tests {
             format!("{:.0} {:.0}", metrics["private_bytes"], metrics["idle_private_bytes"]),
             "95000 1000"
         );
-        // A growth needs two numbers of connections.
-        assert!(memory_metrics(&samples[..2], 1_000, Some(1_000)).iter().all(|(name, _)| name != MEMORY[2]));
+        // A growth needs two numbers of connections, of which the first is at most half of the second.
+        for samples in [&samples[..2], &[sample(4_103, 91_000), sample(5_000, 90_000)], &[]] {
+            let metrics = memory_metrics(samples, 1_000, Some(5_000));
+            assert!(metrics.iter().all(|(name, _)| name != MEMORY[2]), "{metrics:?}");
+        }
     }
 
     #[test]

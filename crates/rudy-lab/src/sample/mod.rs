@@ -1,4 +1,4 @@
-//! Samples the processes of a variant once per second.
+//! Samples the processes of a variant once per second, and more often while connections are opened.
 
 mod alike;
 
@@ -13,11 +13,19 @@ use crate::variant::family;
 /// The time between samples.
 const INTERVAL: Duration = Duration::from_secs(1);
 
+/// Samples while connections are opened, from which the memory per connection is calculated.
+const SAMPLES_PER_RAMP: u32 = 10;
+
+/// Minimum ratio of the time between samples to the time that a sample took: a server with thousands of threads is
+/// sampled less often.
+const REST: u32 = 10;
+
 /// Samples a variant during a workload.
 pub(crate) struct Sampler {
     without: Vec<u32>,
     idle: Idle,
     begun: Instant,
+    ramp: Duration,
     next: Instant,
     watched: HashMap<u32, Watched>,
     threads: BTreeMap<String, [f64; 2]>,
@@ -80,13 +88,14 @@ fn note(problem: &mut Option<String>, read: Result<(), rudy_observe::Error>) {
 
 impl Sampler {
     /// Starts sampling. `without` are processes that do not belong to the variant: the workload and companion
-    /// programs.
-    pub(crate) fn new(without: Vec<u32>, idle: Idle) -> Self {
+    /// programs. `ramp` is the time in which the workload opens its connections.
+    pub(crate) fn new(without: Vec<u32>, idle: Idle, ramp: Duration) -> Self {
         let now = Instant::now();
         Self {
             without,
             idle,
             begun: now,
+            ramp,
             next: now,
             watched: HashMap::new(),
             threads: BTreeMap::new(),
@@ -102,9 +111,12 @@ impl Sampler {
         if now < self.next {
             return;
         }
-        self.next = (self.next + INTERVAL).max(now);
-        let sample = self.sample((now - self.begun).as_secs_f64());
+        let elapsed = now - self.begun;
+        let sample = self.sample(elapsed.as_secs_f64());
         self.samples.push(sample);
+        let interval =
+            if elapsed < self.ramp { INTERVAL.min(self.ramp / SAMPLES_PER_RAMP) } else { INTERVAL };
+        self.next = (self.next + interval).max(now + REST * now.elapsed());
     }
 
     /// All samples, and why one lacks a process.

@@ -143,6 +143,16 @@ fn free_connections_show_the_limit_of_a_late_run() {
         limit(&Conditions { client_threads: vec![thread(0.5, 0.4)], ..late.clone() }),
         Some(Limit::Machine)
     );
+    // A server that stalled for a second, beside a client that waited for a core for 0.26 s.
+    let stalled = Conditions {
+        schedule_delay_p99: Some(951 * MS),
+        slowest_response: Some(1000 * MS),
+        duration: Some(4000 * MS),
+        client_threads: vec![thread(0.5, 0.065)],
+        ..late.clone()
+    };
+    assert_eq!(limit(&stalled), None);
+    assert_eq!(limit(&Conditions { duration: Some(15_000 * MS), ..stalled }), Some(Limit::Machine));
     // A connection was free at any time, however slow the server was.
     let free = Conditions { most_in_flight: Some(63), in_flight: Some(60.0), ..late.clone() };
     assert_eq!(limit(&free), Some(Limit::Client));
