@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use crate::background;
 use crate::plan::Plan;
 use crate::record::{Head, Outcome, PLAN, RESULTS, Record, Run};
 
@@ -92,14 +93,16 @@ pub(crate) fn read(folder: &Path) -> Result<Experiment, String> {
             folder.display()
         ));
     }
-    Ok(Experiment {
+    let mut experiment = Experiment {
         folder: folder.to_owned(),
         heads,
         runs,
         plan_text: fs::read_to_string(folder.join(PLAN)).ok(),
         cut,
         whole_bytes: whole,
-    })
+    };
+    background::warn(&mut experiment);
+    Ok(experiment)
 }
 
 struct Reader<'a> {

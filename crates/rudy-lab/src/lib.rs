@@ -4,6 +4,7 @@
 //! each workload and round, in an order that changes. It writes a folder of [records](record), a line after each
 //! run, so that an interruption loses nothing.
 
+mod background;
 mod burn;
 mod compare;
 mod experiment;

@@ -12,9 +12,6 @@ use crate::plan::Plan;
 use crate::record::Machine;
 use crate::variant::tool;
 
-/// Other CPU usage, or steal, is reported from this fraction of all cores.
-const DISTURBED: f64 = 0.05;
-
 /// The description of this machine.
 pub(crate) fn describe() -> Machine {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
@@ -120,18 +117,6 @@ impl Shares {
             background: share(busy.saturating_sub(own)),
         }
     }
-
-    /// A message if they are significant.
-    pub(crate) fn notes(self) -> impl Iterator<Item = String> {
-        let said = |share: f64, what: &str| {
-            (share > DISTURBED).then(|| format!("{what} {:.0} % of this machine's time", share * 100.0))
-        };
-        let notes = [
-            said(self.background, "other processes had"),
-            said(self.steal, "the host of this virtual machine gave others"),
-        ];
-        notes.into_iter().flatten()
-    }
 }
 
 #[cfg(test)]
@@ -162,6 +147,5 @@ mod tests {
         after.stolen += Duration::from_millis(20);
         let shares = Shares::between(&before, &after, Duration::from_millis(500));
         assert_eq!(format!("{:.3} {:.3}", shares.background, shares.steal), "0.500 0.010");
-        assert_eq!(shares.notes().collect::<Vec<_>>(), ["other processes had 50 % of this machine's time"]);
     }
 }

@@ -34,6 +34,6 @@ pub use jvm::Dumps;
 pub use machine::Machine;
 pub use process::{
     Descriptors, Difference, Memory, Process, Relative, RunDelay, Sample, Target, Thread, ThreadDifference,
-    cpu_time, relative, relatives,
+    ThreadTime, ThreadTimes, cpu_time, relative, relatives,
 };
 pub use sockets::{By, Group, Owner, Socket, Sockets, State, Tally, by_state};

@@ -3,11 +3,15 @@
 use std::fs;
 use std::time::Duration;
 
+use rudy_observe::ThreadTimes;
+
 use super::meter::Meter;
 use super::single::{Bench, Measured};
+use super::validity;
 use crate::plan::{self, Kind, Workload};
 use crate::record::Run;
 use crate::sample::{Idle, Sampler};
+use crate::variant::family;
 use crate::variant::{Companions, Cores, Ending, Process, Scene, Stalling, StartError, Wanted};
 use crate::workload::{self, Ended, Generator, Measurement, output_format};
 
@@ -91,16 +95,24 @@ impl Bench<'_> {
         let meter = Meter::start(&companion_pids);
         let generator =
             Generator::start(&command, workload, &scene.cores.generator).map_err(StartError::Failed)?;
+        let generator_pid = generator.pid();
+        let mut generator_times = ThreadTimes::default();
         let mut sampler =
-            Sampler::new([&companion_pids[..], &[generator.pid()]].concat(), idle, workload.kind.ramp());
+            Sampler::new([&companion_pids[..], &[generator_pid]].concat(), idle, workload.kind.ramp());
         let mut stalling = Stalling::new(workload.stall, companion_pids.clone());
         let is_ours = program.is_some();
         let mut measurement = self.wait(generator, workload, program, companions, || {
-            sampler.poll();
+            if sampler.poll() {
+                generator_times.poll([generator_pid]);
+            }
             stalling.poll();
         })?;
         let spent = meter.stop();
-        measurement.generator_took(spent.waited.total, spent.time);
+        let run_delay = validity::server(&validity::threads(&generator_times));
+        let run_delay = run_delay.and_then(|threads| threads.run_delay_share);
+        measurement.generator_took(spent.waited.total, spent.time, run_delay);
+        let is_seen = is_ours && validity::concerns_server(&workload.kind);
+        let server = is_seen.then(|| validity::server(&validity::threads(sampler.thread_times()))).flatten();
         let (stalled, cpu) = (stalling.lasted(), spent.variant);
         let (samples, unreadable) = if is_ours { sampler.samples() } else { (Vec::new(), None) };
         Ok(Measured {
@@ -110,6 +122,7 @@ impl Bench<'_> {
             unreadable,
             idle_private_bytes,
             shares: spent.shares,
+            server,
             stalled,
         })
     }
@@ -126,6 +139,9 @@ impl Bench<'_> {
         let companion_pids = companions.pids();
         let meter = Meter::start(&companion_pids);
         let mut sampler = Sampler::new(companion_pids.clone(), Idle::default(), Duration::ZERO);
+        // The server of a load generator. It lives longer, so two polls see all of its threads that live.
+        let mut server_times = ThreadTimes::default();
+        server_times.poll(pids_below(&companion_pids));
         let mut stalling = Stalling::new(workload.stall, companion_pids.clone());
         let finished = program.finish(ending, self.interrupt, || {
             sampler.poll();
@@ -140,8 +156,13 @@ impl Bench<'_> {
         }
         let cpu = finished.cpu;
         let shares = meter.stop().shares;
+        server_times.poll(pids_below(&companion_pids));
+        let server = validity::server(&validity::threads(&server_times));
+        if validity::is_other_generator(variant.output_format) {
+            measurement.conditions.client_threads = validity::threads(sampler.thread_times());
+        }
         let (samples, unreadable) = sampler.samples();
-        Ok(Measured { measurement, cpu, samples, unreadable, idle_private_bytes: 0, shares, stalled })
+        Ok(Measured { measurement, cpu, samples, unreadable, idle_private_bytes: 0, shares, server, stalled })
     }
 
     /// Sends the warm-up, with a separate generator.
@@ -187,4 +208,9 @@ impl Bench<'_> {
             Ended::Interrupted => Err(StartError::Interrupted),
         }
     }
+}
+
+/// These processes and all their living descendants.
+fn pids_below(roots: &[u32]) -> impl Iterator<Item = u32> {
+    family::below(roots).into_iter().map(|member| member.pid)
 }

@@ -8,6 +8,7 @@ mod progress;
 mod results;
 mod schedule;
 mod single;
+mod validity;
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -22,6 +23,9 @@ use self::options::Refusal;
 use self::progress::Progress;
 use self::results::{Log, Results};
 use self::single::Bench;
+pub(crate) use self::validity::recorded;
+#[cfg(test)]
+pub(crate) use self::validity::warnings;
 use crate::folders::Folders;
 use crate::plan::Plan;
 use crate::record::Outcome;

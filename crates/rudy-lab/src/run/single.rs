@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::schedule::Turn;
+use super::validity;
 use crate::folders::Folders;
 use crate::machine::Shares;
 use crate::plan::{Kind, Plan, Workload};
@@ -14,6 +15,7 @@ use crate::variant::StartError;
 use crate::variant::family::Cpu;
 use crate::workload::{self, Measurement};
 use rudy_load::Interrupt;
+use rudy_stats::validity::ThreadUse;
 
 /// Minimum CPU time for a metric, compared with which starting and stopping the measurement takes little.
 const CPU_MIN: Duration = Duration::from_millis(1);
@@ -40,6 +42,8 @@ pub(super) struct Measured {
     pub(super) unreadable: Option<String>,
     pub(super) idle_private_bytes: u64,
     pub(super) shares: Option<Shares>,
+    /// All threads of the server, as far as they were observed.
+    pub(super) server: Option<ThreadUse>,
     /// How long its companion programs stalled, or why not as long as planned.
     pub(super) stalled: Result<Option<Duration>, String>,
 }
@@ -69,7 +73,7 @@ impl Bench<'_> {
             steps: Vec::new(),
         };
         match self.start_and_measure(variant, workload, &mut run) {
-            Ok(measured) => self.enter(measured, workload, &mut run),
+            Ok(measured) => self.record(measured, workload, &mut run),
             Err(StartError::Interrupted) => return None,
             Err(StartError::Failed(why)) => run.outcome = Outcome::Failed { why },
         }
@@ -78,9 +82,10 @@ impl Bench<'_> {
     }
 
     /// Adds the results to the record.
-    fn enter(&self, measured: Measured, workload: &Workload, run: &mut Run) {
-        let Measured { measurement, cpu, samples, unreadable, idle_private_bytes, shares, stalled } =
+    fn record(&self, measured: Measured, workload: &Workload, run: &mut Run) {
+        let Measured { measurement, cpu, samples, unreadable, idle_private_bytes, shares, server, stalled } =
             measured;
+        run.warnings.extend(validity::warnings(&measurement, server, shares));
         run.metrics.extend(measurement.metrics);
         run.metrics.extend(cpu_metrics(cpu, measurement.requests));
         if let Kind::Run { .. } = workload.kind {
@@ -97,10 +102,10 @@ impl Bench<'_> {
         if let Some(shares) = shares {
             run.metrics.insert("steal_share".to_owned(), shares.steal);
             run.metrics.insert("background_cpu_share".to_owned(), shares.background);
-            run.notes.extend(shares.notes());
         }
         (run.latency, run.samples, run.steps) = (measurement.latency, samples, measurement.steps);
         run.warnings.extend(measurement.warnings);
+        run.notes.extend(measurement.notes);
         match stalled {
             Ok(None) => {}
             Ok(Some(time)) => drop(run.metrics.insert("stalled_s".to_owned(), time.as_secs_f64())),

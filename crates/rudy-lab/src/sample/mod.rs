@@ -5,7 +5,7 @@ mod alike;
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
-use rudy_observe::Process;
+use rudy_observe::{Process, ThreadTimes};
 
 use crate::record::Sample;
 use crate::variant::family;
@@ -32,6 +32,7 @@ pub(crate) struct Sampler {
     voluntary: u64,
     involuntary: u64,
     samples: Vec<Sample>,
+    times: ThreadTimes,
 }
 
 struct Watched {
@@ -102,14 +103,15 @@ impl Sampler {
             voluntary: 0,
             involuntary: 0,
             samples: Vec::new(),
+            times: ThreadTimes::default(),
         }
     }
 
-    /// Takes a sample if one is due.
-    pub(crate) fn poll(&mut self) {
+    /// Takes a sample if one is due, and returns whether it was.
+    pub(crate) fn poll(&mut self) -> bool {
         let now = Instant::now();
         if now < self.next {
-            return;
+            return false;
         }
         let elapsed = now - self.begun;
         let sample = self.sample(elapsed.as_secs_f64());
@@ -117,6 +119,7 @@ impl Sampler {
         let interval =
             if elapsed < self.ramp { INTERVAL.min(self.ramp / SAMPLES_PER_RAMP) } else { INTERVAL };
         self.next = (self.next + interval).max(now + REST * now.elapsed());
+        true
     }
 
     /// All samples, and why one lacks a process.
@@ -125,8 +128,15 @@ impl Sampler {
         (self.samples, self.idle.problem)
     }
 
+    /// How each thread has spent the workload, up to now.
+    pub(crate) fn thread_times(&mut self) -> &ThreadTimes {
+        self.times.poll(family::members(&self.without).iter().map(|member| member.pid));
+        &self.times
+    }
+
     fn sample(&mut self, t_s: f64) -> Sample {
         let members = family::members(&self.without);
+        self.times.poll(members.iter().map(|member| member.pid));
         self.watched.retain(|pid, _| members.iter().any(|member| member.pid == *pid));
         let mut sample = Sample {
             t_s,

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use rudy_load::bench::Run;
 use rudy_stats::Histogram;
-use rudy_stats::validity::{self, Conditions, Metric, ThreadUse, Warning};
-use rudy_units::Time;
+use rudy_stats::validity::{Conditions, ThreadUse};
+use rudy_units::{Time, counted, duration, float};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -23,8 +23,14 @@ pub(crate) struct Measurement {
     pub(crate) requests: u64,
     /// The latency distribution.
     pub(crate) latency: Option<Vec<[f64; 2]>>,
-    /// Validity warnings.
+    /// The conditions of the run that the generator knows.
+    pub(crate) conditions: Conditions,
+    /// An example of a failed request.
+    pub(crate) failure: Option<String>,
+    /// Warnings that do not follow from the conditions.
     pub(crate) warnings: Vec<record::Warning>,
+    /// Facts that affect no metric.
+    pub(crate) notes: Vec<String>,
     /// The number of open connections of a flood.
     pub(crate) connections: Option<u64>,
     /// The steps of an SLO search.
@@ -32,17 +38,15 @@ pub(crate) struct Measurement {
 }
 
 impl Measurement {
-    /// The CPU usage of the generator, if it has not reported that of its threads: a flood has a single
-    /// thread.
-    pub(crate) fn generator_took(&mut self, cpu: Duration, time: Duration) {
+    /// The CPU usage and the run delay of the generator, if it has not reported those of its threads: a flood has a
+    /// single thread.
+    pub(crate) fn generator_took(&mut self, cpu: Duration, time: Duration, run_delay: Option<f64>) {
         if self.metrics.contains_key("generator_share") || self.connections.is_none() {
             return;
         }
         let share = cpu.as_secs_f64() / time.as_secs_f64().max(1e-9);
         self.metrics.insert("generator_share".to_owned(), share);
-        let thread = ThreadUse { cpu_share: share, run_delay_share: None };
-        let conditions = Conditions { client_threads: vec![thread], ..Conditions::default() };
-        self.warnings.extend(validity::check(&conditions).iter().map(concerning));
+        self.conditions.client_threads = vec![ThreadUse { cpu_share: share, run_delay_share: run_delay }];
     }
 }
 
@@ -108,10 +112,9 @@ pub(super) fn read(text: &str, kind: &Kind) -> Result<Measurement, String> {
         metrics.insert("client_schedule_delay_p99_ns".to_owned(), nanoseconds(delay));
     }
     Ok(Measurement {
-        warnings: validity::check(&run.conditions())
-            .iter()
-            .map(|warning| with_example(&run, warning))
-            .collect(),
+        conditions: run.conditions(),
+        failure: recorder.failures.values().find_map(|failed| failed.example.clone()),
+        notes: latency.as_ref().and_then(saturated).into_iter().collect(),
         metrics,
         requests: recorder.requests(),
         latency: latency.as_ref().map(distribution),
@@ -135,46 +138,24 @@ fn metrics(run: &Run, kind: &Kind, latency: Option<&Histogram>) -> BTreeMap<Stri
         metrics.insert("time_s".to_owned(), run.outcome.duration.as_secs_f64());
     }
     for (name, quantile) in [("p50_ns", 0.5), ("p90_ns", 0.9), ("p99_ns", 0.99), ("p999_ns", 0.999)] {
-        metrics.extend(latency.map(|latency| (name.to_owned(), nanoseconds(latency.quantile(quantile)))));
+        // Without a value beyond it, a percentile would be the maximum under another name.
+        let value = latency.and_then(|latency| latency.quantile_if_supported(quantile));
+        metrics.extend(value.map(|value| (name.to_owned(), nanoseconds(value))));
     }
     metrics.extend(latency.map(|latency| ("max_ns".to_owned(), nanoseconds(latency.max()))));
     metrics
 }
 
-/// A warning in its recorded form; one about errors with an example.
-fn with_example(run: &Run, warning: &Warning) -> record::Warning {
-    let mut recorded = concerning(warning);
-    let example = run.outcome.recorder.failures.values().find_map(|failed| failed.example.as_ref());
-    if let (Warning::Failed { .. }, Some(example)) = (warning, example) {
-        recorded.sentence.push_str("; for example: ");
-        recorded.sentence.push_str(example);
-    }
-    recorded
+/// Whether a quantile has a value beyond it, as in [`Histogram::quantile_if_supported`], or is the maximum.
+pub(super) fn is_supported(quantile: f64, count: u64) -> bool {
+    quantile >= 1.0 || float(count) * (1.0 - quantile) > 1.0 - 1e-9
 }
 
-/// A warning with the names of the affected metrics.
-pub(super) fn concerning(warning: &Warning) -> record::Warning {
-    let of = |metric, names: &[&str]| {
-        let names = if warning.affects(metric) { names } else { &[] };
-        names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()
-    };
-    let concerns = [
-        of(Metric::Latency, &["p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns", "time_s"]),
-        of(Metric::Latency, &["schedule_delay_p50_ns", "schedule_delay_p99_ns", "schedule_delay_max_ns"]),
-        of(Metric::Rate, &["requests_per_s"]),
-        of(
-            Metric::CpuPerRequest,
-            &["cpu_us_per_request", "cpu_user_us_per_request", "cpu_system_us_per_request"],
-        ),
-        of(Metric::Memory, &["private_bytes", "private_bytes_per_connection"]),
-        // Requests that were not sent have not succeeded either.
-        if matches!(warning, Warning::RateNotKept { .. }) {
-            vec!["nines".to_owned(), "errors".to_owned()]
-        } else {
-            Vec::new()
-        },
-    ];
-    record::Warning { sentence: warning.to_string(), concerns: concerns.concat() }
+/// A note about latencies that were cut.
+fn saturated(latency: &Histogram) -> Option<String> {
+    let count = latency.saturated();
+    let hour = duration(Histogram::MAX);
+    (count > 0).then(|| format!("{} took {hour} or longer, and count as {hour}", counted(count, "request")))
 }
 
 /// Points per factor of ten of the remaining requests, for drawing a distribution.
@@ -259,26 +240,46 @@ mod tests {
 
     #[test]
     fn a_complete_run_has_no_warning_and_one_with_errors_has() {
-        assert_eq!(measurement(&run(64_000, 64_000), &closed()).warnings.len(), 0);
-        let warnings = measurement(&run(64_000, 63_000), &closed()).warnings;
+        let warnings = |run| crate::run::warnings(&measurement(&run, &closed()), None, None);
+        assert_eq!(warnings(run(64_000, 64_000)).len(), 0);
+        let warnings = warnings(run(64_000, 63_000));
         assert!(warnings[0].sentence.contains("of the requests failed"), "{warnings:?}");
         assert!(warnings[0].concerns.iter().any(|name| name == "cpu_us_per_request"));
     }
 
     #[test]
-    fn a_client_that_waited_for_a_core_is_a_warning_of_latency_and_not_of_cpu() {
+    fn the_run_delay_of_its_threads_is_a_condition() {
         let mut run = run(64_000, 64_000);
         run.outcome.threads[0].run_delay = Duration::from_millis(450);
-        let warnings = measurement(&run, &closed()).warnings;
-        assert_eq!(warnings[0].sentence, "the client waited for a core 45.0 % of the time");
-        let concerns = |metric: &str| warnings[0].concerns.iter().any(|name| name == metric);
-        assert!(concerns("p99_ns") && !concerns("cpu_us_per_request"));
+        let threads = measurement(&run, &closed()).conditions.client_threads;
+        assert_eq!(threads[0].run_delay_share, Some(0.45));
+    }
+
+    #[test]
+    fn a_percentile_without_a_value_beyond_it_is_missing() {
+        let has = |requests| {
+            let metrics = measurement(&run(requests, requests), &closed()).metrics;
+            ["p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns"].map(|name| metrics.contains_key(name))
+        };
+        assert_eq!(has(99), [true, true, false, false, true]);
+        assert_eq!(has(100), [true, true, true, false, true]);
+        assert_eq!(has(1000), [true; 5]);
+        assert_eq!(has(0), [false; 5]);
+    }
+
+    #[test]
+    fn latencies_that_were_cut_are_noted() {
+        let mut run = run(1000, 1000);
+        assert_eq!(measurement(&run, &closed()).notes, [""; 0]);
+        run.outcome.recorder.given_up.record_n(Duration::from_hours(2), 2);
+        let notes = measurement(&run, &closed()).notes;
+        assert_eq!(notes, ["2 requests took 3,600 s or longer, and count as 3,600 s"]);
     }
 
     #[test]
     fn requests_that_were_given_up_are_in_the_percentiles() {
-        let mut run = run(98, 98);
-        run.outcome.recorder.given_up.record_n(Duration::from_secs(2), 2);
+        let mut run = run(196, 196);
+        run.outcome.recorder.given_up.record_n(Duration::from_secs(2), 4);
         let p99 = measurement(&run, &closed()).metrics["p99_ns"];
         assert!((2e9..2.1e9).contains(&p99), "{p99}");
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rudy_units::Time;
 use serde::Deserialize;
 
-use super::bench::Measurement;
+use super::bench::{Measurement, is_supported};
 use crate::record;
 
 #[derive(Deserialize)]
@@ -43,12 +43,14 @@ pub(super) fn read(text: &str) -> Result<Measurement, String> {
     let mut metrics = BTreeMap::from([("errors".to_owned(), failed as f64)]);
     if report.chunk_delay_us.count > 0 {
         let late = &report.chunk_delay_us;
-        for (name, value) in [
-            ("schedule_delay_p50_ns", late.p50),
-            ("schedule_delay_p99_ns", late.p99),
-            ("schedule_delay_max_ns", late.max),
+        for (name, quantile, value) in [
+            ("schedule_delay_p50_ns", 0.5, late.p50),
+            ("schedule_delay_p99_ns", 0.99, late.p99),
+            ("schedule_delay_max_ns", 1.0, late.max),
         ] {
-            metrics.insert(name.to_owned(), value * 1e3);
+            if is_supported(quantile, late.count) {
+                metrics.insert(name.to_owned(), value * 1e3);
+            }
         }
     }
     let mut warnings = Vec::new();

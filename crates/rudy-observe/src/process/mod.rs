@@ -22,7 +22,7 @@ pub use self::difference::{Difference, ThreadDifference};
 pub use self::family::{Relative, relative, relatives};
 pub(crate) use self::folder::{Folder, read};
 pub use self::memory::Memory;
-pub use self::run_delay::RunDelay;
+pub use self::run_delay::{RunDelay, ThreadTime, ThreadTimes};
 pub(crate) use self::stack::{KernelStack, Source};
 pub use self::target::Target;
 pub(crate) use self::target::all;

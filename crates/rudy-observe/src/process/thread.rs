@@ -36,12 +36,12 @@ pub struct Thread {
 }
 
 /// The fields of `schedstat`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Scheduled {
     pub(super) ran: Duration,
     pub(super) ready: Duration,
     /// How often it was scheduled on a core.
-    turns: u64,
+    pub(super) turns: u64,
 }
 
 impl Scheduled {

@@ -9,10 +9,10 @@ mod wrk;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use rudy_stats::validity::{self, Conditions};
+use rudy_stats::validity::Conditions;
 
 use super::Measurement;
-use super::bench::{self, concerning};
+use super::bench::{self, is_supported};
 use crate::plan::{Kind, OutputFormat};
 
 /// Parses the output. An error names the missing part.
@@ -56,18 +56,18 @@ impl Tally {
         for (name, wanted) in [("p50_ns", 0.5), ("p90_ns", 0.9), ("p99_ns", 0.99), ("max_ns", 1.0)] {
             #[expect(clippy::float_cmp, reason = "both are written in a program, neither is computed")]
             let of = self.quantiles.iter().find(|(quantile, _)| *quantile == wanted);
+            let of = of.filter(|_| is_supported(wanted, self.requests));
             metrics.extend(of.map(|(_, time)| (name.to_owned(), nanoseconds(*time))));
         }
         // A distribution of two points is not useful.
         let points = self.quantiles.iter().map(|(quantile, time)| [*quantile, nanoseconds(*time)]);
         let latency = (self.quantiles.len() > 2).then(|| points.collect());
         let (succeeded, failed) = (Some(all - errors.min(all)), Some(errors.min(all)));
-        let warnings = validity::check(&Conditions { succeeded, failed, ..Conditions::default() });
         Measurement {
             metrics,
             requests: self.requests,
             latency,
-            warnings: warnings.iter().map(concerning).collect(),
+            conditions: Conditions { succeeded, failed, ..Conditions::default() },
             ..Measurement::default()
         }
     }
@@ -136,11 +136,8 @@ mod tests {
         {
             let measurement = read(output_format, &text, &KIND).unwrap();
             assert!((measurement.metrics["errors"] - 2000.0).abs() < 0.5, "{output_format:?}");
-            assert!(
-                measurement.warnings[0].sentence.contains("of the requests failed"),
-                "{:?}",
-                measurement.warnings
-            );
+            let warnings = crate::run::warnings(&measurement, None, None);
+            assert!(warnings[0].sentence.contains("of the requests failed"), "{warnings:?}");
         }
     }
 
