@@ -65,6 +65,19 @@ impl Slo {
         self.terms.iter().map(evaluate).collect()
     }
 
+    /// A latency and the fraction of requests that may exceed it: the strictest such term. With more requests that had
+    /// no response for this time, the objective is not met, whether they have one later or not.
+    #[must_use]
+    pub fn late_at_most(&self) -> Option<(Duration, f64)> {
+        let late = self.terms.iter().filter_map(|term| match term.bound {
+            Bound::Percentile(percent, limit) => Some((limit, 1.0 - percent / 100.0)),
+            Bound::Max(limit) => Some((limit, 0.0)),
+            // A mean is that of the responses, and a late response is no error.
+            Bound::Mean(_) | Bound::Errors(_) => None,
+        });
+        late.min_by(|(_, a), (_, b)| a.total_cmp(b))
+    }
+
     /// The minimum number of requests that can show that each percentile is met: 299 for p99, because without a
     /// request above the limit the 95 % confidence bound of their share is then 1 %.
     #[must_use]
@@ -316,6 +329,14 @@ mod tests {
         let mut histogram = Histogram::new();
         (1..=100).for_each(|ms| histogram.record_n(Duration::from_millis(ms), 10));
         histogram
+    }
+
+    #[test]
+    fn the_strictest_bound_of_late_responses_decides_before_the_timeout() {
+        let at_most = |text| slo(text).late_at_most().map(|(limit, share)| format!("{limit:?} {share:.3}"));
+        assert_eq!(at_most("p50<5ms, p99<20ms, errors<0.01%").as_deref(), Some("20ms 0.010"));
+        assert_eq!(at_most("p99<20ms, max<1s").as_deref(), Some("1s 0.000"));
+        assert_eq!(at_most("mean<1ms, errors<1%"), None);
     }
 
     fn passes_and_text(text: &str, succeeded: u64, total: u64) -> (bool, String) {

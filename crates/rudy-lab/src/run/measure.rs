@@ -201,7 +201,7 @@ impl Bench<'_> {
             (ended, _) => ended,
         };
         match ended {
-            Ended::Report(measurement) => Ok(measurement),
+            Ended::Report(measurement) => Ok(*measurement),
             Ended::Failed(why) => {
                 Err(StartError::Failed(program.map_or(why.clone(), |program| program.tell(&why))))
             }

@@ -13,6 +13,9 @@ use crate::record::{self, Step};
 /// The maximum pause between two steps.
 const COOL_DOWN: Duration = Duration::from_secs(1);
 
+/// The timeout of a response, which is the default of `rudy bench`.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
 #[derive(Deserialize)]
 struct Report {
     slo: String,
@@ -43,9 +46,11 @@ pub(super) fn arguments(slo: &str, connections: u32, time: Time, hold: Time) -> 
     words.map(str::to_owned).collect()
 }
 
-/// The maximum duration of a search, including the closed loop at its start.
+/// The maximum duration of a search, including the closed loop at its start. Each step can wait for its last responses,
+/// up to the timeout.
 pub(super) fn bound(time: Time, hold: Time) -> Duration {
-    (time.0 + COOL_DOWN) * (STEPS_MAX + 1) + (hold.0 + COOL_DOWN) * HOLDS_MAX
+    let after = COOL_DOWN + TIMEOUT;
+    (time.0 + after) * (STEPS_MAX + 1) + (hold.0 + after) * HOLDS_MAX
 }
 
 pub(super) fn read(text: &str) -> Result<Measurement, String> {

@@ -36,7 +36,7 @@ const STOP: Duration = Duration::from_secs(2);
 /// The end of a workload.
 pub(crate) enum Ended {
     /// With a report.
-    Report(Measurement),
+    Report(Box<Measurement>),
     /// Without a report: a message.
     Failed(String),
     /// The experiment was interrupted.
@@ -140,7 +140,7 @@ impl Generator {
             _ => bench::read(&stdout, &workload.kind),
         };
         match measurement {
-            Ok(measurement) => Ended::Report(measurement),
+            Ok(measurement) => Ended::Report(Box::new(measurement)),
             Err(error) => Ended::Failed(format!("cannot read the report of the workload: {error}")),
         }
     }

@@ -28,7 +28,7 @@ pub use options::{
     ArrivalsName, ConnectionOptions, ExpectedOptions, Options, OutputOptions, PaceOptions, RequestOptions,
     SloSearchOptions,
 };
-pub use plan::{Expected, Pace, Plan, Repeat, Until};
+pub use plan::{Expected, GiveUp, Pace, Plan, Repeat, Until};
 pub use recorder::{Failed, Recorder, StatusClass};
 pub use report::{Config, Run};
 pub(crate) use requests::Requests;

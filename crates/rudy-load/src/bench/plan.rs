@@ -34,6 +34,8 @@ pub struct Plan {
     pub warm_up: Duration,
     /// The timeout of a response, from the send.
     pub timeout: Duration,
+    /// Open loop: when to wait no longer for responses after the end, before their timeout.
+    pub give_up: Option<GiveUp>,
     /// The timeout of a response, from the time at which the request was due.
     pub deadline: Option<Duration>,
     /// Requests in flight per connection.
@@ -48,6 +50,17 @@ pub struct Plan {
     pub expected: Arc<Expected>,
     /// The time between intervals that a watcher receives.
     pub interval: Duration,
+}
+
+/// When a step of a search has failed, whatever else the server sends.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct GiveUp {
+    /// The time after the end.
+    pub after: Duration,
+    /// A thread that has more requests without a response gives up.
+    pub unanswered: f64,
+    /// The rate of a thread, per second.
+    pub rate: f64,
 }
 
 impl Plan {

@@ -87,6 +87,7 @@ pub(super) fn prepare(options: &Options) -> Result<Prepared, Refusal> {
         until,
         warm_up,
         timeout: options.pace.timeout,
+        give_up: None,
         deadline: options.pace.deadline,
         pipeline: options.connections.pipeline,
         requests_per_connection: requests_per_connection(&options.connections),

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use super::clock::Clock;
 use super::connections::Connections;
-use super::plan::{Pace, Plan, Until};
+use super::plan::{GiveUp, Pace, Plan, Until};
 use super::request_schedule::{Next, RequestSchedule};
 use super::run::{Done, Gate, Message, Messages};
-use crate::Failure;
+use crate::{Failure, units};
 
 /// Maximum sleep, so that a stop is noticed.
 pub(super) const NAP: Duration = Duration::from_millis(100);
@@ -85,7 +85,7 @@ impl Worker<'_> {
             self.connections.sweep(now);
             let next = self.dispatch(&mut schedule);
             let is_done = next == Next::Over && self.connections.in_flight == 0;
-            if self.gate.is_stopped() || is_done || self.is_out_of_time(now, since) {
+            if self.gate.is_stopped() || is_done || self.is_out_of_time(now, since, next) {
                 break;
             }
             let most = clock.sleep(next, next_report, now);
@@ -105,11 +105,19 @@ impl Worker<'_> {
 
     /// Whether the responses of an open loop have had all their time, which is the timeout after the end. In a
     /// closed loop nothing is sent after the end, so the timeout of each request is enough.
-    fn is_out_of_time(&self, now: Instant, since: Instant) -> bool {
-        match (self.plan.pace, self.plan.until) {
-            (Pace::Open(..), Until::Time(time)) => now >= since + time + self.plan.timeout,
-            _ => false,
-        }
+    fn is_out_of_time(&self, now: Instant, since: Instant, next: Next) -> bool {
+        let (Pace::Open(..), Until::Time(time)) = (self.plan.pace, self.plan.until) else { return false };
+        let end = since + time;
+        let is_failed = |give_up: GiveUp| {
+            // What was due since the first request that was not sent.
+            let not_sent = match next {
+                Next::Due(due) => end.saturating_duration_since(due).as_secs_f64() * give_up.rate,
+                _ => 0.0,
+            };
+            let unanswered = units::float(self.connections.in_flight as u64) + not_sent;
+            now >= end + give_up.after && unanswered > give_up.unanswered
+        };
+        now >= end + self.plan.timeout || self.plan.give_up.is_some_and(is_failed)
     }
 
     /// Counts what is left as failed, unless a signal cut the run while it was in flight.

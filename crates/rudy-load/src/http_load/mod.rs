@@ -120,6 +120,7 @@ fn plan(options: &Options) -> Result<Plan, (Exit, String)> {
         },
         warm_up: Duration::ZERO,
         timeout: options.timeout,
+        give_up: None,
         deadline: None,
         pipeline: NonZeroU32::MIN,
         requests_per_connection: Some(NonZeroU32::MIN),

@@ -7,7 +7,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rudy_load::bench::{Expected, Outcome, Pace, Plan, RunError, Until, run};
+use rudy_load::bench::{Expected, GiveUp, Outcome, Pace, Plan, RunError, Until, run};
 use rudy_load::{FailureKind, Mix, Remote, Template};
 use rudy_stats::Histogram;
 use rudy_stats::schedule::{Arrivals, Profile, Share};
@@ -28,6 +28,7 @@ fn plan(server: &Server) -> Plan {
         until: Until::Requests(101),
         warm_up: Duration::ZERO,
         timeout: Duration::from_secs(10),
+        give_up: None,
         deadline: None,
         pipeline: NonZeroU32::MIN,
         requests_per_connection: None,
@@ -323,4 +324,28 @@ fn a_share_of_errors_is_the_share_that_was_sent() {
     let outcome = go(&Plan { until: Until::Requests(2000), ..plan(&server) });
     assert_eq!((outcome.recorder.statuses[500], outcome.recorder.succeeded), (100, 1900));
     assert_eq!(outcome.recorder.latency_failed.len(), 100, "the errors' times are kept apart");
+}
+
+#[test]
+fn a_step_that_has_failed_does_not_wait_for_the_timeout() {
+    let silent = Server::silent();
+    let slow = Server::start(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        Response::text(OK)
+    });
+    let outcome = |server, unanswered| {
+        let give_up = GiveUp { after: Duration::from_millis(1), unanswered, rate: 100.0 };
+        go(&Plan {
+            pace: Pace::Open(Profile::Constant(200.0), Arrivals::Uniform),
+            until: Until::Time(Duration::from_millis(100)),
+            // The test would not end in time.
+            timeout: Duration::from_hours(1),
+            give_up: Some(give_up),
+            ..plan(server)
+        })
+    };
+    let failed = outcome(&silent, 3.0);
+    assert_eq!((failed.recorder.succeeded, failed.recorder.failed(), failed.is_interrupted), (0, 20, false));
+    // With few requests in flight, all responses are awaited.
+    assert_eq!(outcome(&slow, 20.0).recorder.succeeded, 20);
 }

@@ -117,7 +117,7 @@ fn controlled<'a>(
 
 /// Which direction of a metric is better: up for rates, down for costs.
 pub(super) fn better(metric: &str) -> Better {
-    if metric.ends_with("_per_s") || metric == "nines" { Better::Higher } else { Better::Lower }
+    if metric.ends_with("_per_s") { Better::Higher } else { Better::Lower }
 }
 
 impl<'a> Question<'a> {

@@ -41,15 +41,19 @@ pub(super) fn evaluate(slo: &Slo, run: &Run, trend: &Trend) -> Evaluation {
     let terms = |due| slo.evaluate(&recorder.latency, SuccessRate::new(recorder.succeeded, due));
     let (passed, failed): (Vec<_>, Vec<_>) = terms(due).into_iter().partition(|term| term.passes());
     let warnings = check(&run.conditions());
-    let late = warnings.iter().find(|warning| is_late(warning));
-    let is_behind = matches!(late, Some(Warning::RateNotKept { .. })) || trend.grows();
+    let sent_late = warnings.iter().find(|warning| is_late(warning));
+    let is_behind = matches!(sent_late, Some(Warning::RateNotKept { .. })) || trend.grows();
     if failed.is_empty() && !is_behind {
         return Evaluation { result: StepResult::Passed, reason: sentence(&passed) };
     }
-    // Requests that no connection was free for are a backlog and no errors of the server.
+    // Requests that no connection was free for are a backlog and no errors of the server. Those without a response are
+    // late: the step may have ended before their timeout, because they were too many.
     let not_sent = recorder.failures(FailureKind::NotSent);
-    let has_errors = terms(due - not_sent).iter().any(|term| !term.passes() && term.is_about_errors());
-    let of_client = late.filter(|late| matches!(late.limit(), Some(Limit::Client | Limit::Machine)));
+    let late = slo.late_at_most().map(|(limit, _)| (limit, recorder.failures(FailureKind::Timeout)));
+    let late = late.filter(|(_, count)| *count > 0);
+    let known = due - not_sent - late.map_or(0, |(_, count)| count);
+    let has_errors = terms(known).iter().any(|term| !term.passes() && term.is_about_errors());
+    let of_client = sent_late.filter(|late| matches!(late.limit(), Some(Limit::Client | Limit::Machine)));
     if has_errors {
         Evaluation::failed(Cause::Errors, sentence(&failed))
     } else if let Some(warning) = of_client {
@@ -61,6 +65,10 @@ pub(super) fn evaluate(slo: &Slo, run: &Run, trend: &Trend) -> Evaluation {
             "requests piled up: {sent} of the due requests were sent in time, 1 in 100 {delay} late or more"
         );
         Evaluation::failed(Cause::Backlog, reason)
+    } else if let Some((limit, count)) = late {
+        let reason =
+            format!("{} had no response within {}", units::counted(count, "request"), units::duration(limit));
+        Evaluation::failed(Cause::Latency, reason)
     } else if failed.iter().all(|term| term.has_too_few_requests()) {
         Evaluation::failed(Cause::TooFewRequests, sentence(&failed))
     } else {
@@ -250,6 +258,16 @@ mod tests {
                 },
                 StepResult::Failed(Client),
                 "was sent 5",
+            ),
+            (
+                "no response to some",
+                |run| {
+                    run.outcome.recorder.succeeded -= 100;
+                    run.outcome.recorder.statuses[200] -= 100;
+                    (0..100).for_each(|_| run.outcome.recorder.fail(&Failure::Timeout, MS));
+                },
+                StepResult::Failed(Latency),
+                "100 requests had no response within 20",
             ),
             (
                 "errors come first",

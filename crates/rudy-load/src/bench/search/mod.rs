@@ -15,7 +15,7 @@ use self::report::{CompletedStep, SearchReport};
 use super::command::{refuse, run_somewhere, say};
 use super::options::{Options, SloSearchOptions};
 use super::output::{Output, to_json};
-use super::plan::{Pace, Plan, Until};
+use super::plan::{GiveUp, Pace, Plan, Until};
 use super::prepare::{Prepared, prepare};
 use super::report::{Config, Run};
 use super::run::{Interval, Outcome, RunError, Watch, run};
@@ -144,8 +144,15 @@ impl Experiment<'_> {
     }
 
     fn run_step(&mut self, step: Step) -> Result<CompletedStep, RunError> {
-        self.prepared.plan =
+        let mut plan =
             Plan { pace: Pace::Open(Profile::Constant(step.rate), self.arrivals), ..self.plan(step.time) };
+        // A server that is stuck would otherwise cost the whole timeout in each failing step.
+        plan.give_up = self.options.slo.late_at_most().map(|(after, share)| {
+            let counted = step.time.saturating_sub(plan.warm_up).as_secs_f64();
+            let rate = step.rate / f64::from(plan.threads.get());
+            GiveUp { after, unanswered: step.rate * counted * share, rate }
+        });
+        self.prepared.plan = plan;
         let mut watcher = Watcher::new(self.interrupt);
         match run(&self.prepared.plan, &mut watcher) {
             Ok(outcome) => {
@@ -174,6 +181,7 @@ impl Experiment<'_> {
         let counted = time.saturating_sub(warm_up);
         let mut plan = self.prepared.plan.clone();
         (plan.warm_up, plan.until, plan.interval) = (warm_up, Until::Time(counted), counted / PARTS);
+        plan.give_up = None;
         plan
     }
 
