@@ -37,7 +37,7 @@ const SHARE: &str = "background_cpu_share";
 fn median(experiment: &Experiment, variant: &str, workload: &str) -> Option<f64> {
     let runs = experiment.measured(variant, workload);
     let shares: Vec<f64> = runs.filter_map(|run| run.metrics.get(SHARE).copied()).collect();
-    Summary::of(&shares).map(|summary| summary.median)
+    Summary::new(&shares).map(|summary| summary.median)
 }
 
 fn warnings_of(shares: [Option<f64>; 2]) -> Vec<Warning> {

@@ -47,7 +47,7 @@ enum LabCommand {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   rudy lab run files                          run a built-in plan; see `rudy lab list`
-  rudy lab run files --quick --only nginx --only rudy --only 1k
+  rudy lab run files --quick --only rudy --only nginx-small --only 1k
   rudy lab run mine.toml --out results        run your own plan
   rudy lab run --resume results               continue an interrupted run
 

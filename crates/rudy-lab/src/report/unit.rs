@@ -15,10 +15,9 @@ pub(super) struct Metric {
 }
 
 /// Names of metrics that differ from their keys.
-const TITLES: [(&str, &str); 24] = [
+const TITLES: [(&str, &str); 23] = [
     ("requests_per_s", "throughput"),
     ("errors", "errors"),
-    ("nines", "nines of the success rate, lower bound"),
     ("generator_share", "busiest thread of the generator"),
     ("background_cpu_share", "CPU of other processes"),
     ("steal_share", "CPU that the host gave away"),
