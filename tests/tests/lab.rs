@@ -392,14 +392,14 @@ fn a_companion_server_starts_before_the_program_and_stops_after_it() {
 
 #[test]
 fn a_program_observes_its_companion_by_pid_and_prints_json_and_ends_with_an_expected_code() {
-    let script = "echo '{\"pid\": {server.pid}, \"tcp\": {\"listen\": 1}}'; exit 4";
+    let script = "echo '{\"observed\": {server.pid}, \"tcp\": {\"listen\": 1}}'; exit 4";
     let lab = with_companion(script, "json", "exit_codes = [0, 4]\n");
     let output = lab.run();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let pid = fs::read_to_string(lab.folder.path().join("pid")).expect("the companion has started");
     let metrics = &lab.runs()[0]["metrics"];
     let metric = |name: &str| metrics[name].as_f64().map(|value| value.to_string());
-    assert_eq!(metric("pid").as_deref(), Some(pid.trim()), "{metrics}");
+    assert_eq!(metric("observed").as_deref(), Some(pid.trim()), "{metrics}");
     assert_eq!([metric("tcp_listen"), metric("exit_code")], [Some("1".to_owned()), Some("4".to_owned())]);
 }
 

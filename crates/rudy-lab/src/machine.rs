@@ -1,11 +1,11 @@
 //! Describes the machine, and detects other activity during a run.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rudy_load::Interrupt;
+use rudy_observe::Hardware;
 
 use crate::folders::cores;
 use crate::plan::Plan;
@@ -14,21 +14,9 @@ use crate::variant::tool;
 
 /// The description of this machine.
 pub(crate) fn describe() -> Machine {
-    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-    let after = |text: &str, name: &str| {
-        let line = text.lines().find(|line| line.starts_with(name))?;
-        Some(line.split_once(':')?.1.trim().to_owned())
-    };
-    let memory = after(&read("/proc/meminfo"), "MemTotal");
-    let kib = memory.and_then(|text| text.split(' ').next()?.parse::<u64>().ok()).unwrap_or(0);
-    let governor = read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").trim().to_owned();
-    Machine {
-        cpu: after(&read("/proc/cpuinfo"), "model name").unwrap_or_else(|| "unknown".to_owned()),
-        cores: cores(),
-        memory_bytes: kib * 1024,
-        kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
-        governor: Some(governor).filter(|governor| !governor.is_empty()),
-    }
+    let Hardware { cpu, memory_bytes, kernel, governor } = Hardware::read();
+    let cpu = cpu.unwrap_or_else(|| "unknown".to_owned());
+    Machine { cpu, cores: cores(), memory_bytes, kernel, governor }
 }
 
 /// Programs with a known flag to print their version. An unknown program might interpret the flag
@@ -113,7 +101,7 @@ impl Shares {
         let share = |time: Duration| time.as_secs_f64() / all.as_secs_f64().max(1e-9);
         let busy = after.busy.saturating_sub(before.busy);
         Self {
-            steal: share(after.stolen.saturating_sub(before.stolen)),
+            steal: share(after.steal.saturating_sub(before.steal)),
             background: share(busy.saturating_sub(own)),
         }
     }
@@ -144,7 +132,7 @@ mod tests {
         after.at += Duration::from_secs(1);
         after.cores = 2;
         after.busy += Duration::from_millis(1500);
-        after.stolen += Duration::from_millis(20);
+        after.steal += Duration::from_millis(20);
         let shares = Shares::between(&before, &after, Duration::from_millis(500));
         assert_eq!(format!("{:.3} {:.3}", shares.background, shares.steal), "0.500 0.010");
     }

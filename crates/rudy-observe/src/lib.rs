@@ -31,7 +31,7 @@ mod watch;
 pub use error::Error;
 pub use exit::Exit;
 pub use jvm::Dumps;
-pub use machine::Machine;
+pub use machine::{Hardware, Machine};
 pub use process::{
     Descriptors, Difference, Memory, Process, Relative, RunDelay, Sample, Target, Thread, ThreadDifference,
     ThreadTime, ThreadTimes, cpu_time, relative, relatives,

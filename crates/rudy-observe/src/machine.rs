@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::Error;
-use crate::process::{read, ticks};
+use crate::process::{field, read, ticks};
 
 /// A sample of the machine. Times are sums over all cores since boot.
 #[derive(Debug, Clone, Copy)]
@@ -17,7 +17,7 @@ pub struct Machine {
     /// Idle CPU time.
     pub idle: Duration,
     /// CPU time that the host of this virtual machine gave to others (steal).
-    pub stolen: Duration,
+    pub steal: Duration,
     /// Kernel memory of TCP sockets: unread and unsent data. No process's memory includes it.
     pub tcp_bytes: u64,
     /// TCP sockets without a process that are not in `TIME_WAIT`.
@@ -41,11 +41,48 @@ impl Machine {
             cores: cpu.cores,
             busy: ticks(cpu.busy),
             idle: ticks(cpu.idle),
-            stolen: ticks(cpu.stolen),
+            steal: ticks(cpu.steal),
             tcp_bytes: tcp.pages * rustix::param::page_size() as u64,
             tcp_orphans: tcp.orphans,
             tcp_time_wait: tcp.time_wait,
         })
+    }
+}
+
+/// The hardware and the kernel, as far as known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hardware {
+    /// The CPU model.
+    pub cpu: Option<String>,
+    /// The memory size; 0 if unknown.
+    pub memory_bytes: u64,
+    /// The kernel release; empty if unknown.
+    pub kernel: String,
+    /// The frequency governor of the first core.
+    pub governor: Option<String>,
+}
+
+impl Hardware {
+    /// Reads the description of this machine.
+    #[must_use]
+    pub fn read() -> Self {
+        let text = |path: &str| {
+            let mut buffer = Vec::new();
+            // What cannot be read is unknown.
+            let _ = read(path, &mut buffer);
+            String::from_utf8_lossy(&buffer).into_owned()
+        };
+        let cpu = text("/proc/cpuinfo");
+        let cpu =
+            cpu.lines().find(|line| line.starts_with("model name")).and_then(|line| line.split_once(':'));
+        let memory_kib = field(text("/proc/meminfo").as_bytes(), "MemTotal:").unwrap_or(0);
+        let governor = text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").trim().to_owned();
+        Self {
+            cpu: cpu.map(|(_, model)| model.trim().to_owned()),
+            memory_bytes: memory_kib * 1024,
+            kernel: text("/proc/sys/kernel/osrelease").trim().to_owned(),
+            governor: Some(governor).filter(|governor| !governor.is_empty()),
+        }
     }
 }
 
@@ -58,7 +95,7 @@ struct Cpu {
     cores: usize,
     busy: u64,
     idle: u64,
-    stolen: u64,
+    steal: u64,
 }
 
 impl Cpu {
@@ -69,8 +106,8 @@ impl Cpu {
         let cores = lines.take_while(|line| line.starts_with("cpu")).count();
         // proc(5): user nice system idle iowait irq softirq steal. `user` includes the time of guests.
         let ticks: Vec<u64> = all.split_ascii_whitespace().map_while(|field| field.parse().ok()).collect();
-        let [user, nice, system, idle, iowait, irq, softirq, stolen] = *ticks.first_chunk()?;
-        Some(Self { cores, busy: user + nice + system + irq + softirq, idle: idle + iowait, stolen })
+        let [user, nice, system, idle, iowait, irq, softirq, steal] = *ticks.first_chunk()?;
+        Some(Self { cores, busy: user + nice + system + irq + softirq, idle: idle + iowait, steal })
     }
 }
 
@@ -103,7 +140,7 @@ mod tests {
         let stat = b"cpu  1778650 117476 617125 3247794 32728 7 133619 5800 0 0\n\
             cpu0 864521 55134 299347 1669942 9099 0 65409 2864 0 0\ncpu1 1 2 3 4 5 6 7 8 9 10\nintr 5 6\n";
         let busy = 1_778_650 + 117_476 + 617_125 + 7 + 133_619;
-        assert_eq!(Cpu::parse(stat), Some(Cpu { cores: 2, busy, idle: 3_247_794 + 32_728, stolen: 5800 }));
+        assert_eq!(Cpu::parse(stat), Some(Cpu { cores: 2, busy, idle: 3_247_794 + 32_728, steal: 5800 }));
         for broken in ["", "cpu 1 2 3\n", "cpu0 1 2 3 4 5 6 7 8\n", "cpu 1 2 3 x 5 6 7 8\n"] {
             assert_eq!(Cpu::parse(broken.as_bytes()), None, "{broken}");
         }
@@ -114,6 +151,12 @@ mod tests {
         let sockstat = b"sockets: used 27\nTCP: inuse 4 orphan 1 tw 194 alloc 4 mem 86\nUDP: inuse 0 mem 9\n";
         assert_eq!(Tcp::parse(sockstat), Some(Tcp { orphans: 1, time_wait: 194, pages: 86 }));
         assert_eq!(Tcp::parse(b"sockets: used 27\nUDP: inuse 0 mem 9\n"), None);
+    }
+
+    #[test]
+    fn this_machine_has_a_kernel_and_memory() {
+        let hardware = Hardware::read();
+        assert!(!hardware.kernel.is_empty() && hardware.memory_bytes > 0);
     }
 
     #[test]

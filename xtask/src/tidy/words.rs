@@ -124,10 +124,13 @@ const MEASURING_NAMES: &[(&str, &str)] = &[
 /// Sources that measure and whose names follow the glossary.
 const MEASURING: &[&str] = &[
     "crates/rudy-charts/",
-    "crates/rudy-lab/src/report/",
+    "crates/rudy-lab/",
     "crates/rudy-load/src/flood/",
     "crates/rudy-stats/",
     "crates/rudy-units/",
+    "tests/tests/lab.rs",
+    "tests/tests/lab_gate.rs",
+    "tests/tests/lab_plans.rs",
     "tests/tests/lab_report/",
     "tests/tests/peers/generators/",
 ];

@@ -1,6 +1,8 @@
 //! Determines the requirements of a plan's variants. Only these are checked and built.
 
+use std::ffi::OsStr;
 use std::iter;
+use std::path::Path;
 
 use crate::{folders, machine};
 
@@ -54,10 +56,23 @@ impl Plan {
             );
             let why = own.map_or_else(
                 || "is not installed".to_owned(),
-                |own| format!("does not exist; build it with `cargo build --release -p {own}`"),
+                |own| format!("does not exist; build it with `{}`", build(own, &folders::programs())),
             );
             (!machine::is_installed(&path)).then(|| format!("{path} {why}"))
         })
+    }
+}
+
+/// The command that builds a package of this repository into the folder of this program, whose name is that of Cargo's
+/// profile, except that `dev` builds into `debug`.
+fn build(package: &str, folder: &Path) -> String {
+    match folder.file_name().and_then(OsStr::to_str) {
+        Some("debug") => format!("cargo build -p {package}"),
+        Some(profile) if folder.parent().is_some_and(|target| target.join("CACHEDIR.TAG").exists()) => {
+            format!("cargo build --profile {profile} -p {package}")
+        }
+        // Installed: the program must be next to it.
+        _ => format!("cargo build --release -p {package}"),
     }
 }
 
@@ -82,7 +97,7 @@ mod tests {
     use crate::plan::{Program, parse};
 
     #[test]
-    fn what_is_built_is_found_wherever_a_variant_or_something_beside_it_has_it() {
+    fn a_built_program_is_found_in_variants_and_companions() {
         let program = Program {
             name: "go".to_owned(),
             file: "go.go".to_owned(),
@@ -110,5 +125,21 @@ mod tests {
             let plan = parse(&text, "x", None).unwrap();
             assert_eq!(plan.uses(&program), is_used, "{text}");
         }
+    }
+
+    #[test]
+    fn the_command_builds_into_the_folder_of_this_program() {
+        let target = tempfile::tempdir().unwrap();
+        let command = |name: &str| super::build("app", &target.path().join(name));
+        assert_eq!(command("dist"), "cargo build --release -p app", "no folder of Cargo");
+        std::fs::write(target.path().join("CACHEDIR.TAG"), "").unwrap();
+        assert_eq!(
+            ["debug", "release", "dist"].map(command),
+            [
+                "cargo build -p app",
+                "cargo build --profile release -p app",
+                "cargo build --profile dist -p app"
+            ]
+        );
     }
 }

@@ -1,0 +1,89 @@
+//! Tests `rudy lab compare`, `rudy lab diff` and the exit codes of `--fail-if-worse`.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use rudy_tests::binary;
+use serde_json::Value;
+
+fn lab(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(binary())
+        .arg("lab")
+        .args(arguments)
+        .current_dir(folder)
+        .output()
+        .expect("rudy can be started")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A server whose requests cost this much CPU.
+fn burn(cpu: &str) -> String {
+    format!("{} lab burn {cpu} --listen 127.0.0.1:{{port}}", binary().display())
+}
+
+/// Compares two servers.
+fn compare(folder: &Path, [a, b]: [&str; 2], more: &[&str]) -> Output {
+    let flags = ["--url", "http://127.0.0.1:{port}/", "-c", "1", "-d", "100ms", "--out", "out"];
+    let (a, b) = (burn(a), burn(b));
+    lab(folder, &[&["compare", a.as_str(), b.as_str()], &flags[..], more].concat())
+}
+
+#[test]
+fn too_few_rounds_have_no_verdict() {
+    let folder = tempfile::tempdir().expect("a temp folder can be created");
+    let output = compare(folder.path(), ["20us", "20us"], &["--rounds", "1", "--fail-if-worse", "5%"]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("--rounds 7"), "{}", text(&output.stderr));
+
+    let output = compare(folder.path(), ["20us", "20us"], &["--rounds", "1"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let page = fs::read_to_string(folder.path().join("out/report.html")).expect("there is a report");
+    assert!(page.contains("Is B better than A?"));
+    let output = lab(folder.path(), &["diff", "out", "out", "--fail-if-worse", "5%"]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
+}
+
+#[test]
+fn a_worse_server_exits_with_3_and_a_worse_result_too() {
+    let folder = tempfile::tempdir().expect("a temp folder can be created");
+    let output = compare(folder.path(), ["20us", "900us"], &["--rounds", "7", "--fail-if-worse", "20%"]);
+    assert_eq!(output.status.code(), Some(3), "{}{}", text(&output.stdout), text(&output.stderr));
+
+    let diff = |old: &str, new: &str| lab(folder.path(), &["diff", old, new, "--fail-if-worse", "20%"]);
+    assert_eq!(diff("out", "out").status.code(), Some(0), "{}", text(&diff("out", "out").stdout));
+    multiply(&folder.path().join("out"), &folder.path().join("slower"), 2.0);
+    assert_eq!(diff("out", "slower").status.code(), Some(3), "{}", text(&diff("out", "slower").stdout));
+    assert_eq!(diff("slower", "out").status.code(), Some(0), "better is not worse");
+    let json = lab(folder.path(), &["diff", "out", "slower", "--json"]);
+    let json: Value = serde_json::from_slice(&json.stdout).expect("a comparison is JSON");
+    let of = |verdict: &str| {
+        json["comparisons"].as_array().map(|all| all.iter().filter(|one| one["verdict"] == verdict).count())
+    };
+    assert!(of("worse") >= Some(2), "{json}");
+}
+
+/// A copy of results in which requests cost more CPU.
+fn multiply(from: &Path, to: &Path, factor: f64) {
+    fs::create_dir(to).expect("the folder can be created");
+    let lines = fs::read_to_string(from.join("results.jsonl")).expect("there are results");
+    let lines = lines.lines().map(|line| {
+        let mut record: Value = serde_json::from_str(line).expect("a record is JSON");
+        if let Some(cpu) = record["metrics"]["cpu_us_per_request"].as_f64() {
+            record["metrics"]["cpu_us_per_request"] = (cpu * factor).into();
+        }
+        format!("{record}\n")
+    });
+    fs::write(to.join("results.jsonl"), lines.collect::<String>()).expect("the file can be written");
+}
+
+#[test]
+fn a_folder_without_results_is_an_invalid_argument() {
+    let folder = tempfile::tempdir().expect("a temp folder can be created");
+    let output = lab(folder.path(), &["diff", "old", "new"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("old/results.jsonl"), "{}", text(&output.stderr));
+}
