@@ -243,7 +243,7 @@ pub(super) fn baselines(section: &Section) -> Rows {
                 (Some(value), None) => value,
                 (None, text) => text.unwrap_or(NONE).to_owned(),
             });
-        let new_value = row.current.zip(metric).map_or(none(), |((_, cell), metric)| spread(&cell, metric));
+        let new_value = row.current.zip(metric).map_or(none(), |((_, cell), metric)| median(&cell, metric));
         vec![
             row.workload.to_owned(),
             metric.map_or(none(), |metric| metric.title.clone()),

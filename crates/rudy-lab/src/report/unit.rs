@@ -18,16 +18,16 @@ pub(super) struct Metric {
 const TITLES: [(&str, &str); 23] = [
     ("requests_per_s", "throughput"),
     ("errors", "errors"),
-    ("generator_share", "busiest thread of the generator"),
+    ("generator_share", "CPU of the busiest client thread"),
     ("background_cpu_share", "CPU of other processes"),
-    ("steal_share", "CPU that the host gave away"),
-    ("time_s", "time in all"),
+    ("steal_share", "CPU steal"),
+    ("time_s", "total time"),
     ("cpu_s", "CPU time"),
     ("p50_ns", "median latency"),
     ("p90_ns", "latency, p90"),
     ("p99_ns", "latency, p99"),
     ("p999_ns", "latency, p99.9"),
-    ("max_ns", "longest latency"),
+    ("max_ns", "maximum latency"),
     ("schedule_delay_p50_ns", "schedule delay, median"),
     ("schedule_delay_p99_ns", "schedule delay, p99"),
     ("schedule_delay_max_ns", "maximum schedule delay"),
@@ -38,7 +38,7 @@ const TITLES: [(&str, &str); 23] = [
     ("private_bytes", "private memory"),
     ("idle_private_bytes", "private memory before the workload"),
     ("private_bytes_per_connection", "memory per connection"),
-    ("max_rate_per_s", "highest rate that holds"),
+    ("max_rate_per_s", "maximum sustainable rate"),
 ];
 
 impl Metric {

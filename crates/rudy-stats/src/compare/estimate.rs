@@ -56,7 +56,7 @@ impl RatioEstimate {
     /// Mann and Whitney (Hollander and Wolfe, 4.1 to 4.3). The interval is wider than that of pairs if the machine changes between
     /// the rounds, and says nothing about a change between the runs.
     ///
-    /// Ties count against the observed difference, as in [`estimate`](Self::estimate).
+    /// Ties count against the observed difference, as in [`paired`](Self::paired).
     pub fn unpaired(a: &[f64], b: &[f64]) -> Result<Self, Error> {
         check(a, b)?;
         let mut log_ratios: Vec<f64> = a.iter().flat_map(|a| b.iter().map(|b| difference(*a, *b))).collect();

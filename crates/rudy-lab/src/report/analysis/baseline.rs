@@ -57,7 +57,7 @@ pub(super) fn rows(experiment: &Experiment) -> Vec<Row<'_>> {
             of_workload().filter(|baseline| baseline.metrics.is_empty()).collect();
         match metric_for_text(experiment, workload) {
             Some(metric) if !without_metrics.is_empty() => {
-                rows.extend(rows_of_metric(experiment, workload, metric, &without_metrics))
+                rows.extend(rows_of_metric(experiment, workload, metric, &without_metrics));
             }
             _ => rows.extend(without_metrics.into_iter().map(|baseline| {
                 let result =
