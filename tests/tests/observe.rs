@@ -218,6 +218,22 @@ fn a_leak_shows_as_growth() {
     drop(leaked);
 }
 
+#[test]
+fn a_watch_writes_a_chart_and_refuses_a_file_that_cannot_be_written_at_once() {
+    let folder = tempfile::tempdir().expect("a folder can be created");
+    let file = folder.path().join("leak.svg");
+    let path = file.to_str().expect("the path is text");
+    let drawn = output(&["conns", &own_pid(), "--watch", "10ms", "--count", "3", "--plot", path]);
+    assert_eq!(drawn.status.code(), Some(0));
+    assert_eq!(String::from_utf8_lossy(&drawn.stderr), format!("chart: {path}\n"));
+    let svg = fs::read_to_string(&file).expect("the chart exists");
+    assert!(svg.starts_with("<svg") && svg.contains("descriptors"), "{svg}");
+    let missing = folder.path().join("missing/leak.svg");
+    let refused = output(&["conns", &own_pid(), "--watch=1h", "--plot", &missing.display().to_string()]);
+    assert_eq!((refused.status.code(), refused.stdout.as_slice()), (Some(1), &[][..]));
+    assert!(String::from_utf8_lossy(&refused.stderr).starts_with("error: cannot write "));
+}
+
 /// Returns the change of `what` in a line: 3 for `sockets 83 (+3), ...`.
 fn growth(line: &str, what: &str) -> Option<i64> {
     let part = line.split(", ").find_map(|part| part.strip_prefix(what))?;

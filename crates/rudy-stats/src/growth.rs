@@ -30,6 +30,8 @@ pub struct Growth {
     pub per_s_low: f64,
     /// The upper end of that interval.
     pub per_s_high: f64,
+    /// The count at the first sample on the line with this slope.
+    pub at_start: f64,
 }
 
 /// The number of blocks.
@@ -81,7 +83,8 @@ pub fn persistent(times_s: &[f64], counts: &[f64]) -> Option<Growth> {
     }
     let low = slopes[INTERVAL.0].min(slope - T_95 * error).max(0.0);
     let high = slopes[INTERVAL.1].max(slope + T_95 * error);
-    Some(Growth { per_s: slope / block_s, per_s_low: low / block_s, per_s_high: high / block_s })
+    let [per_s, per_s_low, per_s_high] = [slope, low, high].map(|slope| slope / block_s);
+    Some(Growth { per_s, per_s_low, per_s_high, at_start: intercept(&minima, slope) })
 }
 
 /// The minimum of each block, and the length of a block in seconds.
@@ -125,6 +128,17 @@ fn slopes(minima: &[f64]) -> Vec<f64> {
     }
     slopes.sort_unstable_by(f64::total_cmp);
     slopes
+}
+
+/// The median of the intercepts of lines through each block. The minimum of a growing count is at the start of its
+/// block.
+fn intercept(minima: &[f64; BLOCKS], slope: f64) -> f64 {
+    let mut intercepts = *minima;
+    for (block, intercept) in (0_u32..).zip(&mut intercepts) {
+        *intercept -= slope * f64::from(block);
+    }
+    intercepts.sort_unstable_by(f64::total_cmp);
+    median(&intercepts)
 }
 
 fn median(sorted: &[f64]) -> f64 {

@@ -1,6 +1,7 @@
 //! The flags of `rudy conns`.
 
 use std::num::{NonZeroU16, NonZeroU64, NonZeroUsize};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -33,6 +34,7 @@ use crate::values::time;
   rudy conns :8080 --watch                  watch what listens on port 8080; verdict on Ctrl-C
   rudy conns 4711 --watch 10 --for 1h       a sample every ten seconds for an hour, then the verdict
   rudy conns 4711 --watch --until-leak      exit with code 4 when it leaks
+  rudy conns 4711 --watch --plot leak.svg   and write a chart at the end
   rudy conns 4711 --watch --json | jq -c 'select(.verdict)'
 
 TIME is 10s, 2m, 500ms, or a number of seconds.
@@ -65,6 +67,9 @@ pub(crate) struct Conns {
     /// Minimum duration of growth that counts as a leak
     #[arg(long, value_name = "TIME", default_value = "100s", requires = "watch", value_parser = time, help_heading = "Watch")]
     min_time: Duration,
+    /// Write a chart of the counts and of the slope of each leak at the end of the watch
+    #[arg(long, value_name = "FILE.svg", requires = "watch", help_heading = "Output")]
+    plot: Option<PathBuf>,
     /// Print a JSON object per sample, and the verdict of a watch as the last, with units in the keys
     #[arg(long, help_heading = "Output")]
     json: bool,
@@ -114,6 +119,7 @@ impl Conns {
             time: self.time,
             until_leak: self.until_leak,
             time_min: self.min_time,
+            plot: self.plot.clone(),
         });
         Options {
             target,

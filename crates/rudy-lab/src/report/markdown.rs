@@ -1,6 +1,6 @@
 //! A report in GitHub's Markdown, as a document and for a terminal.
 
-use super::analysis::events::Event;
+use super::analysis::events::{self, Event};
 use super::analysis::{Report, Section};
 use super::rows::{self, Rows};
 use super::shell;
@@ -103,8 +103,8 @@ fn all<const N: usize>(sentences: [Option<String>; N]) -> Option<String> {
 }
 
 fn list(events: &[Event]) -> String {
-    let line = |events: &Event| format!("- {}", escaped(&events.to_string()));
-    events.iter().map(line).collect::<Vec<_>>().join("\n")
+    let line = |line: &String| format!("- {}", escaped(line));
+    events::lines(events).iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// The machine, the versions and the commands.

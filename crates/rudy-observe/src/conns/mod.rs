@@ -3,11 +3,13 @@
 mod counts;
 mod history;
 mod json;
+mod plot;
 mod sentence;
 mod table;
 mod verdict;
 mod watch;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::watch::{Stop, write};
@@ -43,6 +45,8 @@ pub struct WatchOptions {
     pub until_leak: bool,
     /// The time for which growth must persist to be a leak.
     pub time_min: Duration,
+    /// The file for a chart as SVG, written at the end.
+    pub plot: Option<PathBuf>,
 }
 
 /// Shows the sockets, once or at each interval.

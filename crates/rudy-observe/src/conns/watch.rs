@@ -1,12 +1,13 @@
 //! Samples the sockets of a process at each interval, and judges at the end.
 
+use std::fs::{self, File};
 use std::time::Duration;
 
 use super::counts::Counts;
 use super::history::History;
 use super::verdict::Verdict;
-use super::{Options, WatchOptions, json, sentence, table};
-use crate::watch::{Output, Stop, Ticker, Wake, write};
+use super::{Options, WatchOptions, json, plot, sentence, table};
+use crate::watch::{Output, Stop, Ticker, Wake, say, write};
 use crate::{Exit, Process, Sockets};
 
 /// Watches until the end, and prints the verdict, whatever ends the watch.
@@ -20,9 +21,10 @@ pub(super) fn run(options: &Options, settings: &WatchOptions) -> Exit {
         return ended.map_or_else(|stop| stop.tell(), |()| Exit::Done);
     }
     let verdict = watch.verdict();
+    let drawn = watch.draw(&verdict);
     let printed = watch.conclude(&verdict);
     // Why the watch ended comes after the conclusion.
-    let exit = ended.and(printed).map_or_else(|stop| stop.tell(), |()| Exit::Done);
+    let exit = ended.and(drawn).and(printed).map_or_else(|stop| stop.tell(), |()| Exit::Done);
     if exit == Exit::Done && verdict.is_leak() { Exit::Leak } else { exit }
 }
 
@@ -42,6 +44,10 @@ struct Watch<'a> {
 impl<'a> Watch<'a> {
     fn start(options: &'a Options, settings: &'a WatchOptions) -> Result<Self, Stop> {
         let process = Process::open(options.target.pid()?)?;
+        // A file that cannot be written is an error now, and not after an hour.
+        if let Some(path) = &settings.plot {
+            File::create(path).map_err(|error| Stop::Plot(path.clone(), error))?;
+        }
         let ticker = Ticker::start(settings.interval, process.pid()).map_err(Stop::Waiting)?;
         Ok(Self {
             options,
@@ -108,6 +114,19 @@ impl<'a> Watch<'a> {
                 self.output.update(&(groups + &leaks))
             }
         }
+    }
+
+    fn draw(&self, verdict: &Verdict) -> Result<(), Stop> {
+        let Some(path) = &self.settings.plot else { return Ok(()) };
+        let title = format!("Sockets of {} (pid {})", self.process.name(), self.process.pid());
+        match plot::svg(&title, &self.history, verdict) {
+            Some(svg) => {
+                fs::write(path, svg).map_err(|error| Stop::Plot(path.clone(), error))?;
+                say("chart", &path.display().to_string());
+            }
+            None => say("notice", "no chart: it needs at least two samples"),
+        }
+        Ok(())
     }
 
     fn conclude(&self, verdict: &Verdict) -> Result<(), Stop> {

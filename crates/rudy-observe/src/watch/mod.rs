@@ -5,6 +5,7 @@ mod output;
 mod ticker;
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 
 pub(crate) use self::keyboard::Keyboard;
 pub(crate) use self::output::{Destination, Output, write};
@@ -22,6 +23,8 @@ pub(crate) enum Stop {
     Waiting(io::Error),
     /// A thread dump cannot be had.
     Dump(String),
+    /// The file of a chart cannot be written.
+    Plot(PathBuf, io::Error),
 }
 
 impl From<Error> for Stop {
@@ -43,6 +46,7 @@ impl Stop {
             Self::Process(error) => fail(&error.to_string()),
             Self::Output(error) => fail(&format!("cannot write to standard output: {error}")),
             Self::Dump(why) => fail(why),
+            Self::Plot(path, error) => fail(&format!("cannot write {}: {error}", path.display())),
             Self::Waiting(error) => fail(&format!("cannot wait for the next update: {error}")),
         }
     }

@@ -83,6 +83,7 @@ fn an_even_leak_is_found_with_its_slope() {
     let counts: Vec<f64> = (0..100).map(|second| 80.0 + 2.0 * f64::from(second)).collect();
     let growth = evaluate(&counts).unwrap();
     assert!((growth.per_s - 2.0).abs() < 0.05, "{growth:?}");
+    assert!((growth.at_start - counts[0]).abs() < 3.0, "{growth:?}");
     assert!(growth.per_s_low < 2.0 && growth.per_s_high > 2.0 && growth.per_s_low > 1.9, "{growth:?}");
 }
 

@@ -1,7 +1,5 @@
 //! Warnings, failures and other events.
 
-use std::fmt;
-
 use crate::experiment::Experiment;
 use crate::record::{Outcome, Run};
 
@@ -20,13 +18,27 @@ pub(crate) struct Event<'a> {
     pub(crate) concerns: &'a [String],
 }
 
-impl fmt::Display for Event<'_> {
-    /// `1k, rudy, 3 of 20 runs: the generator ...`
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { workload, variant, sentence, runs, of, .. } = self;
-        let like = if *runs > 1 { "for example: " } else { "" };
-        write!(f, "{workload}, {variant}, {runs} of {of} runs: {like}{sentence}")
+/// A line for each message under a workload, with all variants that it is about, because a small machine gives the same
+/// warning to all of them: `1k, rudy, 20 of 20 runs; nginx, 9 of 10 runs: for example: the generator ...`.
+pub(crate) fn lines(events: &[Event]) -> Vec<String> {
+    let mut groups: Vec<Vec<&Event>> = Vec::new();
+    for event in events {
+        let is_like = |group: &&mut Vec<&Event>| {
+            group[0].workload == event.workload && shape(group[0].sentence) == shape(event.sentence)
+        };
+        match groups.iter_mut().find(is_like) {
+            Some(group) => group.push(event),
+            None => groups.push(vec![event]),
+        }
     }
+    let line = |group: &Vec<&Event>| {
+        let runs =
+            group.iter().map(|Event { variant, runs, of, .. }| format!("{variant}, {runs} of {of} runs"));
+        let like = if group.len() > 1 || group[0].runs > 1 { "for example: " } else { "" };
+        let runs = runs.collect::<Vec<_>>().join("; ");
+        format!("{}, {runs}: {like}{}", group[0].workload, group[0].sentence)
+    };
+    groups.iter().map(line).collect()
 }
 
 /// All validity warnings.
@@ -107,4 +119,35 @@ fn combine<'a>(
 /// A message without its numbers.
 fn shape(sentence: &str) -> String {
     sentence.chars().filter(|character| !(character.is_ascii_digit() || *character == '.')).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variants_with_the_same_message_share_a_line() {
+        let event = |workload, variant, sentence, runs| Event {
+            workload,
+            variant,
+            sentence,
+            runs,
+            of: 10,
+            concerns: &[],
+        };
+        let events = [
+            event("1k", "a", "it waited 28.7 % of the time", 1),
+            event("1k", "b", "it waited 3 % of the time", 9),
+            event("1k", "b", "it failed", 1),
+            event("304", "a", "it waited 1 % of the time", 1),
+        ];
+        assert_eq!(
+            lines(&events),
+            [
+                "1k, a, 1 of 10 runs; b, 9 of 10 runs: for example: it waited 28.7 % of the time",
+                "1k, b, 1 of 10 runs: it failed",
+                "304, a, 1 of 10 runs: it waited 1 % of the time",
+            ]
+        );
+    }
 }

@@ -95,8 +95,8 @@ fn comparisons_use_rounds_with_both_variants_and_no_controls() {
         compared.sentence.starts_with("new needs 0.50 times the CPU per request of old in workload 1k (0.")
     );
     assert_eq!(
-        section.failures[0].to_string(),
-        "1k, new, 1 of 10 runs: it ended (exit code 1) under the workload"
+        events::lines(&section.failures),
+        ["1k, new, 1 of 10 runs: it ended (exit code 1) under the workload"]
     );
     // Its second measurement costs a hundred times its first.
     let control = section.controls[0].outcome.as_ref().expect("it has ten rounds");
@@ -237,7 +237,7 @@ fn a_value_from_a_suspect_run_is_marked_and_kept() {
         assert_eq!((compared.is_suspect, compared.verdict()), (is_suspect, Some(Verdict::Better)));
         assert_eq!(section.tables[0].rows[0].1[0].is_suspect, is_suspect);
         let expected = "1k, new, 3 of 8 runs: for example: the generator was busy 80 % of its time";
-        assert_eq!(section.warnings[0].to_string(), expected);
+        assert_eq!(events::lines(&section.warnings), [expected]);
         assert_eq!(section.headline[0].contains('†'), is_suspect, "{}", section.headline[0]);
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{all, escaped, findings, repeat};
-use crate::report::analysis::events::Event;
+use crate::report::analysis::events::{self, Event};
 use crate::report::analysis::sentences::ratio;
 use crate::report::analysis::{Cell, Section, Table, baseline};
 use crate::report::chart::{self, Chart};
@@ -197,8 +197,8 @@ fn list(events: &[Event], about: &str) -> String {
     if events.is_empty() {
         return String::new();
     }
-    let line = |events: &Event| format!("<li>{}</li>\n", escaped(&events.to_string()));
-    let lines: String = events.iter().map(line).collect();
+    let line = |line: &String| format!("<li>{}</li>\n", escaped(line));
+    let lines: String = events::lines(events).iter().map(line).collect();
     format!("<p class=\"note\">{about}</p>\n<ul class=\"plain\">\n{lines}</ul>\n")
 }
 
