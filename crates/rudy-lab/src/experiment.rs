@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_and_what_was_cut_off_is_said() {
+    fn a_written_record_is_read_and_a_cut_one_is_reported() {
         let (head, run) = lines();
         let folder = folder(&[head, run.clone()], &run[..run.len() / 2]);
         let experiment = read(folder.path()).unwrap();
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_experiment_is_told_with_its_line() {
+    fn an_invalid_record_is_an_error_with_its_line() {
         let (head, run) = lines();
         let other_plan = head.replace("\"rounds\":2", "\"rounds\":3");
         let other_version = run.replace("\"position\"", "\"place\"");

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_has_exactly_the_size_that_was_asked_for() {
+    fn a_file_has_exactly_the_requested_size() {
         for size in [0, 1, 1024, 100_000] {
             let mut file = Vec::new();
             write_lines(&mut file, size).unwrap();

@@ -53,14 +53,14 @@ pub(crate) fn versions(plan: &Plan, interrupt: &Interrupt) -> BTreeMap<String, S
     });
     // Each program runs once, even if several variants use it.
     let named: BTreeMap<_, _> = named.collect();
-    let said = named.into_iter().filter_map(|(name, [program, flag])| {
+    let versions = named.into_iter().filter_map(|(name, [program, flag])| {
         let program = find(program)?.to_string_lossy().into_owned();
         // wrk prints its version and exits with code 1.
         let used = tool::run(&[program, flag.to_owned()], Path::new("."), VERSION_WITHIN, interrupt);
-        let line = used.said.lines().next()?.trim().to_owned();
+        let line = used.output.lines().next()?.trim().to_owned();
         Some((name.to_owned(), line))
     });
-    said.chain([own]).collect()
+    versions.chain([own]).collect()
 }
 
 /// Folders of servers that are not in every user's `PATH`.

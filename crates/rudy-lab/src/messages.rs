@@ -43,17 +43,17 @@ struct Taken {
 /// Runs the benchmark, and prints the results as lines with a name and a number, which a `run` of the lab
 /// parses.
 #[must_use]
-pub fn messages(asked: Messages) -> Exit {
+pub fn messages(options: Messages) -> Exit {
     let refuse = |exit, why: &dyn fmt::Display| {
         // An error of stderr cannot be reported.
         let _ = writeln!(io::stderr(), "error: {why}");
         exit
     };
-    if !(2..=TASKS_MAX).contains(&asked.tasks) || !(1..=WORKERS_MAX).contains(&asked.workers) {
+    if !(2..=TASKS_MAX).contains(&options.tasks) || !(1..=WORKERS_MAX).contains(&options.workers) {
         let expected = format!("expected N from 2 to {TASKS_MAX}, and --workers from 1 to {WORKERS_MAX}");
         return refuse(Exit::BadInput, &expected);
     }
-    let taken = match taken(asked) {
+    let taken = match taken(options) {
         Ok(taken) => taken,
         Err(error) => return refuse(Exit::CannotRun, &error),
     };
@@ -75,10 +75,10 @@ impl fmt::Display for Taken {
     }
 }
 
-fn taken(asked: Messages) -> io::Result<Taken> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(asked.workers).build()?;
+fn taken(options: Messages) -> io::Result<Taken> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(options.workers).build()?;
     // Runs as a task, so that only workers do the work and not the thread that waits here.
-    let all = runtime.spawn(all_to_all(asked.tasks));
+    let all = runtime.spawn(all_to_all(options.tasks));
     runtime.block_on(all).map_err(io::Error::other)
 }
 

@@ -10,10 +10,10 @@ use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 
 use crate::Url;
-use crate::link::{Remote, Security};
 use crate::tls::{Trust, TrustError};
+use crate::transport::{Remote, Security};
 
-/// How the caller wants servers to be reached.
+/// Addresses, interface and trust with which to reach servers.
 #[derive(Debug, Clone, Default)]
 pub struct Access {
     /// The certificates to accept.
@@ -31,7 +31,7 @@ pub struct Route {
     pub security: Option<Security>,
 }
 
-/// Why a server cannot be reached, before any packet is sent.
+/// The reason that a server cannot be reached, before any packet is sent.
 #[derive(Debug)]
 pub enum AccessError {
     /// The name has no address.

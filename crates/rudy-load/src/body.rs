@@ -29,7 +29,7 @@ impl Bodies {
         }
     }
 
-    /// What a file holds.
+    /// The contents of a file.
     pub(crate) fn of_file(&mut self, path: &Path) -> Result<Bytes, String> {
         if let Some(body) = self.read.get(path) {
             return Ok(body.clone());

@@ -12,7 +12,7 @@ use rudy_http::h1::client::{ClientConnection, RequestInfo, ResponseEvent, Respon
 use rudy_net::close::CloseMode;
 
 use crate::Failure;
-use crate::link::{Link, Remote, Security};
+use crate::transport::{Remote, Security, Transport};
 
 /// Maximum number of reads in a row before other connections get their turn.
 const READS_IN_A_ROW: usize = 32;
@@ -46,7 +46,7 @@ pub(crate) trait Observer {
 
 /// The state of a connection after it was driven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum Status {
     /// Waits for its socket.
     Open,
     /// Stopped so that other connections get their turn; can continue at once.
@@ -56,7 +56,7 @@ pub(crate) enum Standing {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum Phase {
     Connecting,
     Securing,
     Open,
@@ -67,8 +67,8 @@ enum Stage {
 /// A connection and its requests in flight.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    link: Link,
-    stage: Stage,
+    transport: Transport,
+    phase: Phase,
     machine: ClientConnection,
     /// Expected responses after the current one.
     awaited: VecDeque<RequestInfo>,
@@ -76,21 +76,21 @@ pub(crate) struct Connection {
     unsent: Bytes,
     /// Received data that is not parsed yet. Has no capacity while it is empty.
     leftover: Vec<u8>,
-    /// Why nothing more can be sent. Responses may still arrive.
+    /// The error after which nothing more can be sent. Responses may still arrive.
     broken: Option<io::Error>,
 }
 
 impl Connection {
     /// Starts to connect.
     pub(crate) fn open(remote: &Remote, source: Option<IpAddr>) -> Result<Self, Failure> {
-        Link::connect(remote, source).map(Self::over).map_err(Failure::Connect)
+        Transport::connect(remote, source).map(Self::over).map_err(Failure::Connect)
     }
 
-    /// Creates a connection over a link that connects or is connected.
-    pub(crate) fn over(link: Link) -> Self {
+    /// Creates a connection over a transport that connects or is connected.
+    pub(crate) fn over(transport: Transport) -> Self {
         Self {
-            link,
-            stage: Stage::Connecting,
+            transport,
+            phase: Phase::Connecting,
             machine: ClientConnection::new(),
             awaited: VecDeque::new(),
             unsent: Bytes::new(),
@@ -100,20 +100,20 @@ impl Connection {
     }
 
     /// The file descriptor of the socket.
-    pub(crate) fn link(&self) -> &Link {
-        &self.link
+    pub(crate) fn transport(&self) -> &Transport {
+        &self.transport
     }
 
     /// Whether requests can be sent.
     pub(crate) fn is_open(&self) -> bool {
-        self.stage == Stage::Open
+        self.phase == Phase::Open
     }
 
     /// Whether the connection waits for the socket to become writable.
     pub(crate) fn wants_to_write(&self) -> bool {
-        self.stage == Stage::Connecting
-            || self.link.wants_to_write()
-            || (!self.unsent.is_empty() && self.stage == Stage::Open)
+        self.phase == Phase::Connecting
+            || self.transport.wants_to_write()
+            || (!self.unsent.is_empty() && self.phase == Phase::Open)
     }
 
     /// Whether another request may follow the received responses.
@@ -121,19 +121,19 @@ impl Connection {
         self.broken.is_none() && self.machine.can_be_reused()
     }
 
-    /// Sends requests and expects responses as described by `asked`. Data that does not fit is sent when the
+    /// Sends requests and expects responses as described by `requests`. Data that does not fit is sent when the
     /// socket is writable.
-    pub(crate) fn send(&mut self, bytes: &Bytes, asked: impl IntoIterator<Item = RequestInfo>) {
-        for asked in asked {
+    pub(crate) fn send(&mut self, bytes: &Bytes, requests: impl IntoIterator<Item = RequestInfo>) {
+        for request in requests {
             if self.machine.is_idle() && self.awaited.is_empty() {
-                self.machine.expect_response(asked);
+                self.machine.expect_response(request);
             } else {
-                self.awaited.push_back(asked);
+                self.awaited.push_back(request);
             }
         }
         if !self.unsent.is_empty() {
             self.unsent = [&self.unsent[..], &bytes[..]].concat().into();
-        } else if self.stage == Stage::Open {
+        } else if self.phase == Phase::Open {
             let written = self.write(bytes);
             if written < bytes.len() {
                 self.unsent = bytes.slice(written..);
@@ -158,9 +158,9 @@ impl Connection {
         hangs_up: bool,
         scratch: &mut [u8],
         observer: &mut impl Observer,
-    ) -> Result<Standing, Failure> {
-        if self.stage != Stage::Open && !self.rise(security, observer)? {
-            return Ok(Standing::Open);
+    ) -> Result<Status, Failure> {
+        if self.phase != Phase::Open && !self.connect_and_secure(security, observer)? {
+            return Ok(Status::Open);
         }
         self.write_rest();
         self.read(limits, hangs_up, scratch, observer)
@@ -168,31 +168,35 @@ impl Connection {
 
     /// Closes the connection, and aborts a response in flight.
     pub(crate) fn close(self) {
-        let is_under_way = self.stage != Stage::Ended && (!self.machine.is_idle() || !self.unsent.is_empty());
-        self.link.close(if is_under_way { CloseMode::Reset } else { CloseMode::NoLinger });
+        let is_in_use = self.phase != Phase::Ended && (!self.machine.is_idle() || !self.unsent.is_empty());
+        self.transport.close(if is_in_use { CloseMode::Reset } else { CloseMode::NoLinger });
     }
 
     /// Continues TCP and then TLS connecting. Returns true when done.
-    fn rise(&mut self, security: Option<&Security>, observer: &mut impl Observer) -> Result<bool, Failure> {
-        if self.stage == Stage::Connecting {
-            match self.link.connected() {
+    fn connect_and_secure(
+        &mut self,
+        security: Option<&Security>,
+        observer: &mut impl Observer,
+    ) -> Result<bool, Failure> {
+        if self.phase == Phase::Connecting {
+            match self.transport.connected() {
                 Ok(true) => {}
                 Ok(false) => return Ok(false),
                 Err(error) => return Err(Failure::Connect(error)),
             }
             observer.connected(Instant::now());
             if let Some(security) = security {
-                self.link.secure(security).map_err(Failure::Tls)?;
+                self.transport.secure(security).map_err(Failure::Tls)?;
             }
-            self.stage = Stage::Securing;
+            self.phase = Phase::Securing;
         }
-        if !self.link.handshake().map_err(Failure::Tls)? {
+        if !self.transport.handshake().map_err(Failure::Tls)? {
             return Ok(false);
         }
-        if self.link.is_secure() {
+        if self.transport.is_secure() {
             observer.secured(Instant::now());
         }
-        self.stage = Stage::Open;
+        self.phase = Phase::Open;
         Ok(true)
     }
 
@@ -202,7 +206,7 @@ impl Connection {
         let written = self.write(&rest);
         if written < rest.len() {
             self.unsent = rest.slice(written..);
-        } else if let Err(error) = self.link.flush() {
+        } else if let Err(error) = self.transport.flush() {
             self.broken.get_or_insert(error);
         }
     }
@@ -212,7 +216,7 @@ impl Connection {
     fn write(&mut self, bytes: &[u8]) -> usize {
         let mut written = 0;
         while written < bytes.len() && self.broken.is_none() {
-            match self.link.write(&bytes[written..]) {
+            match self.transport.write(&bytes[written..]) {
                 Ok(more) => written += more,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return written,
                 Err(error) => self.broken = Some(error),
@@ -227,9 +231,9 @@ impl Connection {
         hangs_up: bool,
         scratch: &mut [u8],
         observer: &mut impl Observer,
-    ) -> Result<Standing, Failure> {
+    ) -> Result<Status, Failure> {
         for _ in 0..READS_IN_A_ROW {
-            let received = match self.link.read(scratch) {
+            let received = match self.transport.read(scratch) {
                 Ok(0) => return self.end_of_input(observer),
                 Ok(received) => received,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return self.still_open(),
@@ -239,43 +243,43 @@ impl Connection {
             observer.received(received, now);
             self.decode(&scratch[..received], limits, now, observer)?;
             // A short read means that the socket is empty.
-            if received < scratch.len() && !hangs_up && !self.link.is_secure() {
+            if received < scratch.len() && !hangs_up && !self.transport.is_secure() {
                 return self.still_open();
             }
         }
-        Ok(Standing::Busy)
+        Ok(Status::Busy)
     }
 
     /// After a failed send, the connection still receives earlier responses until the peer closes it.
-    fn still_open(&mut self) -> Result<Standing, Failure> {
+    fn still_open(&mut self) -> Result<Status, Failure> {
         match self.broken.take() {
             Some(error) if !self.machine.is_idle() => Err(Failure::Write(error)),
-            Some(_) => Ok(Standing::Ended),
-            None => Ok(Standing::Open),
+            Some(_) => Ok(Status::Ended),
+            None => Ok(Status::Open),
         }
     }
 
-    fn reading_failed(&mut self, error: io::Error) -> Result<Standing, Failure> {
+    fn reading_failed(&mut self, error: io::Error) -> Result<Status, Failure> {
         if self.machine.is_idle() {
-            return Ok(Standing::Ended);
+            return Ok(Status::Ended);
         }
         Err(self.broken.take().map_or(Failure::Read(error), Failure::Write))
     }
 
-    fn end_of_input(&mut self, observer: &mut impl Observer) -> Result<Standing, Failure> {
+    fn end_of_input(&mut self, observer: &mut impl Observer) -> Result<Status, Failure> {
         if self.machine.is_idle() {
-            return Ok(Standing::Ended);
+            return Ok(Status::Ended);
         }
         match self.machine.end_of_input() {
             // RFC 9112 §9.8: if the body ends with the connection, TLS must have signalled the end.
-            Ok(_) if self.link.is_truncated() => {
+            Ok(_) if self.transport.is_truncated() => {
                 let reason = "the connection ended without a TLS close, so the body may be truncated";
                 Err(Failure::Read(io::Error::new(io::ErrorKind::UnexpectedEof, reason)))
             }
             Ok(_) => {
-                self.stage = Stage::Ended;
+                self.phase = Phase::Ended;
                 observer.end(None, Instant::now());
-                Ok(Standing::Ended)
+                Ok(Status::Ended)
             }
             Err(fault) => Err(self.broken.take().map_or(Failure::Short(fault), Failure::Write)),
         }
@@ -331,8 +335,8 @@ impl Connection {
                 }
                 ResponseEvent::End(trailers) => {
                     observer.end(trailers.as_ref(), now);
-                    if let Some(asked) = self.awaited.pop_front() {
-                        self.machine.expect_response(asked);
+                    if let Some(request) = self.awaited.pop_front() {
+                        self.machine.expect_response(request);
                     }
                 }
                 ResponseEvent::NeedData => return Ok(used),

@@ -33,7 +33,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why a command does not run, and the kind of error.
+/// The reason that a command does not run, and the kind of error.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// The command line is invalid.

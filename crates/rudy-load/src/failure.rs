@@ -6,7 +6,7 @@ use std::io;
 use rudy_http::h1::client::Fault;
 use serde::{Deserialize, Serialize};
 
-/// Why a request has no complete response.
+/// The reason that a request has no complete response.
 #[derive(Debug)]
 pub enum Failure {
     /// The connection could not be opened.

@@ -42,8 +42,8 @@ impl Default for Template {
 pub struct Encoded {
     /// Head and body.
     pub bytes: Bytes,
-    /// How the response is parsed.
-    pub asked: RequestInfo,
+    /// The facts of the request that the parser of its response needs.
+    pub info: RequestInfo,
 }
 
 impl Template {
@@ -64,7 +64,7 @@ impl Template {
         let mut bytes = BytesMut::new();
         head.encode(&mut bytes)?;
         bytes.extend_from_slice(self.body.as_deref().unwrap_or_default());
-        Ok(Encoded { bytes: bytes.freeze(), asked: head.info() })
+        Ok(Encoded { bytes: bytes.freeze(), info: head.info() })
     }
 
     fn all_fields(&self, url: &Url) -> Result<HeaderMap, RequestError> {
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_says_what_the_caller_says_and_what_must_be_said() {
+    fn a_request_has_the_fields_of_the_caller_and_the_required_ones() {
         let url: Url = "http://a:81/b?c".parse().unwrap();
         let text =
             |template: &Template| String::from_utf8(template.encode(&url).unwrap().bytes.to_vec()).unwrap();

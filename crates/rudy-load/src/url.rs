@@ -22,7 +22,7 @@ pub struct Url {
     target: String,
 }
 
-/// Why a URL is invalid.
+/// The error of an invalid URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UrlError {
     given: String,

@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cpu_is_busy_idle_or_stolen() {
+    fn cpu_is_busy_idle_or_steal() {
         let stat = b"cpu  1778650 117476 617125 3247794 32728 7 133619 5800 0 0\n\
             cpu0 864521 55134 299347 1669942 9099 0 65409 2864 0 0\ncpu1 1 2 3 4 5 6 7 8 9 10\nintr 5 6\n";
         let busy = 1_778_650 + 117_476 + 617_125 + 7 + 133_619;

@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_known_is_not_said() {
+    fn unknown_values_are_left_out() {
         assert_eq!(of_limit(Some(87), Some(1024)), "87 of 1024");
         assert_eq!(of_limit(Some(87), None), "87");
         assert_eq!(of_limit(None, Some(1024)), "not shown to us of 1024");

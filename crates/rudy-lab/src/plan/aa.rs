@@ -11,11 +11,11 @@ impl Plan {
     /// Keeps the first variant of each comparison, adds a copy of it, and compares both under the same workloads in the same
     /// metrics. A difference that is found is false.
     pub(crate) fn against_themselves(&mut self) {
-        let mut asked = HashSet::new();
+        let mut compared = HashSet::new();
         let mut comparisons: Vec<Comparison> = Vec::new();
         for comparison in &self.comparisons {
             for (workload, metric) in comparison.questions() {
-                if asked.insert((comparison.variant.clone(), workload.clone(), metric.clone())) {
+                if compared.insert((comparison.variant.clone(), workload.clone(), metric.clone())) {
                     comparisons.push(Comparison {
                         variant: comparison.variant.clone(),
                         with: comparison.variant.clone() + AGAIN,
@@ -37,7 +37,7 @@ impl Plan {
         let copies: Vec<_> = copies.collect();
         self.variants.extend(copies);
         // A workload without a comparison shows nothing.
-        self.workloads.retain(|workload| asked.iter().any(|(_, name, _)| *name == workload.name));
+        self.workloads.retain(|workload| compared.iter().any(|(_, name, _)| *name == workload.name));
         self.comparisons = comparisons;
         self.baselines.clear();
         self.name += "-aa";
@@ -64,11 +64,11 @@ mod tests {
     #[test]
     fn every_comparison_is_of_a_variant_with_itself() {
         let mut plan = parse(builtin::text("files").unwrap(), "files", None).unwrap();
-        let asked = plan.asked();
+        let comparisons = plan.comparison_count();
         plan.against_themselves();
         let names: Vec<_> = plan.variants.iter().map(|variant| variant.name.as_str()).collect();
         assert_eq!((names, plan.name.as_str()), (vec!["rudy", "rudy again"], "files-aa"));
-        assert!(plan.asked() < asked && plan.asked() >= plan.workloads.len());
+        assert!(plan.comparison_count() < comparisons && plan.comparison_count() >= plan.workloads.len());
         for comparison in &plan.comparisons {
             assert_eq!(comparison.with, format!("{} again", comparison.variant));
         }

@@ -87,7 +87,11 @@ mod tests {
     fn each_has_the_rounds_that_its_comparisons_need() {
         for plan in all() {
             let plan = plan.unwrap();
-            assert!(plan.asked() == 0 || plan.rounds >= rounds_needed(plan.asked()), "{}", plan.name);
+            assert!(
+                plan.comparison_count() == 0 || plan.rounds >= rounds_needed(plan.comparison_count()),
+                "{}",
+                plan.name
+            );
         }
     }
 }

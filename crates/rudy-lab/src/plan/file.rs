@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_said_with_its_line() {
+    fn an_invalid_plan_is_an_error_with_its_line() {
         for (more, expected) in [
             ("connections = 0\n", "from 1 to 28000"),
             ("rate = -1.0\n", "above 0"),
@@ -378,7 +378,7 @@ mod tests {
             let why = fails(&format!("{plan}{more}"));
             assert!(why.contains(expected), "{more}: {why}");
         }
-        assert_eq!(parse(&format!("{plan}{other}"), "x.toml", None).unwrap().asked(), 2);
+        assert_eq!(parse(&format!("{plan}{other}"), "x.toml", None).unwrap().comparison_count(), 2);
     }
 
     #[test]

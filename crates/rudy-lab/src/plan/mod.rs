@@ -77,7 +77,7 @@ pub struct Program {
 
 impl Plan {
     /// The number of comparisons. More comparisons need more rounds.
-    pub(crate) fn asked(&self) -> usize {
+    pub(crate) fn comparison_count(&self) -> usize {
         self.comparisons.iter().map(|comparison| comparison.workloads.len() * comparison.metrics.len()).sum()
     }
 }

@@ -150,7 +150,7 @@ impl Bench<'_> {
         })?;
         let stalled = stalling.lasted();
         let mut measurement = output_format::read(variant.output_format, &finished.printed, &workload.kind)
-            .map_err(|why| StartError::Failed(program.tell(&why)))?;
+            .map_err(|why| StartError::Failed(program.describe(&why)))?;
         if ending.exit_codes != [0] {
             measurement.metrics.insert("exit_code".to_owned(), f64::from(finished.exit_code));
         }
@@ -203,7 +203,7 @@ impl Bench<'_> {
         match ended {
             Ended::Report(measurement) => Ok(*measurement),
             Ended::Failed(why) => {
-                Err(StartError::Failed(program.map_or(why.clone(), |program| program.tell(&why))))
+                Err(StartError::Failed(program.map_or(why.clone(), |program| program.describe(&why))))
             }
             Ended::Interrupted => Err(StartError::Interrupted),
         }

@@ -151,7 +151,7 @@ impl Experiment {
             run.notes.extend(left_behind);
             measured += usize::from(run.outcome == Outcome::Measured);
             log.add(&run).map_err(cannot("write the results"))?;
-            progress.tell(&run, left.get(number + 1).copied());
+            progress.print(&run, left.get(number + 1).copied());
         }
         progress.done();
         // An experiment in which every run failed has no result.

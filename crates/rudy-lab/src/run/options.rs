@@ -81,9 +81,9 @@ impl Options {
 
     /// With too few rounds, nothing would be found worse.
     fn check_rounds(&self, plan: &Plan) -> Result<(), Refusal> {
-        let needed = rounds_needed(plan.asked());
+        let needed = rounds_needed(plan.comparison_count());
         match self.fail_if_worse {
-            Some(_) if plan.asked() == 0 => {
+            Some(_) if plan.comparison_count() == 0 => {
                 Err(Refusal::Input("--fail-if-worse: the plan compares nothing".to_owned()))
             }
             Some(_) if plan.rounds < needed => {
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quick_run_has_two_rounds_unless_it_is_told_how_many() {
+    fn a_quick_run_has_two_rounds_by_default() {
         let mut options = options(&[], true);
         assert_eq!(options.plan().unwrap().0.rounds, 2);
         options.rounds = Some(7);

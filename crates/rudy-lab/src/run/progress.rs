@@ -25,7 +25,7 @@ pub(super) struct Progress<'a> {
     /// The number of runs of the experiment, and of this part of it.
     all: usize,
     left: usize,
-    told: usize,
+    done: usize,
     failed: usize,
     begun: Instant,
 }
@@ -41,13 +41,13 @@ impl<'a> Progress<'a> {
         if let Some(warning) = too_few_rounds(plan) {
             say(&warning);
         }
-        Self { plan, folder, all, left, told: 0, failed: 0, begun: Instant::now() }
+        Self { plan, folder, all, left, done: 0, failed: 0, begun: Instant::now() }
     }
 
     /// Reports a completed run.
-    pub(super) fn tell(&mut self, run: &Run, next: Option<&Turn>) {
-        self.told += 1;
-        let number = self.all - self.left + self.told;
+    pub(super) fn print(&mut self, run: &Run, next: Option<&Turn>) {
+        self.done += 1;
+        let number = self.all - self.left + self.done;
         let again = if run.is_control { " again" } else { "" };
         let found = match &run.outcome {
             Outcome::Measured => metrics(run),
@@ -67,14 +67,14 @@ impl<'a> Progress<'a> {
         if let Some(next) = next {
             let (variant, workload) =
                 (&self.plan.variants[next.variant], &self.plan.workloads[next.workload]);
-            let left = self.begun.elapsed().mul_f64(share(self.left - self.told, self.told));
+            let left = self.begun.elapsed().mul_f64(share(self.left - self.done, self.done));
             say(&format!("    next: {} {}; {} left", workload.name, variant.name, rough(left)));
         }
     }
 
     /// Reports a failure, with a message about processes that still run.
     pub(super) fn interrupted(&self, left_behind: Option<&str>) {
-        let done = self.all - self.left + self.told;
+        let done = self.all - self.left + self.done;
         let (folder, left_behind) = (self.folder.display(), left_behind.unwrap_or(NOTHING_LEFT));
         say(&format!(
             "interrupted: {left_behind}; {done} of {} runs are complete. Continue with: rudy lab run --resume {folder}",
@@ -85,16 +85,19 @@ impl<'a> Progress<'a> {
     pub(super) fn done(&self) {
         let failed =
             if self.failed > 0 { format!(", {} of them failed", self.failed) } else { String::new() };
-        say(&format!("{} runs{failed}; results in {}", self.told, self.folder.display()));
+        say(&format!("{} runs{failed}; results in {}", self.done, self.folder.display()));
     }
 }
 
 /// A message if no verdict is possible; `None` without comparisons.
 fn too_few_rounds(plan: &Plan) -> Option<String> {
-    let (asked, rounds) = (plan.asked(), plan.rounds);
-    let needed = rounds_needed(asked);
-    (asked > 0 && rounds < needed).then(|| {
-        format!("a verdict needs {needed} rounds for {}; this run has {rounds}", counted(asked, "comparison"))
+    let (comparisons, rounds) = (plan.comparison_count(), plan.rounds);
+    let needed = rounds_needed(comparisons);
+    (comparisons > 0 && rounds < needed).then(|| {
+        format!(
+            "a verdict needs {needed} rounds for {}; this run has {rounds}",
+            counted(comparisons, "comparison")
+        )
     })
 }
 
@@ -114,10 +117,10 @@ fn metrics(run: &Run) -> String {
         let (unit, factor, _) = Unit::of_key(name);
         Some(format!("{before}{}{after}", unit.text(run.metrics.get(*name)? * factor)))
     });
-    let said: Vec<_> = shown.collect();
+    let parts: Vec<_> = shown.collect();
     let errors = run.metrics.get("errors").copied().unwrap_or(0.0);
     let errors = if errors > 0.0 { format!(", {errors} errors") } else { String::new() };
-    said.join(", ") + &errors
+    parts.join(", ") + &errors
 }
 
 #[expect(clippy::cast_precision_loss, reason = "numbers of runs")]
@@ -131,7 +134,7 @@ mod tests {
     use crate::plan::parse;
 
     #[test]
-    fn too_few_rounds_are_told_for_as_many_comparisons_as_there_are() {
+    fn too_few_rounds_for_the_comparisons_are_a_warning() {
         let warning = |rounds, compare: &str| {
             let variant = |name| format!("[[variant]]\nname = \"{name}\"\ncommand = [\"a\"]\n");
             let workload = "[[workload]]\nname = \"l\"\nkind = \"bench\"\n";
@@ -141,8 +144,8 @@ mod tests {
         let compare = "[[compare]]\nvariant = \"a\"\nwith = \"b\"\nmetrics = [\"errors\", \"p50_ns\"]\n";
         let one = &compare.replace("\"errors\", ", "");
         assert_eq!((warning(1, ""), warning(6, one), warning(7, compare)), (None, None, None));
-        let told = warning(5, one).unwrap();
-        assert_eq!(told, "a verdict needs 6 rounds for 1 comparison; this run has 5");
+        let text = warning(5, one).unwrap();
+        assert_eq!(text, "a verdict needs 6 rounds for 1 comparison; this run has 5");
         assert!(warning(6, compare).unwrap().contains("7 rounds for 2 comparisons"));
     }
 }

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_folder_can_be_is_told_before_anything_is_built() {
+    fn an_impossible_folder_is_an_error_before_anything_is_built() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let Err(Refusal::World(why)) = create(&file.path().join("out")) else { panic!("it is in a file") };
         assert!(why.contains("cannot write to"), "{why}");

@@ -65,7 +65,7 @@ impl<'a> Companions<'a> {
     pub(crate) fn ended(&mut self) -> Option<String> {
         self.programs.iter_mut().find_map(|(name, program)| {
             let status = program.ended()?;
-            Some(program.tell(&format!("{name}, a companion program, ended ({status})")))
+            Some(program.describe(&format!("{name}, a companion program, ended ({status})")))
         })
     }
 

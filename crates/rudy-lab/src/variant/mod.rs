@@ -124,7 +124,7 @@ impl Process {
             }
             if let Some(status) = self.ended() {
                 return Err(StartError::Failed(
-                    self.tell(&format!("it ended ({status}) before it was ready")),
+                    self.describe(&format!("it ended ({status}) before it was ready")),
                 ));
             }
             let is_ready = match ready {
@@ -138,7 +138,7 @@ impl Process {
             if begun.elapsed() > within.0 {
                 let what = ready::expected(ready, self.address);
                 return Err(StartError::Failed(
-                    self.tell(&format!("it was not ready within {within}: {what}")),
+                    self.describe(&format!("it was not ready within {within}: {what}")),
                 ));
             }
             thread::sleep(POLL);
@@ -156,7 +156,7 @@ impl Process {
     }
 
     /// A sentence, followed by the last lines of its output.
-    pub(crate) fn tell(&mut self, sentence: &str) -> String {
+    pub(crate) fn describe(&mut self, sentence: &str) -> String {
         if self.ended().is_some() {
             // The last output may not be read yet.
             wait_until(left::GO, || self.output.is_over());

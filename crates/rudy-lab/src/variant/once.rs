@@ -67,22 +67,22 @@ impl Process {
             return Err(StartError::Interrupted);
         }
         if let Some(why) = why {
-            return Err(StartError::Failed(self.tell(&why)));
+            return Err(StartError::Failed(self.describe(&why)));
         }
         if !has_ended {
             let why = format!("it did not end within {} s", ending.within.as_secs_f64());
-            return Err(StartError::Failed(self.tell(&why)));
+            return Err(StartError::Failed(self.describe(&why)));
         }
         // Its counters exist until it is reaped.
         let cpu = family::cpu_of(self.child.id());
         let exit_code = match self.child.wait() {
             Ok(status) => match status.code().filter(|code| ending.exit_codes.contains(code)) {
                 Some(code) => code,
-                None => return Err(StartError::Failed(self.tell(&format!("it ended with {status}")))),
+                None => return Err(StartError::Failed(self.describe(&format!("it ended with {status}")))),
             },
             Err(error) => return Err(StartError::Failed(format!("cannot wait for its end: {error}"))),
         };
-        let printed = self.printed().map_err(|why| StartError::Failed(self.tell(&why)))?;
+        let printed = self.printed().map_err(|why| StartError::Failed(self.describe(&why)))?;
         Ok(Finished { printed, cpu, exit_code })
     }
 

@@ -10,10 +10,10 @@ pub(crate) const KEPT_BYTES: usize = 16 * 1024;
 
 /// The output of a variant so far.
 #[derive(Debug, Clone)]
-pub(crate) struct Output(Arc<Mutex<Said>>);
+pub(crate) struct Output(Arc<Mutex<Buffer>>);
 
 #[derive(Debug, Default)]
-struct Said {
+struct Buffer {
     kept: VecDeque<u8>,
     total: u64,
     /// The text to wait for, and the last bytes, which may be its beginning.
@@ -26,15 +26,15 @@ struct Said {
 impl Output {
     /// Reads the output on a separate thread until all writers have closed it. Searches it for `wanted`.
     pub(crate) fn follow(mut pipe: PipeReader, wanted: &str) -> io::Result<Self> {
-        let said = Said { wanted: wanted.as_bytes().to_owned(), ..Said::default() };
-        let output = Self(Arc::new(Mutex::new(said)));
+        let buffer = Buffer { wanted: wanted.as_bytes().to_owned(), ..Buffer::default() };
+        let output = Self(Arc::new(Mutex::new(buffer)));
         let own = output.clone();
         let read = move || {
             let mut buffer = [0; 4096];
             while let Ok(length @ 1..) = pipe.read(&mut buffer) {
-                own.said().add(&buffer[..length]);
+                own.lock().add(&buffer[..length]);
             }
-            own.said().is_over = true;
+            own.lock().is_over = true;
         };
         thread::Builder::new().name("rudy-lab-output".to_owned()).spawn(read)?;
         Ok(output)
@@ -42,20 +42,20 @@ impl Output {
 
     /// Whether the text was found.
     pub(crate) fn is_found(&self) -> bool {
-        self.said().is_found
+        self.lock().is_found
     }
 
     /// Whether the output is complete: all writers have closed it.
     pub(crate) fn is_over(&self) -> bool {
-        self.said().is_over
+        self.lock().is_over
     }
 
     /// The last lines of the output with an introduction; empty without output.
     pub(crate) fn end(&self) -> Option<String> {
         let text = self.text();
         (!text.is_empty()).then(|| {
-            let said = self.said();
-            let left_out = said.total.saturating_sub(said.kept.len() as u64);
+            let buffer = self.lock();
+            let left_out = buffer.total.saturating_sub(buffer.kept.len() as u64);
             let cut =
                 if left_out > 0 { format!(" ({left_out} bytes before it left out)") } else { String::new() };
             format!("its output{cut}:\n{text}")
@@ -64,7 +64,7 @@ impl Output {
 
     /// The last lines of the output.
     pub(crate) fn text(&self) -> String {
-        let kept: Vec<u8> = self.said().kept.iter().copied().collect();
+        let kept: Vec<u8> = self.lock().kept.iter().copied().collect();
         let text: String = String::from_utf8_lossy(&kept)
             .chars()
             .map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c })
@@ -73,12 +73,12 @@ impl Output {
     }
 
     /// A reader that panicked has left its data.
-    fn said(&self) -> MutexGuard<'_, Said> {
+    fn lock(&self) -> MutexGuard<'_, Buffer> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Said {
+impl Buffer {
     fn add(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
         self.kept.extend(bytes);
@@ -99,20 +99,20 @@ mod tests {
 
     #[test]
     fn a_text_is_found_across_the_pieces_in_which_it_comes() {
-        let mut said = Said { wanted: b"listening".to_vec(), ..Said::default() };
+        let mut buffer = Buffer { wanted: b"listening".to_vec(), ..Buffer::default() };
         for (piece, is_found) in [("I am lis", false), ("tenin", false), ("g now", true), ("more", true)] {
-            said.add(piece.as_bytes());
-            assert_eq!(said.is_found, is_found, "{piece}");
+            buffer.add(piece.as_bytes());
+            assert_eq!(buffer.is_found, is_found, "{piece}");
         }
     }
 
     #[test]
-    fn of_a_megabyte_the_end_is_kept_and_it_is_said_what_is_left_out() {
+    fn the_end_of_a_megabyte_is_kept_with_a_note_about_the_rest() {
         let output = Output(Arc::default());
         for _ in 0..256 {
-            output.said().add(&[b'x'; 4096]);
+            output.lock().add(&[b'x'; 4096]);
         }
-        output.said().add(b"the end\x1b[31m");
+        output.lock().add(b"the end\x1b[31m");
         let end = output.end().unwrap();
         assert!(end.contains("the end\u{fffd}[31m") && end.len() < KEPT_BYTES + 100);
         assert!(end.contains(&format!("({} bytes", (1 << 20) + 12 - KEPT_BYTES)), "{}", &end[..80]);

@@ -14,7 +14,7 @@ pub(crate) struct Used {
     /// Whether it ended with exit code 0 in time; if not, a message with its output.
     pub(crate) ended: Result<(), StartError>,
     /// The last lines of its output.
-    pub(crate) said: String,
+    pub(crate) output: String,
     /// A message about processes that it left behind, which were ended.
     pub(crate) notes: Vec<String>,
 }
@@ -26,7 +26,7 @@ pub(crate) fn run(command: &[String], folder: &Path, within: Duration, interrupt
         Ok(started) => started,
         Err(error) => {
             let ended = Err(StartError::cannot(&format!("start {:?}", command[0]), &error));
-            return Used { ended, said: String::new(), notes: Vec::new() };
+            return Used { ended, output: String::new(), notes: Vec::new() };
         }
     };
     let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
@@ -34,6 +34,6 @@ pub(crate) fn run(command: &[String], folder: &Path, within: Duration, interrupt
     let ended = tool.finish(&Ending { within, exit_codes: &[0] }, interrupt, || None).map(drop);
     // The last output may not be read yet.
     wait_until(left::GO, || tool.output.is_over());
-    let said = tool.output.text();
-    Used { ended, said, notes: tool.stop(&[]) }
+    let output = tool.output.text();
+    Used { ended, output, notes: tool.stop(&[]) }
 }

@@ -131,8 +131,12 @@ impl Generator {
         // A generator also reports a run in which no request succeeded or no rate met the objective.
         let has_report = matches!(status.code(), Some(0 | 1 | 3)) && !stdout.trim().is_empty();
         if !status.success() && !has_report {
-            let said = stderr.lines().rev().take(5).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>();
-            return Ended::Failed(format!("the workload could not run ({status}): {}", said.join("\n")));
+            let last_lines =
+                stderr.lines().rev().take(5).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>();
+            return Ended::Failed(format!(
+                "the workload could not run ({status}): {}",
+                last_lines.join("\n")
+            ));
         }
         let measurement = match workload.kind {
             Kind::Flood { .. } | Kind::Idle { .. } => flood::read(&stdout),

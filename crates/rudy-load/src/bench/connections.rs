@@ -16,7 +16,7 @@ use super::recorder::Recorder;
 use super::request_schedule::{Next, RequestSchedule};
 use super::run::Gate;
 use crate::Failure;
-use crate::connection::{Connection, Standing};
+use crate::connection::{Connection, Status};
 use crate::poller::Poller;
 use crate::request::Mix;
 
@@ -58,7 +58,7 @@ pub(super) struct Connections<'p> {
     idle: VecDeque<u32>,
     /// Slots to continue without an event of the kernel.
     busy: VecDeque<u32>,
-    /// When a slot may try to connect again.
+    /// The time at which a slot may try to connect again.
     retries: BinaryHeap<Reverse<(Instant, u32)>>,
     scratch: Box<[u8]>,
     /// The numbers of the requests to send.
@@ -143,7 +143,7 @@ impl<'p> Connections<'p> {
         slot.exchange.connecting_since = Some(now);
         let token = u64::from(slot.generation) << 32 | u64::from(index);
         let opened = Connection::open(&self.plan.remote, source).and_then(|connection| {
-            self.poller.add(connection.link(), token).map_err(Failure::Connect)?;
+            self.poller.add(connection.transport(), token).map_err(Failure::Connect)?;
             Ok(connection)
         });
         match opened {
@@ -258,8 +258,8 @@ impl<'p> Connections<'p> {
                 return Some(Failure::Timeout);
             }
         }
-        let begun = slot.exchange.connecting_since.filter(|_| !connection.is_open())?;
-        is_over(begun, self.plan.timeout).then(|| Failure::Connect(io::ErrorKind::TimedOut.into()))
+        let started = slot.exchange.connecting_since.filter(|_| !connection.is_open())?;
+        is_over(started, self.plan.timeout).then(|| Failure::Connect(io::ErrorKind::TimedOut.into()))
     }
 
     /// Sends the requests in `requests` with one write.
@@ -267,13 +267,13 @@ impl<'p> Connections<'p> {
         let Some(connection) = &mut self.slots[index as usize].connection else { return };
         if let [number] = self.requests[..] {
             let request = self.mix.get(number);
-            connection.send(&request.bytes, [request.asked]);
+            connection.send(&request.bytes, [request.info]);
         } else {
             let mut bytes = BytesMut::new();
             for &number in &self.requests {
                 bytes.extend_from_slice(&self.mix.get(number).bytes);
             }
-            connection.send(&bytes.freeze(), self.requests.iter().map(|&number| self.mix.get(number).asked));
+            connection.send(&bytes.freeze(), self.requests.iter().map(|&number| self.mix.get(number).info));
         }
         if connection.is_broken() {
             // The socket may have reported an error already.
@@ -326,13 +326,13 @@ impl<'p> Connections<'p> {
         }
         match driven {
             Err(failure) => self.failed(index, &failure, Instant::now()),
-            Ok(Standing::Ended) => {
+            Ok(Status::Ended) => {
                 self.recorder.closed_by_server += u64::from(ended == 0);
                 self.close(index);
                 self.offer(index);
             }
-            Ok(standing) => {
-                if standing == Standing::Busy {
+            Ok(status) => {
+                if status == Status::Busy {
                     self.busy.push_back(index);
                 }
                 if ended > 0 {

@@ -38,7 +38,7 @@ pub(super) struct Exchange {
     pub(super) in_flight: VecDeque<Sent>,
     first_byte: Option<Instant>,
     coming: Coming,
-    /// When the connection attempt started, then when TCP connected.
+    /// The start of the connection attempt, then the time at which TCP connected.
     pub(super) connecting_since: Option<Instant>,
 }
 
@@ -77,10 +77,10 @@ impl Observer for ExchangeObserver<'_> {
         // Connections count while they are opened for the run, but not during the warm-up.
         let counts = now >= self.since;
         self.recorder.opened += u64::from(counts);
-        if let Some(begun) = self.exchange.connecting_since.replace(now)
+        if let Some(started) = self.exchange.connecting_since.replace(now)
             && counts
         {
-            self.recorder.connect.record(now - begun);
+            self.recorder.connect.record(now - started);
         }
         self.sent_now(now);
     }

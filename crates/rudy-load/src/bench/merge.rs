@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_joined_says_why() {
+    fn reports_that_cannot_be_merged_are_refused_with_a_reason() {
         let share_of = |run: &mut Run| run.config.share.clone().unwrap();
         for (shares, objection) in [
             (vec![share(0)], "share 1/2 is missing"),

@@ -34,7 +34,7 @@ pub struct Options {
     pub split: Option<Split>,
     /// The start time; `None` starts at once.
     pub start_at: Option<StartAt>,
-    /// What a single run has to meet; otherwise its exit code is 3.
+    /// The objective of a single run; its exit code is 3 if it is not met.
     pub objective: Option<Slo>,
     /// Search for the maximum rate instead of a single run.
     pub slo_search: Option<SloSearchOptions>,
@@ -64,7 +64,7 @@ pub struct ExpectedOptions {
     pub body: Option<PathBuf>,
 }
 
-/// When requests are sent, and for how long.
+/// The schedule of requests and the duration.
 #[derive(Debug, Clone, Default)]
 pub struct PaceOptions {
     /// The duration of the measurement; 10 s by default.

@@ -8,8 +8,8 @@ use std::time::Duration;
 use rudy_stats::schedule::{Arrivals, Due, Profile, Schedule, Share};
 
 use crate::descriptor_limit::Demand;
-use crate::link::{Remote, Security};
 use crate::request::Mix;
+use crate::transport::{Remote, Security};
 
 /// Everything that the generator has to know about a load on one server.
 #[derive(Debug, Clone)]
@@ -24,11 +24,11 @@ pub struct Plan {
     pub connections: NonZeroU32,
     /// The number of generator threads.
     pub threads: NonZeroU32,
-    /// When requests are sent.
+    /// The schedule of requests.
     pub pace: Pace,
     /// The share of the whole plan to run.
     pub share: Share,
-    /// When the run ends.
+    /// The end of the run.
     pub until: Until,
     /// The duration of the warm-up, which is not counted.
     pub warm_up: Duration,
@@ -52,7 +52,7 @@ pub struct Plan {
     pub interval: Duration,
 }
 
-/// When a step of a search has failed, whatever else the server sends.
+/// The condition under which a step of a search has failed, whatever else the server sends.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GiveUp {
     /// The time after the end.
@@ -87,7 +87,7 @@ impl Plan {
     }
 }
 
-/// When requests are sent.
+/// The schedule of requests.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Pace {
     /// Closed loop: each connection sends after its response, so the server sets the pace.
@@ -96,7 +96,7 @@ pub enum Pace {
     Open(Profile, Arrivals),
 }
 
-/// When a run ends.
+/// The end of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Until {
     /// After this time, without the warm-up.

@@ -269,11 +269,11 @@ impl Recorder {
     /// fault in page by page while it records.
     pub(super) fn clear(&mut self) {
         self.histograms_mut().into_iter().for_each(Histogram::clear);
-        let mut fresh = Self::default();
-        for (mine, kept) in fresh.histograms_mut().into_iter().zip(self.histograms_mut()) {
+        let mut empty = Self::default();
+        for (mine, kept) in empty.histograms_mut().into_iter().zip(self.histograms_mut()) {
             std::mem::swap(mine, kept);
         }
-        *self = fresh;
+        *self = empty;
     }
 
     fn histograms(&self) -> [&Histogram; 8] {

@@ -19,7 +19,7 @@ pub(super) struct RequestSchedule {
     left: Option<u64>,
     /// Requests handed out so far.
     taken: u64,
-    /// When the last of them was handed out.
+    /// The time at which the last of them was handed out.
     last: Instant,
 }
 

@@ -128,15 +128,15 @@ mod tests {
 
     #[test]
     fn bodies_are_taken_in_turn_and_make_a_post() {
-        let asked = requests("http://a/x", &["1", "2", "3"]);
-        assert_eq!(asked[..4], ["POST /x 1", "POST /x 2", "POST /x 3", "POST /x 1"]);
+        let sent = requests("http://a/x", &["1", "2", "3"]);
+        assert_eq!(sent[..4], ["POST /x 1", "POST /x 2", "POST /x 3", "POST /x 1"]);
         assert_eq!(requests("http://a/x", &[])[0], "GET /x ");
     }
 
     #[test]
-    fn a_line_with_a_method_and_a_body_is_asked_so_and_as_often_as_its_weight_says() {
-        let asked = requests("http://a/x 3\nPUT http://a/y @/dev/null", &["1", "2"]);
-        let of = |line: &str| asked.iter().filter(|asked| asked.starts_with(line)).count();
-        assert_eq!([of("POST /x 1"), of("POST /x 2"), of("PUT /y ")], [3, 3, 2], "{asked:?}");
+    fn a_line_has_a_method_a_body_and_a_weight() {
+        let sent = requests("http://a/x 3\nPUT http://a/y @/dev/null", &["1", "2"]);
+        let of = |line: &str| sent.iter().filter(|sent| sent.starts_with(line)).count();
+        assert_eq!([of("POST /x 1"), of("POST /x 2"), of("PUT /y ")], [3, 3, 2], "{sent:?}");
     }
 }

@@ -16,7 +16,7 @@ use super::json;
 use super::plan::Plan;
 use super::recorder::Recorder;
 use super::worker;
-use crate::link::Remote;
+use crate::transport::Remote;
 
 /// Time between calls of [`Watch::goes_on`] while there is nothing to report.
 const ASK: Duration = Duration::from_millis(50);
@@ -119,7 +119,7 @@ impl ThreadTime {
     }
 }
 
-/// Why a run failed.
+/// The error of a run.
 #[derive(Debug)]
 pub enum RunError {
     /// No connection could be opened.

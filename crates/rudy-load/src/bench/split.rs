@@ -83,7 +83,7 @@ pub struct ShareOf {
     pub index: u32,
     /// The number of shares.
     pub of: u32,
-    /// When the first request was due, in seconds since 1970; null before the run.
+    /// The time at which the first request was due, in seconds since 1970; null before the run.
     pub started_unix_s: Option<f64>,
     /// A checksum of the requests, which is equal in all shares of a plan.
     pub requests_checksum: String,
@@ -100,7 +100,7 @@ impl ShareOf {
     }
 }
 
-/// When a run starts.
+/// The start of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StartAt {
     /// At a wall-clock time.

@@ -78,11 +78,11 @@ fn parse_line<'a>(
             body.replace(bodies.of_file(Path::new(path))?).is_some()
         } else if word.bytes().all(|byte| byte.is_ascii_digit()) {
             weight.replace(parse_weight(word)?).is_some()
-        } else if let Some(said) = as_method(word) {
-            method.replace(said).is_some()
+        } else if let Some(parsed) = as_method(word) {
+            method.replace(parsed).is_some()
         } else {
-            let said = word.parse().map_err(|why: UrlError| format!("{why} ({LINE})"))?;
-            url.replace(said).is_some()
+            let parsed = word.parse().map_err(|why: UrlError| format!("{why} ({LINE})"))?;
+            url.replace(parsed).is_some()
         };
         if is_second {
             return Err(format!("{word:?} is unexpected ({LINE})"));
@@ -157,8 +157,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_line() {
-        for (text, said) in [
+    fn an_invalid_file_is_an_error_with_its_line() {
+        for (text, expected) in [
             ("http://a/\nhttp://b/", "2: http://b/ and http://a/ are on different servers"),
             ("http://a/ 0", "1: \"0\" is not a weight"),
             ("http://a/ 1 2", "1: \"2\" is unexpected (expected URL, opt"),
@@ -170,7 +170,7 @@ mod tests {
             ("\nftp://a/", "2: \"ftp://a/\" is not a URL"),
         ] {
             let error = parsed(text).unwrap_err();
-            assert!(error.starts_with(said), "{error}");
+            assert!(error.starts_with(expected), "{error}");
         }
     }
 

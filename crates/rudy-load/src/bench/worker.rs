@@ -42,9 +42,9 @@ impl Worker<'_> {
         if self.plan.opens_for_each_request() {
             return self.connections.all_are_idle();
         }
-        let begun = Instant::now();
+        let started = Instant::now();
         let rate = self.plan.connect_rate / f64::from(self.plan.threads.get());
-        let at = |number: u32| begun + Duration::from_secs_f64(f64::from(number) / rate);
+        let at = |number: u32| started + Duration::from_secs_f64(f64::from(number) / rate);
         let mut opened = 0;
         while !self.gate.is_stopped() {
             let now = Instant::now();

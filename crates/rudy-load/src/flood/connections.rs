@@ -11,7 +11,7 @@ use rudy_stats::stream_schedule::StreamSchedule;
 use super::measurement::Measurement;
 use super::plan::Plan;
 use crate::Failure;
-use crate::connection::{Connection, Observer, Standing};
+use crate::connection::{Connection, Observer, Status};
 use crate::poller::Poller;
 
 /// Size of the read buffer.
@@ -91,8 +91,8 @@ impl<'p> Connections<'p> {
         let source = (!sources.is_empty()).then(|| sources[number as usize % sources.len()]);
         let opened = Connection::open(&self.plan.remote, source).and_then(|mut connection| {
             let request = self.plan.requests.get(number);
-            connection.send(&request.bytes, [request.asked]);
-            self.poller.add(connection.link(), u64::from(number)).map_err(Failure::Connect)?;
+            connection.send(&request.bytes, [request.info]);
+            self.poller.add(connection.transport(), u64::from(number)).map_err(Failure::Connect)?;
             Ok(connection)
         });
         let connection = opened.map_err(|failure| self.measurement.fail(&failure)).ok();
@@ -151,10 +151,10 @@ impl<'p> Connections<'p> {
         self.open = self.open + u32::from(connection.is_open()) - u32::from(was_open);
         match driven {
             Err(failure) => self.fail(number, &failure),
-            Ok(Standing::Ended) => self.end(number),
+            Ok(Status::Ended) => self.end(number),
             Ok(_) if has_ended && !self.plan.holds_idle => self.end(number),
-            Ok(Standing::Busy) => self.busy.push(number),
-            Ok(Standing::Open) => {}
+            Ok(Status::Busy) => self.busy.push(number),
+            Ok(Status::Open) => {}
         }
     }
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use rudy_http::h1::client::RequestError;
 
-use crate::link::{Remote, Security};
 use crate::request::{Encoded, Template};
+use crate::transport::{Remote, Security};
 use crate::{Url, UrlError};
 
 /// Everything that a flood has to know about its load.
@@ -23,7 +23,7 @@ pub struct Plan {
     pub requests: Arc<Requests>,
     /// Number of connections.
     pub connections: NonZeroU32,
-    /// How connections are opened.
+    /// The order and pace in which connections are opened.
     pub ramp: Ramp,
     /// The time to hold all connections, from the end of the ramp.
     pub hold: Duration,
@@ -56,7 +56,7 @@ pub struct Requests {
     numbered: Option<(Template, String)>,
 }
 
-/// Why a request cannot be built.
+/// The error of a request that cannot be built.
 #[derive(Debug)]
 pub enum RequestsError {
     /// The URL is invalid.
@@ -115,13 +115,13 @@ impl Ramp {
         Self { rate: (f64::from(connections.get()) / time.as_secs_f64()).min(1e9) }
     }
 
-    /// When to open a connection, from the start of the flood.
+    /// The time at which to open a connection, from the start of the flood.
     #[must_use]
     pub fn at(self, number: u32) -> Duration {
         Duration::from_secs_f64(f64::from(number) / self.rate)
     }
 
-    /// How many connections should be started by this time.
+    /// The number of connections that should be started by this time.
     #[must_use]
     pub fn planned(self, at: Duration, of: u32) -> u32 {
         let planned = (at.as_secs_f64() * self.rate).floor() + 1.0;

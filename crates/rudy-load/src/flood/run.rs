@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::connections::Connections;
 use super::measurement::Measurement;
 use super::plan::Plan;
-use crate::link::Remote;
+use crate::transport::Remote;
 
 /// Time between progress updates.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
@@ -58,7 +58,7 @@ pub struct Outcome {
     pub is_interrupted: bool,
 }
 
-/// Why a flood failed.
+/// The error of a flood.
 #[derive(Debug)]
 pub enum FloodError {
     /// None of the first connections succeeded.

@@ -49,9 +49,9 @@ pub(super) struct Watched {
     /// The sample before the first connection.
     first: Sample,
     last: Sample,
-    /// Why the measurement ended.
+    /// The reason that the measurement ended.
     pub(super) lost: Option<String>,
-    /// Why it may be the wrong process.
+    /// The reason that it may be the wrong process.
     pub(super) warning: Option<String>,
 }
 

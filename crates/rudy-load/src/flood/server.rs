@@ -44,12 +44,12 @@ impl Started {
         shell.args(["-c", &format!("exec {command}")]).stdin(Stdio::null()).process_group(0);
         let child = shell.spawn().map_err(|error| format!("cannot start {command:?}: {error}"))?;
         let mut started = Self { child };
-        let begun = Instant::now();
+        let start = Instant::now();
         while !remotes.iter().any(listens) {
             if let Ok(Some(status)) = started.child.try_wait() {
                 return Err(format!("{command:?} exited before it listened: {status}"));
             }
-            if begun.elapsed() > START {
+            if start.elapsed() > START {
                 return Err(format!(
                     "{command:?} does not listen at {} after {} s",
                     remotes[0],
@@ -72,9 +72,9 @@ impl Drop for Started {
         let group = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         let signal = |signal| group.map(|group| kill_process_group(group, signal));
         let _ = signal(Signal::TERM);
-        let begun = Instant::now();
+        let start = Instant::now();
         while matches!(self.child.try_wait(), Ok(None)) {
-            if begun.elapsed() > STOP {
+            if start.elapsed() > STOP {
                 let _ = signal(Signal::KILL);
                 let _ = self.child.wait();
                 return;

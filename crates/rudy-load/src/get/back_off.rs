@@ -19,23 +19,23 @@ pub(super) struct BackOff {
 }
 
 impl BackOff {
-    /// How long to wait after a response, if at all. `now_unix_s` is the current time in seconds since 1970.
+    /// The time to wait after a response; `None` if it is not retried. `now_unix_s` is the current time in seconds since 1970.
     pub(super) fn after(
         &mut self,
         status: u16,
         retry_after: Option<&[u8]>,
         now_unix_s: u64,
     ) -> Option<Duration> {
-        let asked =
+        let requested =
             retry_after.and_then(|value| parse(value, now_unix_s)).map(|wait| wait.min(LONGEST_ASKED));
         // Some sites return 999 to clients that they consider robots.
         if !matches!(status, 429 | 503 | 999) {
             self.refusals = 0;
-            return asked;
+            return requested;
         }
         let ours = FIRST.saturating_mul(2_u32.saturating_pow(self.refusals)).min(LONGEST);
         self.refusals = self.refusals.saturating_add(1);
-        Some(asked.unwrap_or(ours))
+        Some(requested.unwrap_or(ours))
     }
 }
 

@@ -94,7 +94,7 @@ impl Errand<'_> {
         loop {
             self.rest(&url)?;
             let (report, error) = self.session.ask(&url, &template, is_last);
-            self.tell(&report);
+            self.print(&report);
             self.note(&url, &report);
             if let Some(error) = error {
                 return self.fail(&error);
@@ -141,7 +141,7 @@ impl Errand<'_> {
         }
     }
 
-    fn tell(&self, report: &Report) {
+    fn print(&self, report: &Report) {
         if self.options.is_json {
             // A closed pipe is no error: the reader has read enough.
             let _ = writeln!(io::stdout(), "{}", report.to_json());

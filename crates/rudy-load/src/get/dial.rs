@@ -14,7 +14,7 @@ use rustix::event::PollFlags;
 use super::error::GetError;
 use super::wait::{Waiter, Woken};
 use crate::access::look_up;
-use crate::link::{Link, Remote};
+use crate::transport::{Remote, Transport};
 use crate::{AccessError, Failure};
 
 /// Delay before the next address is tried in parallel (RFC 8305 §5).
@@ -56,17 +56,17 @@ pub(super) fn connect(
     remotes: &[Remote],
     waiter: &Waiter,
     until: Option<Instant>,
-) -> Result<(Link, Remote), GetError> {
-    let mut attempts = Attempts { under_way: Vec::new(), failed: io::ErrorKind::NotFound.into() };
+) -> Result<(Transport, Remote), GetError> {
+    let mut attempts = Attempts { pending: Vec::new(), failed: io::ErrorKind::NotFound.into() };
     let result = attempts.race(remotes, waiter, until);
-    for (_, link) in attempts.under_way {
-        link.close(CloseMode::Reset);
+    for (_, transport) in attempts.pending {
+        transport.close(CloseMode::Reset);
     }
     result
 }
 
 struct Attempts {
-    under_way: Vec<(Remote, Link)>,
+    pending: Vec<(Remote, Transport)>,
     /// The error of the last failed attempt.
     failed: io::Error,
 }
@@ -77,19 +77,19 @@ impl Attempts {
         remotes: &[Remote],
         waiter: &Waiter,
         until: Option<Instant>,
-    ) -> Result<(Link, Remote), GetError> {
+    ) -> Result<(Transport, Remote), GetError> {
         let mut rest = remotes.iter();
         let mut next_at = Instant::now();
         loop {
             let now = Instant::now();
-            if self.under_way.is_empty() || now >= next_at {
+            if self.pending.is_empty() || now >= next_at {
                 match rest.next() {
                     Some(remote) => {
                         self.begin(remote);
                         next_at = now + ATTEMPT_DELAY;
                         continue;
                     }
-                    None if self.under_way.is_empty() => {
+                    None if self.pending.is_empty() => {
                         return Err(Failure::Connect(std::mem::replace(
                             &mut self.failed,
                             io::ErrorKind::Other.into(),
@@ -101,25 +101,26 @@ impl Attempts {
             }
             let next = (rest.len() > 0).then_some(next_at);
             self.wait(waiter, until, next)?;
-            let before = self.under_way.len();
+            let before = self.pending.len();
             if let Some(winner) = self.finish() {
                 return Ok(winner);
             }
-            if self.under_way.len() < before {
+            if self.pending.len() < before {
                 next_at = Instant::now();
             }
         }
     }
 
     fn begin(&mut self, remote: &Remote) {
-        match Link::connect(remote, None) {
-            Ok(link) => self.under_way.push((remote.clone(), link)),
+        match Transport::connect(remote, None) {
+            Ok(transport) => self.pending.push((remote.clone(), transport)),
             Err(error) => self.failed = error,
         }
     }
 
     fn wait(&self, waiter: &Waiter, until: Option<Instant>, next: Option<Instant>) -> Result<(), GetError> {
-        let sockets: Vec<_> = self.under_way.iter().map(|(_, link)| (link.as_fd(), PollFlags::OUT)).collect();
+        let sockets: Vec<_> =
+            self.pending.iter().map(|(_, transport)| (transport.as_fd(), PollFlags::OUT)).collect();
         match next.filter(|next| until.is_none_or(|until| *next < until)) {
             Some(next) => match waiter.wait(&sockets, Some(next)).map_err(GetError::Wait)? {
                 Woken::Interrupted(signal) => Err(GetError::Interrupted(signal)),
@@ -130,18 +131,18 @@ impl Attempts {
     }
 
     /// Removes failed attempts, and returns the first connected one.
-    fn finish(&mut self) -> Option<(Link, Remote)> {
+    fn finish(&mut self) -> Option<(Transport, Remote)> {
         let mut index = 0;
-        while index < self.under_way.len() {
-            match self.under_way[index].1.connected() {
+        while index < self.pending.len() {
+            match self.pending[index].1.connected() {
                 Ok(true) => {
-                    let (remote, link) = self.under_way.remove(index);
-                    return Some((link, remote));
+                    let (remote, transport) = self.pending.remove(index);
+                    return Some((transport, remote));
                 }
                 Ok(false) => index += 1,
                 Err(error) => {
                     self.failed = error;
-                    self.under_way.remove(index).1.close(CloseMode::Reset);
+                    self.pending.remove(index).1.close(CloseMode::Reset);
                 }
             }
         }
@@ -184,17 +185,17 @@ mod tests {
     }
 
     /// An address that never responds: its accept queue is full, and Linux drops further connections.
-    fn silent(waiter: &Waiter) -> (Socket, Vec<Link>, Remote) {
+    fn silent(waiter: &Waiter) -> (Socket, Vec<Transport>, Remote) {
         let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         listener.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
         listener.listen(0).unwrap();
         let remote = Remote::Ip(listener.local_addr().unwrap().as_socket().unwrap());
         let mut queue = Vec::new();
         loop {
-            let link = Link::connect(&remote, None).unwrap();
+            let transport = Transport::connect(&remote, None).unwrap();
             let soon = Instant::now() + Duration::from_millis(200);
-            let woken = waiter.wait(&[(link.as_fd(), PollFlags::OUT)], Some(soon)).unwrap();
-            queue.push(link);
+            let woken = waiter.wait(&[(transport.as_fd(), PollFlags::OUT)], Some(soon)).unwrap();
+            queue.push(transport);
             if woken == Woken::TimedOut {
                 return (listener, queue, remote);
             }
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_address_is_tried_when_one_refuses_or_says_nothing() {
+    fn the_next_address_is_tried_when_one_refuses_or_does_not_respond() {
         let waiter = Waiter::catch().unwrap();
         let (_listener, open) = open();
         let (_full, _queue, silent) = silent(&waiter);
@@ -228,14 +229,14 @@ mod tests {
             vec![silent, closed],
         ] {
             let remotes = [&before[..], std::slice::from_ref(&open)].concat();
-            let (link, reached) = connect(&remotes, &waiter, None).unwrap();
+            let (transport, reached) = connect(&remotes, &waiter, None).unwrap();
             assert_eq!(reached, open, "{before:?}");
-            assert!(link.connected().unwrap());
+            assert!(transport.connected().unwrap());
         }
     }
 
     #[test]
-    fn where_nobody_can_be_reached_the_last_reason_is_told() {
+    fn without_a_reachable_address_the_last_error_is_reported() {
         let waiter = Waiter::catch().unwrap();
         let ((_held, closed), (_other, other)) = (closed(), closed());
         let refused = connect(&[closed.clone(), other], &waiter, None).unwrap_err();

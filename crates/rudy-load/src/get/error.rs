@@ -7,7 +7,7 @@ use rudy_http::h1::client::RequestError;
 
 use crate::{AccessError, Failure, UrlError};
 
-/// Why a request failed.
+/// The error of a request.
 #[derive(Debug)]
 pub(super) enum GetError {
     /// The name lookup failed, or the certificates cannot be loaded.

@@ -29,14 +29,14 @@ pub(super) struct Report {
 /// The connection of a request.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Connected {
-    /// Why the previous connection was not used; `None` if it was.
+    /// The reason that the previous connection was not used; `None` if it was.
     pub(super) new: Option<Why>,
     pub(super) remote: Option<String>,
     pub(super) local: Option<String>,
     pub(super) tls: Option<String>,
 }
 
-/// Why a connection was opened.
+/// The reason that a connection was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Why {
     First,

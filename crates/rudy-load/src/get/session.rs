@@ -17,9 +17,9 @@ use super::output::Output;
 use super::report::{Closing, Connected, Report, Why};
 use super::wait::{Waiter, Woken};
 use super::watch::{Nothing, Rules, Watch};
-use crate::connection::{Connection, Standing};
-use crate::link::{Remote, Security};
+use crate::connection::{Connection, Status};
 use crate::request::Encoded;
+use crate::transport::{Remote, Security};
 use crate::{AccessError, Failure, Template, Url};
 
 /// Size of the read buffer.
@@ -39,15 +39,15 @@ pub(super) struct Session<'a> {
     /// Created once, because it is expensive and holds the TLS session cache.
     tls: Option<Arc<ClientConfig>>,
     /// The connection to the current server.
-    held: Option<Held>,
+    current: Option<OpenConnection>,
     /// Idle connections to other servers, the most recently used last.
-    parked: Vec<Held>,
-    /// Why there is no reusable connection.
+    parked: Vec<OpenConnection>,
+    /// The reason that there is no reusable connection.
     why: Why,
 }
 
 /// A connection, and a URL of the server to which it leads.
-struct Held {
+struct OpenConnection {
     connection: Connection,
     url: Url,
     remote: Remote,
@@ -69,7 +69,7 @@ impl<'a> Session<'a> {
             limits: Limits::for_responses(),
             scratch: vec![0; SCRATCH_BYTES],
             tls: None,
-            held: None,
+            current: None,
             parked: Vec::new(),
             why: Why::First,
         }
@@ -96,7 +96,7 @@ impl<'a> Session<'a> {
             prepared.and_then(|request| self.exchange(url, &request, started, &mut watch, &mut connected));
         watch.phases.total = watch.elapsed();
         let (closing, error) = match result {
-            Ok(standing) => (self.settle(standing, is_last && !watch.leads_on()), None),
+            Ok(status) => (self.finish(status, is_last && !watch.leads_on()), None),
             Err(error) => (self.give_up(&error), Some(error)),
         };
         let report = Report {
@@ -134,18 +134,20 @@ impl<'a> Session<'a> {
         started: Instant,
         watch: &mut Watch<'_>,
         connected: &mut Connected,
-    ) -> Result<Standing, GetError> {
+    ) -> Result<Status, GetError> {
         let until = |time: Option<_>| time.and_then(|time| started.checked_add(time));
         let whole = until(self.options.timeout);
         let connect = until(self.options.connect_timeout).into_iter().chain(whole).min();
         let deadlines = Deadlines { connect, whole };
         self.choose(url);
-        if self.held.is_some() {
+        if self.current.is_some() {
             connected.new = None;
             self.describe(connected);
             match self.converse(url, request, deadlines, watch) {
-                Err(error) if is_stale(&error) && !watch.has_begun() && is_safe_to_repeat(&request.bytes) => {
-                    self.drop_held(Why::SentAgain);
+                Err(error)
+                    if is_stale(&error) && !watch.has_started() && is_safe_to_repeat(&request.bytes) =>
+                {
+                    self.drop_current(Why::SentAgain);
                 }
                 result => return result,
             }
@@ -159,31 +161,31 @@ impl<'a> Session<'a> {
 
     /// Selects the idle connection to the server, unless the server has closed it.
     fn choose(&mut self, url: &Url) {
-        if self.held.as_ref().is_some_and(|held| !held.url.same_origin(url)) {
+        if self.current.as_ref().is_some_and(|current| !current.url.same_origin(url)) {
             self.park();
         }
-        if self.held.is_none() {
+        if self.current.is_none() {
             let parked = self.parked.iter().position(|parked| parked.url.same_origin(url));
-            self.held = parked.map(|place| self.parked.remove(place));
+            self.current = parked.map(|place| self.parked.remove(place));
         }
-        let Some(held) = &mut self.held else { return };
-        let driven = held.connection.drive(None, &self.limits, true, &mut self.scratch, &mut Nothing);
-        if !matches!(driven, Ok(Standing::Open)) {
-            self.drop_held(Why::ServerClosed);
+        let Some(current) = &mut self.current else { return };
+        let driven = current.connection.drive(None, &self.limits, true, &mut self.scratch, &mut Nothing);
+        if !matches!(driven, Ok(Status::Open)) {
+            self.drop_current(Why::ServerClosed);
         }
     }
 
     fn park(&mut self) {
-        self.parked.extend(self.held.take());
+        self.parked.extend(self.current.take());
         self.why = Why::OtherServer;
         if self.parked.len() > PARKED_MAX {
             self.parked.remove(0).connection.close();
         }
     }
 
-    fn drop_held(&mut self, why: Why) {
-        if let Some(held) = self.held.take() {
-            held.connection.close();
+    fn drop_current(&mut self, why: Why) {
+        if let Some(current) = self.current.take() {
+            current.connection.close();
         }
         self.why = why;
     }
@@ -200,8 +202,9 @@ impl<'a> Session<'a> {
             None => dial::resolve(url.host(), url.port(), self.waiter, deadlines.connect)?,
         };
         watch.phases.name_lookup = started.elapsed();
-        let (link, remote) = dial::connect(&remotes, self.waiter, deadlines.connect)?;
-        self.held = Some(Held { connection: Connection::over(link), url: url.clone(), remote });
+        let (transport, remote) = dial::connect(&remotes, self.waiter, deadlines.connect)?;
+        self.current =
+            Some(OpenConnection { connection: Connection::over(transport), url: url.clone(), remote });
         Ok(())
     }
 
@@ -212,23 +215,23 @@ impl<'a> Session<'a> {
         request: &Encoded,
         deadlines: Deadlines,
         watch: &mut Watch<'_>,
-    ) -> Result<Standing, GetError> {
+    ) -> Result<Status, GetError> {
         let security = self.security(url)?;
-        let Some(held) = &mut self.held else {
+        let Some(current) = &mut self.current else {
             return Err(Failure::Short(Fault::ClosedBeforeResponse).into());
         };
-        let connection = &mut held.connection;
-        connection.send(&request.bytes, [request.asked]);
+        let connection = &mut current.connection;
+        connection.send(&request.bytes, [request.info]);
         loop {
             let driven = connection.drive(security.as_ref(), &self.limits, true, &mut self.scratch, watch);
             if let Some(error) = watch.write_error.take() {
                 return Err(GetError::Output(error));
             }
-            let standing = driven?;
+            let status = driven?;
             if watch.has_ended {
-                return Ok(standing);
+                return Ok(status);
             }
-            if standing == Standing::Ended {
+            if status == Status::Ended {
                 return Err(Failure::Short(Fault::ClosedBeforeResponse).into());
             }
             let (until, error) = if connection.is_open() {
@@ -236,7 +239,7 @@ impl<'a> Session<'a> {
             } else {
                 (deadlines.connect, GetError::ConnectTimeout)
             };
-            self.waiter.pause(connection, standing, until, error)?;
+            self.waiter.pause(connection, status, until, error)?;
         }
     }
 
@@ -248,35 +251,35 @@ impl<'a> Session<'a> {
     }
 
     fn describe(&self, connected: &mut Connected) {
-        if let Some(held) = &self.held {
-            let link = held.connection.link();
-            connected.remote = Some(held.remote.to_string());
-            connected.local = link.local().map(|address| address.to_string());
-            connected.tls = link.agreed();
+        if let Some(current) = &self.current {
+            let transport = current.connection.transport();
+            connected.remote = Some(current.remote.to_string());
+            connected.local = transport.local().map(|address| address.to_string());
+            connected.tls = transport.agreed();
         }
     }
 
     /// Decides whether to keep the connection after a complete response.
-    fn settle(&mut self, standing: Standing, is_last: bool) -> Closing {
-        let can_be_reused = self.held.as_ref().is_some_and(|held| held.connection.can_be_reused());
-        let (closing, why) = match (standing, can_be_reused, is_last) {
-            (Standing::Ended, ..) => (Closing::ByServer, Why::ServerClosed),
+    fn finish(&mut self, status: Status, is_last: bool) -> Closing {
+        let can_be_reused = self.current.as_ref().is_some_and(|current| current.connection.can_be_reused());
+        let (closing, why) = match (status, can_be_reused, is_last) {
+            (Status::Ended, ..) => (Closing::ByServer, Why::ServerClosed),
             (_, false, _) => (Closing::AsAgreed, Why::NotKept),
             (_, true, true) => (Closing::ByUs, Why::NotKept),
             (_, true, false) => return Closing::Kept,
         };
-        self.drop_held(why);
+        self.drop_current(why);
         closing
     }
 
     fn give_up(&mut self, error: &GetError) -> Closing {
-        let closing = match (&self.held, error) {
+        let closing = match (&self.current, error) {
             (None, _) => Closing::NeverOpen,
             (_, GetError::Failed(Failure::Short(_))) => Closing::Early,
             (_, GetError::Failed(Failure::Read(_) | Failure::Write(_))) => Closing::Broken,
             _ => Closing::Cut,
         };
-        self.drop_held(Why::NotKept);
+        self.drop_current(Why::NotKept);
         closing
     }
 }
@@ -286,7 +289,7 @@ impl Drop for Session<'_> {
         for parked in self.parked.drain(..) {
             parked.connection.close();
         }
-        self.drop_held(Why::NotKept);
+        self.drop_current(Why::NotKept);
     }
 }
 
@@ -295,20 +298,20 @@ impl Waiter {
     fn pause(
         &self,
         connection: &Connection,
-        standing: Standing,
+        status: Status,
         until: Option<Instant>,
-        late: GetError,
+        timed_out: GetError,
     ) -> Result<(), GetError> {
         let now = Instant::now();
         if until.is_some_and(|until| until <= now) {
-            return Err(late);
+            return Err(timed_out);
         }
-        let is_busy = standing == Standing::Busy;
+        let is_busy = status == Status::Busy;
         let room = if connection.wants_to_write() { PollFlags::OUT } else { PollFlags::empty() };
-        let sockets = [(connection.link().as_fd(), PollFlags::IN | room)];
+        let sockets = [(connection.transport().as_fd(), PollFlags::IN | room)];
         match self.wait(&sockets, if is_busy { Some(now) } else { until }).map_err(GetError::Wait)? {
             Woken::Interrupted(signal) => Err(GetError::Interrupted(signal)),
-            Woken::TimedOut if !is_busy => Err(late),
+            Woken::TimedOut if !is_busy => Err(timed_out),
             Woken::TimedOut | Woken::Ready => Ok(()),
         }
     }

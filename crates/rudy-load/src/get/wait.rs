@@ -11,7 +11,7 @@ use signal_hook::low_level;
 
 use crate::interrupt::Interrupt;
 
-/// What ends a wait, in addition to sockets.
+/// The events that end a wait, in addition to sockets.
 #[derive(Debug)]
 pub(super) struct Waiter {
     interrupt: Interrupt,

@@ -92,7 +92,7 @@ impl<'a> Watch<'a> {
     }
 
     /// Whether any part of a response has arrived.
-    pub(super) fn has_begun(&self) -> bool {
+    pub(super) fn has_started(&self) -> bool {
         !self.phases.start_transfer.is_zero()
     }
 
@@ -126,7 +126,7 @@ impl Observer for Watch<'_> {
     }
 
     fn received(&mut self, _bytes: usize, now: Instant) {
-        if !self.has_begun() {
+        if !self.has_started() {
             self.phases.start_transfer = now - self.started;
         }
     }

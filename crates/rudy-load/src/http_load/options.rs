@@ -35,14 +35,14 @@ Examples:
   rudy http_load -rate 100 -seconds 60 urls
 ";
 
-/// When fetches start.
+/// The schedule of fetches.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Start {
     Parallel(u32),
     Rate { per_second: f64, jitter: bool },
 }
 
-/// When the run ends.
+/// The end of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     Fetches(u64),

@@ -25,7 +25,7 @@ pub enum Trust {
     Anyone,
 }
 
-/// Why a TLS client cannot be configured.
+/// The error of a TLS configuration.
 #[derive(Debug)]
 pub enum TrustError {
     /// The certificate file cannot be read, or is not PEM.

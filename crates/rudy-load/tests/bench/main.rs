@@ -52,7 +52,7 @@ fn failures(outcome: &Outcome, kind: FailureKind) -> u64 {
 }
 
 #[test]
-fn as_many_requests_are_made_as_were_asked_for() {
+fn a_run_sends_the_given_number_of_requests() {
     let server = Server::start(|_| Response::text(OK));
     let outcome = go(&plan(&server));
     assert_eq!((outcome.recorder.succeeded, outcome.recorder.sent, server.requests()), (101, 101, 101));

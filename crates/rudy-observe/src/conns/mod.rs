@@ -53,7 +53,7 @@ pub struct WatchOptions {
 #[must_use]
 pub fn run(options: &Options) -> Exit {
     match &options.watch {
-        None => once(options).map_or_else(|stop| stop.tell(), |()| Exit::Done),
+        None => once(options).map_or_else(|stop| stop.print(), |()| Exit::Done),
         Some(watch) => watch::run(options, watch),
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use jiff::{SignedDuration, Zoned};
 
-use super::verdict::{Evidence, Leak, RunOut, Verdict};
+use super::verdict::{Leak, Reason, RunOut, Verdict};
 use crate::Descriptors;
 use crate::text::of_limit;
 
@@ -68,9 +68,9 @@ fn reason(leak: &Leak) -> String {
     let noun = leak.key.to_string();
     let is_plural = noun.starts_with("sockets") || noun.contains(" sockets") || noun == "descriptors";
     let ending = if is_plural { "" } else { "s" };
-    let growth = match leak.evidence {
-        Evidence::Grows(growth) => growth,
-        Evidence::Holds { sockets, limit } => {
+    let growth = match leak.reason {
+        Reason::Grows(growth) => growth,
+        Reason::Holds { sockets, limit } => {
             return format!("{noun} hold{ending} {sockets} of {limit} descriptors");
         }
     };

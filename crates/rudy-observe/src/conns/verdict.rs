@@ -26,12 +26,12 @@ pub(super) struct Verdict {
 #[derive(Debug, Clone)]
 pub(super) struct Leak {
     pub(super) key: Key,
-    pub(super) evidence: Evidence,
+    pub(super) reason: Reason,
 }
 
 /// Why a counter is a leak.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Evidence {
+pub(super) enum Reason {
     /// It grows persistently.
     Grows(Growth),
     /// It holds most of the descriptors of a process that has no more, so it cannot grow.
@@ -73,7 +73,7 @@ impl Verdict {
         let end = end_of_growth(history);
         let grown = history.series().filter_map(|(key, counts)| {
             let growth = persistent(&history.times_s()[..end], &counts[..end])?;
-            Some(Leak { key: key.clone(), evidence: Evidence::Grows(growth) })
+            Some(Leak { key: key.clone(), reason: Reason::Grows(growth) })
         });
         let grown: Vec<Leak> = grown.collect();
         let is_certain = |leak: &Leak| {
@@ -127,8 +127,8 @@ fn holding(history: &History, end_of_growth: usize) -> Vec<Leak> {
     });
     let mut held: Vec<Leak> = held
         .filter_map(|(key, counts)| {
-            let evidence = Evidence::Holds { sockets: *counts.last()?, limit };
-            Some(Leak { key: key.clone(), evidence })
+            let reason = Reason::Holds { sockets: *counts.last()?, limit };
+            Some(Leak { key: key.clone(), reason })
         })
         .collect();
     if held.iter().any(|leak| leak.key.remote.is_some()) {
@@ -138,11 +138,11 @@ fn holding(history: &History, end_of_growth: usize) -> Vec<Leak> {
 }
 
 impl Leak {
-    /// The growth, if it is the evidence.
+    /// The growth, if it is the reason.
     pub(super) fn growth(&self) -> Option<Growth> {
-        match self.evidence {
-            Evidence::Grows(growth) => Some(growth),
-            Evidence::Holds { .. } => None,
+        match self.reason {
+            Reason::Grows(growth) => Some(growth),
+            Reason::Holds { .. } => None,
         }
     }
 

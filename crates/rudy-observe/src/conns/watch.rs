@@ -14,17 +14,17 @@ use crate::{Exit, Process, Sockets};
 pub(super) fn run(options: &Options, settings: &WatchOptions) -> Exit {
     let mut watch = match Watch::start(options, settings) {
         Ok(watch) => watch,
-        Err(stop) => return stop.tell(),
+        Err(stop) => return stop.print(),
     };
     let ended = watch.run();
     if watch.first.is_none() {
-        return ended.map_or_else(|stop| stop.tell(), |()| Exit::Done);
+        return ended.map_or_else(|stop| stop.print(), |()| Exit::Done);
     }
     let verdict = watch.verdict();
     let drawn = watch.draw(&verdict);
     let printed = watch.conclude(&verdict);
     // Why the watch ended comes after the conclusion.
-    let exit = ended.and(drawn).and(printed).map_or_else(|stop| stop.tell(), |()| Exit::Done);
+    let exit = ended.and(drawn).and(printed).map_or_else(|stop| stop.print(), |()| Exit::Done);
     if exit == Exit::Done && verdict.is_leak() { Exit::Leak } else { exit }
 }
 
@@ -38,7 +38,7 @@ struct Watch<'a> {
     first: Option<Counts>,
     last: Option<Counts>,
     /// Whether a line about a leak was printed.
-    has_told: bool,
+    has_printed_leak: bool,
 }
 
 impl<'a> Watch<'a> {
@@ -58,7 +58,7 @@ impl<'a> Watch<'a> {
             history: History::default(),
             first: None,
             last: None,
-            has_told: false,
+            has_printed_leak: false,
         })
     }
 
@@ -104,8 +104,8 @@ impl<'a> Watch<'a> {
             None => {
                 write(&table::line(counts, first))?;
                 // In a long watch, the end may be far away, and each further line would repeat the same.
-                let is_news = leak.is_some() && !self.has_told && !self.settings.until_leak;
-                self.has_told |= leak.is_some();
+                let is_news = leak.is_some() && !self.has_printed_leak && !self.settings.until_leak;
+                self.has_printed_leak |= leak.is_some();
                 if is_news { write(&leaks) } else { Ok(()) }
             }
             Some(by) => {

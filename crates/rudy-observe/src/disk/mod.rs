@@ -39,7 +39,7 @@ pub const ROWS: usize = 20;
 pub fn run(options: &Options) -> Exit {
     match watch(options) {
         Ok(()) => Exit::Done,
-        Err(stop) => stop.tell(),
+        Err(stop) => stop.print(),
     }
 }
 

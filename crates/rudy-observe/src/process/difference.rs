@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_has_begun_counts_whole_and_one_that_has_ended_is_told() {
+    fn a_new_thread_counts_whole_and_an_ended_one_is_reported() {
         let now = Instant::now();
         let before = sample(now, 1000, vec![thread(1, 500, 500, 0), thread(2, 500, 500, 0)]);
         let after =
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn two_samples_of_the_same_moment_have_no_rates() {
+    fn two_samples_at_the_same_time_have_no_rates() {
         let now = Instant::now();
         let difference = sample(now, 500, vec![]).since(&sample(now, 500, vec![]));
         assert_eq!(format!("{} {}", difference.share(Duration::from_secs(1)), difference.rate(5)), "0 0");

@@ -69,12 +69,12 @@ fn threads_that_begin_and_end_are_seen() {
     let mut process = Process::own().unwrap();
     let before = process.sample().unwrap();
     let (let_go, wait) = mpsc::channel::<()>();
-    let (tell, told): (_, Receiver<()>) = mpsc::channel();
+    let (sender, receiver): (_, Receiver<()>) = mpsc::channel();
     let waiter = thread::Builder::new().name("waiter".into()).spawn(move || {
-        tell.send(()).unwrap();
+        sender.send(()).unwrap();
         let _ = wait.recv();
     });
-    told.recv().unwrap();
+    receiver.recv().unwrap();
     let during = process.sample().unwrap();
     assert!(of(&during.since(&before), "waiter").is_some());
     drop(let_go);
@@ -137,7 +137,7 @@ fn descriptors_are_as_many_as_are_listed() {
 }
 
 #[test]
-fn an_end_is_told_apart_from_a_process_that_never_was() {
+fn an_ended_process_differs_from_one_that_never_existed() {
     let mut child = child();
     let pid = child.id();
     let mut process = Process::open(pid).unwrap();

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn switches_are_told_apart() {
+    fn voluntary_and_involuntary_switches_differ() {
         let status = b"Name:\tcat\nvoluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t3\n";
         assert_eq!(switches(status), Some((12, 3)));
         assert_eq!(switches(b"Name:\tcat\n"), None);

@@ -56,7 +56,7 @@ pub const THREADS: usize = 20;
 pub fn run(options: &Options) -> Exit {
     match watch(options) {
         Ok(()) => Exit::Done,
-        Err(stop) => stop.tell(),
+        Err(stop) => stop.print(),
     }
 }
 

@@ -35,7 +35,7 @@ impl From<Error> for Stop {
 
 impl Stop {
     /// Prints the reason, unless it is expected.
-    pub(crate) fn tell(&self) -> Exit {
+    pub(crate) fn print(&self) -> Exit {
         match self {
             Self::Process(error) if error.is_end() => {
                 say("notice", &error.to_string());

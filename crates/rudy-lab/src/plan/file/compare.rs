@@ -38,7 +38,7 @@ impl Reader<'_> {
         variants: &[Variant],
         workloads: &[Workload],
     ) -> Result<Vec<Comparison>, String> {
-        let mut asked = HashSet::new();
+        let mut known = HashSet::new();
         let mut comparisons = Vec::with_capacity(tables.len());
         for table in tables {
             let first = table.variant.clone();
@@ -50,7 +50,7 @@ impl Reader<'_> {
                 for (workload, metric) in
                     workloads.iter().flat_map(|workload| metrics.iter().map(move |metric| (workload, metric)))
                 {
-                    if !asked.insert((pair.clone(), workload.clone(), metric.clone())) {
+                    if !known.insert((pair.clone(), workload.clone(), metric.clone())) {
                         let why = format!(
                             "{variant:?} and {with:?} are already compared in {metric} under {workload:?}"
                         );

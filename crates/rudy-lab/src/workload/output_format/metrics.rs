@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_is_told() {
+    fn a_line_without_a_metric_is_an_error() {
         for (text, expected) in [
             ("", "no metric"),
             ("time_s\n", "\"time_s\""),

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_report_is_told() {
+    fn output_without_a_report_is_an_error() {
         for output_format in [OutputFormat::Wrk, OutputFormat::H2load, OutputFormat::Ab, OutputFormat::Bench]
         {
             let why = read(output_format, "unable to connect", &KIND).err();

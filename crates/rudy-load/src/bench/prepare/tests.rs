@@ -46,7 +46,7 @@ fn plan(change: impl FnOnce(&mut Options)) -> Plan {
 }
 
 #[test]
-fn with_nothing_said_it_is_a_closed_loop_of_ten_seconds_after_one_of_warm_up() {
+fn the_default_is_a_closed_loop_of_ten_seconds_after_one_of_warm_up() {
     let plan = plan(|_| {});
     assert_eq!((plan.pace, plan.until), (Pace::Closed, Until::Time(Duration::from_secs(10))));
     assert_eq!((plan.warm_up, plan.connections.get()), (Duration::from_secs(1), 64));
@@ -67,7 +67,7 @@ fn what_is_counted_and_what_rises_has_no_warm_up() {
 }
 
 #[test]
-fn a_connection_for_each_request_is_said_to_the_server() {
+fn a_connection_for_each_request_is_announced_to_the_server() {
     for plan in [
         plan(|options| options.connections.disables_keep_alive = true),
         plan(|options| options.connections.requests_per_connection = number(1)),
@@ -100,7 +100,7 @@ fn sources_are_all_of_their_range() {
 
 /// Conflicting options, each with the expected message and exit code.
 #[test]
-fn rejects_conflicting_options_and_says_what_to_do() {
+fn rejects_conflicting_options_with_advice() {
     type Change = fn(&mut Options);
     let refused: &[(&str, Change)] = &[
         ("use -c 5 or fewer", |o| (o.pace.requests, o.connections.connections) = (Some(5), number(6))),
@@ -148,10 +148,10 @@ fn rejects_conflicting_options_and_says_what_to_do() {
         ("no URL", |o| o.urls.clear()),
         ("at least 100 ms", |o| o.output.interval = Some(Duration::from_millis(99))),
     ];
-    for (said, change) in refused {
+    for (expected, change) in refused {
         let refusal = prepare(&changed(change)).unwrap_err();
         assert_eq!(refusal.exit(), crate::Exit::BadInput, "{refusal}");
-        assert!(refusal.to_string().contains(said), "{refusal}: {said}");
+        assert!(refusal.to_string().contains(expected), "{refusal}: {expected}");
     }
     let refusal =
         prepare(&changed(|o| o.urls = vec!["http://unknown.invalid/".parse().unwrap()])).unwrap_err();

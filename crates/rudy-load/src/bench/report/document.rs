@@ -19,7 +19,7 @@ pub(in crate::bench) struct Document<'a> {
     rudy_version: &'static str,
     /// The first URL.
     target: &'a str,
-    /// What limited the run, in words.
+    /// The bottleneck of the run, in words.
     verdict: String,
     /// Validity warnings.
     warnings: Vec<String>,
@@ -67,25 +67,25 @@ struct Rate {
 struct Distributions {
     /// Of successful responses: from the due time (open loop) or the send (closed loop) to the last byte. With
     /// the requests that were given up, whose latency is a lower bound.
-    latency_us: Option<Figures>,
+    latency_us: Option<Metrics>,
     /// Of complete responses by their status class.
-    latency_by_status_us: BTreeMap<StatusClass, Option<Figures>>,
+    latency_by_status_us: BTreeMap<StatusClass, Option<Metrics>>,
     /// From the send to the last byte.
-    service_us: Option<Figures>,
+    service_us: Option<Metrics>,
     /// From the send to the first byte.
-    first_byte_us: Option<Figures>,
+    first_byte_us: Option<Metrics>,
     /// Delay between due time and send; null in a closed loop.
-    schedule_delay_us: Option<Figures>,
+    schedule_delay_us: Option<Metrics>,
     max_schedule_delay_us: Option<f64>,
-    connect_us: Option<Figures>,
-    tls_us: Option<Figures>,
+    connect_us: Option<Metrics>,
+    tls_us: Option<Metrics>,
     /// Of failed requests.
-    latency_failed_us: Option<Figures>,
+    latency_failed_us: Option<Metrics>,
 }
 
 /// Statistics of a distribution, in microseconds. A percentile without a sample beyond it is null.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Figures {
+pub(super) struct Metrics {
     mean: f64,
     stdev: f64,
     min: f64,
@@ -141,11 +141,11 @@ impl Rate {
 
 impl Distributions {
     fn of(recorder: &Recorder) -> Self {
-        let complete = |histogram: &Histogram| Figures::of(&Latencies::complete(histogram));
+        let complete = |histogram: &Histogram| Metrics::of(&Latencies::complete(histogram));
         let classes = recorder.status_classes.iter();
         let schedule_delay = complete(&recorder.schedule_delay);
         Self {
-            latency_us: Figures::of(&Latencies::of_run(recorder)),
+            latency_us: Metrics::of(&Latencies::of_run(recorder)),
             latency_by_status_us: classes.map(|(class, latency)| (*class, complete(latency))).collect(),
             service_us: complete(&recorder.service),
             first_byte_us: complete(&recorder.first_byte),
@@ -158,7 +158,7 @@ impl Distributions {
     }
 }
 
-impl Figures {
+impl Metrics {
     /// `None` for an empty distribution.
     pub(super) fn of(latencies: &Latencies<'_>) -> Option<Self> {
         if latencies.is_empty() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::document::Figures;
+use super::document::Metrics;
 use super::latencies::Latencies;
 use crate::bench::Recorder;
 use crate::bench::run::Interval;
@@ -27,7 +27,7 @@ struct Row<'a> {
     /// Requests that ended, with or without a response.
     requests: u64,
     /// Of successful responses and of requests that were given up.
-    latency_us: Option<Figures>,
+    latency_us: Option<Metrics>,
     #[serde(flatten)]
     recorder: &'a Recorder,
 }
@@ -54,7 +54,7 @@ impl<W: Write> Rows<W> {
             connections_open: interval.open,
             achieved_rate: (!interval.length.is_zero())
                 .then(|| units::per_second(recorder.responses(), interval.length)),
-            latency_us: Figures::of(&Latencies::of_run(recorder)),
+            latency_us: Metrics::of(&Latencies::of_run(recorder)),
             requests: recorder.requests(),
             recorder,
         };

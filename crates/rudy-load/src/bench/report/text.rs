@@ -160,7 +160,7 @@ fn omission(run: &Run) -> String {
     }
     format!(
         "A closed loop sends nothing while it waits for a response: the one that took {} blocked about {kept:.0} requests.\n\
-         Their waiting time is missing in these figures. Use a rate (-R) to include it.\n",
+         Their waiting time is missing in these metrics. Use a rate (-R) to include it.\n",
         units::duration(max)
     )
 }

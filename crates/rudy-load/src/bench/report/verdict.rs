@@ -11,7 +11,7 @@ use crate::units;
 pub(in crate::bench) struct Verdict {
     /// The most important fact, as a sentence.
     pub(in crate::bench) sentence: String,
-    /// What limited the run, if it is known.
+    /// The bottleneck of the run, if it is known.
     pub(in crate::bench) limit: Option<Limit>,
     /// All validity warnings.
     pub(in crate::bench) warnings: Vec<Warning>,

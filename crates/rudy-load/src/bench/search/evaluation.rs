@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_in_which_nothing_was_sent_says_nothing_of_lateness() {
+    fn a_part_without_requests_is_no_evidence_of_delay() {
         let mut trend = trend(&[1, 2, 3]);
         trend.add(&Interval::default());
         assert!(trend.grows());

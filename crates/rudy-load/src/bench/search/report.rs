@@ -201,7 +201,7 @@ pub(super) struct SearchDocument<'a> {
     failed_by: Option<&'static str>,
     /// Whether the result is a lower bound, because the server was not the limit.
     is_lower_bound: bool,
-    /// Why the result is less than promised: `steps_exhausted` or `unconfirmed`; null if it is not.
+    /// The reason that the result is less than promised: `steps_exhausted` or `unconfirmed`; null if it is not.
     incomplete: Option<&'static str>,
     /// The closed loop that measured the ceiling.
     closed_loop: Document<'a>,

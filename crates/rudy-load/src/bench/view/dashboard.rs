@@ -116,7 +116,7 @@ impl Dashboard {
         let blank = u16::from(area.height >= SPACIOUS);
         let rows = [1, 2, 1, blank, height, blank].map(Constraint::Length);
         let charts = [Constraint::Fill(3), Constraint::Fill(2), Constraint::Length(1)];
-        let [target, config, progress, _, figures, _, rates, latencies, help] =
+        let [target, config, progress, _, metrics, _, rates, latencies, help] =
             Layout::vertical(rows.into_iter().chain(charts)).areas(area);
         Line::styled(self.target.as_str(), Modifier::BOLD).render(target, buffer);
         let text = Paragraph::new(self.config.as_str()).wrap(Wrap { trim: true });
@@ -124,7 +124,7 @@ impl Dashboard {
         let (part, text) = self.progress(now);
         let gauge = Gauge::default().ratio(part).label(text);
         gauge.gauge_style(self.style(Color::Green)).render(progress, buffer);
-        Paragraph::new(table).render(figures, buffer);
+        Paragraph::new(table).render(metrics, buffer);
         self.rates(rates, buffer);
         self.latencies(latencies, buffer);
         let line = "Ctrl-C ends the run with its report";

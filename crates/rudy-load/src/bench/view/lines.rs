@@ -10,11 +10,11 @@ use crate::units;
 /// Prints progress lines.
 #[derive(Debug)]
 pub(super) struct Lines {
-    /// How long a whole interval is.
+    /// The duration of a whole interval.
     interval: Duration,
     /// The elapsed part of the run.
     behind: Duration,
-    /// When to print the number of open connections next.
+    /// The time at which to print the number of open connections next.
     next: Instant,
 }
 

@@ -53,7 +53,7 @@ fn ten_busiest_threads_of_the_runtime_leave_nothing_to_the_program() {
 }
 
 #[test]
-fn the_server_s_own_threads_are_told_from_the_runtime_s() {
+fn the_server_s_own_threads_are_distinguished_from_the_runtime_s() {
     let names = ["http-nio-8080-Acceptor", "VM Thread", "Signal Dispatcher"];
     let text = texts(&over_a_second(names.map(|name| thread(1, name, 100)).to_vec())).join("\n");
     assert!(text.starts_with("the 3 busiest threads are all the runtime's or the server's own: "), "{text}");
@@ -97,7 +97,7 @@ fn a_process_with_one_thread_has_no_others() {
 }
 
 #[test]
-fn an_idle_process_is_said_to_be_idle_and_its_past_is_told() {
+fn an_idle_process_is_described_as_idle_with_its_past() {
     let difference = over_a_second(vec![aged(thread(1, "a", 0), 6000, 7200), thread(2, "b", 0)]);
     let expected = [
         "idle: its 2 threads used 0.0 % of a core in the last 1.00 s; sorted by CPU since the start",
@@ -107,7 +107,7 @@ fn an_idle_process_is_said_to_be_idle_and_its_past_is_told() {
 }
 
 #[test]
-fn threads_that_wait_for_a_core_are_told() {
+fn threads_that_wait_for_a_core_are_described() {
     let mut waiting = thread(1, "a", 100);
     waiting.ready = Some(Duration::from_millis(45));
     let text = texts(&over_a_second(vec![waiting])).join("\n");
@@ -115,7 +115,7 @@ fn threads_that_wait_for_a_core_are_told() {
 }
 
 #[test]
-fn threads_that_end_are_told_if_they_used_much() {
+fn threads_that_end_are_described_if_they_used_much() {
     let mut difference = over_a_second(vec![thread(1, "a", 600)]);
     difference.cpu_of_ended = Duration::from_millis(400);
     assert!(texts(&difference).join("\n").starts_with("40 % of the CPU went to threads that ended"));

@@ -225,7 +225,7 @@ fn bottleneck(run: &Run) -> String {
 }
 
 #[test]
-fn a_closed_loop_says_what_it_leaves_out_where_it_is_much() {
+fn a_closed_loop_reports_a_long_stall_that_it_omits() {
     let mut recorder = successes(100);
     recorder.opened = 5;
     assert!(!render(&run(config(), recorder.clone()), false).contains("closed loop nothing"));

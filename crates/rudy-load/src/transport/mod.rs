@@ -38,19 +38,19 @@ impl std::fmt::Display for Remote {
 
 /// A non-blocking byte stream in both directions.
 #[derive(Debug)]
-pub(crate) struct Link {
+pub(crate) struct Transport {
     socket: Socket,
-    /// Boxed, because a TLS session takes kilobytes and most links have none.
+    /// Boxed, because a TLS session takes kilobytes and most transports have none.
     session: Option<Box<Session>>,
 }
 
-impl AsFd for Link {
+impl AsFd for Transport {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 }
 
-impl Link {
+impl Transport {
     /// Whether the connection is open. The error is that of `connect`.
     pub(crate) fn connected(&self) -> io::Result<bool> {
         if let Some(error) = self.socket.take_error()? {
@@ -62,7 +62,7 @@ impl Link {
         }
     }
 
-    /// Starts TLS on a connected link.
+    /// Starts TLS on a connected transport.
     pub(crate) fn secure(&mut self, security: &Security) -> io::Result<()> {
         self.session = Some(Box::new(Session::new(security)?));
         Ok(())

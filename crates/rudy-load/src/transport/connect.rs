@@ -7,9 +7,9 @@ use std::os::fd::AsRawFd;
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-use super::{Link, Remote};
+use super::{Remote, Transport};
 
-impl Link {
+impl Transport {
     /// Starts to connect; the socket becomes writable when that succeeds or fails. `source` is the local
     /// address.
     pub(crate) fn connect(remote: &Remote, source: Option<IpAddr>) -> io::Result<Self> {
