@@ -14,16 +14,16 @@ use rudy_net::close::CloseMode;
 use crate::Failure;
 use crate::transport::{Remote, Security, Transport};
 
-/// Maximum number of reads in a row before other connections get their turn.
-const READS_IN_A_ROW: usize = 32;
+/// Maximum number of reads in one call of [`Connection::drive`], so that other connections get their turn.
+const READS_PER_DRIVE: usize = 32;
 
-/// Receives the events of a connection, with the time at which each was seen.
+/// Receives the events of a connection, with the time of each.
 pub(crate) trait Observer {
     /// TCP is connected.
     fn connected(&mut self, _now: Instant) {}
 
     /// The TLS handshake is complete.
-    fn secured(&mut self, _now: Instant) {}
+    fn tls_established(&mut self, _now: Instant) {}
 
     /// Bytes were received.
     fn received(&mut self, _bytes: usize, _now: Instant) {}
@@ -34,7 +34,7 @@ pub(crate) trait Observer {
     /// A response begins.
     fn head(&mut self, head: &ResponseHead<'_>);
 
-    /// A piece of the body.
+    /// A part of the body.
     fn data(&mut self, bytes: &[u8]);
 
     /// The end of a chunk; in a body without chunks, the end of the available data.
@@ -44,141 +44,141 @@ pub(crate) trait Observer {
     fn end(&mut self, trailers: Option<&HeaderMap>, now: Instant);
 }
 
-/// The state of a connection after it was driven.
+/// The result of [`Connection::drive`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Status {
-    /// Waits for its socket.
-    Open,
-    /// Stopped so that other connections get their turn; can continue at once.
-    Busy,
-    /// Closed without error, and no request was in flight.
-    Ended,
+pub(crate) enum DriveStatus {
+    /// The connection waits for its socket.
+    Waiting,
+    /// The connection stopped so that other connections get their turn. It can continue at once.
+    Yielded,
+    /// The connection was closed without error, and no request was in flight.
+    Closed,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum State {
     Connecting,
-    Securing,
+    TlsHandshake,
     Open,
     /// The peer closed the connection without error.
-    Ended,
+    Closed,
 }
 
 /// A connection and its requests in flight.
 #[derive(Debug)]
 pub(crate) struct Connection {
     transport: Transport,
-    phase: Phase,
-    machine: ClientConnection,
-    /// Expected responses after the current one.
-    awaited: VecDeque<RequestInfo>,
-    /// Data that did not fit into the socket buffer.
-    unsent: Bytes,
-    /// Received data that is not parsed yet. Has no capacity while it is empty.
-    leftover: Vec<u8>,
+    state: State,
+    protocol: ClientConnection,
+    /// The responses that are expected after the current one.
+    expected_responses: VecDeque<RequestInfo>,
+    /// The data that did not fit into the socket buffer.
+    write_buffer: Bytes,
+    /// The received data that is not parsed yet. Has no capacity while it is empty.
+    read_buffer: Vec<u8>,
     /// The error after which nothing more can be sent. Responses may still arrive.
-    broken: Option<io::Error>,
+    write_error: Option<io::Error>,
 }
 
 impl Connection {
     /// Starts to connect.
     pub(crate) fn open(remote: &Remote, source: Option<IpAddr>) -> Result<Self, Failure> {
-        Transport::connect(remote, source).map(Self::over).map_err(Failure::Connect)
+        Transport::connect(remote, source).map(Self::new).map_err(Failure::Connect)
     }
 
-    /// Creates a connection over a transport that connects or is connected.
-    pub(crate) fn over(transport: Transport) -> Self {
+    /// Creates a connection over a transport that is connecting or connected.
+    pub(crate) fn new(transport: Transport) -> Self {
         Self {
             transport,
-            phase: Phase::Connecting,
-            machine: ClientConnection::new(),
-            awaited: VecDeque::new(),
-            unsent: Bytes::new(),
-            leftover: Vec::new(),
-            broken: None,
+            state: State::Connecting,
+            protocol: ClientConnection::new(),
+            expected_responses: VecDeque::new(),
+            write_buffer: Bytes::new(),
+            read_buffer: Vec::new(),
+            write_error: None,
         }
     }
 
-    /// The file descriptor of the socket.
+    /// The socket, with TLS for `https`.
     pub(crate) fn transport(&self) -> &Transport {
         &self.transport
     }
 
     /// Whether requests can be sent.
     pub(crate) fn is_open(&self) -> bool {
-        self.phase == Phase::Open
+        self.state == State::Open
     }
 
     /// Whether the connection waits for the socket to become writable.
     pub(crate) fn wants_to_write(&self) -> bool {
-        self.phase == Phase::Connecting
+        self.state == State::Connecting
             || self.transport.wants_to_write()
-            || (!self.unsent.is_empty() && self.phase == Phase::Open)
+            || (!self.write_buffer.is_empty() && self.state == State::Open)
     }
 
     /// Whether another request may follow the received responses.
     pub(crate) fn can_be_reused(&self) -> bool {
-        self.broken.is_none() && self.machine.can_be_reused()
+        self.write_error.is_none() && self.protocol.can_be_reused()
     }
 
-    /// Sends requests and expects responses as described by `requests`. Data that does not fit is sent when the
-    /// socket is writable.
-    pub(crate) fn send(&mut self, bytes: &Bytes, requests: impl IntoIterator<Item = RequestInfo>) {
-        for request in requests {
-            if self.machine.is_idle() && self.awaited.is_empty() {
-                self.machine.expect_response(request);
+    /// Sends requests and expects a response for each item of `infos`. Data that does not fit into the socket
+    /// buffer is sent when the socket is writable.
+    pub(crate) fn send(&mut self, bytes: &Bytes, infos: impl IntoIterator<Item = RequestInfo>) {
+        for info in infos {
+            if self.protocol.is_idle() && self.expected_responses.is_empty() {
+                self.protocol.expect_response(info);
             } else {
-                self.awaited.push_back(request);
+                self.expected_responses.push_back(info);
             }
         }
-        if !self.unsent.is_empty() {
-            self.unsent = [&self.unsent[..], &bytes[..]].concat().into();
-        } else if self.phase == Phase::Open {
+        if !self.write_buffer.is_empty() {
+            self.write_buffer = [&self.write_buffer[..], &bytes[..]].concat().into();
+        } else if self.state == State::Open {
             let written = self.write(bytes);
             if written < bytes.len() {
-                self.unsent = bytes.slice(written..);
+                self.write_buffer = bytes.slice(written..);
             }
         } else {
-            self.unsent = bytes.clone();
+            self.write_buffer = bytes.clone();
         }
     }
 
-    /// Whether nothing more can be sent. After a send, the caller must then drive the connection to get the
-    /// result.
-    pub(crate) fn is_broken(&self) -> bool {
-        self.broken.is_some()
+    /// Whether sending has failed. The caller must then drive the connection to get the error.
+    pub(crate) fn has_write_error(&self) -> bool {
+        self.write_error.is_some()
     }
 
-    /// Drives the connection as far as possible. `hangs_up` means that the end of the received data is in the
-    /// socket already.
+    /// Connects, writes and reads as far as possible without waiting. `has_hung_up` means that the peer has closed
+    /// the connection, so the end of the data is in the socket buffer.
     pub(crate) fn drive(
         &mut self,
         security: Option<&Security>,
         limits: &Limits,
-        hangs_up: bool,
+        has_hung_up: bool,
         scratch: &mut [u8],
         observer: &mut impl Observer,
-    ) -> Result<Status, Failure> {
-        if self.phase != Phase::Open && !self.connect_and_secure(security, observer)? {
-            return Ok(Status::Open);
+    ) -> Result<DriveStatus, Failure> {
+        if self.state != State::Open && !self.establish(security, observer)? {
+            return Ok(DriveStatus::Waiting);
         }
-        self.write_rest();
-        self.read(limits, hangs_up, scratch, observer)
+        self.flush_write_buffer();
+        self.read(limits, has_hung_up, scratch, observer)
     }
 
     /// Closes the connection, and aborts a response in flight.
     pub(crate) fn close(self) {
-        let is_in_use = self.phase != Phase::Ended && (!self.machine.is_idle() || !self.unsent.is_empty());
-        self.transport.close(if is_in_use { CloseMode::Reset } else { CloseMode::NoLinger });
+        let is_in_flight =
+            self.state != State::Closed && (!self.protocol.is_idle() || !self.write_buffer.is_empty());
+        self.transport.close(if is_in_flight { CloseMode::Reset } else { CloseMode::NoLinger });
     }
 
-    /// Continues TCP and then TLS connecting. Returns true when done.
-    fn connect_and_secure(
+    /// Continues to connect: TCP, then TLS. Returns true when requests can be sent.
+    fn establish(
         &mut self,
         security: Option<&Security>,
         observer: &mut impl Observer,
     ) -> Result<bool, Failure> {
-        if self.phase == Phase::Connecting {
+        if self.state == State::Connecting {
             match self.transport.connected() {
                 Ok(true) => {}
                 Ok(false) => return Ok(false),
@@ -186,28 +186,28 @@ impl Connection {
             }
             observer.connected(Instant::now());
             if let Some(security) = security {
-                self.transport.secure(security).map_err(Failure::Tls)?;
+                self.transport.start_tls(security).map_err(Failure::Tls)?;
             }
-            self.phase = Phase::Securing;
+            self.state = State::TlsHandshake;
         }
         if !self.transport.handshake().map_err(Failure::Tls)? {
             return Ok(false);
         }
         if self.transport.is_secure() {
-            observer.secured(Instant::now());
+            observer.tls_established(Instant::now());
         }
-        self.phase = Phase::Open;
+        self.state = State::Open;
         Ok(true)
     }
 
-    /// Writes the buffered data.
-    fn write_rest(&mut self) {
-        let rest = std::mem::take(&mut self.unsent);
+    /// Writes the data that did not fit before.
+    fn flush_write_buffer(&mut self) {
+        let rest = std::mem::take(&mut self.write_buffer);
         let written = self.write(&rest);
         if written < rest.len() {
-            self.unsent = rest.slice(written..);
+            self.write_buffer = rest.slice(written..);
         } else if let Err(error) = self.transport.flush() {
-            self.broken.get_or_insert(error);
+            self.write_error.get_or_insert(error);
         }
     }
 
@@ -215,11 +215,11 @@ impl Connection {
     /// more.
     fn write(&mut self, bytes: &[u8]) -> usize {
         let mut written = 0;
-        while written < bytes.len() && self.broken.is_none() {
+        while written < bytes.len() && self.write_error.is_none() {
             match self.transport.write(&bytes[written..]) {
                 Ok(more) => written += more,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return written,
-                Err(error) => self.broken = Some(error),
+                Err(error) => self.write_error = Some(error),
             }
         }
         bytes.len()
@@ -228,88 +228,88 @@ impl Connection {
     fn read(
         &mut self,
         limits: &Limits,
-        hangs_up: bool,
+        has_hung_up: bool,
         scratch: &mut [u8],
         observer: &mut impl Observer,
-    ) -> Result<Status, Failure> {
-        for _ in 0..READS_IN_A_ROW {
+    ) -> Result<DriveStatus, Failure> {
+        for _ in 0..READS_PER_DRIVE {
             let received = match self.transport.read(scratch) {
                 Ok(0) => return self.end_of_input(observer),
                 Ok(received) => received,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return self.still_open(),
-                Err(error) => return self.reading_failed(error),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return self.would_block(),
+                Err(error) => return self.read_failed(error),
             };
             let now = Instant::now();
             observer.received(received, now);
-            self.decode(&scratch[..received], limits, now, observer)?;
+            self.receive(&scratch[..received], limits, now, observer)?;
             // A short read means that the socket is empty.
-            if received < scratch.len() && !hangs_up && !self.transport.is_secure() {
-                return self.still_open();
+            if received < scratch.len() && !has_hung_up && !self.transport.is_secure() {
+                return self.would_block();
             }
         }
-        Ok(Status::Busy)
+        Ok(DriveStatus::Yielded)
     }
 
-    /// After a failed send, the connection still receives earlier responses until the peer closes it.
-    fn still_open(&mut self) -> Result<Status, Failure> {
-        match self.broken.take() {
-            Some(error) if !self.machine.is_idle() => Err(Failure::Write(error)),
-            Some(_) => Ok(Status::Ended),
-            None => Ok(Status::Open),
+    /// The status when the socket has no more data. After a failed send, returns the error.
+    fn would_block(&mut self) -> Result<DriveStatus, Failure> {
+        match self.write_error.take() {
+            Some(error) if !self.protocol.is_idle() => Err(Failure::Write(error)),
+            Some(_) => Ok(DriveStatus::Closed),
+            None => Ok(DriveStatus::Waiting),
         }
     }
 
-    fn reading_failed(&mut self, error: io::Error) -> Result<Status, Failure> {
-        if self.machine.is_idle() {
-            return Ok(Status::Ended);
+    fn read_failed(&mut self, error: io::Error) -> Result<DriveStatus, Failure> {
+        if self.protocol.is_idle() {
+            return Ok(DriveStatus::Closed);
         }
-        Err(self.broken.take().map_or(Failure::Read(error), Failure::Write))
+        Err(self.write_error.take().map_or(Failure::Read(error), Failure::Write))
     }
 
-    fn end_of_input(&mut self, observer: &mut impl Observer) -> Result<Status, Failure> {
-        if self.machine.is_idle() {
-            return Ok(Status::Ended);
+    fn end_of_input(&mut self, observer: &mut impl Observer) -> Result<DriveStatus, Failure> {
+        if self.protocol.is_idle() {
+            return Ok(DriveStatus::Closed);
         }
-        match self.machine.end_of_input() {
+        match self.protocol.end_of_input() {
             // RFC 9112 §9.8: if the body ends with the connection, TLS must have signalled the end.
             Ok(_) if self.transport.is_truncated() => {
                 let reason = "the connection ended without a TLS close, so the body may be truncated";
                 Err(Failure::Read(io::Error::new(io::ErrorKind::UnexpectedEof, reason)))
             }
             Ok(_) => {
-                self.phase = Phase::Ended;
+                self.state = State::Closed;
                 observer.end(None, Instant::now());
-                Ok(Status::Ended)
+                Ok(DriveStatus::Closed)
             }
-            Err(fault) => Err(self.broken.take().map_or(Failure::Short(fault), Failure::Write)),
+            Err(fault) => Err(self.write_error.take().map_or(Failure::Short(fault), Failure::Write)),
         }
     }
 
-    /// Parses the received data after the remaining earlier data.
-    fn decode(
+    /// Parses the buffered data and the received data, and buffers the incomplete rest.
+    fn receive(
         &mut self,
         bytes: &[u8],
         limits: &Limits,
         now: Instant,
         observer: &mut impl Observer,
     ) -> Result<(), Failure> {
-        if self.leftover.is_empty() {
-            let used = self.understand(bytes, limits, now, observer)?;
-            self.leftover.extend_from_slice(&bytes[used..]);
+        if self.read_buffer.is_empty() {
+            let used = self.parse(bytes, limits, now, observer)?;
+            self.read_buffer.extend_from_slice(&bytes[used..]);
             return Ok(());
         }
-        let mut whole = std::mem::take(&mut self.leftover);
+        let mut whole = std::mem::take(&mut self.read_buffer);
         whole.extend_from_slice(bytes);
-        let used = self.understand(&whole, limits, now, observer)?;
+        let used = self.parse(&whole, limits, now, observer)?;
         if used < whole.len() {
             whole.drain(..used);
-            self.leftover = whole;
+            self.read_buffer = whole;
         }
         Ok(())
     }
 
     /// Parses the data and returns the number of bytes used.
-    fn understand(
+    fn parse(
         &mut self,
         bytes: &[u8],
         limits: &Limits,
@@ -319,24 +319,24 @@ impl Connection {
         let mut used = 0;
         loop {
             // The state machine rejects data without a request.
-            if used == bytes.len() && self.machine.is_idle() {
+            if used == bytes.len() && self.protocol.is_idle() {
                 return Ok(used);
             }
-            let (taken, answer) = self.machine.decode(&bytes[used..], limits).map_err(Failure::Malformed)?;
+            let (taken, event) = self.protocol.decode(&bytes[used..], limits).map_err(Failure::Malformed)?;
             used += taken;
-            match answer {
+            match event {
                 ResponseEvent::Informational(head) => observer.informational(&head),
                 ResponseEvent::Head(head) => observer.head(&head),
                 ResponseEvent::Data(data) => {
                     observer.data(data);
-                    if !self.machine.is_within_chunk() {
+                    if !self.protocol.is_within_chunk() {
                         observer.chunk();
                     }
                 }
                 ResponseEvent::End(trailers) => {
                     observer.end(trailers.as_ref(), now);
-                    if let Some(request) = self.awaited.pop_front() {
-                        self.machine.expect_response(request);
+                    if let Some(info) = self.expected_responses.pop_front() {
+                        self.protocol.expect_response(info);
                     }
                 }
                 ResponseEvent::NeedData => return Ok(used),

@@ -21,7 +21,7 @@ pub(crate) struct Poller {
 pub(crate) struct Ready {
     pub(crate) token: u64,
     /// The peer has closed or reset the connection. Read until the end, because this event is not repeated.
-    pub(crate) hangs_up: bool,
+    pub(crate) has_hung_up: bool,
 }
 
 impl Poller {
@@ -59,6 +59,6 @@ impl Poller {
         let ends = epoll::EventFlags::RDHUP | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
         // The field is unaligned in the kernel's structure, so copy it first.
         let flags = event.flags;
-        Ready { token: event.data.u64(), hangs_up: flags.intersects(ends) }
+        Ready { token: event.data.u64(), has_hung_up: flags.intersects(ends) }
     }
 }

@@ -37,12 +37,12 @@ impl Default for Template {
     }
 }
 
-/// An encoded request, and how its response is parsed.
+/// An encoded request.
 #[derive(Debug, Clone)]
 pub struct Encoded {
     /// Head and body.
     pub bytes: Bytes,
-    /// The facts of the request that the parser of its response needs.
+    /// The properties of the request on which the parsing of its response depends.
     pub info: RequestInfo,
 }
 

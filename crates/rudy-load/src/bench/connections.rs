@@ -16,7 +16,7 @@ use super::recorder::Recorder;
 use super::request_schedule::{Next, RequestSchedule};
 use super::run::Gate;
 use crate::Failure;
-use crate::connection::{Connection, Status};
+use crate::connection::{Connection, DriveStatus};
 use crate::poller::Poller;
 use crate::request::Mix;
 
@@ -172,7 +172,7 @@ impl<'p> Connections<'p> {
         #[expect(clippy::cast_possible_truncation, reason = "the halves of a token")]
         let (index, generation) = (ready.token as u32, (ready.token >> 32) as u32);
         if self.slots[index as usize].generation == generation {
-            self.drive(index, ready.hangs_up);
+            self.drive(index, ready.has_hung_up);
         }
     }
 
@@ -275,7 +275,7 @@ impl<'p> Connections<'p> {
             }
             connection.send(&bytes.freeze(), self.requests.iter().map(|&number| self.mix.get(number).info));
         }
-        if connection.is_broken() {
+        if connection.has_write_error() {
             // The socket may have reported an error already.
             self.busy.push_back(index);
         }
@@ -303,7 +303,7 @@ impl<'p> Connections<'p> {
     }
 
     /// Drives a connection as far as possible.
-    fn drive(&mut self, index: u32, hangs_up: bool) {
+    fn drive(&mut self, index: u32, has_hung_up: bool) {
         let slot = &mut self.slots[index as usize];
         let Some(connection) = &mut slot.connection else { return };
         let was_open = connection.is_open();
@@ -317,7 +317,7 @@ impl<'p> Connections<'p> {
             is_paced: self.plan.pace != Pace::Closed,
         };
         let security = self.plan.security.as_ref();
-        let driven = connection.drive(security, &self.limits, hangs_up, &mut self.scratch, &mut observer);
+        let driven = connection.drive(security, &self.limits, has_hung_up, &mut self.scratch, &mut observer);
         let ended = observer.ended;
         self.in_flight -= ended;
         if !was_open && connection.is_open() {
@@ -326,13 +326,13 @@ impl<'p> Connections<'p> {
         }
         match driven {
             Err(failure) => self.failed(index, &failure, Instant::now()),
-            Ok(Status::Ended) => {
+            Ok(DriveStatus::Closed) => {
                 self.recorder.closed_by_server += u64::from(ended == 0);
                 self.close(index);
                 self.offer(index);
             }
             Ok(status) => {
-                if status == Status::Busy {
+                if status == DriveStatus::Yielded {
                     self.busy.push_back(index);
                 }
                 if ended > 0 {

@@ -85,7 +85,7 @@ impl Observer for ExchangeObserver<'_> {
         self.sent_now(now);
     }
 
-    fn secured(&mut self, now: Instant) {
+    fn tls_established(&mut self, now: Instant) {
         if let Some(connected) = self.exchange.connecting_since
             && now >= self.since
         {

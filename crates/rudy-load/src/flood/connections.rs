@@ -11,7 +11,7 @@ use rudy_stats::stream_schedule::StreamSchedule;
 use super::measurement::Measurement;
 use super::plan::Plan;
 use crate::Failure;
-use crate::connection::{Connection, Observer, Status};
+use crate::connection::{Connection, DriveStatus, Observer};
 use crate::poller::Poller;
 
 /// Size of the read buffer.
@@ -111,7 +111,7 @@ impl<'p> Connections<'p> {
         for event in 0..self.poller.ready() {
             let ready = self.poller.event(event);
             // The token is the number of the connection.
-            self.drive(u32::try_from(ready.token).unwrap_or(u32::MAX), ready.hangs_up);
+            self.drive(u32::try_from(ready.token).unwrap_or(u32::MAX), ready.has_hung_up);
         }
         Ok(())
     }
@@ -130,7 +130,7 @@ impl<'p> Connections<'p> {
         }
     }
 
-    fn drive(&mut self, number: u32, hangs_up: bool) {
+    fn drive(&mut self, number: u32, has_hung_up: bool) {
         let entry = &mut self.streams[number as usize];
         let Some(connection) = &mut entry.connection else { return };
         let was_open = connection.is_open();
@@ -146,15 +146,15 @@ impl<'p> Connections<'p> {
             has_ended: false,
         };
         let security = self.plan.security.as_ref();
-        let driven = connection.drive(security, &self.limits, hangs_up, &mut self.scratch, &mut listener);
+        let driven = connection.drive(security, &self.limits, has_hung_up, &mut self.scratch, &mut listener);
         let has_ended = listener.has_ended;
         self.open = self.open + u32::from(connection.is_open()) - u32::from(was_open);
         match driven {
             Err(failure) => self.fail(number, &failure),
-            Ok(Status::Ended) => self.end(number),
+            Ok(DriveStatus::Closed) => self.end(number),
             Ok(_) if has_ended && !self.plan.holds_idle => self.end(number),
-            Ok(Status::Busy) => self.busy.push(number),
-            Ok(Status::Open) => {}
+            Ok(DriveStatus::Yielded) => self.busy.push(number),
+            Ok(DriveStatus::Waiting) => {}
         }
     }
 
@@ -199,7 +199,7 @@ impl Observer for Listener<'_> {
         *self.since = now;
     }
 
-    fn secured(&mut self, _now: Instant) {
+    fn tls_established(&mut self, _now: Instant) {
         self.measurement.opened += 1;
     }
 

@@ -57,16 +57,16 @@ pub(super) fn connect(
     waiter: &Waiter,
     until: Option<Instant>,
 ) -> Result<(Transport, Remote), GetError> {
-    let mut attempts = Attempts { pending: Vec::new(), failed: io::ErrorKind::NotFound.into() };
+    let mut attempts = Attempts { under_way: Vec::new(), failed: io::ErrorKind::NotFound.into() };
     let result = attempts.race(remotes, waiter, until);
-    for (_, transport) in attempts.pending {
+    for (_, transport) in attempts.under_way {
         transport.close(CloseMode::Reset);
     }
     result
 }
 
 struct Attempts {
-    pending: Vec<(Remote, Transport)>,
+    under_way: Vec<(Remote, Transport)>,
     /// The error of the last failed attempt.
     failed: io::Error,
 }
@@ -113,14 +113,14 @@ impl Attempts {
 
     fn begin(&mut self, remote: &Remote) {
         match Transport::connect(remote, None) {
-            Ok(transport) => self.pending.push((remote.clone(), transport)),
+            Ok(transport) => self.under_way.push((remote.clone(), transport)),
             Err(error) => self.failed = error,
         }
     }
 
     fn wait(&self, waiter: &Waiter, until: Option<Instant>, next: Option<Instant>) -> Result<(), GetError> {
-        let sockets: Vec<_> =
-            self.pending.iter().map(|(_, transport)| (transport.as_fd(), PollFlags::OUT)).collect();
+        let sockets = self.under_way.iter().map(|(_, transport)| (transport.as_fd(), PollFlags::OUT));
+        let sockets: Vec<_> = sockets.collect();
         match next.filter(|next| until.is_none_or(|until| *next < until)) {
             Some(next) => match waiter.wait(&sockets, Some(next)).map_err(GetError::Wait)? {
                 Woken::Interrupted(signal) => Err(GetError::Interrupted(signal)),
@@ -136,7 +136,7 @@ impl Attempts {
         while index < self.pending.len() {
             match self.pending[index].1.connected() {
                 Ok(true) => {
-                    let (remote, transport) = self.pending.remove(index);
+                    let (remote, transport) = self.under_way.remove(index);
                     return Some((transport, remote));
                 }
                 Ok(false) => index += 1,

@@ -17,7 +17,7 @@ use super::output::Output;
 use super::report::{Closing, Connected, Report, Why};
 use super::wait::{Waiter, Woken};
 use super::watch::{Nothing, Rules, Watch};
-use crate::connection::{Connection, Status};
+use crate::connection::{Connection, DriveStatus};
 use crate::request::Encoded;
 use crate::transport::{Remote, Security};
 use crate::{AccessError, Failure, Template, Url};
@@ -96,7 +96,7 @@ impl<'a> Session<'a> {
             prepared.and_then(|request| self.exchange(url, &request, started, &mut watch, &mut connected));
         watch.phases.total = watch.elapsed();
         let (closing, error) = match result {
-            Ok(status) => (self.finish(status, is_last && !watch.leads_on()), None),
+            Ok(status) => (self.settle(status, is_last && !watch.leads_on()), None),
             Err(error) => (self.give_up(&error), Some(error)),
         };
         let report = Report {
@@ -134,7 +134,7 @@ impl<'a> Session<'a> {
         started: Instant,
         watch: &mut Watch<'_>,
         connected: &mut Connected,
-    ) -> Result<Status, GetError> {
+    ) -> Result<DriveStatus, GetError> {
         let until = |time: Option<_>| time.and_then(|time| started.checked_add(time));
         let whole = until(self.options.timeout);
         let connect = until(self.options.connect_timeout).into_iter().chain(whole).min();
@@ -168,10 +168,10 @@ impl<'a> Session<'a> {
             let parked = self.parked.iter().position(|parked| parked.url.same_origin(url));
             self.current = parked.map(|place| self.parked.remove(place));
         }
-        let Some(current) = &mut self.current else { return };
-        let driven = current.connection.drive(None, &self.limits, true, &mut self.scratch, &mut Nothing);
-        if !matches!(driven, Ok(Status::Open)) {
-            self.drop_current(Why::ServerClosed);
+        let Some(held) = &mut self.held else { return };
+        let driven = held.connection.drive(None, &self.limits, true, &mut self.scratch, &mut Nothing);
+        if !matches!(driven, Ok(DriveStatus::Waiting)) {
+            self.drop_held(Why::ServerClosed);
         }
     }
 
@@ -203,8 +203,7 @@ impl<'a> Session<'a> {
         };
         watch.phases.name_lookup = started.elapsed();
         let (transport, remote) = dial::connect(&remotes, self.waiter, deadlines.connect)?;
-        self.current =
-            Some(OpenConnection { connection: Connection::over(transport), url: url.clone(), remote });
+        self.held = Some(Held { connection: Connection::new(transport), url: url.clone(), remote });
         Ok(())
     }
 
@@ -215,12 +214,12 @@ impl<'a> Session<'a> {
         request: &Encoded,
         deadlines: Deadlines,
         watch: &mut Watch<'_>,
-    ) -> Result<Status, GetError> {
+    ) -> Result<DriveStatus, GetError> {
         let security = self.security(url)?;
         let Some(current) = &mut self.current else {
             return Err(Failure::Short(Fault::ClosedBeforeResponse).into());
         };
-        let connection = &mut current.connection;
+        let connection = &mut held.connection;
         connection.send(&request.bytes, [request.info]);
         loop {
             let driven = connection.drive(security.as_ref(), &self.limits, true, &mut self.scratch, watch);
@@ -231,7 +230,7 @@ impl<'a> Session<'a> {
             if watch.has_ended {
                 return Ok(status);
             }
-            if status == Status::Ended {
+            if status == DriveStatus::Closed {
                 return Err(Failure::Short(Fault::ClosedBeforeResponse).into());
             }
             let (until, error) = if connection.is_open() {
@@ -251,19 +250,19 @@ impl<'a> Session<'a> {
     }
 
     fn describe(&self, connected: &mut Connected) {
-        if let Some(current) = &self.current {
-            let transport = current.connection.transport();
-            connected.remote = Some(current.remote.to_string());
-            connected.local = transport.local().map(|address| address.to_string());
-            connected.tls = transport.agreed();
+        if let Some(held) = &self.held {
+            let transport = held.connection.transport();
+            connected.remote = Some(held.remote.to_string());
+            connected.local = transport.local_address().map(|address| address.to_string());
+            connected.tls = transport.negotiated();
         }
     }
 
     /// Decides whether to keep the connection after a complete response.
-    fn finish(&mut self, status: Status, is_last: bool) -> Closing {
-        let can_be_reused = self.current.as_ref().is_some_and(|current| current.connection.can_be_reused());
+    fn settle(&mut self, status: DriveStatus, is_last: bool) -> Closing {
+        let can_be_reused = self.held.as_ref().is_some_and(|held| held.connection.can_be_reused());
         let (closing, why) = match (status, can_be_reused, is_last) {
-            (Status::Ended, ..) => (Closing::ByServer, Why::ServerClosed),
+            (DriveStatus::Closed, ..) => (Closing::ByServer, Why::ServerClosed),
             (_, false, _) => (Closing::AsAgreed, Why::NotKept),
             (_, true, true) => (Closing::ByUs, Why::NotKept),
             (_, true, false) => return Closing::Kept,
@@ -298,7 +297,7 @@ impl Waiter {
     fn pause(
         &self,
         connection: &Connection,
-        status: Status,
+        status: DriveStatus,
         until: Option<Instant>,
         timed_out: GetError,
     ) -> Result<(), GetError> {
@@ -306,7 +305,7 @@ impl Waiter {
         if until.is_some_and(|until| until <= now) {
             return Err(timed_out);
         }
-        let is_busy = status == Status::Busy;
+        let is_busy = status == DriveStatus::Yielded;
         let room = if connection.wants_to_write() { PollFlags::OUT } else { PollFlags::empty() };
         let sockets = [(connection.transport().as_fd(), PollFlags::IN | room)];
         match self.wait(&sockets, if is_busy { Some(now) } else { until }).map_err(GetError::Wait)? {

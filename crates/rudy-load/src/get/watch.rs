@@ -121,7 +121,7 @@ impl Observer for Watch<'_> {
         self.phases.connect = now - self.started;
     }
 
-    fn secured(&mut self, now: Instant) {
+    fn tls_established(&mut self, now: Instant) {
         self.phases.app_connect = now - self.started;
     }
 

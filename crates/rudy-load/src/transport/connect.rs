@@ -1,4 +1,4 @@
-//! Opens non-blocking connections.
+//! Connects without blocking.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -17,7 +17,7 @@ impl Transport {
             Remote::Ip(address) => tcp(*address, source)?,
             Remote::Unix(path) => {
                 let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None)?;
-                begin(&socket, &SockAddr::unix(path)?)?;
+                start_connect(&socket, &SockAddr::unix(path)?)?;
                 socket
             }
         };
@@ -36,7 +36,7 @@ fn tcp(remote: SocketAddr, source: Option<IpAddr>) -> io::Result<Socket> {
         bind_address_no_port(&socket)?;
         socket.bind(&SocketAddr::new(source, 0).into())?;
     }
-    begin(&socket, &remote.into())?;
+    start_connect(&socket, &remote.into())?;
     Ok(socket)
 }
 
@@ -53,7 +53,7 @@ fn bind_address_no_port(socket: &Socket) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-fn begin(socket: &Socket, remote: &SockAddr) -> io::Result<()> {
+fn start_connect(socket: &Socket, remote: &SockAddr) -> io::Result<()> {
     match socket.connect(remote) {
         Err(error) if error.raw_os_error() == Some(Errno::INPROGRESS.raw_os_error()) => Ok(()),
         result => result,

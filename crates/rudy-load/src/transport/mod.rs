@@ -1,7 +1,6 @@
-//! A client's connection: a non-blocking socket, with TLS for `https`.
+//! The transport of a client connection: a non-blocking socket, with TLS for `https`.
 //!
-//! Nothing here waits. The callers wait for readiness: `get` with `poll`, the generators with `epoll`. Both
-//! share this code.
+//! No function blocks. The callers wait for readiness: `get` with `poll`, the load generators with `epoll`.
 
 mod connect;
 mod tls;
@@ -36,7 +35,7 @@ impl std::fmt::Display for Remote {
     }
 }
 
-/// A non-blocking byte stream in both directions.
+/// A non-blocking byte stream in both directions: TCP or a Unix socket, with or without TLS.
 #[derive(Debug)]
 pub(crate) struct Transport {
     socket: Socket,
@@ -51,7 +50,7 @@ impl AsFd for Transport {
 }
 
 impl Transport {
-    /// Whether the connection is open. The error is that of `connect`.
+    /// Whether TCP is connected. The error is that of `connect`.
     pub(crate) fn connected(&self) -> io::Result<bool> {
         if let Some(error) = self.socket.take_error()? {
             return Err(error);
@@ -63,7 +62,7 @@ impl Transport {
     }
 
     /// Starts TLS on a connected transport.
-    pub(crate) fn secure(&mut self, security: &Security) -> io::Result<()> {
+    pub(crate) fn start_tls(&mut self, security: &Security) -> io::Result<()> {
         self.session = Some(Box::new(Session::new(security)?));
         Ok(())
     }
@@ -71,20 +70,20 @@ impl Transport {
     /// Continues the handshake as far as possible. Returns true when it is complete.
     pub(crate) fn handshake(&mut self) -> io::Result<bool> {
         match &mut self.session {
-            Some(session) => session.handshake(&mut Wire(&self.socket)),
+            Some(session) => session.handshake(&mut SocketIo(&self.socket)),
             None => Ok(true),
         }
     }
 
     /// The negotiated TLS version and cipher suite, after the handshake.
-    pub(crate) fn agreed(&self) -> Option<String> {
-        self.session.as_ref().and_then(|session| session.agreed())
+    pub(crate) fn negotiated(&self) -> Option<String> {
+        self.session.as_ref().and_then(|session| session.negotiated())
     }
 
     /// Reads available data. `Ok(0)` is the end. Only `WouldBlock` shows that the TLS buffer is empty.
     pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match &mut self.session {
-            Some(session) => session.read(&mut Wire(&self.socket), buffer),
+            Some(session) => session.read(&mut SocketIo(&self.socket), buffer),
             None => receive(&self.socket, buffer),
         }
     }
@@ -92,7 +91,7 @@ impl Transport {
     /// Writes as much as fits. TLS accepts a part and buffers the rest of its record: see [`Self::flush`].
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.session {
-            Some(session) => session.write(&mut Wire(&self.socket), bytes),
+            Some(session) => session.write(&mut SocketIo(&self.socket), bytes),
             None => send(&self.socket, bytes),
         }
     }
@@ -100,7 +99,7 @@ impl Transport {
     /// Sends the TLS buffer. Returns true when it is empty.
     pub(crate) fn flush(&mut self) -> io::Result<bool> {
         match &mut self.session {
-            Some(session) => session.flush(&mut Wire(&self.socket)),
+            Some(session) => session.flush(&mut SocketIo(&self.socket)),
             None => Ok(true),
         }
     }
@@ -119,8 +118,8 @@ impl Transport {
         self.session.is_some()
     }
 
-    /// The local address, if there is one.
-    pub(crate) fn local(&self) -> Option<SocketAddr> {
+    /// The local address and port; `None` for a Unix socket.
+    pub(crate) fn local_address(&self) -> Option<SocketAddr> {
         self.socket.local_addr().ok()?.as_socket()
     }
 
@@ -129,22 +128,22 @@ impl Transport {
         if let Some(session) = &mut self.session
             && mode != CloseMode::Reset
         {
-            session.say_goodbye(&mut Wire(&self.socket));
+            session.send_close_notify(&mut SocketIo(&self.socket));
         }
         close_at_once(self, mode);
     }
 }
 
-/// Adapts the socket for rustls.
-struct Wire<'a>(&'a Socket);
+/// Adapts the socket to the traits that rustls reads from and writes to.
+struct SocketIo<'a>(&'a Socket);
 
-impl io::Read for Wire<'_> {
+impl io::Read for SocketIo<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         receive(self.0, buffer)
     }
 }
 
-impl io::Write for Wire<'_> {
+impl io::Write for SocketIo<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         send(self.0, bytes)
     }

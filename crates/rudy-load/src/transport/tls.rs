@@ -13,7 +13,7 @@ use crate::tls::explain;
 pub struct Security {
     /// Shared, because it holds the tickets for session resumption.
     pub config: Arc<ClientConfig>,
-    /// The name that the certificate must have, also sent as SNI.
+    /// The name that the certificate must have. It is also sent as SNI.
     pub name: ServerName<'static>,
 }
 
@@ -29,29 +29,29 @@ impl Session {
         connection.map(|tls| Self { tls, is_truncated: false }).map_err(io::Error::other)
     }
 
-    /// Returns true when the handshake is complete.
-    pub(super) fn handshake<T: Read + Write>(&mut self, wire: &mut T) -> io::Result<bool> {
+    /// Continues the handshake as far as possible. Returns true when it is complete.
+    pub(super) fn handshake<T: Read + Write>(&mut self, socket: &mut T) -> io::Result<bool> {
         while self.tls.is_handshaking() {
-            self.flush(wire)?;
+            self.flush(socket)?;
             if !self.tls.is_handshaking() {
                 break;
             }
-            match self.pull(wire) {
-                Ok(0) => return Err(ended("the server closed the connection during the TLS handshake")),
+            match self.read_records(socket) {
+                Ok(0) => return Err(eof_error("the server closed the connection during the TLS handshake")),
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.flush(wire)?;
+                    self.flush(socket)?;
                     return Ok(false);
                 }
                 Err(error) => return Err(error),
             }
         }
-        self.flush(wire)?;
+        self.flush(socket)?;
         Ok(true)
     }
 
     /// The protocol version and the cipher suite, in curl's notation.
-    pub(super) fn agreed(&self) -> Option<String> {
+    pub(super) fn negotiated(&self) -> Option<String> {
         let version = match self.tls.protocol_version()? {
             rustls::ProtocolVersion::TLSv1_2 => "TLSv1.2",
             rustls::ProtocolVersion::TLSv1_3 => "TLSv1.3",
@@ -70,7 +70,7 @@ impl Session {
         self.is_truncated
     }
 
-    pub(super) fn read<T: Read + Write>(&mut self, wire: &mut T, buffer: &mut [u8]) -> io::Result<usize> {
+    pub(super) fn read<T: Read + Write>(&mut self, socket: &mut T, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.tls.reader().read(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -82,26 +82,26 @@ impl Session {
                 result => return result,
             }
             // rustls remembers the end of the socket and reports it with the next read.
-            self.pull(wire)?;
+            self.read_records(socket)?;
         }
     }
 
-    pub(super) fn write<T: Read + Write>(&mut self, wire: &mut T, bytes: &[u8]) -> io::Result<usize> {
+    pub(super) fn write<T: Read + Write>(&mut self, socket: &mut T, bytes: &[u8]) -> io::Result<usize> {
         // rustls has a bounded buffer, and accepts nothing more until a part is sent.
-        self.flush(wire)?;
+        self.flush(socket)?;
         match self.tls.writer().write(bytes)? {
             0 if !bytes.is_empty() => Err(io::ErrorKind::WouldBlock.into()),
             written => {
-                self.flush(wire)?;
+                self.flush(socket)?;
                 Ok(written)
             }
         }
     }
 
-    /// Returns true when the buffer is empty.
-    pub(super) fn flush<T: Write>(&mut self, wire: &mut T) -> io::Result<bool> {
+    /// Sends the buffered records. Returns true when the buffer is empty.
+    pub(super) fn flush<T: Write>(&mut self, socket: &mut T) -> io::Result<bool> {
         while self.tls.wants_write() {
-            match self.tls.write_tls(wire) {
+            match self.tls.write_tls(socket) {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(error) => return Err(error),
@@ -110,18 +110,18 @@ impl Session {
         Ok(true)
     }
 
-    pub(super) fn say_goodbye<T: Write>(&mut self, wire: &mut T) {
+    pub(super) fn send_close_notify<T: Write>(&mut self, socket: &mut T) {
         self.tls.send_close_notify();
         // On an error the peer is gone, and a read reports the end of the socket.
-        let _ = self.flush(wire);
+        let _ = self.flush(socket);
     }
 
     /// Reads from the socket and decrypts. 0 is the end of the socket.
-    fn pull<T: Read + Write>(&mut self, wire: &mut T) -> io::Result<usize> {
-        let read = self.tls.read_tls(wire)?;
+    fn read_records<T: Read + Write>(&mut self, socket: &mut T) -> io::Result<usize> {
+        let read = self.tls.read_tls(socket)?;
         if let Err(error) = self.tls.process_new_packets() {
             // Send the alert that describes the error to the peer.
-            let _ = self.flush(wire);
+            let _ = self.flush(socket);
             let kind = io::ErrorKind::InvalidData;
             return Err(match explain(&error) {
                 Some(why) => io::Error::new(kind, why),
@@ -132,6 +132,6 @@ impl Session {
     }
 }
 
-fn ended(message: &str) -> io::Error {
+fn eof_error(message: &str) -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, message)
 }
