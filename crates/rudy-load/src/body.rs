@@ -50,10 +50,10 @@ impl Bodies {
 /// A file from a flag; `-` is standard input.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
     if path == Path::new("-") {
-        return whole(io::stdin().lock()).map_err(|why| format!("cannot read standard input: {why}"));
+        return whole(io::stdin().lock()).map_err(|error| format!("cannot read standard input: {error}"));
     }
     let read = File::open(path).and_then(whole);
-    read.map_err(|why| format!("cannot read {}: {why}", path.display()))
+    read.map_err(|error| format!("cannot read {}: {error}", path.display()))
 }
 
 /// Only regular files report a length and have an end.

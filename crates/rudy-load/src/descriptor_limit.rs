@@ -6,34 +6,34 @@ use std::num::NonZeroU32;
 use rudy_net::engine::raise_descriptor_limit;
 
 use crate::Remote;
-use crate::exit::Refusal;
+use crate::exit::CommandError;
 
 /// Descriptors in addition to connections: the epoll of each thread, standard streams, output files.
-const RESERVE: u64 = 32;
+const DESCRIPTOR_RESERVE: u64 = 32;
 
 /// The default port range of Linux, 32768 to 60999.
-const PORTS: u64 = 28_232;
+const DEFAULT_PORTS: u64 = 28_232;
 
-/// The required resources.
+/// The resources that a run requires.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Demand<'a> {
+pub(crate) struct Requirements<'a> {
     pub(crate) connections: NonZeroU32,
     pub(crate) threads: NonZeroU32,
     pub(crate) remote: &'a Remote,
-    /// Local addresses to connect from.
+    /// The number of local addresses to connect from.
     pub(crate) sources: usize,
 }
 
 /// Raises the limit of descriptors as far as allowed, and reports what is missing.
-pub(crate) fn check(demand: Demand<'_>) -> Result<(), Refusal> {
-    let connections = u64::from(demand.connections.get());
+pub(crate) fn check(requirements: Requirements<'_>) -> Result<(), CommandError> {
+    let connections = u64::from(requirements.connections.get());
     // Check ports first, because no limit of descriptors helps with them.
-    if let Remote::Ip(_) = demand.remote {
-        check_ports(connections, demand.sources as u64, ports())?;
+    if let Remote::Ip(_) = requirements.remote {
+        check_ports(connections, requirements.sources as u64, local_ports())?;
     }
-    let needed = connections + u64::from(demand.threads.get()) + RESERVE;
-    match descriptors()? {
-        Some(limit) if limit < needed => Err(Refusal::World(format!(
+    let needed = connections + u64::from(requirements.threads.get()) + DESCRIPTOR_RESERVE;
+    match descriptor_limit()? {
+        Some(limit) if limit < needed => Err(CommandError::Environment(format!(
             "{connections} connections need {needed} descriptors, but the limit of this process is {limit}: raise the hard \
              limit (`ulimit -Hn {needed}` as root, LimitNOFILE= under systemd), or use fewer connections"
         ))),
@@ -42,39 +42,40 @@ pub(crate) fn check(demand: Demand<'_>) -> Result<(), Refusal> {
 }
 
 /// The number of connections that the limit of descriptors allows, on one thread.
-pub(crate) fn most_connections() -> Result<u32, Refusal> {
-    let limit = descriptors()?.unwrap_or(u64::MAX).saturating_sub(RESERVE + 1);
+pub(crate) fn max_connections() -> Result<u32, CommandError> {
+    let limit = descriptor_limit()?.unwrap_or(u64::MAX).saturating_sub(DESCRIPTOR_RESERVE + 1);
     Ok(u32::try_from(limit).unwrap_or(u32::MAX))
 }
 
 /// The limit of descriptors, raised as far as allowed. `None` if there is no limit.
-fn descriptors() -> Result<Option<u64>, Refusal> {
-    raise_descriptor_limit()
-        .map_err(|error| Refusal::World(format!("cannot raise the limit of open descriptors: {error}")))
+fn descriptor_limit() -> Result<Option<u64>, CommandError> {
+    raise_descriptor_limit().map_err(|error| {
+        CommandError::Environment(format!("cannot raise the limit of open descriptors: {error}"))
+    })
 }
 
 /// A connection is identified by its two addresses and ports, so each local address has this many ports per
 /// remote.
-fn check_ports(connections: u64, sources: u64, ports: u64) -> Result<(), Refusal> {
+fn check_ports(connections: u64, sources: u64, ports: u64) -> Result<(), CommandError> {
     if connections <= ports * sources.max(1) {
         return Ok(());
     }
     let needed = connections.div_ceil(ports);
     // A range loses two addresses; see `Sources`.
     let prefix = 32 - (needed + 2).next_power_of_two().trailing_zeros();
-    Err(Refusal::Arguments(format!(
+    Err(CommandError::Arguments(format!(
         "{connections} connections to one remote address need {needed} local addresses, since each has {ports} ports \
          (net.ipv4.ip_local_port_range): give them with --sources, such as --sources 127.0.0.0/{prefix} for a server on \
          this machine"
     )))
 }
 
-fn ports() -> u64 {
+fn local_ports() -> u64 {
     let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
     let mut ends = range.split_whitespace().filter_map(|port| port.parse::<u64>().ok());
     match (ends.next(), ends.next()) {
         (Some(first), Some(last)) if first <= last => last - first + 1,
-        _ => PORTS,
+        _ => DEFAULT_PORTS,
     }
 }
 
@@ -84,15 +85,17 @@ mod tests {
 
     #[test]
     fn more_connections_than_ports_need_more_addresses() {
-        assert_eq!(check_ports(28_232, 0, PORTS), Ok(()));
-        assert_eq!(check_ports(400_000, 15, PORTS), Ok(()));
+        assert_eq!(check_ports(28_232, 0, DEFAULT_PORTS), Ok(()));
+        assert_eq!(check_ports(400_000, 15, DEFAULT_PORTS), Ok(()));
         for (connections, sources, expected) in
             [(28_233, 0, "need 2 local addresses"), (500_000, 15, "need 18 local addresses")]
         {
-            let Err(Refusal::Arguments(error)) = check_ports(connections, sources, PORTS) else { panic!() };
+            let Err(CommandError::Arguments(error)) = check_ports(connections, sources, DEFAULT_PORTS) else {
+                panic!()
+            };
             assert!(error.contains(expected), "{error}");
         }
-        let Err(Refusal::Arguments(error)) = check_ports(400_000, 0, PORTS) else { panic!() };
+        let Err(CommandError::Arguments(error)) = check_ports(400_000, 0, DEFAULT_PORTS) else { panic!() };
         assert!(error.contains("--sources 127.0.0.0/27"), "15 and two that are left out: {error}");
     }
 }

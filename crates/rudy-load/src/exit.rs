@@ -1,6 +1,7 @@
-//! Exit codes of commands.
+//! Exit codes of commands, and the errors that lead to them.
 
 use std::fmt;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 /// The exit codes of the commands that generate load.
@@ -13,7 +14,7 @@ pub enum Exit {
     /// 2: invalid arguments.
     BadInput,
     /// 22: an error status with `--fail`. The number is curl's.
-    ErrorAnswered,
+    ErrorStatus,
     /// 3: the server does not meet the objective.
     NotMet,
     /// 128 plus the number of the signal, as in a shell: interrupted, with the report so far.
@@ -26,42 +27,59 @@ impl From<Exit> for ExitCode {
             Exit::Done => 0,
             Exit::CannotRun => 1,
             Exit::BadInput => 2,
-            Exit::ErrorAnswered => 22,
+            Exit::ErrorStatus => 22,
             Exit::NotMet => 3,
             Exit::Signal(number) => 128 + number,
         })
     }
 }
 
-/// The reason that a command does not run, and the kind of error.
+/// An error that ends a command before it has a result.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum CommandError {
     /// The command line is invalid.
     Arguments(String),
-    /// A resource outside the command is missing or failed.
-    World(String),
+    /// A resource outside the command is missing or failed: a file, a server, a limit of the system.
+    Environment(String),
 }
 
-impl Refusal {
+impl CommandError {
     /// The exit code.
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::Arguments(_) => Exit::BadInput,
-            Self::World(_) => Exit::CannotRun,
+            Self::Environment(_) => Exit::CannotRun,
         }
+    }
+
+    /// Prints the error to standard error and returns the exit code.
+    pub(crate) fn report(&self) -> Exit {
+        report_error(self.exit(), &self.to_string())
     }
 }
 
 /// A plain message is an error of the command line.
-impl From<String> for Refusal {
-    fn from(why: String) -> Self {
-        Self::Arguments(why)
+impl From<String> for CommandError {
+    fn from(message: String) -> Self {
+        Self::Arguments(message)
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for CommandError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::Arguments(why) | Self::World(why)) = self;
-        f.write_str(why)
+        let (Self::Arguments(message) | Self::Environment(message)) = self;
+        f.write_str(message)
     }
+}
+
+/// Prints an error to standard error and returns the exit code.
+pub(crate) fn report_error(exit: Exit, message: &str) -> Exit {
+    print_line(&format!("error: {message}"));
+    exit
+}
+
+/// Prints a line to standard error.
+pub(crate) fn print_line(line: &str) {
+    // A failure of standard error cannot be reported.
+    let _ = writeln!(io::stderr(), "{line}");
 }

@@ -1,6 +1,5 @@
 //! Runs `rudy bench`, from the options to the report.
 
-use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use rudy_stats::Slo;
@@ -14,7 +13,7 @@ use super::run::{Interval, Outcome, RunError, Watch, run};
 use super::search;
 use super::split::{Start, StartAt};
 use super::view;
-use crate::exit::Refusal;
+use crate::exit::{CommandError, print_line, report_error};
 use crate::interrupt::Interrupt;
 use crate::{Exit, Remote};
 
@@ -32,24 +31,24 @@ pub fn bench(options: &Options) -> Exit {
     }
     let (mut prepared, output, interrupt) = match make_ready(options) {
         Ok(ready) => ready,
-        Err(refusal) => return refuse(refusal.exit(), &refusal.to_string()),
+        Err(error) => return error.report(),
     };
-    say(&Config::new(&prepared, &prepared.plan.remote).to_string());
+    print_line(&Config::new(&prepared, &prepared.plan.remote).to_string());
     let start = match Start::new(options.start_at.unwrap_or(StartAt::In(Duration::ZERO))) {
         Ok(start) => start,
-        Err(why) => return refuse(Exit::CannotRun, &why),
+        Err(message) => return report_error(Exit::CannotRun, &message),
     };
     wait(start, &prepared.plan, &interrupt);
     let view = view::of(&options.output, &mut prepared);
     let mut watcher = Watcher { view, output, interrupt: &interrupt, start, started_unix_s: None };
-    let result = run_somewhere(&prepared, &mut watcher);
+    let result = run_with_fallback(&prepared, &mut watcher);
     let Watcher { view, output, started_unix_s, .. } = watcher;
     // Restore the terminal before the report is printed.
     drop(view);
     let ended_by = interrupt.signal().map(Exit::Signal);
     let (remote, outcome) = match result {
         Ok(done) => done,
-        Err(error) => return refuse(ended_by.unwrap_or(Exit::CannotRun), &error.to_string()),
+        Err(error) => return report_error(ended_by.unwrap_or(Exit::CannotRun), &error.to_string()),
     };
     let mut config = Config::new(&prepared, &remote);
     if let Some(share) = &mut config.share {
@@ -58,7 +57,7 @@ pub fn bench(options: &Options) -> Exit {
     let run = Run { config, outcome };
     match output.finish(&run) {
         Ok(()) => ended_by.unwrap_or_else(|| exit_code(&run, options.objective.as_ref())),
-        Err(why) => refuse(Exit::CannotRun, &why),
+        Err(message) => report_error(Exit::CannotRun, &message),
     }
 }
 
@@ -70,25 +69,25 @@ fn exit_code(run: &Run, objective: Option<&Slo>) -> Exit {
     let missed: Vec<_> =
         terms.iter().flatten().filter(|term| !term.passes()).map(ToString::to_string).collect();
     if !missed.is_empty() {
-        return refuse(Exit::NotMet, &format!("the objective was not met: {}", missed.join(", ")));
+        return report_error(Exit::NotMet, &format!("the objective was not met: {}", missed.join(", ")));
     }
     if recorder.succeeded == 0 {
-        return refuse(Exit::CannotRun, "no request succeeded");
+        return report_error(Exit::CannotRun, "no request succeeded");
     }
     Exit::Done
 }
 
 /// Finds all errors that can be found before anything is sent.
-fn make_ready(options: &Options) -> Result<(Prepared, Output, Interrupt), Refusal> {
+fn make_ready(options: &Options) -> Result<(Prepared, Output, Interrupt), CommandError> {
     let prepared = prepare(options)?;
     let output = Output::open(&options.output)?;
-    let interrupt =
-        Interrupt::catch().map_err(|error| Refusal::World(format!("cannot catch Ctrl-C: {error}")))?;
+    let interrupt = Interrupt::catch()
+        .map_err(|error| CommandError::Environment(format!("cannot catch Ctrl-C: {error}")))?;
     Ok((prepared, output, interrupt))
 }
 
 /// Runs the load against the first address of the server that accepts a connection.
-pub(super) fn run_somewhere(
+pub(super) fn run_with_fallback(
     prepared: &Prepared,
     watch: &mut dyn Watch,
 ) -> Result<(Remote, Outcome), RunError> {
@@ -97,7 +96,7 @@ pub(super) fn run_somewhere(
     loop {
         match (run(&plan, watch), others.next()) {
             (Err(RunError::Connect(remote, reason)), Some(next)) if watch.goes_on() => {
-                say(&format!("{remote}: {reason}; trying {next}"));
+                print_line(&format!("{remote}: {reason}; trying {next}"));
                 plan.remote = next.clone();
             }
             (result, _) => return result.map(|outcome| (plan.remote, outcome)),
@@ -143,15 +142,4 @@ impl Watch for Watcher<'_> {
         self.output.interval(interval);
         self.view.interval(interval);
     }
-}
-
-pub(super) fn refuse(exit: Exit, why: &str) -> Exit {
-    say(&format!("error: {why}"));
-    exit
-}
-
-/// Prints a line to stderr.
-pub(super) fn say(line: &str) {
-    // An error of stderr cannot be reported.
-    let _ = writeln!(io::stderr(), "{line}");
 }

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use rudy_stats::validity::RATE_KEPT_MIN;
 
-use super::command::{refuse, say};
 use super::options::OutputOptions;
 use super::output::Output;
 use super::report::{Config, Run, Verdict};
 use super::split::ShareOf;
+use crate::exit::{print_line, report_error};
 use crate::{Exit, units};
 
 /// Shares that start further apart, in seconds, do not load the server at the same time.
@@ -35,25 +35,27 @@ pub fn merge(options: &MergeOptions) -> Exit {
     for path in &options.files {
         match read(path) {
             Ok(run) => shares.push((path.display().to_string(), run)),
-            Err(why) => return refuse(Exit::CannotRun, &format!("{}: {why}", path.display())),
+            Err(message) => {
+                return report_error(Exit::CannotRun, &format!("{}: {message}", path.display()));
+            }
         }
     }
     let objections = objections(&shares);
     for objection in &objections {
-        say(&format!("{}: {objection}", if options.force { "warning" } else { "error" }));
+        print_line(&format!("{}: {objection}", if options.force { "warning" } else { "error" }));
     }
     if !(objections.is_empty() || options.force) {
-        say("the reports were not merged (--force merges them anyway)");
+        print_line("the reports were not merged (--force merges them anyway)");
         return Exit::CannotRun;
     }
     let Some(whole) = join(shares.into_iter().map(|(_, run)| run)) else {
-        return refuse(Exit::BadInput, "there is no report to merge");
+        return report_error(Exit::BadInput, "there is no report to merge");
     };
     match Output::open(&options.output) {
-        Err(refusal) => refuse(refusal.exit(), &refusal.to_string()),
+        Err(error) => error.report(),
         Ok(output) => match output.finish(&whole) {
             Ok(()) => Exit::Done,
-            Err(why) => refuse(Exit::CannotRun, &why),
+            Err(message) => report_error(Exit::CannotRun, &message),
         },
     }
 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::options::OutputOptions;
 use super::report::{Document, Rows, Run, render};
 use super::run::Interval;
-use crate::exit::Refusal;
+use crate::exit::CommandError;
 
 /// All outputs, opened before the run so that errors appear before the measurement.
 pub(super) struct Output {
@@ -26,12 +26,12 @@ pub(super) struct Output {
 
 impl Output {
     /// Opens the outputs.
-    pub(super) fn open(options: &OutputOptions) -> Result<Self, Refusal> {
+    pub(super) fn open(options: &OutputOptions) -> Result<Self, CommandError> {
         let paths = [&options.json, &options.ndjson, &options.hgrm];
         let on_stdout = paths.iter().filter(|path| path.as_deref().is_some_and(is_stdout)).count();
         if on_stdout > 1 {
-            let why = "only one of --json, --ndjson and --hgrm can go to standard output (-)";
-            return Err(Refusal::Arguments(why.to_owned()));
+            let message = "only one of --json, --ndjson and --hgrm can go to standard output (-)";
+            return Err(CommandError::Arguments(message.to_owned()));
         }
         let open = |path: &Option<PathBuf>| path.as_deref().map(Sink::open).transpose();
         let ndjson = open(&options.ndjson)?.map(|sink| (Rows::new(BufWriter::new(sink.file)), sink.path));
@@ -90,7 +90,7 @@ struct Sink {
 }
 
 impl Sink {
-    fn open(path: &Path) -> Result<Self, Refusal> {
+    fn open(path: &Path) -> Result<Self, CommandError> {
         let file = if is_stdout(path) {
             // Standard output without the line buffer of `io::stdout`.
             io::stdout().as_fd().try_clone_to_owned().map(File::from)
@@ -100,7 +100,9 @@ impl Sink {
         let path = path.to_owned();
         match file {
             Ok(file) => Ok(Self { file, path }),
-            Err(error) => Err(Refusal::World(format!("cannot write to {}: {error}", shown(&path)))),
+            Err(error) => {
+                Err(CommandError::Environment(format!("cannot write to {}: {error}", shown(&path))))
+            }
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rudy_stats::schedule::{Arrivals, Due, Profile, Schedule, Share};
 
-use crate::descriptor_limit::Demand;
+use crate::descriptor_limit::Requirements;
 use crate::request::Mix;
 use crate::transport::{Remote, Security};
 
@@ -65,8 +65,8 @@ pub struct GiveUp {
 
 impl Plan {
     /// The descriptors and ports that the plan needs.
-    pub(crate) fn demand(&self) -> Demand<'_> {
-        Demand {
+    pub(crate) fn requirements(&self) -> Requirements<'_> {
+        Requirements {
             connections: self.connections,
             threads: self.threads,
             remote: &self.remote,

@@ -13,7 +13,7 @@ use super::plan::{Pace, Plan, Until};
 use super::requests::{Requests, expected};
 use super::sources::Sources;
 use super::split::Split;
-use crate::exit::Refusal;
+use crate::exit::CommandError;
 use crate::{Remote, Url, descriptor_limit};
 
 /// Default duration of the measurement.
@@ -61,7 +61,7 @@ pub(super) struct Prepared {
 }
 
 /// Validates the options, reads the files, and looks up the server.
-pub(super) fn prepare(options: &Options) -> Result<Prepared, Refusal> {
+pub(super) fn prepare(options: &Options) -> Result<Prepared, CommandError> {
     times(&options.pace, options.output.interval)?;
     let (until, warm_up) = until(&options.pace)?;
     let pace = pace(&options.pace, until)?;
@@ -73,7 +73,7 @@ pub(super) fn prepare(options: &Options) -> Result<Prepared, Refusal> {
     let Requests { mix, url, urls } =
         Requests::new(&options.urls, options.url_file.as_deref(), &options.request, closes)?;
     let expected = expected(&options.expected)?;
-    let route = options.access.route(&url).map_err(|error| Refusal::World(error.to_string()))?;
+    let route = options.access.route(&url).map_err(|error| CommandError::Environment(error.to_string()))?;
     let remotes = reachable(route.remotes, &options.connections)?;
     let connect_rate = options.connections.connect_rate.unwrap_or(CONNECT_RATE);
     let plan = Plan {
@@ -96,7 +96,7 @@ pub(super) fn prepare(options: &Options) -> Result<Prepared, Refusal> {
         expected: Arc::new(expected),
         interval: options.output.interval.unwrap_or(INTERVAL),
     };
-    descriptor_limit::check(plan.demand())?;
+    descriptor_limit::check(plan.requirements())?;
     Ok(Prepared { plan, remotes, url, urls, split: options.split })
 }
 
@@ -223,13 +223,13 @@ fn threads(given: Option<NonZeroU32>, connections: NonZeroU32) -> Result<NonZero
 }
 
 /// The remotes that can be reached from the given local addresses.
-fn reachable(remotes: Vec<Remote>, options: &ConnectionOptions) -> Result<Vec<Remote>, Refusal> {
+fn reachable(remotes: Vec<Remote>, options: &ConnectionOptions) -> Result<Vec<Remote>, CommandError> {
     let Some(sources) = options.sources else { return Ok(remotes) };
     let of_that_kind =
         |remote: &Remote| matches!(remote, Remote::Ip(address) if address.is_ipv6() == sources.is_ipv6());
     let reachable: Vec<_> = remotes.iter().filter(|remote| of_that_kind(remote)).cloned().collect();
     match &remotes[0] {
-        first if reachable.is_empty() => Err(Refusal::Arguments(format!(
+        first if reachable.is_empty() => Err(CommandError::Arguments(format!(
             "--sources {sources} cannot reach {first}: the address families differ"
         ))),
         _ => Ok(reachable),

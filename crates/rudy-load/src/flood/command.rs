@@ -15,8 +15,8 @@ use super::run::{FloodError, Outcome, Progress, Watch, run};
 use super::series::{Point, Watched};
 use super::server::Started;
 use super::{document, plot};
-use crate::descriptor_limit::{self, Demand};
-use crate::exit::Refusal;
+use crate::descriptor_limit::{self, Requirements};
+use crate::exit::{CommandError, print_line};
 use crate::interrupt::Interrupt;
 use crate::{Exit, Remote, Url, units};
 
@@ -25,25 +25,22 @@ use crate::{Exit, Remote, Url, units};
 pub fn flood(options: &Options) -> Exit {
     match try_flood(options) {
         Ok(exit) => exit,
-        Err(refusal) => {
-            say(&format!("error: {refusal}"));
-            refusal.exit()
-        }
+        Err(error) => error.report(),
     }
 }
 
-fn try_flood(options: &Options) -> Result<Exit, Refusal> {
+fn try_flood(options: &Options) -> Result<Exit, CommandError> {
     let requests = Requests::new(&options.template, &options.url)
-        .map_err(|error| Refusal::Arguments(error.to_string()))?;
+        .map_err(|error| CommandError::Arguments(error.to_string()))?;
     let url: Url = options
         .url
         .replace("{}", "0")
         .parse()
-        .map_err(|error: crate::UrlError| Refusal::Arguments(error.to_string()))?;
-    let route = options.access.route(&url).map_err(|error| Refusal::World(error.to_string()))?;
+        .map_err(|error: crate::UrlError| CommandError::Arguments(error.to_string()))?;
+    let route = options.access.route(&url).map_err(|error| CommandError::Environment(error.to_string()))?;
     check_descriptor_limit(options, &route.remotes[0])?;
-    let interrupt =
-        Interrupt::catch().map_err(|error| Refusal::World(format!("cannot catch Ctrl-C: {error}")))?;
+    let interrupt = Interrupt::catch()
+        .map_err(|error| CommandError::Environment(format!("cannot catch Ctrl-C: {error}")))?;
     let (started, watched) = server(options, &route.remotes)?;
     let plan = Plan {
         remote: route.remotes[0].clone(),
@@ -60,12 +57,12 @@ fn try_flood(options: &Options) -> Result<Exit, Refusal> {
     };
     let connections = units::counted(options.connections.get(), "connection");
     let [ramp, hold] = [options.ramp, options.hold].map(<units::Time>::from);
-    say(&format!("{connections} to {} within {ramp}, held for {hold}", plan.remote));
+    print_line(&format!("{connections} to {} within {ramp}, held for {hold}", plan.remote));
     if let Some(warning) = watched.as_ref().and_then(|watched| watched.warning.as_ref()) {
-        say(&format!("warning: {warning}"));
+        print_line(&format!("warning: {warning}"));
     }
     let mut watcher = Watcher { watched, points: Vec::new(), interrupt: &interrupt };
-    let outcome = run_at_first_open(&plan, &route.remotes, &mut watcher)?;
+    let outcome = run_with_fallback(&plan, &route.remotes, &mut watcher)?;
     let Watcher { watched, points, .. } = watcher;
     let report = Report {
         options,
@@ -79,8 +76,8 @@ fn try_flood(options: &Options) -> Result<Exit, Refusal> {
     Ok(interrupt.signal().map_or(Exit::Done, Exit::Signal))
 }
 
-fn check_descriptor_limit(options: &Options, remote: &Remote) -> Result<(), Refusal> {
-    descriptor_limit::check(Demand {
+fn check_descriptor_limit(options: &Options, remote: &Remote) -> Result<(), CommandError> {
+    descriptor_limit::check(Requirements {
         connections: options.connections,
         threads: NonZeroU32::MIN,
         remote,
@@ -89,48 +86,53 @@ fn check_descriptor_limit(options: &Options, remote: &Remote) -> Result<(), Refu
 }
 
 /// The server to measure, started if necessary.
-fn server(options: &Options, remotes: &[Remote]) -> Result<(Option<Started>, Option<Watched>), Refusal> {
+fn server(options: &Options, remotes: &[Remote]) -> Result<(Option<Started>, Option<Watched>), CommandError> {
     let (started, pid) = match &options.server {
         None => return Ok((None, None)),
         Some(Server::Pid(pid)) => (None, *pid),
         Some(Server::Command(command)) => {
-            let started = Started::new(command, remotes).map_err(Refusal::World)?;
+            let started = Started::new(command, remotes).map_err(CommandError::Environment)?;
             let pid = started.pid();
             (Some(started), pid)
         }
     };
     let watched = Process::open(pid).and_then(|process| Watched::new(process, &remotes[0]));
-    Ok((started, Some(watched.map_err(|error| Refusal::World(error.to_string()))?)))
+    Ok((started, Some(watched.map_err(|error| CommandError::Environment(error.to_string()))?)))
 }
 
 /// Runs the flood against the first address of the server that accepts a connection.
-fn run_at_first_open(plan: &Plan, remotes: &[Remote], watch: &mut dyn Watch) -> Result<Outcome, Refusal> {
-    let mut refusals = Vec::new();
+fn run_with_fallback(
+    plan: &Plan,
+    remotes: &[Remote],
+    watch: &mut dyn Watch,
+) -> Result<Outcome, CommandError> {
+    let mut errors = Vec::new();
     for remote in remotes {
         match run(&Plan { remote: remote.clone(), ..plan.clone() }, watch) {
-            Err(error @ FloodError::Connect(..)) => refusals.push(error.to_string()),
-            result => return result.map_err(|error| Refusal::World(error.to_string())),
+            Err(error @ FloodError::Connect(..)) => errors.push(error.to_string()),
+            result => return result.map_err(|error| CommandError::Environment(error.to_string())),
         }
     }
-    Err(Refusal::World(refusals.join("; ")))
+    Err(CommandError::Environment(errors.join("; ")))
 }
 
-fn write(report: &Report<'_>) -> Result<(), Refusal> {
+fn write(report: &Report<'_>) -> Result<(), CommandError> {
     if let Some(path) = &report.options.plot {
         match plot::render(report) {
             Some(svg) => {
-                fs::write(path, svg)
-                    .map_err(|error| Refusal::World(format!("cannot write {}: {error}", path.display())))?;
-                say(&format!("chart: {}", path.display()));
+                fs::write(path, svg).map_err(|error| {
+                    CommandError::Environment(format!("cannot write {}: {error}", path.display()))
+                })?;
+                print_line(&format!("chart: {}", path.display()));
             }
-            None => say("no chart: it needs at least two samples; hold the connections for longer"),
+            None => print_line("no chart: it needs at least two samples; hold the connections for longer"),
         }
     }
     let text = if report.options.is_json { document::render(report) } else { report.to_string() };
     match io::stdout().lock().write_all(text.as_bytes()) {
         // A closed pipe is no error: the reader has read enough.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Refusal::World(format!("cannot write to standard output: {error}")))
+            Err(CommandError::Environment(format!("cannot write to standard output: {error}")))
         }
         _ => Ok(()),
     }
@@ -154,7 +156,7 @@ impl Watch for Watcher<'_> {
         let of_server = server.as_ref().map_or(String::new(), |server| {
             format!("  server {:>5.1} % CPU, {}", server.cpu * 100.0, units::bytes(server.private_bytes))
         });
-        say(&format!(
+        print_line(&format!(
             "{:>8}  {:>6} open of {:>6} planned  {:>7} chunks  {} not opened  {} failed  {} stalled{of_server}",
             units::duration(progress.at),
             units::count(progress.open.into()),
@@ -166,9 +168,4 @@ impl Watch for Watcher<'_> {
         ));
         self.points.push(Point { progress: *progress, chunks: measurement.chunks, server });
     }
-}
-
-/// Prints a line to stderr. An error of stderr cannot be reported.
-fn say(line: &str) {
-    let _ = writeln!(io::stderr(), "{line}");
 }

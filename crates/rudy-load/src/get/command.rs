@@ -15,6 +15,7 @@ use super::report::Report;
 use super::session::Session;
 use super::wait::{Waiter, Woken};
 use crate::body::Bodies;
+use crate::exit::{print_line, report_error};
 use crate::{Exit, Template, Url};
 
 /// Sends the requests and reports each of them.
@@ -22,18 +23,18 @@ use crate::{Exit, Template, Url};
 pub fn get(options: &Options) -> Exit {
     let template = match template(options) {
         Ok(template) => template,
-        Err(why) => return refuse(Exit::BadInput, &why),
+        Err(message) => return report_error(Exit::BadInput, &message),
     };
     let output = match open_output(options) {
         Ok(output) => output,
-        Err(why) => return refuse(Exit::CannotRun, &why),
+        Err(message) => return report_error(Exit::CannotRun, &message),
     };
     let waiter = match Waiter::catch() {
         Ok(waiter) => waiter,
-        Err(error) => return refuse(Exit::CannotRun, &format!("cannot catch Ctrl-C: {error}")),
+        Err(error) => return report_error(Exit::CannotRun, &format!("cannot catch Ctrl-C: {error}")),
     };
     if let Some(name) = options.proxy_variable.filter(|_| !options.is_quiet) {
-        say(&format!(
+        print_line(&format!(
             "notice: {name} is set, but rudy get connects directly; use curl to measure through a proxy"
         ));
     }
@@ -125,7 +126,7 @@ impl Errand<'_> {
             }
             _ => {
                 if self.options.fails && head.status >= 400 && self.exit == Exit::Done {
-                    self.exit = Exit::ErrorAnswered;
+                    self.exit = Exit::ErrorStatus;
                 }
                 Ok(None)
             }
@@ -133,8 +134,7 @@ impl Errand<'_> {
     }
 
     fn fail(&mut self, error: &GetError) -> Result<(), u8> {
-        say(&format!("error: {error}"));
-        self.exit = Exit::CannotRun;
+        self.exit = report_error(Exit::CannotRun, &error.to_string());
         match error {
             GetError::Interrupted(signal) => Err(*signal),
             _ => Ok(()),
@@ -166,7 +166,7 @@ impl Errand<'_> {
         if left.is_zero() {
             return Ok(());
         }
-        say(&format!(
+        print_line(&format!(
             "waiting {:.1} s: {} asks for fewer requests (--no-backoff disables this)",
             left.as_secs_f64(),
             url.authority()
@@ -221,14 +221,4 @@ fn open_output(options: &Options) -> Result<Output, String> {
         None if options.is_json => Ok(Output::Nowhere),
         None => Output::standard().map_err(|error| format!("cannot write to standard output: {error}")),
     }
-}
-
-fn refuse(exit: Exit, why: &str) -> Exit {
-    say(&format!("error: {why}"));
-    exit
-}
-
-/// Prints a line to stderr. An error of stderr cannot be reported.
-fn say(line: &str) {
-    let _ = writeln!(io::stderr(), "{line}");
 }

@@ -16,7 +16,7 @@ use self::summary::Summary;
 use crate::bench::{
     Expected, Interval, Outcome, Pace, Plan, Repeat, RequestOptions, Requests, Until, Watch, run,
 };
-use crate::exit::Refusal;
+use crate::exit::{CommandError, print_line, report_error};
 use crate::interrupt::Interrupt;
 use crate::{Access, Exit, Trust, descriptor_limit};
 
@@ -38,20 +38,20 @@ pub fn http_load(arguments: &[String]) -> Exit {
             let _ = write!(io::stdout(), "{USAGE}");
             return Exit::Done;
         }
-        Err(why) => return refuse(Exit::BadInput, &format!("{why}\n\n{USAGE}")),
+        Err(message) => return report_error(Exit::BadInput, &format!("{message}\n\n{USAGE}")),
     };
     let plan = match plan(&options) {
         Ok(plan) => plan,
-        Err((exit, why)) => return refuse(exit, &why),
+        Err(error) => return error.report(),
     };
     let interrupt = match Interrupt::catch() {
         Ok(interrupt) => interrupt,
-        Err(error) => return refuse(Exit::CannotRun, &format!("cannot catch Ctrl-C: {error}")),
+        Err(error) => return report_error(Exit::CannotRun, &format!("cannot catch Ctrl-C: {error}")),
     };
     let mut watcher = Watcher { interrupt: &interrupt, is_verbose: options.is_verbose, completed: 0 };
     match run(&plan, &mut watcher) {
         Ok(outcome) => report(&outcome, options.check, &interrupt),
-        Err(error) => refuse(Exit::CannotRun, &error.to_string()),
+        Err(error) => report_error(Exit::CannotRun, &error.to_string()),
     }
 }
 
@@ -59,15 +59,10 @@ fn report(outcome: &Outcome, check: Check, interrupt: &Interrupt) -> Exit {
     match write!(io::stdout().lock(), "{}", Summary { outcome, check }) {
         // A closed pipe is no error: the reader has read enough.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            refuse(Exit::CannotRun, &format!("cannot write to standard output: {error}"))
+            report_error(Exit::CannotRun, &format!("cannot write to standard output: {error}"))
         }
         _ => interrupt.signal().map_or(Exit::Done, Exit::Signal),
     }
-}
-
-fn refuse(exit: Exit, why: &str) -> Exit {
-    let _ = writeln!(io::stderr(), "error: {why}");
-    exit
 }
 
 struct Watcher<'a> {
@@ -86,24 +81,20 @@ impl Watch for Watcher<'_> {
         if self.is_verbose {
             let seconds = (u64::from(interval.index) + 1) * MINUTE.as_secs();
             let (completed, open) = (self.completed, interval.open);
-            let _ =
-                writeln!(io::stderr(), "--- {seconds} secs, {completed} fetches completed, {open} current");
+            print_line(&format!("--- {seconds} secs, {completed} fetches completed, {open} current"));
         }
     }
 }
 
-fn plan(options: &Options) -> Result<Plan, (Exit, String)> {
-    let bad = |why: String| (Exit::BadInput, why);
-    let requests = Requests::new(&[], Some(&options.urls), &RequestOptions::default(), true).map_err(bad)?;
-    let pace = pace(options).map_err(bad)?;
+fn plan(options: &Options) -> Result<Plan, CommandError> {
+    let requests = Requests::new(&[], Some(&options.urls), &RequestOptions::default(), true)?;
+    let pace = pace(options)?;
     let trust = if options.is_insecure { Trust::Anyone } else { Trust::Platform };
     let route = Access { trust, unix_socket: None }.route(&requests.url);
-    let route = route.map_err(|error| (Exit::CannotRun, error.to_string()))?;
+    let route = route.map_err(|error| CommandError::Environment(error.to_string()))?;
     let connections = match options.start {
         Start::Parallel(parallel) => parallel,
-        Start::Rate { .. } => {
-            descriptor_limit::most_connections().map_err(|refusal| refused(&refusal))?.min(PARALLEL_MAX)
-        }
+        Start::Rate { .. } => descriptor_limit::max_connections()?.min(PARALLEL_MAX),
     };
     let plan = Plan {
         remote: route.remotes[0].clone(),
@@ -136,12 +127,8 @@ fn plan(options: &Options) -> Result<Plan, (Exit, String)> {
         }),
         interval: MINUTE,
     };
-    descriptor_limit::check(plan.demand()).map_err(|refusal| refused(&refusal))?;
+    descriptor_limit::check(plan.requirements())?;
     Ok(plan)
-}
-
-fn refused(refusal: &Refusal) -> (Exit, String) {
-    (refusal.exit(), refusal.to_string())
 }
 
 fn pace(options: &Options) -> Result<Pace, String> {

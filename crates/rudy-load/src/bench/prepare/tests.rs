@@ -102,7 +102,7 @@ fn sources_are_all_of_their_range() {
 #[test]
 fn rejects_conflicting_options_with_advice() {
     type Change = fn(&mut Options);
-    let refused: &[(&str, Change)] = &[
+    let rejected: &[(&str, Change)] = &[
         ("use -c 5 or fewer", |o| (o.pace.requests, o.connections.connections) = (Some(5), number(6))),
         ("use -t 64 or fewer", |o| o.connections.threads = number(65)),
         ("--requests must be at least 1", |o| o.pace.requests = Some(0)),
@@ -148,12 +148,12 @@ fn rejects_conflicting_options_with_advice() {
         ("no URL", |o| o.urls.clear()),
         ("at least 100 ms", |o| o.output.interval = Some(Duration::from_millis(99))),
     ];
-    for (expected, change) in refused {
-        let refusal = prepare(&changed(change)).unwrap_err();
-        assert_eq!(refusal.exit(), crate::Exit::BadInput, "{refusal}");
-        assert!(refusal.to_string().contains(expected), "{refusal}: {expected}");
+    for (expected, change) in rejected {
+        let error = prepare(&changed(change)).unwrap_err();
+        assert_eq!(error.exit(), crate::Exit::BadInput, "{error}");
+        assert!(error.to_string().contains(expected), "{error}: {expected}");
     }
-    let refusal =
+    let error =
         prepare(&changed(|o| o.urls = vec!["http://unknown.invalid/".parse().unwrap()])).unwrap_err();
-    assert_eq!(refusal.exit(), crate::Exit::CannotRun, "{refusal}");
+    assert_eq!(error.exit(), crate::Exit::CannotRun, "{error}");
 }

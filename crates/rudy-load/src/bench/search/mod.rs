@@ -12,14 +12,14 @@ use rudy_units::Rate;
 
 use self::evaluation::{Evaluation, Trend, evaluate};
 use self::report::{CompletedStep, SearchReport};
-use super::command::{refuse, run_somewhere, say};
+use super::command::run_with_fallback;
 use super::options::{Options, SloSearchOptions};
 use super::output::{Output, to_json};
 use super::plan::{GiveUp, Pace, Plan, Until};
 use super::prepare::{Prepared, prepare};
 use super::report::{Config, Run};
 use super::run::{Interval, Outcome, RunError, Watch, run};
-use crate::exit::Refusal;
+use crate::exit::{CommandError, print_line, report_error};
 use crate::interrupt::Interrupt;
 use crate::{Exit, Remote, units};
 
@@ -51,19 +51,20 @@ const NAP: Duration = Duration::from_millis(20);
 pub(super) fn bench(options: &Options, search_options: &SloSearchOptions) -> Exit {
     let (prepared, arrivals, output, interrupt) = match make_ready(options, search_options) {
         Ok(ready) => ready,
-        Err(refusal) => return refuse(refusal.exit(), &refusal.to_string()),
+        Err(error) => return error.report(),
     };
     let experiment = Experiment { prepared, arrivals, options: search_options, interrupt: &interrupt };
     let report = match experiment.search() {
         Ok(report) => report,
         Err(error) => {
-            return refuse(interrupt.signal().map_or(Exit::CannotRun, Exit::Signal), &error.to_string());
+            let exit = interrupt.signal().map_or(Exit::CannotRun, Exit::Signal);
+            return report_error(exit, &error.to_string());
         }
     };
     let written = to_json(&report.document()).and_then(|json| output.write(&json, &report.to_string()));
     match written {
         Ok(()) => interrupt.signal().map_or(report.exit(), Exit::Signal),
-        Err(why) => refuse(Exit::CannotRun, &why),
+        Err(message) => report_error(Exit::CannotRun, &message),
     }
 }
 
@@ -71,7 +72,7 @@ pub(super) fn bench(options: &Options, search_options: &SloSearchOptions) -> Exi
 fn make_ready(
     options: &Options,
     search_options: &SloSearchOptions,
-) -> Result<(Prepared, Arrivals, Output, Interrupt), Refusal> {
+) -> Result<(Prepared, Arrivals, Output, Interrupt), CommandError> {
     let mut options = options.clone();
     // Set any rate, so that the options of open-loop arrivals are parsed.
     options.pace.rate = Some(Rate::Constant(1.0));
@@ -82,8 +83,8 @@ fn make_ready(
         Pace::Closed => Arrivals::Uniform,
     };
     let output = Output::open(&options.output)?;
-    let interrupt =
-        Interrupt::catch().map_err(|error| Refusal::World(format!("cannot catch Ctrl-C: {error}")))?;
+    let interrupt = Interrupt::catch()
+        .map_err(|error| CommandError::Environment(format!("cannot catch Ctrl-C: {error}")))?;
     Ok((prepared, arrivals, output, interrupt))
 }
 
@@ -124,7 +125,7 @@ impl Experiment<'_> {
             if completed.run.as_ref().is_some_and(|run| run.outcome.is_interrupted) {
                 break None;
             }
-            say(&completed.to_string());
+            print_line(&completed.to_string());
             search.report(completed.evaluation.result);
             steps.push(completed);
         };
@@ -135,11 +136,11 @@ impl Experiment<'_> {
     fn probe(&mut self) -> Result<Run, RunError> {
         let plan = Plan { pace: Pace::Closed, deadline: None, ..self.plan(self.options.step) };
         self.prepared.plan = plan;
-        let (remote, outcome) = run_somewhere(&self.prepared, &mut Watcher::new(self.interrupt))?;
+        let (remote, outcome) = run_with_fallback(&self.prepared, &mut Watcher::new(self.interrupt))?;
         self.prepared.remotes = vec![remote.clone()];
         let probe = self.run_of(&remote, outcome);
         self.prepared.plan.remote = remote;
-        say(&report::of_closed_loop(&probe));
+        print_line(&report::of_closed_loop(&probe));
         Ok(probe)
     }
 

@@ -1,10 +1,10 @@
 //! Prints a line per interval.
 
-use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use super::totals::Totals;
 use crate::bench::run::{Interval, Watch};
+use crate::exit::print_line;
 use crate::units;
 
 /// Prints progress lines.
@@ -28,7 +28,7 @@ impl Watch for Lines {
     fn opening(&mut self, open: u32, of: u32) {
         if Instant::now() >= self.next {
             self.next += self.interval;
-            say(&format!("{open} of {of} connections open"));
+            print_line(&format!("{open} of {of} connections open"));
         }
     }
 
@@ -38,13 +38,8 @@ impl Watch for Lines {
             return;
         }
         self.behind += interval.length;
-        say(&line(self.behind, interval));
+        print_line(&line(self.behind, interval));
     }
-}
-
-fn say(line: &str) {
-    // An error of stderr cannot be reported.
-    let _ = writeln!(io::stderr(), "{line}");
 }
 
 /// The figures of one interval, which ends at a time of the run.
