@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
-/// Maximum size of a file, which is held in memory.
+/// Maximum size of a file in bytes, which is read into memory.
 const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// Maximum size of all files together. Each generator thread holds another copy in its requests.
-const FILES_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// Maximum size of all files together, in bytes. Each generator thread has another copy in its requests.
+const TOTAL_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
 /// The contents of files, each read once.
 #[derive(Debug, Default)]
@@ -22,23 +22,23 @@ pub(crate) struct Bodies {
 
 impl Bodies {
     /// Reads the value of a flag: text, or `@` and a file name; `@-` is standard input.
-    pub(crate) fn named(&mut self, text: &str) -> Result<Bytes, String> {
+    pub(crate) fn read_value(&mut self, text: &str) -> Result<Bytes, String> {
         match text.strip_prefix('@') {
-            Some(path) => self.of_file(Path::new(path)),
+            Some(path) => self.read_file(Path::new(path)),
             None => Ok(Bytes::copy_from_slice(text.as_bytes())),
         }
     }
 
-    /// The contents of a file.
-    pub(crate) fn of_file(&mut self, path: &Path) -> Result<Bytes, String> {
+    /// The contents of a file, which is read once.
+    pub(crate) fn read_file(&mut self, path: &Path) -> Result<Bytes, String> {
         if let Some(body) = self.read.get(path) {
             return Ok(body.clone());
         }
         let body = Bytes::from(read(path)?);
         self.bytes += body.len() as u64;
-        if self.bytes > FILES_BYTES_MAX {
+        if self.bytes > TOTAL_BYTES_MAX {
             return Err(format!(
-                "cannot read {}: the files have more than {FILES_BYTES_MAX} bytes in total",
+                "cannot read {}: the files have more than {TOTAL_BYTES_MAX} bytes in total",
                 path.display()
             ));
         }
@@ -47,17 +47,18 @@ impl Bodies {
     }
 }
 
-/// A file from a flag; `-` is standard input.
+/// Reads a file; `-` is standard input.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
     if path == Path::new("-") {
-        return whole(io::stdin().lock()).map_err(|error| format!("cannot read standard input: {error}"));
+        let read = read_limited(io::stdin().lock());
+        return read.map_err(|error| format!("cannot read standard input: {error}"));
     }
-    let read = File::open(path).and_then(whole);
+    let read = File::open(path).and_then(read_limited);
     read.map_err(|error| format!("cannot read {}: {error}", path.display()))
 }
 
-/// Only regular files report a length and have an end.
-fn whole(source: impl Read) -> io::Result<Vec<u8>> {
+/// Reads to the end, up to the maximum size. Only regular files report their size.
+fn read_limited(source: impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     source.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > FILE_BYTES_MAX {
@@ -76,7 +77,7 @@ mod tests {
         let path = folder.path().join("body");
         std::fs::write(&path, "first").unwrap();
         let mut bodies = Bodies::default();
-        let first = bodies.of_file(&path).unwrap();
+        let first = bodies.read_file(&path).unwrap();
         std::fs::write(&path, "other").unwrap();
         let again = bodies.named(&format!("@{}", path.display())).unwrap();
         assert_eq!((&first[..], first.as_ptr()), (&b"first"[..], again.as_ptr()));
@@ -84,20 +85,20 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_end_is_read_to_a_bound() {
+    fn an_endless_file_is_read_up_to_the_maximum() {
         let error = read(Path::new("/dev/zero")).unwrap_err();
         assert!(error.starts_with("cannot read /dev/zero: it has more than 67108864 bytes"), "{error}");
     }
 
     #[test]
-    fn all_files_together_have_a_bound() {
+    fn all_files_together_have_a_maximum_size() {
         let folder = tempfile::tempdir().unwrap();
         let mut bodies = Bodies::default();
         for number in 0..5 {
             let path = folder.path().join(number.to_string());
             // A hole in the file, so nothing is written to disk.
             File::create(&path).unwrap().set_len(FILE_BYTES_MAX).unwrap();
-            let body = bodies.of_file(&path);
+            let body = bodies.read_file(&path);
             assert_eq!(body.is_ok(), number < 4, "{number}");
         }
     }

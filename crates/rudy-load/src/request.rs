@@ -13,13 +13,13 @@ use crate::Url;
 /// The parts of a request that do not depend on the URL.
 #[derive(Debug, Clone)]
 pub struct Template {
-    /// By default GET, or POST with a body.
+    /// The method.
     pub method: Method,
     /// Additional header fields. A `Host` field replaces that of the URL.
     pub fields: HeaderMap,
     /// The body. `None` differs from an empty body.
     pub body: Option<Bytes>,
-    /// HTTP/1.1, or HTTP/1.0.
+    /// HTTP/1.0 or HTTP/1.1.
     pub version: Version,
     /// Whether the connection should stay open.
     pub keep_alive: bool,
@@ -108,21 +108,21 @@ pub fn parse_field(text: &str) -> Result<(HeaderName, HeaderValue), String> {
     Ok((name, value))
 }
 
-/// The requests of a load: one, or several with weights.
+/// The requests of a run: one, or several with weights.
 #[derive(Debug, Clone)]
 pub struct Mix {
     requests: Vec<Encoded>,
-    /// The index of the k-th request, as a table that repeats.
+    /// The index of the k-th request, as a table that is repeated cyclically.
     order: Vec<u32>,
 }
 
 /// Maximum sum of weights, which is the size of the table.
 pub const WEIGHTS_MAX: u32 = 1_000_000;
 
-/// Fixed-point resolution for positions in a round.
-const ROUND: u64 = 1 << 32;
+/// Fixed-point resolution of the positions in a cycle.
+const CYCLE: u64 = 1 << 32;
 
-/// The weights are invalid.
+/// The error of weights whose sum is zero or more than [`WEIGHTS_MAX`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WeightError;
 
@@ -144,7 +144,7 @@ impl Mix {
         })
     }
 
-    /// Combines requests with weights. Spreads them evenly, so that every part of a run has the same mix.
+    /// Combines requests with weights. Interleaves them evenly, so that every part of a run has the same mix.
     ///
     /// # Errors
     ///
@@ -156,7 +156,7 @@ impl Mix {
         }
         let (requests, weights): (Vec<_>, Vec<_>) = weighted.into_iter().unzip();
         let divisor = weights.iter().copied().fold(0, greatest_common_divisor);
-        let order = spread(&weights.iter().map(|weight| weight / divisor).collect::<Vec<_>>());
+        let order = interleave(&weights.iter().map(|weight| weight / divisor).collect::<Vec<_>>());
         Ok(Self { requests, order })
     }
 
@@ -166,9 +166,9 @@ impl Mix {
         self.requests.len()
     }
 
-    /// The index of the k-th request.
+    /// The index of the k-th request among the distinct requests.
     #[must_use]
-    pub(crate) fn place(&self, k: u64) -> u32 {
+    pub(crate) fn index(&self, k: u64) -> u32 {
         #[expect(clippy::cast_possible_truncation, reason = "the remainder is less than WEIGHTS_MAX")]
         let turn = (k % self.order.len() as u64) as usize;
         self.order[turn]
@@ -177,12 +177,12 @@ impl Mix {
     /// The k-th request.
     #[must_use]
     pub fn get(&self, k: u64) -> &Encoded {
-        &self.requests[self.place(k) as usize]
+        &self.requests[self.index(k) as usize]
     }
 
     /// A deep copy. Threads that count references to the same bytes would slow each other down.
     #[must_use]
-    pub fn unshared(&self) -> Self {
+    pub fn deep_clone(&self) -> Self {
         let copy = |request: &Encoded| Encoded { bytes: Bytes::copy_from_slice(&request.bytes), ..*request };
         Self { requests: self.requests.iter().map(copy).collect(), order: self.order.clone() }
     }
@@ -192,15 +192,15 @@ fn greatest_common_divisor(a: u32, b: u32) -> u32 {
     if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 
-/// The j-th of w occurrences of a request is at (j + 1/2) / w of the round.
-fn spread(weights: &[u32]) -> Vec<u32> {
+/// The order of the requests in a cycle: the j-th of w occurrences of a request is at position (j + 1/2) / w.
+fn interleave(weights: &[u32]) -> Vec<u32> {
     let mut turns: Vec<(u64, u64, u32)> = Vec::new();
     for (request, &weight) in (0_u32..).zip(weights) {
         let weight = u64::from(weight);
         turns.extend((0..weight).map(|turn| (2 * turn + 1, weight, request)));
     }
     // The numerator is below 2^21, so nothing overflows.
-    turns.sort_by_key(|&(above, below, request)| (above * ROUND / below, request));
+    turns.sort_by_key(|&(numerator, denominator, request)| (numerator * CYCLE / denominator, request));
     turns.into_iter().map(|(_, _, request)| request).collect()
 }
 
@@ -209,26 +209,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mix_is_spread_as_evenly_as_its_weights_allow() {
-        assert_eq!(spread(&[1, 1, 1]), [0, 1, 2]);
-        assert_eq!(spread(&[3, 1]), [0, 0, 1, 0]);
-        assert_eq!(spread(&[4, 2, 1]), [0, 1, 0, 2, 0, 1, 0]);
-        assert_eq!(spread(&[0, 1]), [1]);
+    fn a_mix_interleaves_its_requests_evenly_by_weight() {
+        assert_eq!(interleave(&[1, 1, 1]), [0, 1, 2]);
+        assert_eq!(interleave(&[3, 1]), [0, 0, 1, 0]);
+        assert_eq!(interleave(&[4, 2, 1]), [0, 1, 0, 2, 0, 1, 0]);
+        assert_eq!(interleave(&[0, 1]), [1]);
     }
 
     #[test]
-    fn weights_of_nothing_or_too_much_are_refused() {
+    fn weights_with_a_sum_of_zero_or_above_the_maximum_are_rejected() {
         let request = Template::default().encode(&"a".parse().unwrap()).unwrap();
         for weights in [vec![], vec![0], vec![WEIGHTS_MAX, 1]] {
             let weighted = weights.iter().map(|&weight| (request.clone(), weight)).collect();
             assert_eq!(Mix::new(weighted).unwrap_err(), WeightError);
         }
         let mix = Mix::new(vec![(request.clone(), 2_000_000), (request, 1_000_000)]).unwrap_err();
-        assert_eq!(mix, WeightError, "what counts is what was written");
+        assert_eq!(mix, WeightError, "the sum before the division by the common divisor counts");
     }
 
     #[test]
-    fn a_request_has_the_fields_of_the_caller_and_the_required_ones() {
+    fn a_request_has_default_fields_and_those_of_the_template() {
         let url: Url = "http://a:81/b?c".parse().unwrap();
         let text =
             |template: &Template| String::from_utf8(template.encode(&url).unwrap().bytes.to_vec()).unwrap();
@@ -236,25 +236,25 @@ mod tests {
         assert!(plain.starts_with("GET /b?c HTTP/1.1\r\nhost: a:81\r\n"), "{plain}");
         assert!(plain.contains("\r\nuser-agent: rudy/") && plain.contains("\r\naccept: */*\r\n"), "{plain}");
         let (name, value) = parse_field("Host: other").unwrap();
-        let mut posting = Template {
+        let mut post = Template {
             method: Method::POST,
             body: Some(Bytes::from_static(b"x=1")),
             keep_alive: false,
             ..Template::default()
         };
-        posting.fields.insert(name, value);
-        let posting = text(&posting);
-        assert!(posting.starts_with("POST /b?c HTTP/1.1\r\nhost: other\r\n"), "{posting}");
-        assert!(posting.contains("\r\nconnection: close\r\n"), "{posting}");
-        assert!(posting.ends_with("content-length: 3\r\n\r\nx=1"), "{posting}");
+        post.fields.insert(name, value);
+        let post = text(&post);
+        assert!(post.starts_with("POST /b?c HTTP/1.1\r\nhost: other\r\n"), "{post}");
+        assert!(post.contains("\r\nconnection: close\r\n"), "{post}");
+        assert!(post.ends_with("content-length: 3\r\n\r\nx=1"), "{post}");
     }
 
     #[test]
-    fn a_field_is_read_as_curl_reads_it() {
+    fn a_field_is_parsed_as_by_curl() {
         assert_eq!(parse_field("X-A: b: c").unwrap().1, "b: c");
         assert_eq!(parse_field("X-A;").unwrap().1, "");
-        for wrong in ["X-A", "X A: b", ": b", "X-A: b\r\nX-C: d"] {
-            assert!(parse_field(wrong).is_err(), "{wrong}");
+        for invalid in ["X-A", "X A: b", ": b", "X-A: b\r\nX-C: d"] {
+            assert!(parse_field(invalid).is_err(), "{invalid}");
         }
     }
 }

@@ -17,11 +17,11 @@ use crate::exit::{CommandError, print_line, report_error};
 use crate::interrupt::Interrupt;
 use crate::{Exit, Remote};
 
-/// Time allowance for opening connections in addition to the connect rate, for TLS and slow networks.
-const HEAD_START: Duration = Duration::from_secs(2);
+/// Time to open connections in addition to that of the connect rate, for TLS and slow networks.
+const CONNECT_ALLOWANCE: Duration = Duration::from_secs(2);
 
-/// Time between checks for a signal while the process waits for its start.
-const NAP: Duration = Duration::from_millis(20);
+/// Time between checks for a signal before the start.
+const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Runs a load test and writes its report.
 #[must_use]
@@ -29,7 +29,7 @@ pub fn bench(options: &Options) -> Exit {
     if let Some(search) = &options.slo_search {
         return search::bench(options, search);
     }
-    let (mut prepared, output, interrupt) = match make_ready(options) {
+    let (mut prepared, output, interrupt) = match set_up(options) {
         Ok(ready) => ready,
         Err(error) => return error.report(),
     };
@@ -38,8 +38,8 @@ pub fn bench(options: &Options) -> Exit {
         Ok(start) => start,
         Err(message) => return report_error(Exit::CannotRun, &message),
     };
-    wait(start, &prepared.plan, &interrupt);
-    let view = view::of(&options.output, &mut prepared);
+    wait_for_start(start, &prepared.plan, &interrupt);
+    let view = view::open(&options.output, &mut prepared);
     let mut watcher = Watcher { view, output, interrupt: &interrupt, start, started_unix_s: None };
     let result = run_with_fallback(&prepared, &mut watcher);
     let Watcher { view, output, started_unix_s, .. } = watcher;
@@ -61,13 +61,12 @@ pub fn bench(options: &Options) -> Exit {
     }
 }
 
-/// Exit code 3 if the run did not meet its objective, and 1 if it shows nothing of the server, so that a script
-/// does not take it for a success.
+/// The exit code of a run: 3 if it did not meet its objective, 1 if no request succeeded.
 fn exit_code(run: &Run, objective: Option<&Slo>) -> Exit {
     let recorder = &run.outcome.recorder;
-    let terms = objective.map(|slo| slo.evaluate(&recorder.latency, run.success_rate()));
+    let evaluations = objective.map(|slo| slo.evaluate(&recorder.latency, run.success_rate()));
     let missed: Vec<_> =
-        terms.iter().flatten().filter(|term| !term.passes()).map(ToString::to_string).collect();
+        evaluations.iter().flatten().filter(|term| !term.passes()).map(ToString::to_string).collect();
     if !missed.is_empty() {
         return report_error(Exit::NotMet, &format!("the objective was not met: {}", missed.join(", ")));
     }
@@ -77,8 +76,8 @@ fn exit_code(run: &Run, objective: Option<&Slo>) -> Exit {
     Exit::Done
 }
 
-/// Finds all errors that can be found before anything is sent.
-fn make_ready(options: &Options) -> Result<(Prepared, Output, Interrupt), CommandError> {
+/// Validates the options, opens the outputs and catches Ctrl-C, so that all errors of these appear before the run.
+fn set_up(options: &Options) -> Result<(Prepared, Output, Interrupt), CommandError> {
     let prepared = prepare(options)?;
     let output = Output::open(&options.output)?;
     let interrupt = Interrupt::catch()
@@ -92,10 +91,10 @@ pub(super) fn run_with_fallback(
     watch: &mut dyn Watch,
 ) -> Result<(Remote, Outcome), RunError> {
     let mut plan = prepared.plan.clone();
-    let mut others = prepared.remotes.iter().skip(1);
+    let mut fallbacks = prepared.remotes.iter().skip(1);
     loop {
-        match (run(&plan, watch), others.next()) {
-            (Err(RunError::Connect(remote, reason)), Some(next)) if watch.goes_on() => {
+        match (run(&plan, watch), fallbacks.next()) {
+            (Err(RunError::Connect(remote, reason)), Some(next)) if watch.should_continue() => {
                 print_line(&format!("{remote}: {reason}; trying {next}"));
                 plan.remote = next.clone();
             }
@@ -104,17 +103,17 @@ pub(super) fn run_with_fallback(
     }
 }
 
-/// Waits until it is time to open connections: early enough for the start, but not earlier, because servers
-/// close idle connections.
-fn wait(start: Start, plan: &Plan, interrupt: &Interrupt) {
-    let to_open = Duration::from_secs_f64(f64::from(plan.connections.get()) / plan.connect_rate);
-    let lead = HEAD_START + to_open;
-    while interrupt.signal().is_none() && Instant::now() + lead < start.at {
-        std::thread::sleep(NAP);
+/// Waits until connections must be opened to be ready at the start, and no longer, because servers close idle
+/// connections.
+fn wait_for_start(start: Start, plan: &Plan, interrupt: &Interrupt) {
+    let at_connect_rate = Duration::from_secs_f64(f64::from(plan.connections.get()) / plan.connect_rate);
+    let time_to_connect = CONNECT_ALLOWANCE + at_connect_rate;
+    while interrupt.signal().is_none() && Instant::now() + time_to_connect < start.at {
+        std::thread::sleep(SIGNAL_CHECK_INTERVAL);
     }
 }
 
-/// Shows progress, records the run, and stops it on a signal.
+/// Shows progress, writes the rows of `--ndjson`, and stops the run on a signal.
 struct Watcher<'a> {
     view: Box<dyn Watch>,
     output: Output,
@@ -124,18 +123,18 @@ struct Watcher<'a> {
 }
 
 impl Watch for Watcher<'_> {
-    fn goes_on(&mut self) -> bool {
-        self.interrupt.signal().is_none() && self.view.goes_on()
+    fn should_continue(&mut self) -> bool {
+        self.interrupt.signal().is_none() && self.view.should_continue()
     }
 
-    fn start(&mut self, soonest: Instant) -> Instant {
-        let start = self.start.at.max(soonest);
+    fn start(&mut self, earliest: Instant) -> Instant {
+        let start = self.start.at.max(earliest);
         self.started_unix_s = Some(self.start.unix_s(start));
         self.view.start(start)
     }
 
-    fn opening(&mut self, open: u32, of: u32) {
-        self.view.opening(open, of);
+    fn opening(&mut self, open: u32, total: u32) {
+        self.view.opening(open, total);
     }
 
     fn interval(&mut self, interval: &Interval) {

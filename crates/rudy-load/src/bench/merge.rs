@@ -1,6 +1,6 @@
 //! `rudy bench merge`: combines the reports of all shares of a plan, as if one generator had run it.
 //!
-//! Adds counts and histograms and averages nothing, so the percentiles are those of all requests.
+//! The counts and histograms are added and nothing is averaged, so the percentiles are those of all requests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,21 +10,21 @@ use rudy_stats::validity::RATE_KEPT_MIN;
 use super::options::OutputOptions;
 use super::output::Output;
 use super::report::{Config, Run, Verdict};
-use super::split::ShareOf;
+use super::split::ShareConfig;
 use crate::exit::{print_line, report_error};
 use crate::{Exit, units};
 
-/// Shares that start further apart, in seconds, do not load the server at the same time.
-const APART_S: f64 = 1.0;
+/// Maximum time between the starts of two shares, in seconds, for which they count as simultaneous.
+const START_SKEW_MAX_S: f64 = 1.0;
 
 /// The options of `rudy bench merge`.
 #[derive(Debug, Clone)]
 pub struct MergeOptions {
     /// The reports, as `--json` wrote them.
     pub files: Vec<PathBuf>,
-    /// Merges the reports despite problems.
+    /// Whether to merge the reports despite problems.
     pub force: bool,
-    /// Where the report is written.
+    /// The outputs of the merged report.
     pub output: OutputOptions,
 }
 
@@ -40,20 +40,20 @@ pub fn merge(options: &MergeOptions) -> Exit {
             }
         }
     }
-    let objections = objections(&shares);
-    for objection in &objections {
-        print_line(&format!("{}: {objection}", if options.force { "warning" } else { "error" }));
+    let problems = problems(&shares);
+    for problem in &problems {
+        print_line(&format!("{}: {problem}", if options.force { "warning" } else { "error" }));
     }
-    if !(objections.is_empty() || options.force) {
+    if !(problems.is_empty() || options.force) {
         print_line("the reports were not merged (--force merges them anyway)");
         return Exit::CannotRun;
     }
-    let Some(whole) = join(shares.into_iter().map(|(_, run)| run)) else {
+    let Some(total) = merge_runs(shares.into_iter().map(|(_, run)| run)) else {
         return report_error(Exit::BadInput, "there is no report to merge");
     };
     match Output::open(&options.output) {
         Err(error) => error.report(),
-        Ok(output) => match output.finish(&whole) {
+        Ok(output) => match output.finish(&total) {
             Ok(()) => Exit::Done,
             Err(message) => report_error(Exit::CannotRun, &message),
         },
@@ -62,13 +62,13 @@ pub fn merge(options: &MergeOptions) -> Exit {
 
 fn read(path: &Path) -> Result<Run, String> {
     let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
-    serde_json::from_str(report_in(&text))
+    serde_json::from_str(extract_report(&text))
         .map_err(|error| format!("not a report of `rudy bench --json`: {error}"))
 }
 
-/// Extracts the report from the combined output of a container, as `kubectl logs` shows it. The report starts
-/// and ends with a line that is a single brace.
-fn report_in(text: &str) -> &str {
+/// Extracts the report from the output of a container, as `kubectl logs` shows it: standard output and standard error.
+/// The report starts and ends with a line that is a single brace.
+fn extract_report(text: &str) -> &str {
     let mut begin = None;
     let mut at = 0;
     for line in text.split_inclusive('\n') {
@@ -82,52 +82,52 @@ fn report_in(text: &str) -> &str {
     text
 }
 
-/// All reasons not to merge these reports.
-fn objections(shares: &[(String, Run)]) -> Vec<String> {
-    let mut objections = Vec::new();
+/// The problems because of which these reports must not be merged.
+fn problems(shares: &[(String, Run)]) -> Vec<String> {
+    let mut problems = Vec::new();
     for (name, run) in shares {
-        objections.extend(own(run).into_iter().map(|why| format!("{name}: {why}")));
+        problems.extend(share_problems(run).into_iter().map(|problem| format!("{name}: {problem}")));
     }
-    let Some((first, run)) = shares.first() else { return objections };
+    let Some((first, run)) = shares.first() else { return problems };
     for (name, other) in &shares[1..] {
-        if plan(&other.config) != plan(&run.config) {
-            objections.push(format!("{name}: belongs to a different plan than {first}"));
+        if common_config(&other.config) != common_config(&run.config) {
+            problems.push(format!("{name}: belongs to a different plan than {first}"));
         }
     }
     // Missing shares are only known if all reports are of one plan.
-    if objections.is_empty() {
-        objections.extend(missing(shares));
-        objections.extend(apart(shares));
+    if problems.is_empty() {
+        problems.extend(share_set_problems(shares));
+        problems.extend(start_skew_problem(shares));
     }
-    objections
+    problems
 }
 
-/// The problems of one share.
-fn own(run: &Run) -> Vec<String> {
-    let mut wrong = Vec::new();
+/// The problems of the report of one share.
+fn share_problems(run: &Run) -> Vec<String> {
+    let mut problems = Vec::new();
     if run.config.share.is_none() {
-        wrong.push("not a share of a plan (--split)".to_owned());
+        problems.push("not a share of a plan (--split)".to_owned());
     }
     if run.outcome.is_interrupted {
-        wrong.push("it was interrupted".to_owned());
+        problems.push("it was interrupted".to_owned());
     }
-    let verdict = Verdict::of(run);
-    if verdict.is_of_the_client() {
-        wrong.push(format!("its client was the limit. {}", verdict.sentence));
+    let verdict = Verdict::new(run);
+    if verdict.is_client_limited() {
+        problems.push(format!("its client was the limit. {}", verdict.sentence));
     }
     if let Some(ratio) = run.rate_ratio().filter(|ratio| *ratio < RATE_KEPT_MIN) {
-        wrong.push(format!(
+        problems.push(format!(
             "the rate was not kept: {} of the due requests were sent before the end",
             units::share_down(ratio, 1)
         ));
     }
-    wrong
+    problems
 }
 
-/// The properties that all shares of a plan have in common.
-fn plan(config: &Config) -> Config {
+/// The part of a configuration that all shares of a plan have in common.
+fn common_config(config: &Config) -> Config {
     let share =
-        config.share.as_ref().map(|share| ShareOf { index: 0, started_unix_s: None, ..share.clone() });
+        config.share.as_ref().map(|share| ShareConfig { index: 0, started_unix_s: None, ..share.clone() });
     // A name can resolve to another address on each machine, and machines can differ in cores.
     Config {
         remote: String::new(),
@@ -139,67 +139,67 @@ fn plan(config: &Config) -> Config {
     }
 }
 
-/// Shares that are duplicate, missing, or have the wrong part of the plan.
-fn missing(shares: &[(String, Run)]) -> Vec<String> {
-    let mut objections = Vec::new();
-    let of_each = || shares.iter().filter_map(|(name, run)| Some((name, run, run.config.share.as_ref()?)));
-    let of = of_each().map(|(.., share)| share.of).next().unwrap_or(0);
-    for index in 0..of {
+/// Reports shares that are duplicate or missing, or that have a wrong part of the plan.
+fn share_set_problems(shares: &[(String, Run)]) -> Vec<String> {
+    let mut problems = Vec::new();
+    let each_share = || shares.iter().filter_map(|(name, run)| Some((name, run, run.config.share.as_ref()?)));
+    let count = each_share().map(|(.., share)| share.count).next().unwrap_or(0);
+    for index in 0..count {
         let names: Vec<_> =
-            of_each().filter(|(.., share)| share.index == index).map(|(name, ..)| name.as_str()).collect();
+            each_share().filter(|(.., share)| share.index == index).map(|(name, ..)| name.as_str()).collect();
         match names[..] {
-            [] => objections.push(format!("share {index}/{of} is missing")),
+            [] => problems.push(format!("share {index}/{count} is missing")),
             [_] => {}
-            _ => objections.push(format!(
-                "share {index}/{of} exists {} times: {}",
+            _ => problems.push(format!(
+                "share {index}/{count} exists {} times: {}",
                 names.len(),
                 names.join(", ")
             )),
         }
     }
-    if objections.is_empty() {
-        let connections = of_each().map(|(_, run, _)| u64::from(run.config.connections)).sum();
-        let requests = of_each().filter_map(|(_, run, _)| run.config.requests).sum();
-        for (name, run, share) in of_each() {
+    if problems.is_empty() {
+        let connections = each_share().map(|(_, run, _)| u64::from(run.config.connections)).sum();
+        let requests = each_share().filter_map(|(_, run, _)| run.config.requests).sum();
+        for (name, run, share) in each_share() {
             let split = share.split();
             let fits = split.part(connections) == u64::from(run.config.connections)
-                && run.config.requests.is_none_or(|mine| split.part(requests) == mine);
+                && run.config.requests.is_none_or(|part| split.part(requests) == part);
             if !fits {
-                objections.push(format!("{name}: belongs to a different plan: its part of the connections or requests is not that of share {split}"));
+                problems.push(format!("{name}: belongs to a different plan: its part of the connections or requests is not that of share {split}"));
             }
         }
     }
-    objections
+    problems
 }
 
-/// Checks that all shares started at the same time.
-fn apart(shares: &[(String, Run)]) -> Option<String> {
+/// Reports shares that did not start at the same time.
+fn start_skew_problem(shares: &[(String, Run)]) -> Option<String> {
     let starts = || shares.iter().filter_map(|(_, run)| run.config.share.as_ref()?.started_unix_s);
     let (first, last) = (starts().fold(f64::INFINITY, f64::min), starts().fold(0.0, f64::max));
-    (last - first > APART_S).then(|| {
+    (last - first > START_SKEW_MAX_S).then(|| {
         format!("the shares started up to {:.1} s apart: use the same --start-at for all", last - first)
     })
 }
 
-/// The sum of all shares, as a single run.
-fn join(shares: impl Iterator<Item = Run>) -> Option<Run> {
+/// Adds all shares, as if they were a single run.
+fn merge_runs(shares: impl Iterator<Item = Run>) -> Option<Run> {
     shares
-        .reduce(|mut whole, share| {
+        .reduce(|mut total, share| {
             let Run { config, outcome } = share;
-            whole.config.connections += config.connections;
-            whole.config.threads += config.threads;
-            whole.config.requests = whole.config.requests.zip(config.requests).map(|(a, b)| a + b);
-            whole.outcome.recorder.merge(&outcome.recorder);
-            whole.outcome.duration = whole.outcome.duration.max(outcome.duration);
-            whole.outcome.in_flight_at_end += outcome.in_flight_at_end;
-            whole.outcome.threads.extend(outcome.threads);
-            whole.outcome.is_interrupted |= outcome.is_interrupted;
-            whole
+            total.config.connections += config.connections;
+            total.config.threads += config.threads;
+            total.config.requests = total.config.requests.zip(config.requests).map(|(a, b)| a + b);
+            total.outcome.recorder.merge(&outcome.recorder);
+            total.outcome.duration = total.outcome.duration.max(outcome.duration);
+            total.outcome.in_flight_at_end += outcome.in_flight_at_end;
+            total.outcome.threads.extend(outcome.threads);
+            total.outcome.is_interrupted |= outcome.is_interrupted;
+            total
         })
-        .map(|mut whole| {
+        .map(|mut total| {
             // Also for a plan with a single share.
-            whole.config.share = None;
-            whole
+            total.config.share = None;
+            total
         })
 }
 
@@ -254,31 +254,31 @@ mod tests {
     }
 
     #[test]
-    fn what_is_joined_is_what_one_would_have_seen() {
+    fn merged_shares_equal_a_single_run() {
         let shares = all([share(0), share(1)]);
-        assert_eq!(objections(&shares), Vec::<String>::new());
+        assert_eq!(problems(&shares), Vec::<String>::new());
         let mut both = share(0).outcome.recorder;
         both.merge(&share(1).outcome.recorder);
-        let whole = join(shares.into_iter().map(|(_, run)| run)).unwrap();
-        assert_eq!((whole.config.connections, whole.config.threads), (5, 2));
-        assert_eq!((whole.outcome.recorder.succeeded, whole.rate_ratio()), (2000, Some(1.0)));
-        assert_eq!(whole.outcome.recorder.latency, both.latency);
-        assert_eq!((whole.config.share.as_ref(), whole.config.rate), (None, Some(2000.0)));
+        let total = merge_runs(shares.into_iter().map(|(_, run)| run)).unwrap();
+        assert_eq!((total.config.connections, total.config.threads), (5, 2));
+        assert_eq!((total.outcome.recorder.succeeded, total.rate_ratio()), (2000, Some(1.0)));
+        assert_eq!(total.outcome.recorder.latency, both.latency);
+        assert_eq!((total.config.share.as_ref(), total.config.rate), (None, Some(2000.0)));
     }
 
     #[test]
-    fn a_report_loses_nothing_in_a_file_and_in_a_log() {
-        let json = serde_json::to_string_pretty(&crate::bench::report::Document::of(&share(1))).unwrap();
+    fn a_report_is_read_from_a_file_and_from_a_log() {
+        let json = serde_json::to_string_pretty(&crate::bench::report::Document::new(&share(1))).unwrap();
         for text in [json.clone(), format!("2 connections\n  {{\n{json}\nlast words: }}\n")] {
-            assert_eq!(serde_json::from_str::<Run>(report_in(&text)).unwrap(), share(1));
+            assert_eq!(serde_json::from_str::<Run>(extract_report(&text)).unwrap(), share(1));
         }
-        assert!(serde_json::from_str::<Run>(report_in("no report\n{\n")).is_err());
+        assert!(serde_json::from_str::<Run>(extract_report("no report\n{\n")).is_err());
     }
 
     #[test]
-    fn reports_that_cannot_be_merged_are_refused_with_a_reason() {
-        let share_of = |run: &mut Run| run.config.share.clone().unwrap();
-        for (shares, objection) in [
+    fn reports_that_cannot_be_merged_have_their_problem() {
+        let share_config = |run: &mut Run| run.config.share.clone().unwrap();
+        for (shares, problem) in [
             (vec![share(0)], "share 1/2 is missing"),
             (vec![share(1), share(1)], "share 0/2 is missing"),
             (vec![share(0), share(0), share(1)], "share 0/2 exists 2 times: 0.json, 1.json"),
@@ -291,13 +291,19 @@ mod tests {
                 vec![
                     share(0),
                     changed(1, |run| {
-                        run.config.share = Some(ShareOf { requests_checksum: "6".into(), ..share_of(run) });
+                        let share = share_config(run);
+                        run.config.share = Some(ShareConfig { requests_checksum: "6".into(), ..share });
                     }),
                 ],
                 "1.json: belongs to a different plan than 0.json",
             ),
             (
-                vec![share(0), changed(1, |run| run.config.share = Some(ShareOf { of: 3, ..share_of(run) }))],
+                vec![
+                    share(0),
+                    changed(1, |run| {
+                        run.config.share = Some(ShareConfig { count: 3, ..share_config(run) });
+                    }),
+                ],
                 "1.json: belongs to a different plan than 0.json",
             ),
             (
@@ -308,7 +314,8 @@ mod tests {
                 vec![
                     share(0),
                     changed(1, |run| {
-                        run.config.share = Some(ShareOf { started_unix_s: Some(1003.0), ..share_of(run) });
+                        let share = share_config(run);
+                        run.config.share = Some(ShareConfig { started_unix_s: Some(1003.0), ..share });
                     }),
                 ],
                 "the shares started up to 3.0 s apart",
@@ -321,7 +328,8 @@ mod tests {
                 vec![
                     share(0),
                     changed(1, |run| {
-                        (0..21).for_each(|_| run.outcome.recorder.fail(&Failure::NotSent, Duration::ZERO));
+                        let recorder = &mut run.outcome.recorder;
+                        (0..21).for_each(|_| recorder.record_failure(&Failure::NotSent, Duration::ZERO));
                     }),
                 ],
                 "1.json: the rate was not kept: 97.9 %",
@@ -337,8 +345,8 @@ mod tests {
                 "1.json: its client was the limit. 1 request in 100 was sent 50.0 ms late",
             ),
         ] {
-            let found = objections(&all(shares));
-            assert!(found.iter().any(|found| found.contains(objection)), "{objection}: {found:?}");
+            let found = problems(&all(shares));
+            assert!(found.iter().any(|found| found.contains(problem)), "{problem}: {found:?}");
         }
     }
 }

@@ -28,10 +28,10 @@ pub use options::{
     ArrivalsName, ConnectionOptions, ExpectedOptions, Options, OutputOptions, PaceOptions, RequestOptions,
     SloSearchOptions,
 };
-pub use plan::{Expected, GiveUp, Pace, Plan, Repeat, Until};
+pub use plan::{AbortCondition, BodyProperty, Expected, Pace, Plan, Until};
 pub use recorder::{Failed, Recorder, StatusClass};
 pub use report::{Config, Run};
 pub(crate) use requests::Requests;
 pub use run::{Interval, Outcome, RunError, ThreadTime, Watch, run};
 pub use sources::Sources;
-pub use split::{ShareOf, Split, StartAt};
+pub use split::{ShareConfig, Split, StartAt};

@@ -20,38 +20,38 @@ pub struct Options {
     pub urls: Vec<Url>,
     /// A file of further URLs, with weights, methods and bodies.
     pub url_file: Option<PathBuf>,
-    /// The contents of the requests.
+    /// The content of the requests.
     pub request: RequestOptions,
     /// The expected responses.
     pub expected: ExpectedOptions,
-    /// The schedule of the requests.
+    /// The load model, and the duration.
     pub pace: PaceOptions,
     /// The connections.
     pub connections: ConnectionOptions,
     /// Certificates to trust, or a Unix socket.
     pub access: Access,
-    /// The share of the load to run; `None` runs all of it.
+    /// The share of the plan to run; `None` is the whole plan.
     pub split: Option<Split>,
-    /// The start time; `None` starts at once.
+    /// The start time; `None` is now.
     pub start_at: Option<StartAt>,
-    /// The objective of a single run; its exit code is 3 if it is not met.
+    /// The objective of a single run, whose exit code is 3 if it does not meet the objective.
     pub objective: Option<Slo>,
-    /// Search for the maximum rate instead of a single run.
+    /// The options of a search for the maximum rate; `None` is a single run.
     pub slo_search: Option<SloSearchOptions>,
     /// The outputs.
     pub output: OutputOptions,
 }
 
-/// The contents of the requests.
+/// The content of the requests.
 #[derive(Debug, Clone, Default)]
 pub struct RequestOptions {
-    /// By default GET, or POST with a body.
+    /// The method; `None` is GET, or POST with a body.
     pub method: Option<Method>,
     /// Additional header fields.
     pub fields: Vec<(HeaderName, HeaderValue)>,
-    /// Bodies to alternate: text, or `@` and a file name.
+    /// Bodies, used in turn: text, or `@` and a file name.
     pub bodies: Vec<String>,
-    /// HTTP/1.0 instead of HTTP/1.1.
+    /// Whether to use HTTP/1.0 instead of HTTP/1.1.
     pub is_http_10: bool,
 }
 
@@ -64,10 +64,10 @@ pub struct ExpectedOptions {
     pub body: Option<PathBuf>,
 }
 
-/// The schedule of requests and the duration.
+/// The load model, and the duration of the run.
 #[derive(Debug, Clone, Default)]
 pub struct PaceOptions {
-    /// The duration of the measurement; 10 s by default.
+    /// The duration of the measurement; `None` is 10 s.
     pub duration: Option<Duration>,
     /// The number of requests, instead of a duration.
     pub requests: Option<u64>,
@@ -77,7 +77,7 @@ pub struct PaceOptions {
     pub arrivals: Option<ArrivalsName>,
     /// The seed of random send times.
     pub seed: Option<u64>,
-    /// The duration of the warm-up, which is not counted.
+    /// The duration of the warm-up, whose requests are not counted.
     pub warm_up: Option<Duration>,
     /// The timeout of a response, from the send.
     pub timeout: Duration,
@@ -106,18 +106,18 @@ impl std::str::FromStr for ArrivalsName {
     }
 }
 
-/// The connections of a load.
+/// The connections of a run.
 #[derive(Debug, Clone)]
 pub struct ConnectionOptions {
-    /// The total number; by default 64, or the number of requests if lower.
+    /// The total number; `None` is 64, or the number of requests if lower.
     pub connections: Option<NonZeroU32>,
-    /// The number of generator threads; by default half of the cores.
+    /// The number of generator threads; `None` is half of the cores.
     pub threads: Option<NonZeroU32>,
-    /// Opens a connection for each request.
+    /// Whether to open a connection for each request.
     pub disables_keep_alive: bool,
-    /// Requests after which a connection is replaced.
+    /// The number of requests after which a connection is replaced.
     pub requests_per_connection: Option<NonZeroU32>,
-    /// Requests in flight per connection.
+    /// Maximum number of requests in flight per connection.
     pub pipeline: NonZeroU32,
     /// Local addresses to connect from, in turn.
     pub sources: Option<Sources>,
@@ -147,11 +147,11 @@ impl SloSearchOptions {
 /// The outputs of a run.
 #[derive(Debug, Clone, Default)]
 pub struct OutputOptions {
-    /// Adds the full latency distribution to the report.
+    /// Whether the text report has the full latency distribution.
     pub has_spectrum: bool,
-    /// Prints progress as lines instead of a dashboard.
+    /// Whether progress is printed as lines instead of a dashboard.
     pub is_plain: bool,
-    /// The time between progress updates.
+    /// The time between progress updates; `None` is 1 s, or 100 ms for a dashboard.
     pub interval: Option<Duration>,
     /// The file for the report as JSON; `-` is standard output, instead of the text.
     pub json: Option<PathBuf>,

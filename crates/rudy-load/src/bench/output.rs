@@ -20,16 +20,16 @@ pub(super) struct Output {
     ndjson: Option<(Rows<BufWriter<File>>, PathBuf)>,
     /// The text report goes to standard output, unless another output uses it.
     text: Option<Sink>,
-    /// The error that stopped the output of rows.
-    failed: Option<String>,
+    /// The error that ended the output of rows.
+    ndjson_error: Option<String>,
 }
 
 impl Output {
     /// Opens the outputs.
     pub(super) fn open(options: &OutputOptions) -> Result<Self, CommandError> {
         let paths = [&options.json, &options.ndjson, &options.hgrm];
-        let on_stdout = paths.iter().filter(|path| path.as_deref().is_some_and(is_stdout)).count();
-        if on_stdout > 1 {
+        let stdout_count = paths.iter().filter(|path| path.as_deref().is_some_and(is_stdout)).count();
+        if stdout_count > 1 {
             let message = "only one of --json, --ndjson and --hgrm can go to standard output (-)";
             return Err(CommandError::Arguments(message.to_owned()));
         }
@@ -40,8 +40,8 @@ impl Output {
             json: open(&options.json)?,
             hgrm: open(&options.hgrm)?,
             ndjson,
-            text: if on_stdout == 0 { Some(Sink::open(Path::new("-"))?) } else { None },
-            failed: None,
+            text: if stdout_count == 0 { Some(Sink::open(Path::new("-"))?) } else { None },
+            ndjson_error: None,
         })
     }
 
@@ -49,7 +49,7 @@ impl Output {
     pub(super) fn interval(&mut self, interval: &Interval) {
         let Some((rows, path)) = &mut self.ndjson else { return };
         if let Err(error) = rows.write(interval) {
-            self.failed = failure(path, &error);
+            self.ndjson_error = write_error(path, &error);
             self.ndjson = None;
         }
     }
@@ -57,23 +57,27 @@ impl Output {
     /// Writes a report from JSON and text.
     pub(super) fn write(self, json: &str, text: &str) -> Result<(), String> {
         let written = [self.json.map(|sink| sink.write(json)), self.text.map(|sink| sink.write(text))];
-        let failures: Vec<_> = written.into_iter().flatten().filter_map(Result::err).collect();
-        if failures.is_empty() { Ok(()) } else { Err(failures.join("; ")) }
+        let errors: Vec<_> = written.into_iter().flatten().filter_map(Result::err).collect();
+        if errors.is_empty() { Ok(()) } else { Err(errors.join("; ")) }
     }
 
-    /// Writes the reports. Tries all outputs, and returns the first error.
+    /// Writes the reports to all outputs.
+    ///
+    /// # Errors
+    ///
+    /// A message with the errors of all outputs, including those of earlier rows.
     pub(super) fn finish(self, run: &Run) -> Result<(), String> {
-        let mut failures = Vec::from_iter(self.failed);
+        let mut errors = Vec::from_iter(self.ndjson_error);
         if let Some(sink) = self.json {
-            failures.extend(to_json(&Document::of(run)).and_then(|document| sink.write(&document)).err());
+            errors.extend(to_json(&Document::new(run)).and_then(|document| sink.write(&document)).err());
         }
         if let Some(sink) = self.hgrm {
-            failures.extend(sink.write(&run.outcome.recorder.latency.to_hgrm()).err());
+            errors.extend(sink.write(&run.outcome.recorder.latency.to_hgrm()).err());
         }
         if let Some(sink) = self.text {
-            failures.extend(sink.write(&render(run, self.has_spectrum)).err());
+            errors.extend(sink.write(&render(run, self.has_spectrum)).err());
         }
-        if failures.is_empty() { Ok(()) } else { Err(failures.join("; ")) }
+        if errors.is_empty() { Ok(()) } else { Err(errors.join("; ")) }
     }
 }
 
@@ -101,26 +105,27 @@ impl Sink {
         match file {
             Ok(file) => Ok(Self { file, path }),
             Err(error) => {
-                Err(CommandError::Environment(format!("cannot write to {}: {error}", shown(&path))))
+                Err(CommandError::Environment(format!("cannot write to {}: {error}", display_name(&path))))
             }
         }
     }
 
     fn write(mut self, text: &str) -> Result<(), String> {
         let result = self.file.write_all(text.as_bytes());
-        result.err().and_then(|error| failure(&self.path, &error)).map_or(Ok(()), Err)
+        result.err().and_then(|error| write_error(&self.path, &error)).map_or(Ok(()), Err)
     }
 }
 
 /// Converts a write error into a message. A closed pipe is no error: the reader has read enough.
-fn failure(path: &Path, error: &io::Error) -> Option<String> {
-    (error.kind() != io::ErrorKind::BrokenPipe).then(|| format!("cannot write to {}: {error}", shown(path)))
+fn write_error(path: &Path, error: &io::Error) -> Option<String> {
+    let is_broken_pipe = error.kind() == io::ErrorKind::BrokenPipe;
+    (!is_broken_pipe).then(|| format!("cannot write to {}: {error}", display_name(path)))
 }
 
 fn is_stdout(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-fn shown(path: &Path) -> String {
+fn display_name(path: &Path) -> String {
     if is_stdout(path) { "standard output".to_owned() } else { path.display().to_string() }
 }

@@ -11,7 +11,7 @@ use crate::descriptor_limit::Requirements;
 use crate::request::Mix;
 use crate::transport::{Remote, Security};
 
-/// Everything that the generator has to know about a load on one server.
+/// The plan of a run against one server.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// The address of the server.
@@ -24,23 +24,23 @@ pub struct Plan {
     pub connections: NonZeroU32,
     /// The number of generator threads.
     pub threads: NonZeroU32,
-    /// The schedule of requests.
+    /// The load model: a closed or an open loop.
     pub pace: Pace,
     /// The share of the whole plan to run.
     pub share: Share,
-    /// The end of the run.
+    /// The end of the run: a duration or a number of requests.
     pub until: Until,
-    /// The duration of the warm-up, which is not counted.
+    /// The duration of the warm-up, whose requests are not counted.
     pub warm_up: Duration,
     /// The timeout of a response, from the send.
     pub timeout: Duration,
-    /// Open loop: when to wait no longer for responses after the end, before their timeout.
-    pub give_up: Option<GiveUp>,
+    /// Open loop: the condition on which the run stops waiting for responses before their timeout.
+    pub abort_condition: Option<AbortCondition>,
     /// The timeout of a response, from the time at which the request was due.
     pub deadline: Option<Duration>,
-    /// Requests in flight per connection.
+    /// Maximum number of requests in flight per connection.
     pub pipeline: NonZeroU32,
-    /// Requests after which a connection is replaced.
+    /// The number of requests after which a connection is replaced.
     pub requests_per_connection: Option<NonZeroU32>,
     /// Maximum number of new connections per second.
     pub connect_rate: f64,
@@ -48,18 +48,19 @@ pub struct Plan {
     pub sources: Arc<[IpAddr]>,
     /// The expected responses, in addition to the status.
     pub expected: Arc<Expected>,
-    /// The time between intervals that a watcher receives.
+    /// The length of the intervals that a [`Watch`](super::Watch) receives.
     pub interval: Duration,
 }
 
-/// The condition under which a step of a search has failed, whatever else the server sends.
+/// A condition after the end of an open loop, under which the step of a search has failed, whatever the outstanding
+/// responses are.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct GiveUp {
-    /// The time after the end.
+pub struct AbortCondition {
+    /// The time after the end from which on the condition is checked.
     pub after: Duration,
-    /// A thread that has more requests without a response gives up.
-    pub unanswered: f64,
-    /// The rate of a thread, per second.
+    /// Maximum number of due requests without a response, per thread.
+    pub max_unanswered: f64,
+    /// The rate of a thread, in requests per second.
     pub rate: f64,
 }
 
@@ -74,20 +75,20 @@ impl Plan {
         }
     }
 
-    /// Whether each request has its own connection, so that none is opened in advance.
+    /// Whether each request opens a connection, so that none is opened in advance.
     pub(super) fn opens_for_each_request(&self) -> bool {
         self.requests_per_connection == NonZeroU32::new(1)
     }
 
     /// The schedule of one thread; `None` in the closed loop.
-    pub(super) fn due(&self, thread: u32) -> Option<Due> {
+    pub(super) fn thread_schedule(&self, thread: u32) -> Option<Due> {
         let Pace::Open(profile, arrivals) = self.pace else { return None };
         let share = self.share.split(Share::new(thread, self.threads.get())?)?;
         Schedule::new(profile, arrivals, share).ok().map(|schedule| schedule.due())
     }
 }
 
-/// The schedule of requests.
+/// The load model.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Pace {
     /// Closed loop: each connection sends after its response, so the server sets the pace.
@@ -112,15 +113,15 @@ pub struct Expected {
     pub body_bytes: Option<u64>,
     /// The body.
     pub body: Option<bytes::Bytes>,
-    /// The property that must equal that of the first response to the same request.
-    pub repeats: Option<Repeat>,
+    /// The property in which all responses to a request must equal the first one.
+    pub same_as_first: Option<BodyProperty>,
 }
 
-/// A property that all responses to a request share.
+/// A property of a body, by which responses are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Repeat {
+pub enum BodyProperty {
     /// The length of the body.
-    Bytes,
+    Length,
     /// A checksum of the body.
     Checksum,
 }

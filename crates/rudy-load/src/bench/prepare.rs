@@ -17,17 +17,17 @@ use crate::exit::CommandError;
 use crate::{Remote, Url, descriptor_limit};
 
 /// Default duration of the measurement.
-const DURATION: Duration = Duration::from_secs(10);
+const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
 /// Default warm-up. Connections, caches and the CPU clock reach their normal speed.
-const WARM_UP: Duration = Duration::from_secs(1);
+const DEFAULT_WARM_UP: Duration = Duration::from_secs(1);
 
 /// Default number of connections.
-const CONNECTIONS: NonZeroU32 = NonZeroU32::new(64).expect("not 0");
+const DEFAULT_CONNECTIONS: NonZeroU32 = NonZeroU32::new(64).expect("not 0");
 
 /// Default number of new connections per second: 64 at once, 10,000 in two seconds. More could overflow the
 /// accept queue of the server (at most 4096 on Linux).
-const CONNECT_RATE: f64 = 5000.0;
+const DEFAULT_CONNECT_RATE: f64 = 5000.0;
 
 /// Minimum number of new connections per second.
 const CONNECT_RATE_MIN: f64 = 1.0;
@@ -36,13 +36,13 @@ const CONNECT_RATE_MIN: f64 = 1.0;
 /// memory.
 const PIPELINE_MAX: u32 = 256;
 
-/// Maximum duration for which the schedule is exact to the nanosecond.
-const TIME_MAX: Duration = Duration::from_hours(100 * 24);
+/// Maximum duration, for which the schedule is exact to the nanosecond.
+const DURATION_MAX: Duration = Duration::from_hours(100 * 24);
 
 /// Default time between progress updates.
-const INTERVAL: Duration = Duration::from_secs(1);
+const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Minimum time between progress updates; more frequent ones would cost more than the load itself.
+/// Minimum time between progress updates. More frequent ones would cost more CPU time than the load itself.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
 
 /// A prepared run.
@@ -56,26 +56,26 @@ pub(super) struct Prepared {
     pub(super) url: Url,
     /// The number of URLs.
     pub(super) urls: usize,
-    /// The share of the plan.
+    /// The share of the plan to run; `None` is the whole plan.
     pub(super) split: Option<Split>,
 }
 
 /// Validates the options, reads the files, and looks up the server.
 pub(super) fn prepare(options: &Options) -> Result<Prepared, CommandError> {
-    times(&options.pace, options.output.interval)?;
+    check_durations(&options.pace, options.output.interval)?;
     let (until, warm_up) = until(&options.pace)?;
     let pace = pace(&options.pace, until)?;
     let (connections, until) = match (connections(&options.connections, &options.pace)?, options.split) {
-        (whole, Some(split)) => (split.connections(whole)?, split.until(until)),
-        (whole, None) => (whole, until),
+        (total, Some(split)) => (split.connections(total)?, split.until(until)),
+        (total, None) => (total, until),
     };
-    let closes = requests_per_connection(&options.connections) == Some(NonZeroU32::MIN);
+    let closes_connections = requests_per_connection(&options.connections) == Some(NonZeroU32::MIN);
     let Requests { mix, url, urls } =
-        Requests::new(&options.urls, options.url_file.as_deref(), &options.request, closes)?;
+        Requests::new(&options.urls, options.url_file.as_deref(), &options.request, closes_connections)?;
     let expected = expected(&options.expected)?;
     let route = options.access.route(&url).map_err(|error| CommandError::Environment(error.to_string()))?;
     let remotes = reachable(route.remotes, &options.connections)?;
-    let connect_rate = options.connections.connect_rate.unwrap_or(CONNECT_RATE);
+    let connect_rate = options.connections.connect_rate.unwrap_or(DEFAULT_CONNECT_RATE);
     let plan = Plan {
         remote: remotes[0].clone(),
         security: route.security,
@@ -87,22 +87,22 @@ pub(super) fn prepare(options: &Options) -> Result<Prepared, CommandError> {
         until,
         warm_up,
         timeout: options.pace.timeout,
-        give_up: None,
+        abort_condition: None,
         deadline: options.pace.deadline,
         pipeline: options.connections.pipeline,
         requests_per_connection: requests_per_connection(&options.connections),
         connect_rate: options.split.map_or(connect_rate, |split| split.rate(connect_rate)),
         sources: options.connections.sources.map(Sources::addresses).unwrap_or_default().into(),
         expected: Arc::new(expected),
-        interval: options.output.interval.unwrap_or(INTERVAL),
+        interval: options.output.interval.unwrap_or(DEFAULT_INTERVAL),
     };
     descriptor_limit::check(plan.requirements())?;
     Ok(Prepared { plan, remotes, url, urls, split: options.split })
 }
 
 /// Checks the bounds of all durations.
-fn times(pace: &PaceOptions, interval: Option<Duration>) -> Result<(), String> {
-    for (name, time, least) in [
+fn check_durations(pace: &PaceOptions, interval: Option<Duration>) -> Result<(), String> {
+    for (name, time, min) in [
         ("--duration", pace.duration, Duration::from_nanos(1)),
         ("--warm-up-time", pace.warm_up, Duration::ZERO),
         ("--timeout", Some(pace.timeout), Duration::from_nanos(1)),
@@ -110,19 +110,20 @@ fn times(pace: &PaceOptions, interval: Option<Duration>) -> Result<(), String> {
         ("--interval", interval, INTERVAL_MIN),
     ] {
         match time {
-            Some(Duration::ZERO) if !least.is_zero() => {
+            Some(Duration::ZERO) if !min.is_zero() => {
                 return Err(format!("{name} must be greater than 0"));
             }
-            Some(time) if time < least => {
-                return Err(format!("{name} must be at least {} ms", least.as_millis()));
+            Some(time) if time < min => {
+                return Err(format!("{name} must be at least {} ms", min.as_millis()));
             }
-            Some(time) if time > TIME_MAX => return Err(format!("{name} must be at most 100 days")),
+            Some(time) if time > DURATION_MAX => return Err(format!("{name} must be at most 100 days")),
             _ => {}
         }
     }
     Ok(())
 }
 
+/// The end of the run, and the duration of the warm-up.
 fn until(options: &PaceOptions) -> Result<(Until, Duration), String> {
     match (options.requests, options.warm_up) {
         (Some(0), _) => Err("--requests must be at least 1".into()),
@@ -132,12 +133,14 @@ fn until(options: &PaceOptions) -> Result<(Until, Duration), String> {
         (Some(requests), _) => Ok((Until::Requests(requests), Duration::ZERO)),
         (None, warm_up) => {
             // A ramp starts with its lowest rate, which is part of the load.
-            let default = if matches!(options.rate, Some(Rate::Ramp(..))) { Duration::ZERO } else { WARM_UP };
-            Ok((Until::Time(options.duration.unwrap_or(DURATION)), warm_up.unwrap_or(default)))
+            let is_ramp = matches!(options.rate, Some(Rate::Ramp(..)));
+            let default = if is_ramp { Duration::ZERO } else { DEFAULT_WARM_UP };
+            Ok((Until::Time(options.duration.unwrap_or(DEFAULT_DURATION)), warm_up.unwrap_or(default)))
         }
     }
 }
 
+/// The load model. Checks the options that need a rate.
 fn pace(options: &PaceOptions, until: Until) -> Result<Pace, String> {
     let Some(rate) = options.rate else {
         return match (options.arrivals, options.seed, options.deadline) {
@@ -171,15 +174,15 @@ fn pace(options: &PaceOptions, until: Until) -> Result<Pace, String> {
     Ok(Pace::Open(profile, arrivals))
 }
 
-/// Checks the options of connections and returns their number.
+/// The number of connections. Checks the options of connections.
 fn connections(options: &ConnectionOptions, pace: &PaceOptions) -> Result<NonZeroU32, String> {
-    let is_one_each = requests_per_connection(options) == Some(NonZeroU32::MIN);
-    if options.disables_keep_alive && options.requests_per_connection.is_some_and(|most| most.get() > 1) {
+    let opens_for_each_request = requests_per_connection(options) == Some(NonZeroU32::MIN);
+    if options.disables_keep_alive && options.requests_per_connection.is_some_and(|max| max.get() > 1) {
         return Err(
             "--disable-keepalive allows one request per connection: remove --requests-per-connection".into(),
         );
     }
-    if is_one_each && options.pipeline.get() > 1 {
+    if opens_for_each_request && options.pipeline.get() > 1 {
         return Err("--pipeline needs persistent connections: remove --disable-keepalive".into());
     }
     if options.pipeline.get() > PIPELINE_MAX {
@@ -188,27 +191,29 @@ fn connections(options: &ConnectionOptions, pace: &PaceOptions) -> Result<NonZer
     if options.connect_rate.is_some_and(|rate| rate < CONNECT_RATE_MIN) {
         return Err(format!("--connect-rate must be at least {CONNECT_RATE_MIN}"));
     }
-    if is_one_each && options.connect_rate.is_some() {
+    if opens_for_each_request && options.connect_rate.is_some() {
         return Err("--connect-rate needs persistent connections: with a connection for each request, use the rate of \
                     requests (-R)".into());
     }
     // In an open loop, requests use any free connection; in a closed loop, each connection must send one.
-    let most = pace.requests.filter(|_| pace.rate.is_none()).and_then(|most| u32::try_from(most).ok());
-    match (options.connections, most.and_then(NonZeroU32::new)) {
-        (Some(connections), Some(most)) if most < connections => {
-            Err(format!("{most} requests are too few for {connections} connections: use -c {most} or fewer"))
+    let max = pace.requests.filter(|_| pace.rate.is_none()).and_then(|max| u32::try_from(max).ok());
+    match (options.connections, max.and_then(NonZeroU32::new)) {
+        (Some(connections), Some(max)) if max < connections => {
+            Err(format!("{max} requests are too few for {connections} connections: use -c {max} or fewer"))
         }
         (Some(connections), _) => Ok(connections),
-        (None, most) => Ok(most.map_or(CONNECTIONS, |most| most.min(CONNECTIONS))),
+        (None, max) => Ok(max.map_or(DEFAULT_CONNECTIONS, |max| max.min(DEFAULT_CONNECTIONS))),
     }
 }
 
+/// The number of requests after which a connection is replaced.
 fn requests_per_connection(options: &ConnectionOptions) -> Option<NonZeroU32> {
     if options.disables_keep_alive { Some(NonZeroU32::MIN) } else { options.requests_per_connection }
 }
 
-fn threads(given: Option<NonZeroU32>, connections: NonZeroU32) -> Result<NonZeroU32, String> {
-    match given {
+/// The number of threads, by default half of the cores.
+fn threads(threads: Option<NonZeroU32>, connections: NonZeroU32) -> Result<NonZeroU32, String> {
+    match threads {
         Some(threads) if threads > connections => Err(format!(
             "{threads} threads are more than the {connections} connections: use -t {connections} or fewer, or more \
              connections (-c)"
@@ -222,12 +227,12 @@ fn threads(given: Option<NonZeroU32>, connections: NonZeroU32) -> Result<NonZero
     }
 }
 
-/// The remotes that can be reached from the given local addresses.
+/// The remotes with the address family of the local addresses.
 fn reachable(remotes: Vec<Remote>, options: &ConnectionOptions) -> Result<Vec<Remote>, CommandError> {
     let Some(sources) = options.sources else { return Ok(remotes) };
-    let of_that_kind =
+    let has_same_family =
         |remote: &Remote| matches!(remote, Remote::Ip(address) if address.is_ipv6() == sources.is_ipv6());
-    let reachable: Vec<_> = remotes.iter().filter(|remote| of_that_kind(remote)).cloned().collect();
+    let reachable: Vec<_> = remotes.iter().filter(|remote| has_same_family(remote)).cloned().collect();
     match &remotes[0] {
         first if reachable.is_empty() => Err(CommandError::Arguments(format!(
             "--sources {sources} cannot reach {first}: the address families differ"

@@ -1,5 +1,5 @@
-//! What one thread recorded in one interval. The whole run is the sum of its intervals, so the figures shown
-//! during the run and at its end agree. Its JSON form loses nothing, so reports and rows add up as well.
+//! The counts and histograms of one thread in one interval. The whole run is the sum of its intervals, so the metrics
+//! during the run and at its end agree. The JSON form is lossless, so reports and rows can be added as well.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,32 +16,32 @@ const STATUSES: usize = 1000;
 /// Counts and latency histograms, in constant memory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Recorder {
-    /// Successful responses: to the last byte, from the due time (open loop) or the send (closed loop).
+    /// Latency of successful responses: from the due time (open loop) or the send (closed loop) to the last byte.
     #[serde(rename = "latency_histogram", default, skip_serializing_if = "Histogram::is_empty")]
     pub latency: Histogram,
-    /// The same for failed responses and for requests that were sent and had no response.
+    /// Latency of failed responses, and of requests that were sent and had no response until they failed.
     #[serde(rename = "latency_failed_histogram", default, skip_serializing_if = "Histogram::is_empty")]
     pub latency_failed: Histogram,
-    /// Requests that were given up before they had a response, sent or not: how long they had waited, which is
-    /// a lower bound of their latency.
+    /// The waiting time of requests that were given up before they had a response, sent or not. It is a lower bound of
+    /// their latency.
     #[serde(rename = "given_up_histogram", default, skip_serializing_if = "Histogram::is_empty")]
     pub given_up: Histogram,
-    /// To the last byte, from the send. Empty in a closed loop, where the latency is the same.
+    /// Service time: from the send to the last byte. Empty in a closed loop, where it equals the latency.
     #[serde(rename = "service_histogram", default, skip_serializing_if = "Histogram::is_empty")]
     pub service: Histogram,
-    /// To the first byte, from the send.
+    /// Time to the first byte, from the send.
     #[serde(rename = "first_byte_histogram", default, skip_serializing_if = "Histogram::is_empty")]
     pub first_byte: Histogram,
-    /// From the start of the connection attempt to TCP connected.
+    /// Connect time: from the start of the attempt to TCP connected.
     #[serde(rename = "connect_histogram", default, skip_serializing_if = "Histogram::is_empty")]
     pub connect: Histogram,
-    /// From TCP connected to the end of the TLS handshake.
+    /// Time of the TLS handshake, from TCP connected.
     #[serde(rename = "tls_histogram", default, skip_serializing_if = "Histogram::is_empty")]
     pub tls: Histogram,
-    /// From the due time to the send.
+    /// Schedule delay: from the due time to the send. Empty in a closed loop.
     #[serde(rename = "schedule_delay_histogram", default, skip_serializing_if = "Histogram::is_empty")]
     pub schedule_delay: Histogram,
-    /// The latency of all complete responses by their status class.
+    /// Latency of all complete responses, by status class.
     #[serde(rename = "status_class_histograms", default)]
     pub status_classes: BTreeMap<StatusClass, Histogram>,
     /// Responses by status.
@@ -55,13 +55,13 @@ pub struct Recorder {
     pub unlike_the_first: u64,
     /// Successful responses: a status below 400 and the expected body.
     pub succeeded: u64,
-    /// Requests sent.
+    /// Requests that were sent.
     pub sent: u64,
-    /// The part of them that was due before the end of the run and sent after it.
+    /// Requests that were due before the end of the run and sent after it; included in `sent`.
     pub sent_after_end: u64,
-    /// Bytes received since the warm-up, header included.
+    /// Bytes received after the warm-up, with the header.
     pub received_bytes: u64,
-    /// Bytes of bodies.
+    /// Bytes of bodies received after the warm-up.
     pub body_bytes: u64,
     /// Maximum number of requests in flight at once, on the thread with the most.
     pub peak_in_flight: u64,
@@ -71,8 +71,8 @@ pub struct Recorder {
     /// Connections that the server closed without a request in flight.
     #[serde(rename = "connections_closed_by_server")]
     pub closed_by_server: u64,
-    /// Total time during the measurement in which requests of the warm-up were in flight. A late response
-    /// blocks its connection.
+    /// Warm-up spill-over: the total time during the measurement in which requests of the warm-up were in flight and
+    /// blocked their connections.
     #[serde(rename = "warmup_spillover_s", with = "json::seconds")]
     pub warmup_spillover: Duration,
 }
@@ -80,9 +80,9 @@ pub struct Recorder {
 /// Failed requests of one kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failed {
-    /// Their number.
+    /// The number of requests.
     pub count: u64,
-    /// The first of them, in words.
+    /// A description of the first one.
     pub example: Option<String>,
 }
 
@@ -95,7 +95,7 @@ impl Failed {
     }
 }
 
-/// The first digit of a status.
+/// The class of a status: its first digit (RFC 9110 §15).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum StatusClass {
     /// 200 to 299.
@@ -116,7 +116,7 @@ pub enum StatusClass {
 }
 
 impl StatusClass {
-    fn of(status: u16) -> Self {
+    fn new(status: u16) -> Self {
         match status / 100 {
             2 => Self::Success,
             3 => Self::Redirect,
@@ -168,8 +168,8 @@ impl Default for Recorder {
 }
 
 impl Recorder {
-    /// Counts a request without a response, given up this long after its due time or send.
-    pub fn fail(&mut self, failure: &Failure, after: Duration) {
+    /// Records a request without a response, which failed `after` its due time (open loop) or send (closed loop).
+    pub fn record_failure(&mut self, failure: &Failure, after: Duration) {
         let failed = self.failures.entry(failure.kind()).or_default();
         failed.count += 1;
         failed.example.get_or_insert_with(|| failure.to_string());
@@ -181,8 +181,8 @@ impl Recorder {
         }
     }
 
-    /// Counts a response with a successful status and an unexpected body.
-    pub fn unexpected(&mut self, body_bytes: u64, expected_bytes: Option<u64>) {
+    /// Records a response with a successful status and an unexpected body.
+    pub fn record_unexpected_body(&mut self, body_bytes: u64, expected_bytes: Option<u64>) {
         self.unexpected_body.count += 1;
         self.unexpected_body.example.get_or_insert_with(|| match expected_bytes {
             Some(expected) if expected != body_bytes => {
@@ -192,17 +192,17 @@ impl Recorder {
         });
     }
 
-    /// Counts a complete response.
-    pub fn response(&mut self, status: u16, latency: Duration, is_success: bool) {
-        self.status(status);
-        self.status_classes.entry(StatusClass::of(status)).or_default().record(latency);
+    /// Records a complete response.
+    pub fn record_response(&mut self, status: u16, latency: Duration, is_success: bool) {
+        self.record_status(status);
+        self.status_classes.entry(StatusClass::new(status)).or_default().record(latency);
         self.succeeded += u64::from(is_success);
         let histogram = if is_success { &mut self.latency } else { &mut self.latency_failed };
         histogram.record(latency);
     }
 
-    /// Counts a status.
-    pub fn status(&mut self, status: u16) {
+    /// Records the status of a response, without its latency.
+    pub fn record_status(&mut self, status: u16) {
         if let Some(count) = self.statuses.get_mut(usize::from(status)) {
             *count += 1;
         }
@@ -222,7 +222,7 @@ impl Recorder {
 
     /// Requests that ended without a complete response for this reason.
     #[must_use]
-    pub fn failures(&self, kind: FailureKind) -> u64 {
+    pub fn failure_count(&self, kind: FailureKind) -> u64 {
         self.failures.get(&kind).map_or(0, |failed| failed.count)
     }
 
@@ -238,10 +238,10 @@ impl Recorder {
         SuccessRate::new(self.succeeded, self.requests())
     }
 
-    /// Adds the counts of another recorder.
+    /// Adds the counts and histograms of another recorder.
     pub fn merge(&mut self, other: &Self) {
-        for (mine, others) in self.histograms_mut().into_iter().zip(other.histograms()) {
-            mine.merge(others);
+        for (own, other) in self.histograms_mut().into_iter().zip(other.histograms()) {
+            own.merge(other);
         }
         for (class, histogram) in &other.status_classes {
             self.status_classes.entry(*class).or_default().merge(histogram);
@@ -265,13 +265,13 @@ impl Recorder {
         self.warmup_spillover += other.warmup_spillover;
     }
 
-    /// Removes all counts and retains the memory of the histograms: 264 KiB each, which a new recorder would
-    /// fault in page by page while it records.
+    /// Sets all counts to zero and keeps the memory of the histograms: 264 KiB each, for which a new recorder would
+    /// have page faults while it records.
     pub(super) fn clear(&mut self) {
         self.histograms_mut().into_iter().for_each(Histogram::clear);
         let mut empty = Self::default();
-        for (mine, kept) in empty.histograms_mut().into_iter().zip(self.histograms_mut()) {
-            std::mem::swap(mine, kept);
+        for (new, cleared) in empty.histograms_mut().into_iter().zip(self.histograms_mut()) {
+            std::mem::swap(new, cleared);
         }
         *self = empty;
     }

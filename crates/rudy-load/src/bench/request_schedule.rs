@@ -1,4 +1,4 @@
-//! Decides which request is next, and when it is due.
+//! The schedule of the requests of one thread: the next request and its due time.
 
 use std::time::{Duration, Instant};
 
@@ -6,31 +6,31 @@ use rudy_stats::schedule::Due;
 
 use super::plan::Until;
 
-/// The requests of one thread, in order.
+/// The schedule of the requests of one thread.
 #[derive(Debug)]
 pub(super) struct RequestSchedule {
-    /// `None` sends whenever a connection is free.
+    /// The due times; `None` in a closed loop, where a request is due when a connection is idle.
     schedule: Option<Due>,
-    /// The position in the schedule.
+    /// The due time of the next request, from the start.
     next: Option<Duration>,
     start: Instant,
     end: Option<Instant>,
-    /// Requests left to send, if the run is limited by requests.
-    left: Option<u64>,
-    /// Requests handed out so far.
+    /// The number of requests to send, if the run is limited by requests.
+    remaining: Option<u64>,
+    /// The number of requests taken so far.
     taken: u64,
-    /// The time at which the last of them was handed out.
-    last: Instant,
+    /// The time at which the last request was taken.
+    last_taken: Instant,
 }
 
-/// The state of the next request.
+/// The next request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
-    /// A request that was due at this time.
+    /// The request was due at this time, and can be sent.
     Due(Instant),
-    /// The next request is due at this time.
+    /// The request will be due at this time.
     Wait(Instant),
-    /// No more requests.
+    /// There are no more requests.
     Over,
 }
 
@@ -44,19 +44,19 @@ impl RequestSchedule {
         until: Until,
         requests: u64,
     ) -> Self {
-        let (end, left) = match until {
+        let (end, remaining) = match until {
             Until::Time(time) => (start.checked_add(warm_up + time), None),
             Until::Requests(_) => (None, Some(requests)),
         };
-        let mut schedule = Self { schedule, next: None, start, end, left, taken: 0, last: start };
+        let mut schedule = Self { schedule, next: None, start, end, remaining, taken: 0, last_taken: start };
         schedule.next = schedule.schedule.as_mut().and_then(Iterator::next);
         schedule
     }
 
-    /// The next request, if it is due at this time. [`Self::take`] removes it. What was due before the end is
-    /// still due after it: leaving it out would omit the requests that a stalled server delayed.
+    /// The next request and its state at this time. [`Self::take`] removes the request. A request that was due before
+    /// the end is still due after it; otherwise, the requests that a stalled server delayed would be omitted.
     pub(super) fn peek(&self, now: Instant) -> Next {
-        if self.left == Some(0) {
+        if self.remaining == Some(0) {
             return Next::Over;
         }
         let due = match (&self.schedule, self.next) {
@@ -74,38 +74,42 @@ impl RequestSchedule {
         }
     }
 
-    /// Removes the next request and returns its number.
+    /// Removes the next request and returns its number, from 0.
     pub(super) fn take(&mut self, now: Instant) -> u64 {
-        self.last = now;
+        self.last_taken = now;
         self.next = self.schedule.as_mut().and_then(Iterator::next);
-        self.left = self.left.map(|left| left.saturating_sub(1));
+        self.remaining = self.remaining.map(|remaining| remaining.saturating_sub(1));
         self.taken += 1;
         self.taken - 1
     }
 
-    /// Whether the time for requests that become due is over.
+    /// Whether the run has ended, so that no more requests become due.
     pub(super) fn has_ended(&self, now: Instant) -> bool {
         self.end.is_some_and(|end| now >= end)
     }
 
-    /// The time span in which counted requests were sent: those due from `since` on. The run ended at `now`. If
-    /// `is_cut`, it ended early; otherwise it lasted for its whole time, even if nothing was due near the end,
-    /// and until the last request was sent.
-    pub(super) fn duration(&self, since: Instant, now: Instant, is_cut: bool) -> Duration {
-        let end = self.end.filter(|end| !is_cut || *end < now);
-        end.map_or(now, |end| end.max(self.last)).saturating_duration_since(since)
+    /// The duration of the measurement, from `measurement_start` to the planned end, or to the last request if it was
+    /// sent later. A run that was interrupted at `now`, before its end, lasted until then.
+    pub(super) fn duration(
+        &self,
+        measurement_start: Instant,
+        now: Instant,
+        is_interrupted: bool,
+    ) -> Duration {
+        let end = self.end.filter(|end| !is_interrupted || *end < now);
+        end.map_or(now, |end| end.max(self.last_taken)).saturating_duration_since(measurement_start)
     }
 
-    /// The due times of the requests that were due and not sent. For a run that was cut at `now`, only those due
-    /// before then.
-    pub(super) fn not_sent(&mut self, now: Instant, is_cut: bool) -> impl Iterator<Item = Instant> {
-        let end = if is_cut { Some(self.end.map_or(now, |end| end.min(now))) } else { self.end };
+    /// The due times of the requests that were due and not sent. If the run was interrupted at `now`, only those that
+    /// were due before.
+    pub(super) fn not_sent(&mut self, now: Instant, is_interrupted: bool) -> impl Iterator<Item = Instant> {
+        let end = if is_interrupted { Some(self.end.map_or(now, |end| end.min(now))) } else { self.end };
         std::iter::from_fn(move || {
             let due = self.start + self.next?;
-            if self.left == Some(0) || end.is_some_and(|end| due >= end) {
+            if self.remaining == Some(0) || end.is_some_and(|end| due >= end) {
                 return None;
             }
-            self.take(self.last);
+            self.take(self.last_taken);
             Some(due)
         })
     }
@@ -125,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_due_yet_when_a_run_was_cut_is_not_missing() {
+    fn requests_due_after_an_interrupt_are_not_counted_as_not_sent() {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
         for until in [Until::Time(Duration::from_secs(10)), Until::Requests(1000)] {

@@ -12,7 +12,7 @@ use crate::Url;
 use crate::body::{self, Bodies};
 use crate::request::{Encoded, Mix, Template};
 
-/// Maximum size of all requests with their bodies. Each thread holds a copy in memory.
+/// Maximum size of all requests with their bodies, in bytes. Each thread has a copy in memory.
 const REQUEST_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 /// The requests of a run.
@@ -26,42 +26,43 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    /// Builds the requests of the given URLs and of a file. `closes` if each request has its own connection.
+    /// Builds the requests of the given URLs and of a file. With `closes_connections`, they ask the server to close the
+    /// connection after the response.
     pub(crate) fn new(
         given: &[Url],
         file: Option<&Path>,
         options: &RequestOptions,
-        closes: bool,
+        closes_connections: bool,
     ) -> Result<Self, String> {
         let mut bodies = Bodies::default();
-        let targets = urls::all(given, file, &mut bodies)?;
-        let named: Result<Vec<_>, _> = options.bodies.iter().map(|text| bodies.named(text)).collect();
-        let weighted = encode_all(options, closes, &targets, &named?)?;
+        let targets = urls::collect(given, file, &mut bodies)?;
+        let bodies: Result<Vec<_>, _> = options.bodies.iter().map(|text| bodies.read_value(text)).collect();
+        let weighted = encode_all(options, closes_connections, &targets, &bodies?)?;
         let mix = Mix::new(weighted).map_err(|error| error.to_string())?;
         Ok(Self { mix, url: targets[0].url.clone(), urls: targets.len() })
     }
 }
 
-/// A target without a body uses the common bodies in turn: one request per body, which share the weight of
-/// the target.
+/// Encodes the requests of all targets, with their weights. A target without a body uses the common bodies in turn: one
+/// request per body, which share the weight of the target.
 fn encode_all(
     options: &RequestOptions,
-    closes: bool,
+    closes_connections: bool,
     targets: &[Target],
     bodies: &[Bytes],
 ) -> Result<Vec<(Encoded, u32)>, String> {
-    let template = template(options, closes);
-    let of_all: Vec<_> =
+    let template = template(options, closes_connections);
+    let common: Vec<_> =
         if bodies.is_empty() { vec![None] } else { bodies.iter().cloned().map(Some).collect() };
-    let turns = u32::try_from(of_all.len()).unwrap_or(u32::MAX);
+    let bodies_per_target = u32::try_from(common.len()).unwrap_or(u32::MAX);
     let mut weighted = Vec::new();
     let mut bytes = 0;
     for target in targets {
-        let (weight, own) = match &target.body {
-            Some(body) => (target.weight.saturating_mul(turns), &[Some(body.clone())][..]),
-            None => (target.weight, &of_all[..]),
+        let (weight, target_bodies) = match &target.body {
+            Some(body) => (target.weight.saturating_mul(bodies_per_target), &[Some(body.clone())][..]),
+            None => (target.weight, &common[..]),
         };
-        for body in own {
+        for body in target_bodies {
             let default = if body.is_some() { Method::POST } else { Method::GET };
             let method = target.method.as_ref().or(options.method.as_ref()).cloned().unwrap_or(default);
             let template = Template { method, body: body.clone(), ..template.clone() };
@@ -79,8 +80,8 @@ fn encode_all(
     Ok(weighted)
 }
 
-/// The part that all requests share, without method and body.
-fn template(options: &RequestOptions, closes: bool) -> Template {
+/// The template of all requests, without method and body.
+fn template(options: &RequestOptions, closes_connections: bool) -> Template {
     let mut fields = HeaderMap::new();
     for (name, value) in &options.fields {
         fields.append(name, value.clone());
@@ -88,7 +89,7 @@ fn template(options: &RequestOptions, closes: bool) -> Template {
     Template {
         fields,
         version: if options.is_http_10 { Version::HTTP_10 } else { Version::HTTP_11 },
-        keep_alive: !closes,
+        keep_alive: !closes_connections,
         ..Template::default()
     }
 }
@@ -101,7 +102,7 @@ pub(super) fn expected(options: &ExpectedOptions) -> Result<Expected, String> {
             "--expect-body has {} bytes, but --expect-bytes is {bytes}: remove one of them",
             body.len()
         )),
-        (_, body_bytes) => Ok(Expected { body_bytes, body, repeats: None }),
+        (_, body_bytes) => Ok(Expected { body_bytes, body, same_as_first: None }),
     }
 }
 
@@ -119,24 +120,24 @@ mod tests {
         };
         let requests = Requests::new(&[], Some(&file), &options, false).unwrap();
         let text = |k| String::from_utf8_lossy(&requests.mix.get(k).bytes).into_owned();
-        let shown = |request: String| {
+        let line_and_body = |request: String| {
             let line = request.lines().next().unwrap_or_default().trim_end_matches(" HTTP/1.1").to_owned();
             format!("{line} {}", request.split_once("\r\n\r\n").unwrap().1)
         };
-        (0..8).map(|k| shown(text(k))).collect()
+        (0..8).map(|k| line_and_body(text(k))).collect()
     }
 
     #[test]
-    fn bodies_are_taken_in_turn_and_make_a_post() {
-        let sent = requests("http://a/x", &["1", "2", "3"]);
-        assert_eq!(sent[..4], ["POST /x 1", "POST /x 2", "POST /x 3", "POST /x 1"]);
+    fn bodies_are_used_in_turn_with_post() {
+        let lines = requests("http://a/x", &["1", "2", "3"]);
+        assert_eq!(lines[..4], ["POST /x 1", "POST /x 2", "POST /x 3", "POST /x 1"]);
         assert_eq!(requests("http://a/x", &[])[0], "GET /x ");
     }
 
     #[test]
-    fn a_line_has_a_method_a_body_and_a_weight() {
-        let sent = requests("http://a/x 3\nPUT http://a/y @/dev/null", &["1", "2"]);
-        let of = |line: &str| sent.iter().filter(|sent| sent.starts_with(line)).count();
-        assert_eq!([of("POST /x 1"), of("POST /x 2"), of("PUT /y ")], [3, 3, 2], "{sent:?}");
+    fn a_target_is_requested_with_its_method_body_and_weight() {
+        let lines = requests("http://a/x 3\nPUT http://a/y @/dev/null", &["1", "2"]);
+        let count = |line: &str| lines.iter().filter(|request| request.starts_with(line)).count();
+        assert_eq!([count("POST /x 1"), count("POST /x 2"), count("PUT /y ")], [3, 3, 2], "{lines:?}");
     }
 }

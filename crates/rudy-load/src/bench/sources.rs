@@ -10,7 +10,7 @@ const HOST_BITS_MAX: u32 = 16;
 /// 127.0.0.0 and 127.255.255.255, the network and the broadcast address of the loopback.
 const LOOPBACK_ENDS: [u32; 2] = [0x7f00_0000, 0x7fff_ffff];
 
-/// A range of addresses.
+/// A range of addresses, in CIDR notation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sources {
     first: IpAddr,
@@ -24,8 +24,8 @@ impl Sources {
         self.first.is_ipv6()
     }
 
-    /// All host addresses of the range, without the network and broadcast address of an IPv4 range.
-    /// 127.0.0.0/8 is one network, so its subranges have neither.
+    /// All host addresses of the range: without the network and the broadcast address of an IPv4 range. 127.0.0.0/8 is
+    /// one network, so its subranges have neither.
     #[must_use]
     pub fn addresses(self) -> Vec<IpAddr> {
         match self.first {
@@ -97,19 +97,19 @@ mod tests {
     }
 
     #[test]
-    fn a_range_is_its_addresses() {
+    fn a_range_has_its_host_addresses() {
         assert_eq!(addresses("192.0.2.7"), ["192.0.2.7"]);
         assert_eq!(addresses("192.0.2.6/31"), ["192.0.2.6", "192.0.2.7"]);
         assert_eq!(addresses("192.0.2.7/30"), ["192.0.2.5", "192.0.2.6"], "without network and broadcast");
         assert_eq!(addresses("127.0.0.0/28").len(), 15);
         assert_eq!(addresses("127.0.0.0/28")[14], "127.0.0.15");
-        assert_eq!(addresses("127.0.0.4/30").len(), 4, "in the midst of its network");
+        assert_eq!(addresses("127.0.0.4/30").len(), 4, "within the network 127.0.0.0/8");
         assert_eq!(addresses("fd00::2/127"), ["fd00::2", "fd00::3"]);
         assert_eq!(addresses("127.0.0.0/16").len(), 65_535);
     }
 
     #[test]
-    fn what_is_no_range_is_refused() {
+    fn invalid_ranges_are_rejected() {
         for (text, reason) in [
             ("", "not an address range"),
             ("127.0.0.0/33", "not an address range"),

@@ -11,8 +11,8 @@ use crate::{Url, UrlError};
 /// Maximum number of lines, since each is a request in memory.
 const URLS_MAX: usize = 100_000;
 
-/// The format of a line.
-const LINE: &str = "expected URL, optionally with WEIGHT, METHOD and @FILE";
+/// The format of a line, for error messages.
+const LINE_FORMAT: &str = "expected URL, optionally with WEIGHT, METHOD and @FILE";
 
 /// A URL with its method and bodies.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,27 +20,27 @@ pub(super) struct Target {
     pub(super) url: Url,
     /// The weight.
     pub(super) weight: u32,
-    /// The method, instead of the common one.
+    /// The method; `None` is that of the options.
     pub(super) method: Option<Method>,
-    /// The body, instead of the common ones.
+    /// The body; `None` is those of the options.
     pub(super) body: Option<Bytes>,
 }
 
-/// Collects all URLs: at least one, and all of one origin.
-pub(super) fn all(given: &[Url], file: Option<&Path>, bodies: &mut Bodies) -> Result<Vec<Target>, String> {
+/// Collects the targets of the command line and of a file: at least one, and all of one origin.
+pub(super) fn collect(urls: &[Url], file: Option<&Path>, bodies: &mut Bodies) -> Result<Vec<Target>, String> {
     let plain = |url: &Url| Target { url: url.clone(), weight: 1, method: None, body: None };
-    let mut all: Vec<_> = given.iter().map(plain).collect();
-    let first = given.first().cloned();
-    for other in given {
+    let mut targets: Vec<_> = urls.iter().map(plain).collect();
+    let first = urls.first().cloned();
+    for other in urls {
         check_origin(first.as_ref(), other)?;
     }
     if let Some(path) = file {
-        all.extend(read(path, first, bodies)?);
+        targets.extend(read(path, first, bodies)?);
     }
-    match all.len() {
+    match targets.len() {
         0 => Err("no URL: expected one such as http://127.0.0.1:8080/".into()),
         count if count > URLS_MAX => Err(format!("{count} URLs are too many: the maximum is {URLS_MAX}")),
-        _ => Ok(all),
+        _ => Ok(targets),
     }
 }
 
@@ -50,7 +50,7 @@ fn read(path: &Path, first: Option<Url>, bodies: &mut Bodies) -> Result<Vec<Targ
     parse(&text, first, bodies).map_err(|error| format!("{}:{error}", path.display()))
 }
 
-/// Parses a target per line. An error contains the line number.
+/// Parses a target per line. An error starts with the line number.
 fn parse(text: &str, mut first: Option<Url>, bodies: &mut Bodies) -> Result<Vec<Target>, String> {
     let mut targets = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
@@ -65,7 +65,7 @@ fn parse(text: &str, mut first: Option<Url>, bodies: &mut Bodies) -> Result<Vec<
     Ok(targets)
 }
 
-/// Parses the words in any order, since each kind has a distinct form: `http://a/ 3` equals `3 http://a/`.
+/// Parses the words of a line in any order, since each kind has a distinct form: `http://a/ 3` equals `3 http://a/`.
 fn parse_line<'a>(
     words: impl Iterator<Item = &'a str>,
     bodies: &mut Bodies,
@@ -75,23 +75,23 @@ fn parse_line<'a>(
     for word in words {
         is_empty = false;
         let is_second = if let Some(path) = word.strip_prefix('@') {
-            body.replace(bodies.of_file(Path::new(path))?).is_some()
+            body.replace(bodies.read_file(Path::new(path))?).is_some()
         } else if word.bytes().all(|byte| byte.is_ascii_digit()) {
             weight.replace(parse_weight(word)?).is_some()
-        } else if let Some(parsed) = as_method(word) {
+        } else if let Some(parsed) = parse_method(word) {
             method.replace(parsed).is_some()
         } else {
-            let parsed = word.parse().map_err(|why: UrlError| format!("{why} ({LINE})"))?;
+            let parsed = word.parse().map_err(|error: UrlError| format!("{error} ({LINE_FORMAT})"))?;
             url.replace(parsed).is_some()
         };
         if is_second {
-            return Err(format!("{word:?} is unexpected ({LINE})"));
+            return Err(format!("{word:?} is unexpected ({LINE_FORMAT})"));
         }
     }
     match url {
         Some(url) => Ok(Some(Target { url, weight: weight.unwrap_or(1), method, body })),
         None if is_empty => Ok(None),
-        None => Err(format!("no URL on this line ({LINE})")),
+        None => Err(format!("no URL on this line ({LINE_FORMAT})")),
     }
 }
 
@@ -100,11 +100,11 @@ fn parse_weight(word: &str) -> Result<u32, String> {
     weight.ok_or_else(|| format!("{word:?} is not a weight (expected an integer from 1)"))
 }
 
-/// Whether a word is a method. Registered methods are in capitals, which hosts are not in practice.
-fn as_method(word: &str) -> Option<Method> {
-    let is_one = word.starts_with(|first: char| first.is_ascii_uppercase())
+/// Parses a method; `None` for another word. Registered methods are in capitals, which hosts are not in practice.
+fn parse_method(word: &str) -> Option<Method> {
+    let is_method = word.starts_with(|first: char| first.is_ascii_uppercase())
         && word.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-');
-    if is_one { word.parse().ok() } else { None }
+    if is_method { word.parse().ok() } else { None }
 }
 
 fn check_origin(first: Option<&Url>, url: &Url) -> Result<(), String> {
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_file_has_urls_weights_and_comments() {
-        let text = "# what the shop is asked\nhttp://a/\n\n  http://a/cart 3  # often\na/x\t2\n";
+        let text = "# the requests of the shop\nhttp://a/\n\n  http://a/cart 3  # often\na/x\t2\n";
         let shown: Vec<_> =
             parsed(text).unwrap().iter().map(|target| (target.url.to_string(), target.weight)).collect();
         assert_eq!(shown, [("http://a/".into(), 1), ("http://a/cart".into(), 3), ("http://a/x".into(), 2)]);
@@ -139,7 +139,7 @@ mod tests {
         let photo = folder.path().join("photo.jpg");
         std::fs::write(&photo, "a photo").unwrap();
         let file = format!("@{}", photo.display());
-        let meant = Target {
+        let expected = Target {
             url: "http://a/upload".parse().unwrap(),
             weight: 3,
             method: Some(Method::PUT),
@@ -150,14 +150,14 @@ mod tests {
             format!("PUT http://a/upload {file} 3 # often"),
             format!("http://a/upload 3 {file} PUT"),
         ] {
-            assert_eq!(parsed(&line).as_deref(), Ok(std::slice::from_ref(&meant)), "{line}");
+            assert_eq!(parsed(&line).as_deref(), Ok(std::slice::from_ref(&expected)), "{line}");
         }
         let own = parsed("PURGE-ALL http://a/").unwrap()[0].method.clone();
         assert_eq!(own.unwrap().as_str(), "PURGE-ALL");
     }
 
     #[test]
-    fn an_invalid_file_is_an_error_with_its_line() {
+    fn an_error_has_its_line_number() {
         for (text, expected) in [
             ("http://a/\nhttp://b/", "2: http://b/ and http://a/ are on different servers"),
             ("http://a/ 0", "1: \"0\" is not a weight"),
@@ -175,9 +175,9 @@ mod tests {
     }
 
     #[test]
-    fn all_are_of_one_server_and_there_is_one() {
+    fn all_urls_are_of_one_server_and_one_is_required() {
         let urls = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<Url>>();
-        let all = |urls: &[Url]| all(urls, None, &mut Bodies::default());
+        let all = |urls: &[Url]| collect(urls, None, &mut Bodies::default());
         assert!(all(&[]).unwrap_err().starts_with("no URL"));
         assert!(all(&urls(&["a", "a:81"])).unwrap_err().contains("different servers"));
         assert_eq!(all(&urls(&["a", "http://A:80/b"])).unwrap().len(), 2);

@@ -146,7 +146,7 @@ struct Watcher<'a> {
 }
 
 impl Watch for Watcher<'_> {
-    fn goes_on(&mut self) -> bool {
+    fn should_continue(&mut self) -> bool {
         self.interrupt.signal().is_none()
     }
 

@@ -25,7 +25,7 @@ pub(super) fn render(report: &Report<'_>) -> String {
         "interval_s": options.interval.as_secs_f64(),
         "is_interrupted": outcome.is_interrupted,
         "opened": measurement.opened,
-        "most_open": outcome.most_open,
+        "most_open": outcome.max_open,
         "open_at_end": outcome.last.open,
         "stalled_at_end": outcome.last.stalled,
         "connect_failed": measurement.connect_failed,

@@ -54,7 +54,7 @@ impl fmt::Display for Report<'_> {
             "opened       {} of {}; {} open at most, {} at the end",
             units::count(measurement.opened),
             of_u32(self.options.connections.get()),
-            of_u32(outcome.most_open),
+            of_u32(outcome.max_open),
             of_u32(outcome.last.open)
         )?;
         let (connect, others) = FailureKind::ALL.split_at(2);

@@ -21,7 +21,7 @@ const ATTEMPTS_MIN: u32 = 16;
 /// Observes a flood.
 pub trait Watch {
     /// Called at intervals; `false` ends the flood.
-    fn goes_on(&mut self) -> bool {
+    fn should_continue(&mut self) -> bool {
         true
     }
 
@@ -53,7 +53,7 @@ pub struct Outcome {
     /// The state at the end, before the connections were closed.
     pub last: Progress,
     /// The maximum number of open connections.
-    pub most_open: u32,
+    pub max_open: u32,
     /// Whether the flood was interrupted.
     pub is_interrupted: bool,
 }
@@ -90,11 +90,12 @@ pub fn run(plan: &Plan, watch: &mut dyn Watch) -> Result<Outcome, FloodError> {
     let end = plan.ramp.at(all - 1) + plan.hold;
     let mut next_sample = Duration::ZERO;
     let mut base = Some(plan.memory_base());
-    let mut most_open = 0;
+    let mut max_open = 0;
     loop {
         let now = start.elapsed();
-        let goes_on = watch.goes_on();
-        let is_over = now >= end || !goes_on || (connections.started() == all && connections.is_empty());
+        let is_interrupted = !watch.should_continue();
+        let is_over =
+            now >= end || is_interrupted || (connections.started() == all && connections.is_empty());
         // One more sample when the base of the memory per connection is open.
         let is_base = base.take_if(|base| connections.open() >= *base).is_some();
         if now >= next_sample || is_base || is_over {
@@ -109,12 +110,8 @@ pub fn run(plan: &Plan, watch: &mut dyn Watch) -> Result<Outcome, FloodError> {
             watch.progress(&progress, &connections.measurement);
             check_first_connections(plan, &connections.measurement)?;
             if is_over {
-                return Ok(Outcome {
-                    measurement: connections.measurement,
-                    last: progress,
-                    most_open,
-                    is_interrupted: !goes_on,
-                });
+                let measurement = connections.measurement;
+                return Ok(Outcome { measurement, last: progress, max_open, is_interrupted });
             }
         }
         while connections.started() < all && now >= plan.ramp.at(connections.started()) {
@@ -125,7 +122,7 @@ pub fn run(plan: &Plan, watch: &mut dyn Watch) -> Result<Outcome, FloodError> {
         connections
             .turn(next.min(next_sample).saturating_sub(now).min(WAIT_MAX))
             .map_err(FloodError::System)?;
-        most_open = most_open.max(connections.open());
+        max_open = max_open.max(connections.open());
     }
 }
 

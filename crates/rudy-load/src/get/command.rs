@@ -191,7 +191,7 @@ fn origin(url: &Url) -> String {
 }
 
 fn template(options: &Options) -> Result<Template, String> {
-    let body = options.body.as_deref().map(|text| Bodies::default().named(text)).transpose()?;
+    let body = options.body.as_deref().map(|text| Bodies::default().read_value(text)).transpose()?;
     let mut fields = HeaderMap::new();
     for (name, value) in &options.fields {
         fields.append(name, value.clone());

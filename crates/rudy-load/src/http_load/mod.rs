@@ -14,7 +14,7 @@ use rudy_stats::schedule::{Arrivals, Profile, Schedule, Share};
 use self::options::{Check, End, Options, Start, USAGE};
 use self::summary::Summary;
 use crate::bench::{
-    Expected, Interval, Outcome, Pace, Plan, Repeat, RequestOptions, Requests, Until, Watch, run,
+    BodyProperty, Expected, Interval, Outcome, Pace, Plan, RequestOptions, Requests, Until, Watch, run,
 };
 use crate::exit::{CommandError, print_line, report_error};
 use crate::interrupt::Interrupt;
@@ -72,7 +72,7 @@ struct Watcher<'a> {
 }
 
 impl Watch for Watcher<'_> {
-    fn goes_on(&mut self) -> bool {
+    fn should_continue(&mut self) -> bool {
         self.interrupt.signal().is_none()
     }
 
@@ -111,16 +111,16 @@ fn plan(options: &Options) -> Result<Plan, CommandError> {
         },
         warm_up: Duration::ZERO,
         timeout: options.timeout,
-        give_up: None,
+        abort_condition: None,
         deadline: None,
         pipeline: NonZeroU32::MIN,
         requests_per_connection: Some(NonZeroU32::MIN),
         connect_rate: CONNECT_RATE,
         sources: options.sources.clone().into(),
         expected: Arc::new(Expected {
-            repeats: match options.check {
-                Check::Bytes => Some(Repeat::Bytes),
-                Check::Checksum => Some(Repeat::Checksum),
+            same_as_first: match options.check {
+                Check::Bytes => Some(BodyProperty::Length),
+                Check::Checksum => Some(BodyProperty::Checksum),
                 Check::Nothing => None,
             },
             ..Expected::default()

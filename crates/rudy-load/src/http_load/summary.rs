@@ -129,7 +129,7 @@ mod tests {
         let mut recorder =
             Recorder { body_bytes: 5120, unlike_the_first: 1, peak_in_flight: 20, ..Recorder::default() };
         (recorder.statuses[200], recorder.statuses[999]) = (4, 1);
-        (0..2).for_each(|_| recorder.fail(&Failure::Timeout, Duration::ZERO));
+        (0..2).for_each(|_| recorder.record_failure(&Failure::Timeout, Duration::ZERO));
         recorder.connect.record(Duration::from_millis(2));
         let outcome = Outcome { duration: Duration::from_secs(2), recorder, ..Outcome::default() };
         let text = Summary { outcome: &outcome, check: Check::Bytes }.to_string();

@@ -7,7 +7,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rudy_load::bench::{Expected, GiveUp, Outcome, Pace, Plan, RunError, Until, run};
+use rudy_load::bench::{AbortCondition, Expected, Outcome, Pace, Plan, RunError, Until, run};
 use rudy_load::{FailureKind, Mix, Remote, Template};
 use rudy_stats::Histogram;
 use rudy_stats::schedule::{Arrivals, Profile, Share};
@@ -28,7 +28,7 @@ fn plan(server: &Server) -> Plan {
         until: Until::Requests(101),
         warm_up: Duration::ZERO,
         timeout: Duration::from_secs(10),
-        give_up: None,
+        abort_condition: None,
         deadline: None,
         pipeline: NonZeroU32::MIN,
         requests_per_connection: None,
@@ -48,7 +48,7 @@ fn go(plan: &Plan) -> Outcome {
 }
 
 fn failures(outcome: &Outcome, kind: FailureKind) -> u64 {
-    outcome.recorder.failures(kind)
+    outcome.recorder.failure_count(kind)
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn what_is_not_right_is_counted_as_what_it_is() {
         2 => Response::last("nonsense\r\n\r\n"),
         _ => Response::text("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfour"),
     });
-    let expected = Expected { body_bytes: Some(4), body: Some("four".into()), repeats: None };
+    let expected = Expected { body_bytes: Some(4), body: Some("four".into()), same_as_first: None };
     let outcome = go(&Plan { expected: Arc::new(expected), until: Until::Requests(100), ..plan(&server) });
     assert_eq!((outcome.recorder.statuses[500], outcome.recorder.succeeded), (25, 25));
     assert_eq!(failures(&outcome, FailureKind::Short), 25);
@@ -240,7 +240,7 @@ fn what_has_no_response_by_the_timeout_after_the_end_is_failed() {
     let recorder = &outcome.recorder;
     assert_eq!((recorder.succeeded, recorder.requests(), outcome.in_flight_at_end), (700, 1000, 0));
     let [not_sent, timed_out] =
-        [FailureKind::NotSent, FailureKind::Timeout].map(|kind| recorder.failures(kind));
+        [FailureKind::NotSent, FailureKind::Timeout].map(|kind| recorder.failure_count(kind));
     assert_eq!(not_sent + timed_out, 300);
     assert!(not_sent > 0, "four connections cannot have all of them in flight");
     assert_eq!(recorder.given_up.len(), 300);
@@ -252,7 +252,7 @@ fn what_has_no_response_by_the_timeout_after_the_end_is_failed() {
 struct Stop(u32);
 
 impl rudy_load::bench::Watch for Stop {
-    fn goes_on(&mut self) -> bool {
+    fn should_continue(&mut self) -> bool {
         self.0 > 0
     }
 
@@ -270,7 +270,7 @@ fn what_was_due_before_a_run_was_cut_is_counted() {
     assert!(outcome.is_interrupted);
     assert_eq!(outcome.in_flight_at_end, 4);
     // At least those of the two intervals; nothing that became due later.
-    let not_sent = outcome.recorder.failures(FailureKind::NotSent);
+    let not_sent = outcome.recorder.failure_count(FailureKind::NotSent);
     let due = outcome.duration.as_millis();
     assert!(not_sent >= 396 && u128::from(not_sent) <= due, "{not_sent} in {due} ms");
 }
@@ -333,14 +333,14 @@ fn a_step_that_has_failed_does_not_wait_for_the_timeout() {
         std::thread::sleep(Duration::from_millis(10));
         Response::text(OK)
     });
-    let outcome = |server, unanswered| {
-        let give_up = GiveUp { after: Duration::from_millis(1), unanswered, rate: 100.0 };
+    let outcome = |server, max_unanswered| {
+        let abort_condition = AbortCondition { after: Duration::from_millis(1), max_unanswered, rate: 100.0 };
         go(&Plan {
             pace: Pace::Open(Profile::Constant(200.0), Arrivals::Uniform),
             until: Until::Time(Duration::from_millis(100)),
             // The test would not end in time.
             timeout: Duration::from_hours(1),
-            give_up: Some(give_up),
+            abort_condition: Some(abort_condition),
             ..plan(server)
         })
     };

@@ -37,7 +37,7 @@ fn plan(server: &Server) -> Plan {
 struct Until(Box<dyn Fn(&Measurement) -> bool>, bool);
 
 impl Watch for Until {
-    fn goes_on(&mut self) -> bool {
+    fn should_continue(&mut self) -> bool {
         !self.1
     }
 
@@ -54,7 +54,7 @@ fn flood(plan: &Plan, until: impl Fn(&Measurement) -> bool + 'static) -> Outcome
 fn chunks_are_counted_and_held_against_the_schedule_of_the_first() {
     let server = Server::start(|_| Response::text(CHUNKS));
     let outcome = flood(&plan(&server), |measurement| measurement.chunks == 60);
-    assert_eq!((outcome.measurement.opened, outcome.last.open, outcome.most_open), (20, 20, 20));
+    assert_eq!((outcome.measurement.opened, outcome.last.open, outcome.max_open), (20, 20, 20));
     // A greeting, the first chunk, and one that was due a second later and came at once.
     assert_eq!((outcome.measurement.chunks, outcome.measurement.chunk_delay.len()), (60, 20));
     assert!(outcome.measurement.chunk_delay.max().is_zero());

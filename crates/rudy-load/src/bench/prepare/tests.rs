@@ -46,7 +46,7 @@ fn plan(change: impl FnOnce(&mut Options)) -> Plan {
 }
 
 #[test]
-fn the_default_is_a_closed_loop_of_ten_seconds_after_one_of_warm_up() {
+fn the_default_is_a_closed_loop_of_ten_seconds_after_a_second_of_warm_up() {
     let plan = plan(|_| {});
     assert_eq!((plan.pace, plan.until), (Pace::Closed, Until::Time(Duration::from_secs(10))));
     assert_eq!((plan.warm_up, plan.connections.get()), (Duration::from_secs(1), 64));
@@ -54,20 +54,20 @@ fn the_default_is_a_closed_loop_of_ten_seconds_after_one_of_warm_up() {
 }
 
 #[test]
-fn what_is_counted_and_what_rises_has_no_warm_up() {
+fn a_number_of_requests_and_a_ramp_have_no_warm_up() {
     let counted = plan(|options| options.pace.requests = Some(5));
     assert_eq!((counted.until, counted.warm_up), (Until::Requests(5), Duration::ZERO));
     assert_eq!(counted.connections.get(), 5, "the other connections would have nothing to do");
-    let rising = plan(|options| options.pace.rate = Some(Rate::Ramp(1.0, 5.0)));
+    let ramp = plan(|options| options.pace.rate = Some(Rate::Ramp(1.0, 5.0)));
     let profile = Profile::Ramp { from: 1.0, to: 5.0, over: Duration::from_secs(10) };
-    assert_eq!((rising.pace, rising.warm_up), (Pace::Open(profile, Arrivals::Uniform), Duration::ZERO));
+    assert_eq!((ramp.pace, ramp.warm_up), (Pace::Open(profile, Arrivals::Uniform), Duration::ZERO));
     let counted =
         plan(|options| (options.pace.requests, options.pace.rate) = (Some(5), Some(Rate::Constant(9.0))));
     assert_eq!(counted.connections.get(), 64, "requests that are due may need them all at once");
 }
 
 #[test]
-fn a_connection_for_each_request_is_announced_to_the_server() {
+fn one_request_per_connection_sends_connection_close() {
     for plan in [
         plan(|options| options.connections.disables_keep_alive = true),
         plan(|options| options.connections.requests_per_connection = number(1)),
@@ -79,7 +79,7 @@ fn a_connection_for_each_request_is_announced_to_the_server() {
 }
 
 #[test]
-fn a_body_makes_it_a_post_and_may_stand_in_a_file() {
+fn a_body_is_sent_with_post_and_can_be_in_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("body");
     std::fs::write(&path, "from a file").unwrap();
@@ -93,14 +93,14 @@ fn a_body_makes_it_a_post_and_may_stand_in_a_file() {
 }
 
 #[test]
-fn sources_are_all_of_their_range() {
+fn sources_are_all_addresses_of_their_range() {
     let plan = plan(|options| options.connections.sources = Some("127.0.0.0/28".parse().unwrap()));
     assert_eq!(plan.sources.len(), 15);
 }
 
 /// Conflicting options, each with the expected message and exit code.
 #[test]
-fn rejects_conflicting_options_with_advice() {
+fn conflicting_options_are_rejected_with_advice() {
     type Change = fn(&mut Options);
     let rejected: &[(&str, Change)] = &[
         ("use -c 5 or fewer", |o| (o.pace.requests, o.connections.connections) = (Some(5), number(6))),

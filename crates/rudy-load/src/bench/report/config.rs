@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::Remote;
 use crate::bench::plan::{Pace, Plan, Until};
 use crate::bench::prepare::Prepared;
-use crate::bench::split::ShareOf;
+use crate::bench::split::ShareConfig;
 use crate::units;
 
 /// The target and the settings of a run. Plain values, so that a report can be parsed again.
@@ -21,7 +21,7 @@ pub struct Config {
     pub urls: usize,
     /// The address of the server.
     pub remote: String,
-    /// Number of connections.
+    /// The number of connections.
     pub connections: u32,
     /// Number of generator threads.
     pub threads: u32,
@@ -50,7 +50,7 @@ pub struct Config {
     /// The share of a plan, if any. The rates above are those of the whole plan, the other numbers those of
     /// the share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub share: Option<ShareOf>,
+    pub share: Option<ShareConfig>,
 }
 
 impl Config {
@@ -80,11 +80,11 @@ impl Config {
             warm_up_s: plan.warm_up.as_secs_f64(),
             timeout_s: plan.timeout.as_secs_f64(),
             deadline_s: plan.deadline.map(|deadline| deadline.as_secs_f64()),
-            share: prepared.split.map(|split| ShareOf::new(split, plan.mix.checksum())),
+            share: prepared.split.map(|split| ShareConfig::new(split, plan.mix.checksum())),
         }
     }
 
-    /// Whether requests had due times.
+    /// Whether the run was an open loop, whose requests have due times.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.rate.is_some()
@@ -136,7 +136,7 @@ impl fmt::Display for Config {
             write!(f, ", {arrivals} arrivals (seed {seed})")?;
         }
         if let Some(duration) = self.duration_s {
-            write!(f, ", {}", plain(duration))?;
+            write!(f, ", {}", format_seconds(duration))?;
         }
         if let Some(requests) = self.requests {
             write!(f, ", {}", count(requests, "request"))?;
@@ -146,14 +146,14 @@ impl fmt::Display for Config {
             write!(f, "; share {} of this plan", share.split())?;
         }
         if self.warm_up_s > 0.0 {
-            write!(f, "; {} of warm-up not counted", plain(self.warm_up_s))?;
+            write!(f, "; {} of warm-up not counted", format_seconds(self.warm_up_s))?;
         }
         Ok(())
     }
 }
 
-/// A duration as users write it: `10 s` and not `10.0 s`.
-fn plain(seconds: f64) -> String {
+/// Formats seconds as the user wrote them: `10 s` and not `10.0 s`.
+fn format_seconds(seconds: f64) -> String {
     if seconds.fract() == 0.0 {
         format!("{seconds} s")
     } else {

@@ -12,18 +12,18 @@ use super::latencies::Latencies;
 use super::verdict::Verdict;
 use crate::bench::{Recorder, StatusClass};
 
-/// The document that `--json` writes: results first, then the [`Run`] from which they follow.
+/// The document that `--json` writes: results first, then the [`Run`] from which they are computed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(in crate::bench) struct Document<'a> {
     /// The program and version.
     rudy_version: &'static str,
     /// The first URL.
     target: &'a str,
-    /// The bottleneck of the run, in words.
+    /// The verdict, as a sentence.
     verdict: String,
     /// Validity warnings.
     warnings: Vec<String>,
-    /// `client`, `server` or `machine`, if it limited the run; otherwise null.
+    /// The limit of the run: `client`, `server` or `machine`; null if it is not known.
     bottleneck: Option<&'static str>,
     /// Complete responses per second.
     achieved_rate: f64,
@@ -33,13 +33,13 @@ pub(in crate::bench) struct Document<'a> {
     rate_ratio: Option<f64>,
     /// Requests that ended, with or without a response.
     requests: u64,
-    /// Requests that were due and not sent, because no connection was free.
+    /// Requests that were due and not sent, because all connections were busy.
     not_sent: u64,
     /// Average number of requests in flight.
     in_flight: f64,
     /// The fraction of requests that failed.
     error_rate: f64,
-    success_rate: Rate,
+    success_rate: SuccessRateDocument,
     #[serde(flatten)]
     distributions: Distributions,
     /// The unit of the histograms, which their format does not contain.
@@ -50,7 +50,7 @@ pub(in crate::bench) struct Document<'a> {
 
 /// The success rate, in nines.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-struct Rate {
+struct SuccessRateDocument {
     /// The fraction of successful responses.
     share: f64,
     /// The number of nines of that fraction; null without a failure.
@@ -65,27 +65,27 @@ struct Rate {
 #[expect(clippy::struct_field_names, reason = "keys of the report, which name their unit")]
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Distributions {
-    /// Of successful responses: from the due time (open loop) or the send (closed loop) to the last byte. With
-    /// the requests that were given up, whose latency is a lower bound.
-    latency_us: Option<Metrics>,
-    /// Of complete responses by their status class.
-    latency_by_status_us: BTreeMap<StatusClass, Option<Metrics>>,
-    /// From the send to the last byte.
-    service_us: Option<Metrics>,
-    /// From the send to the first byte.
-    first_byte_us: Option<Metrics>,
-    /// Delay between due time and send; null in a closed loop.
-    schedule_delay_us: Option<Metrics>,
+    /// Latency of successful responses, from the due time (open loop) or the send (closed loop) to the last byte, and
+    /// of requests that were given up, as a lower bound.
+    latency_us: Option<LatencySummary>,
+    /// Latency of complete responses, by status class.
+    latency_by_status_us: BTreeMap<StatusClass, Option<LatencySummary>>,
+    /// Service time: from the send to the last byte.
+    service_us: Option<LatencySummary>,
+    /// Time to the first byte, from the send.
+    first_byte_us: Option<LatencySummary>,
+    /// Schedule delay: from the due time to the send; null in a closed loop.
+    schedule_delay_us: Option<LatencySummary>,
     max_schedule_delay_us: Option<f64>,
-    connect_us: Option<Metrics>,
-    tls_us: Option<Metrics>,
-    /// Of failed requests.
-    latency_failed_us: Option<Metrics>,
+    connect_us: Option<LatencySummary>,
+    tls_us: Option<LatencySummary>,
+    /// Latency of failed requests.
+    latency_failed_us: Option<LatencySummary>,
 }
 
-/// Statistics of a distribution, in microseconds. A percentile without a sample beyond it is null.
+/// Summary statistics of a distribution, in microseconds. A percentile with too few samples is null.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Metrics {
+pub(super) struct LatencySummary {
     mean: f64,
     stdev: f64,
     min: f64,
@@ -96,16 +96,16 @@ pub(super) struct Metrics {
     p99_9: Option<f64>,
     p99_99: Option<f64>,
     max: f64,
-    /// The names of the values that are lower bounds, because they depend on requests that were given up.
+    /// The names of the statistics that are lower bounds, because they depend on requests that were given up.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     lower_bounds: Vec<&'static str>,
 }
 
 impl<'a> Document<'a> {
-    pub(in crate::bench) fn of(run: &'a Run) -> Self {
+    pub(in crate::bench) fn new(run: &'a Run) -> Self {
         let Run { config, outcome } = run;
         let recorder = &outcome.recorder;
-        let verdict = Verdict::of(run);
+        let verdict = Verdict::new(run);
         Self {
             rudy_version: env!("CARGO_PKG_VERSION"),
             target: &config.target,
@@ -116,19 +116,19 @@ impl<'a> Document<'a> {
             target_rate: run.target_rate(),
             rate_ratio: run.rate_ratio(),
             requests: recorder.requests(),
-            not_sent: recorder.failures(crate::FailureKind::NotSent),
+            not_sent: recorder.failure_count(crate::FailureKind::NotSent),
             in_flight: run.in_flight(),
             error_rate: 1.0 - run.success_rate().share(),
-            success_rate: Rate::of(run),
-            distributions: Distributions::of(recorder),
+            success_rate: SuccessRateDocument::new(run),
+            distributions: Distributions::new(recorder),
             histogram_unit: "ns",
             run,
         }
     }
 }
 
-impl Rate {
-    fn of(run: &Run) -> Self {
+impl SuccessRateDocument {
+    fn new(run: &Run) -> Self {
         let rate = run.success_rate();
         Self {
             share: rate.share(),
@@ -140,12 +140,12 @@ impl Rate {
 }
 
 impl Distributions {
-    fn of(recorder: &Recorder) -> Self {
-        let complete = |histogram: &Histogram| Metrics::of(&Latencies::complete(histogram));
+    fn new(recorder: &Recorder) -> Self {
+        let complete = |histogram: &Histogram| LatencySummary::new(&Latencies::complete(histogram));
         let classes = recorder.status_classes.iter();
         let schedule_delay = complete(&recorder.schedule_delay);
         Self {
-            latency_us: Metrics::of(&Latencies::of_run(recorder)),
+            latency_us: LatencySummary::new(&Latencies::new(recorder)),
             latency_by_status_us: classes.map(|(class, latency)| (*class, complete(latency))).collect(),
             service_us: complete(&recorder.service),
             first_byte_us: complete(&recorder.first_byte),
@@ -158,21 +158,21 @@ impl Distributions {
     }
 }
 
-impl Metrics {
+impl LatencySummary {
     /// `None` for an empty distribution.
-    pub(super) fn of(latencies: &Latencies<'_>) -> Option<Self> {
+    pub(super) fn new(latencies: &Latencies<'_>) -> Option<Self> {
         if latencies.is_empty() {
             return None;
         }
         let mut lower_bounds = Vec::new();
-        let mut value = |name, measured: Bounded| {
-            if measured.is_lower_bound {
+        let mut value = |name, bounded: Bounded| {
+            if bounded.is_lower_bound {
                 lower_bounds.push(name);
             }
-            microseconds(measured.value)
+            microseconds(bounded.value)
         };
         let mean = value("mean", latencies.mean());
-        let mut quantile = |name, q| latencies.quantile(q).map(|measured| value(name, measured));
+        let mut quantile = |name, q| latencies.quantile(q).map(|bounded| value(name, bounded));
         let [p50, p75, p90, p99, p99_9, p99_99] =
             [("p50", 0.5), ("p75", 0.75), ("p90", 0.9), ("p99", 0.99), ("p99_9", 0.999), ("p99_99", 0.9999)]
                 .map(|(name, q)| quantile(name, q));
@@ -182,7 +182,7 @@ impl Metrics {
     }
 }
 
-/// Rounded to the nanosecond.
+/// A duration in microseconds, rounded to the nanosecond.
 fn microseconds(duration: Duration) -> f64 {
     let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     crate::units::float(nanoseconds) / 1e3

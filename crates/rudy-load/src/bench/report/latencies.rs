@@ -1,4 +1,4 @@
-//! The percentiles of a run, with the requests that were given up.
+//! The latencies of a run, with those of requests that were given up as lower bounds.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -9,18 +9,18 @@ use rudy_stats::histogram::{Bounded, Censored};
 use crate::bench::Recorder;
 use crate::units;
 
-/// Latencies of responses, and of requests that were given up before they had a response: their latency is
-/// only known to be at least the time that they had waited.
+/// The latencies of responses, and of requests that were given up before they had a response. The waiting time of the
+/// latter is a lower bound of their latency (censored data).
 pub(super) struct Latencies<'a> {
     responses: &'a Histogram,
     given_up: Cow<'a, Histogram>,
-    /// The responses, and the others as if they had ended when they were given up.
+    /// The responses, and the requests that were given up with their waiting time.
     all: Cow<'a, Histogram>,
 }
 
 impl<'a> Latencies<'a> {
-    /// Successful responses and what was given up.
-    pub(super) fn of_run(recorder: &'a Recorder) -> Self {
+    /// The latencies of successful responses and of requests that were given up.
+    pub(super) fn new(recorder: &'a Recorder) -> Self {
         let responses = &recorder.latency;
         let mut all = Cow::Borrowed(responses);
         if !recorder.given_up.is_empty() {
@@ -29,7 +29,7 @@ impl<'a> Latencies<'a> {
         Self { responses, given_up: Cow::Borrowed(&recorder.given_up), all }
     }
 
-    /// All values are known.
+    /// A distribution without lower bounds.
     pub(super) fn complete(all: &'a Histogram) -> Self {
         Self { responses: all, given_up: Cow::Owned(Histogram::new()), all: Cow::Borrowed(all) }
     }
@@ -38,10 +38,9 @@ impl<'a> Latencies<'a> {
         self.all.is_empty()
     }
 
-    /// A quantile below 1. `None` if the sample has no value beyond it: the maximum would be printed under a
-    /// name that promises more.
+    /// A quantile, from 0 to less than 1. `None` with fewer than 1 / (1 - q) samples, whose maximum it would be.
     pub(super) fn quantile(&self, q: f64) -> Option<Bounded> {
-        // 1 - 0.9999 is slightly less than it should be.
+        // The difference 1 - 0.9999 is rounded down.
         let has_samples = units::float(self.all.len()) * (1.0 - q) >= 1.0 - 1e-9;
         let all = Censored { observed: self.responses, given_up: &self.given_up };
         if has_samples { all.quantile(q) } else { None }
@@ -68,8 +67,8 @@ impl<'a> Latencies<'a> {
     }
 }
 
-/// `1.20 s`, or `≥ 1.20 s` for a lower bound.
-pub(super) fn text(bounded: Bounded) -> String {
+/// Formats a duration: `1.20 s`, or `≥ 1.20 s` for a lower bound.
+pub(super) fn format_bounded(bounded: Bounded) -> String {
     let sign = if bounded.is_lower_bound { "≥ " } else { "" };
     format!("{sign}{}", units::duration(bounded.value))
 }
@@ -79,23 +78,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_depends_on_a_request_that_was_given_up_is_a_lower_bound() {
+    fn values_that_depend_on_requests_given_up_are_lower_bounds() {
         let mut recorder = Recorder::default();
         recorder.latency.record_n(Duration::from_millis(1), 98);
         recorder.given_up.record(Duration::from_millis(300));
         recorder.given_up.record(Duration::from_millis(1200));
-        let latencies = Latencies::of_run(&recorder);
-        assert_eq!(latencies.quantile(0.9).map(text).as_deref(), Some("1.00 ms"));
-        assert_eq!(latencies.quantile(0.99).map(text).as_deref(), Some("≥ 300 ms"));
-        assert_eq!(text(latencies.max()), "≥ 1.20 s");
+        let latencies = Latencies::new(&recorder);
+        assert_eq!(latencies.quantile(0.9).map(format_bounded).as_deref(), Some("1.00 ms"));
+        assert_eq!(latencies.quantile(0.99).map(format_bounded).as_deref(), Some("≥ 300 ms"));
+        assert_eq!(format_bounded(latencies.max()), "≥ 1.20 s");
         assert!(latencies.mean().is_lower_bound);
     }
 
     #[test]
-    fn a_percentile_without_a_sample_beyond_it_is_blank() {
-        for (q, least) in [(0.5, 2), (0.9, 10), (0.99, 100), (0.999, 1000), (0.9999, 10_000)] {
+    fn a_percentile_with_too_few_samples_is_none() {
+        for (q, min_samples) in [(0.5, 2), (0.9, 10), (0.99, 100), (0.999, 1000), (0.9999, 10_000)] {
             let mut values = Histogram::new();
-            values.record_n(Duration::from_millis(1), least - 1);
+            values.record_n(Duration::from_millis(1), min_samples - 1);
             assert_eq!(Latencies::complete(&values).quantile(q), None, "{q}");
             values.record(Duration::from_millis(1));
             assert!(Latencies::complete(&values).quantile(q).is_some(), "{q}");

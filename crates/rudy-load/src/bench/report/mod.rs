@@ -21,12 +21,12 @@ pub(super) use self::verdict::Verdict;
 use super::run::{Outcome, ThreadTime};
 use crate::{FailureKind, units};
 
-/// A completed run: the part of the JSON report from which all its other figures follow.
+/// A completed run: the part of the JSON report from which its other metrics are computed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// Its settings.
+    /// The settings.
     pub config: Config,
-    /// Its result.
+    /// The result.
     #[serde(flatten)]
     pub outcome: Outcome,
 }
@@ -44,10 +44,10 @@ impl Run {
         self.outcome.recorder.success_rate()
     }
 
-    /// The CPU usage of the busiest generator thread.
+    /// The CPU usage of the busiest generator thread, as a fraction of a core.
     #[must_use]
     pub fn client_cpu(&self) -> f64 {
-        self.outcome.threads.iter().map(ThreadTime::share).fold(0.0, f64::max)
+        self.outcome.threads.iter().map(ThreadTime::cpu_share).fold(0.0, f64::max)
     }
 
     /// Requests that were due during the measurement; `None` in a closed loop.
@@ -75,8 +75,8 @@ impl Run {
     pub fn rate_ratio(&self) -> Option<f64> {
         let due = self.due()?;
         let recorder = &self.outcome.recorder;
-        let in_time = recorder.sent.saturating_sub(recorder.sent_after_end);
-        Some(if due == 0 { 1.0 } else { units::float(in_time) / units::float(due) })
+        let sent_in_time = recorder.sent.saturating_sub(recorder.sent_after_end);
+        Some(if due == 0 { 1.0 } else { units::float(sent_in_time) / units::float(due) })
     }
 
     /// Average number of warm-up requests in flight during the measurement.
@@ -89,23 +89,24 @@ impl Run {
     /// Average number of requests in flight: rate times latency (Little's law).
     #[must_use]
     pub fn in_flight(&self) -> f64 {
-        // A request that was started during the measurement may have ended after it.
-        self.in_flight_by_law().min(units::float(self.config.max_in_flight()))
+        // A request that was sent during the measurement may have ended after it.
+        self.in_flight_by_littles_law().min(units::float(self.config.max_in_flight()))
     }
 
-    fn in_flight_by_law(&self) -> f64 {
+    fn in_flight_by_littles_law(&self) -> f64 {
         let recorder = &self.outcome.recorder;
-        let busy = |requests, histogram: &rudy_stats::Histogram| {
+        let mean_in_flight = |requests, histogram: &rudy_stats::Histogram| {
             units::per_second(requests, self.outcome.duration) * histogram.mean().as_secs_f64()
         };
-        let most = if self.config.is_open() {
-            // The time in flight of a request without a response is only known from its due time.
-            let failed = recorder.failed() - recorder.failures(FailureKind::NotSent);
-            busy(recorder.responses(), &recorder.service) + busy(failed, &recorder.latency_failed)
+        let total = if self.config.is_open() {
+            // The time in flight of a request without a response is taken from its due time.
+            let failed = recorder.failed() - recorder.failure_count(FailureKind::NotSent);
+            mean_in_flight(recorder.responses(), &recorder.service)
+                + mean_in_flight(failed, &recorder.latency_failed)
         } else {
-            busy(recorder.latency.len(), &recorder.latency)
-                + busy(recorder.latency_failed.len(), &recorder.latency_failed)
+            mean_in_flight(recorder.latency.len(), &recorder.latency)
+                + mean_in_flight(recorder.latency_failed.len(), &recorder.latency_failed)
         };
-        most + self.warmup_spillover()
+        total + self.warmup_spillover()
     }
 }

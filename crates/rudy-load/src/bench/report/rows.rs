@@ -1,11 +1,11 @@
-//! A run over time: one JSON object per interval. Their counts and histograms add up to those of the run.
+//! The rows of `--ndjson`: a JSON object per interval. Their counts and histograms add up to those of the run.
 
 use std::io::{self, Write};
 use std::time::Duration;
 
 use serde::Serialize;
 
-use super::document::Metrics;
+use super::document::LatencySummary;
 use super::latencies::Latencies;
 use crate::bench::Recorder;
 use crate::bench::run::Interval;
@@ -26,8 +26,8 @@ struct Row<'a> {
     achieved_rate: Option<f64>,
     /// Requests that ended, with or without a response.
     requests: u64,
-    /// Of successful responses and of requests that were given up.
-    latency_us: Option<Metrics>,
+    /// Latency of successful responses and of requests that were given up.
+    latency_us: Option<LatencySummary>,
     #[serde(flatten)]
     recorder: &'a Recorder,
 }
@@ -54,7 +54,7 @@ impl<W: Write> Rows<W> {
             connections_open: interval.open,
             achieved_rate: (!interval.length.is_zero())
                 .then(|| units::per_second(recorder.responses(), interval.length)),
-            latency_us: Metrics::of(&Latencies::of_run(recorder)),
+            latency_us: LatencySummary::new(&Latencies::new(recorder)),
             requests: recorder.requests(),
             recorder,
         };

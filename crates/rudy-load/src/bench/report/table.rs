@@ -1,17 +1,17 @@
-//! Formats latencies in columns.
+//! A table of latency distributions.
 
 use std::fmt::Write;
 
-use super::latencies::{Latencies, text as bounded};
+use super::latencies::{Latencies, format_bounded};
 use crate::units;
 
-/// The usual quantiles, as wrk2 prints them.
+/// The quantiles in the order of wrk2.
 pub(super) const QUANTILES: [(&str, f64); 6] =
     [("50 %", 0.5), ("75 %", 0.75), ("90 %", 0.9), ("99 %", 0.99), ("99.9 %", 0.999), ("99.99 %", 0.9999)];
 
-/// A column per non-empty distribution: mean, standard deviation, quantiles, maximum. A quantile without a
-/// sample beyond it is blank.
-pub(super) fn of(columns: &[(&str, Latencies<'_>)]) -> String {
+/// Formats a table with a column per non-empty distribution: mean, standard deviation, quantiles, maximum. A quantile
+/// with too few samples is blank.
+pub(super) fn format_table(columns: &[(&str, Latencies<'_>)]) -> String {
     let columns: Vec<_> = columns.iter().filter(|(_, latencies)| !latencies.is_empty()).collect();
     let mut text = String::new();
     if columns.is_empty() {
@@ -26,11 +26,11 @@ pub(super) fn of(columns: &[(&str, Latencies<'_>)]) -> String {
         let _ = writeln!(text, "{}", format!("  {name:<9}{cells}").trim_end());
     };
     row("", &|name, _| name.to_owned());
-    row("mean", &|_, latencies| bounded(latencies.mean()));
+    row("mean", &|_, latencies| format_bounded(latencies.mean()));
     row("stdev", &|_, latencies| units::duration(latencies.stdev()));
     for (name, quantile) in QUANTILES {
-        row(name, &|_, latencies| latencies.quantile(quantile).map_or(String::new(), bounded));
+        row(name, &|_, latencies| latencies.quantile(quantile).map_or(String::new(), format_bounded));
     }
-    row("max", &|_, latencies| bounded(latencies.max()));
+    row("max", &|_, latencies| format_bounded(latencies.max()));
     text
 }

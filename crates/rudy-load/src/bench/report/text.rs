@@ -10,13 +10,14 @@ use super::{Run, table};
 use crate::bench::{Failed, ThreadTime};
 use crate::units;
 
-/// A response that took this many times as long as most blocked its connection for as many requests.
-const OMITTED: f64 = 10.0;
+/// Minimum ratio of the maximum latency to the median for a warning. A response that took this many times as long as
+/// the median blocked its connection for as many requests.
+const OMISSION_RATIO_MIN: f64 = 10.0;
 
-/// The whole report, optionally with the full latency distribution. The last two lines have the format of
-/// wrk, because scripts parse them.
+/// Renders the report, optionally with the full latency distribution. The last two lines have the format of wrk,
+/// because scripts parse them.
 pub(in crate::bench) fn render(run: &Run, has_spectrum: bool) -> String {
-    let mut parts = vec![head(run), summary(run), latencies(run), failed(run), omission(run)];
+    let mut parts = vec![heading(run), summary(run), latencies(run), failures(run), omission_warning(run)];
     if has_spectrum {
         parts.push(format!("latency in ms\n{}", run.outcome.recorder.latency.to_hgrm()));
     }
@@ -25,13 +26,13 @@ pub(in crate::bench) fn render(run: &Run, has_spectrum: bool) -> String {
     parts.join("\n")
 }
 
-fn head(run: &Run) -> String {
+fn heading(run: &Run) -> String {
     let config = &run.config;
     let others = match config.urls {
         0 | 1 => String::new(),
         urls => format!(" and {}", count(urls as u64 - 1, "other URL")),
     };
-    let verdict = Verdict::of(run);
+    let verdict = Verdict::new(run);
     let ended = if run.outcome.is_interrupted { "Interrupted: partial results.\n" } else { "" };
     format!("{}{others}\n{config}\n{}\n{ended}", config.target, verdict.sentence)
 }
@@ -78,32 +79,32 @@ fn summary(run: &Run) -> String {
     text
 }
 
-/// `200: 17, 404: 3`
+/// Responses by status: `200: 17, 404: 3`.
 fn statuses(run: &Run, range: std::ops::Range<usize>) -> String {
     let all = run.outcome.recorder.statuses[range.clone()].iter().zip(range).filter(|(count, _)| **count > 0);
     all.map(|(count, status)| format!("{status}: {count}")).collect::<Vec<_>>().join(", ")
 }
 
-/// The schedule of an open loop: what was due and what was sent.
+/// The requests of an open loop that were due and sent, and the schedule delay.
 fn schedule(run: &Run) -> Option<String> {
     let (due, ratio) = (run.due()?, run.rate_ratio()?);
     let recorder = &run.outcome.recorder;
-    let late = |quantile| units::duration(recorder.schedule_delay.quantile(quantile));
+    let delay = |quantile| units::duration(recorder.schedule_delay.quantile(quantile));
     Some(format!(
         "{due} due, {} sent before the end ({}), {} after it, {} not sent; schedule delay {} at 99 %, {} at most",
         recorder.sent.saturating_sub(recorder.sent_after_end),
         units::share_down(ratio, 2),
         recorder.sent_after_end,
         due.saturating_sub(recorder.sent),
-        late(0.99),
-        late(1.0)
+        delay(0.99),
+        delay(1.0)
     ))
 }
 
-/// `72 %, of which 40 % polling the clock; 3 % waiting for a core`, of each thread.
+/// The CPU usage of each thread: `72 % (40 % polling the clock), 3 % waiting for a core; 40 %`.
 fn client_cpu(run: &Run) -> String {
     let thread = |time: &ThreadTime| {
-        let [cpu, spin, delay] = [time.share(), time.spin_share(), time.run_delay_share()];
+        let [cpu, spin, delay] = [time.cpu_share(), time.spin_share(), time.run_delay_share()];
         let spin =
             if spin < 0.01 { String::new() } else { format!(" ({:.0} % polling the clock)", spin * 100.0) };
         let delay =
@@ -115,7 +116,7 @@ fn client_cpu(run: &Run) -> String {
 
 fn latencies(run: &Run) -> String {
     let recorder = &run.outcome.recorder;
-    let mut columns = vec![("latency", Latencies::of_run(recorder))];
+    let mut columns = vec![("latency", Latencies::new(recorder))];
     let mut add = |name, histogram| columns.push((name, Latencies::complete(histogram)));
     if recorder.status_classes.len() > 1 {
         recorder.status_classes.iter().for_each(|(class, latency)| add(class.name(), latency));
@@ -128,11 +129,11 @@ fn latencies(run: &Run) -> String {
     add("connect", &recorder.connect);
     add("TLS", &recorder.tls);
     add("failed", &recorder.latency_failed);
-    table::of(&columns)
+    table::format_table(&columns)
 }
 
 /// Failed requests by reason, with an example of each.
-fn failed(run: &Run) -> String {
+fn failures(run: &Run) -> String {
     let recorder = &run.outcome.recorder;
     let mut text = String::new();
     let mut row = |name: &str, count: u64, example: &str| {
@@ -150,22 +151,22 @@ fn failed(run: &Run) -> String {
     if text.is_empty() { text } else { format!("failed\n{text}") }
 }
 
-/// A warning about requests that the closed loop omitted, if they are many.
-fn omission(run: &Run) -> String {
+/// A warning about the requests that a closed loop omitted, if they are many (coordinated omission).
+fn omission_warning(run: &Run) -> String {
     let latency = &run.outcome.recorder.latency;
-    let (most, max) = (latency.quantile(0.5), latency.max());
-    let kept = max.as_secs_f64() / most.max(Duration::from_nanos(1)).as_secs_f64();
-    if run.config.is_open() || latency.is_empty() || kept < OMITTED {
+    let (median, max) = (latency.quantile(0.5), latency.max());
+    let ratio = max.as_secs_f64() / median.max(Duration::from_nanos(1)).as_secs_f64();
+    if run.config.is_open() || latency.is_empty() || ratio < OMISSION_RATIO_MIN {
         return String::new();
     }
     format!(
-        "A closed loop sends nothing while it waits for a response: the one that took {} blocked about {kept:.0} requests.\n\
-         Their waiting time is missing in these metrics. Use a rate (-R) to include it.\n",
+        "A closed loop sends nothing while it waits for a response: the one that took {} blocked about {ratio:.0} requests.\n\
+         Their waiting time is missing in these figures. Use a rate (-R) to include it.\n",
         units::duration(max)
     )
 }
 
-/// A line in wrk's format and columns.
+/// The last lines in the format of wrk.
 fn last_lines(run: &Run) -> String {
     let (recorder, duration) = (&run.outcome.recorder, run.outcome.duration);
     format!(
@@ -192,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_written_as_wrk_writes_them() {
+    fn bytes_have_the_format_of_wrk() {
         for (bytes, text) in [
             (0.0, "0.00"),
             (870.0, "870.00"),

@@ -1,4 +1,4 @@
-//! Evaluates a step: whether it met the objective, and if not, why.
+//! The evaluation of a step: whether it met the objective, and the cause if not.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use crate::bench::report::Run;
 use crate::bench::run::Interval;
 use crate::units;
 
-/// Factor by which the delay must grow over a step to count as a backlog.
-const GROWTH: f64 = 2.0;
+/// Minimum factor by which the schedule delay grows over a step with a backlog.
+const DELAY_GROWTH_MIN: f64 = 2.0;
 
 /// The evaluation of a step.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Evaluation {
     pub(super) result: StepResult,
-    /// The metrics of the objective, or the reason of the failure.
+    /// The values of the metrics in the objective, or the reason of the failure.
     pub(super) reason: String,
 }
 
@@ -33,30 +33,31 @@ impl Evaluation {
     }
 }
 
-/// Compares a step with the objective. A request that was due and has no response has failed. The step also fails
-/// if the rate was not kept or requests piled up, because a longer step would have been worse.
-pub(super) fn evaluate(slo: &Slo, run: &Run, trend: &Trend) -> Evaluation {
+/// Compares a step with the objective. A request that was due and has no response counts as failed. The step also fails
+/// if the rate was not kept or a backlog grew, because a longer step would have been worse.
+pub(super) fn evaluate(slo: &Slo, run: &Run, trend: &DelayTrend) -> Evaluation {
     let recorder = &run.outcome.recorder;
     let due = run.due().unwrap_or_else(|| recorder.requests());
     let terms = |due| slo.evaluate(&recorder.latency, SuccessRate::new(recorder.succeeded, due));
     let (passed, failed): (Vec<_>, Vec<_>) = terms(due).into_iter().partition(|term| term.passes());
     let warnings = check(&run.conditions());
-    let sent_late = warnings.iter().find(|warning| is_late(warning));
-    let is_behind = matches!(sent_late, Some(Warning::RateNotKept { .. })) || trend.grows();
+    let late_warning = warnings.iter().find(|warning| is_sent_late(warning));
+    let is_behind = matches!(late_warning, Some(Warning::RateNotKept { .. })) || trend.is_growing();
     if failed.is_empty() && !is_behind {
-        return Evaluation { result: StepResult::Passed, reason: sentence(&passed) };
+        return Evaluation { result: StepResult::Passed, reason: join_terms(&passed) };
     }
-    // Requests that no connection was free for are a backlog and no errors of the server. Those without a response are
-    // late: the step may have ended before their timeout, because they were too many.
-    let not_sent = recorder.failures(FailureKind::NotSent);
-    let late = slo.late_at_most().map(|(limit, _)| (limit, recorder.failures(FailureKind::Timeout)));
+    // Requests for which no connection was free are a backlog and no errors of the server. Requests without a response
+    // exceeded the latency: the step may have been aborted before their timeout.
+    let not_sent = recorder.failure_count(FailureKind::NotSent);
+    let late = slo.late_at_most().map(|(limit, _)| (limit, recorder.failure_count(FailureKind::Timeout)));
     let late = late.filter(|(_, count)| *count > 0);
-    let known = due - not_sent - late.map_or(0, |(_, count)| count);
-    let has_errors = terms(known).iter().any(|term| !term.passes() && term.is_about_errors());
-    let of_client = sent_late.filter(|late| matches!(late.limit(), Some(Limit::Client | Limit::Machine)));
+    let with_outcome = due - not_sent - late.map_or(0, |(_, count)| count);
+    let has_errors = terms(with_outcome).iter().any(|term| !term.passes() && term.is_about_errors());
+    let is_of_client = |warning: &&Warning| matches!(warning.limit(), Some(Limit::Client | Limit::Machine));
+    let client_warning = late_warning.filter(is_of_client);
     if has_errors {
-        Evaluation::failed(Cause::Errors, sentence(&failed))
-    } else if let Some(warning) = of_client {
+        Evaluation::failed(Cause::Errors, join_terms(&failed))
+    } else if let Some(warning) = client_warning {
         Evaluation::failed(Cause::Client, warning.to_string())
     } else if is_behind || not_sent > 0 {
         let delay = units::duration(recorder.schedule_delay.quantile(0.99));
@@ -70,43 +71,45 @@ pub(super) fn evaluate(slo: &Slo, run: &Run, trend: &Trend) -> Evaluation {
             format!("{} had no response within {}", units::counted(count, "request"), units::duration(limit));
         Evaluation::failed(Cause::Latency, reason)
     } else if failed.iter().all(|term| term.has_too_few_requests()) {
-        Evaluation::failed(Cause::TooFewRequests, sentence(&failed))
+        Evaluation::failed(Cause::TooFewRequests, join_terms(&failed))
     } else {
-        Evaluation::failed(Cause::Latency, sentence(&failed))
+        Evaluation::failed(Cause::Latency, join_terms(&failed))
     }
 }
 
-fn is_late(warning: &Warning) -> bool {
+/// Whether a warning reports requests that were sent late or not at all.
+fn is_sent_late(warning: &Warning) -> bool {
     matches!(warning, Warning::RateNotKept { .. } | Warning::ScheduleDelay { .. })
 }
 
-fn sentence(terms: &[slo::Evaluation]) -> String {
+fn join_terms(terms: &[slo::Evaluation]) -> String {
     terms.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// The delay of the requests over a step.
+/// The schedule delay of the requests over a step.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Trend {
+pub(super) struct DelayTrend {
+    /// The mean of each interval.
     mean_delays: Vec<Duration>,
 }
 
-impl Trend {
+impl DelayTrend {
     pub(super) fn add(&mut self, interval: &Interval) {
-        // A step has few parts. What is sent after the last one shows no more of the rate.
+        // Requests that are sent after the end have no effect on whether the rate is kept.
         if !interval.recorder.schedule_delay.is_empty() && interval.recorder.sent_after_end == 0 {
             self.mean_delays.push(interval.recorder.schedule_delay.mean());
         }
     }
 
-    /// Whether the delay grew in every part and is large at the end. The rate then exceeds the capacity, and a
+    /// Whether the delay grew in every interval and is large at the end. The rate then exceeds the capacity, and a
     /// longer step would have been worse. The delay shows this before the percentiles do.
-    fn grows(&self) -> bool {
+    fn is_growing(&self) -> bool {
         let delays = &self.mean_delays;
         let (Some(first), Some(last)) = (delays.first(), delays.last()) else { return false };
         delays.len() > 2
             && delays.is_sorted_by(|a, b| a < b)
             && *last > SCHEDULE_DELAY_MAX
-            && last.as_secs_f64() > first.as_secs_f64() * GROWTH
+            && last.as_secs_f64() > first.as_secs_f64() * DELAY_GROWTH_MIN
     }
 }
 
@@ -138,13 +141,13 @@ mod tests {
         let threads = vec![ThreadTime { cpu: 500 * MS, wall: 1000 * MS, ..ThreadTime::default() }; 2];
         let mut run =
             Run { config, outcome: Outcome { recorder, threads, duration: 1000 * MS, ..Outcome::default() } };
-        answered_after(&mut run, MS);
+        set_latency(&mut run, MS);
         run
     }
 
-    fn answered_after(run: &mut Run, time: Duration) {
-        let seen = &mut run.outcome.recorder;
-        for histogram in [&mut seen.latency, &mut seen.service] {
+    fn set_latency(run: &mut Run, time: Duration) {
+        let recorder = &mut run.outcome.recorder;
+        for histogram in [&mut recorder.latency, &mut recorder.service] {
             histogram.clear();
             histogram.record_n(time, 1000);
         }
@@ -152,7 +155,7 @@ mod tests {
 
     /// A third of the due requests was not sent.
     fn fall_behind(run: &mut Run) {
-        (0..500).for_each(|_| run.outcome.recorder.fail(&Failure::NotSent, MS));
+        (0..500).for_each(|_| run.outcome.recorder.record_failure(&Failure::NotSent, MS));
     }
 
     fn fail(run: &mut Run, count: u64) {
@@ -165,8 +168,8 @@ mod tests {
         run.outcome.recorder.schedule_delay.record_n(5 * MS, 100);
     }
 
-    fn trend(mean_delays_ms: &[u32]) -> Trend {
-        let mut trend = Trend::default();
+    fn trend(mean_delays_ms: &[u32]) -> DelayTrend {
+        let mut trend = DelayTrend::default();
         for &delay in mean_delays_ms {
             let mut interval = Interval::default();
             interval.recorder.schedule_delay.record_n(delay * MS, 10);
@@ -178,19 +181,19 @@ mod tests {
     fn evaluation(change: fn(&mut Run)) -> Evaluation {
         let mut run = run();
         change(&mut run);
-        evaluate(&"p99<20ms, errors<1%".parse().unwrap(), &run, &Trend::default())
+        evaluate(&"p99<20ms, errors<1%".parse().unwrap(), &run, &DelayTrend::default())
     }
 
-    /// A name, a change, the expected evaluation, and a part of the reason.
+    /// A name, a change of the run, the expected result, and a part of the reason.
     type Case = (&'static str, fn(&mut Run), StepResult, &'static str);
 
     #[test]
-    fn each_failure_has_its_cause() {
+    fn the_cause_of_a_failed_step_is_found() {
         use Cause::{Backlog, Client, Errors, Latency};
         let cases: &[Case] = &[
             ("all is well", |_| {}, StepResult::Passed, "p99 1"),
             ("late, and all is well", send_late, StepResult::Passed, "p99 1"),
-            ("slow", |run| answered_after(run, 50 * MS), StepResult::Failed(Latency), "p99 50"),
+            ("slow", |run| set_latency(run, 50 * MS), StepResult::Failed(Latency), "p99 50"),
             ("errors", |run| fail(run, 10), StepResult::Failed(Errors), "errors 1 %"),
             ("behind, each connection busy", fall_behind, StepResult::Failed(Backlog), "piled up: 66.6 %"),
             (
@@ -224,7 +227,7 @@ mod tests {
                 "behind, each connection busy and a thread busy",
                 |run| {
                     fall_behind(run);
-                    answered_after(run, 4 * MS);
+                    set_latency(run, 4 * MS);
                     run.outcome.threads[1].cpu = 990 * MS;
                 },
                 StepResult::Failed(Backlog),
@@ -252,7 +255,7 @@ mod tests {
             (
                 "slow because it was sent late",
                 |run| {
-                    answered_after(run, 50 * MS);
+                    set_latency(run, 50 * MS);
                     send_late(run);
                     run.outcome.recorder.peak_in_flight = 1;
                 },
@@ -264,7 +267,7 @@ mod tests {
                 |run| {
                     run.outcome.recorder.succeeded -= 100;
                     run.outcome.recorder.statuses[200] -= 100;
-                    (0..100).for_each(|_| run.outcome.recorder.fail(&Failure::Timeout, MS));
+                    (0..100).for_each(|_| run.outcome.recorder.record_failure(&Failure::Timeout, MS));
                 },
                 StepResult::Failed(Latency),
                 "100 requests had no response within 20",
@@ -280,10 +283,10 @@ mod tests {
                 "errors 66.7 %",
             ),
         ];
-        for (name, change, report, why) in cases {
+        for (name, change, expected, reason) in cases {
             let evaluation = evaluation(*change);
-            assert_eq!(evaluation.result, *report, "{name}: {}", evaluation.reason);
-            assert!(evaluation.reason.contains(why), "{name}: {}", evaluation.reason);
+            assert_eq!(evaluation.result, *expected, "{name}: {}", evaluation.reason);
+            assert!(evaluation.reason.contains(reason), "{name}: {}", evaluation.reason);
         }
     }
 
@@ -298,8 +301,8 @@ mod tests {
     }
 
     #[test]
-    fn requests_pile_up_where_each_part_is_later_and_the_last_by_much() {
-        for (delays, grows) in [
+    fn a_delay_grows_if_each_interval_is_later_and_the_last_one_much_later() {
+        for (delays, is_growing) in [
             (&[][..], false),
             (&[5], false),
             (&[1, 5], false),
@@ -315,14 +318,14 @@ mod tests {
             // A delay below a millisecond is ignored.
             (&[0, 0, 1], false),
         ] {
-            assert_eq!(trend(delays).grows(), grows, "{delays:?}");
+            assert_eq!(trend(delays).is_growing(), is_growing, "{delays:?}");
         }
     }
 
     #[test]
-    fn a_part_without_requests_is_no_evidence_of_delay() {
+    fn an_interval_without_requests_is_ignored_in_the_trend() {
         let mut trend = trend(&[1, 2, 3]);
         trend.add(&Interval::default());
-        assert!(trend.grows());
+        assert!(trend.is_growing());
     }
 }

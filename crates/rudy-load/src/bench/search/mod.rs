@@ -1,5 +1,5 @@
-//! `rudy bench --slo`: finds the highest rate at which the server meets an objective. `rudy_stats::search` is
-//! the search; this module runs each of its steps with the load generator.
+//! `rudy bench --slo`: searches for the highest rate at which the server meets an objective. `rudy_stats::search`
+//! chooses the steps; this module runs each with the load generator.
 
 mod evaluation;
 mod report;
@@ -10,12 +10,12 @@ use rudy_stats::schedule::{Arrivals, Profile};
 use rudy_stats::search::{self, Next, Search, Step};
 use rudy_units::Rate;
 
-use self::evaluation::{Evaluation, Trend, evaluate};
+use self::evaluation::{DelayTrend, Evaluation, evaluate};
 use self::report::{CompletedStep, SearchReport};
 use super::command::run_with_fallback;
 use super::options::{Options, SloSearchOptions};
 use super::output::{Output, to_json};
-use super::plan::{GiveUp, Pace, Plan, Until};
+use super::plan::{AbortCondition, Pace, Plan, Until};
 use super::prepare::{Prepared, prepare};
 use super::report::{Config, Run};
 use super::run::{Interval, Outcome, RunError, Watch, run};
@@ -23,38 +23,38 @@ use crate::exit::{CommandError, print_line, report_error};
 use crate::interrupt::Interrupt;
 use crate::{Exit, Remote, units};
 
-/// The warm-up is this fraction of a step. It warms the caches of the server and lets it finish the previous
-/// step.
-const WARM_UP: u32 = 3;
+/// The warm-up takes one part in this number of a step. It warms the caches of the server, which also finishes the
+/// previous step.
+const WARM_UP_DIVISOR: u32 = 3;
 
-/// Number of intervals of a step, each of which records its delay.
-const PARTS: u32 = 5;
+/// The number of intervals of a step, each of which has its mean schedule delay.
+const INTERVALS_PER_STEP: u32 = 5;
 
-/// The pause between two steps is this fraction of a step, and at most a second. All requests end and the
-/// server closes its connections.
-const COOL_DOWN: u32 = 6;
+/// The pause between two steps takes one part in this number of a step, up to [`PAUSE_MAX`]. In it, the server closes
+/// its connections.
+const PAUSE_DIVISOR: u32 = 6;
 
-/// See [`COOL_DOWN`].
-const COOL_DOWN_MAX: Duration = Duration::from_secs(1);
+/// Maximum pause between two steps.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// Minimum number of requests for a step to be meaningful, if the objective needs fewer.
+/// Minimum number of requests of a step, if the objective needs fewer.
 const REQUESTS_MIN: u64 = 10;
 
-/// Requests that are planned for each one that is needed. The number of random arrivals varies: of 299 it is 3.4
-/// standard deviations, which leaves one step of 3000 with too few.
-const MARGIN: f64 = 1.2;
+/// The ratio of planned to needed requests, because the number of random arrivals varies. With 299 needed requests, the
+/// margin is 3.4 standard deviations, so one step in 3000 has too few.
+const REQUESTS_MARGIN: f64 = 1.2;
 
 /// Time between checks for a signal during the pause.
-const NAP: Duration = Duration::from_millis(20);
+const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Runs a search and writes its report.
 pub(super) fn bench(options: &Options, search_options: &SloSearchOptions) -> Exit {
-    let (prepared, arrivals, output, interrupt) = match make_ready(options, search_options) {
+    let (prepared, arrivals, output, interrupt) = match set_up(options, search_options) {
         Ok(ready) => ready,
         Err(error) => return error.report(),
     };
-    let experiment = Experiment { prepared, arrivals, options: search_options, interrupt: &interrupt };
-    let report = match experiment.search() {
+    let runner = SearchRunner { prepared, arrivals, options: search_options, interrupt: &interrupt };
+    let report = match runner.search() {
         Ok(report) => report,
         Err(error) => {
             let exit = interrupt.signal().map_or(Exit::CannotRun, Exit::Signal);
@@ -68,8 +68,8 @@ pub(super) fn bench(options: &Options, search_options: &SloSearchOptions) -> Exi
     }
 }
 
-/// Finds all errors that can be found before anything is sent.
-fn make_ready(
+/// Validates the options, opens the outputs and catches Ctrl-C, so that all errors of these appear before the search.
+fn set_up(
     options: &Options,
     search_options: &SloSearchOptions,
 ) -> Result<(Prepared, Arrivals, Output, Interrupt), CommandError> {
@@ -88,18 +88,18 @@ fn make_ready(
     Ok((prepared, arrivals, output, interrupt))
 }
 
-/// A server, and the load for it.
-struct Experiment<'a> {
+/// Runs the steps of a search.
+struct SearchRunner<'a> {
     prepared: Prepared,
     arrivals: Arrivals,
     options: &'a SloSearchOptions,
     interrupt: &'a Interrupt,
 }
 
-impl Experiment<'_> {
+impl SearchRunner<'_> {
     fn search(mut self) -> Result<SearchReport, RunError> {
-        let ceiling = self.probe()?;
-        let rate = ceiling.responses_per_second();
+        let closed_loop = self.measure_closed_loop()?;
+        let rate = closed_loop.responses_per_second();
         let requests = self.requests_per_step();
         let options = search::Options {
             // Lower rates have too few requests even in the longest step.
@@ -117,7 +117,7 @@ impl Experiment<'_> {
                 Next::Done(result) => break Some(result),
                 Next::Step(step) => step,
             };
-            self.cool_down();
+            self.pause();
             if self.interrupt.signal().is_some() {
                 break None;
             }
@@ -129,35 +129,36 @@ impl Experiment<'_> {
             search.report(completed.evaluation.result);
             steps.push(completed);
         };
-        Ok(SearchReport { options: self.options.clone(), ceiling, steps, result })
+        Ok(SearchReport { options: self.options.clone(), closed_loop, steps, result })
     }
 
-    /// Runs a closed loop to find the ceiling. Also finds the address that responds.
-    fn probe(&mut self) -> Result<Run, RunError> {
+    /// Runs a closed loop, whose throughput is the upper limit of the search. Also finds the address that accepts
+    /// connections.
+    fn measure_closed_loop(&mut self) -> Result<Run, RunError> {
         let plan = Plan { pace: Pace::Closed, deadline: None, ..self.plan(self.options.step) };
         self.prepared.plan = plan;
         let (remote, outcome) = run_with_fallback(&self.prepared, &mut Watcher::new(self.interrupt))?;
         self.prepared.remotes = vec![remote.clone()];
-        let probe = self.run_of(&remote, outcome);
+        let closed_loop = self.completed_run(&remote, outcome);
         self.prepared.plan.remote = remote;
-        print_line(&report::of_closed_loop(&probe));
-        Ok(probe)
+        print_line(&report::closed_loop_line(&closed_loop));
+        Ok(closed_loop)
     }
 
     fn run_step(&mut self, step: Step) -> Result<CompletedStep, RunError> {
         let mut plan =
             Plan { pace: Pace::Open(Profile::Constant(step.rate), self.arrivals), ..self.plan(step.time) };
-        // A server that is stuck would otherwise cost the whole timeout in each failing step.
-        plan.give_up = self.options.slo.late_at_most().map(|(after, share)| {
+        // Without it, each failed step against a stalled server would take the whole timeout.
+        plan.abort_condition = self.options.slo.late_at_most().map(|(after, share)| {
             let counted = step.time.saturating_sub(plan.warm_up).as_secs_f64();
             let rate = step.rate / f64::from(plan.threads.get());
-            GiveUp { after, unanswered: step.rate * counted * share, rate }
+            AbortCondition { after, max_unanswered: step.rate * counted * share, rate }
         });
         self.prepared.plan = plan;
         let mut watcher = Watcher::new(self.interrupt);
         match run(&self.prepared.plan, &mut watcher) {
             Ok(outcome) => {
-                let run = self.run_of(&self.prepared.plan.remote, outcome);
+                let run = self.completed_run(&self.prepared.plan.remote, outcome);
                 let evaluation = evaluate(&self.options.slo, &run, &watcher.trend);
                 Ok(CompletedStep { step, evaluation, run: Some(run) })
             }
@@ -170,49 +171,50 @@ impl Experiment<'_> {
         }
     }
 
-    /// The number of requests of a step that leaves enough after the warm-up.
+    /// The number of requests of a step, of which enough remain after the warm-up.
     fn requests_per_step(&self) -> f64 {
-        let counted = 1.0 - 1.0 / f64::from(WARM_UP);
-        units::float(self.options.slo.requests_needed().max(REQUESTS_MIN)) * MARGIN / counted
+        let counted = 1.0 - 1.0 / f64::from(WARM_UP_DIVISOR);
+        units::float(self.options.slo.requests_needed().max(REQUESTS_MIN)) * REQUESTS_MARGIN / counted
     }
 
     /// The plan of a run with this duration, warm-up included.
     fn plan(&self, time: Duration) -> Plan {
-        let warm_up = time / WARM_UP;
+        let warm_up = time / WARM_UP_DIVISOR;
         let counted = time.saturating_sub(warm_up);
         let mut plan = self.prepared.plan.clone();
-        (plan.warm_up, plan.until, plan.interval) = (warm_up, Until::Time(counted), counted / PARTS);
-        plan.give_up = None;
+        (plan.warm_up, plan.until) = (warm_up, Until::Time(counted));
+        plan.interval = counted / INTERVALS_PER_STEP;
+        plan.abort_condition = None;
         plan
     }
 
-    fn run_of(&self, remote: &Remote, outcome: Outcome) -> Run {
+    fn completed_run(&self, remote: &Remote, outcome: Outcome) -> Run {
         Run { config: Config::new(&self.prepared, remote), outcome }
     }
 
-    /// Waits between steps. A run has already waited for its last responses; the pause is for the server.
-    fn cool_down(&self) {
-        let until = Instant::now() + (self.options.step / COOL_DOWN).min(COOL_DOWN_MAX);
+    /// Waits between two steps, until the server has closed its connections. The run has waited for its last responses.
+    fn pause(&self) {
+        let until = Instant::now() + (self.options.step / PAUSE_DIVISOR).min(PAUSE_MAX);
         while self.interrupt.signal().is_none() && Instant::now() < until {
-            std::thread::sleep(NAP);
+            std::thread::sleep(SIGNAL_CHECK_INTERVAL);
         }
     }
 }
 
-/// Records the delay of a step, and stops it on a signal.
+/// Records the schedule delay of a step, and stops it on a signal.
 struct Watcher<'a> {
-    trend: Trend,
+    trend: DelayTrend,
     interrupt: &'a Interrupt,
 }
 
 impl<'a> Watcher<'a> {
     fn new(interrupt: &'a Interrupt) -> Self {
-        Self { trend: Trend::default(), interrupt }
+        Self { trend: DelayTrend::default(), interrupt }
     }
 }
 
 impl Watch for Watcher<'_> {
-    fn goes_on(&mut self) -> bool {
+    fn should_continue(&mut self) -> bool {
         self.interrupt.signal().is_none()
     }
 

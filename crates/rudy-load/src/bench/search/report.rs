@@ -24,8 +24,8 @@ pub(super) struct CompletedStep {
 #[derive(Debug, Clone)]
 pub(super) struct SearchReport {
     pub(super) options: SloSearchOptions,
-    /// The closed loop that measured the ceiling.
-    pub(super) ceiling: Run,
+    /// The closed loop whose throughput is the upper limit of the search.
+    pub(super) closed_loop: Run,
     pub(super) steps: Vec<CompletedStep>,
     /// `None` if the search was interrupted.
     pub(super) result: Option<SearchResult>,
@@ -40,18 +40,18 @@ impl SearchReport {
         }
     }
 
-    /// The last step that failed at the lowest failing rate.
-    fn failing(&self, rate: f64) -> Option<&CompletedStep> {
-        let is_it = |completed: &&CompletedStep| {
+    /// The last step that failed at this rate.
+    fn failed_step(&self, rate: f64) -> Option<&CompletedStep> {
+        let is_match = |completed: &&CompletedStep| {
             completed.step.rate.total_cmp(&rate).is_eq() && completed.evaluation.result != StepResult::Passed
         };
-        self.steps.iter().rev().find(is_it)
+        self.steps.iter().rev().find(is_match)
     }
 }
 
 /// `10,000/s in a closed loop`
-pub(super) fn of_closed_loop(run: &Run) -> String {
-    let limit = if Verdict::of(run).is_of_the_client() { ", where the client was the limit" } else { "" };
+pub(super) fn closed_loop_line(run: &Run) -> String {
+    let limit = if Verdict::new(run).is_client_limited() { ", where the client was the limit" } else { "" };
     format!("{} in a closed loop{limit}: the search starts below", units::rate(run.responses_per_second()))
 }
 
@@ -72,7 +72,7 @@ impl fmt::Display for CompletedStep {
 /// The report as text, the result first.
 impl fmt::Display for SearchReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (config, options) = (&self.ceiling.config, &self.options);
+        let (config, options) = (&self.closed_loop.config, &self.options);
         writeln!(f, "{}\n{}", config.target, self.result_line())?;
         for line in [self.limit_line(), self.incomplete_line()].into_iter().flatten() {
             writeln!(f, "{line}")?;
@@ -89,7 +89,7 @@ impl fmt::Display for SearchReport {
         writeln!(
             f,
             "closed loop  {} on these connections",
-            units::rate(self.ceiling.responses_per_second())
+            units::rate(self.closed_loop.responses_per_second())
         )?;
         writeln!(
             f,
@@ -139,8 +139,8 @@ impl SearchReport {
             Cause::Client => "the server was not the limit, so it may sustain more",
             Cause::TooFewRequests => "there were too few requests",
         };
-        let why = self.failing(rate).map(|failing| format!(" ({})", failing.evaluation.reason));
-        Some(format!("At {} {what}{}.", units::rate(rate), why.unwrap_or_default()))
+        let reason = self.failed_step(rate).map(|step| format!(" ({})", step.evaluation.reason));
+        Some(format!("At {} {what}{}.", units::rate(rate), reason.unwrap_or_default()))
     }
 
     fn incomplete_line(&self) -> Option<String> {
@@ -163,7 +163,7 @@ impl SearchReport {
         let failed = self.result.and_then(|result| result.failed);
         SearchDocument {
             rudy_version: env!("CARGO_PKG_VERSION"),
-            target: self.ceiling.config.target.clone(),
+            target: self.closed_loop.config.target.clone(),
             slo: self.options.slo.to_string(),
             resolution: self.options.resolution,
             step_time_s: self.options.step.as_secs_f64(),
@@ -171,11 +171,11 @@ impl SearchReport {
             is_interrupted: self.result.is_none(),
             max_rate_per_s: self.result.and_then(|result| result.passed),
             failed_rate_per_s: failed.map(|(rate, _)| rate),
-            failed_by: failed.map(|(_, cause)| name(cause)),
+            failed_by: failed.map(|(_, cause)| cause_name(cause)),
             is_lower_bound: self.result.is_some_and(|result| result.is_lower_bound()),
-            incomplete: self.result.and_then(|result| result.incomplete).map(name_of_incomplete),
-            closed_loop: Document::of(&self.ceiling),
-            steps: self.steps.iter().map(StepDocument::of).collect(),
+            incomplete: self.result.and_then(|result| result.incomplete).map(incomplete_name),
+            closed_loop: Document::new(&self.closed_loop),
+            steps: self.steps.iter().map(StepDocument::new).collect(),
         }
     }
 }
@@ -201,9 +201,9 @@ pub(super) struct SearchDocument<'a> {
     failed_by: Option<&'static str>,
     /// Whether the result is a lower bound, because the server was not the limit.
     is_lower_bound: bool,
-    /// The reason that the result is less than promised: `steps_exhausted` or `unconfirmed`; null if it is not.
+    /// The reason for an incomplete result: `steps_exhausted` or `unconfirmed`; null for a complete one.
     incomplete: Option<&'static str>,
-    /// The closed loop that measured the ceiling.
+    /// The closed loop whose throughput is the upper limit of the search.
     closed_loop: Document<'a>,
     steps: Vec<StepDocument<'a>>,
 }
@@ -217,16 +217,16 @@ struct StepDocument<'a> {
     /// Duration, including the warm-up.
     time_s: f64,
     passed: bool,
-    /// As in the whole report; null if the step met the objective.
+    /// The cause, as in [`SearchDocument`]; null if the step met the objective.
     failed_by: Option<&'static str>,
-    /// The metrics of the objective, or the reason of the failure.
+    /// The values of the metrics in the objective, or the reason of the failure.
     reason: String,
     /// The run; null if no connection could be opened.
     run: Option<Document<'a>>,
 }
 
 impl<'a> StepDocument<'a> {
-    fn of(completed: &'a CompletedStep) -> Self {
+    fn new(completed: &'a CompletedStep) -> Self {
         let kind = match completed.step.kind {
             Kind::Bracket => "bracket",
             Kind::Bisect => "bisect",
@@ -235,7 +235,7 @@ impl<'a> StepDocument<'a> {
         };
         let failed_by = match completed.evaluation.result {
             StepResult::Passed => None,
-            StepResult::Failed(cause) => Some(name(cause)),
+            StepResult::Failed(cause) => Some(cause_name(cause)),
         };
         Self {
             kind,
@@ -244,12 +244,12 @@ impl<'a> StepDocument<'a> {
             passed: failed_by.is_none(),
             failed_by,
             reason: completed.evaluation.reason.clone(),
-            run: completed.run.as_ref().map(Document::of),
+            run: completed.run.as_ref().map(Document::new),
         }
     }
 }
 
-fn name(cause: Cause) -> &'static str {
+fn cause_name(cause: Cause) -> &'static str {
     match cause {
         Cause::Latency => "latency",
         Cause::Errors => "errors",
@@ -259,7 +259,7 @@ fn name(cause: Cause) -> &'static str {
     }
 }
 
-fn name_of_incomplete(incomplete: Incomplete) -> &'static str {
+fn incomplete_name(incomplete: Incomplete) -> &'static str {
     match incomplete {
         Incomplete::StepsExhausted => "steps_exhausted",
         Incomplete::Unconfirmed => "unconfirmed",

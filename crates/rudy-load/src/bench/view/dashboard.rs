@@ -16,21 +16,21 @@ use crate::bench::report::Config;
 use crate::bench::run::Interval;
 use crate::units;
 
-/// Minimum size in characters: a table of three columns, and charts of two lines.
+/// Minimum size in characters, for a table of three columns and charts of two lines.
 pub(super) const WIDTH_MIN: u16 = 40;
 pub(super) const HEIGHT_MIN: u16 = 24;
 
-/// Width of a column of the table, with the space behind it.
+/// Width of a column of the table, with the space after it.
 const COLUMN: usize = 14;
 
-/// From this height, blank lines separate the parts.
-const SPACIOUS: u16 = 30;
+/// Minimum height for blank lines between the parts.
+const BLANK_LINES_HEIGHT_MIN: u16 = 30;
 
-/// Number of intervals to remember: as many as the widest window shows, one per character.
-const HISTORY: usize = 512;
+/// Number of intervals in the history: as many as the widest window shows, one per character.
+const HISTORY_INTERVALS: usize = 512;
 
-/// The time that the first column of the table is about.
-const RECENT: Duration = Duration::from_secs(1);
+/// The time span of the first column of the table.
+const RECENT_DURATION: Duration = Duration::from_secs(1);
 
 /// The state of the dashboard.
 pub(super) struct Dashboard {
@@ -55,8 +55,8 @@ pub(super) struct Dashboard {
 /// The phase of the run.
 enum Phase {
     /// Connections are being opened.
-    Opening(u32, u32),
-    /// Requests are sent from this time on.
+    Opening { open: u32, total: u32 },
+    /// Requests are sent, from this time on.
     Running(Instant),
 }
 
@@ -70,7 +70,7 @@ impl Dashboard {
             warm_up: prepared.plan.warm_up,
             interval: prepared.plan.interval,
             has_colours,
-            phase: Phase::Opening(0, prepared.plan.connections.get()),
+            phase: Phase::Opening { open: 0, total: prepared.plan.connections.get() },
             open: 0,
             recent: VecDeque::new(),
             history: VecDeque::new(),
@@ -78,8 +78,8 @@ impl Dashboard {
         }
     }
 
-    pub(super) fn opening(&mut self, open: u32, of: u32) {
-        self.phase = Phase::Opening(open, of);
+    pub(super) fn opening(&mut self, open: u32, total: u32) {
+        self.phase = Phase::Opening { open, total };
     }
 
     pub(super) fn start(&mut self, start: Instant) {
@@ -87,7 +87,7 @@ impl Dashboard {
     }
 
     pub(super) fn interval(&mut self, interval: &Interval) {
-        let totals = Totals::of(interval);
+        let totals = Totals::new(interval);
         self.total.add(&totals);
         self.open = interval.open;
         // The responses after the last whole interval count in the total only; as a rate, they would look
@@ -98,22 +98,22 @@ impl Dashboard {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
-            reason = "a rate, drawn in eighths of a line"
+            reason = "a rate, which is drawn in eighths of a line"
         )]
         let rate = totals.responses_per_s() as u64;
         let p99 = u64::try_from(totals.latency.quantile(0.99).as_nanos()).unwrap_or(u64::MAX);
         self.history.push_front((rate, p99));
-        self.history.truncate(HISTORY);
+        self.history.truncate(HISTORY_INTERVALS);
         self.recent.push_front(totals);
-        let kept = RECENT.as_nanos().div_ceil(self.interval.as_nanos().max(1));
-        self.recent.truncate(usize::try_from(kept).unwrap_or(usize::MAX));
+        let intervals = RECENT_DURATION.as_nanos().div_ceil(self.interval.as_nanos().max(1));
+        self.recent.truncate(usize::try_from(intervals).unwrap_or(usize::MAX));
     }
 
-    /// Draws the dashboard; cuts it at the bottom if the window is small.
+    /// Draws the dashboard. If the window is small, the bottom is cut off.
     pub(super) fn render(&self, now: Instant, area: Rect, buffer: &mut Buffer) {
         let table = self.table();
         let height = u16::try_from(table.len()).unwrap_or(u16::MAX);
-        let blank = u16::from(area.height >= SPACIOUS);
+        let blank = u16::from(area.height >= BLANK_LINES_HEIGHT_MIN);
         let rows = [1, 2, 1, blank, height, blank].map(Constraint::Length);
         let charts = [Constraint::Fill(3), Constraint::Fill(2), Constraint::Length(1)];
         let [target, config, progress, _, metrics, _, rates, latencies, help] =
@@ -134,8 +134,8 @@ impl Dashboard {
     /// The progress as a fraction and as text.
     fn progress(&self, now: Instant) -> (f64, String) {
         let start = match self.phase {
-            Phase::Opening(open, of) => {
-                return (0.0, format!("opening connections: {open} of {of} open"));
+            Phase::Opening { open, total } => {
+                return (0.0, format!("opening connections: {open} of {total} open"));
             }
             Phase::Running(start) => start,
         };
@@ -166,7 +166,7 @@ impl Dashboard {
         if self.has_colours { Style::new().fg(colour) } else { Style::new() }
     }
 
-    /// The figures of the last second and of the whole run, side by side.
+    /// The metrics of the last second and of the whole run, side by side.
     fn table(&self) -> Vec<Line<'static>> {
         let Some(first) = self.recent.front() else { return Vec::new() };
         let mut recent = first.clone();
@@ -193,14 +193,14 @@ impl Dashboard {
 
     fn rates(&self, area: Rect, buffer: &mut Buffer) {
         let rates: Vec<_> = self.history.iter().map(|(rate, _)| *rate).collect();
-        let say = |rate| units::digits(units::float(rate));
-        self.chart("requests/s", &rates, say, Color::Cyan, area, buffer);
+        let format = |rate| units::digits(units::float(rate));
+        self.chart("requests/s", &rates, format, Color::Cyan, area, buffer);
     }
 
     fn latencies(&self, area: Rect, buffer: &mut Buffer) {
         let latencies: Vec<_> = self.history.iter().map(|(_, p99)| *p99).collect();
-        let say = |nanoseconds| units::duration(Duration::from_nanos(nanoseconds));
-        self.chart("latency p99", &latencies, say, Color::Yellow, area, buffer);
+        let format = |nanoseconds| units::duration(Duration::from_nanos(nanoseconds));
+        self.chart("latency p99", &latencies, format, Color::Yellow, area, buffer);
     }
 
     /// A chart with a column per interval, the latest on the right, with its name, time span and maximum.
@@ -208,7 +208,7 @@ impl Dashboard {
         &self,
         name: &str,
         values: &[u64],
-        say: impl Fn(u64) -> String,
+        format: impl Fn(u64) -> String,
         colour: Color,
         area: Rect,
         buffer: &mut Buffer,
@@ -216,7 +216,7 @@ impl Dashboard {
         let shown = &values[..values.len().min(area.width.into())];
         let step = units::Unit::Time.tick(self.interval.as_secs_f64());
         let title = match shown.iter().max() {
-            Some(most) => format!("{name} in steps of {step}, up to {}", say(*most)),
+            Some(max) => format!("{name} in steps of {step}, up to {}", format(*max)),
             None => name.to_owned(),
         };
         let [above, below] = Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(area);
@@ -226,7 +226,7 @@ impl Dashboard {
     }
 }
 
-/// Whole seconds, so that no time is left only at the end.
+/// Rounds up to seconds, so that 0 s are left only at the end.
 fn round_up(time: Duration) -> Duration {
     Duration::from_secs(time.as_secs() + u64::from(time.subsec_nanos() > 0))
 }
@@ -241,7 +241,7 @@ mod tests {
     use crate::Failure;
     use crate::bench::Recorder;
 
-    const STEP: Duration = Duration::from_millis(100);
+    const INTERVAL: Duration = Duration::from_millis(100);
 
     fn dashboard(until: Until) -> Dashboard {
         Dashboard {
@@ -250,9 +250,9 @@ mod tests {
             connections: 64,
             until,
             warm_up: Duration::from_secs(1),
-            interval: STEP,
+            interval: INTERVAL,
             has_colours: false,
-            phase: Phase::Opening(12, 64),
+            phase: Phase::Opening { open: 12, total: 64 },
             open: 0,
             recent: VecDeque::new(),
             history: VecDeque::new(),
@@ -260,17 +260,17 @@ mod tests {
         }
     }
 
-    fn step(responses: u32, latency: Duration) -> Interval {
+    fn interval(responses: u32, latency: Duration) -> Interval {
         let mut recorder = Recorder::default();
         for _ in 0..responses {
-            recorder.status(200);
+            recorder.record_status(200);
             recorder.succeeded += 1;
             recorder.latency.record(latency);
         }
-        Interval { index: 0, length: STEP, recorder: Box::new(recorder), open: 64 }
+        Interval { index: 0, length: INTERVAL, recorder: Box::new(recorder), open: 64 }
     }
 
-    fn picture(dashboard: &Dashboard, now: Instant, width: u16, height: u16) -> Vec<String> {
+    fn render(dashboard: &Dashboard, now: Instant, width: u16, height: u16) -> Vec<String> {
         let area = Rect::new(0, 0, width, height);
         let mut buffer = Buffer::empty(area);
         dashboard.render(now, area, &mut buffer);
@@ -281,22 +281,22 @@ mod tests {
     /// 2 s of a run whose last second is slower, with two errors in the first one.
     fn run() -> Dashboard {
         let mut dashboard = dashboard(Until::Time(Duration::from_secs(10)));
-        let mut first = step(1000, Duration::from_micros(640));
-        first.recorder.status(503);
-        first.recorder.fail(&Failure::Timeout, Duration::ZERO);
+        let mut first = interval(1000, Duration::from_micros(640));
+        first.recorder.record_status(503);
+        first.recorder.record_failure(&Failure::Timeout, Duration::ZERO);
         dashboard.interval(&first);
-        (1..10).for_each(|_| dashboard.interval(&step(1000, Duration::from_micros(640))));
-        (0..10).for_each(|_| dashboard.interval(&step(500, Duration::from_millis(2))));
+        (1..10).for_each(|_| dashboard.interval(&interval(1000, Duration::from_micros(640))));
+        (0..10).for_each(|_| dashboard.interval(&interval(500, Duration::from_millis(2))));
         dashboard
     }
 
     #[test]
-    fn the_last_second_and_the_whole_run_are_apart() {
+    fn the_table_has_the_last_second_and_the_whole_run() {
         let mut dashboard = run();
         let start = Instant::now();
         dashboard.start(start);
         for (width, height) in [(110, 36), (40, 24)] {
-            let rows = picture(&dashboard, start + Duration::from_millis(3100), width, height);
+            let rows = render(&dashboard, start + Duration::from_millis(3100), width, height);
             let at = rows.iter().position(|row| row.contains("whole run")).unwrap();
             let expected = [
                 "              last 1 s      whole run",
@@ -320,8 +320,8 @@ mod tests {
     }
 
     #[test]
-    fn the_history_has_a_column_per_step() {
-        let rows = picture(&run(), Instant::now(), 110, 36);
+    fn the_history_has_a_column_per_interval() {
+        let rows = render(&run(), Instant::now(), 110, 36);
         let title = rows.iter().position(|row| row == "requests/s in steps of 100 ms, up to 10,000").unwrap();
         assert_eq!(
             rows[title + 1].trim_start().chars().count(),
@@ -344,28 +344,28 @@ mod tests {
         let mut by_number = dashboard(Until::Requests(1000));
         by_number.start(start);
         assert_eq!(at(&by_number, 2000), (0.0, "0 of 1,000 requests".to_owned()));
-        by_number.interval(&step(250, Duration::from_millis(1)));
+        by_number.interval(&interval(250, Duration::from_millis(1)));
         assert_eq!(at(&by_number, 2000), (0.25, "250 of 1,000 requests, about 3 s left".to_owned()));
     }
 
     #[test]
-    fn responses_after_the_last_whole_interval_are_no_drop() {
+    fn responses_after_the_last_whole_interval_are_not_in_the_history() {
         let mut dashboard = dashboard(Until::Requests(300));
-        dashboard.interval(&step(250, Duration::from_millis(1)));
-        let rest = Interval { length: Duration::from_millis(1), ..step(50, Duration::from_millis(1)) };
+        dashboard.interval(&interval(250, Duration::from_millis(1)));
+        let rest = Interval { length: Duration::from_millis(1), ..interval(50, Duration::from_millis(1)) };
         dashboard.interval(&rest);
         assert_eq!((dashboard.history.len(), dashboard.total.requests), (1, 300));
     }
 
     #[test]
-    fn no_window_is_too_small_or_too_large() {
+    fn any_window_size_is_drawn() {
         let mut dashboard = dashboard(Until::Requests(10));
         dashboard.start(Instant::now());
         for _ in 0..600 {
-            dashboard.interval(&step(1, Duration::from_millis(1)));
+            dashboard.interval(&interval(1, Duration::from_millis(1)));
         }
         for (width, height) in [(0, 0), (1, 1), (7, 5), (60, 3), (600, 100)] {
-            picture(&dashboard, Instant::now(), width, height);
+            render(&dashboard, Instant::now(), width, height);
         }
     }
 }

@@ -10,25 +10,25 @@ use crate::units;
 /// Prints progress lines.
 #[derive(Debug)]
 pub(super) struct Lines {
-    /// The duration of a whole interval.
+    /// The length of a whole interval.
     interval: Duration,
-    /// The elapsed part of the run.
-    behind: Duration,
-    /// The time at which to print the number of open connections next.
+    /// The time since the start of the measurement.
+    elapsed: Duration,
+    /// The time of the next line while connections are opened.
     next: Instant,
 }
 
 impl Lines {
     pub(super) fn new(interval: Duration) -> Self {
-        Self { interval, behind: Duration::ZERO, next: Instant::now() + interval }
+        Self { interval, elapsed: Duration::ZERO, next: Instant::now() + interval }
     }
 }
 
 impl Watch for Lines {
-    fn opening(&mut self, open: u32, of: u32) {
+    fn opening(&mut self, open: u32, total: u32) {
         if Instant::now() >= self.next {
             self.next += self.interval;
-            print_line(&format!("{open} of {of} connections open"));
+            print_line(&format!("{open} of {total} connections open"));
         }
     }
 
@@ -37,18 +37,18 @@ impl Watch for Lines {
         if interval.length < self.interval {
             return;
         }
-        self.behind += interval.length;
-        print_line(&line(self.behind, interval));
+        self.elapsed += interval.length;
+        print_line(&line(self.elapsed, interval));
     }
 }
 
-/// The figures of one interval, which ends at a time of the run.
-fn line(at: Duration, interval: &Interval) -> String {
-    let totals = Totals::of(interval);
+/// The line of an interval that ended `elapsed` after the start of the measurement.
+fn line(elapsed: Duration, interval: &Interval) -> String {
+    let totals = Totals::new(interval);
     let quantile = |quantile| units::duration(totals.latency.quantile(quantile));
     format!(
         "{:>8}  {:>9} req/s  p50 {:>8}  p99 {:>8}  errors {}  {} open  {}",
-        units::duration(at),
+        units::duration(elapsed),
         units::digits(totals.responses_per_s()),
         quantile(0.5),
         quantile(0.99),
@@ -67,11 +67,11 @@ mod tests {
     fn an_interval_is_one_line() {
         let mut recorder = Recorder::default();
         for _ in 0..1500 {
-            recorder.status(200);
+            recorder.record_status(200);
             recorder.succeeded += 1;
             recorder.latency.record(Duration::from_micros(640));
         }
-        recorder.status(503);
+        recorder.record_status(503);
         let interval =
             Interval { index: 2, length: Duration::from_secs(1), recorder: Box::new(recorder), open: 64 };
         assert_eq!(

@@ -12,49 +12,47 @@ use super::dashboard::{Dashboard, HEIGHT_MIN, WIDTH_MIN};
 use crate::bench::prepare::Prepared;
 use crate::bench::run::{Interval, Watch};
 
-/// Time between updates. The remaining time should count down visibly, and an update takes about 0.2 ms of
-/// CPU.
-const FRAME: Duration = Duration::from_millis(200);
+/// Time between frames. The remaining time should count down visibly, and a frame takes about 0.2 ms of CPU.
+const FRAME_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The alternate screen of the terminal, which preserves the previous contents.
 pub(super) struct Screen {
     terminal: Terminal<TermionBackend<Stderr>>,
     size: Rect,
     dashboard: Dashboard,
-    next: Instant,
+    next_frame: Instant,
 }
 
 impl Screen {
-    /// Switches the terminal to the alternate screen. Leaves its modes and its input alone, so Ctrl-C remains
-    /// a signal.
+    /// Switches the terminal to the alternate screen. Does not change its input mode, so Ctrl-C remains a signal.
     pub(super) fn open(prepared: &Prepared) -> Option<Self> {
-        let size = size()?;
+        let size = dashboard_size()?;
         let options = TerminalOptions { viewport: Viewport::Fixed(size) };
         let terminal = Terminal::with_options(TermionBackend::new(io::stderr()), options).ok()?;
         let has_colours = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         let dashboard = Dashboard::new(prepared, has_colours);
         write!(io::stderr(), "{}{}", screen::ToAlternateScreen, cursor::Hide).ok()?;
-        let mut screen = Self { terminal, size, dashboard, next: Instant::now() };
+        let mut screen = Self { terminal, size, dashboard, next_frame: Instant::now() };
         screen.draw();
         Some(screen)
     }
 
-    /// Draws an update. After a change of the window size, redraws everything that fits.
+    /// Draws a frame. Follows a change of the window size.
     fn draw(&mut self) {
-        let size = window().unwrap_or(self.size);
+        let size = terminal_size().unwrap_or(self.size);
         if size != self.size && self.terminal.resize(size).is_ok() {
             self.size = size;
         }
         let now = Instant::now();
         // Ignore errors of stderr; the report goes to stdout.
         let _ = self.terminal.draw(|frame| self.dashboard.render(now, frame.area(), frame.buffer_mut()));
-        self.next = now + FRAME;
+        self.next_frame = now + FRAME_INTERVAL;
     }
 }
 
 impl Watch for Screen {
-    fn goes_on(&mut self) -> bool {
-        if Instant::now() >= self.next {
+    fn should_continue(&mut self) -> bool {
+        if Instant::now() >= self.next_frame {
             self.draw();
         }
         true
@@ -65,8 +63,8 @@ impl Watch for Screen {
         start
     }
 
-    fn opening(&mut self, open: u32, of: u32) {
-        self.dashboard.opening(open, of);
+    fn opening(&mut self, open: u32, total: u32) {
+        self.dashboard.opening(open, total);
     }
 
     fn interval(&mut self, interval: &Interval) {
@@ -82,12 +80,12 @@ impl Drop for Screen {
 }
 
 /// The size of the window, if the dashboard fits.
-fn size() -> Option<Rect> {
-    window().filter(|window| window.width >= WIDTH_MIN && window.height >= HEIGHT_MIN)
+fn dashboard_size() -> Option<Rect> {
+    terminal_size().filter(|window| window.width >= WIDTH_MIN && window.height >= HEIGHT_MIN)
 }
 
-/// The window of stderr; stdout may be a file.
-fn window() -> Option<Rect> {
+/// The size of the terminal of standard error; standard output may be a file.
+fn terminal_size() -> Option<Rect> {
     let size = rustix::termios::tcgetwinsize(io::stderr()).ok()?;
     Some(Rect::new(0, 0, size.ws_col, size.ws_row))
 }

@@ -1,4 +1,4 @@
-//! The counts of a part of a run, as the views show them.
+//! The metrics of a part of a run, for the views.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,13 +21,13 @@ pub(super) struct Totals {
     unexpected_bodies: u64,
     statuses: BTreeMap<usize, u64>,
     failures: BTreeMap<FailureKind, u64>,
-    /// Of successful responses.
+    /// Latency of successful responses.
     pub(super) latency: Histogram,
     schedule_delay: Histogram,
 }
 
 impl Totals {
-    pub(super) fn of(interval: &Interval) -> Self {
+    pub(super) fn new(interval: &Interval) -> Self {
         let recorder = &interval.recorder;
         let statuses = recorder.statuses.iter().copied().enumerate().filter(|(_, count)| *count > 0);
         Self {
@@ -65,15 +65,15 @@ impl Totals {
         units::per_second(self.responses, self.length)
     }
 
-    /// Requests that failed, as a count and as a share of all: `0 %`.
+    /// The share of requests that failed: `0 %`.
     pub(super) fn error_rate(&self) -> String {
         let failed = self.requests - self.succeeded;
         units::share(units::float(failed) / units::float(self.requests.max(1)))
     }
 
-    /// The rows of a table, each with its name.
+    /// The rows of a table: names and values.
     pub(super) fn rows(&self) -> Vec<(&'static str, String)> {
-        // A quantile without a slower response behind it is blank.
+        // A quantile with too few samples is not shown.
         let at = |quantile: f64| {
             let slower = units::float(self.latency.len()) * (1.0 - quantile);
             if slower < 1.0 { "-".to_owned() } else { units::duration(self.latency.quantile(quantile)) }
@@ -99,7 +99,8 @@ impl Totals {
 
     /// Responses by status: `200: 1,500, 503: 1`.
     pub(super) fn statuses(&self) -> String {
-        listed(self.statuses.iter().map(|(status, count)| format!("{status}: {}", units::count(*count))))
+        let statuses = self.statuses.iter();
+        join_or_none(statuses.map(|(status, count)| format!("{status}: {}", units::count(*count))))
     }
 
     /// Failed requests by reason: `status 12, read 3`.
@@ -107,12 +108,12 @@ impl Totals {
         let by_status = self.responses - self.succeeded - self.unexpected_bodies;
         let kinds = self.failures.iter().map(|(kind, count)| (kind.name(), *count));
         let all = [("status", by_status), ("body", self.unexpected_bodies)].into_iter().chain(kinds);
-        let named = all.filter(|(_, count)| *count > 0);
-        listed(named.map(|(name, count)| format!("{name} {}", units::count(count))))
+        let non_zero = all.filter(|(_, count)| *count > 0);
+        join_or_none(non_zero.map(|(name, count)| format!("{name} {}", units::count(count))))
     }
 }
 
-fn listed(parts: impl Iterator<Item = String>) -> String {
+fn join_or_none(parts: impl Iterator<Item = String>) -> String {
     let parts: Vec<_> = parts.collect();
     if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
 }

@@ -33,15 +33,15 @@ pub(in crate::bench) fn config() -> Config {
     }
 }
 
-/// Successful responses, each after a millisecond and slightly more than the previous one.
+/// Successful responses with latencies from 1 to 1.1 ms.
 fn successes(count: u64) -> Recorder {
     let mut recorder = Recorder { sent: count, opened: 4, peak_in_flight: 1, ..Recorder::default() };
     recorder.received_bytes = count * 250;
     recorder.body_bytes = count * 100;
     for number in 0..count {
-        let took = Duration::from_micros(1000 + number % 100);
-        recorder.response(200, took, true);
-        recorder.first_byte.record(took / 2);
+        let latency = Duration::from_micros(1000 + number % 100);
+        recorder.record_response(200, latency, true);
+        recorder.first_byte.record(latency / 2);
     }
     recorder.connect.record_n(Duration::from_micros(40), 4);
     recorder
@@ -67,26 +67,26 @@ fn run(config: Config, recorder: Recorder) -> Run {
 }
 
 #[test]
-fn a_closed_loop_in_which_all_went_well() {
+fn the_report_of_a_closed_loop_without_failures() {
     assert_data_eq!(render(&run(config(), successes(7600)), false), file!["closed.txt"]);
 }
 
 #[test]
-fn everything_that_can_be_wrong() {
+fn the_report_of_a_closed_loop_with_all_kinds_of_failures() {
     let mut recorder = successes(5000);
     for (status, count) in [(404, 20), (500, 3), (503, 40)] {
-        (0..count).for_each(|_| recorder.response(status, Duration::from_millis(2), false));
+        (0..count).for_each(|_| recorder.record_response(status, Duration::from_millis(2), false));
     }
     for failure in [
         Failure::Connect(std::io::ErrorKind::ConnectionRefused.into()),
         Failure::Read(std::io::ErrorKind::ConnectionReset.into()),
         Failure::Timeout,
     ] {
-        recorder.fail(&failure, Duration::from_secs(10));
+        recorder.record_failure(&failure, Duration::from_secs(10));
     }
-    (0..2).for_each(|_| recorder.response(200, Duration::from_millis(2), false));
-    recorder.unexpected(17, Some(100));
-    recorder.unexpected(100, Some(100));
+    (0..2).for_each(|_| recorder.record_response(200, Duration::from_millis(2), false));
+    recorder.record_unexpected_body(17, Some(100));
+    recorder.record_unexpected_body(100, Some(100));
     recorder.latency.record(Duration::from_millis(200));
     let mut run = run(config(), recorder);
     run.config.urls = 3;
@@ -95,35 +95,36 @@ fn everything_that_can_be_wrong() {
     assert_data_eq!(render(&run, false), file!["failed.txt"]);
 }
 
+/// An open loop.
 fn open(rate: f64) -> Config {
     Config { rate: Some(rate), arrivals: Some("uniform".into()), warm_up_s: 0.0, ..config() }
 }
 
-/// At a rate: each request was sent this much late.
-fn sent(count: u64, late: Duration) -> Recorder {
+/// Successful responses in an open loop, with the same schedule delay for each.
+fn sent(count: u64, delay: Duration) -> Recorder {
     let mut recorder = successes(count);
     for number in 0..count {
         recorder.service.record(Duration::from_micros(1000 + number % 100));
     }
-    recorder.schedule_delay.record_n(late, count);
+    recorder.schedule_delay.record_n(delay, count);
     recorder
 }
 
 #[test]
-fn an_open_loop_that_kept_its_rate() {
+fn the_report_of_an_open_loop_that_kept_its_rate() {
     let mut recorder = sent(2000, Duration::from_micros(20));
     recorder.schedule_delay.record(Duration::from_micros(900));
     let config = Config { arrivals: Some("poisson".into()), seed: Some(7), ..open(1000.0) };
     assert_data_eq!(render(&run(config, recorder), false), file!["open.txt"]);
 }
 
-/// The first line of the result.
+/// The third line of the report: the verdict.
 fn verdict(run: &Run) -> String {
     render(run, false).lines().nth(2).unwrap_or_default().to_owned()
 }
 
 #[test]
-fn the_first_line_of_the_result_accuses_the_client_only_where_it_was_the_limit() {
+fn the_verdict_names_the_client_only_if_it_was_the_limit() {
     let busy = ThreadTime {
         cpu: Duration::from_millis(2900),
         wall: Duration::from_secs(3),
@@ -143,7 +144,7 @@ fn the_first_line_of_the_result_accuses_the_client_only_where_it_was_the_limit()
 }
 
 #[test]
-fn spinning_is_not_work_and_is_shown() {
+fn spin_time_does_not_count_as_client_cpu_and_is_shown() {
     let mut kept = run(open(1000.0), sent(2000, Duration::from_micros(20)));
     let spinning = ThreadTime {
         cpu: Duration::from_millis(2900),
@@ -171,9 +172,9 @@ fn a_client_that_is_late_with_free_connections_is_the_limit() {
 }
 
 #[test]
-fn what_was_never_sent_is_failed_and_bounds_the_percentiles() {
+fn requests_not_sent_are_failed_and_make_percentiles_lower_bounds() {
     let mut recorder = sent(3705, Duration::from_micros(20));
-    (0..295).for_each(|_| recorder.fail(&Failure::NotSent, Duration::from_millis(1200)));
+    (0..295).for_each(|_| recorder.record_failure(&Failure::NotSent, Duration::from_millis(1200)));
     let run = run(open(2000.0), recorder);
     let text = render(&run, false);
     assert!(verdict(&run).starts_with("295 of 4,000 due requests were never sent"), "{text}");
@@ -182,7 +183,7 @@ fn what_was_never_sent_is_failed_and_bounds_the_percentiles() {
         text.contains("4000 due, 3705 sent before the end (92.62 %), 0 after it, 295 not sent;"),
         "{text}"
     );
-    let json = serde_json::to_value(Document::of(&run)).unwrap();
+    let json = serde_json::to_value(Document::new(&run)).unwrap();
     assert_eq!(json["latency_us"]["lower_bounds"], serde_json::json!(["mean", "p99", "p99_9", "max"]));
     assert_eq!(json["latency_us"]["p99_99"], serde_json::Value::Null);
     assert_eq!(
@@ -193,7 +194,7 @@ fn what_was_never_sent_is_failed_and_bounds_the_percentiles() {
 }
 
 #[test]
-fn a_server_that_did_not_keep_up_is_not_the_clients_fault() {
+fn an_overloaded_server_is_the_limit() {
     let mut overloaded = run(open(4000.0), sent(8000, Duration::from_millis(20)));
     overloaded.outcome.recorder.sent_after_end = 4200;
     overloaded.outcome.recorder.peak_in_flight = 2;
@@ -210,32 +211,32 @@ fn a_server_that_did_not_keep_up_is_not_the_clients_fault() {
 }
 
 #[test]
-fn latencies_are_apart_by_status_where_there_are_several() {
+fn latencies_are_shown_by_status_class_if_there_are_several() {
     let mut recorder = successes(100);
     assert!(!render(&run(config(), recorder.clone()), false).contains("2xx"));
-    recorder.response(503, Duration::from_micros(10), false);
+    recorder.record_response(503, Duration::from_micros(10), false);
     let run = run(config(), recorder);
     assert!(render(&run, false).contains("    latency        2xx        5xx first byte"));
-    let json = serde_json::to_value(Document::of(&run)).unwrap();
+    let json = serde_json::to_value(Document::new(&run)).unwrap();
     assert_eq!(json["latency_by_status_us"]["5xx"]["max"], 10.007);
 }
 
 fn bottleneck(run: &Run) -> String {
-    serde_json::to_value(Document::of(run)).unwrap()["bottleneck"].to_string().trim_matches('"').to_owned()
+    serde_json::to_value(Document::new(run)).unwrap()["bottleneck"].to_string().trim_matches('"').to_owned()
 }
 
 #[test]
-fn a_closed_loop_reports_a_long_stall_that_it_omits() {
+fn a_closed_loop_warns_of_many_omitted_requests() {
     let mut recorder = successes(100);
     recorder.opened = 5;
-    assert!(!render(&run(config(), recorder.clone()), false).contains("closed loop nothing"));
+    assert!(!render(&run(config(), recorder.clone()), false).contains("closed loop sends nothing"));
     recorder.latency.record(Duration::from_millis(200));
     let text = render(&run(config(), recorder), false);
     assert!(text.contains("the one that took 200 ms blocked about 190 requests"), "{text}");
 }
 
 #[test]
-fn what_scripts_look_for_is_in_the_last_two_lines() {
+fn the_last_two_lines_have_the_format_of_wrk() {
     for has_spectrum in [false, true] {
         let text = render(&run(config(), successes(7600)), has_spectrum);
         assert!(text.ends_with("\nRequests/sec:   3800.00\nTransfer/sec:      0.91MB\n"), "{text}");
@@ -244,18 +245,18 @@ fn what_scripts_look_for_is_in_the_last_two_lines() {
 }
 
 #[test]
-fn nothing_seen_is_a_report_too() {
+fn a_run_without_requests_has_a_report() {
     let mut run = run(config(), Recorder::default());
     run.outcome.duration = Duration::ZERO;
     assert!(render(&run, false).ends_with("Requests/sec:      0.00\nTransfer/sec:       0.00B\n"));
-    assert_eq!(serde_json::to_value(Document::of(&run)).unwrap()["latency_us"], serde_json::Value::Null);
+    assert_eq!(serde_json::to_value(Document::new(&run)).unwrap()["latency_us"], serde_json::Value::Null);
 }
 
 #[test]
-fn as_json_it_has_the_keys_that_people_know_and_their_units() {
+fn the_json_report_has_known_keys_with_units() {
     let mut run = run(open(1000.0), sent(2000, Duration::from_micros(20)));
-    run.outcome.recorder.fail(&Failure::Timeout, Duration::from_secs(10));
-    let mut json = serde_json::to_value(Document::of(&run)).unwrap();
+    run.outcome.recorder.record_failure(&Failure::Timeout, Duration::from_secs(10));
+    let mut json = serde_json::to_value(Document::new(&run)).unwrap();
     let blob = json["latency_histogram"].take();
     assert!(blob.as_str().unwrap().starts_with("HIST"));
     json["status_class_histograms"]["2xx"].take();
@@ -267,17 +268,17 @@ fn as_json_it_has_the_keys_that_people_know_and_their_units() {
 }
 
 #[test]
-fn a_report_can_be_read_back_and_nothing_is_lost() {
+fn a_json_report_is_lossless() {
     let mut recorder = sent(2000, Duration::from_micros(20));
     recorder.tls.record(Duration::from_millis(3));
     recorder.closed_by_server = 3;
     recorder.statuses[404] = 2;
-    recorder.fail(&Failure::Timeout, Duration::from_secs(10));
-    recorder.unexpected(1, Some(2));
+    recorder.record_failure(&Failure::Timeout, Duration::from_secs(10));
+    recorder.record_unexpected_body(1, Some(2));
     let run = run(open(1000.0), recorder);
-    let text = serde_json::to_string(&Document::of(&run)).unwrap();
+    let text = serde_json::to_string(&Document::new(&run)).unwrap();
     let read: Run = serde_json::from_str(&text).unwrap();
-    assert_eq!(read.outcome.recorder.failures(FailureKind::Timeout), 1);
+    assert_eq!(read.outcome.recorder.failure_count(FailureKind::Timeout), 1);
     assert_eq!(read, run);
 }
 
