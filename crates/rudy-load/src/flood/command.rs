@@ -12,8 +12,8 @@ use super::options::{Options, Server};
 use super::plan::{Plan, Ramp, Requests};
 use super::report::Report;
 use super::run::{FloodError, Outcome, Progress, Watch, run};
-use super::series::{Point, Watched};
-use super::server::Started;
+use super::series::{Point, ServerMonitor};
+use super::server::ServerProcess;
 use super::{document, plot};
 use crate::descriptor_limit::{self, Requirements};
 use crate::exit::{CommandError, print_line};
@@ -41,7 +41,7 @@ fn try_flood(options: &Options) -> Result<Exit, CommandError> {
     check_descriptor_limit(options, &route.remotes[0])?;
     let interrupt = Interrupt::catch()
         .map_err(|error| CommandError::Environment(format!("cannot catch Ctrl-C: {error}")))?;
-    let (started, watched) = server(options, &route.remotes)?;
+    let (process, monitor) = open_server(options, &route.remotes)?;
     let plan = Plan {
         remote: route.remotes[0].clone(),
         security: route.security,
@@ -58,21 +58,21 @@ fn try_flood(options: &Options) -> Result<Exit, CommandError> {
     let connections = units::counted(options.connections.get(), "connection");
     let [ramp, hold] = [options.ramp, options.hold].map(<units::Time>::from);
     print_line(&format!("{connections} to {} within {ramp}, held for {hold}", plan.remote));
-    if let Some(warning) = watched.as_ref().and_then(|watched| watched.warning.as_ref()) {
+    if let Some(warning) = monitor.as_ref().and_then(|monitor| monitor.warning.as_ref()) {
         print_line(&format!("warning: {warning}"));
     }
-    let mut watcher = Watcher { watched, points: Vec::new(), interrupt: &interrupt };
+    let mut watcher = Watcher { monitor, points: Vec::new(), interrupt: &interrupt };
     let outcome = run_with_fallback(&plan, &route.remotes, &mut watcher)?;
-    let Watcher { watched, points, .. } = watcher;
+    let Watcher { monitor, points, .. } = watcher;
     let report = Report {
         options,
         outcome: &outcome,
         points: &points,
-        watched: watched.as_ref(),
+        monitor: monitor.as_ref(),
         memory_base: plan.memory_base(),
     };
     write(&report)?;
-    drop(started);
+    drop(process);
     Ok(interrupt.signal().map_or(Exit::Done, Exit::Signal))
 }
 
@@ -85,19 +85,22 @@ fn check_descriptor_limit(options: &Options, remote: &Remote) -> Result<(), Comm
     })
 }
 
-/// The server to measure, started if necessary.
-fn server(options: &Options, remotes: &[Remote]) -> Result<(Option<Started>, Option<Watched>), CommandError> {
-    let (started, pid) = match &options.server {
+/// Opens the server process to measure, and starts it if the options have a command.
+fn open_server(
+    options: &Options,
+    remotes: &[Remote],
+) -> Result<(Option<ServerProcess>, Option<ServerMonitor>), CommandError> {
+    let (process, pid) = match &options.server {
         None => return Ok((None, None)),
         Some(Server::Pid(pid)) => (None, *pid),
         Some(Server::Command(command)) => {
-            let started = Started::new(command, remotes).map_err(CommandError::Environment)?;
-            let pid = started.pid();
-            (Some(started), pid)
+            let process = ServerProcess::new(command, remotes).map_err(CommandError::Environment)?;
+            let pid = process.pid();
+            (Some(process), pid)
         }
     };
-    let watched = Process::open(pid).and_then(|process| Watched::new(process, &remotes[0]));
-    Ok((started, Some(watched.map_err(|error| CommandError::Environment(error.to_string()))?)))
+    let monitor = Process::open(pid).and_then(|process| ServerMonitor::new(process, &remotes[0]));
+    Ok((process, Some(monitor.map_err(|error| CommandError::Environment(error.to_string()))?)))
 }
 
 /// Runs the flood against the first address of the server that accepts a connection.
@@ -138,9 +141,9 @@ fn write(report: &Report<'_>) -> Result<(), CommandError> {
     }
 }
 
-/// Prints progress to stderr, and samples the server.
+/// Prints progress to standard error, and samples the server.
 struct Watcher<'a> {
-    watched: Option<Watched>,
+    monitor: Option<ServerMonitor>,
     points: Vec<Point>,
     interrupt: &'a Interrupt,
 }
@@ -151,13 +154,13 @@ impl Watch for Watcher<'_> {
     }
 
     fn progress(&mut self, progress: &Progress, measurement: &Measurement) {
-        let server = self.watched.as_mut().and_then(Watched::sample);
+        let server = self.monitor.as_mut().and_then(ServerMonitor::sample);
         let chunks = measurement.chunks - self.points.last().map_or(0, |point| point.chunks);
-        let of_server = server.as_ref().map_or(String::new(), |server| {
+        let usage = server.as_ref().map_or(String::new(), |server| {
             format!("  server {:>5.1} % CPU, {}", server.cpu * 100.0, units::bytes(server.private_bytes))
         });
         print_line(&format!(
-            "{:>8}  {:>6} open of {:>6} planned  {:>7} chunks  {} not opened  {} failed  {} stalled{of_server}",
+            "{:>8}  {:>6} open of {:>6} planned  {:>7} chunks  {} not opened  {} failed  {} stalled{usage}",
             units::duration(progress.at),
             units::count(progress.open.into()),
             units::count(progress.planned.into()),

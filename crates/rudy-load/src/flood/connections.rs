@@ -17,16 +17,16 @@ use crate::poller::Poller;
 /// Size of the read buffer.
 const SCRATCH_BYTES: usize = 64 * 1024;
 
-/// A connection and its stream. There can be ten thousand, so it is small.
+/// A connection and its stream.
 #[derive(Debug)]
 struct StreamConnection {
     connection: Option<Connection>,
     stream: StreamSchedule,
-    /// Number of greetings received.
+    /// The number of greetings received: chunks before the schedule starts.
     greetings: u32,
-    /// The start of the connection, then the send of the request, then the last chunk, from the start of the
-    /// flood.
-    since: Duration,
+    /// The start of the current phase, from the start of the flood: connecting, waiting for the first byte, waiting for
+    /// the next chunk.
+    phase_start: Duration,
     has_responded: bool,
 }
 
@@ -36,11 +36,11 @@ pub(super) struct Connections<'p> {
     poller: Poller,
     limits: Limits,
     streams: Vec<StreamConnection>,
-    busy: Vec<u32>,
+    runnable: Vec<u32>,
     scratch: Box<[u8]>,
     open: u32,
-    /// Connections that are open or connecting.
-    alive: u32,
+    /// The number of connections that are open or connecting.
+    active: u32,
     pub(super) measurement: Measurement,
 }
 
@@ -52,10 +52,10 @@ impl<'p> Connections<'p> {
             poller: Poller::new()?,
             limits: Limits::for_responses(),
             streams: Vec::with_capacity(plan.connections.get() as usize),
-            busy: Vec::new(),
+            runnable: Vec::new(),
             scratch: vec![0; SCRATCH_BYTES].into(),
             open: 0,
-            alive: 0,
+            active: 0,
             measurement: Measurement::default(),
         })
     }
@@ -72,14 +72,14 @@ impl<'p> Connections<'p> {
 
     /// Whether no connection is open or connecting.
     pub(super) fn is_empty(&self) -> bool {
-        self.alive == 0
+        self.active == 0
     }
 
     /// Number of streams with a chunk that has been due for more than two intervals.
     pub(super) fn stalled(&self) -> u32 {
         let now = self.start.elapsed();
-        let stalls = |entry: &&StreamConnection| {
-            entry.connection.is_some() && entry.stream.stalls(now, self.plan.interval)
+        let stalls = |slot: &&StreamConnection| {
+            slot.connection.is_some() && slot.stream.stalls(now, self.plan.interval)
         };
         u32::try_from(self.streams.iter().filter(stalls).count()).unwrap_or(u32::MAX)
     }
@@ -95,17 +95,21 @@ impl<'p> Connections<'p> {
             self.poller.add(connection.transport(), u64::from(number)).map_err(Failure::Connect)?;
             Ok(connection)
         });
-        let connection = opened.map_err(|failure| self.measurement.fail(&failure)).ok();
-        self.alive += u32::from(connection.is_some());
-        let since = self.start.elapsed();
-        let stream = StreamSchedule::default();
-        self.streams.push(StreamConnection { connection, stream, greetings: 0, since, has_responded: false });
+        let connection = opened.map_err(|failure| self.measurement.record_failure(&failure)).ok();
+        self.active += u32::from(connection.is_some());
+        self.streams.push(StreamConnection {
+            connection,
+            stream: StreamSchedule::default(),
+            greetings: 0,
+            phase_start: self.start.elapsed(),
+            has_responded: false,
+        });
     }
 
-    /// Waits for events, up to a limit, and handles them.
-    pub(super) fn turn(&mut self, most: Duration) -> io::Result<()> {
-        self.poller.wait(Some(if self.busy.is_empty() { most } else { Duration::ZERO }))?;
-        for number in std::mem::take(&mut self.busy) {
+    /// Waits for events, at most for the timeout, and handles them.
+    pub(super) fn poll(&mut self, timeout: Duration) -> io::Result<()> {
+        self.poller.wait(Some(if self.runnable.is_empty() { timeout } else { Duration::ZERO }))?;
+        for number in std::mem::take(&mut self.runnable) {
             self.drive(number, true);
         }
         for event in 0..self.poller.ready() {
@@ -117,60 +121,60 @@ impl<'p> Connections<'p> {
     }
 
     /// Closes connections that exceed the timeout for connecting or for the first byte.
-    pub(super) fn sweep(&mut self) {
+    pub(super) fn close_overdue(&mut self) {
         let now = self.start.elapsed();
         for number in 0..self.started() {
-            let entry = &self.streams[number as usize];
-            let Some(connection) = &entry.connection else { continue };
-            if !entry.has_responded && now.saturating_sub(entry.since) > self.plan.timeout {
+            let slot = &self.streams[number as usize];
+            let Some(connection) = &slot.connection else { continue };
+            if !slot.has_responded && now.saturating_sub(slot.phase_start) > self.plan.timeout {
                 let is_open = connection.is_open();
                 let not_connected = || Failure::Connect(io::ErrorKind::TimedOut.into());
-                self.fail(number, &if is_open { Failure::Timeout } else { not_connected() });
+                self.close_failed(number, &if is_open { Failure::Timeout } else { not_connected() });
             }
         }
     }
 
     fn drive(&mut self, number: u32, has_hung_up: bool) {
-        let entry = &mut self.streams[number as usize];
-        let Some(connection) = &mut entry.connection else { return };
+        let slot = &mut self.streams[number as usize];
+        let Some(connection) = &mut slot.connection else { return };
         let was_open = connection.is_open();
-        let mut listener = Listener {
+        let mut observer = StreamObserver {
             plan: self.plan,
             start: self.start,
             now: Duration::ZERO,
             measurement: &mut self.measurement,
-            stream: &mut entry.stream,
-            greetings: &mut entry.greetings,
-            since: &mut entry.since,
-            has_responded: &mut entry.has_responded,
+            stream: &mut slot.stream,
+            greetings: &mut slot.greetings,
+            phase_start: &mut slot.phase_start,
+            has_responded: &mut slot.has_responded,
             has_ended: false,
         };
         let security = self.plan.security.as_ref();
-        let driven = connection.drive(security, &self.limits, has_hung_up, &mut self.scratch, &mut listener);
-        let has_ended = listener.has_ended;
+        let result = connection.drive(security, &self.limits, has_hung_up, &mut self.scratch, &mut observer);
+        let has_ended = observer.has_ended;
         self.open = self.open + u32::from(connection.is_open()) - u32::from(was_open);
-        match driven {
-            Err(failure) => self.fail(number, &failure),
-            Ok(DriveStatus::Closed) => self.end(number),
-            Ok(_) if has_ended && !self.plan.holds_idle => self.end(number),
-            Ok(DriveStatus::Yielded) => self.busy.push(number),
+        match result {
+            Err(failure) => self.close_failed(number, &failure),
+            Ok(DriveStatus::Closed) => self.close_ended(number),
+            Ok(_) if has_ended && !self.plan.holds_idle => self.close_ended(number),
+            Ok(DriveStatus::Yielded) => self.runnable.push(number),
             Ok(DriveStatus::Waiting) => {}
         }
     }
 
-    fn end(&mut self, number: u32) {
+    fn close_ended(&mut self, number: u32) {
         self.measurement.closed_by_server += 1;
         self.close(number);
     }
 
-    fn fail(&mut self, number: u32, failure: &Failure) {
-        self.measurement.fail(failure);
+    fn close_failed(&mut self, number: u32, failure: &Failure) {
+        self.measurement.record_failure(failure);
         self.close(number);
     }
 
     fn close(&mut self, number: u32) {
         if let Some(connection) = self.streams[number as usize].connection.take() {
-            self.alive -= 1;
+            self.active -= 1;
             self.open -= u32::from(connection.is_open());
             connection.close();
         }
@@ -178,7 +182,7 @@ impl<'p> Connections<'p> {
 }
 
 /// Records the events of one connection.
-struct Listener<'a> {
+struct StreamObserver<'a> {
     plan: &'a Plan,
     start: Instant,
     /// The time of the current event.
@@ -186,17 +190,17 @@ struct Listener<'a> {
     measurement: &'a mut Measurement,
     stream: &'a mut StreamSchedule,
     greetings: &'a mut u32,
-    since: &'a mut Duration,
+    phase_start: &'a mut Duration,
     has_responded: &'a mut bool,
     has_ended: bool,
 }
 
-impl Observer for Listener<'_> {
+impl Observer for StreamObserver<'_> {
     fn connected(&mut self, now: Instant) {
         let now = now - self.start;
         self.measurement.opened += u64::from(self.plan.security.is_none());
-        self.measurement.connect.record(now.saturating_sub(*self.since));
-        *self.since = now;
+        self.measurement.connect.record(now.saturating_sub(*self.phase_start));
+        *self.phase_start = now;
     }
 
     fn tls_established(&mut self, _now: Instant) {
@@ -208,12 +212,12 @@ impl Observer for Listener<'_> {
         self.measurement.received_bytes += bytes as u64;
         if !*self.has_responded {
             *self.has_responded = true;
-            self.measurement.first_byte.record(self.now.saturating_sub(*self.since));
+            self.measurement.first_byte.record(self.now.saturating_sub(*self.phase_start));
         }
     }
 
     fn head(&mut self, head: &ResponseHead<'_>) {
-        self.measurement.status(head.status());
+        self.measurement.record_status(head.status());
     }
 
     fn data(&mut self, _bytes: &[u8]) {}
@@ -229,9 +233,9 @@ impl Observer for Listener<'_> {
         }
         if let Some(delay) = self.stream.chunk(self.now, self.plan.interval) {
             self.measurement.chunk_delay.record(delay);
-            self.measurement.gap.record(self.now.saturating_sub(*self.since));
+            self.measurement.gap.record(self.now.saturating_sub(*self.phase_start));
         }
-        *self.since = self.now;
+        *self.phase_start = self.now;
     }
 
     fn end(&mut self, _trailers: Option<&HeaderMap>, _now: Instant) {

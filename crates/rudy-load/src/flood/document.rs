@@ -38,14 +38,14 @@ pub(super) fn render(report: &Report<'_>) -> String {
         "first_byte_us": times(&measurement.first_byte),
         "chunk_delay_us": times(&measurement.chunk_delay),
         "chunk_gap_us": times(&measurement.gap),
-        "server": report.watched.map(|watched| json!({
-            "name": watched.name(),
-            "private_bytes_before": watched.private_bytes_before(),
+        "server": report.monitor.map(|monitor| json!({
+            "name": monitor.name(),
+            "private_bytes_before": monitor.private_bytes_before(),
             "private_bytes": memory.map(|memory| memory.total),
             "private_bytes_per_connection": memory.and_then(|memory| memory.per_connection),
             "per_connection_from": memory.map(|memory| memory.base),
             "cpu_cores_while_held": report.server_cpu(),
-            "cpu_s": watched.cpu_since_start().as_secs_f64(),
+            "cpu_s": monitor.cpu_since_start().as_secs_f64(),
         })),
         "series": report.points.iter().map(point).collect::<Vec<_>>(),
     });

@@ -1,4 +1,4 @@
-//! The counts of a flood.
+//! The counts and histograms of a flood.
 
 use rudy_stats::Histogram;
 
@@ -7,7 +7,7 @@ use crate::{Failure, FailureKind};
 /// Counts and histograms of all connections, in constant memory.
 #[derive(Debug, Clone, Default)]
 pub struct Measurement {
-    /// Opened connections, including TLS.
+    /// Opened connections, whose TLS handshake is complete if they have one.
     pub opened: u64,
     /// Connections that could not be opened.
     pub connect_failed: u64,
@@ -19,23 +19,23 @@ pub struct Measurement {
     pub failures: [u64; FailureKind::ALL.len()],
     /// An example of each kind of failure.
     pub examples: [Option<String>; FailureKind::ALL.len()],
-    /// From the connection attempt to TCP connected.
+    /// Connect time: from the start of the attempt to TCP connected.
     pub connect: Histogram,
-    /// From the request to the first byte of its response.
+    /// Time to the first byte of the response, from the send of the request.
     pub first_byte: Histogram,
-    /// The delay of chunks against the schedule of their stream.
+    /// Delay of chunks relative to the schedule of their stream.
     pub chunk_delay: Histogram,
-    /// The time between consecutive chunks of a stream.
+    /// Time between consecutive chunks of a stream.
     pub gap: Histogram,
     /// Number of chunks, greetings included.
     pub chunks: u64,
-    /// Bytes received, header included.
+    /// Bytes received, with the header.
     pub received_bytes: u64,
 }
 
 impl Measurement {
-    /// Counts a connection that ended early.
-    pub(super) fn fail(&mut self, failure: &Failure) {
+    /// Records a connection that could not be opened, or that failed before the end of its response.
+    pub(super) fn record_failure(&mut self, failure: &Failure) {
         let kind = failure.kind() as usize;
         match failure {
             Failure::Connect(_) | Failure::Tls(_) => self.connect_failed += 1,
@@ -58,7 +58,8 @@ impl Measurement {
         if text.is_empty() { "none".into() } else { text.join(", ") }
     }
 
-    pub(super) fn status(&mut self, status: u16) {
+    /// Records the status of a response.
+    pub(super) fn record_status(&mut self, status: u16) {
         if let Some(count) = self.statuses.get_mut(usize::from(status / 100)) {
             *count += 1;
         }

@@ -29,7 +29,7 @@ pub struct Options {
     pub holds_idle: bool,
     /// The timeout for connecting, and then for the first byte.
     pub timeout: Duration,
-    /// The address, interface and trust with which the server is reached.
+    /// The trusted certificates, or a Unix socket.
     pub access: Access,
     /// Local addresses to connect from.
     pub sources: Vec<IpAddr>,

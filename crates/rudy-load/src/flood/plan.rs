@@ -12,7 +12,7 @@ use crate::request::{Encoded, Template};
 use crate::transport::{Remote, Security};
 use crate::{Url, UrlError};
 
-/// Everything that a flood has to know about its load.
+/// The plan of a flood.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// The address of the server.
@@ -23,13 +23,13 @@ pub struct Plan {
     pub requests: Arc<Requests>,
     /// Number of connections.
     pub connections: NonZeroU32,
-    /// The order and pace in which connections are opened.
+    /// The rate at which connections are opened.
     pub ramp: Ramp,
     /// The time to hold all connections, from the end of the ramp.
     pub hold: Duration,
     /// The expected time between chunks.
     pub interval: Duration,
-    /// Number of initial chunks before the schedule of a stream starts.
+    /// The number of initial chunks before the schedule of a stream starts.
     pub greetings: u32,
     /// Whether a connection is held after its response is complete.
     pub holds_idle: bool,
@@ -40,8 +40,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The number of connections from which on the memory per connection counts: the first ones also pay for
-    /// buffers and tables that the server needs once.
+    /// The number of connections from which on the memory per connection is measured. The first ones also cause the
+    /// allocation of buffers and tables that the server needs once.
     #[must_use]
     pub fn memory_base(&self) -> u32 {
         (self.connections.get() / 10).clamp(1, 1000)
@@ -100,7 +100,7 @@ fn numbered(template: &Template, url: &str, number: u32) -> Result<Encoded, Requ
     template.encode(&url).map_err(RequestsError::Request)
 }
 
-/// Opens connections at a constant rate.
+/// A constant rate of new connections.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ramp {
     /// Connections per second.
@@ -115,24 +115,24 @@ impl Ramp {
         Self { rate: (f64::from(connections.get()) / time.as_secs_f64()).min(1e9) }
     }
 
-    /// The time at which to open a connection, from the start of the flood.
+    /// The time at which a connection is due to be opened, from the start of the flood.
     #[must_use]
     pub fn at(self, number: u32) -> Duration {
         Duration::from_secs_f64(f64::from(number) / self.rate)
     }
 
-    /// The number of connections that should be started by this time.
+    /// The number of connections of `total` that are due to be opened at a time.
     #[must_use]
-    pub fn planned(self, at: Duration, of: u32) -> u32 {
+    pub fn planned(self, at: Duration, total: u32) -> u32 {
         let planned = (at.as_secs_f64() * self.rate).floor() + 1.0;
-        if planned >= f64::from(of) {
-            return of;
+        if planned >= f64::from(total) {
+            return total;
         }
         // Between 1 and `u32::MAX`.
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
-            reason = "less than `of`, and not negative"
+            reason = "less than `total`, and not negative"
         )]
         let planned = planned as u32;
         planned
@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_connection_has_its_number_where_the_url_has_room_for_it() {
+    fn a_placeholder_in_the_url_is_the_number_of_the_connection() {
         let line = |requests: &Requests, number| {
             let bytes = requests.get(number).bytes;
             String::from_utf8_lossy(&bytes).lines().next().map(str::to_owned).unwrap()

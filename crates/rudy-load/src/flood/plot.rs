@@ -11,7 +11,7 @@ use crate::units;
 /// Renders the chart as SVG. `None` with too few samples.
 pub(super) fn render(report: &Report<'_>) -> Option<String> {
     let connections = units::count(report.options.connections.get().into());
-    let server = report.watched.map_or(String::new(), |watched| format!(", server {}", watched.name()));
+    let server = report.monitor.map_or(String::new(), |monitor| format!(", server {}", monitor.name()));
     let flood = Flood {
         title: format!("{connections} connections to {}{server}", report.options.url),
         connections: f64::from(report.options.connections.get()),

@@ -6,7 +6,7 @@ use rudy_stats::Histogram;
 
 use super::options::Options;
 use super::run::Outcome;
-use super::series::{Memory, Point, Watched};
+use super::series::{Memory, Point, ServerMonitor};
 use super::warnings::warnings;
 use crate::{FailureKind, units};
 
@@ -15,21 +15,21 @@ pub(super) struct Report<'a> {
     pub(super) options: &'a Options,
     pub(super) outcome: &'a Outcome,
     pub(super) points: &'a [Point],
-    pub(super) watched: Option<&'a Watched>,
-    /// The number of connections from which on memory per connection counts.
+    pub(super) monitor: Option<&'a ServerMonitor>,
+    /// The number of connections from which on the memory per connection is measured.
     pub(super) memory_base: u32,
 }
 
 impl Report<'_> {
-    /// Memory of the server, if it was measured.
+    /// The memory of the server; `None` if it was not measured.
     pub(super) fn memory(&self) -> Option<Memory> {
         Memory::new(self.points, self.memory_base)
     }
 
-    /// CPU usage of the server while all connections were held: the mean, as a fraction of one core.
+    /// Mean CPU usage of the server while all connections were held, as a fraction of one core.
     pub(super) fn server_cpu(&self) -> Option<f64> {
-        let kept = self.points.iter().filter(|point| point.progress.at > self.options.ramp);
-        let shares: Vec<f64> = kept.filter_map(|point| Some(point.server.as_ref()?.cpu)).collect();
+        let held = self.points.iter().filter(|point| point.progress.at > self.options.ramp);
+        let shares: Vec<f64> = held.filter_map(|point| Some(point.server.as_ref()?.cpu)).collect();
         if shares.is_empty() {
             None
         } else {
@@ -48,16 +48,16 @@ impl fmt::Display for Report<'_> {
         for warning in warnings(self) {
             writeln!(f, "Warning: {warning}")?;
         }
-        let of_u32 = |number: u32| units::count(number.into());
+        let count = |number: u32| units::count(number.into());
         writeln!(
             f,
             "opened       {} of {}; {} open at most, {} at the end",
             units::count(measurement.opened),
-            of_u32(self.options.connections.get()),
-            of_u32(outcome.max_open),
-            of_u32(outcome.last.open)
+            count(self.options.connections.get()),
+            count(outcome.max_open),
+            count(outcome.last.open)
         )?;
-        let (connect, others) = FailureKind::ALL.split_at(2);
+        let (connect, other_kinds) = FailureKind::ALL.split_at(2);
         let [not_opened, failed, closed, chunks] = [
             measurement.connect_failed,
             measurement.failed(),
@@ -66,11 +66,11 @@ impl fmt::Display for Report<'_> {
         ]
         .map(units::count);
         writeln!(f, "not opened   {not_opened}{}", self.examples(connect))?;
-        writeln!(f, "failed       {failed}{}", self.examples(others))?;
+        writeln!(f, "failed       {failed}{}", self.examples(other_kinds))?;
         writeln!(f, "closed       {closed} by the server, after a complete response")?;
         writeln!(f, "responses    {}", measurement.status_classes())?;
         writeln!(f, "chunks       {chunks}, {} received", units::bytes(measurement.received_bytes))?;
-        let stalled = of_u32(outcome.last.stalled);
+        let stalled = count(outcome.last.stalled);
         writeln!(f, "stalled      {stalled} at the end (no chunk for two intervals after one was due)")?;
         self.server(f)?;
         self.server_memory(f)?;
@@ -83,21 +83,21 @@ impl fmt::Display for Report<'_> {
 
 impl Report<'_> {
     fn server(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(watched) = self.watched else { return Ok(()) };
-        write!(f, "server       {}", watched.name())?;
+        let Some(monitor) = self.monitor else { return Ok(()) };
+        write!(f, "server       {}", monitor.name())?;
         if let Some(cpu) = self.server_cpu() {
             write!(f, ", {:.1} % of a core while all were held", cpu * 100.0)?;
         }
-        match &watched.lost {
-            Some(why) => writeln!(f, " ({why})"),
-            None => writeln!(f, ", {} of CPU in total", units::duration(watched.cpu_since_start())),
+        match &monitor.end_reason {
+            Some(reason) => writeln!(f, " ({reason})"),
+            None => writeln!(f, ", {} of CPU in total", units::duration(monitor.cpu_since_start())),
         }
     }
 
     /// `memory       9.60 MiB with all connections, 1.10 MiB before the first; 920 B for each connection beyond 1,000`
     fn server_memory(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Some(watched), Some(memory)) = (self.watched, self.memory()) else { return Ok(()) };
-        let [total, before] = [memory.total, watched.private_bytes_before()].map(units::bytes);
+        let (Some(monitor), Some(memory)) = (self.monitor, self.memory()) else { return Ok(()) };
+        let [total, before] = [memory.total, monitor.private_bytes_before()].map(units::bytes);
         write!(f, "memory       {total} with all connections, {before} before the first")?;
         if let Some(bytes) = memory.per_connection {
             let (bytes, base) = (units::Unit::Bytes.text(bytes), units::count(memory.base.into()));
@@ -106,7 +106,7 @@ impl Report<'_> {
         writeln!(f)
     }
 
-    /// ` (could not connect: connection refused)`
+    /// Examples of failures: ` (could not connect: connection refused)`.
     fn examples(&self, kinds: &[FailureKind]) -> String {
         let examples =
             kinds.iter().filter_map(|kind| self.outcome.measurement.examples[*kind as usize].as_deref());

@@ -1,4 +1,4 @@
-//! Runs a flood: the ramp, the hold time, the end.
+//! Runs a flood: opens connections over the ramp and holds them.
 
 use std::fmt;
 use std::io;
@@ -12,13 +12,13 @@ use crate::transport::Remote;
 /// Time between progress updates.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Maximum sleep, so that a watcher can stop the flood.
+/// Maximum time to wait for events, so that the flood notices a stop.
 const WAIT_MAX: Duration = Duration::from_millis(50);
 
-/// If none of the first connections succeeds, the flood fails after this number.
-const ATTEMPTS_MIN: u32 = 16;
+/// The number of failed connection attempts after which the flood fails, if none has succeeded.
+const FAILED_ATTEMPTS_MAX: u32 = 16;
 
-/// Observes a flood.
+/// Observes a flood and can end it.
 pub trait Watch {
     /// Called at intervals; `false` ends the flood.
     fn should_continue(&mut self) -> bool {
@@ -37,9 +37,9 @@ impl Watch for () {}
 pub struct Progress {
     /// Time since the start.
     pub at: Duration,
-    /// Number of connections that should have been started.
+    /// The number of connections that were due to be opened.
     pub planned: u32,
-    /// Number of open connections.
+    /// The number of open connections.
     pub open: u32,
     /// Number of streams whose next chunk has been due for more than two intervals.
     pub stalled: u32,
@@ -58,7 +58,7 @@ pub struct Outcome {
     pub is_interrupted: bool,
 }
 
-/// The error of a flood.
+/// An error because of which a flood has no result.
 #[derive(Debug)]
 pub enum FloodError {
     /// None of the first connections succeeded.
@@ -96,11 +96,11 @@ pub fn run(plan: &Plan, watch: &mut dyn Watch) -> Result<Outcome, FloodError> {
         let is_interrupted = !watch.should_continue();
         let is_over =
             now >= end || is_interrupted || (connections.started() == all && connections.is_empty());
-        // One more sample when the base of the memory per connection is open.
-        let is_base = base.take_if(|base| connections.open() >= *base).is_some();
-        if now >= next_sample || is_base || is_over {
+        // An additional sample when the connections from which the memory per connection is measured are open.
+        let is_at_base = base.take_if(|base| connections.open() >= *base).is_some();
+        if now >= next_sample || is_at_base || is_over {
             next_sample = now + SAMPLE_INTERVAL;
-            connections.sweep();
+            connections.close_overdue();
             let progress = Progress {
                 at: now,
                 planned: plan.ramp.planned(now, all),
@@ -120,16 +120,16 @@ pub fn run(plan: &Plan, watch: &mut dyn Watch) -> Result<Outcome, FloodError> {
         let next =
             if connections.started() < all { plan.ramp.at(connections.started()).min(end) } else { end };
         connections
-            .turn(next.min(next_sample).saturating_sub(now).min(WAIT_MAX))
+            .poll(next.min(next_sample).saturating_sub(now).min(WAIT_MAX))
             .map_err(FloodError::System)?;
         max_open = max_open.max(connections.open());
     }
 }
 
-/// A server that does not listen is reported at once, not after ten thousand tries.
+/// Fails if none of the first connections succeeded, so that a server that does not listen is reported at once.
 fn check_first_connections(plan: &Plan, measurement: &Measurement) -> Result<(), FloodError> {
     if measurement.opened > 0
-        || measurement.connect_failed < u64::from(ATTEMPTS_MIN.min(plan.connections.get()))
+        || measurement.connect_failed < u64::from(FAILED_ATTEMPTS_MAX.min(plan.connections.get()))
     {
         return Ok(());
     }

@@ -5,21 +5,21 @@ use std::time::Duration;
 use rudy_observe::{Process, Sample};
 
 use super::run::Progress;
-use super::warnings::does_not_listen;
+use super::warnings::listener_warning;
 use crate::Remote;
 use crate::units::float;
 
-/// A sample.
+/// A sample of a flood.
 #[derive(Debug, Clone)]
 pub(super) struct Point {
     pub(super) progress: Progress,
-    /// Number of chunks so far.
+    /// The number of chunks so far.
     pub(super) chunks: u64,
     /// The server process, if it is measured.
     pub(super) server: Option<ServerPoint>,
 }
 
-/// A sample of the server process, with its activity since the previous one.
+/// A sample of the server process, with its CPU usage since the previous one.
 #[derive(Debug, Clone)]
 pub(super) struct ServerPoint {
     pub(super) rss_bytes: u64,
@@ -28,7 +28,7 @@ pub(super) struct ServerPoint {
     pub(super) descriptors: Option<u64>,
     /// CPU usage of all threads, as a fraction of one core.
     pub(super) cpu: f64,
-    /// The same by thread; idle threads are omitted.
+    /// CPU usage by thread, without idle threads.
     pub(super) threads: Vec<ThreadPoint>,
     /// Context switches per second.
     pub(super) switches: f64,
@@ -42,49 +42,49 @@ pub(super) struct ThreadPoint {
     pub(super) cpu: f64,
 }
 
-/// The measurement of a server process.
+/// Samples a server process.
 #[derive(Debug)]
-pub(super) struct Watched {
+pub(super) struct ServerMonitor {
     process: Process,
     /// The sample before the first connection.
     first: Sample,
     last: Sample,
-    /// The reason that the measurement ended.
-    pub(super) lost: Option<String>,
-    /// The reason that it may be the wrong process.
+    /// The error that ended the measurement.
+    pub(super) end_reason: Option<String>,
+    /// A warning that this may not be the process of the server.
     pub(super) warning: Option<String>,
 }
 
-impl Watched {
+impl ServerMonitor {
     pub(super) fn new(mut process: Process, remote: &Remote) -> Result<Self, rudy_observe::Error> {
         let first = process.sample()?;
-        let warning = does_not_listen(&mut process, remote);
-        Ok(Self { process, last: first.clone(), first, lost: None, warning })
+        let warning = listener_warning(&mut process, remote);
+        Ok(Self { process, last: first.clone(), first, end_reason: None, warning })
     }
 
     pub(super) fn name(&self) -> String {
         format!("{} ({})", self.process.name(), self.process.pid())
     }
 
-    /// The private memory before the first connection.
+    /// The private memory before the first connection, in bytes.
     pub(super) fn private_bytes_before(&self) -> u64 {
         self.first.memory.anonymous_bytes
     }
 
-    /// CPU time since that sample.
+    /// CPU time since the sample before the first connection.
     pub(super) fn cpu_since_start(&self) -> Duration {
         self.last.since(&self.first).cpu
     }
 
-    /// Takes a sample. Returns `None` after the process has ended.
+    /// Takes a sample. Returns `None` if the process has ended.
     pub(super) fn sample(&mut self) -> Option<ServerPoint> {
-        if self.lost.is_some() {
+        if self.end_reason.is_some() {
             return None;
         }
         let sample = match self.process.sample() {
             Ok(sample) => sample,
             Err(error) => {
-                self.lost = Some(error.to_string());
+                self.end_reason = Some(error.to_string());
                 return None;
             }
         };
@@ -110,29 +110,30 @@ impl Watched {
 }
 
 /// The private memory of a server. A server that allocates the tables of all connections at its start has a small
-/// slope and a large total, so both are needed to compare servers.
+/// growth and a large total, so both are needed to compare servers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Memory {
-    /// With the maximum number of connections.
+    /// The private memory with the maximum number of open connections, in bytes.
     pub(super) total: u64,
-    /// The growth with each further connection, from `base` connections to the maximum.
+    /// The growth in bytes per connection, from `base` connections to the maximum.
     pub(super) per_connection: Option<f64>,
+    /// The number of connections from which on the growth is measured.
     pub(super) base: u32,
 }
 
 impl Memory {
-    /// The memory over the samples; `None` without any. `base` is the number of connections from which on the
-    /// growth counts.
+    /// The memory over the samples; `None` without samples of the server. `base` is the number of connections from
+    /// which on the growth is measured.
     pub(super) fn new(points: &[Point], base: u32) -> Option<Self> {
         let samples =
             || points.iter().filter_map(|point| Some((point.progress.open, point.server.as_ref()?)));
-        let (most, fullest) = samples().max_by_key(|(open, _)| *open)?;
-        let first = samples().find(|(open, _)| *open >= base).filter(|(open, _)| *open < most);
+        let (max_open, largest) = samples().max_by_key(|(open, _)| *open)?;
+        let first = samples().find(|(open, _)| *open >= base).filter(|(open, _)| *open < max_open);
         let per_connection = first.map(|(open, first)| {
-            (float(fullest.private_bytes) - float(first.private_bytes)) / f64::from(most - open)
+            (float(largest.private_bytes) - float(first.private_bytes)) / f64::from(max_open - open)
         });
         let base = first.map_or(base, |(open, _)| open);
-        Some(Self { total: fullest.private_bytes, per_connection, base })
+        Some(Self { total: largest.private_bytes, per_connection, base })
     }
 }
 

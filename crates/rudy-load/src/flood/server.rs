@@ -12,21 +12,21 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use crate::Remote;
 
 /// Timeout for the server to listen.
-const START: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Timeout for the server to exit.
-const STOP: Duration = Duration::from_secs(5);
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Time between checks whether it listens or has exited.
-const TRY: Duration = Duration::from_millis(20);
+/// Time between checks whether the server listens or has exited.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A started server. Dropping it stops the process.
+/// A server process. Dropping it stops the process group.
 #[derive(Debug)]
-pub(super) struct Started {
+pub(super) struct ServerProcess {
     child: Child,
 }
 
-impl Started {
+impl ServerProcess {
     /// Starts a command with a shell, and waits until it listens at one of the remotes.
     ///
     /// # Errors
@@ -43,22 +43,22 @@ impl Started {
         let mut shell = Command::new("/bin/sh");
         shell.args(["-c", &format!("exec {command}")]).stdin(Stdio::null()).process_group(0);
         let child = shell.spawn().map_err(|error| format!("cannot start {command:?}: {error}"))?;
-        let mut started = Self { child };
+        let mut server = Self { child };
         let start = Instant::now();
         while !remotes.iter().any(listens) {
-            if let Ok(Some(status)) = started.child.try_wait() {
+            if let Ok(Some(status)) = server.child.try_wait() {
                 return Err(format!("{command:?} exited before it listened: {status}"));
             }
-            if start.elapsed() > START {
+            if start.elapsed() > START_TIMEOUT {
                 return Err(format!(
                     "{command:?} does not listen at {} after {} s",
                     remotes[0],
-                    START.as_secs()
+                    START_TIMEOUT.as_secs()
                 ));
             }
-            thread::sleep(TRY);
+            thread::sleep(POLL_INTERVAL);
         }
-        Ok(started)
+        Ok(server)
     }
 
     pub(super) fn pid(&self) -> u32 {
@@ -66,7 +66,7 @@ impl Started {
     }
 }
 
-impl Drop for Started {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         // An error means that the process has already exited.
         let group = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
@@ -74,16 +74,17 @@ impl Drop for Started {
         let _ = signal(Signal::TERM);
         let start = Instant::now();
         while matches!(self.child.try_wait(), Ok(None)) {
-            if start.elapsed() > STOP {
+            if start.elapsed() > STOP_TIMEOUT {
                 let _ = signal(Signal::KILL);
                 let _ = self.child.wait();
                 return;
             }
-            thread::sleep(TRY);
+            thread::sleep(POLL_INTERVAL);
         }
     }
 }
 
+/// Whether a server accepts connections at an address.
 fn listens(remote: &Remote) -> bool {
     match remote {
         Remote::Ip(address) => TcpStream::connect_timeout(address, Duration::from_secs(1)).is_ok(),

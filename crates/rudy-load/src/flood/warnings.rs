@@ -1,4 +1,4 @@
-//! What makes a flood measure something else than the user probably wanted.
+//! Warnings of a flood that probably measures something else than the user wants.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use crate::Remote;
 /// The warnings of a report, as sentences.
 pub(super) fn warnings(report: &Report<'_>) -> Vec<String> {
     let (options, measurement) = (report.options, &report.outcome.measurement);
-    let listener = report.watched.and_then(|watched| watched.warning.clone());
-    let response = failed(measurement).or_else(|| ended(options, measurement));
-    [listener, response, interval(options, measurement)].into_iter().flatten().collect()
+    let listener = report.monitor.and_then(|monitor| monitor.warning.clone());
+    let response = status_warning(measurement).or_else(|| end_warning(options, measurement));
+    [listener, response, interval_warning(options, measurement)].into_iter().flatten().collect()
 }
 
-/// A process that does not listen at the address of the test is probably not the server.
-pub(super) fn does_not_listen(process: &mut Process, remote: &Remote) -> Option<String> {
+/// A warning if the process does not listen at the address of the flood, so that it is probably not the server.
+pub(super) fn listener_warning(process: &mut Process, remote: &Remote) -> Option<String> {
     // Several processes can share a Unix socket, and its table does not name them.
     let Remote::Ip(address) = remote else { return None };
     let sockets = process.sockets().ok()?.with_descriptor;
@@ -37,8 +37,8 @@ pub(super) fn does_not_listen(process: &mut Process, remote: &Remote) -> Option<
     })
 }
 
-/// Responses with an error status are no streams.
-fn failed(measurement: &Measurement) -> Option<String> {
+/// A warning about responses with an error status, which are no streams.
+fn status_warning(measurement: &Measurement) -> Option<String> {
     let all: u64 = measurement.statuses.iter().sum();
     let failed: u64 = measurement.statuses[3..].iter().sum();
     (failed > 0).then(|| {
@@ -51,7 +51,8 @@ fn failed(measurement: &Measurement) -> Option<String> {
     })
 }
 
-fn ended(options: &Options, measurement: &Measurement) -> Option<String> {
+/// A warning about streams that the server ended.
+fn end_warning(options: &Options, measurement: &Measurement) -> Option<String> {
     let (ended, opened) = (measurement.closed_by_server, measurement.opened);
     (ended > 0 && !options.holds_idle).then(|| {
         format!(
@@ -62,13 +63,13 @@ fn ended(options: &Options, measurement: &Measurement) -> Option<String> {
     })
 }
 
-/// Chunks at another pace would count as late or early.
-fn interval(options: &Options, measurement: &Measurement) -> Option<String> {
+/// A warning if chunks arrive at another interval than the expected one, so that their delay has no meaning.
+fn interval_warning(options: &Options, measurement: &Measurement) -> Option<String> {
     let (gap, interval) = (measurement.gap.quantile(0.5), options.interval);
-    let is_off = !measurement.gap.is_empty() && gap.abs_diff(interval) > interval / 10;
+    let differs = !measurement.gap.is_empty() && gap.abs_diff(interval) > interval / 10;
     // A whole number of milliseconds is easier to type.
     let shown = if gap > Duration::from_millis(10) { Duration::from_millis(round_ms(gap)) } else { gap };
-    is_off.then(|| {
+    differs.then(|| {
         format!(
             "chunks arrive every {}, but --interval is {}. Use --interval {0} to measure their delay.",
             <Time>::from(shown),
