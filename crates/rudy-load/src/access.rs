@@ -13,7 +13,7 @@ use crate::Url;
 use crate::tls::{Trust, TrustError};
 use crate::transport::{Remote, Security};
 
-/// Addresses, interface and trust with which to reach servers.
+/// The trusted certificates of servers, and the Unix socket to connect to instead of the host.
 #[derive(Debug, Clone, Default)]
 pub struct Access {
     /// The certificates to accept.
@@ -31,7 +31,7 @@ pub struct Route {
     pub security: Option<Security>,
 }
 
-/// The reason that a server cannot be reached, before any packet is sent.
+/// The error of a server whose address or TLS configuration is not available.
 #[derive(Debug)]
 pub enum AccessError {
     /// The name has no address.
@@ -59,7 +59,7 @@ impl fmt::Display for AccessError {
 impl std::error::Error for AccessError {}
 
 impl Access {
-    /// Looks up the address of `url`. Call it once per server: the route holds the TLS session cache.
+    /// Looks up the addresses of the server of `url`. Call it once per server: the route holds the TLS session cache.
     pub fn route(&self, url: &Url) -> Result<Route, AccessError> {
         let remotes = match &self.unix_socket {
             Some(path) => vec![Remote::Unix(path.clone())],
@@ -70,19 +70,19 @@ impl Access {
     }
 
     fn security(&self, host: &str) -> Result<Security, AccessError> {
-        Security::of(self.trust.client_config().map_err(AccessError::Trust)?, host)
+        Security::new(self.trust.client_config().map_err(AccessError::Trust)?, host)
     }
 }
 
 impl Security {
-    /// An error about a host that is a name or an address.
-    pub(crate) fn of(config: Arc<ClientConfig>, host: &str) -> Result<Self, AccessError> {
+    /// The parameters for a host, which is a name or an IP address.
+    pub(crate) fn new(config: Arc<ClientConfig>, host: &str) -> Result<Self, AccessError> {
         let name = ServerName::try_from(host.to_owned()).map_err(|_| AccessError::Name(host.to_owned()))?;
         Ok(Self { config, name })
     }
 }
 
-/// The addresses of a name, in the order of the system's resolver. Blocks for as long as the resolver does.
+/// Looks up the addresses of a name, in the order of the system's resolver. Blocks until the resolver returns.
 pub(crate) fn look_up(host: &str, port: u16) -> Result<Vec<Remote>, AccessError> {
     let error = |error| AccessError::Lookup(host.to_owned(), error);
     let remotes: Vec<_> = (host, port).to_socket_addrs().map_err(error)?.map(Remote::Ip).collect();
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_needs_no_lookup_and_an_unknown_name_is_an_error() {
+    fn an_ip_address_is_used_as_it_is_and_an_unknown_name_is_an_error() {
         let route = Access::default().route(&"http://127.0.0.1:81/".parse().unwrap()).unwrap();
         assert_eq!(route.remotes, [Remote::Ip(([127, 0, 0, 1], 81).into())]);
         assert!(route.security.is_none());
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn https_has_the_name_that_the_certificate_must_have() {
+    fn https_checks_the_certificate_for_an_ip_address() {
         let access = Access { trust: Trust::Anyone, ..Access::default() };
         for host in ["127.0.0.1", "[::1]"] {
             let route = access.route(&format!("https://{host}/").parse().unwrap()).unwrap();

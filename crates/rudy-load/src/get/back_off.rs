@@ -1,47 +1,48 @@
-//! Decides how long to wait when a server asks for fewer requests.
+//! The delay after a response that asks for fewer requests.
 
 use std::time::Duration;
 
 use rudy_http::semantics::date::HttpDate;
 use rudy_http::syntax::parse_digits_saturating;
 
-/// The first wait, which doubles with each consecutive one.
-const FIRST: Duration = Duration::from_secs(1);
-/// The longest wait without `Retry-After`.
-const LONGEST: Duration = Duration::from_mins(1);
-/// The longest wait with `Retry-After`.
-const LONGEST_ASKED: Duration = Duration::from_hours(1);
+/// The delay after the first rejection. It doubles with each consecutive one.
+const DELAY_MIN: Duration = Duration::from_secs(1);
+/// Maximum delay without `Retry-After`.
+const DELAY_MAX: Duration = Duration::from_mins(1);
+/// Maximum delay with `Retry-After`.
+const RETRY_AFTER_MAX: Duration = Duration::from_hours(1);
 
-/// The consecutive rejections of one server.
+/// The back-off of one server: the number of its consecutive rejections.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct BackOff {
-    refusals: u32,
+    rejections: u32,
 }
 
 impl BackOff {
-    /// The time to wait after a response; `None` if it is not retried. `now_unix_s` is the current time in seconds since 1970.
-    pub(super) fn after(
+    /// The delay before the next request after a response, if any. `now_unix_s` is the current time in seconds since
+    /// 1970.
+    pub(super) fn delay_after(
         &mut self,
         status: u16,
         retry_after: Option<&[u8]>,
         now_unix_s: u64,
     ) -> Option<Duration> {
         let requested =
-            retry_after.and_then(|value| parse(value, now_unix_s)).map(|wait| wait.min(LONGEST_ASKED));
+            retry_after.and_then(|value| parse(value, now_unix_s)).map(|delay| delay.min(RETRY_AFTER_MAX));
         // Some sites return 999 to clients that they consider robots.
         if !matches!(status, 429 | 503 | 999) {
-            self.refusals = 0;
+            self.rejections = 0;
             return requested;
         }
-        let ours = FIRST.saturating_mul(2_u32.saturating_pow(self.refusals)).min(LONGEST);
-        self.refusals = self.refusals.saturating_add(1);
-        Some(requested.unwrap_or(ours))
+        let own = DELAY_MIN.saturating_mul(2_u32.saturating_pow(self.rejections)).min(DELAY_MAX);
+        self.rejections = self.rejections.saturating_add(1);
+        Some(requested.unwrap_or(own))
     }
 }
 
 /// Parses `Retry-After`: seconds or a date (RFC 9110 §10.2.3). Ignores other values.
 fn parse(value: &[u8], now_unix_s: u64) -> Option<Duration> {
-    // A number that overflows exceeds the longest wait.
+    // A number that overflows exceeds the maximum delay.
     if let Some(seconds) = parse_digits_saturating(value) {
         return Some(Duration::from_secs(seconds));
     }
@@ -57,20 +58,21 @@ mod tests {
     const NOW: u64 = 784_111_777;
 
     #[test]
-    fn each_refusal_doubles_the_wait_up_to_a_minute_and_an_answer_ends_it() {
+    fn each_rejection_doubles_the_delay_until_another_response() {
         let mut back_off = BackOff::default();
-        let waits: Vec<_> = (0..8).map(|_| back_off.after(503, None, NOW).unwrap().as_secs()).collect();
-        assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60]);
-        assert_eq!(back_off.after(200, None, NOW), None);
+        let delays = (0..8).map(|_| back_off.delay_after(503, None, NOW).unwrap().as_secs());
+        let delays: Vec<_> = delays.collect();
+        assert_eq!(delays, [1, 2, 4, 8, 16, 32, 60, 60]);
+        assert_eq!(back_off.delay_after(200, None, NOW), None);
         for status in [429, 503, 999] {
-            assert_eq!(BackOff::default().after(status, None, NOW), Some(FIRST), "{status}");
+            assert_eq!(BackOff::default().delay_after(status, None, NOW), Some(DELAY_MIN), "{status}");
         }
-        let mut long = BackOff { refusals: u32::MAX };
-        assert_eq!(long.after(429, None, NOW), Some(LONGEST));
+        let mut many = BackOff { rejections: u32::MAX };
+        assert_eq!(many.delay_after(429, None, NOW), Some(DELAY_MAX));
     }
 
     #[test]
-    fn what_the_server_asks_for_counts_in_both_forms() {
+    fn retry_after_is_seconds_or_a_date() {
         for (value, seconds) in [
             ("0", Some(0)),
             ("120", Some(120)),
@@ -81,9 +83,9 @@ mod tests {
             ("-1", None),
             ("", None),
         ] {
-            let wait = BackOff::default().after(301, Some(value.as_bytes()), NOW);
-            assert_eq!(wait.map(|wait| wait.as_secs()), seconds, "{value}");
+            let delay = BackOff::default().delay_after(301, Some(value.as_bytes()), NOW);
+            assert_eq!(delay.map(|delay| delay.as_secs()), seconds, "{value}");
         }
-        assert_eq!(BackOff::default().after(503, Some(b"soon"), NOW), Some(FIRST));
+        assert_eq!(BackOff::default().delay_after(503, Some(b"soon"), NOW), Some(DELAY_MIN));
     }
 }

@@ -13,7 +13,7 @@ use super::output::Output;
 use super::redirect::{follow, is_redirect};
 use super::report::Report;
 use super::session::Session;
-use super::wait::{Waiter, Woken};
+use super::wait::{WaitResult, Waiter};
 use crate::body::Bodies;
 use crate::exit::{print_line, report_error};
 use crate::{Exit, Template, Url};
@@ -38,37 +38,38 @@ pub fn get(options: &Options) -> Exit {
             "notice: {name} is set, but rudy get connects directly; use curl to measure through a proxy"
         ));
     }
-    let mut errand = Errand {
+    let mut fetcher = Fetcher {
         options,
         waiter: &waiter,
         session: Session::new(options, &waiter, output),
-        rests: HashMap::new(),
+        back_offs: HashMap::new(),
         exit: Exit::Done,
     };
-    match errand.run(&template) {
+    match fetcher.run(&template) {
         Some(signal) => Exit::Signal(signal),
-        None => errand.exit,
+        None => fetcher.exit,
     }
 }
 
-struct Errand<'a> {
+/// Fetches the URLs and reports each request.
+struct Fetcher<'a> {
     options: &'a Options,
     waiter: &'a Waiter,
     session: Session<'a>,
-    /// The requested servers by scheme, host and port. The number is bounded by the URLs and their redirects.
-    rests: HashMap<String, Rest>,
+    /// The back-offs of servers, by scheme, host and port. Their number is bounded by the URLs and their redirects.
+    back_offs: HashMap<String, ServerBackOff>,
     exit: Exit,
 }
 
-/// The back-off of a server.
+/// The back-off of a server, and the time at which it ends.
 #[derive(Debug, Default)]
-struct Rest {
+struct ServerBackOff {
     back_off: BackOff,
     until: Option<Instant>,
 }
 
-impl Errand<'_> {
-    /// The signal that ended the command, if any.
+impl Fetcher<'_> {
+    /// Fetches all URLs as often as requested. Returns the signal that ended the command, if any.
     fn run(&mut self, template: &Template) -> Option<u8> {
         let rounds = self.options.repeat.get();
         for round in 0..rounds {
@@ -80,7 +81,7 @@ impl Errand<'_> {
             let count = self.options.urls.len();
             for (index, url) in self.options.urls.iter().enumerate() {
                 let is_last = round + 1 == rounds && index + 1 == count;
-                if let Err(signal) = self.visit(url, template, is_last) {
+                if let Err(signal) = self.fetch(url, template, is_last) {
                     return Some(signal);
                 }
             }
@@ -88,39 +89,40 @@ impl Errand<'_> {
         None
     }
 
-    /// Fetches a URL and follows its redirects.
-    fn visit(&mut self, url: &Url, template: &Template, is_last: bool) -> Result<(), u8> {
+    /// Fetches a URL and follows its redirects. The error is a signal.
+    fn fetch(&mut self, url: &Url, template: &Template, is_last: bool) -> Result<(), u8> {
         let (mut url, mut template) = (url.clone(), template.clone());
-        let mut followed = 0;
+        let mut redirects = 0;
         loop {
-            self.rest(&url)?;
-            let (report, error) = self.session.ask(&url, &template, is_last);
-            self.print(&report);
-            self.note(&url, &report);
+            self.wait_for_back_off(&url)?;
+            let (report, error) = self.session.send(&url, &template, is_last);
+            self.print_report(&report);
+            self.record_back_off(&url, &report);
             if let Some(error) = error {
                 return self.fail(&error);
             }
-            match self.next(&report, &url, &template, followed) {
+            match self.redirect(&report, &url, &template, redirects) {
                 Ok(Some(next)) => (url, template) = next,
                 Ok(None) => return Ok(()),
                 Err(error) => return self.fail(&error),
             }
-            followed += 1;
+            redirects += 1;
         }
     }
 
-    fn next(
+    /// The next request, if the response is a redirect to follow.
+    fn redirect(
         &mut self,
         report: &Report,
         url: &Url,
         template: &Template,
-        followed: u32,
+        redirects: u32,
     ) -> Result<Option<(Url, Template)>, GetError> {
         let Some(head) = &report.head else { return Ok(None) };
         match (self.options.redirects, &head.location) {
-            (Some(most), Some(location)) if is_redirect(head.status) => {
-                if followed == most.get() {
-                    return Err(GetError::TooManyRedirects(most.get()));
+            (Some(max), Some(location)) if is_redirect(head.status) => {
+                if redirects == max.get() {
+                    return Err(GetError::TooManyRedirects(max.get()));
                 }
                 follow(head.status, location, url, template).map(Some)
             }
@@ -141,7 +143,7 @@ impl Errand<'_> {
         }
     }
 
-    fn print(&self, report: &Report) {
+    fn print_report(&self, report: &Report) {
         if self.options.is_json {
             // A closed pipe is no error: the reader has read enough.
             let _ = writeln!(io::stdout(), "{}", report.to_json());
@@ -150,18 +152,18 @@ impl Errand<'_> {
         }
     }
 
-    /// Records whether a response asks for fewer requests.
-    fn note(&mut self, url: &Url, report: &Report) {
+    /// Records the back-off if a response asks for fewer requests.
+    fn record_back_off(&mut self, url: &Url, report: &Report) {
         let Some(head) = report.head.as_ref().filter(|_| self.options.backs_off) else { return };
         let now_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
-        let rest = self.rests.entry(origin(url)).or_default();
-        let wait = rest.back_off.after(head.status, head.retry_after.as_deref(), now_unix_s);
-        rest.until = wait.and_then(|wait| Instant::now().checked_add(wait));
+        let server = self.back_offs.entry(origin(url)).or_default();
+        let wait = server.back_off.delay_after(head.status, head.retry_after.as_deref(), now_unix_s);
+        server.until = wait.and_then(|wait| Instant::now().checked_add(wait));
     }
 
-    /// Waits until the server accepts requests again.
-    fn rest(&mut self, url: &Url) -> Result<(), u8> {
-        let until = self.rests.get_mut(&origin(url)).and_then(|rest| rest.until.take());
+    /// Waits until the back-off of the server ends. The error is a signal.
+    fn wait_for_back_off(&mut self, url: &Url) -> Result<(), u8> {
+        let until = self.back_offs.get_mut(&origin(url)).and_then(|server| server.until.take());
         let left = until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
         if left.is_zero() {
             return Ok(());
@@ -177,10 +179,10 @@ impl Errand<'_> {
     fn wait_until(&self, until: Option<Instant>) -> Result<(), u8> {
         loop {
             match self.waiter.wait(&[], until) {
-                Ok(Woken::Interrupted(signal)) => return Err(signal),
-                Ok(Woken::Ready) => {}
+                Ok(WaitResult::Interrupted(signal)) => return Err(signal),
+                Ok(WaitResult::Ready) => {}
                 // If the kernel cannot wait, continue without waiting.
-                Ok(Woken::TimedOut) | Err(_) => return Ok(()),
+                Ok(WaitResult::TimedOut) | Err(_) => return Ok(()),
             }
         }
     }
@@ -218,7 +220,7 @@ fn open_output(options: &Options) -> Result<Output, String> {
         Some(path) => {
             Output::file(path).map_err(|error| format!("cannot write to {}: {error}", path.display()))
         }
-        None if options.is_json => Ok(Output::Nowhere),
+        None if options.is_json => Ok(Output::Discard),
         None => Output::standard().map_err(|error| format!("cannot write to standard output: {error}")),
     }
 }

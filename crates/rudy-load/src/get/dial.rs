@@ -1,4 +1,4 @@
-//! Connects to a name: looks up its addresses and tries them in turn.
+//! Connects to a name: looks up its addresses and tries them in turn (Happy Eyeballs, RFC 8305).
 
 use std::io;
 use std::net::IpAddr;
@@ -12,7 +12,7 @@ use rudy_net::close::CloseMode;
 use rustix::event::PollFlags;
 
 use super::error::GetError;
-use super::wait::{Waiter, Woken};
+use super::wait::{WaitResult, Waiter};
 use crate::access::look_up;
 use crate::transport::{Remote, Transport};
 use crate::{AccessError, Failure};
@@ -20,8 +20,8 @@ use crate::{AccessError, Failure};
 /// Delay before the next address is tried in parallel (RFC 8305 §5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
-/// Looks up a name in a separate thread, because the system's resolver cannot be interrupted and may take
-/// minutes. An address needs no lookup, and a thread for it would take longer than a request on this machine.
+/// Looks up a name in a separate thread, because the system's resolver cannot be interrupted and may take minutes. An
+/// IP address needs no lookup; a thread would take longer than a request to this machine.
 pub(super) fn resolve(
     host: &str,
     port: u16,
@@ -31,22 +31,23 @@ pub(super) fn resolve(
     if let Ok(ip) = host.parse::<IpAddr>() {
         return Ok(vec![Remote::Ip((ip, port).into())]);
     }
-    let (done, finished) = UnixStream::pair().map_err(GetError::Wait)?;
+    // The second end is closed when the lookup is done, which makes the first one readable.
+    let (lookup_done, done_signal) = UnixStream::pair().map_err(GetError::Wait)?;
     let (sender, receiver) = mpsc::channel();
     let name = host.to_owned();
     thread::spawn(move || {
         // The receiver is gone if the timeout came first.
         let _ = sender.send(look_up(&name, port));
-        drop(finished);
+        drop(done_signal);
     });
     loop {
         match receiver.try_recv() {
-            Ok(found) => return Ok(found?),
+            Ok(result) => return Ok(result?),
             Err(mpsc::TryRecvError::Disconnected) => {
                 let reason = io::Error::other("the resolver failed");
                 return Err(AccessError::Lookup(host.to_owned(), reason).into());
             }
-            Err(mpsc::TryRecvError::Empty) => wait(waiter, &[(done.as_fd(), PollFlags::IN)], until)?,
+            Err(mpsc::TryRecvError::Empty) => wait(waiter, &[(lookup_done.as_fd(), PollFlags::IN)], until)?,
         }
     }
 }
@@ -57,41 +58,42 @@ pub(super) fn connect(
     waiter: &Waiter,
     until: Option<Instant>,
 ) -> Result<(Transport, Remote), GetError> {
-    let mut attempts = Attempts { under_way: Vec::new(), failed: io::ErrorKind::NotFound.into() };
-    let result = attempts.race(remotes, waiter, until);
-    for (_, transport) in attempts.under_way {
+    let mut attempts = Attempts { in_flight: Vec::new(), last_error: io::ErrorKind::NotFound.into() };
+    let result = attempts.connect_first(remotes, waiter, until);
+    for (_, transport) in attempts.in_flight {
         transport.close(CloseMode::Reset);
     }
     result
 }
 
+/// The connection attempts to the addresses of a server.
 struct Attempts {
-    under_way: Vec<(Remote, Transport)>,
+    in_flight: Vec<(Remote, Transport)>,
     /// The error of the last failed attempt.
-    failed: io::Error,
+    last_error: io::Error,
 }
 
 impl Attempts {
-    fn race(
+    fn connect_first(
         &mut self,
         remotes: &[Remote],
         waiter: &Waiter,
         until: Option<Instant>,
     ) -> Result<(Transport, Remote), GetError> {
-        let mut rest = remotes.iter();
-        let mut next_at = Instant::now();
+        let mut remaining = remotes.iter();
+        let mut next_attempt = Instant::now();
         loop {
             let now = Instant::now();
-            if self.pending.is_empty() || now >= next_at {
-                match rest.next() {
+            if self.in_flight.is_empty() || now >= next_attempt {
+                match remaining.next() {
                     Some(remote) => {
-                        self.begin(remote);
-                        next_at = now + ATTEMPT_DELAY;
+                        self.start(remote);
+                        next_attempt = now + ATTEMPT_DELAY;
                         continue;
                     }
-                    None if self.pending.is_empty() => {
+                    None if self.in_flight.is_empty() => {
                         return Err(Failure::Connect(std::mem::replace(
-                            &mut self.failed,
+                            &mut self.last_error,
                             io::ErrorKind::Other.into(),
                         ))
                         .into());
@@ -99,50 +101,50 @@ impl Attempts {
                     None => {}
                 }
             }
-            let next = (rest.len() > 0).then_some(next_at);
+            let next = (remaining.len() > 0).then_some(next_attempt);
             self.wait(waiter, until, next)?;
-            let before = self.pending.len();
-            if let Some(winner) = self.finish() {
-                return Ok(winner);
+            let before = self.in_flight.len();
+            if let Some(connected) = self.take_connected() {
+                return Ok(connected);
             }
-            if self.pending.len() < before {
-                next_at = Instant::now();
+            if self.in_flight.len() < before {
+                next_attempt = Instant::now();
             }
         }
     }
 
-    fn begin(&mut self, remote: &Remote) {
+    fn start(&mut self, remote: &Remote) {
         match Transport::connect(remote, None) {
-            Ok(transport) => self.under_way.push((remote.clone(), transport)),
-            Err(error) => self.failed = error,
+            Ok(transport) => self.in_flight.push((remote.clone(), transport)),
+            Err(error) => self.last_error = error,
         }
     }
 
     fn wait(&self, waiter: &Waiter, until: Option<Instant>, next: Option<Instant>) -> Result<(), GetError> {
-        let sockets = self.under_way.iter().map(|(_, transport)| (transport.as_fd(), PollFlags::OUT));
+        let sockets = self.in_flight.iter().map(|(_, transport)| (transport.as_fd(), PollFlags::OUT));
         let sockets: Vec<_> = sockets.collect();
         match next.filter(|next| until.is_none_or(|until| *next < until)) {
             Some(next) => match waiter.wait(&sockets, Some(next)).map_err(GetError::Wait)? {
-                Woken::Interrupted(signal) => Err(GetError::Interrupted(signal)),
-                Woken::Ready | Woken::TimedOut => Ok(()),
+                WaitResult::Interrupted(signal) => Err(GetError::Interrupted(signal)),
+                WaitResult::Ready | WaitResult::TimedOut => Ok(()),
             },
             None => wait(waiter, &sockets, until),
         }
     }
 
     /// Removes failed attempts, and returns the first connected one.
-    fn finish(&mut self) -> Option<(Transport, Remote)> {
+    fn take_connected(&mut self) -> Option<(Transport, Remote)> {
         let mut index = 0;
-        while index < self.pending.len() {
-            match self.pending[index].1.connected() {
+        while index < self.in_flight.len() {
+            match self.in_flight[index].1.connected() {
                 Ok(true) => {
-                    let (remote, transport) = self.under_way.remove(index);
+                    let (remote, transport) = self.in_flight.remove(index);
                     return Some((transport, remote));
                 }
                 Ok(false) => index += 1,
                 Err(error) => {
-                    self.failed = error;
-                    self.pending.remove(index).1.close(CloseMode::Reset);
+                    self.last_error = error;
+                    self.in_flight.remove(index).1.close(CloseMode::Reset);
                 }
             }
         }
@@ -156,9 +158,9 @@ fn wait(
     until: Option<Instant>,
 ) -> Result<(), GetError> {
     match waiter.wait(sockets, until).map_err(GetError::Wait)? {
-        Woken::Ready => Ok(()),
-        Woken::TimedOut => Err(GetError::ConnectTimeout),
-        Woken::Interrupted(signal) => Err(GetError::Interrupted(signal)),
+        WaitResult::Ready => Ok(()),
+        WaitResult::TimedOut => Err(GetError::ConnectTimeout),
+        WaitResult::Interrupted(signal) => Err(GetError::Interrupted(signal)),
     }
 }
 
@@ -185,7 +187,7 @@ mod tests {
     }
 
     /// An address that never responds: its accept queue is full, and Linux drops further connections.
-    fn silent(waiter: &Waiter) -> (Socket, Vec<Transport>, Remote) {
+    fn unresponsive(waiter: &Waiter) -> (Socket, Vec<Transport>, Remote) {
         let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         listener.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
         listener.listen(0).unwrap();
@@ -194,17 +196,17 @@ mod tests {
         loop {
             let transport = Transport::connect(&remote, None).unwrap();
             let soon = Instant::now() + Duration::from_millis(200);
-            let woken = waiter.wait(&[(transport.as_fd(), PollFlags::OUT)], Some(soon)).unwrap();
+            let result = waiter.wait(&[(transport.as_fd(), PollFlags::OUT)], Some(soon)).unwrap();
             queue.push(transport);
-            if woken == Woken::TimedOut {
+            if result == WaitResult::TimedOut {
                 return (listener, queue, remote);
             }
         }
     }
 
-    /// The deadline has passed, so that every wait for a thread fails.
+    /// The deadline has passed, so a wait for a thread would fail.
     #[test]
-    fn an_address_is_not_looked_up_by_a_thread() {
+    fn an_ip_address_is_resolved_without_a_thread() {
         let waiter = Waiter::catch().unwrap();
         let now = Some(Instant::now());
         for (host, address) in [("127.0.0.1", "127.0.0.1:81"), ("::1", "[::1]:81")] {
@@ -214,10 +216,10 @@ mod tests {
     }
 
     #[test]
-    fn the_next_address_is_tried_when_one_refuses_or_does_not_respond() {
+    fn the_next_address_is_tried_after_a_failure_or_a_delay() {
         let waiter = Waiter::catch().unwrap();
         let (_listener, open) = open();
-        let (_full, _queue, silent) = silent(&waiter);
+        let (_full, _queue, unresponsive) = unresponsive(&waiter);
         let ((_held, closed), (_other, other)) = (closed(), closed());
         let nowhere = Remote::Unix("/nowhere".into());
         for before in [
@@ -225,8 +227,8 @@ mod tests {
             vec![closed.clone()],
             vec![closed.clone(), other],
             vec![nowhere],
-            vec![silent.clone()],
-            vec![silent, closed],
+            vec![unresponsive.clone()],
+            vec![unresponsive, closed],
         ] {
             let remotes = [&before[..], std::slice::from_ref(&open)].concat();
             let (transport, reached) = connect(&remotes, &waiter, None).unwrap();
@@ -236,14 +238,14 @@ mod tests {
     }
 
     #[test]
-    fn without_a_reachable_address_the_last_error_is_reported() {
+    fn if_no_address_accepts_the_last_error_is_returned() {
         let waiter = Waiter::catch().unwrap();
         let ((_held, closed), (_other, other)) = (closed(), closed());
-        let refused = connect(&[closed.clone(), other], &waiter, None).unwrap_err();
-        assert!(refused.to_string().contains("refused"), "{refused}");
-        let (_full, _queue, silent) = silent(&waiter);
+        let error = connect(&[closed.clone(), other], &waiter, None).unwrap_err();
+        assert!(error.to_string().contains("refused"), "{error}");
+        let (_full, _queue, unresponsive) = unresponsive(&waiter);
         let until = Instant::now() + Duration::from_millis(20);
-        let late = connect(&[closed, silent], &waiter, Some(until)).unwrap_err();
-        assert!(matches!(late, GetError::ConnectTimeout), "{late}");
+        let error = connect(&[closed, unresponsive], &waiter, Some(until)).unwrap_err();
+        assert!(matches!(error, GetError::ConnectTimeout), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! Why a request failed.
+//! Errors of requests.
 
 use std::fmt;
 use std::io;
@@ -20,11 +20,11 @@ pub(super) enum GetError {
     Output(io::Error),
     /// The kernel could not wait.
     Wait(io::Error),
-    /// The timeout for connecting.
+    /// The timeout for connecting has passed.
     ConnectTimeout,
     /// The target of a redirect is not a URL.
     Location(UrlError),
-    /// The limit of redirects.
+    /// There were more redirects in sequence than this maximum.
     TooManyRedirects(u32),
     /// A signal interrupted the request.
     Interrupted(u8),
@@ -57,8 +57,8 @@ impl fmt::Display for GetError {
             Self::Wait(error) => write!(f, "cannot wait for the connection: {error}"),
             Self::ConnectTimeout => f.write_str("no connection within the timeout (--connect-timeout)"),
             Self::Location(error) => write!(f, "the target of the redirect is invalid: {error}"),
-            Self::TooManyRedirects(most) => {
-                write!(f, "more than {most} consecutive redirects (--max-redirs)")
+            Self::TooManyRedirects(max) => {
+                write!(f, "more than {max} consecutive redirects (--max-redirs)")
             }
             Self::Interrupted(_) => f.write_str("interrupted"),
         }

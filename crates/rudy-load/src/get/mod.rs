@@ -4,13 +4,13 @@ mod back_off;
 mod command;
 mod dial;
 mod error;
+mod observer;
 mod options;
 mod output;
 mod redirect;
 mod report;
 mod session;
 mod wait;
-mod watch;
 
 pub use command::get;
 pub use options::Options;

@@ -23,7 +23,7 @@ pub struct Options {
     pub is_http_10: bool,
     /// Whether connections are reused.
     pub keeps_alive: bool,
-    /// The addresses, interface and trust with which servers are reached.
+    /// The trusted certificates, or a Unix socket.
     pub access: Access,
     /// An environment variable that sets a proxy, which is not used.
     pub proxy_variable: Option<&'static str>,

@@ -10,8 +10,8 @@ use std::path::Path;
 pub(super) enum Output {
     /// A file, or standard output without the buffer of the standard library, so that data appears at once.
     File(File),
-    /// Discards bodies; they are only counted.
-    Nowhere,
+    /// No output: bodies are only counted.
+    Discard,
 }
 
 impl Output {
@@ -26,7 +26,7 @@ impl Output {
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self {
             Self::File(file) => file.write_all(bytes),
-            Self::Nowhere => Ok(()),
+            Self::Discard => Ok(()),
         }
     }
 }

@@ -9,12 +9,12 @@ use http::header::{
 use super::error::GetError;
 use crate::{Template, Url};
 
-/// Whether a response redirects the client. 300 needs a choice by the user, 304 has no target.
+/// Whether a status is that of a redirect. 300 needs a choice by the user, 304 has no target.
 pub(super) fn is_redirect(status: u16) -> bool {
     matches!(status, 301 | 302 | 303 | 307 | 308)
 }
 
-/// The redirected request.
+/// The request to the target of a redirect.
 pub(super) fn follow(
     status: u16,
     location: &[u8],
@@ -73,9 +73,9 @@ mod tests {
     }
 
     #[test]
-    fn the_method_is_rewritten_as_rfc_9110_15_4_has_it() {
+    fn the_method_is_rewritten_as_in_rfc_9110_15_4() {
         let url: Url = "http://a/b".parse().unwrap();
-        for (status, method, meant, keeps_body) in [
+        for (status, method, expected, keeps_body) in [
             (301, Method::POST, Method::GET, false),
             (302, Method::POST, Method::GET, false),
             (301, Method::PUT, Method::PUT, true),
@@ -85,16 +85,16 @@ mod tests {
             (308, Method::POST, Method::POST, true),
         ] {
             let (_, next) = follow(status, b"/c", &url, &template(method)).unwrap();
-            assert_eq!((next.method, next.body.is_some()), (meant, keeps_body), "{status}");
+            assert_eq!((next.method, next.body.is_some()), (expected, keeps_body), "{status}");
             assert_eq!(next.fields.contains_key(CONTENT_TYPE), keeps_body, "{status}");
             assert!(next.fields.contains_key(AUTHORIZATION), "the origin is the same");
         }
     }
 
     #[test]
-    fn credentials_stay_with_their_origin() {
+    fn credentials_are_removed_for_other_origins() {
         let url: Url = "https://a/b".parse().unwrap();
-        for (location, stay) in [
+        for (location, are_kept) in [
             ("/c", true),
             ("https://a:443/c", true),
             ("http://a/c", false),
@@ -103,14 +103,14 @@ mod tests {
         ] {
             let (_, next) = follow(307, location.as_bytes(), &url, &template(Method::GET)).unwrap();
             for name in [AUTHORIZATION, COOKIE, HOST] {
-                assert_eq!(next.fields.contains_key(&name), stay, "{location} {name}");
+                assert_eq!(next.fields.contains_key(&name), are_kept, "{location} {name}");
             }
-            assert!(next.fields.contains_key(CONTENT_TYPE), "it is of the content, which is sent");
+            assert!(next.fields.contains_key(CONTENT_TYPE), "the content is sent, so its type is too");
         }
     }
 
     #[test]
-    fn a_redirect_to_no_url_is_an_error() {
+    fn a_redirect_to_an_invalid_url_is_an_error() {
         let url: Url = "https://a/b".parse().unwrap();
         assert!(matches!(follow(302, b"ftp://a/", &url, &Template::default()), Err(GetError::Location(_))));
     }

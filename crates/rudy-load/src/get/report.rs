@@ -1,4 +1,4 @@
-//! The report of a request.
+//! The report of a request, as text and as JSON.
 
 use std::fmt::{self, Write as _};
 use std::time::Duration;
@@ -6,69 +6,73 @@ use std::time::Duration;
 use http::{HeaderMap, Method, Version};
 use serde_json::{Map, Value, json};
 
-use super::watch::{Head, Phases};
+use super::observer::{Head, Phases};
 use crate::Url;
 
-/// The result of a request.
+/// The report of a request.
 #[derive(Debug)]
 pub(super) struct Report {
     pub(super) method: Method,
     pub(super) url: Url,
-    pub(super) connection: Connected,
+    pub(super) connection: ConnectionInfo,
     pub(super) head: Option<Head>,
     pub(super) informational: Vec<u16>,
     pub(super) trailers: Option<HeaderMap>,
     pub(super) head_bytes: u64,
     pub(super) body_bytes: u64,
     pub(super) phases: Phases,
-    pub(super) closing: Closing,
+    pub(super) connection_end: ConnectionEnd,
     /// The kind of error and its message.
     pub(super) error: Option<(&'static str, String)>,
 }
 
 /// The connection of a request.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Connected {
-    /// The reason that the previous connection was not used; `None` if it was.
-    pub(super) new: Option<Why>,
+pub(super) struct ConnectionInfo {
+    /// The reason for a new connection; `None` if the previous one was reused.
+    pub(super) new_reason: Option<NewConnectionReason>,
     pub(super) remote: Option<String>,
     pub(super) local: Option<String>,
     pub(super) tls: Option<String>,
 }
 
-/// The reason that a connection was opened.
+/// A reason for which a connection was opened instead of reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Why {
+pub(super) enum NewConnectionReason {
+    /// It is the first connection.
     First,
+    /// The previous connection was to another server.
     OtherServer,
+    /// The previous connection was not reusable.
     NotKept,
+    /// The server had closed the previous connection.
     ServerClosed,
-    /// The server closed it while the request was sent, so the request was sent again (RFC 9112 §9.3.1).
+    /// The server closed the previous connection while the request was sent, so the request was sent again (RFC 9112 §9.3.1).
     SentAgain,
 }
 
-/// The state of the connection after the request.
+/// The end of the connection of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Closing {
+pub(super) enum ConnectionEnd {
     /// There was no connection.
     NeverOpen,
     /// Open for the next request.
     Kept,
     /// Closed by the client, which has no more requests.
-    ByUs,
+    ClosedByClient,
     /// Closed by the client, because one side announced the last response.
-    AsAgreed,
+    ClosedAsAnnounced,
     /// Closed by the server without error.
-    ByServer,
+    ClosedByServer,
     /// Closed by the server before the response was complete.
-    Early,
-    /// Failed.
-    Broken,
-    /// Closed by the client with the response in flight.
-    Cut,
+    ClosedEarly,
+    /// Failed while the request or response was in flight.
+    Failed,
+    /// Closed by the client while the response was in flight.
+    Aborted,
 }
 
-impl fmt::Display for Why {
+impl fmt::Display for NewConnectionReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::First => "the first",
@@ -82,32 +86,32 @@ impl fmt::Display for Why {
     }
 }
 
-impl Closing {
+impl ConnectionEnd {
     fn name(self) -> &'static str {
         match self {
             Self::NeverOpen => "never_open",
             Self::Kept => "kept",
-            Self::ByUs => "by_us",
-            Self::AsAgreed => "as_agreed",
-            Self::ByServer => "by_server",
-            Self::Early => "early_by_server",
-            Self::Broken => "broken",
-            Self::Cut => "cut_by_us",
+            Self::ClosedByClient => "by_us",
+            Self::ClosedAsAnnounced => "as_agreed",
+            Self::ClosedByServer => "by_server",
+            Self::ClosedEarly => "early_by_server",
+            Self::Failed => "broken",
+            Self::Aborted => "cut_by_us",
         }
     }
 }
 
-impl fmt::Display for Closing {
+impl fmt::Display for ConnectionEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NeverOpen => "was never open",
             Self::Kept => "not yet: kept for the next request",
-            Self::ByUs => "by us, after the last request",
-            Self::AsAgreed => "by us, as announced in the request or response",
-            Self::ByServer => "by the server, after the response",
-            Self::Early => "by the server, before the response was complete",
-            Self::Broken => "broken",
-            Self::Cut => "cut by us, with the response in flight",
+            Self::ClosedByClient => "by us, after the last request",
+            Self::ClosedAsAnnounced => "by us, as announced in the request or response",
+            Self::ClosedByServer => "by the server, after the response",
+            Self::ClosedEarly => "by the server, before the response was complete",
+            Self::Failed => "broken",
+            Self::Aborted => "cut by us, with the response in flight",
         })
     }
 }
@@ -125,7 +129,7 @@ impl Phases {
     }
 }
 
-/// The text report, one line per property.
+/// The text report, with a line per property.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} {}", self.method, self.url)?;
@@ -137,8 +141,8 @@ impl fmt::Display for Report {
             line("status", &format_args!("{} {} ({:?})", head.status, head.reason, head.version))?;
         }
         let connection = &self.connection;
-        match connection.new {
-            Some(why) => line("connection", &format_args!("new ({why})"))?,
+        match connection.new_reason {
+            Some(reason) => line("connection", &format_args!("new ({reason})"))?,
             None => line("connection", &"reused")?,
         }
         for (name, value) in
@@ -156,7 +160,7 @@ impl fmt::Display for Report {
         for (name, time) in self.phases.named() {
             line(name, &format_args!("{:.6} s", time.as_secs_f64()))?;
         }
-        line("closed", &self.closing)
+        line("closed", &self.connection_end)
     }
 }
 
@@ -181,8 +185,8 @@ impl Report {
         set("reason", json!(self.head.as_ref().map(|head| &head.reason)));
         set("http_version", json!(self.head.as_ref().map(|head| version(head.version))));
         let connection = &self.connection;
-        set("reused", json!(connection.new.is_none()));
-        set("new_because", json!(connection.new.map(|why| why.to_string())));
+        set("reused", json!(connection.new_reason.is_none()));
+        set("new_because", json!(connection.new_reason.map(|reason| reason.to_string())));
         set("remote", json!(connection.remote));
         set("local", json!(connection.local));
         set("tls", json!(connection.tls));
@@ -195,7 +199,7 @@ impl Report {
         for (name, time) in self.phases.named() {
             set(&format!("{name}_s"), json!(round_to_microseconds(time)));
         }
-        set("closed", json!(self.closing.name()));
+        set("closed", json!(self.connection_end.name()));
         set("error_kind", json!(self.error.as_ref().map(|(kind, _)| kind)));
         set("error", json!(self.error.as_ref().map(|(_, text)| text)));
         Value::Object(object)

@@ -12,11 +12,11 @@ use rustls::ClientConfig;
 
 use super::dial;
 use super::error::GetError;
+use super::observer::{BodyRules, IdleObserver, RequestObserver};
 use super::options::Options;
 use super::output::Output;
-use super::report::{Closing, Connected, Report, Why};
-use super::wait::{Waiter, Woken};
-use super::watch::{Nothing, Rules, Watch};
+use super::report::{ConnectionEnd, ConnectionInfo, NewConnectionReason, Report};
+use super::wait::{WaitResult, Waiter};
 use crate::connection::{Connection, DriveStatus};
 use crate::request::Encoded;
 use crate::transport::{Remote, Security};
@@ -27,7 +27,7 @@ const SCRATCH_BYTES: usize = 64 * 1024;
 
 /// Maximum number of idle connections to other servers: enough for most command lines, and below any limit of
 /// descriptors.
-const PARKED_MAX: usize = 15;
+const IDLE_MAX: usize = 15;
 
 /// Sends requests and holds the connections that they share.
 pub(super) struct Session<'a> {
@@ -39,15 +39,15 @@ pub(super) struct Session<'a> {
     /// Created once, because it is expensive and holds the TLS session cache.
     tls: Option<Arc<ClientConfig>>,
     /// The connection to the current server.
-    current: Option<OpenConnection>,
+    current: Option<PooledConnection>,
     /// Idle connections to other servers, the most recently used last.
-    parked: Vec<OpenConnection>,
-    /// The reason that there is no reusable connection.
-    why: Why,
+    idle: Vec<PooledConnection>,
+    /// The reason why the next connection is new, if it is.
+    new_reason: NewConnectionReason,
 }
 
-/// A connection, and a URL of the server to which it leads.
-struct OpenConnection {
+/// A connection, with a URL of its server.
+struct PooledConnection {
     connection: Connection,
     url: Url,
     remote: Remote,
@@ -70,13 +70,13 @@ impl<'a> Session<'a> {
             scratch: vec![0; SCRATCH_BYTES],
             tls: None,
             current: None,
-            parked: Vec::new(),
-            why: Why::First,
+            idle: Vec::new(),
+            new_reason: NewConnectionReason::First,
         }
     }
 
-    /// Sends a request. `is_last` means that no other request follows.
-    pub(super) fn ask(
+    /// Sends a request and returns its report. `is_last` means that no other request follows.
+    pub(super) fn send(
         &mut self,
         url: &Url,
         template: &Template,
@@ -84,32 +84,32 @@ impl<'a> Session<'a> {
     ) -> (Report, Option<GetError>) {
         let prepared = self.prepare(url, template);
         let started = Instant::now();
-        let mut output = std::mem::replace(&mut self.output, Output::Nowhere);
-        let rules = Rules {
+        let mut output = std::mem::replace(&mut self.output, Output::Discard);
+        let rules = BodyRules {
             shows_head: self.options.shows_head,
-            follows: self.options.redirects.is_some(),
+            follows_redirects: self.options.redirects.is_some(),
             fails: self.options.fails,
         };
-        let mut watch = Watch::new(started, rules, &mut output);
-        let mut connected = Connected { new: Some(self.why), ..Connected::default() };
+        let mut observer = RequestObserver::new(started, rules, &mut output);
+        let mut info = ConnectionInfo { new_reason: Some(self.new_reason), ..ConnectionInfo::default() };
         let result =
-            prepared.and_then(|request| self.exchange(url, &request, started, &mut watch, &mut connected));
-        watch.phases.total = watch.elapsed();
-        let (closing, error) = match result {
-            Ok(status) => (self.settle(status, is_last && !watch.leads_on()), None),
-            Err(error) => (self.give_up(&error), Some(error)),
+            prepared.and_then(|request| self.exchange(url, &request, started, &mut observer, &mut info));
+        observer.phases.total = observer.elapsed();
+        let (connection_end, error) = match result {
+            Ok(status) => (self.finish(status, is_last && !observer.is_followed_redirect()), None),
+            Err(error) => (self.abort(&error), Some(error)),
         };
         let report = Report {
             method: template.method.clone(),
             url: url.clone(),
-            connection: connected,
-            head: watch.head.take(),
-            informational: std::mem::take(&mut watch.informational),
-            trailers: watch.trailers.take(),
-            head_bytes: watch.head_bytes,
-            body_bytes: watch.body_bytes,
-            phases: watch.phases,
-            closing,
+            connection: info,
+            head: observer.head.take(),
+            informational: std::mem::take(&mut observer.informational),
+            trailers: observer.trailers.take(),
+            head_bytes: observer.head_bytes,
+            body_bytes: observer.body_bytes,
+            phases: observer.phases,
+            connection_end,
             error: error.as_ref().map(|error| (error.name(), error.to_string())),
         };
         self.output = output;
@@ -132,102 +132,103 @@ impl<'a> Session<'a> {
         url: &Url,
         request: &Encoded,
         started: Instant,
-        watch: &mut Watch<'_>,
-        connected: &mut Connected,
+        observer: &mut RequestObserver<'_>,
+        info: &mut ConnectionInfo,
     ) -> Result<DriveStatus, GetError> {
         let until = |time: Option<_>| time.and_then(|time| started.checked_add(time));
         let whole = until(self.options.timeout);
         let connect = until(self.options.connect_timeout).into_iter().chain(whole).min();
         let deadlines = Deadlines { connect, whole };
-        self.choose(url);
+        self.select_connection(url);
         if self.current.is_some() {
-            connected.new = None;
-            self.describe(connected);
-            match self.converse(url, request, deadlines, watch) {
-                Err(error)
-                    if is_stale(&error) && !watch.has_started() && is_safe_to_repeat(&request.bytes) =>
-                {
-                    self.drop_current(Why::SentAgain);
+            info.new_reason = None;
+            self.describe_connection(info);
+            match self.send_and_receive(url, request, deadlines, observer) {
+                Err(error) if can_be_repeated(&error, request, observer) => {
+                    self.close_current(NewConnectionReason::SentAgain);
                 }
                 result => return result,
             }
         }
-        connected.new = Some(self.why);
-        let opened = self.open(url, deadlines, started, watch);
-        let result = opened.and_then(|()| self.converse(url, request, deadlines, watch));
-        self.describe(connected);
+        info.new_reason = Some(self.new_reason);
+        let opened = self.open(url, deadlines, started, observer);
+        let result = opened.and_then(|()| self.send_and_receive(url, request, deadlines, observer));
+        self.describe_connection(info);
         result
     }
 
-    /// Selects the idle connection to the server, unless the server has closed it.
-    fn choose(&mut self, url: &Url) {
+    /// Makes the idle connection to the server the current one, unless the server has closed it.
+    fn select_connection(&mut self, url: &Url) {
         if self.current.as_ref().is_some_and(|current| !current.url.same_origin(url)) {
-            self.park();
+            self.set_current_idle();
         }
         if self.current.is_none() {
-            let parked = self.parked.iter().position(|parked| parked.url.same_origin(url));
-            self.current = parked.map(|place| self.parked.remove(place));
+            let idle = self.idle.iter().position(|idle| idle.url.same_origin(url));
+            self.current = idle.map(|index| self.idle.remove(index));
         }
-        let Some(held) = &mut self.held else { return };
-        let driven = held.connection.drive(None, &self.limits, true, &mut self.scratch, &mut Nothing);
-        if !matches!(driven, Ok(DriveStatus::Waiting)) {
-            self.drop_held(Why::ServerClosed);
-        }
-    }
-
-    fn park(&mut self) {
-        self.parked.extend(self.current.take());
-        self.why = Why::OtherServer;
-        if self.parked.len() > PARKED_MAX {
-            self.parked.remove(0).connection.close();
+        let Some(current) = &mut self.current else { return };
+        let result = current.connection.drive(None, &self.limits, true, &mut self.scratch, &mut IdleObserver);
+        if !matches!(result, Ok(DriveStatus::Waiting)) {
+            self.close_current(NewConnectionReason::ServerClosed);
         }
     }
 
-    fn drop_current(&mut self, why: Why) {
+    /// Adds the current connection to the idle ones.
+    fn set_current_idle(&mut self) {
+        self.idle.extend(self.current.take());
+        self.new_reason = NewConnectionReason::OtherServer;
+        if self.idle.len() > IDLE_MAX {
+            self.idle.remove(0).connection.close();
+        }
+    }
+
+    fn close_current(&mut self, new_reason: NewConnectionReason) {
         if let Some(current) = self.current.take() {
             current.connection.close();
         }
-        self.why = why;
+        self.new_reason = new_reason;
     }
 
+    /// Opens a connection to the server.
     fn open(
         &mut self,
         url: &Url,
         deadlines: Deadlines,
         started: Instant,
-        watch: &mut Watch<'_>,
+        observer: &mut RequestObserver<'_>,
     ) -> Result<(), GetError> {
         let remotes = match &self.options.access.unix_socket {
             Some(path) => vec![Remote::Unix(path.clone())],
             None => dial::resolve(url.host(), url.port(), self.waiter, deadlines.connect)?,
         };
-        watch.phases.name_lookup = started.elapsed();
+        observer.phases.name_lookup = started.elapsed();
         let (transport, remote) = dial::connect(&remotes, self.waiter, deadlines.connect)?;
-        self.held = Some(Held { connection: Connection::new(transport), url: url.clone(), remote });
+        let connection = Connection::new(transport);
+        self.current = Some(PooledConnection { connection, url: url.clone(), remote });
         Ok(())
     }
 
     /// Sends the request over the current connection, and reads until the response is complete.
-    fn converse(
+    fn send_and_receive(
         &mut self,
         url: &Url,
         request: &Encoded,
         deadlines: Deadlines,
-        watch: &mut Watch<'_>,
+        observer: &mut RequestObserver<'_>,
     ) -> Result<DriveStatus, GetError> {
         let security = self.security(url)?;
         let Some(current) = &mut self.current else {
             return Err(Failure::Short(Fault::ClosedBeforeResponse).into());
         };
-        let connection = &mut held.connection;
+        let connection = &mut current.connection;
         connection.send(&request.bytes, [request.info]);
         loop {
-            let driven = connection.drive(security.as_ref(), &self.limits, true, &mut self.scratch, watch);
-            if let Some(error) = watch.write_error.take() {
+            let result = connection.drive(security.as_ref(), &self.limits, true, &mut self.scratch, observer);
+            if let Some(error) = observer.write_error.take() {
                 return Err(GetError::Output(error));
             }
-            let status = driven?;
-            if watch.has_ended {
+            let status = result?;
+            if observer.has_ended {
                 return Ok(status);
             }
             if status == DriveStatus::Closed {
@@ -238,94 +239,100 @@ impl<'a> Session<'a> {
             } else {
                 (deadlines.connect, GetError::ConnectTimeout)
             };
-            self.waiter.pause(connection, status, until, error)?;
+            self.waiter.wait_for_connection(connection, status, until, error)?;
         }
     }
 
     fn security(&self, url: &Url) -> Result<Option<Security>, GetError> {
         match &self.tls {
-            Some(config) if url.is_secure() => Ok(Some(Security::of(config.clone(), url.host())?)),
+            Some(config) if url.is_secure() => Ok(Some(Security::new(config.clone(), url.host())?)),
             _ => Ok(None),
         }
     }
 
-    fn describe(&self, connected: &mut Connected) {
-        if let Some(held) = &self.held {
-            let transport = held.connection.transport();
-            connected.remote = Some(held.remote.to_string());
-            connected.local = transport.local_address().map(|address| address.to_string());
-            connected.tls = transport.negotiated();
+    fn describe_connection(&self, info: &mut ConnectionInfo) {
+        if let Some(current) = &self.current {
+            let transport = current.connection.transport();
+            info.remote = Some(current.remote.to_string());
+            info.local = transport.local_address().map(|address| address.to_string());
+            info.tls = transport.negotiated();
         }
     }
 
-    /// Decides whether to keep the connection after a complete response.
-    fn settle(&mut self, status: DriveStatus, is_last: bool) -> Closing {
-        let can_be_reused = self.held.as_ref().is_some_and(|held| held.connection.can_be_reused());
-        let (closing, why) = match (status, can_be_reused, is_last) {
-            (DriveStatus::Closed, ..) => (Closing::ByServer, Why::ServerClosed),
-            (_, false, _) => (Closing::AsAgreed, Why::NotKept),
-            (_, true, true) => (Closing::ByUs, Why::NotKept),
-            (_, true, false) => return Closing::Kept,
+    /// Keeps or closes the connection after a complete response.
+    fn finish(&mut self, status: DriveStatus, is_last: bool) -> ConnectionEnd {
+        let can_be_reused = self.current.as_ref().is_some_and(|current| current.connection.can_be_reused());
+        let (connection_end, new_reason) = match (status, can_be_reused, is_last) {
+            (DriveStatus::Closed, ..) => (ConnectionEnd::ClosedByServer, NewConnectionReason::ServerClosed),
+            (_, false, _) => (ConnectionEnd::ClosedAsAnnounced, NewConnectionReason::NotKept),
+            (_, true, true) => (ConnectionEnd::ClosedByClient, NewConnectionReason::NotKept),
+            (_, true, false) => return ConnectionEnd::Kept,
         };
-        self.drop_current(why);
-        closing
+        self.close_current(new_reason);
+        connection_end
     }
 
-    fn give_up(&mut self, error: &GetError) -> Closing {
-        let closing = match (&self.current, error) {
-            (None, _) => Closing::NeverOpen,
-            (_, GetError::Failed(Failure::Short(_))) => Closing::Early,
-            (_, GetError::Failed(Failure::Read(_) | Failure::Write(_))) => Closing::Broken,
-            _ => Closing::Cut,
+    /// Closes the connection after an error.
+    fn abort(&mut self, error: &GetError) -> ConnectionEnd {
+        let connection_end = match (&self.current, error) {
+            (None, _) => ConnectionEnd::NeverOpen,
+            (_, GetError::Failed(Failure::Short(_))) => ConnectionEnd::ClosedEarly,
+            (_, GetError::Failed(Failure::Read(_) | Failure::Write(_))) => ConnectionEnd::Failed,
+            _ => ConnectionEnd::Aborted,
         };
-        self.drop_current(Why::NotKept);
-        closing
+        self.close_current(NewConnectionReason::NotKept);
+        connection_end
     }
 }
 
 impl Drop for Session<'_> {
     fn drop(&mut self) {
-        for parked in self.parked.drain(..) {
-            parked.connection.close();
+        for idle in self.idle.drain(..) {
+            idle.connection.close();
         }
-        self.drop_current(Why::NotKept);
+        self.close_current(NewConnectionReason::NotKept);
     }
 }
 
 impl Waiter {
-    /// Waits until a connection can continue.
-    fn pause(
+    /// Waits until a connection can continue. Fails with `timeout_error` at the deadline `until`.
+    fn wait_for_connection(
         &self,
         connection: &Connection,
         status: DriveStatus,
         until: Option<Instant>,
-        timed_out: GetError,
+        timeout_error: GetError,
     ) -> Result<(), GetError> {
         let now = Instant::now();
         if until.is_some_and(|until| until <= now) {
-            return Err(timed_out);
+            return Err(timeout_error);
         }
-        let is_busy = status == DriveStatus::Yielded;
-        let room = if connection.wants_to_write() { PollFlags::OUT } else { PollFlags::empty() };
-        let sockets = [(connection.transport().as_fd(), PollFlags::IN | room)];
-        match self.wait(&sockets, if is_busy { Some(now) } else { until }).map_err(GetError::Wait)? {
-            Woken::Interrupted(signal) => Err(GetError::Interrupted(signal)),
-            Woken::TimedOut if !is_busy => Err(timed_out),
-            Woken::TimedOut | Woken::Ready => Ok(()),
+        let has_yielded = status == DriveStatus::Yielded;
+        let write_flags = if connection.wants_to_write() { PollFlags::OUT } else { PollFlags::empty() };
+        let sockets = [(connection.transport().as_fd(), PollFlags::IN | write_flags)];
+        match self.wait(&sockets, if has_yielded { Some(now) } else { until }).map_err(GetError::Wait)? {
+            WaitResult::Interrupted(signal) => Err(GetError::Interrupted(signal)),
+            WaitResult::TimedOut if !has_yielded => Err(timeout_error),
+            WaitResult::TimedOut | WaitResult::Ready => Ok(()),
         }
     }
 }
 
-/// Whether the failure is that of a connection which the server closed while it was idle.
-fn is_stale(error: &GetError) -> bool {
+/// Whether a request on a reused connection can be sent again: it is idempotent, and no byte of a response was received.
+fn can_be_repeated(error: &GetError, request: &Encoded, observer: &RequestObserver<'_>) -> bool {
+    is_stale_connection(error) && !observer.has_received() && is_idempotent(&request.bytes)
+}
+
+/// Whether the error is that of a connection which the server closed while it was idle.
+fn is_stale_connection(error: &GetError) -> bool {
     matches!(
         error,
         GetError::Failed(Failure::Short(Fault::ClosedBeforeResponse) | Failure::Read(_) | Failure::Write(_))
     )
 }
 
-/// The idempotent methods (RFC 9110 §9.2.2).
-fn is_safe_to_repeat(request: &Bytes) -> bool {
+/// Whether the method of an encoded request is idempotent (RFC 9110 §9.2.2).
+fn is_idempotent(request: &Bytes) -> bool {
     let method = request.split(|byte| *byte == b' ').next().unwrap_or_default();
     [&b"GET"[..], b"HEAD", b"OPTIONS", b"TRACE", b"PUT", b"DELETE"].contains(&method)
 }

@@ -35,7 +35,7 @@ Examples:
   rudy http_load -rate 100 -seconds 60 urls
 ";
 
-/// The schedule of fetches.
+/// The start of fetches: a number in parallel, or a rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Start {
     Parallel(u32),
@@ -49,7 +49,7 @@ pub(super) enum End {
     Seconds(Duration),
 }
 
-/// The property that all bodies of a URL must share.
+/// The property in which all bodies of a URL must be equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Check {
     Bytes,
@@ -69,7 +69,7 @@ pub(super) struct Options {
     pub(super) urls: PathBuf,
 }
 
-/// The options parsed so far.
+/// The arguments parsed so far.
 #[derive(Default)]
 struct Arguments {
     parallel: Option<u32>,
@@ -131,11 +131,11 @@ impl Arguments {
         value: &mut dyn FnMut() -> Result<&'a String, String>,
     ) -> Result<(), String> {
         match name {
-            "parallel" => self.parallel = Some(number(name, value()?)?),
-            "rate" => self.rate = Some(f64::from(number::<u32>(name, value()?)?)),
-            "fetches" => self.fetches = Some(number(name, value()?)?),
-            "seconds" => self.seconds = Some(time(name, value()?)?),
-            "timeout" => self.timeout = Some(time(name, value()?)?),
+            "parallel" => self.parallel = Some(parse_number(name, value()?)?),
+            "rate" => self.rate = Some(f64::from(parse_number::<u32>(name, value()?)?)),
+            "fetches" => self.fetches = Some(parse_number(name, value()?)?),
+            "seconds" => self.seconds = Some(parse_time(name, value()?)?),
+            "timeout" => self.timeout = Some(parse_time(name, value()?)?),
             "sip" => self.sources = Some(value()?.into()),
             "throttle" | "throttle_kbps" | "cipher" | "proxy" => {
                 return Err(format!(
@@ -172,7 +172,7 @@ impl Arguments {
         Ok(Options {
             start,
             end,
-            sources: self.sources.as_deref().map(sources).transpose()?.unwrap_or_default(),
+            sources: self.sources.as_deref().map(read_sources).transpose()?.unwrap_or_default(),
             check,
             timeout: self.timeout.unwrap_or(Duration::from_mins(1)),
             is_verbose: self.is_verbose,
@@ -182,20 +182,22 @@ impl Arguments {
     }
 }
 
-/// An integer from 1.
-fn number<T: std::str::FromStr + PartialOrd + From<u8>>(name: &str, value: &str) -> Result<T, String> {
+/// Parses an integer from 1.
+fn parse_number<T: std::str::FromStr + PartialOrd + From<u8>>(name: &str, value: &str) -> Result<T, String> {
     let number = value.parse().ok().filter(|number| *number >= T::from(1));
     number.ok_or_else(|| format!("-{name} {value}: expected an integer from 1"))
 }
 
-fn time(name: &str, value: &str) -> Result<Duration, String> {
+/// A duration in seconds, greater than 0.
+fn parse_time(name: &str, value: &str) -> Result<Duration, String> {
     match value.parse::<Time>() {
         Ok(Time(time)) if !time.is_zero() => Ok(time),
         _ => Err(format!("-{name} {value}: expected a number of seconds")),
     }
 }
 
-fn sources(path: &Path) -> Result<Vec<IpAddr>, String> {
+/// Reads a file with an IP address per line.
+fn read_sources(path: &Path) -> Result<Vec<IpAddr>, String> {
     let text =
         fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
     let mut sources = Vec::new();
@@ -217,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lines_of_the_field_report_are_understood() {
+    fn the_command_lines_of_the_field_report_are_parsed() {
         let options = parse("-parallel 20 -fetches 1000 urls").unwrap().unwrap();
         assert_eq!((options.start, options.end), (Start::Parallel(20), End::Fetches(1000)));
         assert_eq!((options.check, options.timeout), (Check::Bytes, Duration::from_mins(1)));
@@ -254,8 +256,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("sip");
         fs::write(&path, "127.0.0.2\n\n127.0.0.3\n").unwrap();
-        assert_eq!(sources(&path).unwrap().len(), 2);
+        assert_eq!(read_sources(&path).unwrap().len(), 2);
         fs::write(&path, "127.0.0.2\nx\n").unwrap();
-        assert!(sources(&path).unwrap_err().ends_with("2: \"x\" is not an IP address"));
+        assert!(read_sources(&path).unwrap_err().ends_with("2: \"x\" is not an IP address"));
     }
 }

@@ -23,18 +23,18 @@ impl fmt::Display for Summary<'_> {
             f,
             "{fetches} fetches, {} max parallel, {} bytes, in {} seconds",
             recorder.peak_in_flight,
-            g(bytes),
-            g(seconds)
+            format_g(bytes),
+            format_g(seconds)
         )?;
-        writeln!(f, "{} mean bytes/connection", g(share(bytes, float(fetches))))?;
+        writeln!(f, "{} mean bytes/connection", format_g(ratio(bytes, float(fetches))))?;
         writeln!(
             f,
             "{} fetches/sec, {} bytes/sec",
-            g(share(float(fetches), seconds)),
-            g(share(bytes, seconds))
+            format_g(ratio(float(fetches), seconds)),
+            format_g(ratio(bytes, seconds))
         )?;
-        writeln!(f, "msecs/connect: {}", times(&recorder.connect))?;
-        writeln!(f, "msecs/first-response: {}", times(&recorder.first_byte))?;
+        writeln!(f, "msecs/connect: {}", format_times(&recorder.connect))?;
+        writeln!(f, "msecs/first-response: {}", format_times(&recorder.first_byte))?;
         match self.check {
             Check::Bytes => writeln!(f, "{} bad byte counts", recorder.unlike_the_first)?,
             Check::Checksum => writeln!(f, "{} bad checksums", recorder.unlike_the_first)?,
@@ -54,14 +54,14 @@ impl fmt::Display for Summary<'_> {
     }
 }
 
-fn times(histogram: &Histogram) -> String {
-    let milliseconds = |time: std::time::Duration| g(time.as_secs_f64() * 1000.0);
+fn format_times(histogram: &Histogram) -> String {
+    let milliseconds = |time: std::time::Duration| format_g(time.as_secs_f64() * 1000.0);
     let (mean, max, min) = (histogram.mean(), histogram.max(), histogram.min());
     format!("{} mean, {} max, {} min", milliseconds(mean), milliseconds(max), milliseconds(min))
 }
 
-fn share(of: f64, among: f64) -> f64 {
-    if among > 0.0 { of / among } else { 0.0 }
+fn ratio(numerator: f64, denominator: f64) -> f64 {
+    if denominator > 0.0 { numerator / denominator } else { 0.0 }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "six digits of it are shown")]
@@ -69,9 +69,9 @@ fn float(count: u64) -> f64 {
     count as f64
 }
 
-/// Formats a number like C's `%g`, which parsers of these lines expect: six digits, no trailing zeroes, an
+/// Formats a number like C's `%format_g`, which parsers of these lines expect: six digits, no trailing zeroes, an
 /// exponent for large and small numbers.
-fn g(number: f64) -> String {
+fn format_g(number: f64) -> String {
     if number == 0.0 {
         return "0".into();
     }
@@ -104,7 +104,7 @@ mod tests {
     use crate::bench::Recorder;
 
     #[test]
-    fn numbers_are_written_as_c_writes_them() {
+    fn numbers_have_the_format_of_c() {
         // printf '%g\n' of each.
         for (number, text) in [
             (0.0, "0"),
@@ -120,12 +120,12 @@ mod tests {
             (0.000_012_345, "1.2345e-05"),
             (3e-120, "3e-120"),
         ] {
-            assert_eq!(g(number), text);
+            assert_eq!(format_g(number), text);
         }
     }
 
     #[test]
-    fn the_lines_are_those_of_http_load() {
+    fn the_summary_has_the_lines_of_http_load() {
         let mut recorder =
             Recorder { body_bytes: 5120, unlike_the_first: 1, peak_in_flight: 20, ..Recorder::default() };
         (recorder.statuses[200], recorder.statuses[999]) = (4, 1);

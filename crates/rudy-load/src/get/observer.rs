@@ -39,22 +39,23 @@ pub(super) struct Head {
     pub(super) retry_after: Option<Vec<u8>>,
 }
 
-/// The use of the body.
+/// The rules by which head and body are written to the output.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Rules {
+pub(super) struct BodyRules {
     pub(super) shows_head: bool,
-    /// Discard it, because the response is a redirect that is followed.
-    pub(super) follows: bool,
+    /// Whether redirects are followed, so that their bodies are not written.
+    pub(super) follows_redirects: bool,
+    /// Whether the body of a response with an error status is not written.
     pub(super) fails: bool,
 }
 
 /// Records the events of one request.
 #[derive(Debug)]
-pub(super) struct Watch<'a> {
+pub(super) struct RequestObserver<'a> {
     started: Instant,
-    rules: Rules,
+    rules: BodyRules,
     output: &'a mut Output,
-    shows_body: bool,
+    writes_body: bool,
     pub(super) phases: Phases,
     pub(super) informational: Vec<u16>,
     pub(super) head: Option<Head>,
@@ -68,13 +69,13 @@ pub(super) struct Watch<'a> {
 /// Maximum number of interim responses whose status is reported. Their bytes always count.
 const INFORMATIONAL_MAX: usize = 16;
 
-impl<'a> Watch<'a> {
-    pub(super) fn new(started: Instant, rules: Rules, output: &'a mut Output) -> Self {
+impl<'a> RequestObserver<'a> {
+    pub(super) fn new(started: Instant, rules: BodyRules, output: &'a mut Output) -> Self {
         Self {
             started,
             rules,
             output,
-            shows_body: false,
+            writes_body: false,
             phases: Phases::default(),
             informational: Vec::new(),
             head: None,
@@ -91,32 +92,32 @@ impl<'a> Watch<'a> {
         self.started.elapsed()
     }
 
-    /// Whether any part of a response has arrived.
-    pub(super) fn has_started(&self) -> bool {
+    /// Whether any part of a response has been received.
+    pub(super) fn has_received(&self) -> bool {
         !self.phases.start_transfer.is_zero()
     }
 
     /// Whether the response is a redirect to follow.
-    pub(super) fn leads_on(&self) -> bool {
-        let leads_on = |head: &Head| is_redirect(head.status) && head.location.is_some();
-        self.rules.follows && self.head.as_ref().is_some_and(leads_on)
+    pub(super) fn is_followed_redirect(&self) -> bool {
+        let is_followed_redirect = |head: &Head| is_redirect(head.status) && head.location.is_some();
+        self.rules.follows_redirects && self.head.as_ref().is_some_and(is_followed_redirect)
     }
 
-    fn show(&mut self, bytes: &[u8]) {
+    fn write(&mut self, bytes: &[u8]) {
         if self.write_error.is_none() {
             self.write_error = self.output.write(bytes).err();
         }
     }
 
-    fn show_head(&mut self, head: &ResponseHead<'_>) {
+    fn write_head(&mut self, head: &ResponseHead<'_>) {
         self.head_bytes += head.raw().len() as u64;
         if self.rules.shows_head {
-            self.show(head.raw());
+            self.write(head.raw());
         }
     }
 }
 
-impl Observer for Watch<'_> {
+impl Observer for RequestObserver<'_> {
     fn connected(&mut self, now: Instant) {
         self.phases.connect = now - self.started;
     }
@@ -126,7 +127,7 @@ impl Observer for Watch<'_> {
     }
 
     fn received(&mut self, _bytes: usize, now: Instant) {
-        if !self.has_started() {
+        if !self.has_received() {
             self.phases.start_transfer = now - self.started;
         }
     }
@@ -135,11 +136,11 @@ impl Observer for Watch<'_> {
         if self.informational.len() < INFORMATIONAL_MAX {
             self.informational.push(head.status());
         }
-        self.show_head(head);
+        self.write_head(head);
     }
 
     fn head(&mut self, head: &ResponseHead<'_>) {
-        self.show_head(head);
+        self.write_head(head);
         self.head = Some(Head {
             status: head.status(),
             // Control characters from the server could change the state of the terminal.
@@ -152,13 +153,13 @@ impl Observer for Watch<'_> {
             location: head.get("location").map(<[u8]>::to_vec),
             retry_after: head.get("retry-after").map(<[u8]>::to_vec),
         });
-        self.shows_body = !(self.leads_on() || (self.rules.fails && head.status() >= 400));
+        self.writes_body = !(self.is_followed_redirect() || (self.rules.fails && head.status() >= 400));
     }
 
     fn data(&mut self, bytes: &[u8]) {
         self.body_bytes += bytes.len() as u64;
-        if self.shows_body {
-            self.show(bytes);
+        if self.writes_body {
+            self.write(bytes);
         }
     }
 
@@ -168,10 +169,10 @@ impl Observer for Watch<'_> {
     }
 }
 
-/// Observes an idle connection, on which no data may arrive.
-pub(super) struct Nothing;
+/// Observes an idle connection, on which no data is expected.
+pub(super) struct IdleObserver;
 
-impl Observer for Nothing {
+impl Observer for IdleObserver {
     fn head(&mut self, _head: &ResponseHead<'_>) {}
 
     fn data(&mut self, _bytes: &[u8]) {}
