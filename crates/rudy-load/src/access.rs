@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn https_checks_the_certificate_for_an_ip_address() {
-        let access = Access { trust: Trust::Anyone, ..Access::default() };
+        let access = Access { trust: Trust::All, ..Access::default() };
         for host in ["127.0.0.1", "[::1]"] {
             let route = access.route(&format!("https://{host}/").parse().unwrap()).unwrap();
             assert!(matches!(route.security.unwrap().name, ServerName::IpAddress(_)));

@@ -6,7 +6,7 @@ use std::io;
 use rudy_http::h1::client::Fault;
 use serde::{Deserialize, Serialize};
 
-/// The reason that a request has no complete response.
+/// The failure of a request that has no complete response.
 #[derive(Debug)]
 pub enum Failure {
     /// The connection could not be opened.
@@ -21,9 +21,9 @@ pub enum Failure {
     Short(Fault),
     /// The response is not valid HTTP.
     Malformed(Fault),
-    /// The timeout, from the send.
+    /// The timeout of the response, from the send, has passed.
     Timeout,
-    /// The timeout, from the due time.
+    /// The timeout of the response, from the due time, has passed.
     Deadline,
     /// The run ended before a connection was free.
     NotSent,
@@ -55,7 +55,7 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
-    /// In the order in which they can happen to a request.
+    /// All kinds, in the order in which they can happen to a request.
     pub const ALL: [Self; 9] = [
         Self::Connect,
         Self::Tls,
@@ -106,13 +106,13 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Connect(error) => write!(f, "could not connect: {}", plain(error)),
-            Self::Tls(error) => write!(f, "TLS failed: {}", plain(error)),
+            Self::Connect(error) => write!(f, "could not connect: {}", format_error(error)),
+            Self::Tls(error) => write!(f, "TLS failed: {}", format_error(error)),
             Self::Read(error) => {
-                write!(f, "the connection failed before the response was complete: {}", plain(error))
+                write!(f, "the connection failed before the response was complete: {}", format_error(error))
             }
             Self::Write(error) => {
-                write!(f, "the connection failed while the request was sent: {}", plain(error))
+                write!(f, "the connection failed while the request was sent: {}", format_error(error))
             }
             Self::Short(fault) | Self::Malformed(fault) => write!(f, "{fault}"),
             Self::Timeout => f.write_str("no complete response within the timeout"),
@@ -124,8 +124,8 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// An error of the operating system without its number.
-fn plain(error: &io::Error) -> String {
+/// Formats an error of the operating system without its number.
+fn format_error(error: &io::Error) -> String {
     let text = error.to_string();
     match text.find(" (os error") {
         Some(end) => text[..end].to_lowercase(),

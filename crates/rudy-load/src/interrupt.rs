@@ -1,4 +1,4 @@
-//! Handles Ctrl-C, so that a command can end and report its results.
+//! Handles signals that interrupt a command, so that it can report its results.
 
 use std::io;
 use std::sync::Arc;
@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
-/// The signal that was received.
+/// Records the signal that interrupts a command.
 #[derive(Debug, Clone, Default)]
 pub struct Interrupt {
     number: Arc<AtomicUsize>,
 }
 
 impl Interrupt {
-    /// Catches SIGINT and SIGTERM from now on, each once: a second one has its default effect.
+    /// Catches SIGINT and SIGTERM, each once: a second one has its default effect, which ends the process.
     ///
     /// # Errors
     ///
@@ -22,18 +22,17 @@ impl Interrupt {
     pub fn catch() -> io::Result<Self> {
         let interrupt = Self::default();
         for (signal, number) in [(SIGINT, 2), (SIGTERM, 15)] {
-            let has_come = Arc::default();
-            // The order matters: the first registered handler runs first and must not see the effect of the
-            // second.
-            flag::register_conditional_default(signal, Arc::clone(&has_come))?;
-            flag::register(signal, has_come)?;
+            let was_received = Arc::default();
+            // Handlers run in the order of their registration. The first one must run before the second one sets
+            // the flag.
+            flag::register_conditional_default(signal, Arc::clone(&was_received))?;
+            flag::register(signal, was_received)?;
             flag::register_usize(signal, Arc::clone(&interrupt.number), number)?;
         }
         Ok(interrupt)
     }
 
-    /// Catches SIGINT, SIGTERM and SIGHUP from now on, without limit. For commands that have child processes
-    /// to stop, and stop them in a bounded time.
+    /// Catches SIGINT, SIGTERM and SIGHUP, always. For commands that stop their child processes in a bounded time.
     ///
     /// # Errors
     ///

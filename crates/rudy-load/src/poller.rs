@@ -1,4 +1,4 @@
-//! Waits for many sockets at once, with epoll.
+//! Waits for events of many sockets, with epoll.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -8,9 +8,9 @@ use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 
 /// Maximum number of events per wait.
-const BATCH: usize = 512;
+const EVENTS_MAX: usize = 512;
 
-/// A set of sockets, each with a token.
+/// An epoll instance: a set of sockets, each with a token.
 pub(crate) struct Poller {
     epoll: OwnedFd,
     events: Vec<epoll::Event>,
@@ -20,13 +20,15 @@ pub(crate) struct Poller {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ready {
     pub(crate) token: u64,
-    /// The peer has closed or reset the connection. Read until the end, because this event is not repeated.
+    /// Whether the peer has closed or reset the connection. The caller must read to the end, because the event is not
+    /// repeated.
     pub(crate) has_hung_up: bool,
 }
 
 impl Poller {
     pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?, events: Vec::with_capacity(BATCH) })
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        Ok(Self { epoll, events: Vec::with_capacity(EVENTS_MAX) })
     }
 
     /// Registers a socket until it is closed. Edge-triggered: with level-triggered events, the kernel checks
@@ -37,19 +39,19 @@ impl Poller {
         Ok(epoll::add(&self.epoll, socket, epoll::EventData::new_u64(token), flags)?)
     }
 
-    /// Waits for an event or a timeout, with nanosecond resolution. `None` waits without limit.
-    pub(crate) fn wait(&mut self, most: Option<Duration>) -> io::Result<()> {
+    /// Waits for events, at most for the timeout, which has nanosecond resolution. `None` waits without limit.
+    pub(crate) fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         // A time that overflows counts as no limit.
-        let most = most.and_then(|most| Timespec::try_from(most).ok());
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         self.events.clear();
-        match epoll::wait(&self.epoll, spare_capacity(&mut self.events), most.as_ref()) {
+        match epoll::wait(&self.epoll, spare_capacity(&mut self.events), timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
     /// The number of events of the last wait.
-    pub(crate) fn ready(&self) -> usize {
+    pub(crate) fn event_count(&self) -> usize {
         self.events.len()
     }
 

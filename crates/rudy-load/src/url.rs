@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use http::Uri;
 
-/// An address of the web, as a person writes it: `http://` may be left out.
+/// An HTTP URL. When it is parsed, `http://` can be omitted.
 ///
 /// ```
 /// let url: rudy_load::Url = "localhost:8080/a?b=c".parse()?;
@@ -25,14 +25,14 @@ pub struct Url {
 /// The error of an invalid URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UrlError {
-    given: String,
+    text: String,
     reason: String,
 }
 
 impl fmt::Display for UrlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { given, reason } = self;
-        write!(f, "{given:?} is not a URL: {reason} (expected http://HOST[:PORT]/PATH or https://…)")
+        let Self { text, reason } = self;
+        write!(f, "{text:?} is not a URL: {reason} (expected http://HOST[:PORT]/PATH or https://…)")
     }
 }
 
@@ -45,7 +45,7 @@ impl Url {
         self.is_secure
     }
 
-    /// A name or an address; an IPv6 address without its brackets.
+    /// The host: a name or an IP address, without the brackets of an IPv6 address.
     #[must_use]
     pub fn host(&self) -> &str {
         &self.host
@@ -57,7 +57,7 @@ impl Url {
         self.port
     }
 
-    /// Path and query, as in the request line (RFC 9112 §3.2.1).
+    /// The request target: path and query (RFC 9112 §3.2.1).
     #[must_use]
     pub fn target(&self) -> &str {
         &self.target
@@ -95,11 +95,11 @@ impl Url {
         let path = self.target.split('?').next().unwrap_or_default();
         let target = match reference.chars().next() {
             None => self.target.clone(),
-            Some('/') => remove_dots(reference),
+            Some('/') => remove_dot_segments(reference),
             Some('?') => format!("{path}{reference}"),
             Some(_) => {
                 let folder = path.rfind('/').map_or("/", |end| &path[..=end]);
-                remove_dots(&format!("{folder}{reference}"))
+                remove_dot_segments(&format!("{folder}{reference}"))
             }
         };
         format!("{scheme}://{}{target}", self.authority()).parse()
@@ -146,9 +146,9 @@ impl Url {
 impl std::str::FromStr for Url {
     type Err = UrlError;
 
-    fn from_str(given: &str) -> Result<Self, UrlError> {
-        let error = |reason: String| UrlError { given: given.to_owned(), reason };
-        let whole = given.split('#').next().unwrap_or_default();
+    fn from_str(text: &str) -> Result<Self, UrlError> {
+        let error = |reason: String| UrlError { text: text.to_owned(), reason };
+        let whole = text.split('#').next().unwrap_or_default();
         let whole = if has_scheme(whole) { whole.to_owned() } else { format!("http://{whole}") };
         let uri: Uri = whole.parse().map_err(|reason: http::uri::InvalidUri| error(reason.to_string()))?;
         Self::from_uri(&uri).map_err(error)
@@ -175,7 +175,7 @@ fn has_scheme(text: &str) -> bool {
 }
 
 /// Removes dot segments (RFC 3986 §5.2.4) from a path that starts with a slash and may have a query.
-fn remove_dots(target: &str) -> String {
+fn remove_dot_segments(target: &str) -> String {
     let (path, query) = target.split_at(target.find('?').unwrap_or(target.len()));
     let mut segments: Vec<&str> = Vec::new();
     let mut ends_in_folder = false;
@@ -200,8 +200,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_people_write_is_understood() {
-        for (given, meant, authority) in [
+    fn urls_are_parsed_and_normalized() {
+        for (text, expected, authority) in [
             ("localhost", "http://localhost/", "localhost"),
             ("localhost:8080", "http://localhost:8080/", "localhost:8080"),
             ("http://a:80/b?c#d", "http://a/b?c", "a"),
@@ -210,14 +210,14 @@ mod tests {
             ("http://[::1]:81/x", "http://[::1]:81/x", "[::1]:81"),
             ("127.0.0.1:1?q=1", "http://127.0.0.1:1/?q=1", "127.0.0.1:1"),
         ] {
-            let url: Url = given.parse().unwrap();
-            assert_eq!((url.to_string().as_str(), url.authority().as_str()), (meant, authority), "{given}");
+            let url: Url = text.parse().unwrap();
+            assert_eq!((url.to_string().as_str(), url.authority().as_str()), (expected, authority), "{text}");
         }
     }
 
     #[test]
-    fn what_is_no_url_is_refused_with_its_reason() {
-        for (given, reason) in [
+    fn invalid_urls_are_rejected_with_a_reason() {
+        for (text, reason) in [
             ("", "not a URL"),
             ("ftp://a/", "scheme"),
             ("http:///x", "not a URL"),
@@ -227,15 +227,15 @@ mod tests {
             ("http://a/b c", "not a URL"),
             ("http://[::g]/", "not a URL"),
         ] {
-            let error = given.parse::<Url>().unwrap_err().to_string();
-            assert!(error.contains(reason), "{given}: {error}");
+            let error = text.parse::<Url>().unwrap_err().to_string();
+            assert!(error.contains(reason), "{text}: {error}");
         }
     }
 
     #[test]
-    fn a_reference_is_resolved_as_rfc_3986_5_4_has_it() {
+    fn references_are_resolved_as_in_rfc_3986_5_4() {
         let base: Url = "http://a/b/c/d;p?q".parse().unwrap();
-        for (reference, meant) in [
+        for (reference, expected) in [
             ("g", "http://a/b/c/g"),
             ("./g", "http://a/b/c/g"),
             ("g/", "http://a/b/c/g/"),
@@ -253,7 +253,7 @@ mod tests {
             ("/a?u=http://x/", "http://a/a?u=http://x/"),
             ("https://x:444/y", "https://x:444/y"),
         ] {
-            assert_eq!(base.join(reference).unwrap().to_string(), meant, "{reference:?}");
+            assert_eq!(base.join(reference).unwrap().to_string(), expected, "{reference:?}");
         }
     }
 }

@@ -257,7 +257,7 @@ impl Bench {
 impl From<Bench> for Options {
     fn from(bench: Bench) -> Self {
         let trust = match (bench.insecure, bench.cacert) {
-            (true, _) => Trust::Anyone,
+            (true, _) => Trust::All,
             (false, Some(file)) => Trust::File(file),
             (false, None) => Trust::Platform,
         };

@@ -101,7 +101,7 @@ pub(crate) struct Flood {
 impl From<Flood> for Options {
     fn from(flood: Flood) -> Self {
         let trust = match (flood.insecure, flood.cacert) {
-            (true, _) => Trust::Anyone,
+            (true, _) => Trust::All,
             (false, Some(file)) => Trust::File(file),
             (false, None) => Trust::Platform,
         };

@@ -130,7 +130,7 @@ fn is_set(variable: &str) -> bool {
 impl From<Get> for Options {
     fn from(get: Get) -> Self {
         let trust = match (get.insecure, get.cacert) {
-            (true, _) => Trust::Anyone,
+            (true, _) => Trust::All,
             (false, Some(file)) => Trust::File(file),
             (false, None) => Trust::Platform,
         };

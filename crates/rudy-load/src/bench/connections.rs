@@ -162,7 +162,7 @@ impl<'p> Connections<'p> {
                 self.drive(index, true);
             }
         }
-        self.poller.ready()
+        self.poller.event_count()
     }
 
     /// Handles an event of the last wait, by its index.

@@ -112,7 +112,7 @@ impl<'p> Connections<'p> {
         for number in std::mem::take(&mut self.runnable) {
             self.drive(number, true);
         }
-        for event in 0..self.poller.ready() {
+        for event in 0..self.poller.event_count() {
             let ready = self.poller.event(event);
             // The token is the number of the connection.
             self.drive(u32::try_from(ready.token).unwrap_or(u32::MAX), ready.has_hung_up);

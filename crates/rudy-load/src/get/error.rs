@@ -57,9 +57,7 @@ impl fmt::Display for GetError {
             Self::Wait(error) => write!(f, "cannot wait for the connection: {error}"),
             Self::ConnectTimeout => f.write_str("no connection within the timeout (--connect-timeout)"),
             Self::Location(error) => write!(f, "the target of the redirect is invalid: {error}"),
-            Self::TooManyRedirects(max) => {
-                write!(f, "more than {max} consecutive redirects (--max-redirs)")
-            }
+            Self::TooManyRedirects(max) => write!(f, "more than {max} consecutive redirects (--max-redirs)"),
             Self::Interrupted(_) => f.write_str("interrupted"),
         }
     }

@@ -47,7 +47,7 @@ pub(super) enum NewConnectionReason {
     NotKept,
     /// The server had closed the previous connection.
     ServerClosed,
-    /// The server closed the previous connection while the request was sent, so the request was sent again (RFC 9112 §9.3.1).
+    /// The server closed the previous connection while the request was sent. It was sent again (RFC 9112 §9.3.1).
     SentAgain,
 }
 

@@ -318,7 +318,8 @@ impl Waiter {
     }
 }
 
-/// Whether a request on a reused connection can be sent again: it is idempotent, and no byte of a response was received.
+/// Whether a request on a reused connection can be sent again: it is idempotent, and no part of a response was
+/// received.
 fn can_be_repeated(error: &GetError, request: &Encoded, observer: &RequestObserver<'_>) -> bool {
     is_stale_connection(error) && !observer.has_received() && is_idempotent(&request.bytes)
 }

@@ -89,7 +89,7 @@ impl Watch for Watcher<'_> {
 fn plan(options: &Options) -> Result<Plan, CommandError> {
     let requests = Requests::new(&[], Some(&options.urls), &RequestOptions::default(), true)?;
     let pace = pace(options)?;
-    let trust = if options.is_insecure { Trust::Anyone } else { Trust::Platform };
+    let trust = if options.is_insecure { Trust::All } else { Trust::Platform };
     let route = Access { trust, unix_socket: None }.route(&requests.url);
     let route = route.map_err(|error| CommandError::Environment(error.to_string()))?;
     let connections = match options.start {
@@ -101,7 +101,7 @@ fn plan(options: &Options) -> Result<Plan, CommandError> {
         security: route.security,
         mix: Arc::new(requests.mix),
         connections: NonZeroU32::new(connections).unwrap_or(NonZeroU32::MIN),
-        // http_load is single-threaded, and its figures assume that.
+        // http_load is single-threaded, and its metrics assume that.
         threads: NonZeroU32::MIN,
         pace,
         share: Share::WHOLE,

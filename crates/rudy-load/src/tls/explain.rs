@@ -1,24 +1,24 @@
-//! Explains why a certificate was rejected, and what to do.
+//! Explanations of rejected certificates, with advice.
 
 use rustls::CertificateError;
 
-/// The problem of a server's certificate. `None` if the error is about something else.
+/// Explains the rejection of a server's certificate. `None` for another error.
 pub(crate) fn explain(error: &rustls::Error) -> Option<String> {
     let rustls::Error::InvalidCertificate(error) = error else { return None };
     Some(match error {
         CertificateError::NotValidForNameContext { expected, presented } => {
-            let names: Vec<_> = presented.iter().map(|name| plain(name)).collect();
+            let names: Vec<_> = presented.iter().map(|name| name_text(name)).collect();
             let names = if names.is_empty() { "no name at all".to_owned() } else { names.join(", ") };
             format!("the certificate is for {names} and not for {} (-k accepts it)", expected.to_str())
         }
         CertificateError::ExpiredContext { time, not_after } => format!(
             "the certificate expired {} ago (-k accepts it)",
-            span(time.as_secs().saturating_sub(not_after.as_secs()))
+            format_duration(time.as_secs().saturating_sub(not_after.as_secs()))
         ),
         CertificateError::Expired => "the certificate has expired (-k accepts it)".to_owned(),
         CertificateError::NotValidYetContext { time, not_before } => format!(
             "the certificate will be valid {} from now (-k accepts it)",
-            span(not_before.as_secs().saturating_sub(time.as_secs()))
+            format_duration(not_before.as_secs().saturating_sub(time.as_secs()))
         ),
         CertificateError::UnknownIssuer => {
             "the certificate is not signed by a trusted authority (--cacert FILE adds one, -k accepts any certificate)"
@@ -40,13 +40,13 @@ pub(crate) fn explain(error: &rustls::Error) -> Option<String> {
 }
 
 /// Formats `DnsName("localhost")` as `localhost`.
-fn plain(name: &str) -> &str {
+fn name_text(name: &str) -> &str {
     let inner = name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
     inner.unwrap_or(name).trim_matches('"')
 }
 
 /// Formats a duration in its largest unit.
-fn span(seconds: u64) -> String {
+fn format_duration(seconds: u64) -> String {
     let (unit, name) = match seconds {
         0..60 => (1, "second"),
         60..3600 => (60, "minute"),
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_explanation_has_the_problem_and_the_remedy() {
+    fn an_explanation_has_the_problem_and_advice() {
         let at = |seconds| UnixTime::since_unix_epoch(Duration::from_secs(seconds));
         let expected = ServerName::try_from("b.test").unwrap();
         for (error, expected) in [

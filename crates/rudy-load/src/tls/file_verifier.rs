@@ -17,7 +17,7 @@ use super::TrustError;
 /// themselves, like curl. webpki rejects the latter, because `openssl req -x509` creates CA certificates.
 #[derive(Debug)]
 pub(super) struct FileVerifier {
-    signed: Arc<WebPkiServerVerifier>,
+    webpki: Arc<WebPkiServerVerifier>,
     certificates: Vec<CertificateDer<'static>>,
 }
 
@@ -33,9 +33,9 @@ impl FileVerifier {
         for certificate in &certificates {
             roots.add(certificate.clone()).map_err(TrustError::Rejected)?;
         }
-        let signed = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
-        let signed = signed.map_err(|error| TrustError::Rejected(Error::General(error.to_string())))?;
-        Ok(Self { signed, certificates })
+        let webpki = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
+        let webpki = webpki.map_err(|error| TrustError::Rejected(Error::General(error.to_string())))?;
+        Ok(Self { webpki, certificates })
     }
 }
 
@@ -49,13 +49,13 @@ impl ServerCertVerifier for FileVerifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         let result =
-            self.signed.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
+            self.webpki.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
         match result {
             // webpki checks the issuer and the CA flag only for a certificate that is valid at this time; an
             // invalid time has its own error. It checks the name last, so this code has to check it.
             Err(Error::InvalidCertificate(
                 CertificateError::UnknownIssuer | CertificateError::BadSignature | CertificateError::Other(_),
-            )) if self.certificates.iter().any(|held| held == end_entity) => {
+            )) if self.certificates.iter().any(|trusted| trusted == end_entity) => {
                 verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
                 Ok(ServerCertVerified::assertion())
             }
@@ -69,7 +69,7 @@ impl ServerCertVerifier for FileVerifier {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.signed.verify_tls12_signature(message, certificate, signature)
+        self.webpki.verify_tls12_signature(message, certificate, signature)
     }
 
     fn verify_tls13_signature(
@@ -78,10 +78,10 @@ impl ServerCertVerifier for FileVerifier {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.signed.verify_tls13_signature(message, certificate, signature)
+        self.webpki.verify_tls13_signature(message, certificate, signature)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.signed.supported_verify_schemes()
+        self.webpki.supported_verify_schemes()
     }
 }

@@ -1,4 +1,4 @@
-//! TLS client configuration: which certificates are trusted, and why one was rejected. rustls with aws-lc-rs.
+//! TLS client configuration with rustls and aws-lc-rs: trusted certificates, and explanations of rejected ones.
 
 mod explain;
 mod file_verifier;

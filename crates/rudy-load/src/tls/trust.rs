@@ -21,11 +21,11 @@ pub enum Trust {
     Platform,
     /// Those in this PEM file, and those signed by one of them.
     File(PathBuf),
-    /// All. The connection is encrypted, but the server is not verified.
-    Anyone,
+    /// All certificates. The connection is encrypted, but the server is not authenticated.
+    All,
 }
 
-/// The error of a TLS configuration.
+/// The error of a TLS client that cannot be configured.
 #[derive(Debug)]
 pub enum TrustError {
     /// The certificate file cannot be read, or is not PEM.
@@ -67,9 +67,7 @@ impl Trust {
             Self::File(path) => builder
                 .dangerous()
                 .with_custom_certificate_verifier(Arc::new(FileVerifier::read(path, provider)?)),
-            Self::Anyone => {
-                builder.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAnyone(provider)))
-            }
+            Self::All => builder.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAll(provider))),
         };
         let mut config = builder.with_no_client_auth();
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
@@ -77,12 +75,12 @@ impl Trust {
     }
 }
 
-/// Accepts every certificate. Still verifies the signatures of the handshake, so the server holds the key of
-/// its certificate.
+/// Accepts every certificate. Verifies the signatures of the handshake, so that the server has the key of its
+/// certificate.
 #[derive(Debug)]
-struct AcceptAnyone(Arc<CryptoProvider>);
+struct AcceptAll(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for AcceptAnyone {
+impl ServerCertVerifier for AcceptAll {
     fn verify_server_cert(
         &self,
         _end_entity: &CertificateDer<'_>,
@@ -122,8 +120,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_kind_of_trust_makes_a_client_that_offers_http_1_1() {
-        for trust in [Trust::Platform, Trust::Anyone] {
+    fn each_kind_of_trust_offers_http_1_1() {
+        for trust in [Trust::Platform, Trust::All] {
             // A machine without trusted certificates reports an error.
             match trust.client_config() {
                 Ok(config) => assert_eq!(config.alpn_protocols, [b"http/1.1"]),

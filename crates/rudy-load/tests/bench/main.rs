@@ -43,7 +43,7 @@ fn number(number: u32) -> NonZeroU32 {
     NonZeroU32::new(number).expect("not zero")
 }
 
-fn go(plan: &Plan) -> Outcome {
+fn run_plan(plan: &Plan) -> Outcome {
     run(plan, &mut ()).expect("the server listens")
 }
 
@@ -52,9 +52,9 @@ fn failures(outcome: &Outcome, kind: FailureKind) -> u64 {
 }
 
 #[test]
-fn a_run_sends_the_given_number_of_requests() {
+fn a_number_of_requests_is_sent_exactly() {
     let server = Server::start(|_| Response::text(OK));
-    let outcome = go(&plan(&server));
+    let outcome = run_plan(&plan(&server));
     assert_eq!((outcome.recorder.succeeded, outcome.recorder.sent, server.requests()), (101, 101, 101));
     assert_eq!((outcome.recorder.failed(), outcome.recorder.opened, server.connections()), (0, 4, 4));
     assert_eq!(outcome.recorder.body_bytes, 5 * 101);
@@ -62,21 +62,21 @@ fn a_run_sends_the_given_number_of_requests() {
 }
 
 #[test]
-fn a_pipeline_has_several_requests_in_flight_and_loses_none() {
+fn pipelined_requests_all_have_a_response() {
     let server = Server::start(|_| Response::text(OK));
-    let outcome = go(&Plan { pipeline: number(8), ..plan(&server) });
+    let outcome = run_plan(&Plan { pipeline: number(8), ..plan(&server) });
     assert_eq!((outcome.recorder.succeeded, server.requests()), (101, 101));
 }
 
 #[test]
-fn each_request_can_have_a_connection_of_its_own() {
+fn each_request_can_open_a_connection() {
     let server = Server::start(|_| Response::text(OK));
-    let outcome = go(&Plan { requests_per_connection: NonZeroU32::new(1), ..plan(&server) });
+    let outcome = run_plan(&Plan { requests_per_connection: NonZeroU32::new(1), ..plan(&server) });
     assert_eq!((outcome.recorder.succeeded, server.connections()), (101, 101));
 }
 
 #[test]
-fn what_warms_up_is_not_counted() {
+fn requests_of_the_warm_up_are_not_counted() {
     let server = Server::start(|_| Response::text(OK));
     // On a busy machine the first request may be late, so the warm-up is long enough.
     let (warm_up, time) = (Duration::from_millis(500), Duration::from_millis(100));
@@ -86,7 +86,7 @@ fn what_warms_up_is_not_counted() {
         until: Until::Time(time),
         ..plan(&server)
     };
-    let outcome = go(&plan);
+    let outcome = run_plan(&plan);
     let recorder = &outcome.recorder;
     assert_eq!(outcome.duration, time);
     assert_eq!((recorder.succeeded, recorder.latency.len()), (recorder.sent, recorder.sent));
@@ -97,17 +97,17 @@ fn what_warms_up_is_not_counted() {
 }
 
 #[test]
-fn a_connection_that_the_server_closes_in_order_is_no_failure() {
+fn a_connection_that_the_server_closes_after_a_response_is_no_failure() {
     let server = Server::start(|number| {
         let text = OK.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n");
         if number % 3 == 0 { Response::last(&text) } else { Response::text(OK) }
     });
-    let outcome = go(&plan(&server));
+    let outcome = run_plan(&plan(&server));
     assert_eq!((outcome.recorder.succeeded, outcome.recorder.failed()), (101, 0));
 }
 
 #[test]
-fn what_is_not_right_is_counted_as_what_it_is() {
+fn failures_are_counted_by_kind() {
     let server = Server::start(|number| match number % 4 {
         0 => Response::text("HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n"),
         1 => Response::last("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort"),
@@ -115,7 +115,8 @@ fn what_is_not_right_is_counted_as_what_it_is() {
         _ => Response::text("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfour"),
     });
     let expected = Expected { body_bytes: Some(4), body: Some("four".into()), same_as_first: None };
-    let outcome = go(&Plan { expected: Arc::new(expected), until: Until::Requests(100), ..plan(&server) });
+    let plan = Plan { expected: Arc::new(expected), until: Until::Requests(100), ..plan(&server) };
+    let outcome = run_plan(&plan);
     assert_eq!((outcome.recorder.statuses[500], outcome.recorder.succeeded), (25, 25));
     assert_eq!(failures(&outcome, FailureKind::Short), 25);
     assert_eq!(failures(&outcome, FailureKind::Malformed), 25);
@@ -123,11 +124,11 @@ fn what_is_not_right_is_counted_as_what_it_is() {
 }
 
 #[test]
-fn a_constant_delay_is_seen_as_that_delay() {
+fn the_latency_of_a_server_with_a_constant_delay_is_that_delay() {
     let delay = Duration::from_millis(20);
     let server = Server::delaying(delay);
     let until = Until::Time(Duration::from_millis(400));
-    let outcome = go(&Plan { until, ..plan(&server) });
+    let outcome = run_plan(&Plan { until, ..plan(&server) });
     let recorder = &outcome.recorder;
     // In 400 ms, each of four connections can start twenty requests, on a busy machine fewer.
     assert!(recorder.sent <= 80, "{}", recorder.sent);
@@ -137,46 +138,46 @@ fn a_constant_delay_is_seen_as_that_delay() {
     );
     // No response comes earlier, up to three digits. Together they take at most the time of four connections.
     assert!(recorder.latency.min() >= delay.mul_f64(0.999), "{:?}", recorder.latency);
-    let together = recorder.latency.mean() * u32::try_from(recorder.sent).expect("few");
-    let had = 4 * (outcome.duration + recorder.latency.max());
-    assert!(together <= had.mul_f64(1.001), "{together:?} of {had:?}");
+    let total = recorder.latency.mean() * u32::try_from(recorder.sent).expect("few");
+    let available = 4 * (outcome.duration + recorder.latency.max());
+    assert!(total <= available.mul_f64(1.001), "{total:?} of {available:?}");
     assert!(recorder.latency.min() < 10 * delay, "{:?}", recorder.latency);
 }
 
 #[test]
-fn each_connection_that_is_reset_is_a_failure_to_read() {
+fn each_reset_connection_is_a_read_failure() {
     let server = Server::resetting();
-    let outcome = go(&plan(&server));
+    let outcome = run_plan(&plan(&server));
     assert_eq!((failures(&outcome, FailureKind::Read), outcome.recorder.requests()), (101, 101));
     assert_eq!((server.requests(), server.connections()), (101, 101));
 }
 
 #[test]
-fn each_body_that_is_cut_is_a_short_one() {
+fn each_incomplete_body_is_a_short_body_failure() {
     let server = Server::cutting();
-    let outcome = go(&plan(&server));
+    let outcome = run_plan(&plan(&server));
     assert_eq!((failures(&outcome, FailureKind::Short), outcome.recorder.requests()), (101, 101));
     assert_eq!((outcome.recorder.succeeded, outcome.recorder.responses(), server.requests()), (0, 0, 101));
 }
 
 #[test]
-fn a_server_that_never_answers_meets_the_time_for_it() {
+fn requests_to_a_silent_server_time_out() {
     let server = Server::silent();
     let timeout = Duration::from_millis(50);
-    let outcome = go(&Plan { timeout, until: Until::Requests(4), ..plan(&server) });
+    let outcome = run_plan(&Plan { timeout, until: Until::Requests(4), ..plan(&server) });
     assert_eq!(failures(&outcome, FailureKind::Timeout), 4);
     // Times have three digits.
     assert!(outcome.recorder.latency_failed.min() >= timeout.mul_f64(0.999));
 }
 
 #[test]
-fn a_request_of_the_warm_up_that_hangs_is_seen_in_what_counts() {
+fn a_hanging_request_of_the_warm_up_is_reported_as_spillover() {
     let server = Server::start(|number| if number == 0 { Response::never() } else { Response::text(OK) });
     // Long enough for a busy machine to send the first request in one interval, and to respond to the others
     // in the next.
     let (warm_up, timeout) = (Duration::from_millis(500), Duration::from_secs(2));
     let until = Until::Time(Duration::from_millis(100));
-    let outcome = go(&Plan { warm_up, timeout, until, connections: number(2), ..plan(&server) });
+    let outcome = run_plan(&Plan { warm_up, timeout, until, connections: number(2), ..plan(&server) });
     assert_eq!(outcome.recorder.failed(), 0);
     // It was sent during the warm-up, and given up this much later.
     assert!(
@@ -187,37 +188,37 @@ fn a_request_of_the_warm_up_that_hangs_is_seen_in_what_counts() {
 }
 
 #[test]
-fn at_a_rate_every_request_is_sent_that_is_due() {
+fn an_open_loop_sends_every_due_request() {
     let server = Server::start(|_| Response::text(OK));
     let pace = Pace::Open(Profile::Constant(500.0), Arrivals::Uniform);
     let until = Until::Time(Duration::from_millis(400));
-    let outcome = go(&Plan { pace, until, ..plan(&server) });
+    let outcome = run_plan(&Plan { pace, until, ..plan(&server) });
     assert_eq!(outcome.recorder.sent, 200);
     assert_eq!(outcome.recorder.succeeded, outcome.recorder.sent);
     assert_eq!(outcome.recorder.schedule_delay.len(), outcome.recorder.sent);
 }
 
 #[test]
-fn what_waits_longer_than_its_deadline_is_not_sent() {
+fn requests_that_exceed_their_deadline_are_not_sent() {
     let server = Server::silent();
     let pace = Pace::Open(Profile::Constant(1000.0), Arrivals::Uniform);
     let deadline = Some(Duration::from_millis(20));
     let until = Until::Time(Duration::from_millis(200));
     let one = NonZeroU32::MIN;
-    let outcome = go(&Plan { pace, until, deadline, connections: one, threads: one, ..plan(&server) });
+    let outcome = run_plan(&Plan { pace, until, deadline, connections: one, threads: one, ..plan(&server) });
     assert_eq!(outcome.recorder.failed(), 200);
     // The connection is free again when a request misses its deadline, which is checked every 2 ms.
     assert!(outcome.recorder.sent < 200, "two are due each time");
 }
 
-/// A thousand requests a second for a second, over four connections.
+/// A thousand requests per second for a second, over four connections.
 fn thousand(server: &Server) -> Plan {
     let pace = Pace::Open(Profile::Constant(1000.0), Arrivals::Uniform);
     Plan { pace, until: Until::Time(Duration::from_secs(1)), ..plan(server) }
 }
 
 #[test]
-fn what_was_due_when_the_run_ended_is_sent_after_it() {
+fn requests_that_were_due_before_the_end_are_sent_after_it() {
     // Each connection meets the stall with about the 700th request, and is free again after the end.
     let server = Server::start(|number| {
         if (700..704).contains(&number) {
@@ -225,7 +226,7 @@ fn what_was_due_when_the_run_ended_is_sent_after_it() {
         }
         Response::text(OK)
     });
-    let recorder = go(&thousand(&server)).recorder;
+    let recorder = run_plan(&thousand(&server)).recorder;
     assert_eq!((recorder.succeeded, recorder.sent, server.requests()), (1000, 1000, 1000));
     assert!(recorder.sent_after_end > 0, "{recorder:?}");
     // Three in ten were due during the stall, the first of which waited for half a second.
@@ -233,10 +234,10 @@ fn what_was_due_when_the_run_ended_is_sent_after_it() {
 }
 
 #[test]
-fn what_has_no_response_by_the_timeout_after_the_end_is_failed() {
+fn requests_without_a_response_by_the_timeout_after_the_end_are_failed() {
     let server = Server::start(|number| if number < 700 { Response::text(OK) } else { Response::never() });
     let timeout = Duration::from_millis(600);
-    let outcome = go(&Plan { timeout, ..thousand(&server) });
+    let outcome = run_plan(&Plan { timeout, ..thousand(&server) });
     let recorder = &outcome.recorder;
     assert_eq!((recorder.succeeded, recorder.requests(), outcome.in_flight_at_end), (700, 1000, 0));
     let [not_sent, timed_out] =
@@ -262,7 +263,7 @@ impl rudy_load::bench::Watch for Stop {
 }
 
 #[test]
-fn what_was_due_before_a_run_was_cut_is_counted() {
+fn requests_that_were_due_before_an_interrupt_are_counted() {
     let server = Server::silent();
     let until = Until::Time(Duration::from_mins(10));
     let plan = Plan { until, interval: Duration::from_millis(200), ..thousand(&server) };
@@ -276,7 +277,7 @@ fn what_was_due_before_a_run_was_cut_is_counted() {
 }
 
 #[test]
-fn where_nobody_listens_nothing_is_measured() {
+fn a_server_that_does_not_listen_is_an_error() {
     let server = Server::silent();
     // The port is bound, so no other process can listen on it.
     let held = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
@@ -288,15 +289,15 @@ fn where_nobody_listens_nothing_is_measured() {
 }
 
 #[test]
-fn a_stall_is_seen_at_the_percentiles_that_arithmetic_gives() {
+fn an_open_loop_has_the_computed_percentiles_of_a_stall() {
     // A fifth of the due requests meet the stall and wait up to 200 ms. So a tenth of all wait for more than
     // 100 ms, and a hundredth for more than 190 ms.
     let pace = Pace::Open(Profile::Constant(500.0), Arrivals::Uniform);
     let until = Until::Time(Duration::from_secs(4));
     let server = Server::stalling(Duration::from_millis(200), Duration::from_secs(1), Duration::ZERO);
-    let open = go(&Plan { pace, until, ..plan(&server) }).recorder.latency;
+    let open = run_plan(&Plan { pace, until, ..plan(&server) }).recorder.latency;
     let closed =
-        || go(&Plan { until: Until::Time(Duration::from_secs(1)), ..plan(&server) }).recorder.latency;
+        || run_plan(&Plan { until: Until::Time(Duration::from_secs(1)), ..plan(&server) }).recorder.latency;
     // Other load on this machine only increases the waits, so the minimum of several runs is the best
     // estimate.
     let closed = (0..5).map(|_| closed()).find(|recorder| recorder.quantile(0.9) < open.quantile(0.9) / 2);
@@ -319,15 +320,15 @@ fn a_stall_is_seen_at_the_percentiles_that_arithmetic_gives() {
 }
 
 #[test]
-fn a_share_of_errors_is_the_share_that_was_sent() {
+fn the_share_of_errors_is_that_of_the_server() {
     let server = Server::failing_one_in(20);
-    let outcome = go(&Plan { until: Until::Requests(2000), ..plan(&server) });
+    let outcome = run_plan(&Plan { until: Until::Requests(2000), ..plan(&server) });
     assert_eq!((outcome.recorder.statuses[500], outcome.recorder.succeeded), (100, 1900));
-    assert_eq!(outcome.recorder.latency_failed.len(), 100, "the errors' times are kept apart");
+    assert_eq!(outcome.recorder.latency_failed.len(), 100, "the latencies of errors are recorded separately");
 }
 
 #[test]
-fn a_step_that_has_failed_does_not_wait_for_the_timeout() {
+fn an_open_loop_is_aborted_before_the_timeout() {
     let silent = Server::silent();
     let slow = Server::start(|_| {
         std::thread::sleep(Duration::from_millis(10));
@@ -335,7 +336,7 @@ fn a_step_that_has_failed_does_not_wait_for_the_timeout() {
     });
     let outcome = |server, max_unanswered| {
         let abort_condition = AbortCondition { after: Duration::from_millis(1), max_unanswered, rate: 100.0 };
-        go(&Plan {
+        run_plan(&Plan {
             pace: Pace::Open(Profile::Constant(200.0), Arrivals::Uniform),
             until: Until::Time(Duration::from_millis(100)),
             // The test would not end in time.

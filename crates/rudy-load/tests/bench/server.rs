@@ -13,19 +13,19 @@ use rustix::net::sockopt::set_socket_linger;
 pub(crate) const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
 /// An error response.
-const WRONG: &str = "HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n";
+const SERVER_ERROR: &str = "HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n";
 
 /// The start of a response with a longer body.
-const CUT: &str = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort";
+const SHORT_BODY: &str = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort";
 
-/// The action for a request.
+/// The response to a request.
 pub(crate) struct Response {
     text: Option<String>,
-    then: Then,
+    after: AfterResponse,
 }
 
-/// The action for the connection after the response.
-enum Then {
+/// The action on the connection after a response.
+enum AfterResponse {
     Keep,
     Close,
     Reset,
@@ -33,21 +33,22 @@ enum Then {
 
 impl Response {
     pub(crate) fn text(text: &str) -> Self {
-        Self { text: Some(text.into()), then: Then::Keep }
+        Self { text: Some(text.into()), after: AfterResponse::Keep }
     }
 
-    /// And closes the connection.
+    /// A response after which the connection is closed.
     pub(crate) fn last(text: &str) -> Self {
-        Self { text: Some(text.into()), then: Then::Close }
+        Self { text: Some(text.into()), after: AfterResponse::Close }
     }
 
-    /// And resets the connection.
+    /// A response after which the connection is reset.
     pub(crate) fn reset(text: &str) -> Self {
-        Self { text: Some(text.into()), then: Then::Reset }
+        Self { text: Some(text.into()), after: AfterResponse::Reset }
     }
 
+    /// No response.
     pub(crate) fn never() -> Self {
-        Self { text: None, then: Then::Keep }
+        Self { text: None, after: AfterResponse::Keep }
     }
 }
 
@@ -68,14 +69,14 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn start(answer: impl Fn(u64) -> Response + Send + Sync + 'static) -> Self {
+    pub(crate) fn start(respond: impl Fn(u64) -> Response + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("a bound socket has an address");
         let shared = Arc::new(Shared::default());
-        let answer = Arc::new(answer);
+        let respond = Arc::new(respond);
         let acceptor = thread::spawn({
             let shared = shared.clone();
-            move || accept(&listener, &shared, &answer)
+            move || accept(&listener, &shared, &respond)
         });
         Self { address, shared, acceptor: Some(acceptor) }
     }
@@ -109,29 +110,29 @@ impl Server {
 
     /// Stalls for the first part of each period, `stall`; otherwise responds after `delay`.
     pub(crate) fn stalling(stall: Duration, period: Duration, delay: Duration) -> Self {
-        let begun = Instant::now();
+        let start = Instant::now();
         Self::start(move |_| {
             thread::sleep(delay);
-            let at = begun.elapsed().as_nanos() % period.as_nanos();
-            let rest = stall.as_nanos().saturating_sub(at);
-            thread::sleep(Duration::from_nanos(rest.try_into().expect("a stall takes no centuries")));
+            let at = start.elapsed().as_nanos() % period.as_nanos();
+            let remaining = stall.as_nanos().saturating_sub(at);
+            thread::sleep(Duration::from_nanos(remaining.try_into().expect("a stall takes no centuries")));
             Response::text(OK)
         })
     }
 
     /// Responds with 500 to the first request of every group.
     pub(crate) fn failing_one_in(requests: u64) -> Self {
-        Self::start(move |number| Response::text(if number % requests == 0 { WRONG } else { OK }))
+        Self::start(move |number| Response::text(if number % requests == 0 { SERVER_ERROR } else { OK }))
     }
 
     /// Closes each connection in the middle of a body.
     pub(crate) fn cutting() -> Self {
-        Self::start(|_| Response::last(CUT))
+        Self::start(|_| Response::last(SHORT_BODY))
     }
 
     /// Resets each connection: one before any response, the next in the middle of a body.
     pub(crate) fn resetting() -> Self {
-        Self::start(|number| Response::reset(if number % 2 == 0 { "" } else { CUT }))
+        Self::start(|number| Response::reset(if number % 2 == 0 { "" } else { SHORT_BODY }))
     }
 
     /// Never responds.
@@ -155,7 +156,7 @@ impl Drop for Server {
 fn accept(
     listener: &TcpListener,
     shared: &Arc<Shared>,
-    answer: &Arc<impl Fn(u64) -> Response + Send + Sync + 'static>,
+    respond: &Arc<impl Fn(u64) -> Response + Send + Sync + 'static>,
 ) {
     thread::scope(|scope| {
         for stream in listener.incoming() {
@@ -167,29 +168,29 @@ fn accept(
             shared.connections.fetch_add(1, Ordering::SeqCst);
             let stream = Arc::new(stream);
             open.push(Arc::downgrade(&stream));
-            scope.spawn(move || serve(&stream, shared, answer.as_ref()));
+            scope.spawn(move || serve(&stream, shared, respond.as_ref()));
         }
     });
 }
 
 /// Responds to the requests of a connection, which have no bodies and may be pipelined.
-fn serve(mut stream: &TcpStream, shared: &Shared, answer: &impl Fn(u64) -> Response) {
+fn serve(mut stream: &TcpStream, shared: &Shared, respond: &impl Fn(u64) -> Response) {
     let mut received = Vec::new();
-    let mut piece = [0; 4096];
-    while let Ok(read @ 1..) = stream.read(&mut piece) {
-        received.extend_from_slice(&piece[..read]);
+    let mut buffer = [0; 4096];
+    while let Ok(read @ 1..) = stream.read(&mut buffer) {
+        received.extend_from_slice(&buffer[..read]);
         while let Some(end) = received.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
             received.drain(..end + 4);
-            let answer = answer(shared.requests.fetch_add(1, Ordering::SeqCst));
-            if let Some(text) = answer.text
+            let response = respond(shared.requests.fetch_add(1, Ordering::SeqCst));
+            if let Some(text) = response.text
                 && stream.write_all(text.as_bytes()).is_err()
             {
                 return;
             }
-            match answer.then {
-                Then::Keep => {}
-                Then::Close => return,
-                Then::Reset => {
+            match response.after {
+                AfterResponse::Keep => {}
+                AfterResponse::Close => return,
+                AfterResponse::Reset => {
                     return set_socket_linger(stream, Some(Duration::ZERO)).expect("it is a socket");
                 }
             }

@@ -51,7 +51,7 @@ fn flood(plan: &Plan, until: impl Fn(&Measurement) -> bool + 'static) -> Outcome
 }
 
 #[test]
-fn chunks_are_counted_and_held_against_the_schedule_of_the_first() {
+fn chunks_are_counted_and_their_delay_is_measured() {
     let server = Server::start(|_| Response::text(CHUNKS));
     let outcome = flood(&plan(&server), |measurement| measurement.chunks == 60);
     assert_eq!((outcome.measurement.opened, outcome.last.open, outcome.max_open), (20, 20, 20));
@@ -63,7 +63,7 @@ fn chunks_are_counted_and_held_against_the_schedule_of_the_first() {
 }
 
 #[test]
-fn complete_and_broken_responses_are_counted_apart() {
+fn complete_and_incomplete_responses_are_counted_separately() {
     let server = Server::start(|number| match number % 4 {
         0 => Response::last(&format!("{CHUNKS}0\r\n\r\n")),
         2 => Response::last("HTTP/1.1 200 OK\r\n\r\nuntil the close"),
