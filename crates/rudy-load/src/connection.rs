@@ -211,8 +211,8 @@ impl Connection {
         }
     }
 
-    /// Writes as much as fits and returns its length. Returns the whole length if nothing can be sent any
-    /// more.
+    /// Writes as much as fits into the socket buffer and returns the number of bytes. After an error, returns the
+    /// length of `bytes`, so that nothing is buffered.
     fn write(&mut self, bytes: &[u8]) -> usize {
         let mut written = 0;
         while written < bytes.len() && self.write_error.is_none() {

@@ -168,7 +168,7 @@ impl Mix {
 
     /// The index of the k-th request among the distinct requests.
     #[must_use]
-    pub(crate) fn index(&self, k: u64) -> u32 {
+    pub(crate) fn request_index(&self, k: u64) -> u32 {
         #[expect(clippy::cast_possible_truncation, reason = "the remainder is less than WEIGHTS_MAX")]
         let turn = (k % self.order.len() as u64) as usize;
         self.order[turn]
@@ -177,7 +177,7 @@ impl Mix {
     /// The k-th request.
     #[must_use]
     pub fn get(&self, k: u64) -> &Encoded {
-        &self.requests[self.index(k) as usize]
+        &self.requests[self.request_index(k) as usize]
     }
 
     /// A deep copy. Threads that count references to the same bytes would slow each other down.

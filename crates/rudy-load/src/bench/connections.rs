@@ -190,7 +190,7 @@ impl<'p> Connections<'p> {
             let threads = u64::from(self.plan.threads.get());
             let number = schedule.take(now) * threads + u64::from(self.thread_index);
             self.requests.push(number);
-            let request = self.mix.index(number);
+            let request = self.mix.request_index(number);
             slot.exchange.in_flight.push_back(SentRequest { due, sent_at: now, request });
             if due >= self.measurement_start {
                 self.recorder.sent += 1;

@@ -165,7 +165,7 @@ impl ExchangeObserver<'_> {
     fn record(&mut self, sent: SentRequest, response: PartialResponse, first_byte: Instant, now: Instant) {
         let matches_first = self.matches_first(sent.request, response);
         let recorder = &mut *self.recorder;
-        recorder.unlike_the_first += u64::from(!matches_first);
+        recorder.differing_responses += u64::from(!matches_first);
         recorder.body_bytes += response.body_bytes;
         let is_expected = matches_first
             && !response.has_other_content

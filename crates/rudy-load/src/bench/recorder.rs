@@ -52,7 +52,8 @@ pub struct Recorder {
     /// Responses with a successful status and an unexpected body.
     pub unexpected_body: Failed,
     /// Responses, of any status, that differ from the first response to the same request.
-    pub unlike_the_first: u64,
+    #[serde(rename = "unlike_the_first")]
+    pub differing_responses: u64,
     /// Successful responses: a status below 400 and the expected body.
     pub succeeded: u64,
     /// Requests that were sent.
@@ -153,7 +154,7 @@ impl Default for Recorder {
             statuses: Box::new([0; STATUSES]),
             failures: BTreeMap::new(),
             unexpected_body: Failed::default(),
-            unlike_the_first: 0,
+            differing_responses: 0,
             succeeded: 0,
             sent: 0,
             sent_after_end: 0,
@@ -253,7 +254,7 @@ impl Recorder {
             self.failures.entry(*kind).or_default().add(failed);
         }
         self.unexpected_body.add(&other.unexpected_body);
-        self.unlike_the_first += other.unlike_the_first;
+        self.differing_responses += other.differing_responses;
         self.succeeded += other.succeeded;
         self.sent += other.sent;
         self.sent_after_end += other.sent_after_end;

@@ -36,8 +36,8 @@ impl fmt::Display for Summary<'_> {
         writeln!(f, "msecs/connect: {}", format_times(&recorder.connect))?;
         writeln!(f, "msecs/first-response: {}", format_times(&recorder.first_byte))?;
         match self.check {
-            Check::Bytes => writeln!(f, "{} bad byte counts", recorder.unlike_the_first)?,
-            Check::Checksum => writeln!(f, "{} bad checksums", recorder.unlike_the_first)?,
+            Check::Bytes => writeln!(f, "{} bad byte counts", recorder.differing_responses)?,
+            Check::Checksum => writeln!(f, "{} bad checksums", recorder.differing_responses)?,
             Check::Nothing => {}
         }
         for (kind, Failed { count, example }) in &recorder.failures {
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn the_summary_has_the_lines_of_http_load() {
         let mut recorder =
-            Recorder { body_bytes: 5120, unlike_the_first: 1, peak_in_flight: 20, ..Recorder::default() };
+            Recorder { body_bytes: 5120, differing_responses: 1, peak_in_flight: 20, ..Recorder::default() };
         (recorder.statuses[200], recorder.statuses[999]) = (4, 1);
         (0..2).for_each(|_| recorder.record_failure(&Failure::Timeout, Duration::ZERO));
         recorder.connect.record(Duration::from_millis(2));

@@ -161,7 +161,7 @@ fn omission_warning(run: &Run) -> String {
     }
     format!(
         "A closed loop sends nothing while it waits for a response: the one that took {} blocked about {ratio:.0} requests.\n\
-         Their waiting time is missing in these figures. Use a rate (-R) to include it.\n",
+         Their waiting time is missing in these latencies. Use a rate (-R) to include it.\n",
         units::duration(max)
     )
 }
