@@ -79,9 +79,9 @@ mod tests {
         let mut bodies = Bodies::default();
         let first = bodies.read_file(&path).unwrap();
         std::fs::write(&path, "other").unwrap();
-        let again = bodies.named(&format!("@{}", path.display())).unwrap();
+        let again = bodies.read_value(&format!("@{}", path.display())).unwrap();
         assert_eq!((&first[..], first.as_ptr()), (&b"first"[..], again.as_ptr()));
-        assert_eq!(bodies.named("typed").unwrap(), "typed");
+        assert_eq!(bodies.read_value("typed").unwrap(), "typed");
     }
 
     #[test]

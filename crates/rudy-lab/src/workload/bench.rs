@@ -208,7 +208,11 @@ mod tests {
         let mut recorder = Recorder::default();
         for number in 0..requests {
             let is_success = number < succeeded;
-            recorder.record_response(if is_success { 200 } else { 500 }, Duration::from_millis(1), is_success);
+            recorder.record_response(
+                if is_success { 200 } else { 500 },
+                Duration::from_millis(1),
+                is_success,
+            );
         }
         let thread = ThreadTime {
             cpu: Duration::from_millis(500),

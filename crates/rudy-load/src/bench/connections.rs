@@ -68,7 +68,7 @@ pub(super) struct Connections<'p> {
     first_responses: Vec<Option<u64>>,
     /// The index of this thread.
     thread_index: u32,
-    sweep: Duration,
+    sweep_interval: Duration,
     next_sweep: Instant,
     /// The error of the last failed connection attempt.
     connect_error: Option<String>,

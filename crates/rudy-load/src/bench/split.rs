@@ -114,12 +114,11 @@ impl FromStr for StartAt {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let start = match text.strip_prefix('+') {
-            Some(time) => time.parse::<Time>().ok().map(|time| Self::In(time.0)),
-            None => {
-                let timestamp = || text.parse().ok().map(|time: Timestamp| time.into());
-                parse_unix_seconds(text).or_else(timestamp).map(Self::Time)
-            }
+        let start = if let Some(time) = text.strip_prefix('+') {
+            time.parse::<Time>().ok().map(|time| Self::In(time.0))
+        } else {
+            let timestamp = || text.parse().ok().map(|time: Timestamp| time.into());
+            parse_unix_seconds(text).or_else(timestamp).map(Self::Time)
         };
         start.ok_or_else(|| {
             "expected a time such as 2026-11-21T10:00:00Z, seconds since 1970, or +10s for a time from now".to_owned()

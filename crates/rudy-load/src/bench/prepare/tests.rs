@@ -153,7 +153,6 @@ fn conflicting_options_are_rejected_with_advice() {
         assert_eq!(error.exit(), crate::Exit::BadInput, "{error}");
         assert!(error.to_string().contains(expected), "{error}: {expected}");
     }
-    let error =
-        prepare(&changed(|o| o.urls = vec!["http://unknown.invalid/".parse().unwrap()])).unwrap_err();
+    let error = prepare(&changed(|o| o.urls = vec!["http://unknown.invalid/".parse().unwrap()])).unwrap_err();
     assert_eq!(error.exit(), crate::Exit::CannotRun, "{error}");
 }
