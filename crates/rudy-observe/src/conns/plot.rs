@@ -18,14 +18,10 @@ const HEIGHT: f64 = 200.0;
 const LIMIT: &str = "line thin dots";
 const SLOPE: &str = "line thin dash";
 
-/// An SVG document; `None` with fewer than two samples.
-///
-/// Slopes continue to the time at which the descriptors run out, if that is not further away than the watch was long.
-pub(super) fn svg(title: &str, history: &History, verdict: &Verdict) -> Option<String> {
+/// An SVG document. Slopes continue to the time at which the descriptors run out, if that is not further away than the
+/// watch was long.
+pub(super) fn svg(title: &str, history: &History, verdict: &Verdict) -> String {
     let times_s = history.times_s();
-    if times_s.len() < 2 {
-        return None;
-    }
     let watched_s = history.seconds();
     let run_out = verdict.run_out.filter(|run_out| run_out.in_s <= watched_s);
     let end_s = run_out.map_or(watched_s, |run_out| watched_s + run_out.in_s);
@@ -47,7 +43,7 @@ pub(super) fn svg(title: &str, history: &History, verdict: &Verdict) -> Option<S
     if shown.iter().any(|line| line.growth.is_some()) {
         plot.legend.push(Entry { key: Mark::Line(SLOPE), name: "slope of a leak".to_owned() });
     }
-    Some(plot.svg())
+    plot.svg()
 }
 
 /// A count to draw.

@@ -271,14 +271,15 @@ fn a_verdict_as_json_has_units_in_its_keys() {
 #[test]
 fn a_chart_has_the_counts_the_slope_of_the_leak_and_the_limit_that_it_reaches() {
     let history = watched(100, 300, |second| sockets(Instant::now(), 2 * second));
-    let svg = plot::svg("a & b", &history, &Verdict::of(&history, TIME_MIN)).unwrap();
+    let svg = plot::svg("a & b", &history, &Verdict::of(&history, TIME_MIN));
     for part in
         ["a &amp; b", "CLOSE_WAIT to 10.0.0.9:443", "slope of a leak", "limit of 300 descriptors", "dash s0"]
     {
         assert!(svg.contains(part), "{part} in {svg}");
     }
     let healthy = watched(100, 30_000, |_| sockets(Instant::now(), 2));
-    let svg = plot::svg("", &healthy, &Verdict::of(&healthy, TIME_MIN)).unwrap();
+    let svg = plot::svg("", &healthy, &Verdict::of(&healthy, TIME_MIN));
     assert!(svg.contains("CLOSE_WAIT") && !svg.contains("dash s") && !svg.contains("limit of"), "{svg}");
-    assert_eq!(plot::svg("", &watched(0, 300, |_| sockets(Instant::now(), 2)), &Verdict::default()), None);
+    let one = plot::svg("", &watched(0, 300, |_| sockets(Instant::now(), 2)), &Verdict::default());
+    assert!(one.contains("CLOSE_WAIT") && !one.contains("NaN"), "{one}");
 }

@@ -44,9 +44,10 @@ struct Watch<'a> {
 impl<'a> Watch<'a> {
     fn start(options: &'a Options, settings: &'a WatchOptions) -> Result<Self, Stop> {
         let process = Process::open(options.target.pid()?)?;
-        // A file that cannot be written is an error now, and not after an hour.
+        // A file that cannot be written is an error now, and not after an hour. An older chart stays until the end.
         if let Some(path) = &settings.plot {
-            File::create(path).map_err(|error| Stop::Plot(path.clone(), error))?;
+            let opened = File::options().append(true).create(true).open(path);
+            opened.map_err(|error| Stop::Plot(path.clone(), error))?;
         }
         let ticker = Ticker::start(settings.interval, process.pid()).map_err(Stop::Waiting)?;
         Ok(Self {
@@ -119,13 +120,9 @@ impl<'a> Watch<'a> {
     fn draw(&self, verdict: &Verdict) -> Result<(), Stop> {
         let Some(path) = &self.settings.plot else { return Ok(()) };
         let title = format!("Sockets of {} (pid {})", self.process.name(), self.process.pid());
-        match plot::svg(&title, &self.history, verdict) {
-            Some(svg) => {
-                fs::write(path, svg).map_err(|error| Stop::Plot(path.clone(), error))?;
-                say("chart", &path.display().to_string());
-            }
-            None => say("notice", "no chart: it needs at least two samples"),
-        }
+        let svg = plot::svg(&title, &self.history, verdict);
+        fs::write(path, svg).map_err(|error| Stop::Plot(path.clone(), error))?;
+        say("chart", &path.display().to_string());
         Ok(())
     }
 
