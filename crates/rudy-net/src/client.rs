@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use http::HeaderValue;
 use http::uri::Scheme;
+use rudy_tls::Tls;
 
 use crate::LocalAddress;
 
@@ -74,17 +75,6 @@ pub struct Forwarded {
     pub scheme: Option<Scheme>,
     /// The host that the client requested, if the proxy forwards it. It replaces the proxy's own `Host`.
     pub host: Option<HeaderValue>,
-}
-
-/// The result of a TLS handshake.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tls {
-    /// The protocol version, such as `TLSv1.3`.
-    pub version: Box<str>,
-    /// The cipher suite, such as `TLS_AES_128_GCM_SHA256`.
-    pub cipher: Box<str>,
-    /// The server name that the client sent (SNI, RFC 6066 §3).
-    pub server_name: Option<Box<str>>,
 }
 
 /// The address of a peer, or of a client behind a proxy.

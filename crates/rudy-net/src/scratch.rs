@@ -55,6 +55,14 @@ impl Scratch {
         Borrowed(Some(scratch))
     }
 
+    /// Returns the input buffer, enlarged to `bytes` if it is smaller.
+    pub(crate) fn input_at_least(&mut self, bytes: usize) -> &mut [u8] {
+        if self.input.len() < bytes {
+            self.input = vec![0; bytes].into_boxed_slice();
+        }
+        &mut self.input
+    }
+
     /// Like [`Self::borrow`], with the date updated to `now`.
     pub(crate) fn borrow_at(now: Instant) -> Borrowed {
         let mut scratch = Self::borrow();

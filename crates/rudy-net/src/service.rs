@@ -7,7 +7,7 @@ use http::StatusCode;
 use rudy_http::h1::RequestHead;
 
 use crate::close::LingerLimits;
-use crate::{Client, Forwarded, Peer, Reply, Request, Response};
+use crate::{Client, ClientHello, Forwarded, Peer, Reply, Request, Response, Tls, TlsSite};
 
 /// Responds to requests. One value serves many connections concurrently, on every engine.
 pub trait Service: Send + Sync + 'static {
@@ -15,6 +15,11 @@ pub trait Service: Send + Sync + 'static {
     /// only, and the limits by address do not apply to them.
     fn is_trusted_proxy(&self, _peer: &Peer) -> bool {
         false
+    }
+
+    /// Returns the settings for a TLS handshake. `None` rejects it, because no site has the server name.
+    fn tls_site(&self, _hello: &ClientHello) -> Option<Arc<TlsSite>> {
+        None
     }
 
     /// Returns the client for which a trusted proxy forwards a request. Called once for each request, before
@@ -31,7 +36,7 @@ pub trait Service: Send + Sync + 'static {
     /// Responds to a request without a body from its head alone. This saves building the request, whose
     /// header fields cost more than the rest of a small response. `None` leaves the request to
     /// [`Self::call`]. Not called if a proxy forwards another host than the head contains.
-    fn call_head(&self, _head: &RequestHead<'_>) -> Option<Response> {
+    fn call_head(&self, _head: &RequestHead<'_>, _tls: Option<&Tls>) -> Option<Response> {
         None
     }
 

@@ -16,18 +16,23 @@ use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
 use tokio::io::{Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
-use crate::Tls;
 use crate::close::stop_writing;
 use crate::scratch::Scratch;
+use crate::{ClientHello, Tls, TlsSite};
 
 /// A byte stream with the operations that a server needs. Its descriptor is that of the socket.
 pub trait Transport: AsFd + Send + Sync {
-    /// Performs the handshake of a session such as TLS. Ready at once if the transport has none.
+    /// Performs the handshake of a session such as TLS. Ready at once if the transport has none. `choose` returns the
+    /// settings for the client.
     ///
     /// # Errors
     ///
     /// The handshake failed, or the socket is broken. The connection is closed.
-    fn poll_handshake(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_handshake(
+        &mut self,
+        _cx: &mut Context<'_>,
+        _choose: &mut ChooseSite<'_>,
+    ) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
 
@@ -107,6 +112,9 @@ pub trait Transport: AsFd + Send + Sync {
     /// Whether input from the peer is waiting to be read, not counting the end of the input.
     fn has_unread(&self) -> bool;
 }
+
+/// Chooses the TLS settings for a client.
+pub type ChooseSite<'a> = dyn FnMut(&ClientHello) -> Option<Arc<TlsSite>> + 'a;
 
 /// The transport of a connection.
 pub enum Stream {

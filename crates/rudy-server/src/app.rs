@@ -6,9 +6,11 @@ use std::sync::Arc;
 use http::StatusCode;
 use rudy_http::h1::RequestHead;
 use rudy_net::{
-    Client, ExchangeOutcome, Forwarded, Limits, Observer, Peer, Reply, Request, Response, Service,
+    Client, ClientHello, ExchangeOutcome, Forwarded, Limits, Observer, Peer, Reply, Request, Response,
+    Service, Tls, TlsSite,
 };
 
+use crate::Resources;
 use crate::access_log::AccessLog;
 use crate::buffer::Buffers;
 use crate::client_address::{self, with_forwarded_host};
@@ -16,7 +18,6 @@ use crate::compile::compile;
 use crate::config::{Config, Diagnostics};
 use crate::error_log::ErrorLog;
 use crate::fastcgi::Apps;
-use crate::files::Folders;
 use crate::files::access::Access;
 use crate::handlers::{Metrics, Start};
 use crate::routes::{Context, Routes};
@@ -34,10 +35,10 @@ pub struct App {
 }
 
 impl App {
-    /// Builds the app: opens folders, reads fixed bodies, encodes fixed heads. The error has all problems. Folders that `folders` has
-    /// open with the same options are shared.
-    pub fn new(config: &Config, folders: &Folders) -> Result<Self, Diagnostics> {
-        let router = compile(config, folders)
+    /// Builds the app: opens folders, reads fixed bodies, encodes fixed heads. The error has all problems. Folders that
+    /// `resources` has open with the same options are shared.
+    pub fn new(config: &Config, resources: &Resources) -> Result<Self, Diagnostics> {
+        let router = compile(config, resources)
             .map_err(|problems| Diagnostics::new(config.sources.clone(), problems))?;
         let routes = Routes {
             router: Arc::new(router),
@@ -116,8 +117,12 @@ impl Service for App {
         self.access_log.as_ref().map(|log| log.observe(head, client))
     }
 
-    fn call_head(&self, head: &RequestHead<'_>) -> Option<Response> {
-        self.routes.respond_to_head(head)
+    fn tls_site(&self, hello: &ClientHello) -> Option<Arc<TlsSite>> {
+        self.routes.router.tls_site(hello.server_name.as_deref()).cloned()
+    }
+
+    fn call_head(&self, head: &RequestHead<'_>, tls: Option<&Tls>) -> Option<Response> {
+        self.routes.respond_to_head(head, tls)
     }
 
     fn call(&self, request: Request, client: &Client<'_>) -> Reply {
@@ -151,7 +156,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("rudy.toml");
         std::fs::write(&file, text).unwrap();
-        let app = Config::load(&file).and_then(|config| App::new(&config, &Folders::default()));
+        let app = Config::load(&file).and_then(|config| App::new(&config, &Resources::default()));
         app.unwrap_or_else(|errors| panic!("{errors}"))
     }
 
@@ -486,7 +491,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("a.txt"), "text").unwrap();
         std::fs::write(folder.path().join("rudy.toml"), "[[site]]\nroot = '.'\n").unwrap();
-        let folders = Folders::default();
+        let resources = Resources::default();
         let body = |app: &App| {
             let Body::Bytes(body) = send(app, "GET", "a.org", "/a.txt").body else {
                 panic!("it is in memory")
@@ -494,7 +499,7 @@ mod tests {
             body.as_ptr()
         };
         let load = || Config::load(&folder.path().join("rudy.toml"));
-        let [old, new] = [(); 2].map(|()| App::new(&load().unwrap(), &folders).unwrap());
+        let [old, new] = [(); 2].map(|()| App::new(&load().unwrap(), &resources).unwrap());
         assert_eq!(body(&old), body(&new));
     }
 }

@@ -2,15 +2,18 @@
 
 use rudy_http::semantics::path::RequestPath;
 
+use crate::Resources;
 use crate::client_address;
 use crate::config::{self, Config, Location, Problem, RouteAuthorize};
 use crate::fastcgi::Authorizer;
-use crate::files::{FilesOptions, Folders, is_withheld};
+use crate::files::{FilesOptions, is_withheld};
 use crate::handlers::{BuildContext, Handler, HandlerConfig, HandlerTable};
-use crate::routing::{HostPattern, Hosts, PathPattern, Route, Router};
+use crate::routing::{HostPattern, Hosts, PathPattern, Route, Router, Site};
+use crate::tls;
 
-/// Builds the routes of a configuration, or returns all problems. Open folders and their caches are shared through `folders`.
-pub(crate) fn compile(config: &Config, folders: &Folders) -> Result<Router<Target>, Vec<Problem>> {
+/// Builds the routes of a configuration, or returns all problems. Open folders and their caches are shared through `resources`.
+pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<Target>, Vec<Problem>> {
+    let folders = &resources.folders;
     folders.forget_unused();
     let mut problems = config.engine.problems(&Location::file(0));
     problems.extend(config.unusable_buffer_dir());
@@ -36,7 +39,7 @@ pub(crate) fn compile(config: &Config, folders: &Folders) -> Result<Router<Targe
                 Err(more) => problems.extend(more),
             }
         }
-        sites.push(routes);
+        sites.push(Site { routes, tls: tls::site(site, &resources.tls, &mut problems) });
     }
     if problems.is_empty() { Ok(Router::new(hosts, sites)) } else { Err(problems) }
 }

@@ -19,22 +19,24 @@ pub mod pages;
 mod php;
 mod reference;
 pub mod reload;
+mod resources;
 mod routes;
 mod routing;
 pub mod run;
 pub mod tail;
+mod tls;
 mod topic;
 mod upstream;
 mod user;
 
 pub use app::App;
 pub use fastcgi::{Apps, FastcgiTable};
-pub use files::Folders;
 pub use handlers::{
     BroadcastTable, DelayTable, HandlerTable, InfoTable, Metrics, RedirectTable, RespondTable, StatusTable,
     StreamFormat, StreamTable, TailTable,
 };
 pub use php::PhpTable;
+pub use resources::Resources;
 pub use routing::{HostPattern, PathPattern};
 pub use topic::Topics;
 pub use upstream::UpstreamAddress;

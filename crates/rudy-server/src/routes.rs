@@ -9,7 +9,7 @@ use http::uri::Scheme;
 use http::{Method, StatusCode};
 use rudy_http::h1::RequestHead;
 use rudy_http::semantics::path::{PathError, RequestPath};
-use rudy_net::{Client, Reply, Request, Response};
+use rudy_net::{Client, Reply, Request, Response, Tls};
 
 use crate::buffer::Buffers;
 use crate::compile::Target;
@@ -32,14 +32,14 @@ pub(crate) struct Routes {
 impl Routes {
     /// Responds to a request from a view of its head, with the same response as [`Context::reply`]. `None` if the response needs more
     /// than method, path and host.
-    pub(crate) fn respond_to_head(&self, head: &RequestHead<'_>) -> Option<Response> {
+    pub(crate) fn respond_to_head(&self, head: &RequestHead<'_>, tls: Option<&Tls>) -> Option<Response> {
         let is_read = matches!(*head.method(), Method::GET | Method::HEAD);
         // A target in absolute form also has a scheme and a host.
         if !is_read || !head.target().starts_with(b"/") {
             return None;
         }
         let path = RequestPath::canonical(head.path())?;
-        let found = self.router.find(|| head.host(), &path).ok()?;
+        let found = self.router.find(|| head.host(), &path, tls).ok()?;
         if found.handler.authorizer.is_some() {
             return None;
         }
@@ -115,10 +115,11 @@ impl Context<'_> {
             Ok(path) => path,
             Err(error) => return reject_path(&request, error).into(),
         };
-        let found = match self.routes.router.find(|| request_host(&request), &path) {
-            Ok(found) => found,
-            Err(reason) => return not_found(&request, reason).into(),
-        };
+        let found =
+            match self.routes.router.find(|| request_host(&request), &path, self.client.tls.as_deref()) {
+                Ok(found) => found,
+                Err(reason) => return not_found(&request, reason).into(),
+            };
         let Target { authorizer, allow_trace, handler } = found.handler;
         // A response to TRACE repeats the request, including credentials that proxies add (RFC 9110 §9.3.8).
         if *request.method() == Method::TRACE && !allow_trace {
@@ -146,6 +147,10 @@ fn not_found(request: &Request, reason: NotFound) -> Response {
         match reason {
             // RFC 9110 §7.4: a request for an unknown host is misdirected.
             NotFound::Host => page(StatusCode::MISDIRECTED_REQUEST, "No site is configured for this host."),
+            NotFound::OtherSite => page(
+                StatusCode::MISDIRECTED_REQUEST,
+                "This connection was made to another host, so it cannot serve this one. Use a new connection.",
+            ),
             NotFound::RejectedHost => {
                 page(StatusCode::MISDIRECTED_REQUEST, &explain_rejected(request_host(request)))
             }

@@ -16,6 +16,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("rudy-charts", 0),
     ("rudy-observe", 1),
     ("rudy-socket-file", 1),
+    ("rudy-tls", 1),
     ("rudy-upstream", 1),
     ("rudy-fastcgi-app", 2),
     ("rudy-net", 2),

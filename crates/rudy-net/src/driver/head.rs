@@ -198,7 +198,10 @@ impl<S: ServiceSource> Connection<S> {
         let observer = self.call(|| service.observe(&head, &client)).flatten();
         let may_use_head = forwarded.as_ref().is_none_or(|forwarded| forwarded.host.is_none());
         let early_response = match head.body_length() {
-            BodyLength::Known(0) if may_use_head => self.call(|| service.call_head(&head)).flatten(),
+            BodyLength::Known(0) if may_use_head => {
+                let tls = client.tls.as_deref();
+                self.call(|| service.call_head(&head, tls)).flatten()
+            }
             _ => None,
         };
         let (reply, upload) = if let Some(response) = early_response {

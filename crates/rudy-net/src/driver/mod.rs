@@ -46,6 +46,7 @@ use crate::engine::{AddressKey, ServiceSource};
 use crate::local_address::{LocalAddress, LocalAddressCache};
 use crate::scratch::Scratch;
 use crate::timers::Timer;
+use crate::tls::TlsStream;
 use crate::transport::Stream;
 use crate::{Client, Limits, Peer, Response, Service, Worker};
 
@@ -56,6 +57,7 @@ pub(crate) fn serve<S: ServiceSource>(
     (peer, number): (Peer, u64),
     context: Arc<ConnectionContext<S>>,
 ) -> Serve<S> {
+    let io = if context.tls { TlsStream::new(io).into() } else { io };
     let service = context.source.current();
     let (limits, is_trusted) = (service.limits().clone(), service.is_trusted_proxy(&peer));
     drop(service);
@@ -82,6 +84,8 @@ pub(crate) struct ConnectionContext<S> {
     pub(crate) listener: Arc<ListenerState>,
     /// Whether each connection begins with a PROXY protocol header.
     pub(crate) proxy_protocol: bool,
+    /// Whether each connection uses TLS.
+    pub(crate) tls: bool,
 }
 
 /// The state of a listener, for its connections. Each flag is set once.
@@ -208,7 +212,8 @@ struct ConnectionInfo {
 impl<S: ServiceSource> Connection<S> {
     /// Waits for the handshake of the transport. The timeout of the first request includes it.
     fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<State> {
-        match self.io.poll_handshake(cx) {
+        let source = &self.context.source;
+        match self.io.poll_handshake(cx, &mut |hello| source.current().tls_site(hello)) {
             Poll::Ready(Ok(())) => return Poll::Ready(State::Head),
             // Lingers, so that the alert of a failed handshake arrives.
             Poll::Ready(Err(_)) => return Poll::Ready(State::Close(CloseMode::Linger)),

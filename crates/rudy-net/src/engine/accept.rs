@@ -21,7 +21,7 @@ use super::reject::Rejecter;
 use super::spawner::Spawner;
 use super::worker_runner::{OpenConnection, WorkerRunner};
 use super::{Problem, ServiceSource};
-use crate::close::close_listener;
+use crate::close::{CloseMode, close_at_once, close_listener};
 use crate::driver::ConnectionContext;
 use crate::listen::BACKLOG;
 use crate::transport::Stream;
@@ -219,7 +219,12 @@ impl<L: Incoming, S: ServiceSource, C: Spawner> Acceptor<L, S, C> {
             Err(reached) => {
                 self.runner.worker.counters.over_limit.add(1);
                 self.report(reached.problem(), || reached.to_string());
-                shared.rejecter.reject(io, service.limits());
+                if self.context.tls {
+                    // A response would not be TLS.
+                    close_at_once(io, CloseMode::NoLinger);
+                } else {
+                    shared.rejecter.reject(io, service.limits());
+                }
                 None
             }
         }

@@ -139,7 +139,7 @@ impl<S: ServiceSource, C: Spawner> RunningEngine<S, C> {
         &self,
         (runner, handle): &(Arc<WorkerRunner>, Handle),
         socket: Socket,
-        (owns_sockets, proxy_protocol): (&Arc<AtomicBool>, bool),
+        (owns_sockets, address): (&Arc<AtomicBool>, &Address),
         state: &Arc<ListenerState>,
         closing: watch::Receiver<bool>,
     ) -> io::Result<JoinHandle<()>> {
@@ -149,7 +149,8 @@ impl<S: ServiceSource, C: Spawner> RunningEngine<S, C> {
             worker: runner.worker.clone(),
             source: self.source.clone(),
             listener: state.clone(),
-            proxy_protocol,
+            proxy_protocol: address.proxy_protocol,
+            tls: address.tls,
         });
         let (runner, spawner, owns_sockets) = (runner.clone(), self.spawner.clone(), owns_sockets.clone());
         Ok(match socket {
@@ -202,10 +203,9 @@ impl<S: ServiceSource, C: Spawner> Engine for RunningEngine<S, C> {
         let owns_sockets = Arc::new(AtomicBool::new(owns_sockets));
         let (closing, state) = (watch::Sender::new(false), Arc::<ListenerState>::default());
         let mut acceptors = Vec::new();
-        let proxy_protocol = listener.address.proxy_protocol;
         for (runner, sockets) in self.runners.iter().zip(for_workers) {
             for socket in sockets {
-                let options = (&owns_sockets, proxy_protocol);
+                let options = (&owns_sockets, &listener.address);
                 acceptors.push(self.accept(runner, socket, options, &state, closing.subscribe())?);
             }
         }

@@ -16,6 +16,7 @@ const UNIX_PATH_BYTES_MAX: usize = 107;
 /// | `:8080`, `*:8080` | all interfaces, IPv4 and IPv6 |
 /// | `unix:/run/rudy.sock`, `unix:/run/rudy.sock,mode=660` | a Unix socket, with its file's permissions in octal |
 /// | `systemd`, `systemd:NAME` | all sockets that the service manager passes, or those with this name |
+/// | `127.0.0.1:8443,tls` | any of these, with TLS |
 /// | `127.0.0.1:8080,proxy_protocol` | any of these, with a PROXY protocol header at the start of each connection |
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Address {
@@ -23,6 +24,8 @@ pub struct Address {
     pub endpoint: Endpoint,
     /// Whether each connection begins with a PROXY protocol header.
     pub proxy_protocol: bool,
+    /// Whether connections use TLS.
+    pub tls: bool,
 }
 
 /// Where a listener accepts connections.
@@ -51,10 +54,12 @@ pub enum Endpoint {
 
 /// The suffix of an address that enables the PROXY protocol.
 const PROXY_PROTOCOL: &str = ",proxy_protocol";
+/// The suffix of an address that enables TLS.
+const TLS: &str = ",tls";
 
 impl From<Endpoint> for Address {
     fn from(endpoint: Endpoint) -> Self {
-        Self { endpoint, proxy_protocol: false }
+        Self { endpoint, proxy_protocol: false, tls: false }
     }
 }
 
@@ -62,10 +67,13 @@ impl FromStr for Address {
     type Err = AddressError;
 
     fn from_str(text: &str) -> Result<Self, AddressError> {
-        if let Some(text) = without_proxy_protocol(text) {
+        if let Some(text) = without_option(text, PROXY_PROTOCOL) {
             return Ok(Self { proxy_protocol: true, ..text.parse()? });
         }
-        text.parse().map(|endpoint| Self { endpoint, proxy_protocol: false })
+        if let Some(text) = without_option(text, TLS) {
+            return Ok(Self { tls: true, ..text.parse()? });
+        }
+        text.parse().map(|endpoint: Endpoint| endpoint.into())
     }
 }
 
@@ -94,8 +102,9 @@ impl FromStr for Endpoint {
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let option = if self.proxy_protocol { PROXY_PROTOCOL } else { "" };
-        write!(f, "{}{option}", self.endpoint)
+        let tls = if self.tls { TLS } else { "" };
+        let proxy_protocol = if self.proxy_protocol { PROXY_PROTOCOL } else { "" };
+        write!(f, "{}{tls}{proxy_protocol}", self.endpoint)
     }
 }
 
@@ -136,12 +145,12 @@ impl fmt::Display for AddressError {
 impl std::error::Error for AddressError {}
 
 /// Returns the address without the option, which is at the end, or before the mode of a Unix socket.
-fn without_proxy_protocol(text: &str) -> Option<String> {
-    if let Some(address) = text.strip_suffix(PROXY_PROTOCOL) {
+fn without_option(text: &str, option: &str) -> Option<String> {
+    if let Some(address) = text.strip_suffix(option) {
         return Some(address.to_owned());
     }
     let (address, mode) = text.rsplit_once(",mode=")?;
-    Some(format!("{},mode={mode}", address.strip_suffix(PROXY_PROTOCOL)?))
+    Some(format!("{},mode={mode}", address.strip_suffix(option)?))
 }
 
 fn parse_unix(rest: &str) -> Result<Endpoint, String> {
@@ -182,7 +191,7 @@ fn explain(text: &str) -> String {
         return format!("the port is missing: `{address}:8080`");
     }
     if let Some((_, option)) = text.split_once(',') {
-        return format!("unknown option `{}`; expected `proxy_protocol`", option.escape_debug());
+        return format!("unknown option `{}`; expected `tls` or `proxy_protocol`", option.escape_debug());
     }
     match text.rsplit_once(':') {
         Some((host, port)) if port.parse::<u16>().is_err() && !host.is_empty() => {
@@ -220,11 +229,16 @@ mod tests {
             ("unix:/x,mode=660,proxy_protocol", "unix:/x,mode=660,proxy_protocol"),
             ("unix:/x,proxy_protocol,mode=660", "unix:/x,mode=660,proxy_protocol"),
             ("[::1]:80,proxy_protocol,proxy_protocol", "[::1]:80,proxy_protocol"),
+            (":443,tls", "*:443,tls"),
+            ("systemd,tls", "systemd,tls"),
+            ("unix:/x,tls,mode=660,proxy_protocol", "unix:/x,mode=660,tls,proxy_protocol"),
+            ("[::1]:443,proxy_protocol,tls", "[::1]:443,tls,proxy_protocol"),
         ] {
             let address: Address = text.parse().unwrap();
             assert_eq!(address.to_string(), written);
             assert_eq!(written.parse::<Address>().unwrap(), address);
             assert_eq!(address.proxy_protocol, text.contains("proxy"));
+            assert_eq!(address.tls, text.contains("tls"));
         }
     }
 
@@ -248,7 +262,10 @@ mod tests {
             ("unix:/a,mode=7777", "octal"),
             (&long, "the maximum is 107"),
             ("systemd:", "is not a port"),
-            ("127.0.0.1:80,proxy-protocol", "unknown option `proxy-protocol`; expected `proxy_protocol`"),
+            (
+                "127.0.0.1:80,proxy-protocol",
+                "unknown option `proxy-protocol`; expected `tls` or `proxy_protocol`",
+            ),
             ("127.0.0.1:80,mode=660", "unknown option `mode=660`"),
             ("127.0.0.1,proxy_protocol", "the port is missing"),
             (",proxy_protocol", "expected"),

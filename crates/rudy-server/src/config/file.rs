@@ -13,6 +13,7 @@ use crate::client_address::{Source, TrustedProxy};
 use crate::handlers::HandlerTable;
 use crate::php::PhpTable;
 use crate::routing::{HostPattern, PathPattern};
+use crate::tls::TlsTable;
 use rudy_units::{Size, Time};
 
 /// The configuration file of Rudy, a web server.
@@ -22,8 +23,8 @@ use rudy_units::{Size, Time};
 pub struct MainFile {
     /// Addresses to accept connections on: `127.0.0.1:8080`, `[::1]:80`, `8080` or `:8080` (all addresses of this
     /// machine), `unix:/run/rudy.sock` or `unix:/run/rudy.sock,mode=660` (a Unix socket, with permissions), `systemd`
-    /// or `systemd:NAME` (sockets passed by systemd). The default is `127.0.0.1:8080`. Append `,proxy_protocol` to
-    /// require a PROXY protocol header (version 1 or 2) on each connection; the peer must be one of
+    /// or `systemd:NAME` (sockets passed by systemd). The default is `127.0.0.1:8080`. Append `,tls` for
+    /// HTTPS, and `,proxy_protocol` to require a PROXY protocol header (version 1 or 2) on each connection; the peer must be one of
     /// `trusted_proxies`.
     pub listen: Option<OneOrMany<ListenAddress>>,
     /// Concurrency model: `percore` (a task per connection, on the core that accepted it), `task` (a task per
@@ -112,6 +113,9 @@ pub struct SiteTable {
     /// matching pattern wins. A site without `hosts` is the default site: it serves all other hosts.
     #[schemars(example = ["example.org", "www.example.org"])]
     pub hosts: Option<OneOrMany<HostPattern>>,
+    /// TLS, on the addresses with the option `,tls`: the certificate of the site.
+    #[schemars(extend("examples" = [{ "certificate": "cert.pem", "key": "key.pem" }]))]
+    pub tls: Option<TlsTable>,
     /// Folder to serve files from when no route matches. Short for a last route with `path = "/*"` and `files = {
     /// root = ... }`.
     #[schemars(example = &"public")]

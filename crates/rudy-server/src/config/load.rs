@@ -17,10 +17,11 @@ use super::read::{Outcome, read};
 use super::values::Located;
 use super::variables::Expansion;
 use super::{AccessLogOptions, Config, EngineOptions, Route, Site};
+use crate::Resources;
 use crate::access_log::{Destination, Format};
 use crate::buffer::Options as BufferOptions;
 use crate::client_address;
-use crate::files::{FilesOptions, FilesTable, Folders};
+use crate::files::{FilesOptions, FilesTable};
 use crate::handlers::HandlerTable;
 
 impl Config {
@@ -39,7 +40,7 @@ impl Config {
         if problems.is_empty() {
             return Ok(config);
         }
-        let more = crate::compile::compile(&config, &Folders::default()).err().unwrap_or_default();
+        let more = crate::compile::compile(&config, &Resources::default()).err().unwrap_or_default();
         problems.extend(more.into_iter().filter(|problem| !problem.follows_from(&invalid)));
         Err(Diagnostics::new(config.sources, problems))
     }
@@ -179,7 +180,8 @@ impl Loader {
             let authorize = site.authorize.map(Box::new);
             // Without its invalid hosts, the site would be the default site.
             if !self.contains_invalid(&location.key("hosts")) {
-                self.config.sites.push(Site { hosts, routes, authorize, location });
+                let tls = site.tls;
+                self.config.sites.push(Site { hosts, tls, routes, authorize, location });
             }
         }
     }

@@ -26,6 +26,7 @@ mod variables;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use crate::tls::TlsTable;
 pub use app::AppTable;
 pub use authorize::{AuthorizeTable, RouteAuthorize};
 pub use diagnostics::Diagnostics;
@@ -107,6 +108,8 @@ pub struct AccessLogOptions {
 pub struct Site {
     /// The hosts; empty for the default site.
     pub hosts: Vec<HostPattern>,
+    /// TLS; `None` without it.
+    pub tls: Option<TlsTable>,
     /// The routes; the first one that matches handles the request.
     pub routes: Vec<Route>,
     /// The authorizer of all routes.
@@ -152,6 +155,7 @@ impl Config {
         Self {
             sites: vec![Site {
                 hosts: Vec::new(),
+                tls: None,
                 routes: vec![route],
                 authorize: None,
                 location: Location::none(),

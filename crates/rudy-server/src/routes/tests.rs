@@ -14,8 +14,8 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use crate::App;
+use crate::Resources;
 use crate::config::Config;
-use crate::files::Folders;
 
 /// A configuration with all kinds of routes, over one folder.
 struct Server {
@@ -113,7 +113,7 @@ impl Server {
         "#
         );
         fs::write(&file, text).unwrap();
-        let app = Config::load(&file).and_then(|config| App::new(&config, &Folders::default()));
+        let app = Config::load(&file).and_then(|config| App::new(&config, &Resources::default()));
         let app = app.unwrap_or_else(|errors| panic!("{errors}"));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let mut server = Self { app, runtime, tag: String::new(), _folder: folder };
@@ -145,7 +145,7 @@ impl Server {
     /// The response to the head alone.
     fn call_head(&self, method: &str, target: &str, fields: &[(&str, &str)]) -> Option<(u16, usize)> {
         let text = self.text(method, target, "files.org", fields);
-        let response = with_head(&text, |head| self.app.call_head(&head)).unwrap();
+        let response = with_head(&text, |head| self.app.call_head(&head, None)).unwrap();
         response.map(seen).map(|(status, _, body)| (status, body.len()))
     }
 }
@@ -183,7 +183,7 @@ proptest! {
         fields in prop::collection::vec(prop::sample::select(FIELDS.as_slice()), 0..4),
     ) {
         let text = SERVER.text(method, target, host, &fields);
-        let from_head = with_head(&text, |head| SERVER.app.call_head(&head)).flatten();
+        let from_head = with_head(&text, |head| SERVER.app.call_head(&head, None)).flatten();
         if let Some(response) = from_head {
             prop_assert_eq!(Some(seen(response)), with_head(&text, |head| SERVER.call(head)), "{}", text);
         }

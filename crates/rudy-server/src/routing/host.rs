@@ -5,6 +5,8 @@ use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
+use rudy_tls::Names;
+
 use crate::config::written_as_text;
 
 /// Maximum length of a DNS name (RFC 1035 §2.3.4).
@@ -135,6 +137,12 @@ impl Hosts {
         self.named(name).or_else(unnamed).or(self.default)
     }
 
+    /// Returns the site for a server name in lower case, and whether it is only the default site.
+    pub(crate) fn find_or_default(&self, name: &str) -> Option<(usize, bool)> {
+        let named = self.named(name).map(|site| (site, false));
+        named.or_else(|| self.default.map(|site| (site, true)))
+    }
+
     fn named(&self, name: &str) -> Option<usize> {
         if let Some(site) = self.exact.get(name) {
             return Some(*site);
@@ -153,6 +161,13 @@ fn normalise<'a>(host: &[u8], buffer: &'a mut [u8; NAME_BYTES_MAX]) -> &'a str {
     lower.copy_from_slice(name);
     lower.make_ascii_lowercase();
     std::str::from_utf8(lower).unwrap_or("")
+}
+
+/// Whether the names of a certificate include a host as sent in a request.
+pub(super) fn includes(names: &Names, host: &[u8]) -> bool {
+    let mut buffer = [0; NAME_BYTES_MAX];
+    let name = normalise(host, &mut buffer);
+    names.include(name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(name))
 }
 
 /// Returns whether a name is an IP address in its usual spelling. Browsers send `127.0.0.1` for `127.1`.

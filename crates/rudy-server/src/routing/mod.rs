@@ -4,12 +4,15 @@ mod host;
 mod path;
 
 pub use host::HostPattern;
+use host::includes;
 pub(crate) use host::{Hosts, explain_rejected, without_port};
 pub use path::PathPattern;
 
+use std::sync::Arc;
+
 use http::header;
 use rudy_http::semantics::path::{PathBelow, PathError, RequestPath};
-use rudy_net::Request;
+use rudy_net::{Request, Tls, TlsSite};
 
 /// Returns the host of a request as it was sent. The authority of an absolute target takes precedence over the Host field
 /// (RFC 9112 §3.2.2).
@@ -24,7 +27,15 @@ pub(crate) fn request_host(request: &Request) -> &[u8] {
 #[derive(Debug)]
 pub(crate) struct Router<H> {
     hosts: Hosts,
-    sites: Vec<Vec<Route<H>>>,
+    sites: Vec<Site<H>>,
+}
+
+/// The routes of a site, and its TLS settings.
+#[derive(Debug)]
+pub(crate) struct Site<H> {
+    pub(crate) routes: Vec<Route<H>>,
+    /// `None` for a site without TLS.
+    pub(crate) tls: Option<Arc<TlsSite>>,
 }
 
 /// Paths and their handler.
@@ -80,20 +91,48 @@ pub(crate) enum NotFound {
     Host,
     /// Flags do not allow this host.
     RejectedHost,
+    /// The handshake of the connection was not with the site of this host, or with a certificate for it.
+    OtherSite,
     /// The site has no route for this path.
     Path,
     /// The path can be read in two ways that lead to different routes.
     Ambiguous(PathError),
 }
 
+impl<H> Site<H> {
+    /// Whether a request for this host may use a connection. The client must have been accepted by the same policy. A client that
+    /// sent a server name must have received a certificate that is valid for the host (RFC 9110 §7.4); one that sent none has accepted
+    /// the certificate for other reasons.
+    fn may_use(&self, tls: &Tls, host: &[u8]) -> bool {
+        let Some(own) = &self.tls else { return false };
+        own.policy == tls.policy
+            && tls.server_name.as_deref().is_none_or(|name| {
+                name.as_bytes().eq_ignore_ascii_case(without_port(host)) || includes(&tls.names, host)
+            })
+    }
+}
+
 impl<H> Router<H> {
-    pub(crate) fn new(hosts: Hosts, sites: Vec<Vec<Route<H>>>) -> Self {
+    /// Returns the TLS settings for a server name, or for a client that sent none. A name without a site of its own gets the default
+    /// site if its certificate is valid for the name.
+    pub(crate) fn tls_site(&self, server_name: Option<&str>) -> Option<&Arc<TlsSite>> {
+        let Some(name) = server_name else {
+            let only = || self.sites.first().filter(|_| self.sites.len() == 1);
+            let default = self.hosts.find(|| b"").and_then(|site| self.sites.get(site));
+            return default.or_else(only)?.tls.as_ref();
+        };
+        let (site, is_default) = self.hosts.find_or_default(name)?;
+        let tls = self.sites.get(site)?.tls.as_ref()?;
+        (!is_default || tls.names.include(name)).then_some(tls)
+    }
+
+    pub(crate) fn new(hosts: Hosts, sites: Vec<Site<H>>) -> Self {
         Self { hosts, sites }
     }
 
     /// Iterates over the handlers of all sites.
     pub(crate) fn handlers(&self) -> impl Iterator<Item = &H> {
-        self.sites.iter().flatten().map(|route| &route.handler)
+        self.sites.iter().flat_map(|site| &site.routes).map(|route| &route.handler)
     }
 
     /// Returns the first route of the host's site that matches the path.
@@ -103,11 +142,16 @@ impl<H> Router<H> {
     /// itself is an exception.
     pub(crate) fn find<'h>(
         &self,
-        host: impl FnOnce() -> &'h [u8],
+        host: impl Fn() -> &'h [u8],
         path: &RequestPath<'_>,
+        tls: Option<&Tls>,
     ) -> Result<RouteMatch<'_, H>, NotFound> {
         let not_found = if self.hosts.is_by_flags() { NotFound::RejectedHost } else { NotFound::Host };
-        let site = self.hosts.find(host).and_then(|site| self.sites.get(site)).ok_or(not_found)?;
+        let site = self.hosts.find(&host).and_then(|site| self.sites.get(site)).ok_or(not_found)?;
+        if tls.is_some_and(|tls| !site.may_use(tls, host())) {
+            return Err(NotFound::OtherSite);
+        }
+        let site = &site.routes;
         let first = |path: &RequestPath<'_>| {
             let mut matches = site.iter().filter_map(|route| Some((route, route.matching_pattern(path)?)));
             matches.next().ok_or(NotFound::Path)
@@ -139,7 +183,7 @@ mod tests {
             }
             let route =
                 |path: &&str| Route { paths: vec![path.parse().unwrap()], handler: format!("{site}{path}") };
-            all.push(paths.iter().map(route).collect());
+            all.push(Site { routes: paths.iter().map(route).collect(), tls: None });
         }
         Router::new(hosts, all)
     }
@@ -165,7 +209,7 @@ mod tests {
             ("b.org", "/y", Err(NotFound::Path)),
         ] {
             let path = RequestPath::parse(path).unwrap();
-            let found = router.find(|| host.as_bytes(), &path).map(|found| found.handler.as_str());
+            let found = router.find(|| host.as_bytes(), &path, None).map(|found| found.handler.as_str());
             assert_eq!(found, handler, "{host} {path:?}");
         }
     }
@@ -173,7 +217,10 @@ mod tests {
     #[test]
     fn an_unknown_host_is_not_found_without_a_default_site() {
         let root = RequestPath::parse("/").unwrap();
-        assert_eq!(router(&[(&["a.org"], &["/*"])]).find(|| b"b.org", &root).unwrap_err(), NotFound::Host);
+        assert_eq!(
+            router(&[(&["a.org"], &["/*"])]).find(|| b"b.org", &root, None).unwrap_err(),
+            NotFound::Host
+        );
     }
 
     proptest::proptest! {
@@ -182,7 +229,7 @@ mod tests {
         fn no_spelling_bypasses_a_route(path in "/{1,2}(p|%70|P|q)(a|%61|/|//|%2e|\\.|%2f|\\\\|%00|%|p){0,5}") {
             let router = router(&[(&[], &["/p/*", "/pa", "/*"])]);
             let Ok(path) = RequestPath::parse(&path) else { return Ok(()) };
-            let Ok(found) = router.find(|| b"", &path) else { return Ok(()) };
+            let Ok(found) = router.find(|| b"", &path, None) else { return Ok(()) };
             // The file that the `files` handler would open.
             let Ok(file) = path.below(0).in_folder() else { return Ok(()) };
             let expected = match file {

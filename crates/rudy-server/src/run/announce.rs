@@ -77,24 +77,27 @@ fn notes(
     if config.access_log.is_none() {
         notes.push(("Access log", NO_ACCESS_LOG.into()));
     }
-    notes.push(("Encryption", "none; Rudy does not support TLS yet".into()));
+    if !config.listen.iter().any(|address| address.tls) {
+        notes.push(("Encryption", "none; --tls self-signed encrypts".into()));
+    }
     notes
 }
 
 /// The URL of a listener, for a browser. The wildcard address is shown as the loopback address.
 pub(super) fn url(address: &Address, bound: &BoundAddress) -> String {
     let option = if address.proxy_protocol { " (PROXY protocol required)" } else { "" };
+    let scheme = if address.tls { "https" } else { "http" };
     let url = match bound {
         // An explicit `[::]` accepts IPv6 only.
         BoundAddress::Ip(ip)
             if ip.ip().is_unspecified() && ip.is_ipv6() && matches!(address.endpoint, Endpoint::Ip(_)) =>
         {
-            format!("http://[::1]:{}/ (and every other IPv6 address of this machine)", ip.port())
+            format!("{scheme}://[::1]:{}/ (and every other IPv6 address of this machine)", ip.port())
         }
         BoundAddress::Ip(ip) if ip.ip().is_unspecified() => {
-            format!("http://127.0.0.1:{}/ (and every other address of this machine)", ip.port())
+            format!("{scheme}://127.0.0.1:{}/ (and every other address of this machine)", ip.port())
         }
-        BoundAddress::Ip(ip) => format!("http://{ip}/"),
+        BoundAddress::Ip(ip) => format!("{scheme}://{ip}/"),
         BoundAddress::Unix(_) => bound.to_string(),
     };
     url + option
@@ -117,6 +120,7 @@ mod tests {
         for (address, bound, shown) in [
             ("127.0.0.1:80", "127.0.0.1:80", "http://127.0.0.1:80/"),
             ("[::1]:80", "[::1]:80", "http://[::1]:80/"),
+            ("[::1]:443,tls", "[::1]:443", "https://[::1]:443/"),
             (":80", "[::]:80", "http://127.0.0.1:80/ (and every other address of this machine)"),
             (":80", "0.0.0.0:80", "http://127.0.0.1:80/ (and every other address of this machine)"),
             ("[::]:80", "[::]:80", "http://[::1]:80/ (and every other IPv6 address of this machine)"),

@@ -10,7 +10,7 @@ use super::ownership::{access_log, transfers_buffer_dir, transfers_log};
 use super::privileges::{RUNS_AS_ROOT, UserChange, is_root_by_default};
 use super::{conflicts, print};
 use crate::config::{Config, Diagnostics, Location, Problem};
-use crate::{App, Folders};
+use crate::{App, Resources};
 
 /// Prints the effective configuration, or all its problems.
 #[must_use]
@@ -37,7 +37,7 @@ fn find_all(mut config: Config) -> Result<(Config, Vec<String>), Diagnostics> {
             user.run(|| check_as_user(&config, &user.name, given))
                 .unwrap_or_else(|error| (not_this_user(&config, &error), Vec::new()))
         }
-        _ => (App::new(&config, &Folders::default()).map(drop), Vec::new()),
+        _ => (App::new(&config, &Resources::default()).map(drop), Vec::new()),
     };
     let user = match user {
         Ok(UserChange::NotPermitted(user)) => {
@@ -82,7 +82,7 @@ fn check_as_user(config: &Config, user: &str, given: Transferred) -> (Result<(),
     if given.buffer_dir {
         to_make.buffer.dir = None;
     }
-    let made = App::new(&to_make, &Folders::default()).map(drop);
+    let made = App::new(&to_make, &Resources::default()).map(drop);
     let log = unusable_log(config, user, given.log);
     let log = log.map_or(Ok(()), |problem| Err(Diagnostics::new(config.sources.clone(), vec![problem])));
     (Diagnostics::all([made, log]), inaccessible_to(config, user))

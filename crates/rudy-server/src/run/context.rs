@@ -8,7 +8,7 @@ use crate::access_log::AccessLog;
 use crate::buffer::Buffers;
 use crate::config::Config;
 use crate::error_log::ErrorLog;
-use crate::{App, Apps, Folders, Metrics, Topics};
+use crate::{App, Apps, Metrics, Resources, Topics};
 
 /// The state that all configurations of a process share. Clones share it too.
 #[derive(Clone)]
@@ -18,7 +18,7 @@ pub(super) struct Context {
     pub(super) apps: Arc<Apps>,
     pub(super) buffers: Buffers,
     topics: Arc<Topics>,
-    folders: Folders,
+    resources: Arc<Resources>,
 }
 
 impl Context {
@@ -30,13 +30,13 @@ impl Context {
             apps: Arc::default(),
             buffers: Buffers::default(),
             topics: Arc::default(),
-            folders: Folders::default(),
+            resources: Arc::default(),
         })
     }
 
     /// Builds the app of a configuration. Its processes are not started.
     pub(super) fn build_app(&self, config: &Config, log: Option<&AccessLog>) -> Result<App, Failure> {
-        let app = App::new(config, &self.folders).map_err(Failure::Config)?;
+        let app = App::new(config, &self.resources).map_err(Failure::Config)?;
         let app = app.with_metrics(self.metrics.clone()).with_topics(self.topics.clone());
         let app = app.with_buffers(self.buffers.clone());
         let app = app.with_error_log(self.errors.clone());

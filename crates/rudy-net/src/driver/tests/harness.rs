@@ -77,8 +77,13 @@ impl Harness {
         let service = FunctionService { limits, function: Box::new(function), outcomes: outcome_sender };
         let worker = Arc::<Worker>::default();
         let (source, listener) = (Arc::new(Fixed(Arc::new(service))), Arc::<ListenerState>::default());
-        let context =
-            Arc::new(ConnectionContext { worker: worker.clone(), source, listener, proxy_protocol: false });
+        let context = Arc::new(ConnectionContext {
+            worker: worker.clone(),
+            source,
+            listener,
+            proxy_protocol: false,
+            tls: false,
+        });
         Self { worker, outcomes, context }
     }
 

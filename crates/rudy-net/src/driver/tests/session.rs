@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 
+use rudy_tls::{Policy, Tls};
 use tokio::io::ReadBuf;
 
-use crate::Tls;
 use crate::scratch::Scratch;
-use crate::transport::{Stream, Transport};
+use crate::transport::{ChooseSite, Stream, Transport};
 
 const KEY: u8 = 0x5a;
 /// Maximum size of the output buffer.
@@ -44,7 +44,14 @@ pub(super) struct Session {
 
 impl Session {
     pub(super) fn new(io: tokio::net::UnixStream) -> Self {
-        let tls = Tls { version: "Toy".into(), cipher: "XOR".into(), server_name: Some("a.test".into()) };
+        let tls = Tls {
+            version: "Toy",
+            cipher: "XOR",
+            server_name: Some("a.test".into()),
+            is_resumed: false,
+            policy: Policy::default(),
+            names: Arc::default(),
+        };
         Self {
             io,
             tls: Arc::new(tls),
@@ -85,7 +92,7 @@ impl AsFd for Session {
 }
 
 impl Transport for Session {
-    fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_handshake(&mut self, cx: &mut Context<'_>, _: &mut ChooseSite<'_>) -> Poll<io::Result<()>> {
         let [first, response, last] = HANDSHAKE;
         let whole = [first, last].concat();
         loop {

@@ -78,8 +78,7 @@ fn respond(request: Request, client: &Client<'_>) -> Reply {
             }));
         }
         _ => {
-            let tls =
-                client.tls.as_ref().map(|tls| (&*tls.version, &*tls.cipher, tls.server_name.as_deref()));
+            let tls = client.tls.as_ref().map(|tls| (tls.version, tls.cipher, tls.server_name.as_deref()));
             Body::Bytes(format!("{} {tls:?}", client.scheme()).into())
         }
     };

@@ -17,7 +17,7 @@ fn load(files: &[(&str, &str)]) -> Result<Config, String> {
         std::fs::write(path, text).unwrap();
     }
     let config = Config::load(&folder.path().join(files[0].0));
-    let config = config.and_then(|config| App::new(&config, &crate::Folders::default()).map(|_| config));
+    let config = config.and_then(|config| App::new(&config, &crate::Resources::default()).map(|_| config));
     config.map_err(|errors| errors.render(false).replace(&format!("{}/", folder.path().display()), ""))
 }
 

@@ -1,0 +1,140 @@
+//! The handshake of a TLS connection.
+
+use std::io;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use rudy_tls::{ClientHello, Session, TlsSite, UNRECOGNIZED_NAME};
+
+use super::{INPUT_BYTES_MIN, State, TlsStream};
+use crate::scratch::Scratch;
+use crate::transport::ChooseSite;
+
+/// The content type of a record with a handshake message.
+const HANDSHAKE_RECORD: u8 = 22;
+
+/// The maximum size of a first message. Post-quantum key exchange makes it about 1.7 KiB.
+const CLIENT_HELLO_BYTES_MAX: usize = 16 * 1024;
+
+/// RFC 9110 §15.5.1. Browsers show it to a person who has typed the port without `https://`.
+const PLAIN_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
+    Connection: close\r\n\
+    Content-Type: text/plain; charset=utf-8\r\n\
+    Content-Length: 87\r\n\
+    \r\n\
+    400 Bad Request\nThis port expects HTTPS, and the request was plain HTTP. Use https://.\n";
+
+/// A handshake in progress.
+#[derive(Default)]
+pub(super) struct Handshake {
+    /// The session, once the site is known.
+    session: Option<(Session, Arc<TlsSite>)>,
+    server_name: Option<String>,
+}
+
+impl TlsStream {
+    /// Continues the handshake until it is complete. After an error, the unsent bytes are an alert.
+    pub(super) fn poll_established(
+        &mut self,
+        cx: &mut Context<'_>,
+        choose: &mut ChooseSite<'_>,
+    ) -> Poll<io::Result<()>> {
+        let mut scratch = Scratch::borrow();
+        let input = scratch.input_at_least(INPUT_BYTES_MIN);
+        while let State::Handshake(_) = self.state {
+            let Poll::Ready(length) = self.poll_input(cx, input)? else {
+                let _ = self.poll_unsent(cx, false)?;
+                return Poll::Pending;
+            };
+            if length == 0 {
+                return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
+            }
+            self.handshake(&mut input[..length], choose)?;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Processes received bytes.
+    fn handshake(&mut self, input: &mut [u8], choose: &mut ChooseSite<'_>) -> io::Result<()> {
+        let State::Handshake(handshake) = &mut self.state else { return Ok(()) };
+        if handshake.session.is_none() {
+            handshake.session = handshake.start(input, &mut self.unsent, choose)?;
+        }
+        let Some((session, _)) = &mut handshake.session else {
+            self.received = input.to_vec();
+            return Ok(());
+        };
+        let plaintext = &mut self.plaintext;
+        let received = session.receive(input, &mut self.unsent, |record| {
+            plaintext.extend_from_slice(record);
+            ControlFlow::Break(())
+        });
+        let consumed = received.map_err(|error| invalid(error.to_string()))?;
+        if let Some((session, site)) = handshake.session.take_if(|(session, _)| !session.is_handshaking()) {
+            let tls = session.result(&site, handshake.server_name.take());
+            self.state = State::Established(session, Arc::new(tls));
+        }
+        self.keep(&input[consumed..], !self.plaintext.is_empty());
+        Ok(())
+    }
+}
+
+impl Handshake {
+    /// Chooses the site by the client's first message. Returns `None` if the message is incomplete.
+    fn start(
+        &mut self,
+        input: &[u8],
+        output: &mut Vec<u8>,
+        choose: &mut ChooseSite<'_>,
+    ) -> io::Result<Option<(Session, Arc<TlsSite>)>> {
+        match input.first() {
+            Some(&HANDSHAKE_RECORD) => {}
+            Some(b'A'..=b'Z') => {
+                output.extend_from_slice(PLAIN_HTTP);
+                return Err(invalid("plain HTTP on a port for HTTPS"));
+            }
+            _ => return Err(invalid("not TLS")),
+        }
+        let hello = match ClientHello::read(input) {
+            Ok(Some(hello)) => hello,
+            Ok(None) if input.len() < CLIENT_HELLO_BYTES_MAX => return Ok(None),
+            Ok(None) => return Err(invalid("the ClientHello is too long")),
+            Err(rejected) => {
+                output.extend_from_slice(&rejected.alert);
+                return Err(invalid(rejected.reason));
+            }
+        };
+        let Some(site) = choose(&hello) else {
+            output.extend_from_slice(&UNRECOGNIZED_NAME);
+            return Err(invalid(match hello.server_name {
+                Some(name) => format!("no site has the server name {name}"),
+                None => "the client sent no server name, and there is no default site".to_owned(),
+            }));
+        };
+        self.server_name = hello.server_name;
+        let session = Session::new(&site).map_err(|error| invalid(error.to_string()))?;
+        Ok(Some((session, site)))
+    }
+}
+
+fn invalid(reason: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_content_length_matches_the_body() {
+        let text = std::str::from_utf8(PLAIN_HTTP).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert!(
+            head.contains(&format!("Content-Length: {}\r\n", body.len()))
+                || head.ends_with(&format!("Content-Length: {}", body.len())),
+            "{}",
+            body.len()
+        );
+    }
+}

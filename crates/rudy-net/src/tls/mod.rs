@@ -1,0 +1,268 @@
+//! TLS as a transport: a session over a socket.
+//!
+//! An idle connection holds no buffer. It reads into the buffers of its thread, and keeps only what is not a complete
+//! record yet. A connection whose peer does not read keeps at most one record.
+
+mod handshake;
+mod record_size;
+
+use std::fs::File;
+use std::io::{self, IoSlice};
+use std::ops::ControlFlow;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use rudy_tls::{RECORD_OVERHEAD_BYTES, RECORD_PLAINTEXT_BYTES_MAX, Session, has_complete_record};
+use tokio::io::ReadBuf;
+
+use self::handshake::Handshake;
+use self::record_size::RecordSize;
+use crate::Tls;
+use crate::scratch::Scratch;
+use crate::transport::{ChooseSite, Stream, Transport};
+
+/// Room for a record that is not complete, and another one.
+const INPUT_BYTES_MIN: usize = 2 * (RECORD_PLAINTEXT_BYTES_MAX + 2048);
+
+/// A TLS session over a socket.
+pub(crate) struct TlsStream {
+    io: Stream,
+    state: State,
+    /// The start of a record, or records whose plaintext the reader had no room for.
+    received: Vec<u8>,
+    /// Whether `received` begins with a complete record.
+    has_record: bool,
+    /// Plaintext that the reader had no room for.
+    plaintext: Vec<u8>,
+    /// Records that the socket has not accepted.
+    unsent: Vec<u8>,
+    record_size: RecordSize,
+}
+
+enum State {
+    Handshake(Handshake),
+    Established(Session, Arc<Tls>),
+    Failed,
+}
+
+impl TlsStream {
+    pub(crate) fn new(io: Stream) -> Self {
+        Self {
+            io,
+            state: State::Handshake(Handshake::default()),
+            received: Vec::new(),
+            has_record: false,
+            plaintext: Vec::new(),
+            unsent: Vec::new(),
+            record_size: RecordSize::new(),
+        }
+    }
+
+    /// Sends the records that the socket has not accepted.
+    fn poll_unsent(&mut self, cx: &mut Context<'_>, more: bool) -> Poll<io::Result<()>> {
+        while !self.unsent.is_empty() {
+            let sent = ready!(self.io.poll_write(cx, &[IoSlice::new(&self.unsent)], more))?;
+            self.unsent.drain(..sent);
+        }
+        self.unsent = Vec::new();
+        Poll::Ready(Ok(()))
+    }
+
+    /// Copies the received bytes to the front of `input`, and reads behind them if more are needed. Returns the number
+    /// of bytes; none at the end of the input.
+    fn poll_input(&mut self, cx: &mut Context<'_>, input: &mut [u8]) -> Poll<io::Result<usize>> {
+        let before = self.received.len();
+        input[..before].copy_from_slice(&self.received);
+        if self.has_record {
+            return Poll::Ready(Ok(before));
+        }
+        let mut buffer = ReadBuf::new(&mut input[before..]);
+        ready!(self.io.poll_read(cx, &mut buffer))?;
+        let read = buffer.filled().len();
+        Poll::Ready(Ok(if read == 0 { 0 } else { before + read }))
+    }
+
+    /// Keeps received bytes for the next read. `may_have_record`: whether they may contain a complete record, because
+    /// the reader had no room for more.
+    fn keep(&mut self, received: &[u8], may_have_record: bool) {
+        self.received = received.to_vec();
+        self.has_record = may_have_record && has_complete_record(received);
+    }
+
+    /// Encrypts `plaintext` as one record and sends it. The connection keeps what the socket does not accept.
+    fn poll_record(
+        &mut self,
+        cx: &mut Context<'_>,
+        plaintext: &[u8],
+        scratch: &mut [u8],
+        more: bool,
+    ) -> io::Result<()> {
+        let State::Established(session, _) = &mut self.state else {
+            return Err(io::ErrorKind::NotConnected.into());
+        };
+        let length = session.send(plaintext, scratch).map_err(io::Error::other)?;
+        let records = &scratch[..length];
+        if !self.unsent.is_empty() {
+            self.unsent.extend_from_slice(records);
+            return match self.poll_unsent(cx, more) {
+                Poll::Ready(result) => result,
+                Poll::Pending => Ok(()),
+            };
+        }
+        let mut sent = 0;
+        while sent < length {
+            match self.io.poll_write(cx, &[IoSlice::new(&records[sent..])], more) {
+                Poll::Ready(written) => sent += written?,
+                Poll::Pending => break,
+            }
+        }
+        self.unsent = records[sent..].to_vec();
+        Ok(())
+    }
+}
+
+impl From<TlsStream> for Stream {
+    fn from(stream: TlsStream) -> Self {
+        Self::Other(Box::new(stream))
+    }
+}
+
+impl AsFd for TlsStream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.io.as_fd()
+    }
+}
+
+impl Transport for TlsStream {
+    fn poll_handshake(&mut self, cx: &mut Context<'_>, choose: &mut ChooseSite<'_>) -> Poll<io::Result<()>> {
+        let result = ready!(self.poll_established(cx, choose));
+        if result.is_err() {
+            self.state = State::Failed;
+        }
+        Poll::Ready(result)
+    }
+
+    fn tls(&self) -> Option<&Arc<Tls>> {
+        match &self.state {
+            State::Established(_, tls) => Some(tls),
+            _ => None,
+        }
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        // Before the handshake, there may be a PROXY protocol header.
+        if let State::Handshake(_) = self.state {
+            return self.io.poll_read(cx, buffer);
+        }
+        if !self.plaintext.is_empty() {
+            let given = self.plaintext.len().min(buffer.remaining());
+            buffer.put_slice(&self.plaintext[..given]);
+            self.plaintext.drain(..given);
+            if self.plaintext.is_empty() {
+                self.plaintext = Vec::new();
+            }
+            return Poll::Ready(Ok(()));
+        }
+        let mut scratch = Scratch::borrow();
+        let input = scratch.input_at_least(INPUT_BYTES_MIN);
+        while buffer.filled().is_empty() {
+            let Poll::Ready(length) = self.poll_input(cx, input)? else {
+                // Tickets are sent together with the first response, unless the first request is late.
+                let _ = self.poll_unsent(cx, false)?;
+                return Poll::Pending;
+            };
+            let State::Established(session, _) = &mut self.state else { return Poll::Ready(Ok(())) };
+            if length == 0 || session.has_peer_closed() {
+                return Poll::Ready(Ok(()));
+            }
+            let plaintext = &mut self.plaintext;
+            let received = session.receive(&mut input[..length], &mut self.unsent, |record| {
+                let (given, rest) = record.split_at(record.len().min(buffer.remaining()));
+                buffer.put_slice(given);
+                plaintext.extend_from_slice(rest);
+                if buffer.remaining() == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            });
+            match received {
+                Ok(consumed) => self.keep(&input[consumed..length], buffer.remaining() == 0),
+                Err(error) => {
+                    self.state = State::Failed;
+                    return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, error)));
+                }
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+        more: bool,
+    ) -> Poll<io::Result<usize>> {
+        // Messages of the handshake are sent together with the first record.
+        if self.unsent.len() >= RECORD_PLAINTEXT_BYTES_MAX {
+            ready!(self.poll_unsent(cx, true))?;
+        }
+        let total: usize = slices.iter().map(|slice| slice.len()).sum();
+        let mut scratch = Scratch::borrow();
+        let Scratch { input, out, .. } = &mut *scratch;
+        let limit = self.record_size.get(Instant::now()).min(input.len() - RECORD_OVERHEAD_BYTES).min(total);
+        let record = match slices.first() {
+            Some(first) if first.len() >= limit => &first[..limit],
+            _ => {
+                for slice in slices {
+                    out.extend_from_slice(&slice[..slice.len().min(limit - out.len())]);
+                }
+                &out[..]
+            }
+        };
+        self.poll_record(cx, record, input, more || limit < total)?;
+        self.record_size.sent(limit);
+        Poll::Ready(Ok(limit))
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_unsent(cx, false)
+    }
+
+    /// Reads a piece of the file, and sends it in records, until the socket is full.
+    fn poll_send_file(
+        &mut self,
+        cx: &mut Context<'_>,
+        file: &File,
+        offset: u64,
+        length: usize,
+    ) -> Poll<io::Result<usize>> {
+        ready!(self.poll_unsent(cx, true))?;
+        let mut scratch = Scratch::borrow();
+        let room = length.min(scratch.input.len());
+        let read = file.read_at(&mut scratch.input[..room], offset)?;
+        let mut sent = 0;
+        while sent < read && self.unsent.is_empty() {
+            let slices = [IoSlice::new(&scratch.input[sent..read])];
+            sent += ready!(self.poll_write(cx, &slices, read < length))?;
+        }
+        Poll::Ready(Ok(sent))
+    }
+
+    fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if let State::Established(session, _) = &mut self.state {
+            // Fails if the keys are used up; the socket is closed regardless.
+            let _ = session.close(&mut self.unsent);
+            self.state = State::Failed;
+        }
+        ready!(self.poll_unsent(cx, false))?;
+        self.io.poll_shutdown(cx)
+    }
+
+    fn unacknowledged(&self) -> io::Result<u64> {
+        Ok(self.io.unacknowledged()? + self.unsent.len() as u64)
+    }
+
+    fn has_unread(&self) -> bool {
+        !self.plaintext.is_empty() || self.has_record || self.io.has_unread()
+    }
+}

@@ -1,0 +1,12 @@
+//! What the configurations of a process share.
+
+use crate::files::Folders;
+use crate::tls::TlsState;
+
+/// What outlives a configuration: open folders and their caches, and the keys of TLS sessions. A reload builds the next
+/// [`App`](crate::App) with the same resources.
+#[derive(Debug, Default)]
+pub struct Resources {
+    pub(crate) folders: Folders,
+    pub(crate) tls: TlsState,
+}

@@ -1,0 +1,194 @@
+//! Certificates with their private keys, from PEM files.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use rustls::InconsistentKeys;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
+use x509_parser::extensions::GeneralName;
+use x509_parser::prelude::{ASN1Time, FromDer, X509Certificate};
+use x509_parser::public_key::PublicKey;
+
+use crate::Names;
+use crate::site::provider;
+
+/// A certificate chain and the private key of its first certificate.
+#[derive(Debug, Clone)]
+pub struct Certificate {
+    pub(crate) key: Arc<CertifiedKey>,
+    /// The names that the certificate is valid for.
+    pub names: Names,
+    /// The issuer's name.
+    pub issuer: String,
+    /// The first time at which the certificate is valid.
+    pub not_before: SystemTime,
+    /// The last time at which the certificate is valid.
+    pub not_after: SystemTime,
+    /// The type of the key.
+    pub key_type: KeyType,
+}
+
+/// The type of a key, the preferred one first: ECDSA signatures are smaller than RSA signatures, and 20 times cheaper.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum KeyType {
+    /// ECDSA, with the size of the curve in bits.
+    Ecdsa(usize),
+    /// Ed25519.
+    Ed25519,
+    /// RSA, with the size of the modulus in bits.
+    Rsa(usize),
+}
+
+impl fmt::Display for KeyType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ecdsa(bits) => write!(f, "ECDSA P-{bits}"),
+            Self::Ed25519 => f.write_str("Ed25519"),
+            Self::Rsa(bits) => write!(f, "RSA {bits}"),
+        }
+    }
+}
+
+/// Why a certificate cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CertificateError {
+    /// The certificate file, and what is wrong with it.
+    Certificate(String),
+    /// The key file, and what is wrong with it.
+    Key(String),
+    /// The key is not that of the certificate.
+    Mismatch,
+}
+
+impl fmt::Display for CertificateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Certificate(problem) | Self::Key(problem) => f.write_str(problem),
+            Self::Mismatch => f.write_str("the key is not the key of the certificate"),
+        }
+    }
+}
+
+impl std::error::Error for CertificateError {}
+
+impl Certificate {
+    /// Reads a chain, the server's certificate first, and its key, both in PEM.
+    ///
+    /// # Errors
+    ///
+    /// A file is not PEM, has nothing usable, or the two do not match.
+    pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, CertificateError> {
+        let chain: Vec<_> = CertificateDer::pem_slice_iter(chain)
+            .collect::<Result<_, _>>()
+            .map_err(|error| CertificateError::Certificate(explain(&error)))?;
+        let Some(first) = chain.first() else {
+            let problem = "the file has no certificate (-----BEGIN CERTIFICATE-----)";
+            return Err(CertificateError::Certificate(problem.to_owned()));
+        };
+        let facts = Facts::read(first)?;
+        let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| match error {
+            pem::Error::NoItemsFound => CertificateError::Key(
+                "the file has no unencrypted private key (-----BEGIN PRIVATE KEY-----)".to_owned(),
+            ),
+            error => CertificateError::Key(explain(&error)),
+        })?;
+        let key = provider().key_provider.load_private_key(key).map_err(|error| {
+            CertificateError::Key(format!(
+                "the key is of no supported type (RSA from 2048 bits, P-256, P-384, P-521, Ed25519): {error}"
+            ))
+        })?;
+        let key = CertifiedKey::new(chain, key);
+        match key.keys_match() {
+            Err(rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => {
+                Err(CertificateError::Mismatch)
+            }
+            Err(rustls::Error::InconsistentKeys(InconsistentKeys::Unknown)) | Ok(()) => {
+                Ok(facts.with_key(key))
+            }
+            Err(error) => Err(CertificateError::Certificate(error.to_string())),
+        }
+    }
+
+    /// Returns the certificate with an OCSP response to send along (RFC 6066 §8).
+    #[must_use]
+    pub fn with_ocsp(mut self, response: Vec<u8>) -> Self {
+        let mut key = (*self.key).clone();
+        key.ocsp = Some(response);
+        self.key = Arc::new(key);
+        self
+    }
+
+    /// Whether the certificate is valid at this time.
+    #[must_use]
+    pub fn is_valid_at(&self, time: SystemTime) -> bool {
+        (self.not_before..=self.not_after).contains(&time)
+    }
+}
+
+fn explain(error: &pem::Error) -> String {
+    match error {
+        pem::Error::MissingSectionEnd { .. } => "the file ends within a section: is it complete?".to_owned(),
+        error => format!("the file is not valid PEM: {error}"),
+    }
+}
+
+/// The facts in a certificate.
+struct Facts {
+    names: Names,
+    issuer: String,
+    not_before: SystemTime,
+    not_after: SystemTime,
+    key_type: KeyType,
+}
+
+impl Facts {
+    fn read(certificate: &CertificateDer<'_>) -> Result<Self, CertificateError> {
+        let invalid = |what: &dyn fmt::Display| {
+            CertificateError::Certificate(format!("the certificate is invalid: {what}"))
+        };
+        let (_, certificate) = X509Certificate::from_der(certificate).map_err(|error| invalid(&error))?;
+        let names = certificate.subject_alternative_name().map_err(|error| invalid(&error))?;
+        let names = names.iter().flat_map(|names| &names.value.general_names).filter_map(name).collect();
+        let key = certificate.public_key().parsed().map_err(|error| invalid(&error))?;
+        let key_type = match &key {
+            PublicKey::RSA(key) => KeyType::Rsa(key.key_size()),
+            PublicKey::EC(point) => KeyType::Ecdsa(point.key_size()),
+            _ => KeyType::Ed25519,
+        };
+        let validity = certificate.validity();
+        Ok(Self {
+            names,
+            issuer: certificate.issuer().to_string(),
+            not_before: time(validity.not_before),
+            not_after: time(validity.not_after),
+            key_type,
+        })
+    }
+
+    fn with_key(self, key: CertifiedKey) -> Certificate {
+        let Self { names, issuer, not_before, not_after, key_type } = self;
+        Certificate { key: Arc::new(key), names, issuer, not_before, not_after, key_type }
+    }
+}
+
+/// Returns a DNS name or an address. Clients ignore the other kinds, and the common name (RFC 9525 §2).
+fn name(name: &GeneralName<'_>) -> Option<String> {
+    match name {
+        GeneralName::DNSName(name) => Some((*name).to_owned()),
+        GeneralName::IPAddress(bytes) => {
+            let v4 = || <[u8; 4]>::try_from(*bytes).map(IpAddr::from);
+            let v6 = |_| <[u8; 16]>::try_from(*bytes).map(IpAddr::from);
+            v4().or_else(v6).ok().map(|address| address.to_string())
+        }
+        _ => None,
+    }
+}
+
+fn time(time: ASN1Time) -> SystemTime {
+    let seconds = Duration::from_secs(time.timestamp().unsigned_abs());
+    if time.timestamp() < 0 { SystemTime::UNIX_EPOCH - seconds } else { SystemTime::UNIX_EPOCH + seconds }
+}

@@ -1,0 +1,37 @@
+//! TLS without sockets: sessions as state machines, the settings of a site, its certificates, and tickets.
+//!
+//! rustls and aws-lc-rs implement the protocol and the cryptography. Only this crate and the client of `rudy-load` use
+//! them.
+
+mod certificate;
+mod client_hello;
+mod names;
+mod session;
+mod site;
+mod tickets;
+
+pub use certificate::{Certificate, CertificateError, KeyType};
+pub use client_hello::{ClientHello, RejectedHello, UNRECOGNIZED_NAME};
+pub use names::Names;
+pub use session::{RECORD_OVERHEAD_BYTES, RECORD_PLAINTEXT_BYTES_MAX, Session, has_complete_record};
+pub use site::{Policy, SiteSettings, TlsSite, Version};
+pub use tickets::{TicketKey, TicketKeys, Ticketer};
+
+use std::sync::Arc;
+
+/// The result of a TLS handshake.
+#[derive(Debug, Clone)]
+pub struct Tls {
+    /// The protocol version, as OpenSSL and Apache write it: `TLSv1.3`.
+    pub version: &'static str,
+    /// The cipher suite, such as `TLS_AES_128_GCM_SHA256`.
+    pub cipher: &'static str,
+    /// The server name that the client sent (SNI, RFC 6066 §3).
+    pub server_name: Option<Box<str>>,
+    /// Whether the session was resumed, without a certificate.
+    pub is_resumed: bool,
+    /// The policy of the site that the client was accepted by.
+    pub policy: Policy,
+    /// The names in the certificates of that site.
+    pub names: Arc<Names>,
+}

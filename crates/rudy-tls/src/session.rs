@@ -1,0 +1,208 @@
+//! A TLS session as a state machine: records in, plaintext out, and the reverse. It has no socket.
+//!
+//! It uses [`rustls::unbuffered`], which works in the buffers of the caller: the buffered connection of rustls keeps
+//! 4 KiB while it is idle.
+
+use std::ops::ControlFlow;
+
+use rustls::server::UnbufferedServerConnection;
+use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
+use rustls::{Error, HandshakeKind, ProtocolVersion};
+
+use crate::{Tls, TlsSite};
+
+/// The maximum plaintext in a record (RFC 8446 §5.1).
+pub const RECORD_PLAINTEXT_BYTES_MAX: usize = 16 * 1024;
+
+/// The maximum number of bytes that a record takes in addition to its plaintext: header, nonce, content type and tag.
+pub const RECORD_OVERHEAD_BYTES: usize = 5 + 8 + 1 + 16;
+
+/// The size of a record's header: type, version and length.
+const HEADER_BYTES: usize = 5;
+
+/// Whether `bytes` begins with a complete record, or with something that cannot become one.
+#[must_use]
+pub fn has_complete_record(bytes: &[u8]) -> bool {
+    let Some(header) = bytes.first_chunk::<HEADER_BYTES>() else { return false };
+    bytes.len() >= HEADER_BYTES + usize::from(u16::from_be_bytes([header[3], header[4]]))
+}
+
+/// The server's side of a session.
+pub struct Session {
+    connection: UnbufferedServerConnection,
+    has_peer_closed: bool,
+}
+
+impl Session {
+    /// Creates a session with the settings of a site. Its handshake begins with the next bytes.
+    ///
+    /// # Errors
+    ///
+    /// The settings are inconsistent.
+    pub fn new(site: &TlsSite) -> Result<Self, Error> {
+        Ok(Self { connection: UnbufferedServerConnection::new(site.config.clone())?, has_peer_closed: false })
+    }
+
+    /// Whether the handshake is in progress.
+    #[must_use]
+    pub fn is_handshaking(&self) -> bool {
+        self.connection.is_handshaking()
+    }
+
+    /// Whether the peer has announced the end of its data (`close_notify`).
+    #[must_use]
+    pub fn has_peer_closed(&self) -> bool {
+        self.has_peer_closed
+    }
+
+    /// Returns the result of the handshake with `site`, which was chosen by this server name.
+    #[must_use]
+    pub fn result(&self, site: &TlsSite, server_name: Option<String>) -> Tls {
+        Tls {
+            version: match self.connection.protocol_version() {
+                Some(ProtocolVersion::TLSv1_2) => "TLSv1.2",
+                _ => "TLSv1.3",
+            },
+            cipher: self.connection.negotiated_cipher_suite().map_or("", |suite| cipher_name(suite.suite())),
+            server_name: server_name.map(Into::into),
+            is_resumed: self.connection.handshake_kind() == Some(HandshakeKind::Resumed),
+            policy: site.policy,
+            names: site.names.clone(),
+        }
+    }
+
+    /// Processes complete records at the start of `input`, which are decrypted in place, and returns their length.
+    /// Passes the plaintext of each record to `receive`, until it breaks. Appends to `output` what the peer must
+    /// receive: handshake messages, tickets, key updates.
+    ///
+    /// # Errors
+    ///
+    /// The peer violates the protocol, or no common parameters exist. `output` then ends with the alert for it.
+    pub fn receive(
+        &mut self,
+        input: &mut [u8],
+        output: &mut Vec<u8>,
+        mut receive: impl FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<usize, Error> {
+        let mut consumed = 0;
+        loop {
+            let UnbufferedStatus { discard, state } =
+                self.connection.process_tls_records(&mut input[consumed..]);
+            let mut flow = ControlFlow::Continue(());
+            match state {
+                Ok(ConnectionState::ReadTraffic(mut traffic)) => {
+                    while let Some(record) = traffic.next_record() {
+                        flow = receive(record?.payload);
+                    }
+                }
+                Ok(ConnectionState::EncodeTlsData(mut data)) => append(output, |room| data.encode(room))?,
+                // The caller sends the output in order, so it counts as sent.
+                Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
+                Ok(ConnectionState::PeerClosed) => self.has_peer_closed = true,
+                Ok(_) => flow = ControlFlow::Break(()),
+                Err(error) => {
+                    // The next call returns the alert.
+                    self.take_messages(output)?;
+                    return Err(error);
+                }
+            }
+            consumed += discard;
+            if flow.is_break() {
+                return Ok(consumed);
+            }
+        }
+    }
+
+    /// Encrypts `plaintext` as one record, or several if it is longer than [`RECORD_PLAINTEXT_BYTES_MAX`], at the
+    /// start of `output`. Returns their length. `output` needs room for [`RECORD_OVERHEAD_BYTES`] for each record.
+    ///
+    /// # Errors
+    ///
+    /// The handshake is not complete, or `output` is too small.
+    pub fn send(&mut self, plaintext: &[u8], output: &mut [u8]) -> Result<usize, Error> {
+        match self.connection.process_tls_records(&mut []).state? {
+            ConnectionState::WriteTraffic(mut traffic) => {
+                traffic.encrypt(plaintext, output).map_err(|_| Error::EncryptError)
+            }
+            _ => Err(Error::HandshakeNotComplete),
+        }
+    }
+
+    /// Appends the announcement that no more data follows (`close_notify`).
+    ///
+    /// # Errors
+    ///
+    /// The handshake is not complete.
+    pub fn close(&mut self, output: &mut Vec<u8>) -> Result<(), Error> {
+        match self.connection.process_tls_records(&mut []).state? {
+            ConnectionState::WriteTraffic(mut traffic) => {
+                append(output, |room| traffic.queue_close_notify(room))
+            }
+            _ => Err(Error::HandshakeNotComplete),
+        }
+    }
+
+    /// Appends prepared messages, such as an alert after an error.
+    fn take_messages(&mut self, output: &mut Vec<u8>) -> Result<(), Error> {
+        while let UnbufferedStatus { state: Ok(state), .. } = self.connection.process_tls_records(&mut []) {
+            match state {
+                ConnectionState::EncodeTlsData(mut data) => append(output, |room| data.encode(room))?,
+                ConnectionState::TransmitTlsData(data) => data.done(),
+                _ => break,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the name of the IANA registry, without the prefix that rustls gives suites of TLS 1.3.
+fn cipher_name(suite: rustls::CipherSuite) -> &'static str {
+    let name = suite.as_str().unwrap_or_default();
+    match name {
+        "TLS13_AES_128_GCM_SHA256" => "TLS_AES_128_GCM_SHA256",
+        "TLS13_AES_256_GCM_SHA384" => "TLS_AES_256_GCM_SHA384",
+        "TLS13_CHACHA20_POLY1305_SHA256" => "TLS_CHACHA20_POLY1305_SHA256",
+        name => name,
+    }
+}
+
+/// Why a message was not written.
+trait Shortage {
+    /// The room that it needs, if that is why.
+    fn needed(&self) -> Option<usize>;
+}
+
+impl Shortage for EncodeError {
+    fn needed(&self) -> Option<usize> {
+        match self {
+            Self::InsufficientSize(error) => Some(error.required_size),
+            Self::AlreadyEncoded => None,
+        }
+    }
+}
+
+impl Shortage for EncryptError {
+    fn needed(&self) -> Option<usize> {
+        match self {
+            Self::InsufficientSize(error) => Some(error.required_size),
+            Self::EncryptExhausted => None,
+        }
+    }
+}
+
+/// Lets `write` write behind the content of `output`. Its first call finds out how much room it needs.
+fn append<E: Shortage>(
+    output: &mut Vec<u8>,
+    mut write: impl FnMut(&mut [u8]) -> Result<usize, E>,
+) -> Result<(), Error> {
+    let start = output.len();
+    let result = match write(&mut []) {
+        Err(error) if let Some(needed) = error.needed() => {
+            output.resize(start + needed, 0);
+            write(&mut output[start..])
+        }
+        result => result,
+    };
+    output.truncate(start + result.as_ref().copied().unwrap_or(0));
+    result.map(drop).map_err(|_| Error::EncryptError)
+}

@@ -1,0 +1,105 @@
+//! The TLS settings of a site.
+
+use std::sync::Arc;
+
+use aws_lc_rs::digest;
+use rustls::crypto::CryptoProvider;
+use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use rustls::{ServerConfig, SignatureScheme, SupportedProtocolVersion, version};
+
+use crate::{Certificate, Names, TicketKeys, Ticketer};
+
+/// A protocol version.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Version {
+    /// TLS 1.2 (RFC 5246).
+    #[default]
+    Tls12,
+    /// TLS 1.3 (RFC 8446).
+    Tls13,
+}
+
+/// The TLS settings of a site.
+#[derive(Debug, Clone, Default)]
+pub struct SiteSettings {
+    /// The certificates, at least one.
+    pub certificates: Vec<Certificate>,
+    /// The minimum protocol version.
+    pub min_version: Version,
+}
+
+/// The hash of everything that decides whether a client is accepted: the minimum version, and what client certificates
+/// are required. A session of another policy is never resumed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Policy(pub [u8; 32]);
+
+/// What handshakes for a site need.
+#[derive(Debug, Clone)]
+pub struct TlsSite {
+    /// The policy.
+    pub policy: Policy,
+    /// The names that all certificates of the site are valid for.
+    pub names: Arc<Names>,
+    pub(crate) config: Arc<ServerConfig>,
+}
+
+impl TlsSite {
+    /// Creates the site. Its tickets are encrypted with `keys`.
+    ///
+    /// # Errors
+    ///
+    /// The settings are inconsistent.
+    pub fn new(settings: SiteSettings, keys: &Arc<TicketKeys>) -> Result<Self, rustls::Error> {
+        let versions: &[&SupportedProtocolVersion] = match settings.min_version {
+            Version::Tls12 => &[&version::TLS13, &version::TLS12],
+            Version::Tls13 => &[&version::TLS13],
+        };
+        let names = settings.certificates.iter().map(|certificate| certificate.names.clone());
+        let names = names.reduce(|all, names| all.intersection(&names)).unwrap_or_default();
+        let policy = policy(&settings);
+        let builder = ServerConfig::builder_with_provider(provider()).with_protocol_versions(versions)?;
+        let resolver = Arc::new(ByKeyType::new(settings.certificates));
+        let mut config = builder.with_no_client_auth().with_cert_resolver(resolver);
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.ticketer = Arc::new(Ticketer::new(keys.clone(), policy));
+        Ok(Self { policy, names: Arc::new(names), config: Arc::new(config) })
+    }
+}
+
+fn policy(settings: &SiteSettings) -> Policy {
+    let mut hash = digest::Context::new(&digest::SHA256);
+    hash.update(&[settings.min_version as u8]);
+    let mut policy = [0; 32];
+    policy.copy_from_slice(hash.finish().as_ref());
+    Policy(policy)
+}
+
+/// The cryptography. The group of post-quantum key exchange is preferred (`prefer-post-quantum`).
+pub(crate) fn provider() -> Arc<CryptoProvider> {
+    static PROVIDER: std::sync::LazyLock<Arc<CryptoProvider>> =
+        std::sync::LazyLock::new(|| Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
+    PROVIDER.clone()
+}
+
+/// Chooses the first certificate whose key can sign with a scheme of the client, in the order of [`crate::KeyType`].
+#[derive(Debug)]
+struct ByKeyType(Vec<Arc<CertifiedKey>>);
+
+impl ByKeyType {
+    fn new(mut certificates: Vec<Certificate>) -> Self {
+        certificates.sort_by_key(|certificate| certificate.key_type);
+        Self(certificates.into_iter().map(|certificate| certificate.key).collect())
+    }
+
+    fn choose(&self, schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        self.0.iter().find(|key| key.key.choose_scheme(schemes).is_some()).cloned()
+    }
+}
+
+impl ResolvesServerCert for ByKeyType {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        self.choose(hello.signature_schemes())
+    }
+}

@@ -1,0 +1,129 @@
+//! Session tickets (RFC 5077 §4): keys that processes and machines can share, and tickets that are bound to a policy.
+//!
+//! rustls has tickets too, but its keys cannot be exported, so a session would not survive a restart.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use arc_swap::ArcSwap;
+use aws_lc_rs::aead::{AES_256_GCM, Aad, Nonce, RandomizedNonceKey};
+use aws_lc_rs::error::Unspecified;
+use rustls::server::ProducesTickets;
+
+use crate::Policy;
+
+/// A ticket is the name of its key, a nonce, and the encrypted state with its time of issue.
+const NAME_BYTES: usize = 16;
+const NONCE_BYTES: usize = 12;
+const TIME_BYTES: usize = 8;
+
+/// The lifetime of tickets, as in nginx (`ssl_session_timeout` is shorter, but OpenSSL's tickets are valid for two
+/// hours). RFC 8446 §4.6.1 allows seven days, at the cost of forward secrecy.
+const LIFETIME: Duration = Duration::from_hours(12);
+
+/// A key that encrypts tickets.
+#[derive(Debug)]
+pub struct TicketKey {
+    name: [u8; NAME_BYTES],
+    key: RandomizedNonceKey,
+}
+
+impl TicketKey {
+    /// Creates a key from random bytes.
+    ///
+    /// # Errors
+    ///
+    /// The system provides no random bytes.
+    pub fn random() -> Result<Self, Unspecified> {
+        let mut bytes = [0; 48];
+        aws_lc_rs::rand::fill(&mut bytes)?;
+        Self::new(&bytes).ok_or(Unspecified)
+    }
+
+    /// Creates a key from 16 bytes of name and 32 bytes of secret.
+    #[must_use]
+    pub fn new(bytes: &[u8; 48]) -> Option<Self> {
+        let (name, secret) = bytes.split_first_chunk::<NAME_BYTES>()?;
+        Some(Self { name: *name, key: RandomizedNonceKey::new(&AES_256_GCM, secret).ok()? })
+    }
+}
+
+/// The keys of all sites: the first encrypts, all decrypt.
+#[derive(Debug, Default)]
+pub struct TicketKeys(ArcSwap<Vec<TicketKey>>);
+
+impl TicketKeys {
+    /// Replaces the keys.
+    pub fn set(&self, keys: Vec<TicketKey>) {
+        self.0.store(Arc::new(keys));
+    }
+}
+
+/// Encrypts and decrypts the tickets of sites with one TLS policy.
+///
+/// The hash of the policy is authenticated with each ticket. A ticket from before a change of the policy, such as new
+/// authorities of client certificates, leads to a full handshake (CVE-2025-23419 is a server that does not check this).
+#[derive(Debug)]
+pub struct Ticketer {
+    keys: Arc<TicketKeys>,
+    policy: Policy,
+    lifetime: Duration,
+}
+
+impl Ticketer {
+    /// Creates the ticketer of sites with this policy.
+    #[must_use]
+    pub fn new(keys: Arc<TicketKeys>, policy: Policy) -> Self {
+        Self { keys, policy, lifetime: LIFETIME }
+    }
+
+    fn authenticated(&self, key: &TicketKey) -> [u8; NAME_BYTES + 32] {
+        let mut data = [0; NAME_BYTES + 32];
+        data[..NAME_BYTES].copy_from_slice(&key.name);
+        data[NAME_BYTES..].copy_from_slice(&self.policy.0);
+        data
+    }
+
+    fn encrypt_at(&self, plain: &[u8], now: SystemTime) -> Option<Vec<u8>> {
+        let keys = self.keys.0.load();
+        let key = keys.first()?;
+        let now_s = now.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs();
+        let mut state = [&now_s.to_be_bytes(), plain].concat();
+        let nonce = key.key.seal_in_place_append_tag(Aad::from(self.authenticated(key)), &mut state).ok()?;
+        Some([&key.name, &nonce.as_ref()[..], &state].concat())
+    }
+
+    fn decrypt_at(&self, ticket: &[u8], now: SystemTime) -> Option<Vec<u8>> {
+        let (name, rest) = ticket.split_first_chunk::<NAME_BYTES>()?;
+        let (nonce, state) = rest.split_first_chunk::<NONCE_BYTES>()?;
+        let keys = self.keys.0.load();
+        let key = keys.iter().find(|key| key.name == *name)?;
+        let mut state = state.to_vec();
+        let nonce = Nonce::assume_unique_for_key(*nonce);
+        let plain = key.key.open_in_place(nonce, Aad::from(self.authenticated(key)), &mut state).ok()?;
+        let (issued_s, plain) = plain.split_first_chunk::<TIME_BYTES>()?;
+        let issued =
+            SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(u64::from_be_bytes(*issued_s)))?;
+        // A ticket from the future is from a machine whose clock is fast.
+        let age = now.duration_since(issued).unwrap_or_default();
+        (age <= self.lifetime).then(|| plain.to_vec())
+    }
+}
+
+impl ProducesTickets for Ticketer {
+    fn enabled(&self) -> bool {
+        !self.keys.0.load().is_empty()
+    }
+
+    fn lifetime(&self) -> u32 {
+        self.lifetime.as_secs().try_into().unwrap_or(u32::MAX)
+    }
+
+    fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
+        self.encrypt_at(plain, SystemTime::now())
+    }
+
+    fn decrypt(&self, cipher: &[u8]) -> Option<Vec<u8>> {
+        self.decrypt_at(cipher, SystemTime::now())
+    }
+}
