@@ -101,6 +101,8 @@ pub struct Limits {
     /// Maximum number of open connections from one address. `None` (the default) means no limit, because many
     /// users may share an address.
     pub connections_per_address: Option<usize>,
+    /// Maximum number of unfinished TLS handshakes of a worker thread. Above it, the oldest one is closed.
+    pub handshakes: usize,
     /// How long a closing connection may keep sending before it is dropped.
     pub linger_timeout: Duration,
     /// How many bytes a closing connection may still send.
@@ -124,6 +126,9 @@ impl Default for Limits {
             http: rudy_http::Limits::default(),
             connections: None,
             connections_per_address: None,
+            // A client takes one or two round trips: with this number it may take a second on a worker that serves
+            // thousands of new clients per second.
+            handshakes: 4096,
             linger_timeout: Duration::from_secs(5),
             // As large as the default body limit. A client that sends an unread body reads the response only
             // after sending it; an earlier close would be a reset, which destroys the response.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::timers::{TimerFd, Timers};
+use crate::tls::Handshakes;
 
 /// A worker of an engine: a core's runtime in `percore`.
 #[derive(Debug, Default)]
@@ -15,6 +16,7 @@ pub struct Worker {
     /// Set once: the connections that are left are reset.
     aborting: AtomicBool,
     pub(crate) timers: Arc<Timers>,
+    pub(crate) handshakes: Arc<Handshakes>,
 }
 
 impl Worker {
@@ -44,9 +46,9 @@ impl Worker {
         self.timers.evicted()
     }
 
-    /// Runs the timers of the worker's connections, as a task of the engine.
+    /// Runs the timers of the worker's connections, and the turns of its handshakes, as a task of the engine.
     pub(crate) async fn run_timers(&self, timer_fd: TimerFd) {
-        self.timers.run(timer_fd).await;
+        tokio::join!(self.timers.run(timer_fd), self.handshakes.run());
     }
 
     /// Whether a connection is open.

@@ -13,7 +13,7 @@ mod tickets;
 pub use certificate::{Certificate, CertificateError, KeyType};
 pub use client_hello::{ClientHello, RejectedHello, UNRECOGNIZED_NAME};
 pub use names::Names;
-pub use session::{RECORD_OVERHEAD_BYTES, RECORD_PLAINTEXT_BYTES_MAX, Session, has_complete_record};
+pub use session::{RECORD_OVERHEAD_BYTES, RECORD_PLAINTEXT_BYTES_MAX, Session};
 pub use site::{Policy, SiteSettings, TlsSite, Version};
 pub use tickets::{TicketKey, TicketKeys, Ticketer};
 

@@ -3,8 +3,6 @@
 //! It uses [`rustls::unbuffered`], which works in the buffers of the caller: the buffered connection of rustls keeps
 //! 4 KiB while it is idle.
 
-use std::ops::ControlFlow;
-
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
 use rustls::{Error, HandshakeKind, ProtocolVersion};
@@ -16,16 +14,6 @@ pub const RECORD_PLAINTEXT_BYTES_MAX: usize = 16 * 1024;
 
 /// The maximum number of bytes that a record takes in addition to its plaintext: header, nonce, content type and tag.
 pub const RECORD_OVERHEAD_BYTES: usize = 5 + 8 + 1 + 16;
-
-/// The size of a record's header: type, version and length.
-const HEADER_BYTES: usize = 5;
-
-/// Whether `bytes` begins with a complete record, or with something that cannot become one.
-#[must_use]
-pub fn has_complete_record(bytes: &[u8]) -> bool {
-    let Some(header) = bytes.first_chunk::<HEADER_BYTES>() else { return false };
-    bytes.len() >= HEADER_BYTES + usize::from(u16::from_be_bytes([header[3], header[4]]))
-}
 
 /// The server's side of a session.
 pub struct Session {
@@ -71,9 +59,9 @@ impl Session {
         }
     }
 
-    /// Processes complete records at the start of `input`, which are decrypted in place, and returns their length.
-    /// Passes the plaintext of each record to `receive`, until it breaks. Appends to `output` what the peer must
-    /// receive: handshake messages, tickets, key updates.
+    /// Processes the complete records in `input`, which are decrypted in place. Returns how many bytes the session no
+    /// longer needs; the next call must begin with the rest. Passes the plaintext of each record to `receive`. Appends
+    /// to `output` what the peer must receive: handshake messages, tickets, key updates.
     ///
     /// # Errors
     ///
@@ -82,32 +70,31 @@ impl Session {
         &mut self,
         input: &mut [u8],
         output: &mut Vec<u8>,
-        mut receive: impl FnMut(&[u8]) -> ControlFlow<()>,
+        mut receive: impl FnMut(&[u8]),
     ) -> Result<usize, Error> {
         let mut consumed = 0;
         loop {
             let UnbufferedStatus { discard, state } =
                 self.connection.process_tls_records(&mut input[consumed..]);
-            let mut flow = ControlFlow::Continue(());
+            let mut needs_input = false;
             match state {
                 Ok(ConnectionState::ReadTraffic(mut traffic)) => {
                     while let Some(record) = traffic.next_record() {
-                        flow = receive(record?.payload);
+                        receive(record?.payload);
                     }
                 }
                 Ok(ConnectionState::EncodeTlsData(mut data)) => append(output, |room| data.encode(room))?,
                 // The caller sends the output in order, so it counts as sent.
                 Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
                 Ok(ConnectionState::PeerClosed) => self.has_peer_closed = true,
-                Ok(_) => flow = ControlFlow::Break(()),
+                Ok(_) => needs_input = true,
                 Err(error) => {
-                    // The next call returns the alert.
-                    self.take_messages(output)?;
+                    self.take_alert(&mut input[consumed + discard..], output)?;
                     return Err(error);
                 }
             }
             consumed += discard;
-            if flow.is_break() {
+            if needs_input {
                 return Ok(consumed);
             }
         }
@@ -116,11 +103,13 @@ impl Session {
     /// Encrypts `plaintext` as one record, or several if it is longer than [`RECORD_PLAINTEXT_BYTES_MAX`], at the
     /// start of `output`. Returns their length. `output` needs room for [`RECORD_OVERHEAD_BYTES`] for each record.
     ///
+    /// `rest` is the input that the last [`Self::receive`] left. rustls has positions in it, and would panic without.
+    ///
     /// # Errors
     ///
     /// The handshake is not complete, or `output` is too small.
-    pub fn send(&mut self, plaintext: &[u8], output: &mut [u8]) -> Result<usize, Error> {
-        match self.connection.process_tls_records(&mut []).state? {
+    pub fn send(&mut self, rest: &mut [u8], plaintext: &[u8], output: &mut [u8]) -> Result<usize, Error> {
+        match self.connection.process_tls_records(rest).state? {
             ConnectionState::WriteTraffic(mut traffic) => {
                 traffic.encrypt(plaintext, output).map_err(|_| Error::EncryptError)
             }
@@ -128,13 +117,13 @@ impl Session {
         }
     }
 
-    /// Appends the announcement that no more data follows (`close_notify`).
+    /// Appends the announcement that no more data follows (`close_notify`). For `rest` see [`Self::send`].
     ///
     /// # Errors
     ///
     /// The handshake is not complete.
-    pub fn close(&mut self, output: &mut Vec<u8>) -> Result<(), Error> {
-        match self.connection.process_tls_records(&mut []).state? {
+    pub fn close(&mut self, rest: &mut [u8], output: &mut Vec<u8>) -> Result<(), Error> {
+        match self.connection.process_tls_records(rest).state? {
             ConnectionState::WriteTraffic(mut traffic) => {
                 append(output, |room| traffic.queue_close_notify(room))
             }
@@ -142,16 +131,13 @@ impl Session {
         }
     }
 
-    /// Appends prepared messages, such as an alert after an error.
-    fn take_messages(&mut self, output: &mut Vec<u8>) -> Result<(), Error> {
-        while let UnbufferedStatus { state: Ok(state), .. } = self.connection.process_tls_records(&mut []) {
-            match state {
-                ConnectionState::EncodeTlsData(mut data) => append(output, |room| data.encode(room))?,
-                ConnectionState::TransmitTlsData(data) => data.done(),
-                _ => break,
-            }
+    /// Appends the alert for the last error, if there is one. Calls rustls only once: it would process the invalid
+    /// record again after the alert, and panic.
+    fn take_alert(&mut self, rest: &mut [u8], output: &mut Vec<u8>) -> Result<(), Error> {
+        match self.connection.process_tls_records(rest).state {
+            Ok(ConnectionState::EncodeTlsData(mut data)) => append(output, |room| data.encode(room)),
+            _ => Ok(()),
         }
-        Ok(())
     }
 }
 

@@ -46,9 +46,9 @@ use crate::engine::{AddressKey, ServiceSource};
 use crate::local_address::{LocalAddress, LocalAddressCache};
 use crate::scratch::Scratch;
 use crate::timers::Timer;
-use crate::tls::TlsStream;
+use crate::tls::{TlsStream, Unfinished};
 use crate::transport::Stream;
-use crate::{Client, Limits, Peer, Response, Service, Worker};
+use crate::{Client, ClientHello, Limits, Peer, Response, Service, Worker};
 
 /// Serves a connection with this peer and number from its first byte to its close. If the future is
 /// dropped earlier, it closes the connection without waiting.
@@ -66,7 +66,7 @@ pub(crate) fn serve<S: ServiceSource>(
     let group = if is_counted { AddressKey::from(&peer) } else { AddressKey::unique(number) };
     let timer = context.worker.timers.timer(Some(group));
     let header = context.proxy_protocol.then(|| Box::new(ProxyHeader::new(is_trusted)));
-    let state = header.map_or(State::Handshake, State::ProxyHeader);
+    let state = header.map_or(State::Handshake(None), State::ProxyHeader);
     let suspended = SuspendedConnection::new(Instant::now());
     let info =
         Box::new(ConnectionInfo { peer, local_address: LocalAddressCache::new(), number, limits, suspended });
@@ -122,8 +122,8 @@ pub(crate) struct Serve<S: ServiceSource> {
 enum State {
     /// Waits for a PROXY protocol header, if the listener requires one.
     ProxyHeader(Box<ProxyHeader>),
-    /// Waits for the handshake of a session such as TLS.
-    Handshake,
+    /// Waits for the handshake of a session such as TLS; a plain socket has none.
+    Handshake(Option<Arc<Unfinished>>),
     /// Waits for a request head, and sends responses that need no waiting.
     Head,
     /// Waits for the service.
@@ -163,7 +163,9 @@ impl<S: ServiceSource> Serve<S> {
                 (State::ProxyHeader(header), Some(connection)) => {
                     ready!(connection.poll_proxy_header(header, cx, count))
                 }
-                (State::Handshake, Some(connection)) => ready!(connection.poll_handshake(cx)),
+                (State::Handshake(handshake), Some(connection)) => {
+                    ready!(connection.poll_handshake(handshake, cx))
+                }
                 (State::Head, Some(connection)) => ready!(connection.poll_head(cx)),
                 (State::Handler(handler), Some(connection)) => ready!(handler.poll(connection, cx)),
                 (State::Body(exchange), Some(connection)) => ready!(exchange.poll(connection, cx)),
@@ -211,9 +213,19 @@ struct ConnectionInfo {
 
 impl<S: ServiceSource> Connection<S> {
     /// Waits for the handshake of the transport. The timeout of the first request includes it.
-    fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<State> {
+    fn poll_handshake(
+        &mut self,
+        unfinished: &mut Option<Arc<Unfinished>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<State> {
+        if let Stream::Tcp(_) | Stream::Unix(_) = self.io {
+            return Poll::Ready(State::Head);
+        }
+        let handshakes = &self.context.worker.handshakes;
+        let unfinished = unfinished.get_or_insert_with(|| handshakes.begin(self.info.limits.handshakes));
         let source = &self.context.source;
-        match self.io.poll_handshake(cx, &mut |hello| source.current().tls_site(hello)) {
+        let mut choose = |hello: &ClientHello| source.current().tls_site(hello);
+        match handshakes.poll_step(cx, |cx| self.io.poll_handshake(cx, &mut choose)) {
             Poll::Ready(Ok(())) => return Poll::Ready(State::Head),
             // Lingers, so that the alert of a failed handshake arrives.
             Poll::Ready(Err(_)) => return Poll::Ready(State::Close(CloseMode::Linger)),
@@ -224,8 +236,7 @@ impl<S: ServiceSource> Connection<S> {
         if self.context.worker.is_stopping() || deadline.is_some_and(|deadline| deadline <= now) {
             return Poll::Ready(State::Close(CloseMode::NoLinger));
         }
-        if self.timer.set_idle(deadline, cx.waker()) {
-            // The connection has been evicted.
+        if self.timer.set_idle(deadline, cx.waker()) || unfinished.is_evicted(cx) {
             return Poll::Ready(State::Close(CloseMode::NoLinger));
         }
         Poll::Pending

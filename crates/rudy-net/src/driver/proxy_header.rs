@@ -95,14 +95,14 @@ impl<S: ServiceSource> Connection<S> {
     ) -> Poll<State> {
         let proxy = self.info.peer;
         match client {
-            ProxiedClient::ProxyItself => return Poll::Ready(State::Handshake),
+            ProxiedClient::ProxyItself => return Poll::Ready(State::Handshake(None)),
             // A loopback address of another machine must not count as local here.
             ProxiedClient::Address(address) if proxy.is_local() || !address.ip().is_loopback() => {
                 self.info.peer = Peer::Ip(address);
             }
             ProxiedClient::Address(_) | ProxiedClient::Unknown => {
                 self.info.peer = Peer::Unnamed(proxy.ip());
-                return Poll::Ready(State::Handshake);
+                return Poll::Ready(State::Handshake(None));
             }
         }
         if self.timer.begin_request() {
@@ -116,7 +116,7 @@ impl<S: ServiceSource> Connection<S> {
             let _ = self.io.poll_write(cx, &[IoSlice::new(UNAVAILABLE)], false);
             return Poll::Ready(State::Close(CloseMode::Linger));
         }
-        Poll::Ready(State::Handshake)
+        Poll::Ready(State::Handshake(None))
     }
 
     /// Closes without a response, because the protocol of the peer is unknown.

@@ -1,7 +1,6 @@
 //! The handshake of a TLS connection.
 
 use std::io;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -43,7 +42,7 @@ impl TlsStream {
         let mut scratch = Scratch::borrow();
         let input = scratch.input_at_least(INPUT_BYTES_MIN);
         while let State::Handshake(_) = self.state {
-            let Poll::Ready(length) = self.poll_input(cx, input)? else {
+            let Poll::Ready(length) = self.poll_input(cx, input, 0)? else {
                 let _ = self.poll_unsent(cx, false)?;
                 return Poll::Pending;
             };
@@ -66,16 +65,13 @@ impl TlsStream {
             return Ok(());
         };
         let plaintext = &mut self.plaintext;
-        let received = session.receive(input, &mut self.unsent, |record| {
-            plaintext.extend_from_slice(record);
-            ControlFlow::Break(())
-        });
+        let received = session.receive(input, &mut self.unsent, |record| plaintext.extend_from_slice(record));
         let consumed = received.map_err(|error| invalid(error.to_string()))?;
         if let Some((session, site)) = handshake.session.take_if(|(session, _)| !session.is_handshaking()) {
             let tls = session.result(&site, handshake.server_name.take());
             self.state = State::Established(session, Arc::new(tls));
         }
-        self.keep(&input[consumed..], !self.plaintext.is_empty());
+        self.received = input[consumed..].to_vec();
         Ok(())
     }
 }

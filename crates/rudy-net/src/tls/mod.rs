@@ -4,37 +4,39 @@
 //! record yet. A connection whose peer does not read keeps at most one record.
 
 mod handshake;
+mod handshakes;
 mod record_size;
 
 use std::fs::File;
 use std::io::{self, IoSlice};
-use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
-use rudy_tls::{RECORD_OVERHEAD_BYTES, RECORD_PLAINTEXT_BYTES_MAX, Session, has_complete_record};
+use rudy_tls::{RECORD_OVERHEAD_BYTES, RECORD_PLAINTEXT_BYTES_MAX, Session};
 use tokio::io::ReadBuf;
 
 use self::handshake::Handshake;
+pub(crate) use self::handshakes::{Handshakes, Unfinished};
 use self::record_size::RecordSize;
 use crate::Tls;
 use crate::scratch::Scratch;
 use crate::transport::{ChooseSite, Stream, Transport};
 
 /// Room for a record that is not complete, and another one.
-const INPUT_BYTES_MIN: usize = 2 * (RECORD_PLAINTEXT_BYTES_MAX + 2048);
+const INPUT_BYTES_MIN: usize = 2 * RECORD_BYTES_MAX;
+
+/// The maximum size of a record with its header: in TLS 1.2, 2048 bytes more than the plaintext (RFC 5246 §6.2.3).
+const RECORD_BYTES_MAX: usize = 5 + RECORD_PLAINTEXT_BYTES_MAX + 2048;
 
 /// A TLS session over a socket.
 pub(crate) struct TlsStream {
     io: Stream,
     state: State,
-    /// The start of a record, or records whose plaintext the reader had no room for.
+    /// The start of a record, or of a message in several records.
     received: Vec<u8>,
-    /// Whether `received` begins with a complete record.
-    has_record: bool,
     /// Plaintext that the reader had no room for.
     plaintext: Vec<u8>,
     /// Records that the socket has not accepted.
@@ -54,7 +56,6 @@ impl TlsStream {
             io,
             state: State::Handshake(Handshake::default()),
             received: Vec::new(),
-            has_record: false,
             plaintext: Vec::new(),
             unsent: Vec::new(),
             record_size: RecordSize::new(),
@@ -71,25 +72,16 @@ impl TlsStream {
         Poll::Ready(Ok(()))
     }
 
-    /// Copies the received bytes to the front of `input`, and reads behind them if more are needed. Returns the number
-    /// of bytes; none at the end of the input.
-    fn poll_input(&mut self, cx: &mut Context<'_>, input: &mut [u8]) -> Poll<io::Result<usize>> {
+    /// Copies the received bytes to the front of `input`, and reads behind them: as much as the reader has room for, but
+    /// at least a record. Returns the number of bytes; none at the end of the input.
+    fn poll_input(&mut self, cx: &mut Context<'_>, input: &mut [u8], room: usize) -> Poll<io::Result<usize>> {
         let before = self.received.len();
         input[..before].copy_from_slice(&self.received);
-        if self.has_record {
-            return Poll::Ready(Ok(before));
-        }
-        let mut buffer = ReadBuf::new(&mut input[before..]);
+        let end = input.len().min(before + room.max(RECORD_BYTES_MAX));
+        let mut buffer = ReadBuf::new(&mut input[before..end]);
         ready!(self.io.poll_read(cx, &mut buffer))?;
         let read = buffer.filled().len();
         Poll::Ready(Ok(if read == 0 { 0 } else { before + read }))
-    }
-
-    /// Keeps received bytes for the next read. `may_have_record`: whether they may contain a complete record, because
-    /// the reader had no room for more.
-    fn keep(&mut self, received: &[u8], may_have_record: bool) {
-        self.received = received.to_vec();
-        self.has_record = may_have_record && has_complete_record(received);
     }
 
     /// Encrypts `plaintext` as one record and sends it. The connection keeps what the socket does not accept.
@@ -103,7 +95,7 @@ impl TlsStream {
         let State::Established(session, _) = &mut self.state else {
             return Err(io::ErrorKind::NotConnected.into());
         };
-        let length = session.send(plaintext, scratch).map_err(io::Error::other)?;
+        let length = session.send(&mut self.received, plaintext, scratch).map_err(io::Error::other)?;
         let records = &scratch[..length];
         if !self.unsent.is_empty() {
             self.unsent.extend_from_slice(records);
@@ -169,7 +161,7 @@ impl Transport for TlsStream {
         let mut scratch = Scratch::borrow();
         let input = scratch.input_at_least(INPUT_BYTES_MIN);
         while buffer.filled().is_empty() {
-            let Poll::Ready(length) = self.poll_input(cx, input)? else {
+            let Poll::Ready(length) = self.poll_input(cx, input, buffer.remaining())? else {
                 // Tickets are sent together with the first response, unless the first request is late.
                 let _ = self.poll_unsent(cx, false)?;
                 return Poll::Pending;
@@ -183,12 +175,13 @@ impl Transport for TlsStream {
                 let (given, rest) = record.split_at(record.len().min(buffer.remaining()));
                 buffer.put_slice(given);
                 plaintext.extend_from_slice(rest);
-                if buffer.remaining() == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             });
             match received {
-                Ok(consumed) => self.keep(&input[consumed..length], buffer.remaining() == 0),
+                Ok(consumed) => self.received = input[consumed..length].to_vec(),
                 Err(error) => {
                     self.state = State::Failed;
+                    // Sends the alert, if the socket has room: the driver does not wait for a broken connection.
+                    let _ = self.poll_unsent(cx, false)?;
                     return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, error)));
                 }
             }
@@ -251,7 +244,7 @@ impl Transport for TlsStream {
     fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if let State::Established(session, _) = &mut self.state {
             // Fails if the keys are used up; the socket is closed regardless.
-            let _ = session.close(&mut self.unsent);
+            let _ = session.close(&mut self.received, &mut self.unsent);
             self.state = State::Failed;
         }
         ready!(self.poll_unsent(cx, false))?;
@@ -263,6 +256,6 @@ impl Transport for TlsStream {
     }
 
     fn has_unread(&self) -> bool {
-        !self.plaintext.is_empty() || self.has_record || self.io.has_unread()
+        !self.plaintext.is_empty() || self.io.has_unread()
     }
 }

@@ -63,6 +63,9 @@ pub struct LimitsTable {
     /// an address.
     #[schemars(example = 100)]
     pub connections_per_address: Option<Positive>,
+    /// Maximum number of unfinished TLS handshakes of a worker thread. Above it, the oldest one is closed: clients that
+    /// connect and stay silent cannot keep others out.
+    pub handshakes: Positive,
     /// Time to keep reading from a client after closing the sending side of a connection, so that the client receives
     /// the whole response (lingering close).
     pub linger_timeout: Timeout,
@@ -101,6 +104,7 @@ impl From<&rudy_net::Limits> for LimitsTable {
             http,
             connections,
             connections_per_address,
+            handshakes,
             linger_timeout,
             linger_bytes,
             proxy_header_timeout,
@@ -140,6 +144,7 @@ impl From<&rudy_net::Limits> for LimitsTable {
             requests_per_connection: requests_per_connection.map(Int),
             connections: connections.map(positive),
             connections_per_address: connections_per_address.map(positive),
+            handshakes: positive(*handshakes),
             linger_timeout: Time(*linger_timeout),
             linger_bytes: Size(*linger_bytes),
             proxy_header_timeout: Time(*proxy_header_timeout),
@@ -169,6 +174,7 @@ impl From<LimitsTable> for rudy_net::Limits {
             },
             connections: table.connections.map(Int::as_usize),
             connections_per_address: table.connections_per_address.map(Int::as_usize),
+            handshakes: table.handshakes.as_usize(),
             linger_timeout: table.linger_timeout.0,
             linger_bytes: table.linger_bytes.0,
             proxy_header_timeout: table.proxy_header_timeout.0,

@@ -11,13 +11,16 @@ use rudy_http::h1::RequestHead;
 use crate::engine::ServiceSource;
 use crate::timers::TimerFd;
 use crate::transport::Stream;
-use crate::{Client, ExchangeOutcome, Limits, Observer, Peer, Reply, Request, Service, Worker};
+use crate::{
+    Client, ClientHello, ExchangeOutcome, Limits, Observer, Peer, Reply, Request, Service, TlsSite, Worker,
+};
 
 type ServiceFunction = dyn Fn(Request, &Client<'_>) -> Reply + Send + Sync;
 
 /// A service made from a function.
 pub(super) struct FunctionService {
     limits: Arc<Limits>,
+    site: Option<Arc<TlsSite>>,
     function: Box<ServiceFunction>,
     outcomes: Mutex<Sender<ExchangeOutcome>>,
 }
@@ -25,6 +28,12 @@ pub(super) struct FunctionService {
 impl Service for FunctionService {
     fn observe(&self, _: &RequestHead<'_>, _: &Client<'_>) -> Option<Box<dyn Observer>> {
         Some(Box::new(SendOutcome(self.outcomes.lock().unwrap().clone())))
+    }
+
+    fn tls_site(&self, hello: &ClientHello) -> Option<Arc<TlsSite>> {
+        let is_known =
+            |site: &&Arc<TlsSite>| hello.server_name.as_deref().is_none_or(|name| site.names.include(name));
+        self.site.as_ref().filter(is_known).cloned()
     }
 
     fn call(&self, request: Request, client: &Client<'_>) -> Reply {
@@ -72,9 +81,22 @@ impl Harness {
         limits: Limits,
         function: impl Fn(Request, &Client<'_>) -> Reply + Send + Sync + 'static,
     ) -> Self {
+        Self::with_site(limits, None, Box::new(function))
+    }
+
+    /// A server whose connections may use TLS.
+    pub(super) fn with_tls(
+        limits: Limits,
+        site: Arc<TlsSite>,
+        function: impl Fn(Request, &Client<'_>) -> Reply + Send + Sync + 'static,
+    ) -> Self {
+        Self::with_site(limits, Some(site), Box::new(function))
+    }
+
+    fn with_site(limits: Limits, site: Option<Arc<TlsSite>>, function: Box<ServiceFunction>) -> Self {
         let (sender, outcomes) = channel();
         let (limits, outcome_sender) = (Arc::new(limits), Mutex::new(sender));
-        let service = FunctionService { limits, function: Box::new(function), outcomes: outcome_sender };
+        let service = FunctionService { limits, site, function, outcomes: outcome_sender };
         let worker = Arc::<Worker>::default();
         let (source, listener) = (Arc::new(Fixed(Arc::new(service))), Arc::<ListenerState>::default());
         let context = Arc::new(ConnectionContext {

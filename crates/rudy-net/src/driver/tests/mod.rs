@@ -4,6 +4,7 @@ mod closing;
 mod harness;
 mod second_protocol;
 mod session;
+mod tls;
 mod toy;
 mod transport;
 

@@ -1,0 +1,203 @@
+//! The handshakes of a worker: their share of its CPU time, and how many may be unfinished.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+/// The CPU time that handshakes may use before the established connections get their turn. Signing with RSA 2048 takes
+/// half a millisecond, with RSA 4096 three.
+const TURN: Duration = Duration::from_millis(2);
+
+/// The handshakes of a worker.
+#[derive(Debug, Default)]
+pub(crate) struct Handshakes {
+    turn: Mutex<Turn>,
+    /// Notified when a turn is used up.
+    used_up: Notify,
+    unfinished: AtomicUsize,
+    /// The unfinished handshakes, the oldest first, and some that have ended.
+    oldest: Mutex<VecDeque<Weak<Unfinished>>>,
+}
+
+/// The turn of the handshakes on a worker.
+#[derive(Debug, Default)]
+struct Turn {
+    used: Duration,
+    steps: usize,
+    /// The handshakes that wait for the next turn, in order.
+    waiting: VecDeque<Waker>,
+}
+
+impl Handshakes {
+    /// Runs a step of a handshake, or waits for the next turn. A step that has begun is completed.
+    pub(crate) fn poll_step<R>(
+        &self,
+        cx: &mut Context<'_>,
+        step: impl FnOnce(&mut Context<'_>) -> Poll<R>,
+    ) -> Poll<R> {
+        {
+            let mut turn = self.lock_turn();
+            if turn.used >= TURN {
+                turn.waiting.push_back(cx.waker().clone());
+                drop(turn);
+                self.used_up.notify_one();
+                return Poll::Pending;
+            }
+        }
+        let begin = Instant::now();
+        let result = step(cx);
+        let mut turn = self.lock_turn();
+        turn.used += begin.elapsed();
+        turn.steps += 1;
+        if turn.used >= TURN {
+            drop(turn);
+            self.used_up.notify_one();
+        }
+        result
+    }
+
+    /// Begins the next turn whenever one is used up, after the established connections have had theirs.
+    pub(crate) async fn run(&self) {
+        loop {
+            self.used_up.notified().await;
+            // The runtime continues this task after it has polled the sockets and the connections that are ready.
+            tokio::task::yield_now().await;
+            let woken = {
+                let mut turn = self.lock_turn();
+                // Waking more than fit into a turn would only make them wait again.
+                let count = turn.waiting.len().min(2 * turn.steps.max(1));
+                (turn.used, turn.steps) = (Duration::ZERO, 0);
+                turn.waiting.drain(..count).collect::<Vec<_>>()
+            };
+            woken.into_iter().for_each(Waker::wake);
+            if !self.lock_turn().waiting.is_empty() {
+                self.used_up.notify_one();
+            }
+        }
+    }
+
+    /// Registers a handshake. If more than `limit` are unfinished, the oldest one is evicted: a client that finishes
+    /// within seconds is never among the oldest, unless thousands connect in that time.
+    pub(crate) fn begin(self: &Arc<Self>, limit: usize) -> Arc<Unfinished> {
+        let handshake = Arc::new(Unfinished {
+            handshakes: self.clone(),
+            is_evicted: AtomicBool::new(false),
+            waker: Mutex::new(Waker::noop().clone()),
+        });
+        let count = self.unfinished.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut oldest = self.oldest.lock().unwrap_or_else(PoisonError::into_inner);
+        oldest.push_back(Arc::downgrade(&handshake));
+        let mut evicted = None;
+        if count > limit {
+            evicted = std::iter::from_fn(|| oldest.pop_front()).find_map(|oldest| oldest.upgrade());
+        } else if oldest.len() > 2 * limit {
+            oldest.retain(|handshake| handshake.strong_count() > 0);
+        }
+        drop(oldest);
+        if let Some(evicted) = evicted {
+            evicted.evict();
+        }
+        handshake
+    }
+
+    /// Locks the turn. Its fields change together, so a panic leaves no inconsistent state.
+    fn lock_turn(&self) -> MutexGuard<'_, Turn> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An unfinished handshake. Dropping it ends it.
+#[derive(Debug)]
+pub(crate) struct Unfinished {
+    handshakes: Arc<Handshakes>,
+    is_evicted: AtomicBool,
+    waker: Mutex<Waker>,
+}
+
+impl Unfinished {
+    /// Whether the handshake must end, because too many are unfinished. Otherwise wakes this task when it must.
+    pub(crate) fn is_evicted(&self, cx: &Context<'_>) -> bool {
+        let mut waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner);
+        waker.clone_from(cx.waker());
+        self.is_evicted.load(Ordering::Acquire)
+    }
+
+    fn evict(&self) {
+        let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner);
+        self.is_evicted.store(true, Ordering::Release);
+        waker.wake_by_ref();
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        self.handshakes.unfinished.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_handshake_over_the_limit_is_evicted() {
+        let handshakes = Arc::<Handshakes>::default();
+        let cx = Context::from_waker(Waker::noop());
+        let mut open: Vec<_> = (0..3).map(|_| handshakes.begin(3)).collect();
+        drop(open.remove(1));
+        open.push(handshakes.begin(3));
+        assert!(open.iter().all(|handshake| !handshake.is_evicted(&cx)));
+        open.push(handshakes.begin(3));
+        let evicted: Vec<_> = open.iter().map(|handshake| handshake.is_evicted(&cx)).collect();
+        assert_eq!(evicted, [true, false, false, false]);
+        // The evicted one has not closed yet.
+        open.push(handshakes.begin(3));
+        let evicted: Vec<_> = open.iter().map(|handshake| handshake.is_evicted(&cx)).collect();
+        assert_eq!(evicted, [true, true, false, false, false]);
+        drop(open);
+        for _ in 0..10 {
+            drop(handshakes.begin(3));
+        }
+        assert!(handshakes.oldest.lock().unwrap().len() <= 7);
+    }
+
+    /// Each step blocks the thread for longer than a turn, and established connections are ready all the time.
+    #[tokio::test]
+    async fn established_connections_run_between_the_turns_of_handshakes() {
+        let handshakes = Arc::<Handshakes>::default();
+        let events = Arc::<Mutex<Vec<&str>>>::default();
+        let turns = handshakes.clone();
+        let runner = tokio::spawn(async move { turns.run().await });
+        let mut tasks = tokio::task::JoinSet::new();
+        for _ in 0..5 {
+            let (handshakes, events) = (handshakes.clone(), events.clone());
+            tasks.spawn(async move {
+                std::future::poll_fn(|cx| {
+                    handshakes.poll_step(cx, |_| {
+                        std::thread::sleep(TURN);
+                        events.lock().unwrap().push("handshake");
+                        Poll::Ready(())
+                    })
+                })
+                .await;
+            });
+        }
+        let events_of_established = events.clone();
+        let established = tokio::spawn(async move {
+            loop {
+                events_of_established.lock().unwrap().push("established");
+                tokio::task::yield_now().await;
+            }
+        });
+        while tasks.join_next().await.is_some() {}
+        established.abort();
+        runner.abort();
+        let events = events.lock().unwrap();
+        assert_eq!(events.iter().filter(|event| **event == "handshake").count(), 5);
+        assert!(!events.windows(2).any(|pair| pair == ["handshake", "handshake"]), "{events:?}");
+    }
+}
