@@ -16,7 +16,7 @@ mod response;
 mod server;
 pub mod soak;
 pub mod spellings;
-mod tls;
+pub mod tls;
 mod wait;
 
 pub use binary::{binary, fastcgi_info};

@@ -1,10 +1,15 @@
-//! TLS certificates and servers with `openssl`.
+//! TLS certificates and servers with `openssl`, and a server and client in this process.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 
+use rudy_tls::{Certificate, SiteSettings, TicketKey, TicketKeys, TlsSite};
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use tempfile::TempDir;
 
 use crate::program;
@@ -149,4 +154,64 @@ impl Drop for TlsServer {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The settings of a site for `localhost` with a certificate of its own, and of a client that trusts it.
+pub struct LocalTls {
+    /// The server's settings.
+    pub site: Arc<TlsSite>,
+    /// The client's settings.
+    pub client: Arc<ClientConfig>,
+}
+
+/// A TLS client.
+pub type TlsClient = StreamOwned<ClientConnection, TcpStream>;
+
+impl LocalTls {
+    /// Creates a certificate and the settings.
+    ///
+    /// # Panics
+    ///
+    /// The system provides no random bytes.
+    #[must_use]
+    pub fn new() -> Self {
+        let rcgen::CertifiedKey { cert, signing_key } =
+            rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a certificate");
+        let certificate =
+            Certificate::from_pem(cert.pem().as_bytes(), signing_key.serialize_pem().as_bytes());
+        let settings = SiteSettings {
+            certificates: vec![certificate.expect("its key matches")],
+            ..SiteSettings::default()
+        };
+        let keys = Arc::<TicketKeys>::default();
+        keys.set(vec![TicketKey::random().expect("random bytes")]);
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from(cert.der().to_vec())).expect("a valid certificate");
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let client = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .expect("the provider supports them")
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let site = TlsSite::new(settings, &keys).expect("consistent settings");
+        Self { site: Arc::new(site), client: Arc::new(client) }
+    }
+}
+
+impl Default for LocalTls {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A client for `localhost` on a connection.
+///
+/// # Panics
+///
+/// The settings are inconsistent.
+#[must_use]
+pub fn client(settings: &Arc<ClientConfig>, stream: TcpStream) -> TlsClient {
+    let name = ServerName::try_from("localhost").expect("a valid name");
+    let connection = ClientConnection::new(settings.clone(), name).expect("consistent settings");
+    StreamOwned::new(connection, stream)
 }

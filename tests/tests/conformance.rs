@@ -8,6 +8,7 @@ use std::sync::Arc;
 use rudy_net::engine::{self, Engine, Model, Options, Report};
 use rudy_tests::conformance::socket::{EngineServer, ends_with_wait};
 use rudy_tests::conformance::{Case, End, Sites, Step, Transcript, check, load_all, pure};
+use rudy_tests::tls::LocalTls;
 
 /// Inputs up to this size are split at every position, longer ones only at every 97th byte, because the cost is quadratic.
 const ALL_SPLITS_BYTES: usize = 2048;
@@ -56,6 +57,21 @@ fn mailbox_conforms() {
 }
 
 #[test]
+fn percore_conforms_over_tls() {
+    assert_conforms(Model::PerCore, Some(&LocalTls::new()));
+}
+
+#[test]
+fn mailbox_conforms_over_tls() {
+    assert_conforms(Model::Mailbox, Some(&LocalTls::new()));
+}
+
+#[test]
+fn pool_conforms_over_tls() {
+    assert_conforms(Model::Pool(NonZeroUsize::MIN.saturating_add(1)), Some(&LocalTls::new()));
+}
+
+#[test]
 fn names_of_cases_are_unique() {
     let mut names = HashSet::new();
     for case in cases() {
@@ -98,15 +114,19 @@ fn start(model: Model, sites: Arc<Sites>) -> Box<dyn Engine> {
     engine::start(&options, sites, Arc::new(reporter)).expect("the engine starts")
 }
 
-/// Runs every case on an engine: in one piece, in two, and byte by byte if that is fast. Slow cases run concurrently.
 fn assert_engine_conforms(model: Model) {
+    assert_conforms(model, None);
+}
+
+/// Runs every case on an engine: in one piece, in two, and byte by byte if that is fast. Slow cases run concurrently.
+fn assert_conforms(model: Model, tls: Option<&LocalTls>) {
     let start = move |sites| start(model, sites);
     let cases = cases();
     let (slow, quick): (Vec<_>, Vec<_>) = cases.iter().partition(|case| ends_with_wait(case));
-    let engine_server = EngineServer::start(start);
+    let engine_server = EngineServer::start(tls, start);
     let mut failures: Vec<String> = std::thread::scope(|scope| {
         let slow = slow.into_iter().map(|case| {
-            scope.spawn(move || difference(&EngineServer::start(start), case, usize::MAX, usize::MAX))
+            scope.spawn(move || difference(&EngineServer::start(tls, start), case, usize::MAX, usize::MAX))
         });
         let slow: Vec<_> = slow.collect();
         slow.into_iter().filter_map(|case| case.join().expect("a case does not panic")).collect()

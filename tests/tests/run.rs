@@ -101,9 +101,14 @@ fn the_error_page_404_html_of_the_folder_is_used() {
 #[test]
 fn the_start_up_lines_name_surprising_defaults() {
     let mut server = Server::files(&[("rudy.toml", b"")]);
-    for part in
-        ["this machine only", "--browse", "hidden files", "rudy.toml", "--access-log FILE", "not support TLS"]
-    {
+    for part in [
+        "this machine only",
+        "--browse",
+        "hidden files",
+        "rudy.toml",
+        "--access-log FILE",
+        "--tls self-signed",
+    ] {
         server.wait_for_line(part);
     }
 }

@@ -10,8 +10,8 @@ use http::request;
 use http_body::Body as _;
 use rudy_net::engine::ServiceSource;
 use rudy_net::{
-    Body, BodyError, BodyPiece, BodyStream, Client, ExchangeOutcome, Head, Limits, Reply, Request,
-    RequestBody, Response, Service, Upgraded,
+    Body, BodyError, BodyPiece, BodyStream, Client, ClientHello, ExchangeOutcome, Head, Limits, Reply,
+    Request, RequestBody, Response, Service, TlsSite, Upgraded,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -20,18 +20,20 @@ use super::site::{self, ResponseBody, SiteResponse, WholeBody};
 /// A source of services that gives new connections the current site, so that one engine can run cases with different limits.
 pub struct Sites {
     current: Mutex<Arc<Site>>,
+    tls: Option<Arc<TlsSite>>,
 }
 
 impl Sites {
-    /// Creates a source with a site that has default limits.
+    /// Creates a source with a site that has default limits, and TLS if it has settings for it.
     #[must_use]
-    pub fn new() -> Arc<Self> {
-        Arc::new(Self { current: Mutex::new(Site::new(&rudy_http::Limits::default())) })
+    pub fn new(tls: Option<Arc<TlsSite>>) -> Arc<Self> {
+        let current = Mutex::new(Site::new(&rudy_http::Limits::default(), tls.clone()));
+        Arc::new(Self { current, tls })
     }
 
     /// Serves a new site with these limits from now on.
     pub fn open(&self, limits: &rudy_http::Limits) -> Arc<Site> {
-        let site = Site::new(limits);
+        let site = Site::new(limits, self.tls.clone());
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = site.clone();
         site
     }
@@ -49,13 +51,14 @@ impl ServiceSource for Sites {
 /// A service for the site, which records its requests.
 pub struct Site {
     limits: Arc<Limits>,
+    tls: Option<Arc<TlsSite>>,
     saw: Arc<Mutex<Vec<String>>>,
 }
 
 impl Site {
-    fn new(limits: &rudy_http::Limits) -> Arc<Self> {
+    fn new(limits: &rudy_http::Limits, tls: Option<Arc<TlsSite>>) -> Arc<Self> {
         let limits = Arc::new(Limits { http: limits.clone(), ..Limits::default() });
-        Arc::new(Self { limits, saw: Arc::default() })
+        Arc::new(Self { limits, tls, saw: Arc::default() })
     }
 
     /// Returns the requests so far, as lines of a case.
@@ -66,6 +69,10 @@ impl Site {
 }
 
 impl Service for Site {
+    fn tls_site(&self, _hello: &ClientHello) -> Option<Arc<TlsSite>> {
+        self.tls.clone()
+    }
+
     fn call(&self, request: Request, _client: &Client<'_>) -> Reply {
         let (request, body) = request.into_parts();
         record(&self.saw, [site::describe(&request)]);

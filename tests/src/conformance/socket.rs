@@ -12,10 +12,12 @@ use std::time::{Duration, Instant};
 use rudy_http::Limits;
 use rudy_net::engine::Engine;
 use rudy_net::listen::{Address, BoundAddress, InheritedSockets, Listener};
+use rustls::ClientConfig;
 
 use super::service::{Site, Sites};
 use super::{Case, End, Step, Transcript, site};
 use crate::PATIENCE;
+use crate::tls::{LocalTls, TlsClient, client};
 
 /// A timeout at the end of a case: long enough for a busy machine to send a few bytes.
 const SHORT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -29,26 +31,29 @@ pub struct EngineServer {
     engine: Box<dyn Engine>,
     sites: Arc<Sites>,
     address: SocketAddr,
+    /// The settings of a client, if the server uses TLS.
+    tls: Option<Arc<ClientConfig>>,
 }
 
 impl EngineServer {
-    /// Starts an engine and listens on a free port.
+    /// Starts an engine and listens on a free port, with TLS if there are settings for it.
     ///
     /// # Panics
     ///
     /// The engine does not start.
     #[must_use]
-    pub fn start(start: impl FnOnce(Arc<Sites>) -> Box<dyn Engine>) -> Self {
-        let sites = Sites::new();
+    pub fn start(tls: Option<&LocalTls>, start: impl FnOnce(Arc<Sites>) -> Box<dyn Engine>) -> Self {
+        let sites = Sites::new(tls.map(|tls| tls.site.clone()));
         let engine = start(sites.clone());
-        let address: Address = "127.0.0.1:0".parse().expect("an address");
+        let address = if tls.is_some() { "127.0.0.1:0,tls" } else { "127.0.0.1:0" };
+        let address: Address = address.parse().expect("an address");
         let listener = Listener::bind(&address, engine.workers().len(), &InheritedSockets::default())
             .expect("a free port");
         let BoundAddress::Ip(address) = listener.bound()[0].clone() else {
             unreachable!("the address is TCP")
         };
         engine.listen(listener).expect("the engine listens");
-        Self { engine, sites, address }
+        Self { engine, sites, address, tls: tls.map(|tls| tls.client.clone()) }
     }
 
     /// Runs `case` with input in pieces of at most `piece_bytes`; the first piece has at most `first_bytes`.
@@ -97,11 +102,39 @@ fn short_timeouts(limits: &Limits) -> Limits {
     }
 }
 
+/// A connection to the engine.
+trait ClientStream: Read + Write {
+    /// Closes the sending side.
+    fn finish(&mut self);
+}
+
+impl ClientStream for TcpStream {
+    fn finish(&mut self) {
+        // Fails only if the server has already closed the connection.
+        let _ = self.shutdown(Shutdown::Write);
+    }
+}
+
+impl ClientStream for TlsClient {
+    fn finish(&mut self) {
+        // A handshake cannot end with a close.
+        while self.conn.is_handshaking()
+            && !matches!(self.flush(), Err(error) if error.kind() != ErrorKind::WouldBlock)
+        {
+            std::thread::yield_now();
+        }
+        self.conn.send_close_notify();
+        // Fails only if the server has already closed the connection.
+        let _ = self.flush();
+        self.sock.finish();
+    }
+}
+
 /// The client of a case.
 struct Exchange<'a> {
     served: &'a EngineServer,
     site: &'a Site,
-    stream: TcpStream,
+    stream: Box<dyn ClientStream>,
     output: Vec<u8>,
     /// The number of bytes that the engine received before this case.
     before: u64,
@@ -115,6 +148,10 @@ impl<'a> Exchange<'a> {
         let stream = TcpStream::connect(served.address).expect("the engine listens");
         stream.set_nodelay(true).expect("TCP has it");
         stream.set_nonblocking(true).expect("sockets have it");
+        let stream: Box<dyn ClientStream> = match &served.tls {
+            Some(tls) => Box::new(client(tls, stream)),
+            None => Box::new(stream),
+        };
         Self { served, site, stream, output: Vec::new(), before, sent: 0, end: End::Open }
     }
 
@@ -141,8 +178,7 @@ impl<'a> Exchange<'a> {
     }
 
     fn finish(&mut self) {
-        // Fails only if the server has already closed the connection.
-        let _ = self.stream.shutdown(Shutdown::Write);
+        self.stream.finish();
     }
 
     /// Waits for the expected end, and returns the result.
@@ -200,7 +236,10 @@ impl<'a> Exchange<'a> {
             Ok(0) => self.end = End::Closed,
             Ok(read) => self.output.extend_from_slice(&buffer[..read]),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            Err(error) if error.kind() == ErrorKind::ConnectionReset => self.end = End::Cut,
+            // A TLS connection that ends without a notification is as incomplete as a reset one.
+            Err(error) if matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof) => {
+                self.end = End::Cut;
+            }
             Err(error) => panic!("receiving: {error}"),
         }
     }
