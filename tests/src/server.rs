@@ -61,7 +61,8 @@ impl Server {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         let url = &self.addresses[0];
-        let host = url.strip_prefix("http://").and_then(|rest| rest.strip_suffix('/'));
+        let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+        let host = rest.and_then(|rest| rest.strip_suffix('/'));
         host.and_then(|host| host.parse().ok()).unwrap_or_else(|| panic!("{url} is no TCP address"))
     }
 
@@ -283,7 +284,9 @@ impl Builder {
 impl Server {
     /// Reads the addresses: lines indented by two spaces, until the first other line.
     fn wait_for_addresses(&mut self) {
-        let is_address = |line: &str| line.starts_with("  http://") || line.starts_with("  unix:");
+        let is_address = |line: &str| {
+            line.starts_with("  http://") || line.starts_with("  https://") || line.starts_with("  unix:")
+        };
         while self.addresses.is_empty() || self.seen.last().is_some_and(|line| is_address(line)) {
             let Ok(line) = self.lines.recv_timeout(PATIENCE) else {
                 panic!("the server did not print its addresses:\n{}", self.seen.join("\n"));

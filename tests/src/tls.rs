@@ -2,14 +2,13 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use rudy_tls::{Certificate, SiteSettings, TicketKey, TicketKeys, TlsSite};
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use tempfile::TempDir;
 
 use crate::program;
@@ -164,9 +163,6 @@ pub struct LocalTls {
     pub client: Arc<ClientConfig>,
 }
 
-/// A TLS client.
-pub type TlsClient = StreamOwned<ClientConnection, TcpStream>;
-
 impl LocalTls {
     /// Creates a certificate and the settings.
     ///
@@ -204,14 +200,13 @@ impl Default for LocalTls {
     }
 }
 
-/// A client for `localhost` on a connection.
+/// Returns a client for `localhost`.
 ///
 /// # Panics
 ///
 /// The settings are inconsistent.
 #[must_use]
-pub fn client(settings: &Arc<ClientConfig>, stream: TcpStream) -> TlsClient {
+pub fn client(settings: &Arc<ClientConfig>) -> ClientConnection {
     let name = ServerName::try_from("localhost").expect("a valid name");
-    let connection = ClientConnection::new(settings.clone(), name).expect("consistent settings");
-    StreamOwned::new(connection, stream)
+    ClientConnection::new(settings.clone(), name).expect("consistent settings")
 }

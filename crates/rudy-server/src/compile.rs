@@ -18,6 +18,7 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<T
     let mut problems = config.engine.problems(&Location::file(0));
     problems.extend(config.unusable_buffer_dir());
     problems.extend(client_address::problems(config));
+    problems.extend(tls::listeners(config));
     let mut hosts = Hosts::default();
     let mut sites = Vec::new();
     for (number, site) in config.sites.iter().enumerate() {

@@ -23,6 +23,7 @@ mod resources;
 mod routes;
 mod routing;
 pub mod run;
+mod state_dir;
 pub mod tail;
 mod tls;
 mod topic;

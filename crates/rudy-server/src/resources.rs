@@ -1,6 +1,7 @@
 //! What the configurations of a process share.
 
 use crate::files::Folders;
+use crate::state_dir::state_dir;
 use crate::tls::TlsState;
 
 /// What outlives a configuration: open folders and their caches, and the keys of TLS sessions. A reload builds the next
@@ -9,4 +10,11 @@ use crate::tls::TlsState;
 pub struct Resources {
     pub(crate) folders: Folders,
     pub(crate) tls: TlsState,
+}
+
+impl Resources {
+    /// Resources that are kept in the state folder between runs, if there is one.
+    pub(crate) fn kept() -> Self {
+        Self { folders: Folders::default(), tls: TlsState::in_folder(state_dir()) }
+    }
 }

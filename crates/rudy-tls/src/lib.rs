@@ -5,6 +5,7 @@
 
 mod certificate;
 mod client_hello;
+mod generate;
 mod names;
 mod session;
 mod site;
@@ -12,9 +13,10 @@ mod tickets;
 
 pub use certificate::{Certificate, CertificateError, KeyType};
 pub use client_hello::{ClientHello, RejectedHello, UNRECOGNIZED_NAME};
+pub use generate::self_signed;
 pub use names::Names;
 pub use session::{RECORD_OVERHEAD_BYTES, RECORD_PLAINTEXT_BYTES_MAX, Session};
-pub use site::{Policy, SiteSettings, TlsSite, Version};
+pub use site::{Policy, SiteSettings, TlsSite, Version, sha256};
 pub use tickets::{TicketKey, TicketKeys, Ticketer};
 
 use std::sync::Arc;

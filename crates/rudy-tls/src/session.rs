@@ -55,7 +55,7 @@ impl Session {
             server_name: server_name.map(Into::into),
             is_resumed: self.connection.handshake_kind() == Some(HandshakeKind::Resumed),
             policy: site.policy,
-            names: site.names.clone(),
+            names: site.names(),
         }
     }
 

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use aws_lc_rs::digest;
 use rustls::crypto::CryptoProvider;
 use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use rustls::{ServerConfig, SignatureScheme, SupportedProtocolVersion, version};
+use rustls::{ServerConfig, SupportedProtocolVersion, version};
 
 use crate::{Certificate, Names, TicketKeys, Ticketer};
 
@@ -39,8 +40,7 @@ pub struct Policy(pub [u8; 32]);
 pub struct TlsSite {
     /// The policy.
     pub policy: Policy,
-    /// The names that all certificates of the site are valid for.
-    pub names: Arc<Names>,
+    certificates: Arc<ByKeyType>,
     pub(crate) config: Arc<ServerConfig>,
 }
 
@@ -55,25 +55,38 @@ impl TlsSite {
             Version::Tls12 => &[&version::TLS13, &version::TLS12],
             Version::Tls13 => &[&version::TLS13],
         };
-        let names = settings.certificates.iter().map(|certificate| certificate.names.clone());
-        let names = names.reduce(|all, names| all.intersection(&names)).unwrap_or_default();
         let policy = policy(&settings);
         let builder = ServerConfig::builder_with_provider(provider()).with_protocol_versions(versions)?;
-        let resolver = Arc::new(ByKeyType::new(settings.certificates));
-        let mut config = builder.with_no_client_auth().with_cert_resolver(resolver);
+        let certificates = Arc::new(ByKeyType(ArcSwap::from_pointee(Chosen::new(settings.certificates))));
+        let mut config = builder.with_no_client_auth().with_cert_resolver(certificates.clone());
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.ticketer = Arc::new(Ticketer::new(keys.clone(), policy));
-        Ok(Self { policy, names: Arc::new(names), config: Arc::new(config) })
+        Ok(Self { policy, certificates, config: Arc::new(config) })
+    }
+
+    /// Returns the names that all certificates of the site are valid for.
+    #[must_use]
+    pub fn names(&self) -> Arc<Names> {
+        self.certificates.0.load().names.clone()
+    }
+
+    /// Replaces the certificates for the next handshakes.
+    pub fn replace(&self, certificates: Vec<Certificate>) {
+        self.certificates.0.store(Arc::new(Chosen::new(certificates)));
     }
 }
 
 fn policy(settings: &SiteSettings) -> Policy {
-    let mut hash = digest::Context::new(&digest::SHA256);
-    hash.update(&[settings.min_version as u8]);
-    let mut policy = [0; 32];
-    policy.copy_from_slice(hash.finish().as_ref());
-    Policy(policy)
+    Policy(sha256(&[settings.min_version as u8]))
+}
+
+/// Returns the SHA-256 hash.
+#[must_use]
+pub fn sha256(bytes: &[u8]) -> [u8; 32] {
+    let mut hash = [0; 32];
+    hash.copy_from_slice(digest::digest(&digest::SHA256, bytes).as_ref());
+    hash
 }
 
 /// The cryptography. The group of post-quantum key exchange is preferred (`prefer-post-quantum`).
@@ -85,21 +98,28 @@ pub(crate) fn provider() -> Arc<CryptoProvider> {
 
 /// Chooses the first certificate whose key can sign with a scheme of the client, in the order of [`crate::KeyType`].
 #[derive(Debug)]
-struct ByKeyType(Vec<Arc<CertifiedKey>>);
+struct ByKeyType(ArcSwap<Chosen>);
 
-impl ByKeyType {
+/// The certificates of a site, and the names that all of them are valid for.
+#[derive(Debug)]
+struct Chosen {
+    keys: Vec<Arc<CertifiedKey>>,
+    names: Arc<Names>,
+}
+
+impl Chosen {
     fn new(mut certificates: Vec<Certificate>) -> Self {
         certificates.sort_by_key(|certificate| certificate.key_type);
-        Self(certificates.into_iter().map(|certificate| certificate.key).collect())
-    }
-
-    fn choose(&self, schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
-        self.0.iter().find(|key| key.key.choose_scheme(schemes).is_some()).cloned()
+        let names = certificates.iter().map(|certificate| certificate.names.clone());
+        let names = names.reduce(|all, names| all.intersection(&names)).unwrap_or_default();
+        let keys = certificates.into_iter().map(|certificate| certificate.key).collect();
+        Self { keys, names: Arc::new(names) }
     }
 }
 
 impl ResolvesServerCert for ByKeyType {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        self.choose(hello.signature_schemes())
+        let chosen = self.0.load();
+        chosen.keys.iter().find(|key| key.key.choose_scheme(hello.signature_schemes()).is_some()).cloned()
     }
 }

@@ -17,10 +17,11 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use rudy_net::engine::Model;
 use rudy_net::listen::{Address, Endpoint};
 use rudy_server::access_log::Destination;
+use rudy_server::config::{MadeCertificate, TlsTable};
 use rudy_server::run::{self, AllowedHost, Options, Source, init};
 
 use crate::values::unsupported;
@@ -110,6 +111,7 @@ const FLAGS_OF_OTHER_SERVERS: [(&str, &str); 10] = [
   rudy serve                                  serve the current folder on 127.0.0.1:8080
   rudy serve public -p 8000                   serve a folder on another port
   rudy serve public --browse --listen :8080   list folders, accept connections from other machines
+  rudy serve public --tls self-signed         serve https://localhost:8443/
   rudy serve rudy.toml                        serve the sites of a configuration; see `rudy check`
 
 Signals:
@@ -134,6 +136,21 @@ struct Serve {
     /// Host name to accept besides the defaults: example.test, *.example.test, or '*' for any (repeatable)
     #[arg(long, value_name = "NAME", help_heading = "Listening")]
     host: Vec<AllowedHost>,
+    /// Serve HTTPS with a certificate made on the spot [default address: 127.0.0.1:8443]
+    #[arg(long, value_name = "SOURCE", value_enum, conflicts_with_all = ["tls_cert", "config"], help_heading = "HTTPS")]
+    tls: Option<TlsSource>,
+    /// Serve HTTPS with the certificate in this PEM file
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "tls_key",
+        conflicts_with = "config",
+        help_heading = "HTTPS"
+    )]
+    tls_cert: Option<PathBuf>,
+    /// Private key of --tls-cert, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert", help_heading = "HTTPS")]
+    tls_key: Option<PathBuf>,
     /// List the files of folders without an index.html
     #[arg(long, help_heading = "Files")]
     browse: bool,
@@ -158,6 +175,13 @@ struct Serve {
     /// Enable keep-alive connections in serial and pool:N
     #[arg(long, help_heading = "Process")]
     keep_alive: bool,
+}
+
+/// Who signs the certificate of `--tls`.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum TlsSource {
+    /// The certificate itself; browsers warn about it.
+    SelfSigned,
 }
 
 fn loopback(port: u16) -> Address {
@@ -186,6 +210,16 @@ fn main() -> ExitCode {
 
 impl From<Serve> for Options {
     fn from(serve: Serve) -> Self {
+        let tls = match (serve.tls, serve.tls_cert, serve.tls_key) {
+            (Some(TlsSource::SelfSigned), ..) => {
+                Some(TlsTable { source: Some(MadeCertificate::SelfSigned), ..TlsTable::default() })
+            }
+            (None, None, None) => None,
+            (None, certificate, key) => {
+                let (certificate, key) = (certificate.map(Into::into), key.map(Into::into));
+                Some(TlsTable { certificate, key, ..TlsTable::default() })
+            }
+        };
         let source = match serve.config {
             Some(path) => Source::File(path),
             None => Source::Folder {
@@ -203,6 +237,7 @@ impl From<Serve> for Options {
             engine: serve.engine,
             cores: serve.cores,
             keep_alive: serve.keep_alive.then_some(true),
+            tls,
             user: serve.user,
         }
     }

@@ -4,7 +4,7 @@
 //! probe to check that a connection is open. Time passes only for a `wait` at the end of a case, where the runner waits for the
 //! close, with [`short_timeouts`].
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 use rudy_http::Limits;
 use rudy_net::engine::Engine;
 use rudy_net::listen::{Address, BoundAddress, InheritedSockets, Listener};
-use rustls::ClientConfig;
+use rustls::{ClientConfig, ClientConnection};
 
 use super::service::{Site, Sites};
 use super::{Case, End, Step, Transcript, site};
 use crate::PATIENCE;
-use crate::tls::{LocalTls, TlsClient, client};
+use crate::tls::{LocalTls, client};
 
 /// A timeout at the end of a case: long enough for a busy machine to send a few bytes.
 const SHORT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -115,18 +115,78 @@ impl ClientStream for TcpStream {
     }
 }
 
-impl ClientStream for TlsClient {
+/// A non-blocking TLS connection. Unlike [`rustls::StreamOwned`], it can be read after the peer has closed it.
+struct TlsStream {
+    connection: ClientConnection,
+    socket: TcpStream,
+}
+
+impl TlsStream {
+    /// Sends pending records.
+    fn send(&mut self) -> io::Result<()> {
+        while self.connection.wants_write() {
+            self.connection.write_tls(&mut self.socket)?;
+        }
+        Ok(())
+    }
+
+    /// Receives and decrypts records.
+    fn receive(&mut self) -> io::Result<()> {
+        self.connection.read_tls(&mut self.socket)?;
+        self.connection
+            .process_new_packets()
+            .map(drop)
+            .map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
+    }
+}
+
+impl Read for TlsStream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            // The peer may have closed the connection, and still have sent something.
+            let _ = self.send();
+            match self.connection.reader().read(buffer) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => self.receive()?,
+                result => return result,
+            }
+        }
+    }
+}
+
+impl Write for TlsStream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        while self.connection.is_handshaking() {
+            self.send()?;
+            self.receive()?;
+        }
+        let written = self.connection.writer().write(bytes)?;
+        match self.send() {
+            Err(error) if error.kind() != ErrorKind::WouldBlock => Err(error),
+            _ => Ok(written),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.send()
+    }
+}
+
+impl ClientStream for TlsStream {
     fn finish(&mut self) {
         // A handshake cannot end with a close.
-        while self.conn.is_handshaking()
-            && !matches!(self.flush(), Err(error) if error.kind() != ErrorKind::WouldBlock)
-        {
+        while self.connection.is_handshaking() {
+            let would_block = |result: io::Result<()>| {
+                result.err().is_none_or(|error| error.kind() == ErrorKind::WouldBlock)
+            };
+            if !would_block(self.send()) || !would_block(self.receive()) {
+                return;
+            }
             std::thread::yield_now();
         }
-        self.conn.send_close_notify();
+        self.connection.send_close_notify();
         // Fails only if the server has already closed the connection.
-        let _ = self.flush();
-        self.sock.finish();
+        let _ = self.send();
+        self.socket.finish();
     }
 }
 
@@ -149,7 +209,7 @@ impl<'a> Exchange<'a> {
         stream.set_nodelay(true).expect("TCP has it");
         stream.set_nonblocking(true).expect("sockets have it");
         let stream: Box<dyn ClientStream> = match &served.tls {
-            Some(tls) => Box::new(client(tls, stream)),
+            Some(tls) => Box::new(TlsStream { connection: client(tls), socket: stream }),
             None => Box::new(stream),
         };
         Self { served, site, stream, output: Vec::new(), before, sent: 0, end: End::Open }

@@ -104,6 +104,12 @@ impl Handshakes {
         handshake
     }
 
+    /// Returns the number of unfinished handshakes.
+    #[cfg(test)]
+    pub(crate) fn unfinished(&self) -> usize {
+        self.unfinished.load(Ordering::Relaxed)
+    }
+
     /// Locks the turn. Its fields change together, so a panic leaves no inconsistent state.
     fn lock_turn(&self) -> MutexGuard<'_, Turn> {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)

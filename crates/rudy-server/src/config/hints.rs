@@ -33,7 +33,7 @@ const REPLACED: [(&str, &str); 20] = [
     ("stop_time", "`stop_timeout`"),
 ];
 
-const NO_TLS: &str = "Rudy does not support TLS yet: put a TLS proxy in front of it";
+const CERTIFICATE: &str = "write `tls = { certificate = \"cert.pem\", key = \"key.pem\" }` in a [[site]], and append `,tls` to an address of `listen`";
 const NO_PASSWORDS: &str = "Rudy has no password authentication: `authorize` lets an app decide";
 const NO_ADDRESSES: &str = "only `status`, `info`, `tail` and `broadcast` can allow addresses; for other routes, `authorize` lets an app decide";
 const DENY_ALL: &str = "write `respond = 403` to deny all clients; only `status`, `info`, `tail` and `broadcast` can allow addresses";
@@ -62,7 +62,7 @@ const OTHER_SERVERS: [(&str, &str); 86] = [
     ("basicauth", NO_PASSWORDS),
     ("bind", "write `listen = \"127.0.0.1:8080\"` at the top of the main file"),
     ("brotli", "write `br`"),
-    ("certificate", NO_TLS),
+    ("certificate", CERTIFICATE),
     ("client_body_timeout", "write `limits = { body_rate_min = 500 }` at the top of the main file"),
     ("client_header_timeout", "write `limits = { head_timeout = \"10s\" }` at the top of the main file"),
     ("client_max_body_size", "write `limits = { body_bytes = \"16M\" }` at the top of the main file"),
@@ -131,11 +131,11 @@ const OTHER_SERVERS: [(&str, &str); 86] = [
     ("set_real_ip_from", TRUSTED),
     ("socket", "write `address = \"unix:/run/php/php-fpm.sock\"`"),
     ("spa", "write `fallback = \"index.html\"`"),
-    ("ssl_certificate", NO_TLS),
-    ("sslcertificatefile", NO_TLS),
+    ("ssl_certificate", CERTIFICATE),
+    ("sslcertificatefile", CERTIFICATE),
     ("timeout", ONE_TIMEOUT),
     ("timeouts", ONE_TIMEOUT),
-    ("tls", NO_TLS),
+    ("tls", CERTIFICATE),
     ("trusted_hosts", "write `hosts = [\"example.org\"]` in a [[site]]"),
     ("upstream", "write `address = [\"127.0.0.1:9000\", \"127.0.0.1:9001\"]` in `fastcgi`"),
     ("virtualhost", "write [[site]]"),

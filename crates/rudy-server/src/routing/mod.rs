@@ -123,7 +123,7 @@ impl<H> Router<H> {
         };
         let (site, is_default) = self.hosts.find_or_default(name)?;
         let tls = self.sites.get(site)?.tls.as_ref()?;
-        (!is_default || tls.names.include(name)).then_some(tls)
+        (!is_default || tls.names().include(name)).then_some(tls)
     }
 
     pub(crate) fn new(hosts: Hosts, sites: Vec<Site<H>>) -> Self {

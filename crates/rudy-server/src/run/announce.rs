@@ -80,6 +80,9 @@ fn notes(
     if !config.listen.iter().any(|address| address.tls) {
         notes.push(("Encryption", "none; --tls self-signed encrypts".into()));
     }
+    if config.sites.iter().any(|site| site.tls.as_ref().is_some_and(|tls| tls.source.is_some())) {
+        notes.push(("Certificate", "self-signed: browsers warn once, curl needs --insecure".into()));
+    }
     notes
 }
 

@@ -30,7 +30,7 @@ impl Context {
             apps: Arc::default(),
             buffers: Buffers::default(),
             topics: Arc::default(),
-            resources: Arc::default(),
+            resources: Arc::new(Resources::kept()),
         })
     }
 
@@ -44,6 +44,22 @@ impl Context {
             Some(log) => app.with_access_log(log.clone()),
             None => app,
         })
+    }
+
+    /// Logs what the operator should know about certificates and keys.
+    pub(super) fn log_tls_notices(&self) {
+        self.resources.tls.take_notices().iter().for_each(|notice| self.errors.notice(notice));
+    }
+
+    /// Replaces certificates whose files have changed.
+    pub(super) fn replace_changed_certificates(&self) {
+        for replaced in self.resources.tls.replace_changed() {
+            match replaced {
+                Ok(line) => self.errors.notice(&line),
+                Err(line) => self.errors.error(&line),
+            }
+        }
+        self.log_tls_notices();
     }
 
     /// Starts the processes of a configuration that are not running yet.

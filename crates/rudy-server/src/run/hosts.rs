@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use rudy_net::listen::{Address, BoundAddress, Endpoint, InheritedSockets};
 
+use rudy_tls::Names;
+
 use super::announce::is_loopback;
 use crate::routing::HostPattern;
 
@@ -47,6 +49,25 @@ pub(super) fn allowed_hosts(
     });
     let mut hosts = vec![HostPattern::Unnamed];
     for host in own.chain(given) {
+        if !hosts.contains(&host) {
+            hosts.push(host);
+        }
+    }
+    hosts
+}
+
+/// Returns the hosts to serve with a certificate from a file: its names, and those that `--host` allows.
+pub(super) fn hosts_of_certificate(names: &Names, given: &[AllowedHost]) -> Vec<HostPattern> {
+    if given.contains(&AllowedHost::Any) {
+        return Vec::new();
+    }
+    let of_certificate = names.iter().filter_map(|name| name.parse().ok());
+    let given = given.iter().filter_map(|host| match host {
+        AllowedHost::Pattern(pattern) => Some(pattern.clone()),
+        AllowedHost::Any => None,
+    });
+    let mut hosts = vec![HostPattern::Unnamed];
+    for host in of_certificate.chain(given) {
         if !hosts.contains(&host) {
             hosts.push(host);
         }

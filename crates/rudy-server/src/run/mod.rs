@@ -22,6 +22,7 @@ mod upgrade;
 
 use std::fs;
 use std::io::{self, Write};
+use std::net::Ipv4Addr;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
@@ -31,15 +32,18 @@ pub use hosts::AllowedHost;
 use http::StatusCode;
 pub use manual::{Page, write_manual};
 use rudy_net::engine::Model;
-use rudy_net::listen::{Address, InheritedSockets};
+use rudy_net::listen::{Address, Endpoint, InheritedSockets};
 
 use self::exit::Failure;
-use self::hosts::{allowed_hosts, machine_name};
+use self::hosts::{allowed_hosts, hosts_of_certificate, machine_name};
 pub(crate) use self::outcome::address as outcome_address;
 use self::server::Server;
 use crate::access_log::{Destination, Format};
-use crate::config::{AccessLogOptions, Config, FilePath, json_schema};
+use crate::config::{AccessLogOptions, Config, FilePath, TlsTable, json_schema};
 use crate::files::{FilesOptions, FilesTable};
+
+/// The port of `rudy serve --tls` without `--listen`.
+const DEFAULT_TLS_PORT: u16 = 8443;
 
 /// The options of `rudy serve`.
 #[derive(Debug, Clone)]
@@ -58,6 +62,8 @@ pub struct Options {
     pub cores: Option<NonZeroUsize>,
     /// Whether a connection can have several requests, instead of the configured value.
     pub keep_alive: Option<bool>,
+    /// TLS, instead of the configured one, on all addresses; for a folder only.
+    pub tls: Option<TlsTable>,
     /// The user to run as, instead of the configured one.
     pub user: Option<String>,
 }
@@ -119,9 +125,9 @@ impl Options {
         let Source::Folder { path, browse, spa, hosts } = &self.source else { return Ok(self) };
         let is_toml = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"));
         if is_toml && path.is_file() {
-            if *browse || *spa || !hosts.is_empty() {
+            if *browse || *spa || !hosts.is_empty() || self.tls.is_some() {
                 let problem =
-                    "it is a configuration file, and --browse, --spa and --host apply to folders only";
+                    "it is a configuration file, and --browse, --spa, --host and --tls apply to folders only";
                 return Err(Failure::Folder(path.clone(), problem.to_owned()));
             }
             self.source = Source::File(path.clone());
@@ -138,8 +144,18 @@ impl Options {
         if !self.listen.is_empty() {
             config.listen.clone_from(&self.listen);
         }
+        if let (Some(tls), [site]) = (&self.tls, &mut *config.sites) {
+            site.tls = Some(tls.clone());
+            if self.listen.is_empty() {
+                config.listen = vec![Endpoint::Ip((Ipv4Addr::LOCALHOST, DEFAULT_TLS_PORT).into()).into()];
+            }
+            config.listen.iter_mut().for_each(|address| address.tls = true);
+        }
         if let (Source::Folder { hosts, .. }, [site]) = (&self.source, &mut *config.sites) {
-            site.hosts = allowed_hosts(hosts, &config.listen, inherited, &machine_name());
+            site.hosts = match site.tls.as_ref().and_then(TlsTable::names) {
+                Some(names) => hosts_of_certificate(&names, hosts),
+                None => allowed_hosts(hosts, &config.listen, inherited, &machine_name()),
+            };
         }
         if let Some(destination) = &self.access_log {
             let format = config.access_log.as_ref().map_or_else(Format::default, |log| log.format);

@@ -1,5 +1,6 @@
 //! The running server: start, signals, stop.
 
+use std::convert::Infallible;
 use std::env;
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use super::{Options, announce, privileges, sandbox};
 use crate::access_log::AccessLog;
 use crate::config::Config;
 use crate::error_log::ErrorLog;
+use crate::tls::WATCH_INTERVAL;
 
 /// A running server.
 pub(super) struct Server {
@@ -161,9 +163,11 @@ impl Server {
     /// Handles signals until one stops the server.
     pub(super) fn run(mut self) -> Exit {
         loop {
+            let has_tls = self.config.sites.iter().any(|site| site.tls.is_some());
             let action = self.runtime.block_on(async {
                 tokio::select! {
                     action = self.signals.next() => Some(action),
+                    never = watch_certificates(&self.context), if has_tls => match never {},
                     _ = self.engine.ended() => None,
                 }
             });
@@ -202,6 +206,7 @@ impl Server {
             .iter()
             .chain(lost.iter().flatten())
             .for_each(|notice| self.context.errors.notice(notice));
+        self.context.log_tls_notices();
     }
 
     /// Stops accepting connections, finishes requests in progress, and stops the app processes, until `shutdown_timeout` or a
@@ -301,6 +306,15 @@ fn event_loop() -> Result<(Runtime, Signals), Failure> {
     signals.set_predecessor(Predecessor::find()?);
     drop(entered);
     Ok((runtime, signals))
+}
+
+/// Replaces certificates whenever their files have changed.
+async fn watch_certificates(context: &Context) -> Infallible {
+    let mut interval = tokio::time::interval(WATCH_INTERVAL);
+    loop {
+        interval.tick().await;
+        context.replace_changed_certificates();
+    }
 }
 
 /// Waits for another signal to stop, and ignores other signals.

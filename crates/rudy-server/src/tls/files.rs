@@ -1,36 +1,64 @@
 //! Certificates from files.
 
 use std::fs;
+use std::io;
 use std::path::Path;
 
 use rudy_tls::{Certificate, CertificateError};
 
-use super::TlsTable;
+use super::table::CertificateTable;
 use crate::config::{Location, Problem};
 
-/// Reads the certificate and its key.
-pub(super) fn certificate(table: &TlsTable, location: &Location) -> Result<Certificate, Box<Problem>> {
-    let (certificate_at, key_at) = (location.key("certificate"), location.key("key"));
-    let chain = read(&table.certificate, &certificate_at)?;
-    let key = read(&table.key, &key_at)?;
-    let explain = |error| match error {
-        CertificateError::Certificate(problem) => {
-            Problem::value(&certificate_at, format!("cannot use {}", table.certificate.display()))
-                .label(problem)
-        }
-        CertificateError::Key(problem) => {
-            Problem::value(&key_at, format!("cannot use {}", table.key.display())).label(problem)
-        }
-        CertificateError::Mismatch => Problem::value(&key_at, error.to_string())
-            .label("a key of another certificate")
-            .also(&certificate_at, "the certificate"),
-    };
-    Certificate::from_pem(&chain, &key).map_err(|error| Box::new(explain(error)))
+/// Why the files of a certificate cannot be used.
+#[derive(Debug)]
+pub(super) struct FileError {
+    /// The key of the file in its table.
+    key: &'static str,
+    title: String,
+    detail: String,
 }
 
-fn read(path: &Path, location: &Location) -> Result<Vec<u8>, Box<Problem>> {
+impl FileError {
+    /// Returns the problem of the table at `location`.
+    pub(super) fn problem(self, location: &Location) -> Problem {
+        Problem::value(&location.key(self.key), self.title).label(self.detail)
+    }
+
+    /// Returns the error on one line, for the log.
+    pub(super) fn line(&self) -> String {
+        format!("{}: {}", self.title, self.detail)
+    }
+}
+
+/// Reads a certificate, its key and its OCSP response.
+pub(super) fn certificate(files: &CertificateTable) -> Result<Certificate, FileError> {
+    let chain = read("certificate", &files.certificate)?;
+    let key = read("key", &files.key)?;
+    let certificate = Certificate::from_pem(&chain, &key).map_err(|error| {
+        let (key, path) = match error {
+            CertificateError::Certificate(_) => ("certificate", &files.certificate),
+            CertificateError::Key(_) | CertificateError::Mismatch => ("key", &files.key),
+        };
+        FileError { key, title: format!("cannot use {}", path.display()), detail: error.to_string() }
+    })?;
+    Ok(match &files.ocsp {
+        Some(path) => certificate.with_ocsp(read("ocsp", path)?),
+        None => certificate,
+    })
+}
+
+fn read(key: &'static str, path: &Path) -> Result<Vec<u8>, FileError> {
     fs::read(path).map_err(|error| {
-        let problem = Problem::value(location, format!("cannot read {}", path.display()));
-        Box::new(problem.label(error.to_string()))
+        let detail = match error.kind() {
+            io::ErrorKind::PermissionDenied => {
+                "let the group of Rudy's user read it, or pass it with `LoadCredential=` in the systemd unit"
+            }
+            _ => "this file",
+        };
+        FileError {
+            key,
+            title: format!("cannot read {}: {error}", path.display()),
+            detail: detail.to_owned(),
+        }
     })
 }

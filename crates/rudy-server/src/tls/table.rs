@@ -1,18 +1,139 @@
 //! The `tls` table of a site.
 
+use std::path::Path;
+
+use rudy_tls::Names;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::config::FilePath;
+use super::files;
+use crate::config::{FilePath, Located, Location, Problem, missing, short_form};
 
-/// TLS of a site.
+/// TLS of a site: a certificate made on the spot (\"self-signed\"), or a table with files.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, remote = "Self")]
+#[schemars(transform = Self::with_short_form)]
+pub struct TlsTable {
+    /// Makes the certificate: `self-signed`. Browsers warn about it.
+    pub source: Option<MadeCertificate>,
+    /// File with the certificate of the site, followed by those of its issuers, in PEM.
+    #[schemars(example = &"cert.pem")]
+    pub certificate: Option<FilePath>,
+    /// File with the private key of the certificate, in PEM, without a password.
+    #[schemars(example = &"key.pem")]
+    pub key: Option<FilePath>,
+    /// File with an OCSP response for the certificate, in DER. It is sent to clients that ask for one.
+    #[schemars(example = &"ocsp.der")]
+    pub ocsp: Option<FilePath>,
+    /// Further certificates for the same names with keys of other types. A client receives the first that it supports:
+    /// ECDSA, Ed25519, RSA.
+    #[schemars(extend("examples" = [[{ "certificate": "rsa.pem", "key": "rsa-key.pem" }]]))]
+    pub certificates: Vec<Located<CertificateTable>>,
+    /// Minimum protocol version: `1.2` or `1.3`. The default is `1.2`.
+    pub min_version: MinVersion,
+}
+
+short_form!(TlsTable, SHORT, "\"self-signed\" or a table", r#"{ "const": "self-signed" }"#, {
+    visit_str(source: &str) => match source {
+        "self-signed" => Ok(TlsTable { source: Some(MadeCertificate::SelfSigned), ..TlsTable::default() }),
+        _ => Err(serde::de::Error::custom(
+            format!("unknown certificate source \"{source}\"\nexpected \"self-signed\" or a table with `certificate` and `key`")
+        )),
+    };
+});
+
+/// A certificate that Rudy makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum MadeCertificate {
+    /// Signed with its own key.
+    SelfSigned,
+}
+
+/// The files of a certificate.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct TlsTable {
+pub struct CertificateTable {
     /// File with the certificate of the site, followed by those of its issuers, in PEM.
     #[schemars(example = &"cert.pem")]
     pub certificate: FilePath,
-    /// File with the private key of the certificate, in PEM.
+    /// File with the private key of the certificate, in PEM, without a password.
     #[schemars(example = &"key.pem")]
     pub key: FilePath,
+    /// File with an OCSP response for the certificate, in DER. It is sent to clients that ask for one.
+    #[schemars(example = &"ocsp.der")]
+    pub ocsp: Option<FilePath>,
+}
+
+/// A protocol version.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+pub enum MinVersion {
+    /// TLS 1.2.
+    #[default]
+    #[serde(rename = "1.2")]
+    Tls12,
+    /// TLS 1.3.
+    #[serde(rename = "1.3")]
+    Tls13,
+}
+
+impl From<MinVersion> for rudy_tls::Version {
+    fn from(version: MinVersion) -> Self {
+        match version {
+            MinVersion::Tls12 => Self::Tls12,
+            MinVersion::Tls13 => Self::Tls13,
+        }
+    }
+}
+
+impl TlsTable {
+    /// The files of all certificates, with their locations in the table at `location`.
+    pub(super) fn files(&self, location: &Location) -> Vec<(Location, CertificateTable)> {
+        let own = match (&self.certificate, &self.key) {
+            (Some(certificate), Some(key)) => {
+                let (certificate, key) = (certificate.clone(), key.clone());
+                Some((location.clone(), CertificateTable { certificate, key, ocsp: self.ocsp.clone() }))
+            }
+            _ => None,
+        };
+        let more = self.certificates.iter().map(|files| (files.location.clone(), files.value.clone()));
+        own.into_iter().chain(more).collect()
+    }
+
+    /// The files of all certificates.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
+        let more = self.certificates.iter().flat_map(|files| {
+            let CertificateTable { certificate, key, ocsp } = &files.value;
+            [Some(certificate), Some(key), ocsp.as_ref()]
+        });
+        let own = [self.certificate.as_ref(), self.key.as_ref(), self.ocsp.as_ref()];
+        own.into_iter().chain(more).flatten().map(|file| &**file)
+    }
+
+    /// Returns the names in the certificate from a file. `None` without one that can be read.
+    pub(crate) fn names(&self) -> Option<Names> {
+        let (_, files) = self.files(&Location::none()).into_iter().next()?;
+        files::certificate(&files).ok().map(|certificate| certificate.names)
+    }
+
+    /// Returns the problems that the schema cannot express.
+    pub(super) fn problems(&self, location: &Location) -> Vec<Problem> {
+        let given = [("certificate", &self.certificate), ("key", &self.key), ("ocsp", &self.ocsp)];
+        let has_own = given.iter().any(|(_, file)| file.is_some());
+        if self.source.is_some() {
+            let conflict = |key| {
+                let problem =
+                    Problem::key(&location.key(key), format!("`source` and `{key}` exclude each other"));
+                problem
+                    .label("a certificate from files")
+                    .also(&location.key("source"), "a certificate made by Rudy")
+            };
+            let files = given.iter().filter(|(_, file)| file.is_some()).map(|(key, _)| conflict(key));
+            return files.chain((!self.certificates.is_empty()).then(|| conflict("certificates"))).collect();
+        }
+        if !has_own && !self.certificates.is_empty() {
+            return Vec::new();
+        }
+        given[..2].iter().filter(|(_, file)| file.is_none()).map(|(key, _)| missing(location, key)).collect()
+    }
 }

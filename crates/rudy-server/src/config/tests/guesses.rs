@@ -193,7 +193,7 @@ fn a_misplaced_key_gets_the_correct_line() {
         ("root = 'public'\nlocation = {}", "write [[site.route]] and `path = \"/docs/*\"`"),
         ("DocumentRoot = '/x'\nroot = 'public'", "write `root = \"public\"`"),
         ("root = 'public'\nfile_server = true", "write `root = \"public\"`"),
-        ("root = 'public'\nssl_certificate = 'x'", "Rudy does not support TLS yet"),
+        ("root = 'public'\nssl_certificate = 'x'", "write `tls = { certificate = "),
         ("root = 'public'\nproxy_pass = 'x'", "Rudy is not a reverse proxy yet"),
         ("route = [{ path = '/', proxy_pass = 'x' }]", "Rudy is not a reverse proxy yet"),
     ] {

@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use landlock::{AccessFs, BitFlags, make_bitflags};
 use rudy_net::listen::Endpoint;
 
-use crate::config::Config;
+use crate::config::{Config, TlsTable};
 use crate::handlers::HandlerConfig;
 use crate::run::ownership::access_log;
+use crate::state_dir::{self, state_dir};
 
 /// A file or folder, and the access that Rudy needs.
 #[derive(Debug)]
@@ -85,6 +86,16 @@ pub(super) fn paths_of_config(config: &Config) -> Vec<PathAccess> {
         if let Endpoint::Unix { path, .. } = &address.endpoint {
             add(folder_of(path), SOCKET);
         }
+    }
+    // The folders of certificates are allowed, because a renewal replaces the files.
+    let tables = config.sites.iter().filter_map(|site| site.tls.as_ref());
+    tables.flat_map(TlsTable::paths).for_each(|path| add(folder_of(path), READ));
+    let makes_certificates =
+        config.sites.iter().filter_map(|site| site.tls.as_ref()).any(|tls| tls.source.is_some());
+    if let Some(folder) = state_dir().filter(|_| makes_certificates) {
+        // Without the folder, nothing is kept.
+        let _ = state_dir::create(&folder);
+        add(folder, STATE);
     }
     if let Some(folders) = env::var_os("STATE_DIRECTORY") {
         env::split_paths(&folders).for_each(|folder| add(folder, STATE));

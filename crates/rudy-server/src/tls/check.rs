@@ -1,0 +1,60 @@
+//! Checks whether certificates fit their site.
+
+use std::time::SystemTime;
+
+use jiff::Timestamp;
+use rudy_tls::Certificate;
+
+use crate::config::{Config, Location, Problem, Site};
+use crate::routing::HostPattern;
+
+/// Reports a certificate that is not valid now, or not for a host of the site.
+pub(super) fn misfit(certificate: &Certificate, hosts: &[HostPattern], now: SystemTime) -> Option<String> {
+    if now > certificate.not_after {
+        return Some(format!("the certificate has expired ({})", date(certificate.not_after)));
+    }
+    if now < certificate.not_before {
+        return Some(format!("the certificate is not valid before {}", date(certificate.not_before)));
+    }
+    let missing =
+        hosts.iter().find(|host| name(host).is_some_and(|name| !certificate.names.include(name.as_ref())))?;
+    let names: Vec<_> = certificate.names.iter().collect();
+    let names = if names.is_empty() { "no name".to_owned() } else { names.join(", ") };
+    Some(format!("the certificate is not valid for {missing}, but for {names}"))
+}
+
+/// The name of a host in a certificate. IPv6 addresses are without brackets there.
+pub(super) fn name(host: &HostPattern) -> Option<std::borrow::Cow<'_, str>> {
+    match host {
+        HostPattern::Exact(name) => Some(name.trim_matches(['[', ']']).into()),
+        HostPattern::Below(parent) => Some(format!("*.{parent}").into()),
+        HostPattern::Unnamed => None,
+    }
+}
+
+fn date(time: SystemTime) -> String {
+    Timestamp::try_from(time).map_or_else(|_| "an unknown time".to_owned(), |time| time.to_string())
+}
+
+/// Reports sites with TLS that no address serves, and addresses with TLS that serve no site.
+pub(crate) fn listeners(config: &Config) -> Option<Problem> {
+    let address = config.listen.iter().position(|address| address.tls);
+    let site = config.sites.iter().find(|site| site.tls.is_some());
+    match (address, site) {
+        (Some(index), None) => {
+            let problem = Problem::value(&Location::file(0).key("listen").index(index), "no site has TLS");
+            Some(
+                problem.label("expects HTTPS").help(
+                    "add `tls = \"self-signed\"`, or `tls` with `certificate` and `key`, to a [[site]]",
+                ),
+            )
+        }
+        (None, Some(site)) => Some(without_listener(site)),
+        _ => None,
+    }
+}
+
+fn without_listener(site: &Site) -> Problem {
+    let problem = Problem::key(&site.location.key("tls"), "no address accepts HTTPS");
+    problem.label("a site with TLS").help("append `,tls` to an address: `listen = [\":443,tls\", \":80\"]`")
+}

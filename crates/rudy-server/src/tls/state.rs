@@ -1,0 +1,68 @@
+//! What the TLS of all configurations of a process shares.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use rudy_tls::{Certificate, TicketKey, TicketKeys};
+
+use super::made::MadeCertificates;
+use super::watch::Watched;
+use crate::routing::HostPattern;
+
+/// Certificates that Rudy makes, and the keys of session tickets: a session survives a reload.
+#[derive(Debug)]
+pub(crate) struct TlsState {
+    pub(crate) ticket_keys: Arc<TicketKeys>,
+    made: MadeCertificates,
+    /// What the operator should know, until it is logged.
+    notices: Mutex<Vec<String>>,
+    watched: Mutex<Vec<Watched>>,
+}
+
+impl Default for TlsState {
+    /// State in memory only.
+    fn default() -> Self {
+        Self::in_folder(None)
+    }
+}
+
+impl TlsState {
+    /// State that is kept in a folder.
+    pub(crate) fn in_folder(folder: Option<PathBuf>) -> Self {
+        let keys = TicketKeys::default();
+        // Without keys, there are no tickets.
+        keys.set(TicketKey::random().into_iter().collect());
+        let made = MadeCertificates::in_folder(folder);
+        Self { ticket_keys: Arc::new(keys), made, notices: Mutex::default(), watched: Mutex::default() }
+    }
+
+    /// Returns the self-signed certificate for this machine and these hosts.
+    pub(super) fn self_signed(&self, hosts: &[HostPattern], now: SystemTime) -> Result<Certificate, String> {
+        let (certificate, notice) = self.made.get(hosts, now)?;
+        self.notices.lock().unwrap_or_else(PoisonError::into_inner).extend(notice);
+        Ok(certificate)
+    }
+
+    /// Watches the certificates of a site, for as long as it exists.
+    pub(super) fn watch(&self, watched: Watched) {
+        self.lock_watched().push(watched);
+    }
+
+    /// Replaces certificates whose files have changed, and those made by Rudy that expire soon. Returns a line for the
+    /// log about each, an error if the old one stays in use.
+    pub(crate) fn replace_changed(&self) -> Vec<Result<String, String>> {
+        let mut watched = self.lock_watched();
+        watched.retain(Watched::is_in_use);
+        watched.iter_mut().filter_map(|watched| watched.replace_changed(self)).collect()
+    }
+
+    fn lock_watched(&self) -> MutexGuard<'_, Vec<Watched>> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the notices since the last call.
+    pub(crate) fn take_notices(&self) -> Vec<String> {
+        std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}

@@ -1,0 +1,152 @@
+//! HTTPS with real clients: where certificates come from, the choice of the site, and certificates that are replaced.
+
+use std::fs;
+use std::path::Path;
+
+use rudy_tests::tls::{Certificates, Valid};
+use rudy_tests::{Curl, Server};
+
+/// Copies a certificate and its key to `cert.pem` and `key.pem` in a folder. Each is replaced in one step.
+fn install(certificates: &Certificates, name: &str, folder: &Path) {
+    let certificate = certificates.path(name);
+    for (from, to) in [(certificate.clone(), "cert.pem"), (certificate.replace(".pem", ".key"), "key.pem")] {
+        let new = folder.join("new");
+        fs::copy(from, &new).expect("a temp folder can be written");
+        fs::rename(new, folder.join(to)).expect("a temp folder can be written");
+    }
+}
+
+/// A request with this SNI and host, by a client that trusts the authority. Returns the exit code, status and body.
+fn get(
+    curl: &Curl,
+    certificates: &Certificates,
+    server: &Server,
+    sni: &str,
+    host: &str,
+) -> (i32, u16, String) {
+    let port = server.address().port();
+    let result = curl.run([
+        "--cacert".to_owned(),
+        certificates.path("authority"),
+        "--resolve".to_owned(),
+        format!("{sni}:{port}:127.0.0.1"),
+        "--header".to_owned(),
+        format!("Host: {host}"),
+        format!("https://{sni}:{port}/"),
+    ]);
+    let status = result.transfers.first().and_then(|transfer| transfer["response_code"].as_u64());
+    let body = String::from_utf8_lossy(&result.body).into_owned();
+    (result.exit, status.and_then(|status| status.try_into().ok()).unwrap_or(0), body)
+}
+
+#[test]
+fn a_self_signed_certificate_is_the_same_in_the_next_run() {
+    let Some(curl) = Curl::find() else { return };
+    let state = tempfile::tempdir().unwrap();
+    let start = || {
+        let server = Server::build().files(&[("index.html", b"hello")]).args(["--tls", "self-signed"]);
+        server.env("STATE_DIRECTORY", state.path()).start()
+    };
+    let trusted = || {
+        let folder = state.path().join("certificates");
+        let file = fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
+        file.to_str().unwrap().to_owned()
+    };
+    let mut kept = None;
+    for _ in 0..2 {
+        let server = start();
+        assert_eq!(kept.get_or_insert_with(trusted), &trusted());
+        // OpenSSL accepts no `*` directly below a top-level domain, so not `a.localhost`.
+        for host in ["localhost", "127.0.0.1"] {
+            let port = server.address().port();
+            let resolve = format!("{host}:{port}:127.0.0.1");
+            let url = format!("https://{host}:{port}/");
+            let result = curl.run(["--cacert", &trusted(), "--resolve", &resolve, &url]);
+            assert_eq!((result.exit, &result.body[..]), (0, &b"hello"[..]), "{host}");
+        }
+        let result = curl.run([format!("http://{}/", server.address())]);
+        assert!(result.body.ends_with(b"Use https://.\n"), "{:?}", result.body);
+    }
+}
+
+/// Sites `a` and `b` share a certificate for both, `c` has another policy, `plain` has no TLS.
+#[test]
+fn a_connection_serves_only_the_hosts_that_its_handshake_was_for() {
+    let (Some(curl), Some(certificates)) = (Curl::find(), Certificates::new()) else { return };
+    for (name, host) in [("ab", "a.test,DNS:b.test"), ("c", "c.test")] {
+        certificates.signed(name, host, Valid::Now);
+    }
+    let table = |name: &str| {
+        let path = certificates.path(name);
+        format!("certificate = '{path}', key = '{}'", path.replace(".pem", ".key"))
+    };
+    let site = |name: &str, tls: &str| {
+        format!("[[site]]\nhosts = ['{name}.test']\n{tls}\n[[site.route]]\npath = '/*'\nrespond = '{name}'\n")
+    };
+    let (ab, c) = (table("ab"), table("c"));
+    let server = Server::config(
+        &[
+            "listen = ['127.0.0.1:0,tls']\n".to_owned(),
+            site("a", &format!("tls = {{ {ab} }}")),
+            site("b", &format!("tls = {{ {ab} }}")),
+            site("c", &format!("tls = {{ {c}, min_version = '1.3' }}")),
+            site("plain", ""),
+        ]
+        .concat(),
+    );
+    for (sni, host, exit, status) in [
+        ("a.test", "a.test", 0, 200),
+        ("a.test", "A.TEST:443", 0, 200),
+        ("a.test", "b.test", 0, 200),
+        ("b.test", "a.test", 0, 200),
+        ("a.test", "c.test", 0, 421),
+        ("c.test", "a.test", 0, 421),
+        ("c.test", "c.test", 0, 200),
+        ("a.test", "plain.test", 0, 421),
+        ("a.test", "other.test", 0, 421),
+        // An alert.
+        ("plain.test", "plain.test", 35, 0),
+        ("other.test", "a.test", 35, 0),
+        // No server name, and no default site.
+        ("127.0.0.1", "a.test", 35, 0),
+    ] {
+        let (got_exit, got_status, body) = get(&curl, &certificates, &server, sni, host);
+        assert_eq!((got_exit, got_status), (exit, status), "{sni} {host}: {body}");
+    }
+}
+
+#[test]
+fn a_certificate_is_replaced_without_a_restart() {
+    let (Some(curl), Some(certificates)) = (Curl::find(), Certificates::new()) else { return };
+    for (name, host) in [("first", "a.test"), ("second", "a.test,DNS:b.test"), ("other", "b.test")] {
+        certificates.signed(name, host, Valid::Now);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    install(&certificates, "first", folder.path());
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let mut server = Server::config(&format!(
+        "listen = ['127.0.0.1:0,tls']\n[[site]]\nhosts = ['a.test']\n\
+         tls = {{ certificate = '{}', key = '{}' }}\n[[site.route]]\npath = '/*'\nrespond = 'a'\n",
+        path("cert.pem"),
+        path("key.pem")
+    ));
+    let is_served =
+        |server: &Server| get(&curl, &certificates, server, "a.test", "a.test") == (0, 200, "a".to_owned());
+    assert!(is_served(&server));
+    // Half of a pair, then one for another site, then a broken file: the old one stays.
+    fs::copy(certificates.path("second"), path("cert.pem")).unwrap();
+    server.wait_for_line("the key is not the key of the certificate; the old certificate stays in use");
+    assert!(is_served(&server));
+    install(&certificates, "other", folder.path());
+    server.wait_for_line("not valid for a.test, but for b.test; the old certificate stays in use");
+    assert!(is_served(&server));
+    fs::write(path("cert.pem"), "-----BEGIN CERTIFICATE-----\n").unwrap();
+    server.wait_for_line("is it complete?");
+    assert!(is_served(&server));
+    install(&certificates, "second", folder.path());
+    server.wait_for_line("replaced the certificate");
+    assert!(is_served(&server));
+    // Only the second certificate is valid for this name: the request is valid, but there is no such site.
+    let (exit, status, _) = get(&curl, &certificates, &server, "a.test", "b.test");
+    assert_eq!((exit, status), (0, 421));
+}
