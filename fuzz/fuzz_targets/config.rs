@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use libfuzzer_sys::fuzz_target;
 use rudy_server::App;
 use rudy_server::config::Config;
-use rudy_server::files::Folders;
+use rudy_server::Resources;
 use tempfile::TempDir;
 
 /// An empty folder, so that the files in a configuration do not exist.
@@ -17,7 +17,7 @@ fuzz_target!(|text: &[u8]| {
     let file = FOLDER.path().join("rudy.toml");
     fs::write(&file, text).expect("the folder is writable");
     let loaded = Config::load(&file);
-    let made = loaded.and_then(|config| App::new(&config, &Folders::default()).map(|_| config));
+    let made = loaded.and_then(|config| App::new(&config, &Resources::default()).map(|_| config));
     match made {
         Ok(config) => assert!(!config.describe().is_empty()),
         Err(errors) => assert!(errors.count() > 0 && errors.render(false).contains("error")),

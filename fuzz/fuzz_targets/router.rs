@@ -9,7 +9,7 @@ use libfuzzer_sys::fuzz_target;
 use rudy_net::{Client, Peer, Reply, RequestBody, Service};
 use rudy_server::App;
 use rudy_server::config::Config;
-use rudy_server::files::Folders;
+use rudy_server::Resources;
 
 /// Routes for a closed folder, a pattern, and everything else.
 const ROUTES: &str = "[[site]]
@@ -29,7 +29,7 @@ static APP: LazyLock<App> = LazyLock::new(|| {
     let file = folder.path().join("rudy.toml");
     fs::write(&file, ROUTES).expect("the folder is writable");
     let config = Config::load(&file).expect("the routes are valid");
-    App::new(&config, &Folders::default()).expect("the routes are valid")
+    App::new(&config, &Resources::default()).expect("the routes are valid")
 });
 
 fuzz_target!(|target: &str| {
