@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use rudy_tests::tls::{Certificates, Valid};
-use rudy_tests::{Curl, Server};
+use rudy_tests::{Curl, Server, free_port};
 
 /// Copies a certificate and its key to `cert.pem` and `key.pem` in a folder. Each is replaced in one step.
 fn install(certificates: &Certificates, name: &str, folder: &Path) {
@@ -149,4 +149,34 @@ fn a_certificate_is_replaced_without_a_restart() {
     // Only the second certificate is valid for this name: the request is valid, but there is no such site.
     let (exit, status, _) = get(&curl, &certificates, &server, "a.test", "b.test");
     assert_eq!((exit, status), (0, 421));
+}
+
+#[test]
+fn plain_http_is_redirected_to_the_same_url() {
+    let state = tempfile::tempdir().unwrap();
+    let port = free_port();
+    let text = format!(
+        "listen = ['127.0.0.1:0', '127.0.0.1:{port},tls']\n[[site]]\nhosts = ['a.test']\ntls = 'self-signed'\n\
+         redirect_to_https = true\n[[site.route]]\npath = '/*'\nrespond = 'secret'\n\
+         [[site]]\n[[site.route]]\npath = '/*'\nrespond = 'open'\n"
+    );
+    let server = Server::build().config(&text).env("STATE_DIRECTORY", state.path()).start();
+    for (host, target, status, location) in [
+        ("a.test", "/", 308, format!("https://a.test:{port}/")),
+        ("A.test:80", "/b%20c?d=/%2F", 308, format!("https://A.test:{port}/b%20c?d=/%2F")),
+        ("a.test", "/.well-known/acme-challenge/x", 200, String::new()),
+        ("a.test", "/.well-known/../x", 308, format!("https://a.test:{port}/.well-known/../x")),
+        ("other.test", "/", 200, String::new()),
+    ] {
+        for method in ["GET", "POST"] {
+            let mut connection = server.connect();
+            connection.send(
+                format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0\r\n\r\n").as_bytes(),
+            );
+            let response = connection.response();
+            let expected = if status == 200 && method == "POST" { 405 } else { status };
+            let got = response.field("location").unwrap_or_default().to_owned();
+            assert_eq!((response.status, got), (expected, location.clone()), "{method} {host}{target}");
+        }
+    }
 }

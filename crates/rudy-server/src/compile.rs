@@ -40,7 +40,8 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<T
                 Err(more) => problems.extend(more),
             }
         }
-        sites.push(Site { routes, tls: tls::site(site, &resources.tls, &mut problems) });
+        let https_port = tls::https_port(config, site, &mut problems);
+        sites.push(Site { routes, tls: tls::site(site, &resources.tls, &mut problems), https_port });
     }
     if problems.is_empty() { Ok(Router::new(hosts, sites)) } else { Err(problems) }
 }

@@ -18,7 +18,7 @@ use crate::handlers::{Call, Metrics};
 use crate::methods::{method_not_allowed, reject_unknown_method, respond_unless_read};
 use crate::routing::{NotFound, Router, explain_rejected, request_host};
 use crate::topic::Topics;
-use crate::{internal_redirect, pages};
+use crate::{internal_redirect, pages, tls};
 
 /// The routes of a configuration, and the state that handlers share. Clones share everything.
 #[derive(Debug, Clone)]
@@ -40,7 +40,8 @@ impl Routes {
         }
         let path = RequestPath::canonical(head.path())?;
         let found = self.router.find(|| head.host(), &path, tls).ok()?;
-        if found.handler.authorizer.is_some() {
+        let is_redirected = found.https_port.is_some() && tls.is_none();
+        if is_redirected || found.handler.authorizer.is_some() {
             return None;
         }
         found.handler.handler.call_head(head, &found, &path)
@@ -120,6 +121,11 @@ impl Context<'_> {
                 Ok(found) => found,
                 Err(reason) => return not_found(&request, reason).into(),
             };
+        if let Some(port) = found.https_port.filter(|_| self.client.scheme() == Scheme::HTTP)
+            && let Some(redirect) = tls::redirect(&request, port)
+        {
+            return redirect.into();
+        }
         let Target { authorizer, allow_trace, handler } = found.handler;
         // A response to TRACE repeats the request, including credentials that proxies add (RFC 9110 §9.3.8).
         if *request.method() == Method::TRACE && !allow_trace {

@@ -116,6 +116,10 @@ pub struct SiteTable {
     /// TLS, on the addresses with the option `,tls`: the certificate of the site.
     #[schemars(extend("examples" = [{ "certificate": "cert.pem", "key": "key.pem" }]))]
     pub tls: Option<TlsTable>,
+    /// Redirects requests over plain HTTP to HTTPS (status 308), except below `/.well-known/acme-challenge/`. The scheme
+    /// that a trusted proxy reports counts.
+    #[schemars(example = true)]
+    pub redirect_to_https: bool,
     /// Folder to serve files from when no route matches. Short for a last route with `path = "/*"` and `files = {
     /// root = ... }`.
     #[schemars(example = &"public")]

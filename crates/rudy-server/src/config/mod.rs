@@ -110,6 +110,8 @@ pub struct Site {
     pub hosts: Vec<HostPattern>,
     /// TLS; `None` without it.
     pub tls: Option<TlsTable>,
+    /// Whether requests over plain HTTP are redirected to HTTPS.
+    pub redirect_to_https: bool,
     /// The routes; the first one that matches handles the request.
     pub routes: Vec<Route>,
     /// The authorizer of all routes.
@@ -156,6 +158,7 @@ impl Config {
             sites: vec![Site {
                 hosts: Vec::new(),
                 tls: None,
+                redirect_to_https: false,
                 routes: vec![route],
                 authorize: None,
                 location: Location::none(),

@@ -36,6 +36,8 @@ pub(crate) struct Site<H> {
     pub(crate) routes: Vec<Route<H>>,
     /// `None` for a site without TLS.
     pub(crate) tls: Option<Arc<TlsSite>>,
+    /// The port of HTTPS, if requests over plain HTTP are redirected there.
+    pub(crate) https_port: Option<u16>,
 }
 
 /// Paths and their handler.
@@ -50,6 +52,8 @@ pub(crate) struct Route<H> {
 pub(crate) struct RouteMatch<'r, H> {
     pub(crate) pattern: &'r PathPattern,
     pub(crate) handler: &'r H,
+    /// The port of HTTPS, if requests over plain HTTP are redirected there.
+    pub(crate) https_port: Option<u16>,
     /// All routes of its site.
     site: &'r [Route<H>],
 }
@@ -151,7 +155,7 @@ impl<H> Router<H> {
         if tls.is_some_and(|tls| !site.may_use(tls, host())) {
             return Err(NotFound::OtherSite);
         }
-        let site = &site.routes;
+        let (site, https_port) = (&site.routes, site.https_port);
         let first = |path: &RequestPath<'_>| {
             let mut matches = site.iter().filter_map(|route| Some((route, route.matching_pattern(path)?)));
             matches.next().ok_or(NotFound::Path)
@@ -163,7 +167,7 @@ impl<H> Router<H> {
         {
             return Err(NotFound::Ambiguous(PathError::EncodedSlash));
         }
-        Ok(RouteMatch { pattern, handler: &route.handler, site })
+        Ok(RouteMatch { pattern, handler: &route.handler, https_port, site })
     }
 }
 
@@ -183,7 +187,7 @@ mod tests {
             }
             let route =
                 |path: &&str| Route { paths: vec![path.parse().unwrap()], handler: format!("{site}{path}") };
-            all.push(Site { routes: paths.iter().map(route).collect(), tls: None });
+            all.push(Site { routes: paths.iter().map(route).collect(), tls: None, https_port: None });
         }
         Router::new(hosts, all)
     }

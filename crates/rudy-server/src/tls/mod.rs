@@ -3,6 +3,7 @@
 mod check;
 mod files;
 mod made;
+mod redirect;
 mod state;
 mod table;
 mod watch;
@@ -13,6 +14,7 @@ use std::time::SystemTime;
 use rudy_tls::{Certificate, SiteSettings, TlsSite};
 
 pub(crate) use self::check::listeners;
+pub(crate) use self::redirect::{https_port, redirect};
 pub(crate) use self::state::TlsState;
 pub use self::table::{CertificateTable, MadeCertificate, MinVersion, TlsTable};
 pub(crate) use self::watch::INTERVAL as WATCH_INTERVAL;

@@ -1,0 +1,57 @@
+//! Redirects from plain HTTP to HTTPS.
+
+use http::{HeaderValue, StatusCode, header};
+use rudy_net::listen::Endpoint;
+use rudy_net::{Request, Response};
+
+use crate::config::{Config, Problem, Site};
+use crate::pages;
+use crate::routing::{request_host, without_port};
+
+/// The port of `https` URLs without one (RFC 9110 §4.2.2).
+const HTTPS_PORT: u16 = 443;
+
+/// Where certificate authorities look for challenges, over plain HTTP (RFC 8555 §8.3).
+const CHALLENGES: &str = "/.well-known/acme-challenge/";
+
+/// Returns the port to redirect the site's plain requests to: that of the first address with TLS.
+pub(crate) fn https_port(config: &Config, site: &Site, problems: &mut Vec<Problem>) -> Option<u16> {
+    if !site.redirect_to_https {
+        return None;
+    }
+    // A trusted proxy may provide HTTPS.
+    if site.tls.is_none() && config.client_address.trusted_proxies.is_empty() {
+        let location = site.location.key("redirect_to_https");
+        let problem = Problem::key(&location, "the site has no TLS to redirect to").label("needs HTTPS");
+        problems.push(problem.help("add `tls` to the site, or `trusted_proxies` if a proxy provides HTTPS"));
+    }
+    let port =
+        config.listen.iter().filter(|address| address.tls).find_map(|address| match &address.endpoint {
+            Endpoint::Ip(address) => Some(address.port()),
+            Endpoint::AllInterfaces { port } => Some(*port),
+            Endpoint::Unix { .. } | Endpoint::Inherited { .. } => None,
+        });
+    Some(port.unwrap_or(HTTPS_PORT))
+}
+
+/// Redirects a request over plain HTTP to the same URL with HTTPS. `None` if it may stay.
+pub(crate) fn redirect(request: &Request, port: u16) -> Option<Response> {
+    let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
+    if target.starts_with(CHALLENGES) {
+        return None;
+    }
+    let host = String::from_utf8_lossy(without_port(request_host(request)));
+    let port = if port == HTTPS_PORT { String::new() } else { format!(":{port}") };
+    let location = HeaderValue::try_from(format!("https://{host}{port}{target}"));
+    let (Ok(location), false) = (location, host.is_empty()) else {
+        let explanation = "This site needs HTTPS, and the request has no host to redirect to.";
+        return Some(pages::error(StatusCode::BAD_REQUEST, request.headers(), explanation));
+    };
+    let mut response = Response::text(
+        StatusCode::PERMANENT_REDIRECT,
+        "text/plain; charset=utf-8",
+        "308: this site needs HTTPS\n",
+    );
+    response.headers_mut().insert(header::LOCATION, location);
+    Some(response)
+}
