@@ -78,7 +78,8 @@ impl Verdict {
         let grown: Vec<Leak> = grown.collect();
         let is_certain = |leak: &Leak| {
             let factor = if is_never_healthy(leak.key.counter) { 1.0 } else { PATIENCE_FOR_POOLS };
-            watched_s >= factor * time_min.as_secs_f64() || is_nearly_out(history)
+            let is_old = watched_s >= factor * time_min.as_secs_f64();
+            !is_freed_by_kernel(leak.key.counter) && (is_old || is_nearly_out(history))
         };
         let (mut leaks, growing): (Vec<_>, Vec<_>) = explained(&grown).into_iter().partition(is_certain);
         if leaks.is_empty() {
@@ -172,6 +173,12 @@ fn is_never_healthy(counter: Counter) -> bool {
         | Counter::WithDescriptor(_)
         | Counter::WithoutDescriptor(_) => false,
     }
+}
+
+/// Whether the kernel frees these after a minute. Their number follows the rate of connections, and grows during the
+/// first minute of a client that always closes.
+fn is_freed_by_kernel(counter: Counter) -> bool {
+    counter == Counter::WithoutDescriptor(State::TimeWait)
 }
 
 /// Leaves out what others explain: a state whose growth is that of one remote address, and descriptors that
