@@ -61,6 +61,12 @@ pub(crate) fn members(without: &[u32]) -> Vec<Relative> {
     living(relatives(vec![std::process::id()], without))
 }
 
+/// Whether the lab has no descendants, except these and theirs. Certain, unlike an empty list of
+/// [`members`]: of a process that starts another and exits while we read `/proc`, we may see only its end.
+pub(crate) fn is_nobody(without: &[u32]) -> bool {
+    relatives(vec![std::process::id()], without).is_empty()
+}
+
 /// These processes and all their living descendants.
 pub(crate) fn below(roots: &[u32]) -> Vec<Relative> {
     living(with_descendants(roots))

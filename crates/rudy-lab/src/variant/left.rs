@@ -20,8 +20,7 @@ pub(super) const GO: Duration = Duration::from_millis(500);
 /// Processes that remain after the end of a program, except `others`. Waits a moment for workers that end
 /// with it.
 pub(super) fn behind(others: &[u32]) -> Vec<Relative> {
-    wait_until(GO, || is_nothing(others));
-    family::members(others)
+    if wait_until(GO, || is_nothing(others)) { Vec::new() } else { family::members(others) }
 }
 
 /// Ends the remaining processes: with SIGTERM, then SIGKILL. Returns those that still exist.
@@ -30,14 +29,15 @@ pub(super) fn end_all(others: &[u32]) -> Vec<Relative> {
         return Vec::new();
     }
     family::signal(&family::members(others), Signal::TERM);
-    if !wait_until(ASK, || is_nothing(others)) {
-        // Repeat the signal, because processes may start others that have not received it.
-        wait_until(KILL, || {
-            family::signal(&family::members(others), Signal::KILL);
-            is_nothing(others)
-        });
+    if wait_until(ASK, || is_nothing(others)) {
+        return Vec::new();
     }
-    family::members(others)
+    // Repeat the signal, because processes may start others that have not received it.
+    let ended = wait_until(KILL, || {
+        family::signal(&family::members(others), Signal::KILL);
+        is_nothing(others)
+    });
+    if ended { Vec::new() } else { family::members(others) }
 }
 
 /// Ends all descendants that are no longer needed. Returns a message if some cannot be ended, because they
@@ -55,7 +55,7 @@ pub(crate) fn end_whatever_is_left() -> Option<String> {
 
 fn is_nothing(others: &[u32]) -> bool {
     family::reap(others);
-    family::members(others).is_empty()
+    family::is_nobody(others)
 }
 
 /// `sh (4711), worker (4712)`; the first few of many.
@@ -66,4 +66,32 @@ pub(super) fn named(members: &[Relative]) -> String {
     let more = members.len().saturating_sub(SHOWN);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     shown.join(", ") + &more
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+    use std::{fs, thread};
+
+    use rustix::process::{getpid, set_child_subreaper};
+
+    use super::is_nothing;
+
+    #[test]
+    fn a_process_that_starts_another_and_exits_is_not_the_end() {
+        set_child_subreaper(Some(getpid())).expect("this process can adopt orphans");
+        let folder = tempfile::tempdir().expect("a temp folder can be created");
+        let (script, last) = (folder.path().join("next.sh"), folder.path().join("last"));
+        let next = format!(
+            "if [ $1 = 0 ]; then echo >{}; else setsid /bin/sh \"$0\" $(($1 - 1)) & fi\n",
+            last.display()
+        );
+        fs::write(&script, next).expect("the file can be written");
+        let mut first = Command::new("/bin/sh").arg(&script).arg("300").spawn().expect("sh can be started");
+        first.wait().expect("the first can be waited for");
+        while !is_nothing(&[]) {
+            thread::yield_now();
+        }
+        assert!(last.exists(), "the end was reported while a process was starting the next one");
+    }
 }
