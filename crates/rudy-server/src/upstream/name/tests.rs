@@ -5,6 +5,7 @@ use std::fs::File;
 use std::future::pending;
 use std::io::{self, Read, Seek};
 use std::net::{SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -265,11 +266,12 @@ fn wait_until_closed(listener: &TcpListener) {
 fn connections_to_removed_addresses_are_closed_and_lookups_end_with_the_upstream() {
     let listeners = [2, 3].map(|host| TcpListener::bind(SocketAddr::from(([127, 0, 0, host], 0))).unwrap());
     let [old, new] = listeners.each_ref().map(|listener| listener.local_addr().unwrap());
-    let answers = Mutex::new(VecDeque::from([old, new]));
+    let moved = Arc::new(AtomicBool::new(false));
     let (alive, ended): (Sender<()>, _) = mpsc::channel();
+    let has_moved = moved.clone();
     let look_up = move |_: &str, _| {
         let _ = &alive;
-        answers.lock().unwrap().pop_front().map(|address| vec![address]).ok_or_else(|| io::Error::other("no"))
+        Ok(vec![if has_moved.load(Relaxed) { new } else { old }])
     };
     let name = Arc::new(Name::with("app", 9000, Box::new(look_up), ON_DEMAND));
     let upstream = Arc::new(Upstream::<Plain>::new(options(), None));
@@ -281,6 +283,9 @@ fn connections_to_removed_addresses_are_closed_and_lookups_end_with_the_upstream
         assert!(matches!(used.endpoint(), Endpoint::Ip(address) if address == old));
         idle.release();
         assert_eq!(upstream.pool().idle(), 1);
+        moved.store(true, Relaxed);
+        // The first may wait for a lookup that began before.
+        name.refresh().await;
         name.refresh().await;
         wait_until_closed(&listeners[0]);
         // The pool updates its count just after the socket is closed.
