@@ -17,6 +17,7 @@ mod server;
 pub mod soak;
 pub mod spellings;
 pub mod tls;
+mod tls_client;
 mod wait;
 
 pub use binary::{binary, fastcgi_info};
@@ -30,6 +31,7 @@ pub use program::{flup, go_httpbin, long, php_fpm, program, redbot, skip, skip_u
 pub use response::Response;
 pub use server::{Builder, Server};
 pub use tls::{Certificates, TlsServer, Valid};
+pub use tls_client::{TlsClient, TlsConnection};
 pub use wait::{children, eventually};
 
 use std::time::Duration;

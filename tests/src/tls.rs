@@ -25,7 +25,14 @@ policy = policy
 default_md = sha256
 copy_extensions = copy
 unique_subject = no
+default_crl_days = 2
+crlnumber = crlnumber
+crl_extensions = list
+[list]
+authorityKeyIdentifier = keyid
 [policy]
+countryName = optional
+organizationName = optional
 commonName = supplied
 ";
 
@@ -57,7 +64,8 @@ impl Certificates {
     pub fn new() -> Option<Self> {
         let openssl = program("openssl")?;
         let folder = tempfile::tempdir().expect("a temp folder can be created");
-        for (name, text) in [("ca.cnf", CONFIG), ("index.txt", ""), ("serial", "01\n")] {
+        for (name, text) in [("ca.cnf", CONFIG), ("index.txt", ""), ("serial", "01\n"), ("crlnumber", "01\n")]
+        {
             fs::write(folder.path().join(name), text).expect("the file can be written");
         }
         let certificates = Self { openssl, folder };
@@ -82,14 +90,35 @@ impl Certificates {
 
     /// Creates a certificate signed by the authority.
     pub fn signed(&self, name: &str, host: &str, valid: Valid) {
+        self.signed_for(&subject(name), name, host, valid);
+    }
+
+    /// Creates a certificate signed by the authority for a subject, such as `/C=DE/CN=alice`.
+    pub fn signed_for(&self, subject: &str, name: &str, host: &str, valid: Valid) {
         let (alternative, key, file) = names(name, host);
-        let files = ["-subj", &subject(name), "-addext", &alternative, "-keyout", &key, "-out", "request"];
-        self.openssl(&[&["req"], &NEW_KEY[..], &files].concat());
+        let files = ["-subj", subject, "-addext", &alternative, "-keyout", &key, "-out", "request"];
+        self.openssl(&[&["req", "-utf8"], &NEW_KEY[..], &files].concat());
         let end = if valid == Valid::Now { "21200101000000Z" } else { "20200102000000Z" };
         let authority = ["-config", "ca.cnf", "-cert", "authority.pem", "-keyfile", "authority.key"];
         let dates = ["-startdate", "20200101000000Z", "-enddate", end];
         let files = ["-in", "request", "-out", &file, "-notext"];
         self.openssl(&[&["ca", "-batch"], &authority[..], &dates, &files].concat());
+    }
+
+    /// Revokes these certificates, and writes the revocation list of the authority to `crl.pem`.
+    pub fn revoke(&self, names: &[&str]) {
+        let authority = ["ca", "-config", "ca.cnf", "-cert", "authority.pem", "-keyfile", "authority.key"];
+        for name in names {
+            self.openssl(&[&authority[..], &["-revoke", &self.path(name)]].concat());
+        }
+        self.openssl(&[&authority[..], &["-gencrl", "-out", "crl.pem"]].concat());
+    }
+
+    /// Returns what `openssl x509` prints about a certificate.
+    #[must_use]
+    pub fn facts(&self, name: &str, arguments: &[&str]) -> String {
+        let path = self.path(name);
+        self.openssl(&[&["x509", "-noout", "-in", &path], arguments].concat())
     }
 
     /// Starts a server with a certificate. It responds to each request with a page about the connection, and closes the connection.
@@ -116,10 +145,11 @@ impl Certificates {
         TlsServer { child, port: port.expect("openssl prints its address") }
     }
 
-    fn openssl(&self, arguments: &[&str]) {
+    fn openssl(&self, arguments: &[&str]) -> String {
         let output = Command::new(&self.openssl).args(arguments).current_dir(self.folder.path()).output();
         let output = output.expect("openssl can be started");
         assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
     }
 }
 

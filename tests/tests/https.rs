@@ -135,16 +135,16 @@ fn a_certificate_is_replaced_without_a_restart() {
     assert!(is_served(&server));
     // Half of a pair, then one for another site, then a broken file: the old one stays.
     fs::copy(certificates.path("second"), path("cert.pem")).unwrap();
-    server.wait_for_line("the key is not the key of the certificate; the old certificate stays in use");
+    server.wait_for_line("the key is not the key of the certificate; the old TLS settings stay in use");
     assert!(is_served(&server));
     install(&certificates, "other", folder.path());
-    server.wait_for_line("not valid for a.test, but for b.test; the old certificate stays in use");
+    server.wait_for_line("not valid for a.test, but for b.test; the old TLS settings stay in use");
     assert!(is_served(&server));
     fs::write(path("cert.pem"), "-----BEGIN CERTIFICATE-----\n").unwrap();
     server.wait_for_line("is it complete?");
     assert!(is_served(&server));
     install(&certificates, "second", folder.path());
-    server.wait_for_line("replaced the certificate");
+    server.wait_for_line("replaced the TLS settings");
     assert!(is_served(&server));
     // Only the second certificate is valid for this name: the request is valid, but there is no such site.
     let (exit, status, _) = get(&curl, &certificates, &server, "a.test", "b.test");

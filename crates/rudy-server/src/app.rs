@@ -118,7 +118,7 @@ impl Service for App {
     }
 
     fn tls_site(&self, hello: &ClientHello) -> Option<Arc<TlsSite>> {
-        self.routes.router.tls_site(hello.server_name.as_deref()).cloned()
+        self.routes.router.tls_site(hello.server_name.as_deref())
     }
 
     fn call_head(&self, head: &RequestHead<'_>, tls: Option<&Tls>) -> Option<Response> {

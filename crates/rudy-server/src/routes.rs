@@ -41,7 +41,7 @@ impl Routes {
         let path = RequestPath::canonical(head.path())?;
         let found = self.router.find(|| head.host(), &path, tls).ok()?;
         let is_redirected = found.https_port.is_some() && tls.is_none();
-        if is_redirected || found.handler.authorizer.is_some() {
+        if is_redirected || found.needs_certificate || found.handler.authorizer.is_some() {
             return None;
         }
         found.handler.handler.call_head(head, &found, &path)
@@ -126,6 +126,9 @@ impl Context<'_> {
         {
             return redirect.into();
         }
+        if found.needs_certificate {
+            return not_found(&request, NotFound::NeedsCertificate).into();
+        }
         let Target { authorizer, allow_trace, handler } = found.handler;
         // A response to TRACE repeats the request, including credentials that proxies add (RFC 9110 §9.3.8).
         if *request.method() == Method::TRACE && !allow_trace {
@@ -156,6 +159,10 @@ fn not_found(request: &Request, reason: NotFound) -> Response {
             NotFound::OtherSite => page(
                 StatusCode::MISDIRECTED_REQUEST,
                 "This connection was made to another host, so it cannot serve this one. Use a new connection.",
+            ),
+            NotFound::NeedsCertificate => page(
+                StatusCode::MISDIRECTED_REQUEST,
+                "This site requires a client certificate, so it is served over HTTPS only.",
             ),
             NotFound::RejectedHost => {
                 page(StatusCode::MISDIRECTED_REQUEST, &explain_rejected(request_host(request)))

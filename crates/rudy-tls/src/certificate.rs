@@ -129,7 +129,7 @@ impl Certificate {
     }
 }
 
-fn explain(error: &pem::Error) -> String {
+pub(crate) fn explain(error: &pem::Error) -> String {
     match error {
         pem::Error::MissingSectionEnd { .. } => "the file ends within a section: is it complete?".to_owned(),
         error => format!("the file is not valid PEM: {error}"),
@@ -188,7 +188,7 @@ fn name(name: &GeneralName<'_>) -> Option<String> {
     }
 }
 
-fn time(time: ASN1Time) -> SystemTime {
+pub(crate) fn time(time: ASN1Time) -> SystemTime {
     let seconds = Duration::from_secs(time.timestamp().unsigned_abs());
     if time.timestamp() < 0 { SystemTime::UNIX_EPOCH - seconds } else { SystemTime::UNIX_EPOCH + seconds }
 }

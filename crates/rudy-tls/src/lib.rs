@@ -4,14 +4,19 @@
 //! them.
 
 mod certificate;
+mod client_certificates;
 mod client_hello;
 mod generate;
 mod names;
 mod session;
 mod site;
+mod subject;
 mod tickets;
 
 pub use certificate::{Certificate, CertificateError, KeyType};
+pub use client_certificates::{
+    ClientCertificate, ClientCertificateUse, ClientCertificates, ClientCertificatesError,
+};
 pub use client_hello::{ClientHello, RejectedHello, UNRECOGNIZED_NAME};
 pub use generate::self_signed;
 pub use names::Names;
@@ -30,6 +35,10 @@ pub struct Tls {
     pub cipher: &'static str,
     /// The server name that the client sent (SNI, RFC 6066 §3).
     pub server_name: Option<Box<str>>,
+    /// Whether the site asks for client certificates.
+    pub asks_clients: bool,
+    /// The client's certificate, which the site accepts. A resumed session has that of its first handshake.
+    pub client_certificate: Option<ClientCertificate>,
     /// Whether the session was resumed, without a certificate.
     pub is_resumed: bool,
     /// The policy of the site that the client was accepted by.

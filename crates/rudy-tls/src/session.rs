@@ -7,7 +7,7 @@ use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
 use rustls::{Error, HandshakeKind, ProtocolVersion};
 
-use crate::{Tls, TlsSite};
+use crate::{ClientCertificate, Tls, TlsSite};
 
 /// The maximum plaintext in a record (RFC 8446 §5.1).
 pub const RECORD_PLAINTEXT_BYTES_MAX: usize = 16 * 1024;
@@ -55,7 +55,12 @@ impl Session {
             server_name: server_name.map(Into::into),
             is_resumed: self.connection.handshake_kind() == Some(HandshakeKind::Resumed),
             policy: site.policy,
-            names: site.names(),
+            names: site.names.clone(),
+            asks_clients: site.client_certificates.is_some(),
+            client_certificate: site.client_certificates.and_then(|usage| {
+                let chain = self.connection.peer_certificates()?;
+                ClientCertificate::read(chain.first()?, usage.is_forwarded)
+            }),
         }
     }
 

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
 use aws_lc_rs::digest;
 use rustls::crypto::CryptoProvider;
 use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{ServerConfig, SupportedProtocolVersion, version};
 
-use crate::{Certificate, Names, TicketKeys, Ticketer};
+use crate::{Certificate, ClientCertificateUse, ClientCertificates, Names, TicketKeys, Ticketer};
 
 /// A protocol version.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,25 +21,30 @@ pub enum Version {
 }
 
 /// The TLS settings of a site.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub struct SiteSettings {
     /// The certificates, at least one.
     pub certificates: Vec<Certificate>,
     /// The minimum protocol version.
     pub min_version: Version,
+    /// The client certificates that are requested.
+    pub client_certificates: Option<ClientCertificates>,
 }
 
 /// The hash of everything that decides whether a client is accepted: the minimum version, and what client certificates
-/// are required. A session of another policy is never resumed.
+/// are requested and used. A session of another policy is never resumed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Policy(pub [u8; 32]);
 
 /// What handshakes for a site need.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct TlsSite {
     /// The policy.
     pub policy: Policy,
-    certificates: Arc<ByKeyType>,
+    /// The names that all certificates of the site are valid for.
+    pub names: Arc<Names>,
+    /// What it does with client certificates; `None` if it does not ask for them.
+    pub client_certificates: Option<ClientCertificateUse>,
     pub(crate) config: Arc<ServerConfig>,
 }
 
@@ -55,30 +59,29 @@ impl TlsSite {
             Version::Tls12 => &[&version::TLS13, &version::TLS12],
             Version::Tls13 => &[&version::TLS13],
         };
-        let policy = policy(&settings);
+        let policy = settings.policy();
+        let client_certificates = settings.client_certificates.as_ref().map(|clients| clients.usage);
         let builder = ServerConfig::builder_with_provider(provider()).with_protocol_versions(versions)?;
-        let certificates = Arc::new(ByKeyType(ArcSwap::from_pointee(Chosen::new(settings.certificates))));
-        let mut config = builder.with_no_client_auth().with_cert_resolver(certificates.clone());
+        let builder = match settings.client_certificates {
+            Some(clients) => builder.with_client_cert_verifier(clients.verifier),
+            None => builder.with_no_client_auth(),
+        };
+        let names = settings.certificates.iter().map(|certificate| certificate.names.clone());
+        let names = names.reduce(|all, names| all.intersection(&names)).unwrap_or_default();
+        let mut config = builder.with_cert_resolver(Arc::new(ByKeyType::new(settings.certificates)));
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         config.session_storage = Arc::new(NoServerSessionStorage {});
-        config.ticketer = Arc::new(Ticketer::new(keys.clone(), policy));
-        Ok(Self { policy, certificates, config: Arc::new(config) })
-    }
-
-    /// Returns the names that all certificates of the site are valid for.
-    #[must_use]
-    pub fn names(&self) -> Arc<Names> {
-        self.certificates.0.load().names.clone()
-    }
-
-    /// Replaces the certificates for the next handshakes.
-    pub fn replace(&self, certificates: Vec<Certificate>) {
-        self.certificates.0.store(Arc::new(Chosen::new(certificates)));
+        config.ticketer = Arc::new(Ticketer::new(keys.clone(), policy, client_certificates.is_some()));
+        Ok(Self { policy, names: Arc::new(names), client_certificates, config: Arc::new(config) })
     }
 }
 
-fn policy(settings: &SiteSettings) -> Policy {
-    Policy(sha256(&[settings.min_version as u8]))
+impl SiteSettings {
+    fn policy(&self) -> Policy {
+        let version = [self.min_version as u8];
+        let clients = self.client_certificates.as_ref().map_or(&[][..], |clients| &clients.digest);
+        Policy(sha256(&[&version, clients].concat()))
+    }
 }
 
 /// Returns the SHA-256 hash.
@@ -98,28 +101,17 @@ pub(crate) fn provider() -> Arc<CryptoProvider> {
 
 /// Chooses the first certificate whose key can sign with a scheme of the client, in the order of [`crate::KeyType`].
 #[derive(Debug)]
-struct ByKeyType(ArcSwap<Chosen>);
+struct ByKeyType(Vec<Arc<CertifiedKey>>);
 
-/// The certificates of a site, and the names that all of them are valid for.
-#[derive(Debug)]
-struct Chosen {
-    keys: Vec<Arc<CertifiedKey>>,
-    names: Arc<Names>,
-}
-
-impl Chosen {
+impl ByKeyType {
     fn new(mut certificates: Vec<Certificate>) -> Self {
         certificates.sort_by_key(|certificate| certificate.key_type);
-        let names = certificates.iter().map(|certificate| certificate.names.clone());
-        let names = names.reduce(|all, names| all.intersection(&names)).unwrap_or_default();
-        let keys = certificates.into_iter().map(|certificate| certificate.key).collect();
-        Self { keys, names: Arc::new(names) }
+        Self(certificates.into_iter().map(|certificate| certificate.key).collect())
     }
 }
 
 impl ResolvesServerCert for ByKeyType {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let chosen = self.0.load();
-        chosen.keys.iter().find(|key| key.key.choose_scheme(hello.signature_schemes()).is_some()).cloned()
+        self.0.iter().find(|key| key.key.choose_scheme(hello.signature_schemes()).is_some()).cloned()
     }
 }

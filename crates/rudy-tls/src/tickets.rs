@@ -21,6 +21,9 @@ const TIME_BYTES: usize = 8;
 /// hours). RFC 8446 §4.6.1 allows seven days, at the cost of forward secrecy.
 const LIFETIME: Duration = Duration::from_hours(12);
 
+/// The lifetime for sites that ask for client certificates, which may be revoked or expire meanwhile.
+const LIFETIME_WITH_CLIENT_CERTIFICATES: Duration = Duration::from_hours(1);
+
 /// A key that encrypts tickets.
 #[derive(Debug)]
 pub struct TicketKey {
@@ -71,10 +74,11 @@ pub struct Ticketer {
 }
 
 impl Ticketer {
-    /// Creates the ticketer of sites with this policy.
+    /// Creates the ticketer of sites with this policy, which ask for client certificates or do not.
     #[must_use]
-    pub fn new(keys: Arc<TicketKeys>, policy: Policy) -> Self {
-        Self { keys, policy, lifetime: LIFETIME }
+    pub fn new(keys: Arc<TicketKeys>, policy: Policy, asks_clients: bool) -> Self {
+        let lifetime = if asks_clients { LIFETIME_WITH_CLIENT_CERTIFICATES } else { LIFETIME };
+        Self { keys, policy, lifetime }
     }
 
     fn authenticated(&self, key: &TicketKey) -> [u8; NAME_BYTES + 32] {
@@ -125,5 +129,56 @@ impl ProducesTickets for Ticketer {
 
     fn decrypt(&self, cipher: &[u8]) -> Option<Vec<u8>> {
         self.decrypt_at(cipher, SystemTime::now())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: SystemTime = SystemTime::UNIX_EPOCH;
+
+    fn keys(numbers: &[u8]) -> Arc<TicketKeys> {
+        let keys = Arc::<TicketKeys>::default();
+        keys.set(numbers.iter().map(|number| TicketKey::new(&[*number; 48]).unwrap()).collect());
+        keys
+    }
+
+    fn ticketer(keys: &Arc<TicketKeys>, policy: u8) -> Ticketer {
+        Ticketer::new(keys.clone(), Policy([policy; 32]), false)
+    }
+
+    #[test]
+    fn the_first_key_encrypts_and_all_decrypt() {
+        let [old, both, new] = [&[1][..], &[2, 1], &[2]].map(keys);
+        let [old, both, new] = [&old, &both, &new].map(|keys| ticketer(keys, 0));
+        let open = |by: &Ticketer, ticket: &[u8]| by.decrypt_at(ticket, NOW);
+        let ticket = old.encrypt_at(b"state", NOW).unwrap();
+        assert_eq!(open(&both, &ticket).as_deref(), Some(&b"state"[..]));
+        assert_eq!(open(&new, &ticket), None);
+        let ticket = both.encrypt_at(b"state", NOW).unwrap();
+        assert_eq!(open(&new, &ticket).as_deref(), Some(&b"state"[..]));
+        assert_eq!(open(&old, &ticket), None);
+        assert!(!ticketer(&keys(&[]), 0).enabled());
+    }
+
+    #[test]
+    fn a_ticket_is_valid_for_its_policy_and_lifetime_and_unchanged() {
+        let keys = keys(&[1]);
+        let site = ticketer(&keys, 0);
+        let ticket = site.encrypt_at(b"state", NOW).unwrap();
+        assert_eq!(ticketer(&keys, 1).decrypt_at(&ticket, NOW), None);
+        let after = |time: Duration| site.decrypt_at(&ticket, NOW + time).is_some();
+        assert!(after(LIFETIME) && !after(LIFETIME + Duration::from_secs(1)));
+        let with_clients = Ticketer::new(keys.clone(), Policy([0; 32]), true);
+        assert!(with_clients.decrypt_at(&ticket, NOW + Duration::from_hours(1)).is_some());
+        assert_eq!(with_clients.decrypt_at(&ticket, NOW + Duration::from_secs(3601)), None);
+        for index in 0..ticket.len() {
+            let mut changed = ticket.clone();
+            changed[index] ^= 1;
+            assert_eq!(site.decrypt_at(&changed, NOW), None, "byte {index}");
+            assert_eq!(site.decrypt_at(&ticket[..index], NOW), None, "{index} bytes");
+        }
+        assert_ne!(site.encrypt_at(b"state", NOW).unwrap(), ticket, "the nonce is random");
     }
 }

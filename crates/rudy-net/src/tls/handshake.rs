@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::SystemTime;
 
 use rudy_tls::{ClientHello, Session, TlsSite, UNRECOGNIZED_NAME};
 
@@ -69,6 +70,9 @@ impl TlsStream {
         let consumed = received.map_err(|error| invalid(error.to_string()))?;
         if let Some((session, site)) = handshake.session.take_if(|(session, _)| !session.is_handshaking()) {
             let tls = session.result(&site, handshake.server_name.take());
+            if tls.client_certificate.as_ref().is_some_and(|client| !client.is_valid_at(SystemTime::now())) {
+                return Err(invalid("the client certificate of the resumed session has expired"));
+            }
             self.state = State::Established(session, Arc::new(tls));
         }
         self.received = input[consumed..].to_vec();

@@ -20,6 +20,12 @@ pub(super) fn write(record: &Record<'_>, time: &impl Display, line: &mut Vec<u8>
         put_address("proxy", record.client.peer, line);
     }
     put(line, format_args!(",\"connection\":{}", record.client.connection_number));
+    if let Some(tls) = &record.client.tls {
+        put(line, format_args!(",\"tls\":\"{}\",\"cipher\":\"{}\"", tls.version, tls.cipher));
+        if let Some(certificate) = &tls.client_certificate {
+            put_text("client_certificate", certificate.subject.as_bytes(), line);
+        }
+    }
     if let Some(request) = record.request {
         put_request(request, line);
     }

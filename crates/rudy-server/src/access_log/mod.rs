@@ -114,6 +114,7 @@ impl AccessLog {
             request: RequestInfo::new(head),
             client: Client {
                 forwarded: client.forwarded.clone(),
+                tls: client.tls.clone(),
                 ..Client::new(client.peer, client.connection_number, client.request_number)
             },
         })

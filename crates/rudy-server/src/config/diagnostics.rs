@@ -205,6 +205,11 @@ impl Problem {
         }
     }
 
+    /// Returns the problem on one line, for the log.
+    pub(crate) fn line(&self) -> String {
+        format!("{}: {}", self.title, self.label)
+    }
+
     /// Sets the text beside the caret: what was expected.
     pub(crate) fn label(mut self, label: impl Into<String>) -> Self {
         self.label = visible(&label.into());

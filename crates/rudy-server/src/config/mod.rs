@@ -26,7 +26,7 @@ mod variables;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use crate::tls::{CertificateTable, MadeCertificate, MinVersion, TlsTable};
+pub use crate::tls::{CertificateTable, ClientCertificatesTable, MadeCertificate, MinVersion, TlsTable};
 pub use app::AppTable;
 pub use authorize::{AuthorizeTable, RouteAuthorize};
 pub use diagnostics::Diagnostics;

@@ -35,6 +35,7 @@ mod script;
 mod sendfile;
 mod stderr;
 mod table;
+mod tls;
 mod upload;
 mod values;
 

@@ -17,6 +17,7 @@ use rudy_net::Client;
 
 use super::authorize::Variables;
 use super::script::Script;
+use super::tls::encode_tls;
 use crate::internal_redirect::ErrorPageFor;
 use crate::routing::without_port;
 
@@ -87,6 +88,9 @@ impl Params<'_> {
             Purpose::Authorize(path) => self.encode_path(path, &mut params),
         }
         self.encode_client(&mut params);
+        if let Some(tls) = &self.client.tls {
+            encode_tls(tls, &mut |name, value| params.push(name, value));
+        }
         self.encode_fields(&mut params);
         if let Some(Variables(variables)) = self.head.extensions.get() {
             for (name, value) in variables {
@@ -244,8 +248,8 @@ impl Params<'_> {
 /// Returns whether only the server may set a variable, because apps trust it: the variables above, those of
 /// header fields, and those that php-fpm uses as settings.
 pub(super) fn is_reserved(name: &str) -> bool {
-    const PREFIXES: [&str; 8] =
-        ["HTTP_", "SERVER_", "REQUEST_", "SCRIPT_", "PATH_", "DOCUMENT_", "CONTENT_", "FCGI_"];
+    const PREFIXES: [&str; 9] =
+        ["HTTP_", "SERVER_", "REQUEST_", "SCRIPT_", "PATH_", "DOCUMENT_", "CONTENT_", "FCGI_", "SSL_"];
     const NAMES: [&str; 9] = [
         "GATEWAY_INTERFACE",
         "QUERY_STRING",

@@ -10,6 +10,7 @@ pub use path::PathPattern;
 
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use http::header;
 use rudy_http::semantics::path::{PathBelow, PathError, RequestPath};
 use rudy_net::{Request, Tls, TlsSite};
@@ -35,7 +36,7 @@ pub(crate) struct Router<H> {
 pub(crate) struct Site<H> {
     pub(crate) routes: Vec<Route<H>>,
     /// `None` for a site without TLS.
-    pub(crate) tls: Option<Arc<TlsSite>>,
+    pub(crate) tls: Option<Arc<ArcSwap<TlsSite>>>,
     /// The port of HTTPS, if requests over plain HTTP are redirected there.
     pub(crate) https_port: Option<u16>,
 }
@@ -54,6 +55,8 @@ pub(crate) struct RouteMatch<'r, H> {
     pub(crate) handler: &'r H,
     /// The port of HTTPS, if requests over plain HTTP are redirected there.
     pub(crate) https_port: Option<u16>,
+    /// Whether the site requires client certificates, which plain HTTP has none of.
+    pub(crate) needs_certificate: bool,
     /// All routes of its site.
     site: &'r [Route<H>],
 }
@@ -97,6 +100,8 @@ pub(crate) enum NotFound {
     RejectedHost,
     /// The handshake of the connection was not with the site of this host, or with a certificate for it.
     OtherSite,
+    /// The site requires client certificates, and the connection is not encrypted.
+    NeedsCertificate,
     /// The site has no route for this path.
     Path,
     /// The path can be read in two ways that lead to different routes.
@@ -104,12 +109,17 @@ pub(crate) enum NotFound {
 }
 
 impl<H> Site<H> {
+    fn requires_certificates(&self) -> bool {
+        let usage = self.tls.as_ref().and_then(|tls| tls.load().client_certificates);
+        usage.is_some_and(|usage| usage.is_required)
+    }
+
     /// Whether a request for this host may use a connection. The client must have been accepted by the same policy. A client that
     /// sent a server name must have received a certificate that is valid for the host (RFC 9110 §7.4); one that sent none has accepted
     /// the certificate for other reasons.
     fn may_use(&self, tls: &Tls, host: &[u8]) -> bool {
         let Some(own) = &self.tls else { return false };
-        own.policy == tls.policy
+        own.load().policy == tls.policy
             && tls.server_name.as_deref().is_none_or(|name| {
                 name.as_bytes().eq_ignore_ascii_case(without_port(host)) || includes(&tls.names, host)
             })
@@ -119,15 +129,15 @@ impl<H> Site<H> {
 impl<H> Router<H> {
     /// Returns the TLS settings for a server name, or for a client that sent none. A name without a site of its own gets the default
     /// site if its certificate is valid for the name.
-    pub(crate) fn tls_site(&self, server_name: Option<&str>) -> Option<&Arc<TlsSite>> {
+    pub(crate) fn tls_site(&self, server_name: Option<&str>) -> Option<Arc<TlsSite>> {
         let Some(name) = server_name else {
             let only = || self.sites.first().filter(|_| self.sites.len() == 1);
             let default = self.hosts.find(|| b"").and_then(|site| self.sites.get(site));
-            return default.or_else(only)?.tls.as_ref();
+            return Some(default.or_else(only)?.tls.as_ref()?.load_full());
         };
         let (site, is_default) = self.hosts.find_or_default(name)?;
-        let tls = self.sites.get(site)?.tls.as_ref()?;
-        (!is_default || tls.names().include(name)).then_some(tls)
+        let tls = self.sites.get(site)?.tls.as_ref()?.load_full();
+        (!is_default || tls.names.include(name)).then_some(tls)
     }
 
     pub(crate) fn new(hosts: Hosts, sites: Vec<Site<H>>) -> Self {
@@ -155,6 +165,7 @@ impl<H> Router<H> {
         if tls.is_some_and(|tls| !site.may_use(tls, host())) {
             return Err(NotFound::OtherSite);
         }
+        let needs_certificate = tls.is_none() && site.requires_certificates();
         let (site, https_port) = (&site.routes, site.https_port);
         let first = |path: &RequestPath<'_>| {
             let mut matches = site.iter().filter_map(|route| Some((route, route.matching_pattern(path)?)));
@@ -167,7 +178,7 @@ impl<H> Router<H> {
         {
             return Err(NotFound::Ambiguous(PathError::EncodedSlash));
         }
-        Ok(RouteMatch { pattern, handler: &route.handler, https_port, site })
+        Ok(RouteMatch { pattern, handler: &route.handler, https_port, needs_certificate, site })
     }
 }
 

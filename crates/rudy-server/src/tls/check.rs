@@ -32,7 +32,7 @@ pub(super) fn name(host: &HostPattern) -> Option<std::borrow::Cow<'_, str>> {
     }
 }
 
-fn date(time: SystemTime) -> String {
+pub(super) fn date(time: SystemTime) -> String {
     Timestamp::try_from(time).map_or_else(|_| "an unknown time".to_owned(), |time| time.to_string())
 }
 

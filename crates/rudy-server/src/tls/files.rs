@@ -1,64 +1,81 @@
-//! Certificates from files.
+//! Certificates and authorities from files.
 
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::time::SystemTime;
 
-use rudy_tls::{Certificate, CertificateError};
+use rudy_tls::{
+    Certificate, CertificateError, ClientCertificateUse, ClientCertificates, ClientCertificatesError,
+};
 
-use super::table::CertificateTable;
+use super::check::date;
+use super::table::{CertificateTable, ClientCertificatesTable};
 use crate::config::{Location, Problem};
 
-/// Why the files of a certificate cannot be used.
-#[derive(Debug)]
-pub(super) struct FileError {
-    /// The key of the file in its table.
-    key: &'static str,
-    title: String,
-    detail: String,
-}
-
-impl FileError {
-    /// Returns the problem of the table at `location`.
-    pub(super) fn problem(self, location: &Location) -> Problem {
-        Problem::value(&location.key(self.key), self.title).label(self.detail)
-    }
-
-    /// Returns the error on one line, for the log.
-    pub(super) fn line(&self) -> String {
-        format!("{}: {}", self.title, self.detail)
-    }
-}
-
-/// Reads a certificate, its key and its OCSP response.
-pub(super) fn certificate(files: &CertificateTable) -> Result<Certificate, FileError> {
-    let chain = read("certificate", &files.certificate)?;
-    let key = read("key", &files.key)?;
+/// Reads a certificate, its key and its OCSP response: the files of the table at `location`.
+pub(super) fn certificate(
+    files: &CertificateTable,
+    location: &Location,
+) -> Result<Certificate, Box<Problem>> {
+    let chain = read(&files.certificate, &location.key("certificate"))?;
+    let key = read(&files.key, &location.key("key"))?;
     let certificate = Certificate::from_pem(&chain, &key).map_err(|error| {
         let (key, path) = match error {
             CertificateError::Certificate(_) => ("certificate", &files.certificate),
             CertificateError::Key(_) | CertificateError::Mismatch => ("key", &files.key),
         };
-        FileError { key, title: format!("cannot use {}", path.display()), detail: error.to_string() }
+        unusable(path, &location.key(key), error.to_string())
     })?;
     Ok(match &files.ocsp {
-        Some(path) => certificate.with_ocsp(read("ocsp", path)?),
+        Some(path) => certificate.with_ocsp(read(path, &location.key("ocsp"))?),
         None => certificate,
     })
 }
 
-fn read(key: &'static str, path: &Path) -> Result<Vec<u8>, FileError> {
+/// Reads the authorities and revocation lists of client certificates: the files of the table at `location`.
+pub(super) fn client_certificates(
+    table: &ClientCertificatesTable,
+    location: &Location,
+    now: SystemTime,
+) -> Result<ClientCertificates, Box<Problem>> {
+    let authority = read(&table.authority, &location.key("authority"))?;
+    let crl = match &table.crl {
+        Some(path) => Some((path, read(path, &location.key("crl"))?)),
+        None => None,
+    };
+    let usage = ClientCertificateUse { is_required: table.required, is_forwarded: table.forward };
+    let lists = crl.as_ref().map(|(_, lists)| &lists[..]);
+    let clients = ClientCertificates::from_pem(&authority, lists, usage).map_err(|error| {
+        let (key, path) = match (&error, &crl) {
+            (ClientCertificatesError::Crl(_), Some((path, _))) => ("crl", *path),
+            _ => ("authority", &table.authority),
+        };
+        unusable(path, &location.key(key), error.to_string())
+    })?;
+    match (clients.expiry.filter(|expiry| *expiry < now), &crl) {
+        (Some(expiry), Some((path, _))) => {
+            let why = format!("the revocation list has expired ({}), so no client is accepted", date(expiry));
+            Err(unusable(path, &location.key("crl"), why))
+        }
+        _ => Ok(clients),
+    }
+}
+
+/// The problem of a file that cannot be used.
+pub(super) fn unusable(path: &Path, location: &Location, why: String) -> Box<Problem> {
+    Problem::value(location, format!("cannot use {}", path.display())).label(why).into()
+}
+
+fn read(path: &Path, location: &Location) -> Result<Vec<u8>, Box<Problem>> {
     fs::read(path).map_err(|error| {
-        let detail = match error.kind() {
+        let problem = Problem::value(location, format!("cannot read {}: {error}", path.display()));
+        let label = match error.kind() {
             io::ErrorKind::PermissionDenied => {
                 "let the group of Rudy's user read it, or pass it with `LoadCredential=` in the systemd unit"
             }
             _ => "this file",
         };
-        FileError {
-            key,
-            title: format!("cannot read {}: {error}", path.display()),
-            detail: detail.to_owned(),
-        }
+        problem.label(label).into()
     })
 }

@@ -11,47 +11,66 @@ mod watch;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use arc_swap::ArcSwap;
 use rudy_tls::{Certificate, SiteSettings, TlsSite};
 
 pub(crate) use self::check::listeners;
 pub(crate) use self::redirect::{https_port, redirect};
 pub(crate) use self::state::TlsState;
-pub use self::table::{CertificateTable, MadeCertificate, MinVersion, TlsTable};
+pub use self::table::{CertificateTable, ClientCertificatesTable, MadeCertificate, MinVersion, TlsTable};
 pub(crate) use self::watch::INTERVAL as WATCH_INTERVAL;
 use self::watch::Watched;
 use crate::config::{self, Location, Problem};
 use crate::routing::HostPattern;
 
-/// Builds the TLS settings of a site.
+/// Builds the TLS settings of a site. They are replaced when their files change.
 pub(crate) fn site(
     site: &config::Site,
     state: &TlsState,
     problems: &mut Vec<Problem>,
-) -> Option<Arc<TlsSite>> {
+) -> Option<Arc<ArcSwap<TlsSite>>> {
     let table = site.tls.as_ref()?;
     let location = site.location.key("tls");
-    let (before, stamps) = (problems.len(), watch::stamps(table));
-    problems.extend(table.problems(&location));
-    let certificates = if problems.len() == before {
-        certificates(table, &location, &site.hosts, state, problems)
+    let (stamps, invalid) = (watch::stamps(table), table.problems(&location));
+    let built = if invalid.is_empty() {
+        build(table, &location, &site.hosts, state, SystemTime::now())
     } else {
-        Vec::new()
+        Err(invalid)
     };
-    if problems.len() > before {
-        return None;
-    }
-    let settings = SiteSettings { certificates, min_version: table.min_version.into() };
-    match TlsSite::new(settings, &state.ticket_keys) {
+    match built {
         Ok(tls) => {
-            let tls = Arc::new(tls);
+            let tls = Arc::new(ArcSwap::from_pointee(tls));
             state.watch(Watched::new(&tls, table, &site.hosts, stamps));
             Some(tls)
         }
-        Err(error) => {
-            problems.push(Problem::value(&location, format!("invalid TLS settings: {error}")));
+        Err(more) => {
+            problems.extend(more);
             None
         }
     }
+}
+
+/// Reads or makes what the table at `location` names.
+fn build(
+    table: &TlsTable,
+    location: &Location,
+    hosts: &[HostPattern],
+    state: &TlsState,
+    now: SystemTime,
+) -> Result<TlsSite, Vec<Problem>> {
+    let mut problems = Vec::new();
+    let certificates = certificates(table, location, hosts, state, now, &mut problems);
+    let clients = table.client_certificates.as_ref().and_then(|table| {
+        let clients = files::client_certificates(table, &location.key("client_certificates"), now);
+        clients.map_err(|problem| problems.push(*problem)).ok()
+    });
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    let min_version = table.min_version.into();
+    let settings = SiteSettings { certificates, min_version, client_certificates: clients };
+    TlsSite::new(settings, &state.ticket_keys)
+        .map_err(|error| vec![Problem::value(location, format!("invalid TLS settings: {error}"))])
 }
 
 /// Reads or makes the certificates of a site, and checks that they fit.
@@ -60,27 +79,22 @@ fn certificates(
     location: &Location,
     hosts: &[HostPattern],
     state: &TlsState,
+    now: SystemTime,
     problems: &mut Vec<Problem>,
 ) -> Vec<Certificate> {
-    let now = SystemTime::now();
     if table.source.is_some() {
         let made = state.self_signed(hosts, now);
         let made =
             made.map_err(|error| problems.push(Problem::value(location, error).label("cannot be made")));
         return made.into_iter().collect();
     }
-    let mut certificates = Vec::new();
-    for (location, files) in table.files(location) {
-        match files::certificate(&files) {
-            Ok(certificate) => {
-                problems.extend(check::misfit(&certificate, hosts, now).map(|why| {
-                    let title = format!("cannot use {}", files.certificate.display());
-                    Problem::value(&location.key("certificate"), title).label(why)
-                }));
-                certificates.push(certificate);
-            }
-            Err(error) => problems.push(error.problem(&location)),
+    let read = |(location, files): (Location, CertificateTable)| {
+        let certificate = files::certificate(&files, &location)?;
+        match check::misfit(&certificate, hosts, now) {
+            Some(why) => Err(files::unusable(&files.certificate, &location.key("certificate"), why)),
+            None => Ok(certificate),
         }
-    }
-    certificates
+    };
+    let all = table.files(location).into_iter().map(read);
+    all.filter_map(|certificate| certificate.map_err(|problem| problems.push(*problem)).ok()).collect()
 }

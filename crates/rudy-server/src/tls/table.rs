@@ -31,6 +31,9 @@ pub struct TlsTable {
     pub certificates: Vec<Located<CertificateTable>>,
     /// Minimum protocol version: `1.2` or `1.3`. The default is `1.2`.
     pub min_version: MinVersion,
+    /// Asks clients for certificates. By default, one is required.
+    #[schemars(extend("examples" = [{ "authority": "clients.pem" }]))]
+    pub client_certificates: Option<ClientCertificatesTable>,
 }
 
 short_form!(TlsTable, SHORT, "\"self-signed\" or a table", r#"{ "const": "self-signed" }"#, {
@@ -63,6 +66,29 @@ pub struct CertificateTable {
     /// File with an OCSP response for the certificate, in DER. It is sent to clients that ask for one.
     #[schemars(example = &"ocsp.der")]
     pub ocsp: Option<FilePath>,
+}
+
+/// The client certificates that a site accepts.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ClientCertificatesTable {
+    /// File with the certificates of the authorities that issue client certificates, in PEM.
+    #[schemars(example = &"clients.pem")]
+    pub authority: FilePath,
+    /// File with the revocation lists of these authorities, in PEM. With it, each authority needs a current list.
+    #[schemars(example = &"revoked.pem")]
+    pub crl: Option<FilePath>,
+    /// Whether clients without a certificate are rejected. The default is `true`; with `false`, apps decide by
+    /// `SSL_CLIENT_VERIFY`.
+    #[serde(default = "yes")]
+    pub required: bool,
+    /// Whether apps receive the certificate itself, as `SSL_CLIENT_CERT`. The default is `false`.
+    #[serde(default)]
+    pub forward: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// A protocol version.
@@ -100,20 +126,22 @@ impl TlsTable {
         own.into_iter().chain(more).collect()
     }
 
-    /// The files of all certificates.
+    /// All files.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
         let more = self.certificates.iter().flat_map(|files| {
             let CertificateTable { certificate, key, ocsp } = &files.value;
             [Some(certificate), Some(key), ocsp.as_ref()]
         });
         let own = [self.certificate.as_ref(), self.key.as_ref(), self.ocsp.as_ref()];
-        own.into_iter().chain(more).flatten().map(|file| &**file)
+        let clients = self.client_certificates.iter();
+        let clients = clients.flat_map(|clients| [Some(&clients.authority), clients.crl.as_ref()]);
+        own.into_iter().chain(more).chain(clients).flatten().map(|file| &**file)
     }
 
     /// Returns the names in the certificate from a file. `None` without one that can be read.
     pub(crate) fn names(&self) -> Option<Names> {
         let (_, files) = self.files(&Location::none()).into_iter().next()?;
-        files::certificate(&files).ok().map(|certificate| certificate.names)
+        files::certificate(&files, &Location::none()).ok().map(|certificate| certificate.names)
     }
 
     /// Returns the problems that the schema cannot express.

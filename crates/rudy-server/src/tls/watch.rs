@@ -1,4 +1,4 @@
-//! Replaces the certificates of a running server.
+//! Replaces the certificates and authorities of a running server.
 //!
 //! The files are compared every few seconds. Notifications of the kernel would be faster, but miss changes behind
 //! symbolic links, as certbot and Kubernetes make them, and on network file systems.
@@ -9,11 +9,11 @@ use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
-use rudy_tls::{Certificate, TlsSite};
+use arc_swap::ArcSwap;
+use rudy_tls::TlsSite;
 
-use super::check::misfit;
-use super::{TlsState, TlsTable, files};
-use crate::config::Location;
+use super::{TlsState, TlsTable, build};
+use crate::config::{Location, Problem};
 use crate::routing::HostPattern;
 
 /// The time between two comparisons.
@@ -22,10 +22,10 @@ pub(crate) const INTERVAL: Duration = Duration::from_secs(2);
 /// What identifies the content of a file: device, inode, size, and time of change.
 type Stamp = Option<(u64, u64, u64, i64, i64)>;
 
-/// The certificates of a site, and the files they were read from.
+/// The TLS settings of a site, and the files they were read from.
 #[derive(Debug)]
 pub(super) struct Watched {
-    site: Weak<TlsSite>,
+    site: Weak<ArcSwap<TlsSite>>,
     table: TlsTable,
     hosts: Vec<HostPattern>,
     stamps: Vec<Stamp>,
@@ -48,7 +48,7 @@ fn stamp(path: &Path) -> Stamp {
 
 impl Watched {
     pub(super) fn new(
-        site: &Arc<TlsSite>,
+        site: &Arc<ArcSwap<TlsSite>>,
         table: &TlsTable,
         hosts: &[HostPattern],
         stamps: Vec<Stamp>,
@@ -61,41 +61,28 @@ impl Watched {
         self.site.strong_count() > 0
     }
 
-    /// Replaces the certificates if they have changed.
+    /// Replaces the settings if their files have changed, and certificates that Rudy makes in time. Returns a line for
+    /// the log.
     pub(super) fn replace_changed(&mut self, state: &TlsState) -> Option<Result<String, String>> {
         let site = self.site.upgrade()?;
-        let now = SystemTime::now();
-        if self.table.source.is_some() {
-            if now.duration_since(self.made).is_ok_and(|age| age < MADE_INTERVAL) {
-                return None;
-            }
-            self.made = now;
-            let made = state.self_signed(&self.hosts, now);
-            return made.map(|certificate| site.replace(vec![certificate])).err().map(Err);
-        }
-        let stamps = stamps(&self.table);
-        if stamps == self.stamps {
+        let (now, stamps) = (SystemTime::now(), stamps(&self.table));
+        let is_due = || now.duration_since(self.made).is_ok_and(|age| age >= MADE_INTERVAL);
+        let has_changed = stamps != self.stamps;
+        let needs_renewal = self.table.source.is_some() && is_due();
+        if !has_changed && !needs_renewal {
             return None;
         }
-        self.stamps = stamps;
+        (self.stamps, self.made) = (stamps, now);
         let names: Vec<_> = self.table.paths().map(|path| path.display().to_string()).collect();
-        Some(match self.read(now) {
-            Ok(certificates) => {
-                site.replace(certificates);
-                Ok(format!("replaced the certificate: {} changed", names.join(", ")))
+        match build(&self.table, &Location::none(), &self.hosts, state, now) {
+            Ok(new) => {
+                site.store(Arc::new(new));
+                has_changed.then(|| Ok(format!("replaced the TLS settings: {} changed", names.join(", "))))
             }
-            Err(error) => Err(format!("{error}; the old certificate stays in use")),
-        })
-    }
-
-    fn read(&self, now: SystemTime) -> Result<Vec<Certificate>, String> {
-        let read = |(_, files)| {
-            let certificate = files::certificate(&files).map_err(|error| error.line())?;
-            match misfit(&certificate, &self.hosts, now) {
-                Some(why) => Err(format!("cannot use {}: {why}", files.certificate.display())),
-                None => Ok(certificate),
+            Err(problems) => {
+                let problems: Vec<_> = problems.iter().map(Problem::line).collect();
+                Some(Err(format!("{}; the old TLS settings stay in use", problems.join("; "))))
             }
-        };
-        self.table.files(&Location::none()).into_iter().map(read).collect()
+        }
     }
 }

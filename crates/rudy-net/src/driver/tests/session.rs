@@ -45,6 +45,8 @@ pub(super) struct Session {
 impl Session {
     pub(super) fn new(io: tokio::net::UnixStream) -> Self {
         let tls = Tls {
+            asks_clients: false,
+            client_certificate: None,
             version: "Toy",
             cipher: "XOR",
             server_name: Some("a.test".into()),

@@ -1,0 +1,188 @@
+//! Client certificates: who may connect, and what a certificate says about its owner.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use rustls::RootCertStore;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use x509_parser::extensions::GeneralName;
+use x509_parser::prelude::{CertificateRevocationList, FromDer, X509Certificate};
+
+use crate::certificate::{explain, time};
+use crate::site::{provider, sha256};
+use crate::subject::{distinguished_name, hex};
+
+/// What a site does with client certificates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClientCertificateUse {
+    /// Rejects clients without a certificate.
+    pub is_required: bool,
+    /// Passes the certificate itself to the application.
+    pub is_forwarded: bool,
+}
+
+/// The client certificates that a site accepts.
+#[derive(Debug, Clone)]
+pub struct ClientCertificates {
+    pub(crate) verifier: Arc<dyn ClientCertVerifier>,
+    /// The hash of everything that decides.
+    pub(crate) digest: [u8; 32],
+    pub(crate) usage: ClientCertificateUse,
+    /// When the first of the revocation lists expires. After that, all certificates are rejected.
+    pub expiry: Option<SystemTime>,
+}
+
+/// Which file of [`ClientCertificates::from_pem`] cannot be used, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ClientCertificatesError {
+    /// The authorities.
+    Authority(String),
+    /// The revocation lists.
+    Crl(String),
+}
+
+impl fmt::Display for ClientCertificatesError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Authority(problem) | Self::Crl(problem) => f.write_str(problem),
+        }
+    }
+}
+
+impl std::error::Error for ClientCertificatesError {}
+
+impl ClientCertificates {
+    /// Accepts certificates that were issued by `authorities`, and that no list of `crls` revokes, both in PEM. With lists, there
+    /// must be a current one of each issuer, as in nginx and Apache.
+    ///
+    /// # Errors
+    ///
+    /// A file is not PEM, or has nothing usable.
+    pub fn from_pem(
+        authorities: &[u8],
+        crls: Option<&[u8]>,
+        usage: ClientCertificateUse,
+    ) -> Result<Self, ClientCertificatesError> {
+        let authorities = read_authorities(authorities).map_err(ClientCertificatesError::Authority)?;
+        let crls = crls.map_or(Ok(Vec::new()), read_crls).map_err(ClientCertificatesError::Crl)?;
+        let mut content = vec![u8::from(usage.is_required), u8::from(usage.is_forwarded)];
+        for der in authorities.iter().map(|der| &der[..]).chain(crls.iter().map(|(der, _)| &der[..])) {
+            content.extend_from_slice(&der.len().to_be_bytes());
+            content.extend_from_slice(der);
+        }
+        let expiry = crls.iter().filter_map(|(_, expiry)| *expiry).min();
+        let mut roots = RootCertStore::empty();
+        for authority in authorities {
+            let added = roots.add(authority);
+            added.map_err(|error| ClientCertificatesError::Authority(error.to_string()))?;
+        }
+        let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider())
+            .with_crls(crls.into_iter().map(|(der, _)| der))
+            .enforce_revocation_expiration();
+        let builder = if usage.is_required { builder } else { builder.allow_unauthenticated() };
+        let verifier = builder.build().map_err(|error| ClientCertificatesError::Crl(error.to_string()))?;
+        Ok(Self { verifier, digest: sha256(&content), usage, expiry })
+    }
+}
+
+fn read_authorities(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    let all = all.map_err(|error| explain(&error))?;
+    if all.is_empty() {
+        return Err("the file has no certificate (-----BEGIN CERTIFICATE-----)".to_owned());
+    }
+    Ok(all)
+}
+
+/// Returns the lists, and when each expires.
+fn read_crls(pem: &[u8]) -> Result<Vec<(CertificateRevocationListDer<'static>, Option<SystemTime>)>, String> {
+    let read = |der: CertificateRevocationListDer<'static>| {
+        let (_, list) = CertificateRevocationList::from_der(&der)
+            .map_err(|error| format!("a revocation list is invalid: {error}"))?;
+        if list.crl_number().is_none() {
+            // rustls accepts no others, as RFC 5280 §5.2.3 requires.
+            let problem = "a revocation list has no number; `openssl ca` adds it with `crlnumber` and \
+                           `crl_extensions` in its configuration";
+            return Err(problem.to_owned());
+        }
+        let expiry = list.next_update().map(time);
+        Ok((der, expiry))
+    };
+    let all = CertificateRevocationListDer::pem_slice_iter(pem);
+    let all: Vec<_> =
+        all.map(|der| der.map_err(|error| explain(&error)).and_then(read)).collect::<Result<_, _>>()?;
+    if all.is_empty() {
+        return Err("the file has no revocation list (-----BEGIN X509 CRL-----)".to_owned());
+    }
+    Ok(all)
+}
+
+/// A certificate that a client has proved to own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientCertificate {
+    /// The name of the owner, as in RFC 4514: `CN=alice,O=Example`.
+    pub subject: String,
+    /// The name of the issuer, likewise.
+    pub issuer: String,
+    /// The serial number, in hexadecimal: `0A1B`.
+    pub serial: String,
+    /// The first time at which the certificate is valid.
+    pub not_before: SystemTime,
+    /// The last time at which the certificate is valid.
+    pub not_after: SystemTime,
+    /// Its DNS names.
+    pub dns_names: Vec<String>,
+    /// The certificate in PEM, if the site forwards it.
+    pub pem: Option<String>,
+}
+
+impl ClientCertificate {
+    /// Reads a certificate. `None` if it is invalid, which the handshake has excluded.
+    #[must_use]
+    pub(crate) fn read(der: &CertificateDer<'_>, is_forwarded: bool) -> Option<Self> {
+        let (_, certificate) = X509Certificate::from_der(der).ok()?;
+        let names = certificate.subject_alternative_name().ok()?;
+        let names = names.iter().flat_map(|names| &names.value.general_names);
+        let validity = certificate.validity();
+        Some(Self {
+            subject: distinguished_name(certificate.subject()),
+            issuer: distinguished_name(certificate.issuer()),
+            serial: serial(certificate.raw_serial()),
+            not_before: time(validity.not_before),
+            not_after: time(validity.not_after),
+            dns_names: names
+                .filter_map(|name| match name {
+                    GeneralName::DNSName(name) => Some((*name).to_owned()),
+                    _ => None,
+                })
+                .collect(),
+            pem: is_forwarded.then(|| to_pem(der)),
+        })
+    }
+}
+
+impl ClientCertificate {
+    /// Whether the certificate is valid at this time. A resumed session may be older than its end.
+    #[must_use]
+    pub fn is_valid_at(&self, time: SystemTime) -> bool {
+        (self.not_before..=self.not_after).contains(&time)
+    }
+}
+
+fn to_pem(der: &CertificateDer<'_>) -> String {
+    let config = pem::EncodeConfig::new().set_line_ending(pem::LineEnding::LF);
+    pem::encode_config(&pem::Pem::new("CERTIFICATE", &**der), config)
+}
+
+/// Without the zero byte that marks a number as positive (DER).
+fn serial(bytes: &[u8]) -> String {
+    let bytes = match bytes {
+        [0, rest @ ..] if !rest.is_empty() => rest,
+        bytes => bytes,
+    };
+    hex(bytes)
+}

@@ -1,0 +1,143 @@
+//! A TLS client that chooses its server name, certificate and tickets freely, as an attacker does.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+
+use rustls::client::{ClientSessionMemoryCache, ClientSessionStore, Resumption};
+use rustls::client::{Tls12ClientSessionValue, Tls13ClientSessionValue};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::version::{TLS12, TLS13};
+use rustls::{ClientConfig, ClientConnection, HandshakeKind, NamedGroup, RootCertStore, StreamOwned};
+
+use crate::{Certificates, PATIENCE, Response};
+
+/// A client that trusts an authority. It uses each ticket with any server name.
+pub struct TlsClient {
+    config: ClientConfig,
+}
+
+impl TlsClient {
+    /// Creates a client. `certificate` is its own certificate, with the certificates it is from. `is_tls12` limits it to TLS 1.2.
+    ///
+    /// # Panics
+    ///
+    /// A file cannot be read.
+    #[must_use]
+    pub fn new(trusted: &Certificates, certificate: Option<(&Certificates, &str)>, is_tls12: bool) -> Self {
+        let mut roots = RootCertStore::empty();
+        let authority = CertificateDer::from_pem_file(trusted.path("authority")).expect("a certificate");
+        roots.add(authority).expect("a certificate");
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[if is_tls12 { &TLS12 } else { &TLS13 }])
+            .expect("the provider supports them")
+            .with_root_certificates(roots);
+        let mut config = match certificate {
+            None => config.with_no_client_auth(),
+            Some((owner, name)) => {
+                let path = owner.path(name);
+                let chain = vec![CertificateDer::from_pem_file(&path).expect("a certificate")];
+                let key = fs::read(path.replace(".pem", ".key")).expect("a key");
+                let key = PrivateKeyDer::from_pem_slice(&key).expect("a key");
+                config.with_client_auth_cert(chain, key).expect("its key matches")
+            }
+        };
+        config.resumption = Resumption::disabled();
+        Self { config }
+    }
+
+    /// Returns the same client with a memory for tickets of its own. rustls resumes sessions only with the verifier and
+    /// certificate of the first handshake, which copies share.
+    #[must_use]
+    pub fn remembering(&self) -> Self {
+        let mut config = self.config.clone();
+        config.resumption = Resumption::store(Arc::new(AnyName(ClientSessionMemoryCache::new(8))));
+        Self { config }
+    }
+
+    /// Connects with a server name. Returns `None` if the server rejects the handshake.
+    ///
+    /// # Panics
+    ///
+    /// The server does not listen.
+    #[must_use]
+    pub fn connect(&self, server: SocketAddr, name: &str) -> Option<TlsConnection> {
+        let name = ServerName::try_from(name.to_owned()).expect("a valid name");
+        let socket = TcpStream::connect(server).expect("the server listens");
+        socket.set_read_timeout(Some(PATIENCE)).expect("the timeout is not zero");
+        let session =
+            ClientConnection::new(Arc::new(self.config.clone()), name).expect("consistent settings");
+        let mut stream = StreamOwned::new(session, socket);
+        while stream.conn.is_handshaking() {
+            stream.conn.complete_io(&mut stream.sock).ok()?;
+        }
+        Some(TlsConnection(BufReader::new(stream)))
+    }
+
+    /// Connects, sends a request, and returns the status of the response; `None` if the server rejects the handshake.
+    /// In TLS 1.3, a client learns only then whether its certificate is accepted.
+    #[must_use]
+    pub fn status(&self, server: SocketAddr, name: &str, host: &str) -> Option<u16> {
+        self.connect(server, name)?.get(host).map(|response| response.status)
+    }
+}
+
+/// An established session.
+pub struct TlsConnection(BufReader<StreamOwned<ClientConnection, TcpStream>>);
+
+impl TlsConnection {
+    /// Whether the session was resumed with a ticket.
+    #[must_use]
+    pub fn is_resumed(&self) -> bool {
+        self.0.get_ref().conn.handshake_kind() == Some(HandshakeKind::Resumed)
+    }
+
+    /// Sends a request for `/`. Returns `None` if the connection has ended.
+    pub fn get(&mut self, host: &str) -> Option<Response> {
+        let request = format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        std::io::Write::write_all(self.0.get_mut(), request.as_bytes()).ok()?;
+        let has_response = self.0.fill_buf().is_ok_and(|bytes| !bytes.is_empty());
+        has_response.then(|| Response::read(&mut self.0, true))
+    }
+}
+
+/// Stores tickets without regard to the server that they are from.
+#[derive(Debug)]
+struct AnyName(ClientSessionMemoryCache);
+
+fn any() -> ServerName<'static> {
+    ServerName::try_from("any.test").expect("a valid name")
+}
+
+impl ClientSessionStore for AnyName {
+    fn set_kx_hint(&self, _: ServerName<'static>, group: NamedGroup) {
+        self.0.set_kx_hint(any(), group);
+    }
+
+    fn kx_hint(&self, _: &ServerName<'_>) -> Option<NamedGroup> {
+        self.0.kx_hint(&any())
+    }
+
+    fn set_tls12_session(&self, _: ServerName<'static>, value: Tls12ClientSessionValue) {
+        self.0.set_tls12_session(any(), value);
+    }
+
+    fn tls12_session(&self, _: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {
+        self.0.tls12_session(&any())
+    }
+
+    fn remove_tls12_session(&self, _: &ServerName<'static>) {
+        self.0.remove_tls12_session(&any());
+    }
+
+    fn insert_tls13_ticket(&self, _: ServerName<'static>, value: Tls13ClientSessionValue) {
+        self.0.insert_tls13_ticket(any(), value);
+    }
+
+    fn take_tls13_ticket(&self, _: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
+        self.0.take_tls13_ticket(&any())
+    }
+}
