@@ -16,7 +16,7 @@ static SITE: LazyLock<(TlsSite, Arc<ClientConfig>)> = LazyLock::new(|| {
     let pem = self_signed(&["a.test".to_owned()], std::time::SystemTime::now()).expect("a certificate");
     let certificate = Certificate::from_pem(pem.as_bytes(), pem.as_bytes()).expect("a matching key");
     let keys = Arc::<TicketKeys>::default();
-    keys.set(vec![TicketKey::random().expect("random bytes")]);
+    keys.set_from(&TicketKey::random().expect("random bytes"));
     let site = TlsSite::new(SiteSettings { certificates: vec![certificate], ..SiteSettings::default() }, &keys);
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(pem.as_bytes()).expect("a certificate")).expect("a valid one");

@@ -210,7 +210,7 @@ impl LocalTls {
             ..SiteSettings::default()
         };
         let keys = Arc::<TicketKeys>::default();
-        keys.set(vec![TicketKey::random().expect("random bytes")]);
+        keys.set_from(&TicketKey::random().expect("random bytes"));
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from(cert.der().to_vec())).expect("a valid certificate");
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());

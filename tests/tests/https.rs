@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use rudy_tests::tls::{Certificates, Valid};
-use rudy_tests::{Curl, Server, free_port};
+use rudy_tests::{Curl, Server, TlsClient, free_port};
+use rustix::process::Signal;
 
 /// Copies a certificate and its key to `cert.pem` and `key.pem` in a folder. Each is replaced in one step.
 fn install(certificates: &Certificates, name: &str, folder: &Path) {
@@ -179,4 +180,40 @@ fn plain_http_is_redirected_to_the_same_url() {
             assert_eq!((response.status, got), (expected, location.clone()), "{method} {host}{target}");
         }
     }
+}
+
+#[test]
+fn sessions_survive_a_reload_a_restart_and_another_process() {
+    let Some(certificates) = Certificates::new() else { return };
+    certificates.signed("a", "a.test", Valid::Now);
+    let (state, path) = (tempfile::tempdir().unwrap(), certificates.path("a"));
+    let keys = state.path().join("shared-keys");
+    fs::write(&keys, [7; 48]).unwrap();
+    let given = format!("ticket_keys = '{}'\n", keys.display());
+    for ticket_keys in ["", &given] {
+        let text = format!(
+            "listen = '127.0.0.1:0,tls'\n{ticket_keys}[[site]]\nhosts = ['a.test']\ntls = {{ certificate = '{path}', \
+             key = '{}' }}\n[[site.route]]\npath = '/*'\nrespond = 'a'\n",
+            path.replace(".pem", ".key")
+        );
+        let start = || Server::build().config(&text).env("STATE_DIRECTORY", state.path()).start();
+        let client = TlsClient::new(&certificates, None, false).remembering();
+        let resumes = |server: &Server| {
+            let mut connection = client.connect(server.address(), "a.test").unwrap();
+            // The tickets are behind the response.
+            assert_eq!(connection.get("a.test").unwrap().status, 200);
+            connection.is_resumed()
+        };
+        let (mut first, second) = (start(), start());
+        assert!(!resumes(&first) && resumes(&first) && resumes(&second));
+        first.signal(Signal::HUP);
+        first.wait_for_line("reloaded");
+        assert!(resumes(&first));
+        drop((first, second));
+        assert!(resumes(&start()));
+    }
+    let mode = std::os::unix::fs::PermissionsExt::mode(
+        &fs::metadata(state.path().join("ticket-keys")).unwrap().permissions(),
+    );
+    assert_eq!(mode & 0o777, 0o600);
 }

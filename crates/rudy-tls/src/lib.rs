@@ -22,7 +22,7 @@ pub use generate::self_signed;
 pub use names::Names;
 pub use session::{RECORD_OVERHEAD_BYTES, RECORD_PLAINTEXT_BYTES_MAX, Session};
 pub use site::{Policy, SiteSettings, TlsSite, Version, sha256};
-pub use tickets::{TicketKey, TicketKeys, Ticketer};
+pub use tickets::{TICKET_KEY_BYTES, TicketKey, TicketKeys, Ticketer};
 
 use std::sync::Arc;
 

@@ -2,6 +2,7 @@
 //!
 //! rustls has tickets too, but its keys cannot be exported, so a session would not survive a restart.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -24,30 +25,40 @@ const LIFETIME: Duration = Duration::from_hours(12);
 /// The lifetime for sites that ask for client certificates, which may be revoked or expire meanwhile.
 const LIFETIME_WITH_CLIENT_CERTIFICATES: Duration = Duration::from_hours(1);
 
+/// The length of a key in a file: 16 bytes of name and 32 bytes of secret. nginx has the same format
+/// (`ssl_session_ticket_key`).
+pub const TICKET_KEY_BYTES: usize = NAME_BYTES + 32;
+
 /// A key that encrypts tickets.
-#[derive(Debug)]
 pub struct TicketKey {
     name: [u8; NAME_BYTES],
     key: RandomizedNonceKey,
 }
 
 impl TicketKey {
-    /// Creates a key from random bytes.
+    /// Returns random bytes for [`Self::new`].
     ///
     /// # Errors
     ///
     /// The system provides no random bytes.
-    pub fn random() -> Result<Self, Unspecified> {
-        let mut bytes = [0; 48];
+    pub fn random() -> Result<[u8; TICKET_KEY_BYTES], Unspecified> {
+        let mut bytes = [0; TICKET_KEY_BYTES];
         aws_lc_rs::rand::fill(&mut bytes)?;
-        Self::new(&bytes).ok_or(Unspecified)
+        Ok(bytes)
     }
 
     /// Creates a key from 16 bytes of name and 32 bytes of secret.
     #[must_use]
-    pub fn new(bytes: &[u8; 48]) -> Option<Self> {
+    pub fn new(bytes: &[u8; TICKET_KEY_BYTES]) -> Option<Self> {
         let (name, secret) = bytes.split_first_chunk::<NAME_BYTES>()?;
         Some(Self { name: *name, key: RandomizedNonceKey::new(&AES_256_GCM, secret).ok()? })
+    }
+}
+
+/// Shows the name only.
+impl fmt::Debug for TicketKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TicketKey({:x?})", self.name)
     }
 }
 
@@ -56,8 +67,16 @@ impl TicketKey {
 pub struct TicketKeys(ArcSwap<Vec<TicketKey>>);
 
 impl TicketKeys {
+    /// Replaces the keys with those in a file, one behind the other. Returns whether it consists of keys.
+    pub fn set_from(&self, bytes: &[u8]) -> bool {
+        let (keys, rest) = bytes.as_chunks::<TICKET_KEY_BYTES>();
+        let keys: Option<Vec<_>> = keys.iter().map(TicketKey::new).collect();
+        let keys = keys.filter(|keys| rest.is_empty() && !keys.is_empty());
+        keys.map(|keys| self.set(keys)).is_some()
+    }
+
     /// Replaces the keys.
-    pub fn set(&self, keys: Vec<TicketKey>) {
+    fn set(&self, keys: Vec<TicketKey>) {
         self.0.store(Arc::new(keys));
     }
 }
@@ -88,7 +107,9 @@ impl Ticketer {
         data
     }
 
-    fn encrypt_at(&self, plain: &[u8], now: SystemTime) -> Option<Vec<u8>> {
+    /// Encrypts a state at this time. `None` without keys.
+    #[must_use]
+    pub fn encrypt_at(&self, plain: &[u8], now: SystemTime) -> Option<Vec<u8>> {
         let keys = self.keys.0.load();
         let key = keys.first()?;
         let now_s = now.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs();
@@ -97,7 +118,9 @@ impl Ticketer {
         Some([&key.name, &nonce.as_ref()[..], &state].concat())
     }
 
-    fn decrypt_at(&self, ticket: &[u8], now: SystemTime) -> Option<Vec<u8>> {
+    /// Decrypts a ticket at this time. `None` if it has expired, or is from other keys or another policy.
+    #[must_use]
+    pub fn decrypt_at(&self, ticket: &[u8], now: SystemTime) -> Option<Vec<u8>> {
         let (name, rest) = ticket.split_first_chunk::<NAME_BYTES>()?;
         let (nonce, state) = rest.split_first_chunk::<NONCE_BYTES>()?;
         let keys = self.keys.0.load();

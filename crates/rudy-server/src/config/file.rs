@@ -93,6 +93,11 @@ pub struct MainFile {
     /// Restricts Rudy, with Landlock, to the files and folders named in this configuration. It cannot start apps
     /// then. A change needs a restart, and so do additional folders.
     pub sandbox: bool,
+    /// File with the keys of TLS session tickets, for machines that serve the same sites: keys of 48 random bytes, one
+    /// behind the other, as in nginx. The first encrypts, all decrypt. Rudy notices changes. By default, Rudy makes keys,
+    /// keeps them in its state folder, and replaces them every six hours.
+    #[schemars(extend("examples" = ["/etc/rudy/ticket.keys"]))]
+    pub ticket_keys: Option<FilePath>,
     /// Sites (virtual hosts), selected by the host of a request.
     pub site: Vec<Located<SiteTable>>,
 }

@@ -23,6 +23,7 @@ mod tests;
 mod values;
 mod variables;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -85,6 +86,8 @@ pub struct Config {
     pub user: Option<String>,
     /// Whether the process restricts itself to the folders of the configuration.
     pub sandbox: bool,
+    /// The file with the keys of session tickets; `None` for keys of our own.
+    pub ticket_keys: Option<PathBuf>,
     /// The sites, in configuration order.
     pub sites: Vec<Site>,
     /// The skipped files of an included folder, with the reasons.
@@ -184,6 +187,7 @@ impl Config {
             upgrade_timeout: UPGRADE_TIMEOUT,
             user: None,
             sandbox: false,
+            ticket_keys: None,
             sites: Vec::new(),
             ignored: Vec::new(),
             not_permitted: Vec::new(),

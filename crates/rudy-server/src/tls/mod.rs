@@ -6,6 +6,7 @@ mod made;
 mod redirect;
 mod state;
 mod table;
+mod ticket_keys;
 mod watch;
 
 use std::sync::Arc;
@@ -18,6 +19,7 @@ pub(crate) use self::check::listeners;
 pub(crate) use self::redirect::{https_port, redirect};
 pub(crate) use self::state::TlsState;
 pub use self::table::{CertificateTable, ClientCertificatesTable, MadeCertificate, MinVersion, TlsTable};
+pub(crate) use self::ticket_keys::ticket_keys;
 pub(crate) use self::watch::INTERVAL as WATCH_INTERVAL;
 use self::watch::Watched;
 use crate::config::{self, Location, Problem};

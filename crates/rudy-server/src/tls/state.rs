@@ -1,12 +1,13 @@
 //! What the TLS of all configurations of a process shares.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use rudy_tls::{Certificate, TicketKey, TicketKeys};
+use rudy_tls::{Certificate, TicketKeys};
 
 use super::made::MadeCertificates;
+use super::ticket_keys::KeyFile;
 use super::watch::Watched;
 use crate::routing::HostPattern;
 
@@ -14,6 +15,7 @@ use crate::routing::HostPattern;
 #[derive(Debug)]
 pub(crate) struct TlsState {
     pub(crate) ticket_keys: Arc<TicketKeys>,
+    key_file: Mutex<KeyFile>,
     made: MadeCertificates,
     /// What the operator should know, until it is logged.
     notices: Mutex<Vec<String>>,
@@ -30,11 +32,13 @@ impl Default for TlsState {
 impl TlsState {
     /// State that is kept in a folder.
     pub(crate) fn in_folder(folder: Option<PathBuf>) -> Self {
-        let keys = TicketKeys::default();
-        // Without keys, there are no tickets.
-        keys.set(TicketKey::random().into_iter().collect());
-        let made = MadeCertificates::in_folder(folder);
-        Self { ticket_keys: Arc::new(keys), made, notices: Mutex::default(), watched: Mutex::default() }
+        Self {
+            ticket_keys: Arc::default(),
+            key_file: Mutex::new(KeyFile::in_folder(folder.clone())),
+            made: MadeCertificates::in_folder(folder),
+            notices: Mutex::default(),
+            watched: Mutex::default(),
+        }
     }
 
     /// Returns the self-signed certificate for this machine and these hosts.
@@ -44,17 +48,30 @@ impl TlsState {
         Ok(certificate)
     }
 
+    /// Uses the keys of session tickets in this file, or keys of our own.
+    pub(super) fn use_ticket_keys(&self, file: Option<&Path>) {
+        let mut keys = self.key_file.lock().unwrap_or_else(PoisonError::into_inner);
+        let changed = keys.use_file(file, &self.ticket_keys, SystemTime::now());
+        self.notices.lock().unwrap_or_else(PoisonError::into_inner).extend(changed.map(|line| match line {
+            Ok(line) | Err(line) => line,
+        }));
+    }
+
     /// Watches the certificates of a site, for as long as it exists.
     pub(super) fn watch(&self, watched: Watched) {
         self.lock_watched().push(watched);
     }
 
-    /// Replaces certificates whose files have changed, and those made by Rudy that expire soon. Returns a line for the
+    /// Replaces certificates and keys whose files have changed, and those made by Rudy in time. Returns a line for the
     /// log about each, an error if the old one stays in use.
     pub(crate) fn replace_changed(&self) -> Vec<Result<String, String>> {
+        let mut keys = self.key_file.lock().unwrap_or_else(PoisonError::into_inner);
+        let keys = keys.update(&self.ticket_keys, SystemTime::now());
         let mut watched = self.lock_watched();
         watched.retain(Watched::is_in_use);
-        watched.iter_mut().filter_map(|watched| watched.replace_changed(self)).collect()
+        keys.into_iter()
+            .chain(watched.iter_mut().filter_map(|watched| watched.replace_changed(self)))
+            .collect()
     }
 
     fn lock_watched(&self) -> MutexGuard<'_, Vec<Watched>> {

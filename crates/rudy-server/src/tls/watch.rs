@@ -20,7 +20,7 @@ use crate::routing::HostPattern;
 pub(crate) const INTERVAL: Duration = Duration::from_secs(2);
 
 /// What identifies the content of a file: device, inode, size, and time of change.
-type Stamp = Option<(u64, u64, u64, i64, i64)>;
+pub(super) type Stamp = Option<(u64, u64, u64, i64, i64)>;
 
 /// The TLS settings of a site, and the files they were read from.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ pub(super) fn stamps(table: &TlsTable) -> Vec<Stamp> {
     table.paths().map(stamp).collect()
 }
 
-fn stamp(path: &Path) -> Stamp {
+pub(super) fn stamp(path: &Path) -> Stamp {
     let data = fs::metadata(path).ok()?;
     Some((data.dev(), data.ino(), data.size(), data.ctime(), data.ctime_nsec()))
 }

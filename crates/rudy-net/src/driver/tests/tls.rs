@@ -67,7 +67,7 @@ impl Fixture {
         let certificate =
             Certificate::from_pem(cert.pem().as_bytes(), signing_key.serialize_pem().as_bytes()).unwrap();
         let keys = Arc::<TicketKeys>::default();
-        keys.set(vec![TicketKey::random().unwrap()]);
+        keys.set_from(&TicketKey::random().unwrap());
         let settings = SiteSettings { certificates: vec![certificate], ..SiteSettings::default() };
         let site = Arc::new(TlsSite::new(settings, &keys).unwrap());
         let harness = Harness::with_tls(limits, site, respond);

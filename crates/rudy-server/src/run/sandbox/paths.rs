@@ -90,9 +90,9 @@ pub(super) fn paths_of_config(config: &Config) -> Vec<PathAccess> {
     // The folders of certificates are allowed, because a renewal replaces the files.
     let tables = config.sites.iter().filter_map(|site| site.tls.as_ref());
     tables.flat_map(TlsTable::paths).for_each(|path| add(folder_of(path), READ));
-    let makes_certificates =
-        config.sites.iter().filter_map(|site| site.tls.as_ref()).any(|tls| tls.source.is_some());
-    if let Some(folder) = state_dir().filter(|_| makes_certificates) {
+    config.ticket_keys.iter().for_each(|path| add(folder_of(path), READ));
+    let has_tls = config.sites.iter().any(|site| site.tls.is_some());
+    if let Some(folder) = state_dir().filter(|_| has_tls) {
         // Without the folder, nothing is kept.
         let _ = state_dir::create(&folder);
         add(folder, STATE);
