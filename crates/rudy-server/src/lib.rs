@@ -1,8 +1,10 @@
 //! The server above the socket layer: configuration, sites, routes, handlers, logs, reload and upgrade.
 
 pub mod access_log;
+mod admin;
 mod app;
 pub mod buffer;
+pub mod certificates;
 pub mod client_address;
 mod compile;
 pub mod config;

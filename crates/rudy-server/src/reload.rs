@@ -131,7 +131,7 @@ impl Outcome {
 }
 
 /// Finds the only server of this user. During an upgrade it is the old process, which forwards signals to the new one.
-fn find() -> Result<u32, String> {
+pub(crate) fn find() -> Result<u32, String> {
     let servers = servers()?;
     let is_first = |&pid: &u32| parent(pid).is_none_or(|parent| !servers.contains(&parent));
     let mut first = servers.iter().copied().filter(is_first).collect::<Vec<_>>();
@@ -185,7 +185,7 @@ fn parent(pid: u32) -> Option<u32> {
 }
 
 /// The user of a process. (The owner of its folder in `/proc` is root if the process is not dumpable.)
-fn user(pid: u32) -> Option<u32> {
+pub(crate) fn user(pid: u32) -> Option<u32> {
     status(pid, "Uid:")?.split_whitespace().nth(1)?.parse().ok()
 }
 

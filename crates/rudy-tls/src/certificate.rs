@@ -30,6 +30,8 @@ pub struct Certificate {
     pub not_after: SystemTime,
     /// The type of the key.
     pub key_type: KeyType,
+    /// Where it comes from, for display.
+    pub source: String,
 }
 
 /// The type of a key, the preferred one first: ECDSA signatures are smaller than RSA signatures, and 20 times cheaper.
@@ -122,6 +124,12 @@ impl Certificate {
         self
     }
 
+    /// Returns the certificate with this source, for display.
+    #[must_use]
+    pub fn with_source(self, source: impl Into<String>) -> Self {
+        Self { source: source.into(), ..self }
+    }
+
     /// Whether the certificate is valid at this time.
     #[must_use]
     pub fn is_valid_at(&self, time: SystemTime) -> bool {
@@ -171,7 +179,15 @@ impl Facts {
 
     fn with_key(self, key: CertifiedKey) -> Certificate {
         let Self { names, issuer, not_before, not_after, key_type } = self;
-        Certificate { key: Arc::new(key), names, issuer, not_before, not_after, key_type }
+        Certificate {
+            key: Arc::new(key),
+            names,
+            issuer,
+            not_before,
+            not_after,
+            key_type,
+            source: String::new(),
+        }
     }
 }
 

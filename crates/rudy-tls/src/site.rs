@@ -45,6 +45,7 @@ pub struct TlsSite {
     pub names: Arc<Names>,
     /// What it does with client certificates; `None` if it does not ask for them.
     pub client_certificates: Option<ClientCertificateUse>,
+    certificates: Arc<ByKeyType>,
     pub(crate) config: Arc<ServerConfig>,
 }
 
@@ -68,11 +69,24 @@ impl TlsSite {
         };
         let names = settings.certificates.iter().map(|certificate| certificate.names.clone());
         let names = names.reduce(|all, names| all.intersection(&names)).unwrap_or_default();
-        let mut config = builder.with_cert_resolver(Arc::new(ByKeyType::new(settings.certificates)));
+        let certificates = Arc::new(ByKeyType::new(settings.certificates));
+        let mut config = builder.with_cert_resolver(certificates.clone());
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.ticketer = Arc::new(Ticketer::new(keys.clone(), policy, client_certificates.is_some()));
-        Ok(Self { policy, names: Arc::new(names), client_certificates, config: Arc::new(config) })
+        Ok(Self {
+            policy,
+            names: Arc::new(names),
+            client_certificates,
+            certificates,
+            config: Arc::new(config),
+        })
+    }
+
+    /// Returns the certificates, the preferred one first.
+    #[must_use]
+    pub fn certificates(&self) -> &[Certificate] {
+        &self.certificates.0
     }
 }
 
@@ -101,17 +115,18 @@ pub(crate) fn provider() -> Arc<CryptoProvider> {
 
 /// Chooses the first certificate whose key can sign with a scheme of the client, in the order of [`crate::KeyType`].
 #[derive(Debug)]
-struct ByKeyType(Vec<Arc<CertifiedKey>>);
+struct ByKeyType(Vec<Certificate>);
 
 impl ByKeyType {
     fn new(mut certificates: Vec<Certificate>) -> Self {
         certificates.sort_by_key(|certificate| certificate.key_type);
-        Self(certificates.into_iter().map(|certificate| certificate.key).collect())
+        Self(certificates)
     }
 }
 
 impl ResolvesServerCert for ByKeyType {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        self.0.iter().find(|key| key.key.choose_scheme(hello.signature_schemes()).is_some()).cloned()
+        let keys = self.0.iter().map(|certificate| &certificate.key);
+        keys.into_iter().find(|key| key.key.choose_scheme(hello.signature_schemes()).is_some()).cloned()
     }
 }

@@ -2,6 +2,7 @@
 
 mod allocator;
 mod bench;
+mod certificates;
 mod conns;
 mod flood;
 mod get;
@@ -61,6 +62,7 @@ Exit codes: 0 valid, 2 invalid.")]
         config: PathBuf,
     },
     Reload(reload::Reload),
+    Certificates(certificates::Certificates),
     Tail(tail::Tail),
     Get(Box<get::Get>),
     Bench(Box<bench::Bench>),
@@ -197,6 +199,7 @@ fn main() -> ExitCode {
         Command::Completions(completions) => completions.run().into(),
         Command::Manual(manual) => manual.run().into(),
         Command::Reload(reload) => rudy_server::reload::run(&reload.into()).into(),
+        Command::Certificates(certificates) => rudy_server::certificates::run(&certificates.into()).into(),
         Command::Tail(tail) => rudy_server::tail::run(&tail.into()).into(),
         Command::Get(get) => rudy_load::get::get(&(*get).into()).into(),
         Command::Bench(bench) => bench.run().into(),

@@ -93,6 +93,10 @@ pub struct MainFile {
     /// Restricts Rudy, with Landlock, to the files and folders named in this configuration. It cannot start apps
     /// then. A change needs a restart, and so do additional folders.
     pub sandbox: bool,
+    /// Admin socket, through which commands such as `rudy certificates` ask the server: a Unix socket for root and the server's
+    /// user. The default is `admin-PID.sock` in `/run/rudy`, `/run/user/UID/rudy` or `/tmp/rudy-UID`, where the commands find it.
+    #[schemars(extend("examples" = ["/run/rudy/admin.sock"]))]
+    pub admin_socket: Option<FilePath>,
     /// File with the keys of TLS session tickets, for machines that serve the same sites: keys of 48 random bytes, one
     /// behind the other, as in nginx. The first encrypts, all decrypt. Rudy notices changes. By default, Rudy makes keys,
     /// keeps them in its state folder, and replaces them every six hours.

@@ -107,6 +107,7 @@ impl Loader {
         }
         config.user = file.user;
         config.sandbox = file.sandbox;
+        config.admin_socket = file.admin_socket.map(|file| file.0);
         config.ticket_keys = file.ticket_keys.map(|file| file.0);
         config.access_log = file.access_log.map(|log| log_options(&log, folder));
         self.sites(file.site);

@@ -86,6 +86,8 @@ pub struct Config {
     pub user: Option<String>,
     /// Whether the process restricts itself to the folders of the configuration.
     pub sandbox: bool,
+    /// The admin socket; `None` for the default.
+    pub admin_socket: Option<PathBuf>,
     /// The file with the keys of session tickets; `None` for keys of our own.
     pub ticket_keys: Option<PathBuf>,
     /// The sites, in configuration order.
@@ -188,6 +190,7 @@ impl Config {
             user: None,
             sandbox: false,
             ticket_keys: None,
+            admin_socket: None,
             sites: Vec::new(),
             ignored: Vec::new(),
             not_permitted: Vec::new(),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::exit::Failure;
 use crate::access_log::AccessLog;
+use crate::admin;
 use crate::buffer::Buffers;
 use crate::config::Config;
 use crate::error_log::ErrorLog;
@@ -44,6 +45,13 @@ impl Context {
             Some(log) => app.with_access_log(log.clone()),
             None => app,
         })
+    }
+
+    /// Responds to a request to the admin socket.
+    pub(super) fn respond(&self, request: &admin::Request) -> admin::Response {
+        match request {
+            admin::Request::Certificates => admin::Response::Certificates(self.resources.tls.certificates()),
+        }
     }
 
     /// Logs what the operator should know about certificates and keys.

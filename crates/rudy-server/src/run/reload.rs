@@ -61,6 +61,11 @@ impl Server {
         let (context, made_of, log) = (self.context.clone(), config.clone(), access_log.clone());
         let app = self.run_blocking(move || context.build_app(&made_of, log.as_ref()))?;
         self.context.start_apps(&app)?;
+        let admin = if config.admin_socket == self.config.admin_socket {
+            None
+        } else {
+            Some(self.open_admin_socket(&config, false)?)
+        };
         let removed = difference(&config.listen, &self.config.listen);
         let listeners = self.bind_replacing(&removed, &difference(&self.config.listen, &config.listen))?;
 
@@ -73,6 +78,9 @@ impl Server {
         self.context.buffers.set(config.buffer.clone());
         self.access_log = access_log;
         self.config = config;
+        if let Some(admin) = admin {
+            self.admin = admin;
+        }
         self.stop_listening(&removed);
         if same_log {
             self.reopen_access_log();

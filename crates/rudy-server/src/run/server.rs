@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::env;
 use std::io::{self, IsTerminal};
+use std::path::Path;
 use std::sync::Arc;
 
 use rudy_net::engine::{self, Engine, Report, ServiceSource as _, Stopped, raise_descriptor_limit};
@@ -22,6 +23,7 @@ use super::signals::{Action, Signals, Stop};
 use super::upgrade::{CommandLine, Predecessor};
 use super::{Options, announce, privileges, sandbox};
 use crate::access_log::AccessLog;
+use crate::admin::AdminSocket;
 use crate::config::Config;
 use crate::error_log::ErrorLog;
 use crate::tls::WATCH_INTERVAL;
@@ -42,6 +44,7 @@ pub(super) struct Server {
     pub(super) retired: Vec<Box<dyn Engine>>,
     pub(super) signals: Signals,
     pub(super) command_line: CommandLine,
+    pub(super) admin: Option<AdminSocket>,
     pub(super) runtime: Runtime,
     /// Whether stderr was a terminal at the start.
     has_terminal: bool,
@@ -116,10 +119,13 @@ impl Server {
                 retired: Vec::new(),
                 signals,
                 command_line,
+                admin: None,
                 runtime,
                 has_terminal,
             };
-            server.open(listeners).map(|()| server)
+            let admin = server.open_admin_socket(&server.config, server.signals.predecessor().is_some())?;
+            server.open(listeners)?;
+            Ok(Self { admin, ..server })
         };
         // Wait until the started apps have ended, so that their socket folders are removed.
         start().inspect_err(|_| apps.stop())
@@ -149,6 +155,18 @@ impl Server {
         let _ = announce::announce(&mut io::stderr().lock(), &self.options, &self.config, &listening);
         self.report_ready();
         Ok(())
+    }
+
+    /// Opens the admin socket. `replaces` takes over that of the process that this one replaces.
+    pub(super) fn open_admin_socket(
+        &self,
+        config: &Config,
+        replaces: bool,
+    ) -> Result<Option<AdminSocket>, Failure> {
+        let (path, context) = (config.admin_socket.as_deref(), self.context.clone());
+        let what = format!("open the admin socket {}", path.unwrap_or(Path::new("")).display());
+        let respond = Arc::new(move |request| context.respond(&request));
+        AdminSocket::open(path, replaces, &self.runtime, respond).map_err(Failure::cannot(&what))
     }
 
     /// Binds all addresses, or none.

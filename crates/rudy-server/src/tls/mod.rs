@@ -85,7 +85,7 @@ fn certificates(
     problems: &mut Vec<Problem>,
 ) -> Vec<Certificate> {
     if table.source.is_some() {
-        let made = state.self_signed(hosts, now);
+        let made = state.self_signed(hosts, now).map(|made| made.with_source("self-signed"));
         let made =
             made.map_err(|error| problems.push(Problem::value(location, error).label("cannot be made")));
         return made.into_iter().collect();
@@ -94,7 +94,7 @@ fn certificates(
         let certificate = files::certificate(&files, &location)?;
         match check::misfit(&certificate, hosts, now) {
             Some(why) => Err(files::unusable(&files.certificate, &location.key("certificate"), why)),
-            None => Ok(certificate),
+            None => Ok(certificate.with_source(files.certificate.display().to_string())),
         }
     };
     let all = table.files(location).into_iter().map(read);

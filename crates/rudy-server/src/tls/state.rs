@@ -9,6 +9,7 @@ use rudy_tls::{Certificate, TicketKeys};
 use super::made::MadeCertificates;
 use super::ticket_keys::KeyFile;
 use super::watch::Watched;
+use crate::admin::CertificateStatus;
 use crate::routing::HostPattern;
 
 /// Certificates that Rudy makes, and the keys of session tickets: a session survives a reload.
@@ -72,6 +73,11 @@ impl TlsState {
         keys.into_iter()
             .chain(watched.iter_mut().filter_map(|watched| watched.replace_changed(self)))
             .collect()
+    }
+
+    /// The certificates in use, of all sites.
+    pub(crate) fn certificates(&self) -> Vec<CertificateStatus> {
+        self.lock_watched().iter().flat_map(Watched::statuses).collect()
     }
 
     fn lock_watched(&self) -> MutexGuard<'_, Vec<Watched>> {

@@ -144,7 +144,7 @@ impl KeyFile {
         }
         // Without random bytes, the old keys stay.
         let Ok(new) = TicketKey::random() else { return false };
-        // After a long stop, nobody has a valid ticket.
+        // After a long stop, no client has a valid ticket.
         let kept = if age < ROTATION * 3 { (KEPT - 1) * TICKET_KEY_BYTES } else { 0 };
         self.own.truncate(kept);
         self.own.splice(0..0, new);

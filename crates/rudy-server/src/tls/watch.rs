@@ -10,9 +10,11 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
-use rudy_tls::TlsSite;
+use rudy_tls::{Certificate, TlsSite};
 
+use super::check::date;
 use super::{TlsState, TlsTable, build};
+use crate::admin::{CertificateStatus, LastError};
 use crate::config::{Location, Problem};
 use crate::routing::HostPattern;
 
@@ -31,6 +33,8 @@ pub(super) struct Watched {
     stamps: Vec<Stamp>,
     /// When a certificate made by Rudy was made or checked last.
     made: SystemTime,
+    /// Why the settings could not be replaced, since then.
+    last_error: Option<(SystemTime, String)>,
 }
 
 /// How often the remaining time of a certificate made by Rudy is checked.
@@ -54,7 +58,25 @@ impl Watched {
         stamps: Vec<Stamp>,
     ) -> Self {
         let (table, hosts) = (table.clone(), hosts.to_vec());
-        Self { site: Arc::downgrade(site), table, hosts, stamps, made: SystemTime::now() }
+        Self { site: Arc::downgrade(site), table, hosts, stamps, made: SystemTime::now(), last_error: None }
+    }
+
+    /// The certificates in use.
+    pub(super) fn statuses(&self) -> Vec<CertificateStatus> {
+        let Some(site) = self.site.upgrade() else { return Vec::new() };
+        let last_error = self.last_error.as_ref();
+        let last_error =
+            last_error.map(|(time, message)| LastError { time: date(*time), message: message.clone() });
+        let status = |certificate: &Certificate| CertificateStatus {
+            names: certificate.names.iter().map(str::to_owned).collect(),
+            issuer: certificate.issuer.clone(),
+            not_before: date(certificate.not_before),
+            not_after: date(certificate.not_after),
+            key_type: certificate.key_type.to_string(),
+            source: certificate.source.clone(),
+            last_error: last_error.clone(),
+        };
+        site.load().certificates().iter().map(status).collect()
     }
 
     pub(super) fn is_in_use(&self) -> bool {
@@ -77,11 +99,13 @@ impl Watched {
         match build(&self.table, &Location::none(), &self.hosts, state, now) {
             Ok(new) => {
                 site.store(Arc::new(new));
+                self.last_error = None;
                 has_changed.then(|| Ok(format!("replaced the TLS settings: {} changed", names.join(", "))))
             }
             Err(problems) => {
-                let problems: Vec<_> = problems.iter().map(Problem::line).collect();
-                Some(Err(format!("{}; the old TLS settings stay in use", problems.join("; "))))
+                let problems = problems.iter().map(Problem::line).collect::<Vec<_>>().join("; ");
+                self.last_error = Some((now, problems.clone()));
+                Some(Err(format!("{problems}; the old TLS settings stay in use")))
             }
         }
     }

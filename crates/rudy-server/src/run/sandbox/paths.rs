@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use landlock::{AccessFs, BitFlags, make_bitflags};
 use rudy_net::listen::Endpoint;
 
+use crate::admin::default_folder;
 use crate::config::{Config, TlsTable};
 use crate::handlers::HandlerConfig;
 use crate::run::ownership::access_log;
@@ -90,6 +91,10 @@ pub(super) fn paths_of_config(config: &Config) -> Vec<PathAccess> {
     // The folders of certificates are allowed, because a renewal replaces the files.
     let tables = config.sites.iter().filter_map(|site| site.tls.as_ref());
     tables.flat_map(TlsTable::paths).for_each(|path| add(folder_of(path), READ));
+    let admin_folder = config.admin_socket.as_deref().map(folder_of).or_else(default_folder);
+    if let Some(folder) = admin_folder {
+        add(folder, SOCKET);
+    }
     config.ticket_keys.iter().for_each(|path| add(folder_of(path), READ));
     let has_tls = config.sites.iter().any(|site| site.tls.is_some());
     if let Some(folder) = state_dir().filter(|_| has_tls) {

@@ -1,0 +1,75 @@
+//! The side of the commands that ask a running server.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::path::{file_name, folders, is_safe};
+use super::protocol::{Request, Response};
+use crate::reload;
+
+/// The maximum time for a response.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The maximum length of a response.
+const RESPONSE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Sends a request to the server at `socket`, to that of process `pid`, or to the only server of this user.
+///
+/// # Errors
+///
+/// A sentence about what to do.
+pub(crate) fn ask(socket: Option<&Path>, pid: Option<u32>, request: &Request) -> Result<Response, String> {
+    let path = match socket {
+        Some(path) => path.to_owned(),
+        None => find(pid.map_or_else(reload::find, Ok)?)?,
+    };
+    let cannot = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+            format!("no server listens on {}", path.display())
+        }
+        io::ErrorKind::PermissionDenied => {
+            format!("no permission for {}: ask as root or as the user of the server", path.display())
+        }
+        io::ErrorKind::WouldBlock => {
+            format!("the server at {} did not respond within {} s", path.display(), TIMEOUT.as_secs())
+        }
+        _ => format!("cannot ask {}: {error}", path.display()),
+    };
+    let line = exchange(&path, request).map_err(cannot)?;
+    match serde_json::from_slice(&line) {
+        Ok(Response::Error(why)) => Err(format!("the server rejected the request: {why}")),
+        Ok(response) => Ok(response),
+        Err(_) => Err(format!(
+            "{} did not respond as an admin socket of this version of Rudy; upgrade the server with \
+             `rudy reload --binary`",
+            path.display()
+        )),
+    }
+}
+
+/// Returns the socket of a process.
+fn find(pid: u32) -> Result<PathBuf, String> {
+    let uid = reload::user(pid).ok_or_else(|| format!("there is no process {pid}"))?;
+    let of_user = folders(uid).into_iter().filter(|folder| is_safe(folder, uid));
+    let found = of_user.map(|folder| folder.join(file_name(pid))).find(|path| path.exists());
+    found.ok_or_else(|| {
+        format!(
+            "process {pid} has no admin socket at its default path; if its configuration has `admin_socket`, name it \
+             with --socket PATH"
+        )
+    })
+}
+
+fn exchange(path: &Path, request: &Request) -> io::Result<Vec<u8>> {
+    let mut stream = UnixStream::connect(path)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
+    let mut text = serde_json::to_vec(request)?;
+    text.push(b'\n');
+    stream.write_all(&text)?;
+    let mut line = Vec::new();
+    BufReader::new(stream).take(RESPONSE_BYTES_MAX).read_until(b'\n', &mut line)?;
+    Ok(line)
+}

@@ -1,0 +1,14 @@
+//! The admin socket: commands ask a running server about its state.
+//!
+//! It is a Unix socket (0600) in a folder that only the server's user can write to. A request is a JSON object on a line, and so is its
+//! response.
+
+mod client;
+mod path;
+mod protocol;
+mod socket;
+
+pub(crate) use self::client::ask;
+pub(crate) use self::path::default_folder;
+pub(crate) use self::protocol::{CertificateStatus, LastError, Request, Response};
+pub(crate) use self::socket::AdminSocket;

@@ -1,0 +1,53 @@
+//! Requests to the admin socket, and their responses.
+
+use serde::{Deserialize, Serialize};
+
+/// The maximum length of a request.
+pub(super) const REQUEST_BYTES_MAX: u64 = 64 * 1024;
+
+/// A request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "command", rename_all = "snake_case", deny_unknown_fields)]
+pub(crate) enum Request {
+    /// The certificates of all sites.
+    Certificates,
+}
+
+/// The response to a request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Response {
+    /// To [`Request::Certificates`].
+    Certificates(Vec<CertificateStatus>),
+    /// Why there is no other response.
+    Error(String),
+}
+
+/// A certificate of a running server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CertificateStatus {
+    /// The names that it is valid for.
+    pub(crate) names: Vec<String>,
+    /// The name of its issuer.
+    pub(crate) issuer: String,
+    /// The first time at which it is valid (RFC 3339).
+    pub(crate) not_before: String,
+    /// The last time at which it is valid (RFC 3339).
+    pub(crate) not_after: String,
+    /// The type of its key, such as `ECDSA P-256`.
+    pub(crate) key_type: String,
+    /// Its file, or how it was made.
+    pub(crate) source: String,
+    /// Why it could not be replaced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) last_error: Option<LastError>,
+}
+
+/// An error that was not resolved since.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LastError {
+    /// When it occurred (RFC 3339).
+    pub(crate) time: String,
+    /// What it is.
+    pub(crate) message: String,
+}

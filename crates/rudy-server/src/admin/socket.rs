@@ -1,0 +1,143 @@
+//! The server's side of the admin socket.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::process;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rudy_socket_file::SocketFile;
+use rustix::process::geteuid;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::runtime::Runtime;
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::path::{default_folder, file_name};
+use super::protocol::{REQUEST_BYTES_MAX, Request, Response};
+
+/// The maximum number of connections. Further ones wait.
+const CONNECTIONS_MAX: usize = 16;
+
+/// The maximum number of connections that wait.
+const BACKLOG: i32 = 16;
+
+/// The maximum time that a client may take to send a request or to read a response.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The maximum number of stale sockets, of processes that were killed, to remove at a start.
+const STALE_MAX: usize = 100;
+
+/// Responds to a request.
+type Respond = dyn Fn(Request) -> Response + Send + Sync;
+
+/// An open admin socket. Dropping it closes the socket and removes its file.
+#[derive(Debug)]
+pub(crate) struct AdminSocket {
+    _file: SocketFile,
+    accepting: JoinHandle<()>,
+}
+
+impl AdminSocket {
+    /// Opens the socket at `path`, or in the default folder. `replaces` takes over the socket of the process that this one replaces.
+    /// `None` if there is no default folder that can be used.
+    ///
+    /// # Errors
+    ///
+    /// `path` is in use, or cannot be written.
+    pub(crate) fn open(
+        path: Option<&Path>,
+        replaces: bool,
+        runtime: &Runtime,
+        respond: Arc<Respond>,
+    ) -> io::Result<Option<Self>> {
+        let Some(path) = path else {
+            let Some(folder) = default_folder() else { return Ok(None) };
+            remove_stale(&folder);
+            return Ok(Self::open_at(&folder.join(file_name(process::id())), runtime, respond).ok());
+        };
+        if replaces {
+            // If there is none, or it is no file of ours, binding says so.
+            let _ = fs::remove_file(path);
+        }
+        Self::open_at(path, runtime, respond).map(Some)
+    }
+
+    fn open_at(path: &Path, runtime: &Runtime, respond: Arc<Respond>) -> io::Result<Self> {
+        let (listener, file) = rudy_socket_file::bind(path, Some(0o600), BACKLOG)?;
+        let _entered = runtime.enter();
+        let listener = UnixListener::from_std(listener)?;
+        Ok(Self { _file: file, accepting: runtime.spawn(accept(listener, respond)) })
+    }
+}
+
+impl Drop for AdminSocket {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+/// Removes the sockets of processes that no longer exist.
+fn remove_stale(folder: &Path) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    let sockets = entries.flatten().map(|entry| entry.path());
+    let sockets = sockets.filter(|path| path.extension().is_some_and(|end| end == "sock")).take(STALE_MAX);
+    for path in sockets {
+        if std::os::unix::net::UnixStream::connect(&path)
+            .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+        {
+            let _ = fs::remove_file(&path);
+        }
+    }
+}
+
+async fn accept(listener: UnixListener, respond: Arc<Respond>) {
+    let open = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    while let Ok(permit) = open.clone().acquire_owned().await {
+        // Without descriptors, the next attempt is after a pause.
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        let respond = respond.clone();
+        tokio::spawn(async move {
+            // A client that is gone or slow needs no response.
+            let _ = serve(stream, &*respond).await;
+            drop(permit);
+        });
+    }
+}
+
+async fn serve(mut stream: UnixStream, respond: &Respond) -> io::Result<()> {
+    let peer = stream.peer_cred()?.uid();
+    let (input, mut output) = stream.split();
+    let mut input = BufReader::new(input);
+    loop {
+        let mut line = Vec::new();
+        let mut limited = (&mut input).take(REQUEST_BYTES_MAX);
+        timeout(TIMEOUT, limited.read_until(b'\n', &mut line)).await??;
+        if line.is_empty() {
+            return Ok(());
+        }
+        let is_whole = line.ends_with(b"\n");
+        let response = if peer != 0 && peer != geteuid().as_raw() {
+            Response::Error("only root and the user of the server may ask".to_owned())
+        } else if !is_whole {
+            Response::Error(format!("a request is a line of at most {REQUEST_BYTES_MAX} bytes"))
+        } else {
+            match serde_json::from_slice(&line) {
+                Ok(request) => respond(request),
+                Err(error) => Response::Error(format!("unknown request: {error}")),
+            }
+        };
+        let mut text = serde_json::to_vec(&response)?;
+        text.push(b'\n');
+        timeout(TIMEOUT, output.write_all(&text)).await??;
+        if !is_whole {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! `rudy certificates`: the certificates of a running server.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+use rudy_units::{counted, visible};
+
+use crate::admin::{CertificateStatus, Request, Response, ask};
+use crate::run::Exit;
+
+/// The options of `rudy certificates`.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The admin socket; the default is that of the process.
+    pub socket: Option<PathBuf>,
+    /// The process id; the default is the only `rudy serve` of this user.
+    pub pid: Option<u32>,
+    /// Prints JSON.
+    pub json: bool,
+}
+
+/// Asks the server and prints its certificates.
+#[must_use]
+pub fn run(options: &Options) -> Exit {
+    let (mut stdout, mut stderr) = (io::stdout().lock(), io::stderr().lock());
+    // If writing fails, the exit code still reports the result.
+    let (_, exit) = match ask(options.socket.as_deref(), options.pid, &Request::Certificates) {
+        Ok(Response::Certificates(all)) if options.json => {
+            (writeln!(stdout, "{}", serde_json::json!({ "certificates": all })), Exit::Done)
+        }
+        Ok(Response::Certificates(all)) => (write!(stdout, "{}", text(&all, Timestamp::now())), Exit::Done),
+        Ok(other) => (writeln!(stderr, "error: unexpected response: {other:?}"), Exit::CannotRun),
+        Err(why) => (writeln!(stderr, "error: {why}"), Exit::CannotRun),
+    };
+    exit
+}
+
+/// The server's words are shown without control characters.
+fn text(all: &[CertificateStatus], now: Timestamp) -> String {
+    if all.is_empty() {
+        return "no site of this server has TLS\n".to_owned();
+    }
+    let blocks = all.iter().map(|certificate| {
+        let error = certificate.last_error.as_ref();
+        let error = error.map(|error| ("error", format!("{} ({})", error.message, error.time)));
+        let facts = [
+            ("expires", expiry(&certificate.not_after, now)),
+            ("issuer", certificate.issuer.clone()),
+            ("key", certificate.key_type.clone()),
+            ("source", certificate.source.clone()),
+        ];
+        let facts = facts.into_iter().chain(error);
+        let lines = facts.map(|(what, value)| format!("  {what:<8} {}", visible(&value)));
+        let lines: Vec<_> = std::iter::once(names(&certificate.names)).chain(lines).collect();
+        lines.join("\n") + "\n"
+    });
+    blocks.collect::<Vec<_>>().join("\n")
+}
+
+fn names(names: &[String]) -> String {
+    if names.is_empty() { "(no name)".to_owned() } else { visible(&names.join(", ")) }
+}
+
+/// `2027-01-12 (in 50 days)`
+fn expiry(time: &str, now: Timestamp) -> String {
+    let Ok(end) = time.parse::<Timestamp>() else { return time.to_owned() };
+    let (date, hours) = (end.strftime("%Y-%m-%d"), (end.as_second() - now.as_second()) / 3600);
+    match hours {
+        ..0 => format!("{date} (expired)"),
+        0..48 => format!("{date} (in {})", counted(hours.unsigned_abs(), "hour")),
+        _ => format!("{date} (in {})", counted(hours.unsigned_abs() / 24, "day")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_remaining_time_is_in_days_or_hours() {
+        let now = "2026-11-23T12:00:00Z".parse().unwrap();
+        for (time, expected) in [
+            ("2027-01-12T12:00:00Z", "2027-01-12 (in 50 days)"),
+            ("2026-11-24T13:00:00Z", "2026-11-24 (in 25 hours)"),
+            ("2026-11-23T13:00:00Z", "2026-11-23 (in 1 hour)"),
+            ("2026-11-23T11:00:00Z", "2026-11-23 (expired)"),
+            ("soon", "soon"),
+        ] {
+            assert_eq!(expiry(time, now), expected);
+        }
+    }
+}
