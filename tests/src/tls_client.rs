@@ -97,7 +97,12 @@ impl TlsConnection {
 
     /// Sends a request for `/`. Returns `None` if the connection has ended.
     pub fn get(&mut self, host: &str) -> Option<Response> {
-        let request = format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        self.get_target(host, "/")
+    }
+
+    /// Sends a request. Returns `None` if the connection has ended.
+    pub fn get_target(&mut self, host: &str, target: &str) -> Option<Response> {
+        let request = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n");
         std::io::Write::write_all(self.0.get_mut(), request.as_bytes()).ok()?;
         let has_response = self.0.fill_buf().is_ok_and(|bytes| !bytes.is_empty());
         has_response.then(|| Response::read(&mut self.0, true))

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use rudy_tests::tls::{Certificates, Valid};
-use rudy_tests::{Curl, Server, TlsClient, free_port};
+use rudy_tests::{Connection, Curl, Server, TlsClient, free_port};
 use rustix::process::Signal;
 
 /// Copies a certificate and its key to `cert.pem` and `key.pem` in a folder. Each is replaced in one step.
@@ -216,4 +216,47 @@ fn sessions_survive_a_reload_a_restart_and_another_process() {
         &fs::metadata(state.path().join("ticket-keys")).unwrap().permissions(),
     );
     assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn hsts_is_sent_over_https_only() {
+    let Some(certificates) = Certificates::new() else { return };
+    certificates.signed("a", "a.test,DNS:b.test", Valid::Now);
+    let path = certificates.path("a");
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("index.html"), "hello").unwrap();
+    let tls = format!("tls = {{ certificate = '{path}', key = '{}' }}", path.replace(".pem", ".key"));
+    let server = Server::config(&format!(
+        "listen = ['127.0.0.1:0,tls', '127.0.0.1:0']\ntrusted_proxies = '127.0.0.1'\n\
+         [[site]]\nhosts = ['a.test']\n{tls}\nroot = '{}'\n\
+         hsts = {{ max_age = '365d', include_subdomains = true, preload = true }}\n\
+         [[site.route]]\npath = '/delayed'\ndelay = {{ time = '1ms' }}\n\
+         [[site]]\nhosts = ['b.test']\n{tls}\n[[site.route]]\npath = '/*'\nrespond = 'b'\n",
+        folder.path().display()
+    ));
+    let client = TlsClient::new(&certificates, None, false);
+    let mut connection = client.connect(server.address(), "a.test").unwrap();
+    let expected = Some("max-age=31536000; includeSubDomains; preload");
+    for (target, status) in [("/", 200), ("/", 200), ("/delayed", 200), ("/missing", 404), ("/%zz", 400)] {
+        let response = connection.get_target("a.test", target).unwrap();
+        let value = response.field("strict-transport-security");
+        assert_eq!((response.status, value), (status, expected), "{target}");
+    }
+    for (host, status) in [("b.test", 200), ("c.test", 421)] {
+        let response = connection.get(host).unwrap();
+        assert_eq!((response.status, response.field("strict-transport-security")), (status, None), "{host}");
+    }
+    let plain = server.addresses()[1].trim_start_matches("http://").trim_end_matches('/').to_owned();
+    // A proxy reports the scheme, if it is trusted.
+    for (scheme, expected) in [("https", expected), ("http", None)] {
+        let mut connection = Connection::open(plain.parse().unwrap());
+        let request = format!(
+            "GET / HTTP/1.1\r\nHost: a.test\r\nX-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: {scheme}\r\n\r\n"
+        );
+        connection.send(request.as_bytes());
+        assert_eq!(connection.response().field("strict-transport-security"), expected, "{scheme}");
+    }
+    let mut connection = Connection::open(plain.parse().unwrap());
+    connection.send(b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    assert_eq!(connection.response().field("strict-transport-security"), None);
 }

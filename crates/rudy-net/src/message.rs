@@ -29,6 +29,15 @@ impl Reply {
             Self::Later(response) => response.await,
         }
     }
+
+    /// Changes the response, now or later.
+    #[must_use]
+    pub fn map(self, change: impl FnOnce(Response) -> Response + Send + 'static) -> Self {
+        match self {
+            Self::Now(response) => Self::Now(change(response)),
+            Self::Later(response) => Self::Later(Box::pin(async move { change(response.await) })),
+        }
+    }
 }
 
 impl From<Response> for Reply {

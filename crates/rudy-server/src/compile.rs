@@ -42,7 +42,8 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<T
             }
         }
         let https_port = tls::https_port(config, site, &mut problems);
-        sites.push(Site { routes, tls: tls::site(site, &resources.tls, &mut problems), https_port });
+        let hsts = tls::hsts(config, site, &mut problems);
+        sites.push(Site { routes, tls: tls::site(site, &resources.tls, &mut problems), https_port, hsts });
     }
     if problems.is_empty() { Ok(Router::new(hosts, sites)) } else { Err(problems) }
 }

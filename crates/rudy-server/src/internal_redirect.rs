@@ -96,16 +96,12 @@ const URL_FIELDS: [HeaderName; 4] = [ACCEPT_RANGES, CONTENT_LOCATION, ETAG, LAST
 /// Replaces the content of a failed response with an error page. The page is ignored if its status is neither 200 nor that of the
 /// error, because then the page has failed itself.
 pub(crate) fn with_page(failed: Response, page: Reply) -> Reply {
-    let apply = move |page: Response| {
+    page.map(move |page| {
         if ![StatusCode::OK, failed.status()].contains(&page.status()) {
             return failed;
         }
         apply_page(&failed, page)
-    };
-    match page {
-        Reply::Now(page) => Reply::Now(apply(page)),
-        Reply::Later(page) => Reply::Later(Box::pin(async move { apply(page.await) })),
-    }
+    })
 }
 
 fn apply_page(failed: &Response, mut page: Response) -> Response {

@@ -13,7 +13,7 @@ use crate::client_address::{Source, TrustedProxy};
 use crate::handlers::HandlerTable;
 use crate::php::PhpTable;
 use crate::routing::{HostPattern, PathPattern};
-use crate::tls::TlsTable;
+use crate::tls::{HstsTable, TlsTable};
 use rudy_units::{Size, Time};
 
 /// The configuration file of Rudy, a web server.
@@ -129,6 +129,10 @@ pub struct SiteTable {
     /// that a trusted proxy reports counts.
     #[schemars(example = true)]
     pub redirect_to_https: bool,
+    /// Tells browsers to use only HTTPS for this site (`Strict-Transport-Security`), for the given time: a browser that was told
+    /// rejects plain HTTP and invalid certificates. Begin with a short time.
+    #[schemars(extend("examples" = ["365d"]))]
+    pub hsts: Option<HstsTable>,
     /// Folder to serve files from when no route matches. Short for a last route with `path = "/*"` and `files = {
     /// root = ... }`.
     #[schemars(example = &"public")]

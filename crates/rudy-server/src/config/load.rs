@@ -182,8 +182,9 @@ impl Loader {
             let authorize = site.authorize.map(Box::new);
             // Without its invalid hosts, the site would be the default site.
             if !self.contains_invalid(&location.key("hosts")) {
-                let (tls, redirect_to_https) = (site.tls, site.redirect_to_https);
-                self.config.sites.push(Site { hosts, tls, redirect_to_https, routes, authorize, location });
+                let (tls, redirect_to_https, hsts) = (site.tls, site.redirect_to_https, site.hsts);
+                let site = Site { hosts, tls, redirect_to_https, hsts, routes, authorize, location };
+                self.config.sites.push(site);
             }
         }
     }

@@ -27,7 +27,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use crate::tls::{CertificateTable, ClientCertificatesTable, MadeCertificate, MinVersion, TlsTable};
+pub use crate::tls::{
+    CertificateTable, ClientCertificatesTable, HstsTable, MadeCertificate, MinVersion, TlsTable,
+};
 pub use app::AppTable;
 pub use authorize::{AuthorizeTable, RouteAuthorize};
 pub use diagnostics::Diagnostics;
@@ -117,6 +119,8 @@ pub struct Site {
     pub tls: Option<TlsTable>,
     /// Whether requests over plain HTTP are redirected to HTTPS.
     pub redirect_to_https: bool,
+    /// What browsers are told about HTTPS.
+    pub hsts: Option<HstsTable>,
     /// The routes; the first one that matches handles the request.
     pub routes: Vec<Route>,
     /// The authorizer of all routes.
@@ -164,6 +168,7 @@ impl Config {
                 hosts: Vec::new(),
                 tls: None,
                 redirect_to_https: false,
+                hsts: None,
                 routes: vec![route],
                 authorize: None,
                 location: Location::none(),

@@ -11,6 +11,7 @@ pub use path::PathPattern;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use http::HeaderValue;
 use http::header;
 use rudy_http::semantics::path::{PathBelow, PathError, RequestPath};
 use rudy_net::{Request, Tls, TlsSite};
@@ -29,6 +30,7 @@ pub(crate) fn request_host(request: &Request) -> &[u8] {
 pub(crate) struct Router<H> {
     hosts: Hosts,
     sites: Vec<Site<H>>,
+    has_hsts: bool,
 }
 
 /// The routes of a site, and its TLS settings.
@@ -39,6 +41,8 @@ pub(crate) struct Site<H> {
     pub(crate) tls: Option<Arc<ArcSwap<TlsSite>>>,
     /// The port of HTTPS, if requests over plain HTTP are redirected there.
     pub(crate) https_port: Option<u16>,
+    /// The value of `Strict-Transport-Security`.
+    pub(crate) hsts: Option<HeaderValue>,
 }
 
 /// Paths and their handler.
@@ -141,7 +145,16 @@ impl<H> Router<H> {
     }
 
     pub(crate) fn new(hosts: Hosts, sites: Vec<Site<H>>) -> Self {
-        Self { hosts, sites }
+        let has_hsts = sites.iter().any(|site| site.hsts.is_some());
+        Self { hosts, sites, has_hsts }
+    }
+
+    /// Returns the value of `Strict-Transport-Security` for a host.
+    pub(crate) fn hsts<'h>(&self, host: impl Fn() -> &'h [u8]) -> Option<&HeaderValue> {
+        if !self.has_hsts {
+            return None;
+        }
+        self.sites.get(self.hosts.find(&host)?)?.hsts.as_ref()
     }
 
     /// Iterates over the handlers of all sites.
@@ -198,7 +211,12 @@ mod tests {
             }
             let route =
                 |path: &&str| Route { paths: vec![path.parse().unwrap()], handler: format!("{site}{path}") };
-            all.push(Site { routes: paths.iter().map(route).collect(), tls: None, https_port: None });
+            all.push(Site {
+                routes: paths.iter().map(route).collect(),
+                tls: None,
+                https_port: None,
+                hsts: None,
+            });
         }
         Router::new(hosts, all)
     }

@@ -2,6 +2,7 @@
 
 mod check;
 mod files;
+mod hsts;
 mod made;
 mod redirect;
 mod state;
@@ -16,6 +17,8 @@ use arc_swap::ArcSwap;
 use rudy_tls::{Certificate, SiteSettings, TlsSite};
 
 pub(crate) use self::check::listeners;
+pub use self::hsts::HstsTable;
+pub(crate) use self::hsts::hsts;
 pub(crate) use self::redirect::{https_port, redirect};
 pub(crate) use self::state::TlsState;
 pub use self::table::{CertificateTable, ClientCertificatesTable, MadeCertificate, MinVersion, TlsTable};
