@@ -156,7 +156,7 @@ fn an_upgrade_takes_over_the_socket() {
     server.signal(Signal::USR2);
     server.wait_for_line("has replaced process");
     assert_eq!(send(&path, b"{\"command\":\"certificates\"}\n").len(), 1);
-    let listener = socket_peercred(&UnixStream::connect(&path).unwrap()).unwrap().pid;
+    let listener = socket_peercred(UnixStream::connect(&path).unwrap()).unwrap().pid;
     assert_ne!(u32::try_from(listener.as_raw_pid()).unwrap(), server.pid());
     // The old process forwards the signal.
     server.signal(Signal::TERM);

@@ -53,6 +53,10 @@ fn help_of_every_command() {
     assert_data_eq!(success(&rudy(&["schema", "--help"])), file!["cli/schema-help.txt"]);
     assert_data_eq!(success(&rudy(&["reload", "--help"])), file!["cli/reload-help.txt"]);
     assert_data_eq!(success(&rudy(&["certificates", "--help"])), file!["cli/certificates-help.txt"]);
+    assert_data_eq!(
+        success(&rudy(&["certificates", "trust", "--help"])),
+        file!["cli/certificates-trust-help.txt"]
+    );
     assert_data_eq!(success(&rudy(&["completions", "--help"])), file!["cli/completions-help.txt"]);
     assert_data_eq!(success(&rudy(&["manual", "--help"])), file!["cli/manual-help.txt"]);
     assert_data_eq!(success(&rudy(&["tail", "--help"])), file!["cli/tail-help.txt"]);

@@ -2,9 +2,10 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use rudy_tests::tls::{Certificates, Valid};
-use rudy_tests::{Connection, Curl, Server, TlsClient, free_port};
+use rudy_tests::{Connection, Curl, Server, TlsClient, binary, free_port, long, program};
 use rustix::process::Signal;
 
 /// Copies a certificate and its key to `cert.pem` and `key.pem` in a folder. Each is replaced in one step.
@@ -68,6 +69,64 @@ fn a_self_signed_certificate_is_the_same_in_the_next_run() {
         let result = curl.run([format!("http://{}/", server.address())]);
         assert!(result.body.ends_with(b"Use https://.\n"), "{:?}", result.body);
     }
+}
+
+#[test]
+fn the_local_authority_is_the_same_in_the_next_run() {
+    let Some(curl) = Curl::find() else { return };
+    let state = tempfile::tempdir().unwrap();
+    let authority = state.path().join("authority.crt");
+    let mut first = None;
+    for _ in 0..2 {
+        let server = Server::build().files(&[("index.html", b"hello")]).args(["--tls", "internal"]);
+        let server = server.env("STATE_DIRECTORY", state.path()).start();
+        let port = server.address().port();
+        let result =
+            curl.run(["--cacert", authority.to_str().unwrap(), &format!("https://localhost:{port}/")]);
+        assert_eq!((result.exit, &result.body[..]), (0, &b"hello"[..]));
+        let made = fs::read(&authority).unwrap();
+        assert_eq!(first.get_or_insert_with(|| made.clone()), &made);
+    }
+}
+
+/// Changes the stores of this machine, and removes the change again.
+#[test]
+fn a_trusted_local_authority_needs_no_flag() {
+    if !long() {
+        return;
+    }
+    let (Some(curl), Some(certutil)) = (Curl::find(), program("certutil")) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (state, home) = (folder.path().join("state"), folder.path().join("home"));
+    let database = home.join(".pki/nssdb");
+    fs::create_dir_all(&database).unwrap();
+    let certutil = |arguments: &[&str]| {
+        let database = format!("sql:{}", database.display());
+        let output = Command::new(&certutil).args(arguments).args(["-d", &database]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    certutil(&["-N", "--empty-password"]);
+    let rudy = |command: &str| {
+        let mut rudy = Command::new(binary());
+        rudy.args(["certificates", command]).env("HOME", &home).env("STATE_DIRECTORY", &state);
+        rudy.output().unwrap()
+    };
+    assert!(
+        String::from_utf8_lossy(&rudy("trust").stderr)
+            .contains("`rudy serve --tls internal` makes the authority")
+    );
+    let server = Server::build().files(&[("index.html", b"hello")]).args(["--tls", "internal"]);
+    let server = server.env("STATE_DIRECTORY", &state).start();
+    let fetch = || curl.run([format!("https://localhost:{}/", server.address().port())]).exit;
+    assert_eq!(fetch(), 60, "not trusted");
+    let output = rudy("trust");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(fetch(), 0);
+    assert!(certutil(&["-L"]).contains("rudy-local-authority-"));
+    assert!(rudy("untrust").status.success());
+    assert_eq!(fetch(), 60, "no longer trusted");
+    assert!(!certutil(&["-L"]).contains("rudy-local-authority-"));
+    assert!(rudy("untrust").status.success(), "a second time");
 }
 
 /// Sites `a` and `b` share a certificate for both, `c` has another policy, `plain` has no TLS.

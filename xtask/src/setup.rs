@@ -25,11 +25,12 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("php", "php-cli"),               // installs MediaWiki
     ("fcgiwrap", "fcgiwrap"),         // runs CGI programs such as git's
     ("git", "git"),
-    ("zsh", "zsh"),           // shell completion
-    ("fish", "fish"),         // shell completion
-    ("mandoc", "mandoc"),     // checks the manual pages
-    ("setfacl", "acl"),       // sets access control lists
-    ("chromium", "chromium"), // renders the reports of the lab
+    ("zsh", "zsh"),                // shell completion
+    ("fish", "fish"),              // shell completion
+    ("mandoc", "mandoc"),          // checks the manual pages
+    ("setfacl", "acl"),            // sets access control lists
+    ("certutil", "libnss3-tools"), // databases of authorities of browsers
+    ("chromium", "chromium"),      // renders the reports of the lab
 ];
 
 /// Debian's Python, which has a `venv` package. Another one in `PATH` may lack it.

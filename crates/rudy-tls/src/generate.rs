@@ -2,13 +2,22 @@
 
 use std::time::{Duration, SystemTime};
 
-use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose};
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyPair, KeyUsagePurpose,
+};
 
 /// The validity of a self-signed certificate: the longest that browsers accept (CA/Browser Forum, 398 days).
 const VALIDITY: Duration = Duration::from_hours(397 * 24);
 
 /// A certificate is valid from a little earlier, for clients whose clock is slow.
 const CLOCK_SKEW: Duration = Duration::from_hours(1);
+
+/// The validity of a certificate of the local authority.
+const INTERNAL_VALIDITY: Duration = Duration::from_hours(30 * 24);
+
+/// The validity of the local authority, which people install.
+const AUTHORITY_VALIDITY: Duration = Duration::from_hours(10 * 365 * 24);
 
 /// Creates a key on P-256 and a certificate signed with it, for these names and addresses. Returns both in PEM.
 ///
@@ -17,13 +26,66 @@ const CLOCK_SKEW: Duration = Duration::from_hours(1);
 /// A name is invalid, or the system provides no random bytes.
 pub fn self_signed(names: &[String], now: SystemTime) -> Result<String, rcgen::Error> {
     let key = KeyPair::generate()?;
-    let mut certificate = CertificateParams::new(names)?;
-    certificate.distinguished_name.push(DnType::CommonName, "Rudy self-signed certificate");
+    let certificate = for_server("Rudy self-signed certificate", names, now, VALIDITY)?;
+    Ok(key.serialize_pem() + &certificate.self_signed(&key)?.pem())
+}
+
+/// Creates the key and the certificate of a local authority. Returns both in PEM, the key first.
+///
+/// # Errors
+///
+/// The system provides no random bytes.
+pub fn authority(now: SystemTime) -> Result<(String, String), rcgen::Error> {
+    let key = KeyPair::generate()?;
+    let certificate = local_authority(now)?.self_signed(&key)?;
+    Ok((key.serialize_pem(), certificate.pem()))
+}
+
+/// Creates a key and a certificate signed with the key of the local authority. Returns both in PEM.
+///
+/// # Errors
+///
+/// A name or the authority's key is invalid, or the system provides no random bytes.
+pub fn signed_by_authority(
+    authority_key: &str,
+    names: &[String],
+    now: SystemTime,
+) -> Result<String, rcgen::Error> {
+    let authority = Issuer::new(local_authority(now)?, KeyPair::from_pem(authority_key)?);
+    let key = KeyPair::generate()?;
+    let certificate = for_server("Rudy local certificate", names, now, INTERNAL_VALIDITY)?;
+    Ok(key.serialize_pem() + &certificate.signed_by(&key, &authority)?.pem())
+}
+
+/// The authority's name does not depend on the time, so that the parameters match its certificate.
+fn local_authority(now: SystemTime) -> Result<CertificateParams, rcgen::Error> {
+    let mut authority = valid(CertificateParams::new(Vec::new())?, now, AUTHORITY_VALIDITY);
+    authority.distinguished_name = DistinguishedName::new();
+    authority.distinguished_name.push(DnType::CommonName, "Rudy local authority");
+    // It signs certificates of servers, and no further authorities.
+    authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    Ok(authority)
+}
+
+fn for_server(
+    common_name: &str,
+    names: &[String],
+    now: SystemTime,
+    validity: Duration,
+) -> Result<CertificateParams, rcgen::Error> {
+    let mut certificate = valid(CertificateParams::new(names)?, now, validity);
+    certificate.distinguished_name.push(DnType::CommonName, common_name);
     certificate.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     certificate.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    certificate.use_authority_key_identifier_extension = true;
+    Ok(certificate)
+}
+
+fn valid(mut certificate: CertificateParams, now: SystemTime, validity: Duration) -> CertificateParams {
     certificate.not_before = (now - CLOCK_SKEW).into();
-    certificate.not_after = (now + VALIDITY).into();
-    Ok(key.serialize_pem() + &certificate.self_signed(&key)?.pem())
+    certificate.not_after = (now + validity).into();
+    certificate
 }
 
 #[cfg(test)]

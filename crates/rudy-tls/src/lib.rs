@@ -18,7 +18,7 @@ pub use client_certificates::{
     ClientCertificate, ClientCertificateUse, ClientCertificates, ClientCertificatesError,
 };
 pub use client_hello::{ClientHello, RejectedHello, UNRECOGNIZED_NAME};
-pub use generate::self_signed;
+pub use generate::{authority, self_signed, signed_by_authority};
 pub use names::Names;
 pub use session::{RECORD_OVERHEAD_BYTES, RECORD_PLAINTEXT_BYTES_MAX, Session};
 pub use site::{Policy, SiteSettings, TlsSite, Version, sha256};

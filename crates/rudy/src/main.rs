@@ -182,8 +182,10 @@ struct Serve {
 /// Who signs the certificate of `--tls`.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum TlsSource {
-    /// The certificate itself; browsers warn about it.
+    /// The certificate itself; browsers warn about it
     SelfSigned,
+    /// A local authority, which `rudy certificates trust` installs
+    Internal,
 }
 
 fn loopback(port: u16) -> Address {
@@ -199,7 +201,7 @@ fn main() -> ExitCode {
         Command::Completions(completions) => completions.run().into(),
         Command::Manual(manual) => manual.run().into(),
         Command::Reload(reload) => rudy_server::reload::run(&reload.into()).into(),
-        Command::Certificates(certificates) => rudy_server::certificates::run(&certificates.into()).into(),
+        Command::Certificates(certificates) => certificates.run().into(),
         Command::Tail(tail) => rudy_server::tail::run(&tail.into()).into(),
         Command::Get(get) => rudy_load::get::get(&(*get).into()).into(),
         Command::Bench(bench) => bench.run().into(),
@@ -214,8 +216,12 @@ fn main() -> ExitCode {
 impl From<Serve> for Options {
     fn from(serve: Serve) -> Self {
         let tls = match (serve.tls, serve.tls_cert, serve.tls_key) {
-            (Some(TlsSource::SelfSigned), ..) => {
-                Some(TlsTable { source: Some(MadeCertificate::SelfSigned), ..TlsTable::default() })
+            (Some(source), ..) => {
+                let source = Some(match source {
+                    TlsSource::SelfSigned => MadeCertificate::SelfSigned,
+                    TlsSource::Internal => MadeCertificate::Internal,
+                });
+                Some(TlsTable { source, ..TlsTable::default() })
             }
             (None, None, None) => None,
             (None, certificate, key) => {

@@ -129,7 +129,7 @@ pub struct SiteTable {
     /// that a trusted proxy reports counts.
     #[schemars(example = true)]
     pub redirect_to_https: bool,
-    /// Tells browsers to use only HTTPS for this site (`Strict-Transport-Security`), for the given time: a browser that was told
+    /// Tells browsers to use only HTTPS for this site (`Strict-Transport-Security`), for the given time: a browser then
     /// rejects plain HTTP and invalid certificates. Begin with a short time.
     #[schemars(extend("examples" = ["365d"]))]
     pub hsts: Option<HstsTable>,

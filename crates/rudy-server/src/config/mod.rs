@@ -119,7 +119,7 @@ pub struct Site {
     pub tls: Option<TlsTable>,
     /// Whether requests over plain HTTP are redirected to HTTPS.
     pub redirect_to_https: bool,
-    /// What browsers are told about HTTPS.
+    /// The time for which browsers use only HTTPS.
     pub hsts: Option<HstsTable>,
     /// The routes; the first one that matches handles the request.
     pub routes: Vec<Route>,

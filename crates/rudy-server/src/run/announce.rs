@@ -8,7 +8,7 @@ use rudy_net::engine::Model;
 use rudy_net::listen::{Address, BoundAddress, Endpoint};
 
 use super::{Options, Source};
-use crate::config::Config;
+use crate::config::{Config, MadeCertificate};
 
 const LOCAL_ACCESS: &str = "this machine only; --listen :8080 accepts other machines";
 const PUBLIC_ACCESS: &str = "every machine that can reach this one can read these files";
@@ -80,8 +80,14 @@ fn notes(
     if !config.listen.iter().any(|address| address.tls) {
         notes.push(("Encryption", "none; --tls self-signed encrypts".into()));
     }
-    if config.sites.iter().any(|site| site.tls.as_ref().is_some_and(|tls| tls.source.is_some())) {
+    let makes =
+        |kind| config.sites.iter().any(|site| site.tls.as_ref().is_some_and(|tls| tls.source == Some(kind)));
+    if makes(MadeCertificate::SelfSigned) {
         notes.push(("Certificate", "self-signed: browsers warn once, curl needs --insecure".into()));
+    }
+    if makes(MadeCertificate::Internal) {
+        let note = "from the local authority, which `rudy certificates trust` installs";
+        notes.push(("Certificate", note.into()));
     }
     notes
 }

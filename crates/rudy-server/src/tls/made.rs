@@ -2,14 +2,18 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::fmt;
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::slice;
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
-use rudy_tls::{Certificate, self_signed, sha256};
+use rudy_tls::{Certificate, self_signed, sha256, signed_by_authority};
 
+use super::MadeCertificate;
+use super::authority::Authority;
 use super::check::name;
 use crate::routing::HostPattern;
 use crate::state_dir;
@@ -17,13 +21,13 @@ use crate::state_dir;
 /// The names of this machine that no other machine can have (RFC 6761 §6.3).
 const LOCAL: [&str; 4] = ["localhost", "*.localhost", "127.0.0.1", "::1"];
 
-/// The self-signed certificates of a process.
+/// The certificates that a process has made.
 #[derive(Debug, Default)]
 pub(super) struct MadeCertificates {
     /// `None` keeps them in memory only.
     folder: Option<PathBuf>,
-    /// By their names.
-    in_memory: Mutex<HashMap<Vec<String>, Certificate>>,
+    /// By their kind and names.
+    in_memory: Mutex<HashMap<(MadeCertificate, Vec<String>), Certificate>>,
 }
 
 impl MadeCertificates {
@@ -35,6 +39,7 @@ impl MadeCertificates {
     /// time is left. Also returns why it could not be kept.
     pub(super) fn get(
         &self,
+        kind: MadeCertificate,
         hosts: &[HostPattern],
         now: SystemTime,
     ) -> Result<(Certificate, Option<String>), String> {
@@ -43,51 +48,74 @@ impl MadeCertificates {
         names.sort();
         names.dedup();
         let mut in_memory = self.in_memory.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = in_memory.get(&names).filter(|known| is_fresh(known, now)) {
+        if let Some(known) = in_memory.get(&(kind, names.clone())).filter(|known| is_fresh(known, now)) {
             return Ok((known.clone(), None));
         }
-        let path = self.folder.as_ref().map(|folder| folder.join("certificates").join(file_name(&names)));
-        let (certificate, problem) = match path {
-            None => (make(&names, now)?.1, None),
-            Some(path) => kept(&path, &names, now)?,
-        };
-        in_memory.insert(names, certificate.clone());
-        Ok((certificate, problem))
+        let made = self.read_or_make(kind, &names, now)?;
+        in_memory.insert((kind, names), made.0.clone());
+        Ok(made)
+    }
+
+    fn read_or_make(
+        &self,
+        kind: MadeCertificate,
+        names: &[String],
+        now: SystemTime,
+    ) -> Result<(Certificate, Option<String>), String> {
+        let folder = self.folder.as_deref();
+        match kind {
+            MadeCertificate::SelfSigned => {
+                let file = file_name("self-signed", names);
+                kept(folder, &file, now, || text(self_signed(names, now)))
+            }
+            MadeCertificate::Internal => {
+                // The file of a certificate depends on its authority, so that a new authority has new certificates.
+                let authority = Authority::kept(folder, now)?;
+                let file = file_name("internal", &[slice::from_ref(&authority.certificate), names].concat());
+                kept(folder, &file, now, || text(signed_by_authority(&authority.key, names, now)))
+            }
+        }
     }
 }
 
+fn text<T>(result: Result<T, impl fmt::Display>) -> Result<T, String> {
+    result.map_err(|error| error.to_string())
+}
+
 /// Returns the certificate in the file, or writes a new one.
-fn kept(path: &PathBuf, names: &[String], now: SystemTime) -> Result<(Certificate, Option<String>), String> {
-    let read = || {
+fn kept(
+    folder: Option<&Path>,
+    file: &str,
+    now: SystemTime,
+    make: impl FnOnce() -> Result<String, String>,
+) -> Result<(Certificate, Option<String>), String> {
+    let read = |path: &Path| {
         let pem = fs::read(path).ok()?;
         Certificate::from_pem(&pem, &pem).ok().filter(|certificate| is_fresh(certificate, now))
     };
-    if let Some(certificate) = read() {
+    let path = folder.map(|folder| folder.join("certificates").join(file));
+    if let Some(certificate) = path.as_deref().and_then(read) {
         return Ok((certificate, None));
     }
-    let (pem, certificate) = make(names, now)?;
-    match state_dir::write(path, pem.as_bytes(), path.exists()) {
+    let pem = make()?;
+    let certificate = text(Certificate::from_pem(pem.as_bytes(), pem.as_bytes()))?;
+    let Some(path) = path else { return Ok((certificate, None)) };
+    match state_dir::write(&path, pem.as_bytes(), path.exists()) {
         // Another process was faster.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            Ok((read().unwrap_or(certificate), None))
+            Ok((read(&path).unwrap_or(certificate), None))
         }
-        Err(error) => {
-            let problem = format!(
-                "the self-signed certificate is new at each start, because {} cannot be written: {error}; set \
-                 `StateDirectory=rudy` in the systemd unit, or $XDG_STATE_HOME",
-                path.display()
-            );
-            Ok((certificate, Some(problem)))
-        }
+        Err(error) => Ok((certificate, Some(not_kept(&path, &error)))),
         Ok(()) => Ok((certificate, None)),
     }
 }
 
-fn make(names: &[String], now: SystemTime) -> Result<(String, Certificate), String> {
-    let pem = self_signed(names, now).map_err(|error| error.to_string())?;
-    let certificate =
-        Certificate::from_pem(pem.as_bytes(), pem.as_bytes()).map_err(|error| error.to_string())?;
-    Ok((pem, certificate))
+pub(super) fn not_kept(path: &Path, error: &io::Error) -> String {
+    format!(
+        "the certificate is new at each start, because {} cannot be written: {error}; set `StateDirectory=rudy` in the \
+         systemd unit, or $XDG_STATE_HOME",
+        path.display()
+    )
 }
 
 /// Whether at least a third of the certificate's time is left.
@@ -98,10 +126,10 @@ fn is_fresh(certificate: &Certificate, now: SystemTime) -> bool {
 }
 
 /// Sites with the same names share a file.
-fn file_name(names: &[String]) -> String {
+fn file_name(kind: &str, names: &[String]) -> String {
     let hash = sha256(names.join(" ").as_bytes());
     let start = hash.first_chunk().map_or(0, |start| u64::from_be_bytes(*start));
-    format!("self-signed-{start:016x}.pem")
+    format!("{kind}-{start:016x}.pem")
 }
 
 #[cfg(test)]
@@ -115,9 +143,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let hosts = ["a.test".parse().unwrap(), "[2001:db8::1]".parse().unwrap()];
         let now = SystemTime::now();
-        let get = |folder: &std::path::Path, now| {
+        let get = |folder: &Path, now| {
             let made = MadeCertificates::in_folder(Some(folder.to_owned()));
-            made.get(&hosts, now).unwrap()
+            made.get(MadeCertificate::SelfSigned, &hosts, now).unwrap()
         };
         let (first, problem) = get(folder.path(), now);
         assert_eq!(problem, None);

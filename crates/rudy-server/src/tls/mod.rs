@@ -1,5 +1,6 @@
 //! TLS of sites: where their certificates come from, and whether they fit.
 
+mod authority;
 mod check;
 mod files;
 mod hsts;
@@ -16,6 +17,7 @@ use std::time::SystemTime;
 use arc_swap::ArcSwap;
 use rudy_tls::{Certificate, SiteSettings, TlsSite};
 
+pub(crate) use self::authority::certificate_file as authority_file;
 pub(crate) use self::check::listeners;
 pub use self::hsts::HstsTable;
 pub(crate) use self::hsts::hsts;
@@ -87,8 +89,8 @@ fn certificates(
     now: SystemTime,
     problems: &mut Vec<Problem>,
 ) -> Vec<Certificate> {
-    if table.source.is_some() {
-        let made = state.self_signed(hosts, now).map(|made| made.with_source("self-signed"));
+    if let Some(kind) = table.source {
+        let made = state.made(kind, hosts, now).map(|made| made.with_source(kind.to_string()));
         let made =
             made.map_err(|error| problems.push(Problem::value(location, error).label("cannot be made")));
         return made.into_iter().collect();

@@ -6,6 +6,7 @@ use std::time::SystemTime;
 
 use rudy_tls::{Certificate, TicketKeys};
 
+use super::MadeCertificate;
 use super::made::MadeCertificates;
 use super::ticket_keys::KeyFile;
 use super::watch::Watched;
@@ -42,9 +43,14 @@ impl TlsState {
         }
     }
 
-    /// Returns the self-signed certificate for this machine and these hosts.
-    pub(super) fn self_signed(&self, hosts: &[HostPattern], now: SystemTime) -> Result<Certificate, String> {
-        let (certificate, notice) = self.made.get(hosts, now)?;
+    /// Returns a certificate made for this machine and these hosts.
+    pub(super) fn made(
+        &self,
+        kind: MadeCertificate,
+        hosts: &[HostPattern],
+        now: SystemTime,
+    ) -> Result<Certificate, String> {
+        let (certificate, notice) = self.made.get(kind, hosts, now)?;
         self.notices.lock().unwrap_or_else(PoisonError::into_inner).extend(notice);
         Ok(certificate)
     }

@@ -1,5 +1,6 @@
 //! The `tls` table of a site.
 
+use std::fmt;
 use std::path::Path;
 
 use rudy_tls::Names;
@@ -9,12 +10,13 @@ use serde::Deserialize;
 use super::files;
 use crate::config::{FilePath, Located, Location, Problem, missing, short_form};
 
-/// TLS of a site: a certificate made on the spot (\"self-signed\"), or a table with files.
+/// TLS of a site: a certificate made on the spot (\"self-signed\" or \"internal\"), or a table with files.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, remote = "Self")]
 #[schemars(transform = Self::with_short_form)]
 pub struct TlsTable {
-    /// Makes the certificate: `self-signed`. Browsers warn about it.
+    /// Makes the certificate: `self-signed`, which browsers warn about, or `internal`, signed by a local authority that
+    /// `rudy certificates trust` installs.
     pub source: Option<MadeCertificate>,
     /// File with the certificate of the site, followed by those of its issuers, in PEM.
     #[schemars(example = &"cert.pem")]
@@ -36,21 +38,34 @@ pub struct TlsTable {
     pub client_certificates: Option<ClientCertificatesTable>,
 }
 
-short_form!(TlsTable, SHORT, "\"self-signed\" or a table", r#"{ "const": "self-signed" }"#, {
-    visit_str(source: &str) => match source {
-        "self-signed" => Ok(TlsTable { source: Some(MadeCertificate::SelfSigned), ..TlsTable::default() }),
-        _ => Err(serde::de::Error::custom(
-            format!("unknown certificate source \"{source}\"\nexpected \"self-signed\" or a table with `certificate` and `key`")
-        )),
+short_form!(TlsTable, SHORT, "\"self-signed\", \"internal\" or a table", r#"{ "enum": ["self-signed", "internal"] }"#, {
+    visit_str(name: &str) => {
+        let source = [MadeCertificate::SelfSigned, MadeCertificate::Internal].into_iter();
+        let source = source.into_iter().find(|source| source.to_string() == name);
+        let source = source.ok_or_else(|| serde::de::Error::custom(format!(
+            "unknown certificate source \"{name}\"\nexpected \"self-signed\", \"internal\", or a table with `certificate` and `key`"
+        )))?;
+        Ok(TlsTable { source: Some(source), ..TlsTable::default() })
     };
 });
 
 /// A certificate that Rudy makes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MadeCertificate {
     /// Signed with its own key.
     SelfSigned,
+    /// Signed by a local authority, which `rudy certificates trust` installs.
+    Internal,
+}
+
+impl fmt::Display for MadeCertificate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::SelfSigned => "self-signed",
+            Self::Internal => "internal",
+        })
+    }
 }
 
 /// The files of a certificate.

@@ -1,11 +1,14 @@
 //! `rudy certificates`: the certificates of a running server.
 
+mod trust;
+
 use std::io::{self, Write};
 use std::path::PathBuf;
 
 use jiff::Timestamp;
 use rudy_units::{counted, visible};
 
+pub use self::trust::{Change, TrustOptions, trust};
 use crate::admin::{CertificateStatus, Request, Response, ask};
 use crate::run::Exit;
 
