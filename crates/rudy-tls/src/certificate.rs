@@ -9,6 +9,7 @@ use rustls::InconsistentKeys;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
+use x509_parser::asn1_rs::{Enumerated, Sequence};
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{ASN1Time, FromDer, X509Certificate};
 use x509_parser::public_key::PublicKey;
@@ -115,13 +116,24 @@ impl Certificate {
         }
     }
 
-    /// Returns the certificate with an OCSP response to send along (RFC 6066 §8).
-    #[must_use]
-    pub fn with_ocsp(mut self, response: Vec<u8>) -> Self {
+    /// Returns the certificate with an OCSP response in DER to send along (RFC 6066 §8).
+    ///
+    /// # Errors
+    ///
+    /// It is no response, or one about an error (RFC 6960 §4.2.1).
+    pub fn with_ocsp(mut self, response: Vec<u8>) -> Result<Self, String> {
+        let (rest, sequence) =
+            Sequence::from_der(&response).map_err(|_| "the file is no OCSP response in DER".to_owned())?;
+        let status = Enumerated::from_der(&sequence.content).map(|(_, status)| status.0);
+        match status {
+            Ok(0) if rest.is_empty() => {}
+            Ok(1..=6) => return Err("the OCSP response reports an error instead of a status".to_owned()),
+            _ => return Err("the file is no OCSP response in DER".to_owned()),
+        }
         let mut key = (*self.key).clone();
         key.ocsp = Some(response);
         self.key = Arc::new(key);
-        self
+        Ok(self)
     }
 
     /// Returns the certificate with this source, for display.

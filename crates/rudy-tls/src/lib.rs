@@ -7,6 +7,7 @@ mod certificate;
 mod client_certificates;
 mod client_hello;
 mod generate;
+mod key_log;
 mod names;
 mod session;
 mod site;
@@ -19,6 +20,7 @@ pub use client_certificates::{
 };
 pub use client_hello::{ClientHello, RejectedHello, UNRECOGNIZED_NAME};
 pub use generate::{authority, self_signed, signed_by_authority};
+pub use key_log::KeyLogFile;
 pub use names::Names;
 pub use session::{RECORD_OVERHEAD_BYTES, RECORD_PLAINTEXT_BYTES_MAX, Session};
 pub use site::{Policy, SiteSettings, TlsSite, Version, sha256};

@@ -8,7 +8,7 @@ use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{ServerConfig, SupportedProtocolVersion, version};
 
-use crate::{Certificate, ClientCertificateUse, ClientCertificates, Names, TicketKeys, Ticketer};
+use crate::{Certificate, ClientCertificateUse, ClientCertificates, KeyLogFile, Names, TicketKeys, Ticketer};
 
 /// A protocol version.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,6 +29,8 @@ pub struct SiteSettings {
     pub min_version: Version,
     /// The client certificates that are requested.
     pub client_certificates: Option<ClientCertificates>,
+    /// Where the secrets of sessions are written.
+    pub key_log: Option<Arc<KeyLogFile>>,
 }
 
 /// The hash of everything that decides whether a client is accepted: the minimum version, and what client certificates
@@ -73,6 +75,9 @@ impl TlsSite {
         let mut config = builder.with_cert_resolver(certificates.clone());
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         config.session_storage = Arc::new(NoServerSessionStorage {});
+        if let Some(key_log) = settings.key_log {
+            config.key_log = key_log;
+        }
         config.ticketer = Arc::new(Ticketer::new(keys.clone(), policy, client_certificates.is_some()));
         Ok(Self {
             policy,

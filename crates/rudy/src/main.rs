@@ -153,6 +153,9 @@ struct Serve {
     /// Private key of --tls-cert, in PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert", help_heading = "HTTPS")]
     tls_key: Option<PathBuf>,
+    /// Write the secrets of TLS sessions to the file in the variable SSLKEYLOGFILE, for Wireshark: its readers can decrypt all traffic
+    #[arg(long, help_heading = "HTTPS")]
+    tls_key_log: bool,
     /// List the files of folders without an index.html
     #[arg(long, help_heading = "Files")]
     browse: bool,
@@ -247,6 +250,7 @@ impl From<Serve> for Options {
             cores: serve.cores,
             keep_alive: serve.keep_alive.then_some(true),
             tls,
+            tls_key_log: serve.tls_key_log,
             user: serve.user,
         }
     }

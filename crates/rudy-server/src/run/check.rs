@@ -37,7 +37,7 @@ fn find_all(mut config: Config) -> Result<(Config, Vec<String>), Diagnostics> {
             user.run(|| check_as_user(&config, &user.name, given))
                 .unwrap_or_else(|error| (not_this_user(&config, &error), Vec::new()))
         }
-        _ => (App::new(&config, &Resources::default()).map(drop), Vec::new()),
+        _ => make(&config),
     };
     let user = match user {
         Ok(UserChange::NotPermitted(user)) => {
@@ -82,10 +82,16 @@ fn check_as_user(config: &Config, user: &str, given: Transferred) -> (Result<(),
     if given.buffer_dir {
         to_make.buffer.dir = None;
     }
-    let made = App::new(&to_make, &Resources::default()).map(drop);
+    let (made, notices) = make(&to_make);
     let log = unusable_log(config, user, given.log);
     let log = log.map_or(Ok(()), |problem| Err(Diagnostics::new(config.sources.clone(), vec![problem])));
-    (Diagnostics::all([made, log]), inaccessible_to(config, user))
+    (Diagnostics::all([made, log]), notices.into_iter().chain(inaccessible_to(config, user)).collect())
+}
+
+/// Builds the app; also returns what a start would log about certificates.
+fn make(config: &Config) -> (Result<(), Diagnostics>, Vec<String>) {
+    let resources = Resources::default();
+    (App::new(config, &resources).map(drop), resources.tls.take_notices())
 }
 
 /// Reports an access log that the user cannot open.

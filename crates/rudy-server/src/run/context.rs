@@ -1,6 +1,8 @@
 //! The state of the process that all configurations share.
 
+use std::fs::File;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::exit::Failure;
@@ -52,6 +54,15 @@ impl Context {
         match request {
             admin::Request::Certificates => admin::Response::Certificates(self.resources.tls.certificates()),
         }
+    }
+
+    /// Writes the secrets of all TLS sessions to a file.
+    pub(super) fn write_key_log(&self, path: &Path, file: File) {
+        self.resources.tls.set_key_log(file);
+        self.errors.notice(&format!(
+            "--tls-key-log writes the secrets of all TLS sessions to {}: its readers can decrypt all traffic",
+            path.display()
+        ));
     }
 
     /// Logs what the operator should know about certificates and keys.

@@ -64,6 +64,8 @@ pub struct Options {
     pub keep_alive: Option<bool>,
     /// TLS, instead of the configured one, on all addresses; for a folder only.
     pub tls: Option<TlsTable>,
+    /// Whether to write the secrets of TLS sessions to the file that `SSLKEYLOGFILE` names.
+    pub tls_key_log: bool,
     /// The user to run as, instead of the configured one.
     pub user: Option<String>,
 }

@@ -2,8 +2,10 @@
 
 use std::convert::Infallible;
 use std::env;
+use std::fs::File;
 use std::io::{self, IsTerminal};
-use std::path::Path;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rudy_net::engine::{self, Engine, Report, ServiceSource as _, Stopped, raise_descriptor_limit};
@@ -90,12 +92,16 @@ impl Server {
         // Binding may need root, and no other thread runs yet: see `privileges`.
         let bind = |address| Listener::bind(address, workers, &inherited).map_err(Failure::Listen);
         let listeners = config.listen.iter().map(bind).collect::<Result<Vec<_>, _>>()?;
+        let key_log = options.tls_key_log.then(open_key_log).transpose()?;
         privileges::drop_root(&config)?;
         let sandbox = config.sandbox.then(|| Sandbox::enter(&config)).transpose()?;
         let context = Context::new().map_err(Failure::cannot("write to standard error"))?;
         report_panics(&context.errors);
         context.errors.mask(config.placeholders());
         context.buffers.set(config.buffer.clone());
+        if let Some((path, file)) = key_log {
+            context.write_key_log(&path, file);
+        }
         let access_log = open_access_log(&config, &context.errors)?;
         let current_app = CurrentApp::new(context.build_app(&config, access_log.as_ref())?);
         if let Err(error) = descriptors {
@@ -346,6 +352,17 @@ async fn second_stop(signals: &mut Signals, errors: &ErrorLog) -> Stop {
             Action::TakeOwnership => {}
         }
     }
+}
+
+/// Opens the file that `SSLKEYLOGFILE` names, for this user only.
+fn open_key_log() -> Result<(PathBuf, File), Failure> {
+    let Some(path) = env::var_os("SSLKEYLOGFILE").map(PathBuf::from) else {
+        let why = "write the secrets of TLS sessions (--tls-key-log): the variable SSLKEYLOGFILE is not set";
+        return Err(Failure::Cannot(why.to_owned()));
+    };
+    let file = File::options().append(true).create(true).mode(0o600).open(&path);
+    let what = format!("open {} (--tls-key-log)", path.display());
+    file.map(|file| (path, file)).map_err(Failure::cannot(&what))
 }
 
 pub(super) fn open_access_log(config: &Config, errors: &ErrorLog) -> Result<Option<AccessLog>, Failure> {

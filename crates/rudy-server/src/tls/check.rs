@@ -1,9 +1,10 @@
 //! Checks whether certificates fit their site.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 use rudy_tls::Certificate;
+use rudy_units::counted;
 
 use crate::config::{Config, Location, Problem, Site};
 use crate::routing::HostPattern;
@@ -21,6 +22,18 @@ pub(super) fn misfit(certificate: &Certificate, hosts: &[HostPattern], now: Syst
     let names: Vec<_> = certificate.names.iter().collect();
     let names = if names.is_empty() { "no name".to_owned() } else { names.join(", ") };
     Some(format!("the certificate is not valid for {missing}, but for {names}"))
+}
+
+/// The remaining time of a certificate at which the operator should know about it: tools renew a third of the validity before its
+/// end, so something is wrong.
+const SOON: Duration = Duration::from_hours(14 * 24);
+
+/// Returns a line about a certificate that expires soon.
+pub(super) fn expiry_notice(certificate: &Certificate, now: SystemTime) -> Option<String> {
+    let left = certificate.not_after.duration_since(now).ok().filter(|left| *left < SOON)?;
+    let left = counted(left.as_secs() / (24 * 3600), "day");
+    let source = &certificate.source;
+    Some(format!("the certificate in {source} expires in {left} ({})", date(certificate.not_after)))
 }
 
 /// The name of a host in a certificate. IPv6 addresses are without brackets there.

@@ -28,7 +28,11 @@ pub(super) fn certificate(
         unusable(path, &location.key(key), error.to_string())
     })?;
     Ok(match &files.ocsp {
-        Some(path) => certificate.with_ocsp(read(path, &location.key("ocsp"))?),
+        Some(path) => {
+            let (location, file) = (location.key("ocsp"), path);
+            let with_ocsp = certificate.with_ocsp(read(file, &location)?);
+            with_ocsp.map_err(|why| unusable(file, &location, why))?
+        }
         None => certificate,
     })
 }

@@ -47,6 +47,7 @@ pub(crate) fn site(
     match built {
         Ok(tls) => {
             let tls = Arc::new(ArcSwap::from_pointee(tls));
+            state.notify(expiry_notices(table, &tls.load(), SystemTime::now()));
             state.watch(Watched::new(&tls, table, &site.hosts, stamps));
             Some(tls)
         }
@@ -55,6 +56,12 @@ pub(crate) fn site(
             None
         }
     }
+}
+
+/// Returns lines about certificates from files that expire soon.
+fn expiry_notices(table: &TlsTable, tls: &TlsSite, now: SystemTime) -> Vec<String> {
+    let from_files = tls.certificates().iter().filter(|_| table.source.is_none());
+    from_files.filter_map(|certificate| check::expiry_notice(certificate, now)).collect()
 }
 
 /// Reads or makes what the table at `location` names.
@@ -74,8 +81,12 @@ fn build(
     if !problems.is_empty() {
         return Err(problems);
     }
-    let min_version = table.min_version.into();
-    let settings = SiteSettings { certificates, min_version, client_certificates: clients };
+    let settings = SiteSettings {
+        certificates,
+        min_version: table.min_version.into(),
+        client_certificates: clients,
+        key_log: state.key_log(),
+    };
     TlsSite::new(settings, &state.ticket_keys)
         .map_err(|error| vec![Problem::value(location, format!("invalid TLS settings: {error}"))])
 }

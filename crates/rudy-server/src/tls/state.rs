@@ -1,10 +1,11 @@
 //! What the TLS of all configurations of a process shares.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::SystemTime;
 
-use rudy_tls::{Certificate, TicketKeys};
+use rudy_tls::{Certificate, KeyLogFile, TicketKeys};
 
 use super::MadeCertificate;
 use super::made::MadeCertificates;
@@ -22,6 +23,7 @@ pub(crate) struct TlsState {
     /// What the operator should know, until it is logged.
     notices: Mutex<Vec<String>>,
     watched: Mutex<Vec<Watched>>,
+    key_log: OnceLock<Arc<KeyLogFile>>,
 }
 
 impl Default for TlsState {
@@ -40,6 +42,7 @@ impl TlsState {
             made: MadeCertificates::in_folder(folder),
             notices: Mutex::default(),
             watched: Mutex::default(),
+            key_log: OnceLock::new(),
         }
     }
 
@@ -51,7 +54,7 @@ impl TlsState {
         now: SystemTime,
     ) -> Result<Certificate, String> {
         let (certificate, notice) = self.made.get(kind, hosts, now)?;
-        self.notices.lock().unwrap_or_else(PoisonError::into_inner).extend(notice);
+        self.notify(notice);
         Ok(certificate)
     }
 
@@ -59,9 +62,24 @@ impl TlsState {
     pub(super) fn use_ticket_keys(&self, file: Option<&Path>) {
         let mut keys = self.key_file.lock().unwrap_or_else(PoisonError::into_inner);
         let changed = keys.use_file(file, &self.ticket_keys, SystemTime::now());
-        self.notices.lock().unwrap_or_else(PoisonError::into_inner).extend(changed.map(|line| match line {
+        self.notify(changed.map(|line| match line {
             Ok(line) | Err(line) => line,
         }));
+    }
+
+    /// Keeps lines for the log.
+    pub(super) fn notify(&self, lines: impl IntoIterator<Item = String>) {
+        self.notices.lock().unwrap_or_else(PoisonError::into_inner).extend(lines);
+    }
+
+    /// Writes the secrets of all sessions from now on to a file.
+    pub(crate) fn set_key_log(&self, file: File) {
+        // It is set once, at the start.
+        let _ = self.key_log.set(Arc::new(KeyLogFile::new(file)));
+    }
+
+    pub(super) fn key_log(&self) -> Option<Arc<KeyLogFile>> {
+        self.key_log.get().cloned()
     }
 
     /// Watches the certificates of a site, for as long as it exists.

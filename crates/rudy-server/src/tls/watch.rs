@@ -13,7 +13,7 @@ use arc_swap::ArcSwap;
 use rudy_tls::{Certificate, TlsSite};
 
 use super::check::date;
-use super::{TlsState, TlsTable, build};
+use super::{TlsState, TlsTable, build, expiry_notices};
 use crate::admin::{CertificateStatus, LastError};
 use crate::config::{Location, Problem};
 use crate::routing::HostPattern;
@@ -31,14 +31,14 @@ pub(super) struct Watched {
     table: TlsTable,
     hosts: Vec<HostPattern>,
     stamps: Vec<Stamp>,
-    /// When a certificate made by Rudy was made or checked last.
-    made: SystemTime,
+    /// When the remaining time was checked last.
+    checked: SystemTime,
     /// Why the settings could not be replaced, since then.
     last_error: Option<(SystemTime, String)>,
 }
 
-/// How often the remaining time of a certificate made by Rudy is checked.
-const MADE_INTERVAL: Duration = Duration::from_hours(24);
+/// How often the remaining time of a certificate is checked.
+const CHECK_INTERVAL: Duration = Duration::from_hours(24);
 
 /// Returns the stamps of the files, before they are read: a change in between is found later.
 pub(super) fn stamps(table: &TlsTable) -> Vec<Stamp> {
@@ -58,7 +58,14 @@ impl Watched {
         stamps: Vec<Stamp>,
     ) -> Self {
         let (table, hosts) = (table.clone(), hosts.to_vec());
-        Self { site: Arc::downgrade(site), table, hosts, stamps, made: SystemTime::now(), last_error: None }
+        Self {
+            site: Arc::downgrade(site),
+            table,
+            hosts,
+            stamps,
+            checked: SystemTime::now(),
+            last_error: None,
+        }
     }
 
     /// The certificates in use.
@@ -88,13 +95,16 @@ impl Watched {
     pub(super) fn replace_changed(&mut self, state: &TlsState) -> Option<Result<String, String>> {
         let site = self.site.upgrade()?;
         let (now, stamps) = (SystemTime::now(), stamps(&self.table));
-        let is_due = || now.duration_since(self.made).is_ok_and(|age| age >= MADE_INTERVAL);
+        let is_due = || now.duration_since(self.checked).is_ok_and(|age| age >= CHECK_INTERVAL);
         let has_changed = stamps != self.stamps;
-        let needs_renewal = self.table.source.is_some() && is_due();
-        if !has_changed && !needs_renewal {
+        if !has_changed && !is_due() {
             return None;
         }
-        (self.stamps, self.made) = (stamps, now);
+        (self.stamps, self.checked) = (stamps, now);
+        if !has_changed && self.table.source.is_none() {
+            state.notify(expiry_notices(&self.table, &site.load(), now));
+            return None;
+        }
         let names: Vec<_> = self.table.paths().map(|path| path.display().to_string()).collect();
         match build(&self.table, &Location::none(), &self.hosts, state, now) {
             Ok(new) => {

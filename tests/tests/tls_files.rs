@@ -1,0 +1,125 @@
+//! What `rudy check` and the start say about the files of `tls`, and the file with secrets that `--tls-key-log` writes.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use rudy_tests::{Certificates, Server, TlsClient, Valid, binary, skip_unsupported};
+
+/// Checks a site with this `tls` table and these lines before it. Returns whether it is valid, and what was printed.
+fn check(top: &str, tls: &str) -> (bool, String) {
+    let folder = tempfile::tempdir().expect("a temp folder can be created");
+    let path = folder.path().join("rudy.toml");
+    let text = format!(
+        "listen = '127.0.0.1:0,tls'\n{top}\n[[site]]\nhosts = ['a.test']\ntls = {{ {tls} }}\n\
+         [[site.route]]\npath = '/*'\nrespond = 'a'\n"
+    );
+    fs::write(&path, text).expect("the file can be written");
+    // Other users can read it.
+    fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).expect("it is ours");
+    let output = Command::new(binary()).arg("check").arg(&path).output().expect("rudy can be started");
+    (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+fn files(certificates: &Certificates, name: &str) -> String {
+    let path = certificates.path(name);
+    format!("certificate = '{path}', key = '{}'", path.replace(".pem", ".key"))
+}
+
+#[test]
+fn a_certificate_that_expires_soon_is_reported() {
+    let Some(certificates) = Certificates::new() else { return };
+    certificates.self_signed("a", "a.test", "CA:FALSE");
+    let (is_valid, text) = check("", &files(&certificates, "a"));
+    let expected = format!("warning: the certificate in {} expires in 1 day (", certificates.path("a"));
+    assert!(is_valid && text.contains(&expected), "{text}");
+    let mut server = Server::config(&format!(
+        "listen = '127.0.0.1:0,tls'\n[[site]]\nhosts = ['a.test']\ntls = {{ {} }}\n\
+         [[site.route]]\npath = '/*'\nrespond = 'a'\n",
+        files(&certificates, "a")
+    ));
+    server.wait_for_line(" expires in 1 day (");
+}
+
+#[test]
+fn an_unusable_file_is_reported_with_its_key() {
+    let Some(certificates) = Certificates::new() else { return };
+    certificates.signed("a", "a.test", Valid::Now);
+    certificates.signed("old", "a.test", Valid::Once);
+    certificates.revoke(&[]);
+    let tls = files(&certificates, "a");
+    let file = |content: &[u8]| {
+        let path = certificates.path(&format!("file-{}-{}", content.len(), content.last().unwrap_or(&0)));
+        fs::write(&path, content).unwrap();
+        path
+    };
+    let clients = |rest: String| format!("{tls}, client_certificates = {{ {rest} }}");
+    let authority = certificates.path("authority");
+    for (tls, expected) in [
+        (files(&certificates, "old"), "the certificate has expired (2020-01-02T00:00:00Z)"),
+        (format!("{tls}, ocsp = '{}'", file(b"x")), "the file is no OCSP response in DER"),
+        (format!("{tls}, ocsp = '{}'", file(&[0x30, 3, 10, 1, 6])), "reports an error instead of a status"),
+        (format!("{tls}, ocsp = '/nonexistent'"), "cannot read /nonexistent"),
+        (clients("authority = '/nonexistent'".to_owned()), "cannot read /nonexistent"),
+        (clients(format!("authority = '{}'", file(b""))), "the file has no certificate"),
+        (
+            clients(format!("authority = '{authority}', crl = '{authority}'")),
+            "the file has no revocation list",
+        ),
+        (clients(String::new()), "the key `authority` is missing"),
+    ] {
+        let (is_valid, text) = check("", &tls);
+        assert!(!is_valid && text.contains(expected), "{tls}: {text}");
+    }
+    let (is_valid, text) = check("", &format!("{tls}, ocsp = '{}'", file(&[0x30, 3, 10, 1, 0])));
+    assert!(is_valid, "{text}");
+    let crl = certificates.path("crl");
+    assert!(check("", &clients(format!("authority = '{authority}', crl = '{crl}'"))).0);
+    for keys in ["/nonexistent".to_owned(), file(b"short")] {
+        let (is_valid, text) = check(&format!("ticket_keys = '{keys}'"), &tls);
+        assert!(!is_valid && text.contains(&format!("cannot use {keys}")), "{text}");
+    }
+}
+
+#[test]
+fn files_are_checked_as_the_user_of_the_server() {
+    let Some(certificates) = Certificates::new() else { return };
+    if !rustix::process::geteuid().is_root() {
+        skip_unsupported("only root can become another user");
+        return;
+    }
+    certificates.signed("a", "a.test", Valid::Now);
+    let (is_valid, text) = check("user = '65534'", &files(&certificates, "a"));
+    let expected =
+        "let the group of Rudy's user read it, or pass it with `LoadCredential=` in the systemd unit";
+    assert!(!is_valid && text.contains(expected), "{text}");
+}
+
+#[test]
+fn secrets_are_written_only_with_the_flag() {
+    let Some(certificates) = Certificates::new() else { return };
+    certificates.signed("a", "a.test", Valid::Now);
+    let secrets = certificates.path("secrets");
+    let path = certificates.path("a");
+    let key = path.replace(".pem", ".key");
+    let client = TlsClient::new(&certificates, None, false);
+    for is_on in [false, true] {
+        let server =
+            Server::build().files(&[("index.html", b"a")]).args(["--tls-cert", &path, "--tls-key", &key]);
+        let server = if is_on { server.arg("--tls-key-log") } else { server };
+        let mut server = server.env("SSLKEYLOGFILE", &secrets).start();
+        assert_eq!(client.status(server.address(), "a.test", "a.test"), Some(200));
+        let Ok(text) = fs::read_to_string(&secrets) else {
+            assert!(!is_on);
+            continue;
+        };
+        assert!(is_on && text.contains("CLIENT_TRAFFIC_SECRET_0 "), "{text}");
+        let widths: Vec<_> = text.lines().map(|line| line.split(' ').map(str::len).nth(1)).collect();
+        assert!(widths.iter().all(|width| *width == Some(64)), "{text}");
+        server.wait_for_line("its readers can decrypt all traffic");
+        assert_eq!(fs::metadata(&secrets).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+    let mut serve = Command::new(binary());
+    let output = serve.args(["serve", ".", "--tls-key-log"]).env_remove("SSLKEYLOGFILE").output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stderr).contains("the variable SSLKEYLOGFILE is not set"));
+}
