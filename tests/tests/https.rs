@@ -319,3 +319,33 @@ fn hsts_is_sent_over_https_only() {
     connection.send(b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
     assert_eq!(connection.response().field("strict-transport-security"), None);
 }
+
+#[test]
+fn failed_handshakes_are_counted_and_logged_with_their_reason() {
+    let Some(certificates) = Certificates::new() else { return };
+    certificates.signed("a", "a.test", Valid::Now);
+    let path = certificates.path("a");
+    let mut server = Server::config(&format!(
+        "listen = '127.0.0.1:0,tls'\naccess_log = '-'\n[limits]\nfirst_request_timeout = '300ms'\n\
+         [[site]]\nhosts = ['a.test']\ntls = {{ certificate = '{path}', key = '{}' }}\n\
+         [[site.route]]\npath = '/*'\nstatus = {{ allow = 'loopback' }}\n",
+        path.replace(".pem", ".key")
+    ));
+    let client = TlsClient::new(&certificates, None, false).remembering();
+    for (bytes, reason) in [
+        (&b"GET / HTTP/1.1\r\n\r\n"[..], "was rejected (400): plain HTTP on a port for HTTPS"),
+        (b"\x01\x02", "failed: not TLS"),
+        (b"", "failed: it was not completed in time"),
+    ] {
+        let mut connection = Connection::open(server.address());
+        connection.send(bytes);
+        connection.read_to_end();
+        server.wait_for_line(reason);
+    }
+    assert!(client.connect(server.address(), "b.test").is_none());
+    server.wait_for_line("failed: no site has this server name: b.test");
+    assert_eq!(client.status(server.address(), "a.test", "a.test"), Some(200));
+    let status = client.connect(server.address(), "a.test").unwrap().get("a.test").unwrap();
+    let status: serde_json::Value = serde_json::from_str(status.text()).unwrap();
+    assert_eq!(status["handshakes"], serde_json::json!({ "completed": 2, "resumed": 1, "failed": 4 }));
+}

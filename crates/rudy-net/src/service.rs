@@ -47,6 +47,9 @@ pub trait Service: Send + Sync + 'static {
     /// limits without the service.
     fn limits(&self) -> &Arc<Limits>;
 
+    /// Reports that a TLS handshake has failed. `reason` may contain words of the peer behind its first colon.
+    fn handshake_failed(&self, _peer: &Peer, _reason: &str) {}
+
     /// Reports that the server rejected a peer before there was a complete request (an invalid head, a
     /// timeout). `reason` is a readable explanation.
     fn rejected(&self, client: &Client<'_>, reason: &str, outcome: &ExchangeOutcome);

@@ -81,6 +81,12 @@ pub struct Counters {
     pub evicted: Counter,
     /// Connections that waited for a free thread, in the thread engines.
     pub queued: Counter,
+    /// Completed TLS handshakes.
+    pub handshakes: Counter,
+    /// Those that resumed a session.
+    pub resumed_handshakes: Counter,
+    /// TLS handshakes that failed or were not completed.
+    pub failed_handshakes: Counter,
     /// Requests received.
     pub requests: Counter,
     /// Panics in handlers or elsewhere in a connection: each is a bug in Rudy.

@@ -147,6 +147,13 @@ impl Service for App {
         &self.limits
     }
 
+    fn handshake_failed(&self, peer: &Peer, reason: &str) {
+        if let Some(log) = &self.error_log {
+            let kind = format!("TLS handshake: {}", reason.split(':').next().unwrap_or_default());
+            log.client(&kind, &format!("the TLS handshake of {peer} failed: {reason}"));
+        }
+    }
+
     fn rejected(&self, client: &Client<'_>, reason: &str, outcome: &ExchangeOutcome) {
         if let Some(log) = &self.access_log {
             log.rejected(client, reason, outcome);

@@ -22,6 +22,7 @@ mod tests;
 mod upgrade;
 mod upload;
 
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -40,13 +41,14 @@ use self::machine::Machine;
 use self::poll_context::PollContext;
 pub(crate) use self::proxy_header::CountForAddress;
 use self::proxy_header::ProxyHeader;
+use self::record::report_answered;
 use self::upgrade::Tunnel;
 use crate::close::{CloseMode, close_at_once};
 use crate::engine::{AddressKey, ServiceSource};
 use crate::local_address::{LocalAddress, LocalAddressCache};
 use crate::scratch::Scratch;
 use crate::timers::Timer;
-use crate::tls::{TlsStream, Unfinished};
+use crate::tls::{PlainHttp, TlsStream, Unfinished};
 use crate::transport::Stream;
 use crate::{Client, ClientHello, Limits, Peer, Response, Service, Worker};
 
@@ -226,20 +228,48 @@ impl<S: ServiceSource> Connection<S> {
         let source = &self.context.source;
         let mut choose = |hello: &ClientHello| source.current().tls_site(hello);
         match handshakes.poll_step(cx, |cx| self.io.poll_handshake(cx, &mut choose)) {
-            Poll::Ready(Ok(())) => return Poll::Ready(State::Head),
-            // Lingers, so that the alert of a failed handshake arrives.
-            Poll::Ready(Err(_)) => return Poll::Ready(State::Close(CloseMode::Linger)),
+            Poll::Ready(Ok(())) => {
+                let counters = &self.context.worker.counters;
+                counters.handshakes.add(1);
+                counters.resumed_handshakes.add(self.io.tls().is_some_and(|tls| tls.is_resumed).into());
+                return Poll::Ready(State::Head);
+            }
+            Poll::Ready(Err(error)) => {
+                self.report_failed_handshake(&error);
+                // Lingers, so that the alert arrives.
+                return Poll::Ready(State::Close(CloseMode::Linger));
+            }
             Poll::Pending => {}
         }
+        let unfinished = unfinished.clone();
         let now = Instant::now();
         let deadline = self.info.suspended.deadline(&self.info.limits.http);
-        if self.context.worker.is_stopping() || deadline.is_some_and(|deadline| deadline <= now) {
+        let failure = if self.context.worker.is_stopping() {
             return Poll::Ready(State::Close(CloseMode::NoLinger));
+        } else if deadline.is_some_and(|deadline| deadline <= now) {
+            io::Error::new(io::ErrorKind::TimedOut, "it was not completed in time")
+        } else if self.timer.set_idle(deadline, cx.waker()) || unfinished.is_evicted(cx) {
+            io::Error::new(io::ErrorKind::QuotaExceeded, "too many handshakes were not completed")
+        } else {
+            return Poll::Pending;
+        };
+        self.report_failed_handshake(&failure);
+        Poll::Ready(State::Close(CloseMode::NoLinger))
+    }
+
+    fn report_failed_handshake(&mut self, error: &io::Error) {
+        let service = self.load_service();
+        self.context.worker.counters.failed_handshakes.add(1);
+        match error.get_ref() {
+            Some(error) if error.is::<PlainHttp>() => {
+                self.context.worker.counters.rejected.add(1);
+                let client = Client::new(self.info.peer, self.info.number, 0);
+                report_answered(&*service, &client, PlainHttp::STATUS, &error.to_string());
+            }
+            // Errors of the network have no text of their own: a client that has left is nothing to report.
+            Some(error) => service.handshake_failed(&self.info.peer, &error.to_string()),
+            None => {}
         }
-        if self.timer.set_idle(deadline, cx.waker()) || unfinished.is_evicted(cx) {
-            return Poll::Ready(State::Close(CloseMode::NoLinger));
-        }
-        Poll::Pending
     }
 
     /// Restores the machine.

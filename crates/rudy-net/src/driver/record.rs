@@ -51,6 +51,18 @@ pub(super) fn report_closed<S: Service>(service: &S, client: &Client<'_>, reason
     service.rejected(client, reason, &Record::new(None, since).outcome(EndReason::Aborted));
 }
 
+/// Reports to the service that a peer was rejected with a response before it had a request.
+pub(super) fn report_answered<S: Service>(
+    service: &S,
+    client: &Client<'_>,
+    status: StatusCode,
+    reason: &str,
+) {
+    let mut record = Record::new(None, Instant::now());
+    record.status = Some(status);
+    service.rejected(client, reason, &record.outcome(EndReason::Completed));
+}
+
 /// Reports to the service that a peer was rejected before there was a complete request.
 pub(super) fn report_rejection<S: Service>(
     service: &S,

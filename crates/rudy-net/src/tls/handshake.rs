@@ -1,10 +1,13 @@
 //! The handshake of a TLS connection.
 
+use std::error::Error;
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::SystemTime;
 
+use http::StatusCode;
 use rudy_tls::{ClientHello, Session, TlsSite, UNRECOGNIZED_NAME};
 
 use super::{INPUT_BYTES_MIN, State, TlsStream};
@@ -24,6 +27,23 @@ const PLAIN_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
     Content-Length: 87\r\n\
     \r\n\
     400 Bad Request\nThis port expects HTTPS, and the request was plain HTTP. Use https://.\n";
+
+/// The client speaks plain HTTP.
+#[derive(Debug)]
+pub(crate) struct PlainHttp;
+
+impl PlainHttp {
+    /// The status of the response.
+    pub(crate) const STATUS: StatusCode = StatusCode::BAD_REQUEST;
+}
+
+impl fmt::Display for PlainHttp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("plain HTTP on a port for HTTPS")
+    }
+}
+
+impl Error for PlainHttp {}
 
 /// A handshake in progress.
 #[derive(Default)]
@@ -92,7 +112,7 @@ impl Handshake {
             Some(&HANDSHAKE_RECORD) => {}
             Some(b'A'..=b'Z') => {
                 output.extend_from_slice(PLAIN_HTTP);
-                return Err(invalid("plain HTTP on a port for HTTPS"));
+                return Err(invalid(PlainHttp));
             }
             _ => return Err(invalid("not TLS")),
         }
@@ -108,7 +128,7 @@ impl Handshake {
         let Some(site) = choose(&hello) else {
             output.extend_from_slice(&UNRECOGNIZED_NAME);
             return Err(invalid(match hello.server_name {
-                Some(name) => format!("no site has the server name {name}"),
+                Some(name) => format!("no site has this server name: {name}"),
                 None => "the client sent no server name, and there is no default site".to_owned(),
             }));
         };
@@ -118,7 +138,7 @@ impl Handshake {
     }
 }
 
-fn invalid(reason: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
+fn invalid(reason: impl Into<Box<dyn Error + Send + Sync>>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, reason)
 }
 

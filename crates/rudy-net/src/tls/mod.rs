@@ -19,6 +19,7 @@ use rudy_tls::{RECORD_OVERHEAD_BYTES, RECORD_PLAINTEXT_BYTES_MAX, Session};
 use tokio::io::ReadBuf;
 
 use self::handshake::Handshake;
+pub(crate) use self::handshake::PlainHttp;
 pub(crate) use self::handshakes::{Handshakes, Unfinished};
 use self::record_size::RecordSize;
 use crate::Tls;

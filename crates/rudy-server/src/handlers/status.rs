@@ -68,6 +68,11 @@ impl Metrics {
                 "evicted": sum(|counters| counters.evicted.get()),
                 "dropped": sum(|counters| counters.dropped.get()),
             },
+            "handshakes": {
+                "completed": sum(|counters| counters.handshakes.get()),
+                "resumed": sum(|counters| counters.resumed_handshakes.get()),
+                "failed": sum(|counters| counters.failed_handshakes.get()),
+            },
             "requests": {
                 "answered": sum(|counters| counters.requests.get()),
                 "refused": sum(|counters| counters.rejected.get()),
