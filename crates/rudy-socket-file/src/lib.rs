@@ -11,7 +11,7 @@ use std::fmt;
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use socket2::{Domain, SockAddr, Socket, Type};
@@ -38,6 +38,31 @@ pub fn bind(path: &Path, mode: Option<u32>, backlog: i32) -> Result<(UnixListene
     }
     socket.listen(backlog)?;
     Ok((socket.into(), file))
+}
+
+/// Connects to a socket without waiting, unlike [`UnixStream::connect`], which waits while the queue of a process that hangs
+/// is full. The stream is blocking.
+///
+/// # Errors
+///
+/// No process listens, or its queue is full ([`io::ErrorKind::WouldBlock`]).
+pub fn connect(path: &Path) -> io::Result<UnixStream> {
+    let socket = new_socket()?;
+    socket.connect(&SockAddr::unix(path)?)?;
+    socket.set_nonblocking(false)?;
+    Ok(socket.into())
+}
+
+/// Removes the file of a socket that no process listens on, and no other file.
+///
+/// # Errors
+///
+/// The file cannot be inspected or removed.
+pub fn remove_stale(path: &Path) -> io::Result<()> {
+    match inspect(path)? {
+        ExistingFile::StaleSocket => fs::remove_file(path),
+        ExistingFile::None | ExistingFile::LiveSocket | ExistingFile::Other => Ok(()),
+    }
 }
 
 /// Why a Unix socket cannot be bound.
@@ -112,6 +137,14 @@ impl SocketFile {
         self.inode = 0;
     }
 
+    /// Whether the file is still at its path: not removed, and not replaced.
+    #[must_use]
+    pub fn is_in_place(&self) -> bool {
+        self.inode != 0
+            && fs::symlink_metadata(&self.path)
+                .is_ok_and(|metadata| metadata.dev() == self.device && metadata.ino() == self.inode)
+    }
+
     fn at(path: &Path) -> io::Result<Self> {
         let metadata = fs::symlink_metadata(path)?;
         Ok(Self { path: std::path::absolute(path)?, device: metadata.dev(), inode: metadata.ino() })
@@ -120,10 +153,7 @@ impl SocketFile {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        let ours = self.inode != 0
-            && fs::symlink_metadata(&self.path)
-                .is_ok_and(|metadata| metadata.dev() == self.device && metadata.ino() == self.inode);
-        if ours {
+        if self.is_in_place() {
             // Ignore errors: the next start replaces a stale socket.
             let _ = fs::remove_file(&self.path);
         }
@@ -147,10 +177,10 @@ fn inspect(path: &Path) -> io::Result<ExistingFile> {
         Ok(metadata) if !metadata.file_type().is_socket() => return Ok(ExistingFile::Other),
         Ok(_) => {}
     }
-    match new_socket()?.connect(&SockAddr::unix(path)?) {
+    match connect(path) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(ExistingFile::StaleSocket),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(ExistingFile::None),
-        Ok(()) | Err(_) => Ok(ExistingFile::LiveSocket),
+        Ok(_) | Err(_) => Ok(ExistingFile::LiveSocket),
     }
 }
 
@@ -190,6 +220,23 @@ mod tests {
         for _ in 0..3 {
             assert!(matches!(bind(&path, None, 1), Err(BindError::InUse)));
         }
+        assert_eq!(connect(&path).expect_err("the queue is full").kind(), io::ErrorKind::WouldBlock);
+        remove_stale(&path).expect("the socket can be inspected");
+        assert!(path.exists(), "the socket is live");
+    }
+
+    #[test]
+    fn only_stale_sockets_are_removed() {
+        let folder = folder();
+        let path = folder.path().join("socket");
+        remove_stale(&path).expect("there is nothing to remove");
+        fs::write(&path, "text").expect("a temp folder can hold a file");
+        remove_stale(&path).expect("the file can be inspected");
+        assert_eq!(fs::read(&path).expect("the file stays"), b"text");
+        fs::remove_file(&path).expect("the file exists");
+        drop(UnixListener::bind(&path).expect("the path is free"));
+        remove_stale(&path).expect("the socket can be removed");
+        assert!(!path.exists());
     }
 
     #[test]
@@ -208,6 +255,7 @@ mod tests {
         let (_first, first_file) = bind(&path, None, 1).expect("the path is free");
         fs::remove_file(&path).expect("the file exists");
         let (_second, second_file) = bind(&path, None, 1).expect("the path is free again");
+        assert!(!first_file.is_in_place() && second_file.is_in_place());
         drop(first_file);
         assert!(path.exists(), "the file belongs to the second listener");
         drop(second_file);
