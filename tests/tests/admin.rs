@@ -1,6 +1,6 @@
 //! The admin socket, and the commands that use it.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::fs::PermissionsExt;
@@ -8,9 +8,9 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use rudy_tests::{Certificates, Server, Valid, binary, eventually};
+use rudy_tests::{Certificates, Server, Valid, binary, eventually, program};
 use rustix::net::sockopt::socket_peercred;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, geteuid, kill_process};
 
 /// A server with this admin socket, and a site with a self-signed certificate.
 fn config(socket: &str) -> String {
@@ -32,6 +32,17 @@ fn send(socket: &Path, bytes: &[u8]) -> Vec<String> {
     let _ = stream.write_all(bytes);
     let _ = stream.shutdown(Shutdown::Write);
     BufReader::new(stream).lines().map_while(Result::ok).collect()
+}
+
+/// The process that listens on a socket.
+fn listener(socket: &Path) -> u32 {
+    let stream = UnixStream::connect(socket).expect("a process listens");
+    let pid = socket_peercred(stream).expect("the kernel records the listener").pid;
+    u32::try_from(pid.as_raw_pid()).expect("a process id is positive")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 #[test]
@@ -156,12 +167,110 @@ fn an_upgrade_takes_over_the_socket() {
     server.signal(Signal::USR2);
     server.wait_for_line("has replaced process");
     assert_eq!(send(&path, b"{\"command\":\"certificates\"}\n").len(), 1);
-    let listener = socket_peercred(UnixStream::connect(&path).unwrap()).unwrap().pid;
-    assert_ne!(u32::try_from(listener.as_raw_pid()).unwrap(), server.pid());
+    assert_ne!(listener(&path), server.pid());
     // The old process forwards the signal.
     server.signal(Signal::TERM);
     server.wait();
     eventually("the socket is removed", || (!path.exists()).then_some(()));
+}
+
+#[test]
+fn an_upgrade_replaces_no_file_of_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let start = |name: &str| {
+        let text = config(path(name).to_str().unwrap());
+        Server::build().config(&text).env("STATE_DIRECTORY", folder.path()).start()
+    };
+    let (mut server, other) = (start("own"), start("other"));
+    fs::write(path("file"), "x").unwrap();
+    for (name, expected) in [
+        ("file", "the file at this path is not a socket"),
+        ("other", "another process listens on this socket"),
+    ] {
+        fs::write(server.path().join("rudy.toml"), config(path(name).to_str().unwrap())).unwrap();
+        server.forget_lines();
+        server.signal(Signal::USR2);
+        let line = server.wait_for_line("this process continues");
+        assert!(line.contains(expected), "{line}");
+        assert_eq!(listener(&path("own")), server.pid());
+    }
+    assert_eq!(fs::read(path("file")).unwrap(), b"x");
+    assert_eq!(listener(&path("other")), other.pid());
+}
+
+#[test]
+fn the_old_process_opens_the_socket_again_if_the_new_one_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("admin.sock");
+    let text = config(path.to_str().unwrap());
+    let mut server = Server::build().config(&text).env("STATE_DIRECTORY", folder.path()).start();
+    server.signal(Signal::USR2);
+    server.wait_for_line("has replaced process");
+    let new = listener(&path);
+    assert_ne!(new, server.pid());
+    kill_process(Pid::from_raw(i32::try_from(new).unwrap()).unwrap(), Signal::KILL).unwrap();
+    server.wait_for_line("accepts connections again");
+    eventually("the old process listens", || {
+        UnixStream::connect(&path).is_ok_and(|_| listener(&path) == server.pid()).then_some(())
+    });
+    assert_eq!(send(&path, b"{\"command\":\"certificates\"}\n").len(), 1);
+    server.signal(Signal::TERM);
+    server.wait();
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_server_that_hangs_delays_neither_commands_nor_other_servers() {
+    let folder = tempfile::tempdir().unwrap();
+    let start = || {
+        let server = Server::build().files(&[("a.txt", b"a")]).env("STATE_DIRECTORY", folder.path());
+        server.start()
+    };
+    let (hanging, other) = (start(), start());
+    let pids = [hanging.pid(), other.pid()].map(|pid| pid.to_string());
+    for pid in &pids {
+        let output = certificates(&["--pid", pid]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    }
+    let without_pid = stderr(&certificates(&[]));
+    assert!(without_pid.contains("several servers are running") && without_pid.contains(&pids[1]));
+    let uid = geteuid().as_raw();
+    let folders = ["/run/rudy".to_owned(), format!("/run/user/{uid}/rudy"), format!("/tmp/rudy-{uid}")];
+    let sockets = folders.map(|folder| Path::new(&folder).join(format!("admin-{}.sock", pids[0])));
+    let socket = sockets.iter().find(|path| path.exists()).expect("the server has an admin socket");
+    hanging.signal(Signal::STOP);
+    let queued: Vec<_> = (0..1000).map_while(|_| rudy_socket_file::connect(socket).ok()).collect();
+    assert!(queued.len() < 1000, "the queue is limited");
+    let output = certificates(&["--pid", &pids[0]]);
+    assert!(stderr(&output).contains("does not respond"), "{}", stderr(&output));
+    assert_eq!(start().get("/a.txt").text(), "a");
+    assert!(socket.exists(), "the socket is live");
+}
+
+#[test]
+fn another_user_is_rejected() {
+    let Some(setpriv) = program("setpriv").filter(|_| geteuid().is_root()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::copy(binary(), path("rudy")).unwrap();
+    let socket = path("admin.sock").display().to_string();
+    let server =
+        Server::build().config(&config(&socket)).env("STATE_DIRECTORY", folder.path().join("state")).start();
+    let as_other = |arguments: &[&str]| {
+        let mut command = Command::new(&setpriv);
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(path("rudy"));
+        let output = command.arg("certificates").args(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        stderr(&output)
+    };
+    let no_permission = "ask as root or as the user of the server";
+    assert!(as_other(&["--socket", &socket]).contains(no_permission));
+    assert!(as_other(&["--pid", &server.pid().to_string()]).contains(no_permission));
+    // The server does not rely on the permissions of the file.
+    fs::set_permissions(&socket, Permissions::from_mode(0o666)).unwrap();
+    assert!(as_other(&["--socket", &socket]).contains("only root and the user of the server may ask"));
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! The side of the commands that ask a running server.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use rustix::process::geteuid;
 
 use super::path::{file_name, folders, is_safe};
 use super::protocol::{Request, Response};
@@ -33,7 +34,7 @@ pub(crate) fn ask(socket: Option<&Path>, pid: Option<u32>, request: &Request) ->
             format!("no permission for {}: ask as root or as the user of the server", path.display())
         }
         io::ErrorKind::WouldBlock => {
-            format!("the server at {} did not respond within {} s", path.display(), TIMEOUT.as_secs())
+            format!("the server at {} does not respond: it hangs or is overloaded", path.display())
         }
         _ => format!("cannot ask {}: {error}", path.display()),
     };
@@ -52,6 +53,10 @@ pub(crate) fn ask(socket: Option<&Path>, pid: Option<u32>, request: &Request) ->
 /// Returns the socket of a process.
 fn find(pid: u32) -> Result<PathBuf, String> {
     let uid = reload::user(pid).ok_or_else(|| format!("there is no process {pid}"))?;
+    let user = geteuid();
+    if !user.is_root() && user.as_raw() != uid {
+        return Err(format!("no permission for process {pid}: ask as root or as the user of the server"));
+    }
     let of_user = folders(uid).into_iter().filter(|folder| is_safe(folder, uid));
     let found = of_user.map(|folder| folder.join(file_name(pid))).find(|path| path.exists());
     found.ok_or_else(|| {
@@ -63,7 +68,7 @@ fn find(pid: u32) -> Result<PathBuf, String> {
 }
 
 fn exchange(path: &Path, request: &Request) -> io::Result<Vec<u8>> {
-    let mut stream = UnixStream::connect(path)?;
+    let mut stream = rudy_socket_file::connect(path)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.set_write_timeout(Some(TIMEOUT))?;
     let mut text = serde_json::to_vec(request)?;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rudy_socket_file::SocketFile;
+use rustix::net::sockopt::socket_peercred;
 use rustix::process::geteuid;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
@@ -37,12 +38,13 @@ type Respond = dyn Fn(Request) -> Response + Send + Sync;
 /// An open admin socket. Dropping it closes the socket and removes its file.
 #[derive(Debug)]
 pub(crate) struct AdminSocket {
-    _file: SocketFile,
+    file: SocketFile,
     accepting: JoinHandle<()>,
 }
 
 impl AdminSocket {
-    /// Opens the socket at `path`, or in the default folder. `replaces` takes over the socket of the process that this one replaces.
+    /// Opens the socket at `path`, or in the default folder. `replaces` is the process that this one replaces: its socket is taken
+    /// over, but no other file and no socket of another process.
     /// `None` if there is no default folder that can be used.
     ///
     /// # Errors
@@ -50,7 +52,7 @@ impl AdminSocket {
     /// `path` is in use, or cannot be written.
     pub(crate) fn open(
         path: Option<&Path>,
-        replaces: bool,
+        replaces: Option<u32>,
         runtime: &Runtime,
         respond: Arc<Respond>,
     ) -> io::Result<Option<Self>> {
@@ -59,18 +61,22 @@ impl AdminSocket {
             remove_stale(&folder);
             return Ok(Self::open_at(&folder.join(file_name(process::id())), runtime, respond).ok());
         };
-        if replaces {
-            // If there is none, or it is no file of ours, binding says so.
-            let _ = fs::remove_file(path);
+        if replaces.is_some_and(|pid| listens(pid, path)) {
+            fs::remove_file(path)?;
         }
         Self::open_at(path, runtime, respond).map(Some)
+    }
+
+    /// Whether clients still find the socket: a process that replaces this one takes over the path.
+    pub(crate) fn is_in_place(&self) -> bool {
+        self.file.is_in_place()
     }
 
     fn open_at(path: &Path, runtime: &Runtime, respond: Arc<Respond>) -> io::Result<Self> {
         let (listener, file) = rudy_socket_file::bind(path, Some(0o600), BACKLOG)?;
         let _entered = runtime.enter();
         let listener = UnixListener::from_std(listener)?;
-        Ok(Self { _file: file, accepting: runtime.spawn(accept(listener, respond)) })
+        Ok(Self { file, accepting: runtime.spawn(accept(listener, respond)) })
     }
 }
 
@@ -80,17 +86,20 @@ impl Drop for AdminSocket {
     }
 }
 
+/// Whether this process listens on the socket. The kernel records the process at `listen`.
+fn listens(pid: u32, path: &Path) -> bool {
+    let listener = rudy_socket_file::connect(path).ok().and_then(|stream| socket_peercred(&stream).ok());
+    listener.is_some_and(|listener| u32::try_from(listener.pid.as_raw_pid()) == Ok(pid))
+}
+
 /// Removes the sockets of processes that no longer exist.
 fn remove_stale(folder: &Path) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     let sockets = entries.flatten().map(|entry| entry.path());
     let sockets = sockets.filter(|path| path.extension().is_some_and(|end| end == "sock")).take(STALE_MAX);
     for path in sockets {
-        if std::os::unix::net::UnixStream::connect(&path)
-            .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
-        {
-            let _ = fs::remove_file(&path);
-        }
+        // A file that stays does no harm.
+        let _ = rudy_socket_file::remove_stale(&path);
     }
 }
 

@@ -64,7 +64,7 @@ impl Server {
         let admin = if config.admin_socket == self.config.admin_socket {
             None
         } else {
-            Some(self.open_admin_socket(&config, false)?)
+            Some(self.open_admin_socket(&config, None)?)
         };
         let removed = difference(&config.listen, &self.config.listen);
         let listeners = self.bind_replacing(&removed, &difference(&self.config.listen, &config.listen))?;

@@ -129,7 +129,8 @@ impl Server {
                 runtime,
                 has_terminal,
             };
-            let admin = server.open_admin_socket(&server.config, server.signals.predecessor().is_some())?;
+            let admin = server
+                .open_admin_socket(&server.config, server.signals.predecessor().map(Predecessor::pid))?;
             server.open(listeners)?;
             Ok(Self { admin, ..server })
         };
@@ -163,11 +164,11 @@ impl Server {
         Ok(())
     }
 
-    /// Opens the admin socket. `replaces` takes over that of the process that this one replaces.
+    /// Opens the admin socket. `replaces` is the process that this one replaces, and from which it takes over the socket.
     pub(super) fn open_admin_socket(
         &self,
         config: &Config,
-        replaces: bool,
+        replaces: Option<u32>,
     ) -> Result<Option<AdminSocket>, Failure> {
         let (path, context) = (config.admin_socket.as_deref(), self.context.clone());
         let what = format!("open the admin socket {}", path.unwrap_or(Path::new("")).display());

@@ -28,6 +28,7 @@ use super::outcome;
 use super::server::{Server, start_engine};
 use super::service_manager::State;
 use super::signals::{Action, Stop};
+use crate::admin::AdminSocket;
 
 /// The environment variable with the id of the process to replace. If it is set, standard input is the channel to that process.
 const PREDECESSOR_VARIABLE: &str = "RUDY_UPGRADE";
@@ -86,6 +87,7 @@ impl Server {
                 let outcome = format!("upgrade failed: {why}; this process continues");
                 self.context.errors.error(&format!("SIGUSR2: {outcome}"));
                 outcome::report(&self.signals, Err(&self.context.errors.masked(&outcome)));
+                self.reopen_admin_socket();
             }
         }
         self.notify_service_manager(State::Ready);
@@ -177,6 +179,7 @@ impl Server {
                     process::id()
                 );
                 self.context.errors.error(&message);
+                self.reopen_admin_socket();
                 match self.accept_again(listeners) {
                     Ok(()) => Ok(self),
                     Err(failure) => {
@@ -261,6 +264,18 @@ impl Server {
             waiter.watch.successor.request_exit();
             context.apps.kill();
         });
+    }
+
+    /// Opens the admin socket again if the process that has failed had taken over its path.
+    fn reopen_admin_socket(&mut self) {
+        if self.admin.as_ref().is_none_or(AdminSocket::is_in_place) {
+            return;
+        }
+        // The server also works without the socket.
+        match self.open_admin_socket(&self.config, None) {
+            Ok(admin) => self.admin = admin,
+            Err(failure) => self.context.errors.error(&failure.summary()),
+        }
     }
 
     /// Accepts connections again after the new process has ended.
