@@ -1,11 +1,11 @@
 //! A client that performs random actions.
 
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::request::{BodyCheck, Request};
+use super::stream::Address;
 use super::tally::{SentRequest, Tally};
 use super::wire::{Head, RequestError, Wire};
 use crate::random::Random;
@@ -34,7 +34,7 @@ const ACTIONS: &[(usize, Action)] = &[
 
 /// A client.
 pub(super) struct Client<'a> {
-    pub(super) address: SocketAddr,
+    pub(super) address: Address,
     pub(super) tally: &'a Tally,
     pub(super) random: Random,
 }
@@ -234,7 +234,7 @@ impl Client<'_> {
 
     fn open(&self) -> Result<Wire, Unusable> {
         let sent_request = SentRequest { name: "connect", at: Instant::now(), reused: false };
-        Wire::open(self.address)
+        Wire::open(&self.address)
             .or_else(|error| self.record_result(sent_request, Err(error)).and(Err(Unusable)))
     }
 

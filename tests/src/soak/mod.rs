@@ -14,6 +14,7 @@ mod request;
 mod run;
 mod sample;
 mod site;
+mod stream;
 mod tally;
 mod watch;
 mod wire;

@@ -2,6 +2,7 @@
 
 use super::pattern::{Fnv, Pattern, sum};
 use super::site::FILES;
+use super::stream::HOST;
 use super::wire::RequestError;
 use crate::random::Random;
 
@@ -127,7 +128,7 @@ impl Request {
 
     fn new(method: &str, target: &str, fields: &str, body: Vec<u8>, expected: ExpectedBody) -> Self {
         let name = format!("{method} {target}");
-        let head = format!("{name} HTTP/1.1\r\nHost: soak\r\n{fields}\r\n").into_bytes();
+        let head = format!("{name} HTTP/1.1\r\nHost: {HOST}\r\n{fields}\r\n").into_bytes();
         Self { name, head, body, expected }
     }
 }

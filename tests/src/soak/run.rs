@@ -10,10 +10,11 @@ use super::faults::Faults;
 use super::leaks::LeakWatch;
 use super::sample::{Mebibytes, Sample, Sampler};
 use super::site::{self, Fpm};
+use super::stream::{Address, HOST};
 use super::tally::{Counts, Tally};
 use super::watch::Watch;
-use crate::Server;
 use crate::random::Random;
+use crate::{Certificates, Server, TlsClient, Valid};
 
 /// Number of clients: enough to keep the applications' queues filled, few enough for two cores.
 const CLIENTS: usize = 48;
@@ -45,11 +46,16 @@ struct Usage {
 pub fn run(options: Options, print: impl FnMut(&str)) -> Result<(), String> {
     let folder = tempfile::tempdir().map_err(|error| format!("cannot create a temporary folder: {error}"))?;
     let folder = folder.path();
+    let certificates =
+        Certificates::new().ok_or("openssl is not installed; `cargo xtask setup` installs it")?;
+    certificates.signed("soak", HOST, Valid::Now);
+    certificates.copy("soak", folder);
     site::write(folder).map_err(|error| format!("cannot write into {}: {error}", folder.display()))?;
     let fpm = Fpm::start(folder)?;
     let server = Server::build().arg("--config").arg(site::configuration(folder)).start();
     let sampler = Sampler::new(server.pid(), site::buffers(folder)).map_err(|error| error.to_string())?;
-    let load = Load { options, address: server.address(), rudy: server.pid(), fpm: fpm.pid() };
+    let addresses = addresses(&server, &certificates)?;
+    let load = Load { options, addresses, rudy: server.pid(), fpm: fpm.pid() };
     let tally = Tally::new();
     let mut watch = Watch::new(&tally, server, fpm, sampler, print);
     watch.print(&format!("seed {}, {CLIENTS} clients, {} minutes", options.seed, options.minutes));
@@ -71,10 +77,22 @@ pub fn run(options: Options, print: impl FnMut(&str)) -> Result<(), String> {
     if problems.is_empty() { Ok(()) } else { Err(problems.join("; ")) }
 }
 
+/// Returns the plain address of the server, and the one with TLS.
+fn addresses(server: &Server, certificates: &Certificates) -> Result<[Address; 2], String> {
+    let address = |number: usize, tls| -> Result<Address, String> {
+        let url = server.addresses().get(number).ok_or("the server listens on too few addresses")?;
+        let socket = url.trim_start_matches("https://").trim_start_matches("http://").trim_end_matches('/');
+        Ok(Address { socket: socket.parse().map_err(|error| format!("{url}: {error}"))?, tls })
+    };
+    let tls = TlsClient::new(certificates, None, false).remembering().config();
+    Ok([address(0, None)?, address(1, Some(tls))?])
+}
+
 /// The load: clients and faults.
 struct Load {
     options: Options,
-    address: std::net::SocketAddr,
+    /// Clients use them in turn.
+    addresses: [Address; 2],
     rudy: u32,
     fpm: u32,
 }
@@ -101,8 +119,8 @@ impl Load {
                 rudy: self.rudy,
             };
             let mut threads = vec![scope.spawn(move || faults.run(is_over))];
-            for _ in 0..CLIENTS {
-                let mut client = Client { address: self.address, tally, random: random.fork() };
+            for address in self.addresses.iter().cycle().take(CLIENTS) {
+                let mut client = Client { address: address.clone(), tally, random: random.fork() };
                 threads.push(scope.spawn(move || client.run(is_over)));
             }
             let watched: Result<_, String> = (|| {

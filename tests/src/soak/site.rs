@@ -9,6 +9,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::pattern::Pattern;
+use super::stream::HOST;
 use crate::{eventually, php_fpm};
 
 /// Number of php-fpm children, each of which serves one request at a time.
@@ -49,12 +50,13 @@ impl Settings {
              response_buffer = \"{response_buffer}\"\n"
         );
         format!(
-            "listen = [\"127.0.0.1:0\"]\nbuffer_dir = \"{folder}/buffers\"\nbuffer_memory = \"{buffer_memory}\"\n\
+            "listen = [\"127.0.0.1:0\", \"127.0.0.1:0,tls\"]\nbuffer_dir = \"{folder}/buffers\"\nbuffer_memory = \"{buffer_memory}\"\n\
              buffer_total = \"{buffer_total}\"\n\n\
              [limits]\nbody_bytes = \"64MiB\"\nhead_timeout = \"3s\"\nrate_grace = \"3s\"\n\
              first_request_timeout = \"5s\"\nidle_timeout = \"5s\"\n\
              send_stall_timeout = \"4s\"\nhalf_close_timeout = \"12s\"\nlinger_timeout = \"2s\"\n\n\
-             [[site]]\n\n\
+             [[site]]\nhosts = [\"{HOST}\"]\n\
+             tls = {{ certificate = \"{folder}/soak.pem\", key = \"{folder}/soak.key\" }}\n\n\
              [[site.route]]\npath = \"/php/*\"\n[site.route.php]\nroot = \"{folder}/php\"\n\
              address = \"unix:{folder}/fpm.sock\"\nconnections = {php}\n{upstream}\n\
              [[site.route]]\npath = \"/app\"\n[site.route.fastcgi]\ncommand = [\"{program}\", \"--app\"]\n\

@@ -1,10 +1,11 @@
 //! A client's connection. Its methods return errors and never panic, because a panic would end only the client and not the run.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use rustix::net::sockopt::{set_socket_linger, set_socket_recv_buffer_size};
+
+use super::stream::{Address, Stream};
 
 /// Timeout of a client. All timeouts of the server that a client can trigger are shorter (`site`).
 pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
@@ -43,27 +44,20 @@ enum Framing {
 
 /// A connection to the server.
 pub(super) struct Wire {
-    stream: BufReader<TcpStream>,
+    stream: BufReader<Stream>,
 }
 
 impl Wire {
-    pub(super) fn open(address: SocketAddr) -> Result<Self, RequestError> {
-        let open = || {
-            let stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
-            stream.set_read_timeout(Some(TIMEOUT))?;
-            stream.set_write_timeout(Some(TIMEOUT))?;
-            stream.set_nodelay(true)?;
-            Ok(stream)
-        };
-        let stream =
-            open().map_err(|error: io::Error| RequestError::Invalid(format!("cannot connect: {error}")))?;
+    pub(super) fn open(address: &Address) -> Result<Self, RequestError> {
+        let stream = Stream::open(address)
+            .map_err(|error| RequestError::Invalid(format!("cannot connect: {error}")))?;
         Ok(Self { stream: BufReader::new(stream) })
     }
 
     /// Shrinks the receive buffer, so that the server has to wait for this client.
     pub(super) fn shrink_receive_buffer(&self) {
         // Fails only if the descriptor is not a socket.
-        let _ = set_socket_recv_buffer_size(self.stream.get_ref(), SMALL_BUFFER);
+        let _ = set_socket_recv_buffer_size(self.stream.get_ref().socket(), SMALL_BUFFER);
     }
 
     /// Sends bytes. Ignores a closed connection, because a response may have arrived before.
@@ -75,27 +69,19 @@ impl Wire {
     }
 
     /// Whether there is input to read.
-    pub(super) fn has_input(&self) -> bool {
-        let stream = self.stream.get_ref();
-        let peek = || {
-            stream.set_nonblocking(true)?;
-            let peeked = stream.peek(&mut [0]);
-            stream.set_nonblocking(false)?;
-            peeked
-        };
-        !self.stream.buffer().is_empty() || !peek().is_err_and(|error| is_timeout(&error))
+    pub(super) fn has_input(&mut self) -> bool {
+        !self.stream.buffer().is_empty() || self.stream.get_mut().has_input()
     }
 
     /// Closes the sending side.
-    pub(super) fn half_close(&self) {
-        // Fails only if the peer has reset the connection.
-        let _ = self.stream.get_ref().shutdown(Shutdown::Write);
+    pub(super) fn half_close(&mut self) {
+        self.stream.get_mut().half_close();
     }
 
     /// Closes the connection with a reset.
     pub(super) fn reset(self) {
         // Fails only if the descriptor is not a socket.
-        let _ = set_socket_linger(self.stream.get_ref(), Some(Duration::ZERO));
+        let _ = set_socket_linger(self.stream.get_ref().socket(), Some(Duration::ZERO));
     }
 
     /// Waits until the server closes the connection, and ignores its output.

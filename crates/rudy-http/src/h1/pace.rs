@@ -43,9 +43,9 @@ impl Pace {
         }
     }
 
-    /// Records that the peer has read bytes that were counted when the kernel accepted them. Continues to wait.
-    pub fn record_progress(&mut self, now: Instant) {
-        self.record_bytes(0, now);
+    /// Records bytes that the peer has read, although there is no room for more yet. Continues to wait.
+    pub fn record_acknowledged(&mut self, bytes: u64, now: Instant) {
+        self.record_bytes(bytes, now);
         self.start_waiting(now);
     }
 
@@ -137,13 +137,16 @@ mod tests {
     }
 
     #[test]
-    fn progress_ends_a_pause_but_does_not_extend_the_rate_deadline() {
+    fn acknowledged_bytes_end_a_pause_and_extend_the_deadline() {
         let (mut pace, now) = (Pace::default(), start());
         pace.record_bytes(5000, now);
         pace.start_waiting(now);
-        pace.record_progress(now + seconds(8));
+        pace.record_acknowledged(1500, now + seconds(8));
         assert_eq!(pace.stall_deadline(GRACE), Some(now + seconds(18)));
-        assert_eq!(pace.rate_deadline(GRACE, RATE), Some(now + seconds(20)));
+        assert_eq!(pace.rate_deadline(GRACE, RATE), Some(now + seconds(23)));
+        // More than the deadline, but at the minimum rate: the client is dropped in the end.
+        pace.record_acknowledged(1, now + seconds(23));
+        assert_eq!(pace.rate_deadline(GRACE, RATE), Some(now + seconds(23)));
     }
 
     #[test]

@@ -31,6 +31,8 @@ struct Backlog {
     pace: Pace,
     /// Bytes that the peer had not acknowledged at the last check, while waiting for it.
     unacknowledged: Option<u64>,
+    /// Bytes that it has acknowledged since the wait began. The kernel will accept as many.
+    acknowledged: u64,
     /// The records of earlier pipelined responses in the queue.
     earlier: Vec<Record>,
     /// A read of the file at the front of the queue, which was evicted from the page cache.
@@ -96,7 +98,10 @@ impl Output {
             && (sent_bytes > 0 || is_flushed)
         {
             backlog.unacknowledged = None;
-            backlog.pace.record_bytes(sent_bytes, poll_cx.now);
+            // In a full socket, there is room for what the peer has read, some of which is counted already.
+            let counted = sent_bytes.min(backlog.acknowledged);
+            backlog.acknowledged -= counted;
+            backlog.pace.record_bytes(sent_bytes - counted, poll_cx.now);
         }
         if !is_flushed {
             self.wait(io, poll_cx.now).push(out, raw);
@@ -146,18 +151,17 @@ impl Output {
         is_past_deadline(self) && (!self.has_progressed(io, now) || is_past_deadline(self))
     }
 
-    /// Checks at a deadline whether the peer has read. The socket may have had no room although the peer
-    /// acknowledged data in the kernel's buffer.
+    /// Checks at a deadline whether the peer has read, and counts the bytes. The kernel reports room in the socket only when a
+    /// third of its buffer is free, which can be a megabyte.
     pub(super) fn has_progressed(&mut self, io: &Stream, now: Instant) -> bool {
         let Some(backlog) = &mut self.backlog else { return false };
         let (Some(before), Ok(remaining)) = (backlog.unacknowledged, io.unacknowledged()) else {
             return false;
         };
         backlog.unacknowledged = Some(remaining);
-        if remaining >= before {
-            return false;
-        }
-        backlog.pace.record_progress(now);
+        let Some(acknowledged @ 1..) = before.checked_sub(remaining) else { return false };
+        backlog.acknowledged += acknowledged;
+        backlog.pace.record_acknowledged(acknowledged, now);
         true
     }
 

@@ -51,6 +51,7 @@ impl Session {
             cipher: "XOR",
             server_name: Some("a.test".into()),
             is_resumed: false,
+            is_early: false,
             policy: Policy::default(),
             names: Arc::default(),
         };
