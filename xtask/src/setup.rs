@@ -30,6 +30,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("mandoc", "mandoc"),          // checks the manual pages
     ("setfacl", "acl"),            // sets access control lists
     ("certutil", "libnss3-tools"), // databases of authorities of browsers
+    ("testssl", "testssl.sh"),     // scans TLS for weaknesses
     ("chromium", "chromium"),      // renders the reports of the lab
 ];
 
@@ -38,6 +39,9 @@ const PYTHON: &str = "/usr/bin/python3";
 
 /// Redbot, which checks responses against RFC 9110 and RFC 9111, and the package with its checks.
 const REDBOT: &[&str] = &["redbot==2.7.1", "httplint==2026.10.4"];
+
+/// A scanner for TLS, which has Mozilla's recommendations.
+const SSLYZE: &[&str] = &["sslyze==6.3.1"];
 
 /// FastCGI for Python, which Debian no longer packages.
 const FLUP: &[&str] = &["flup==1.0.3"];
@@ -60,9 +64,10 @@ const PHP_EXTENSIONS: &[(&str, &str)] =
 /// Installs missing programs; with `peers`, also those for the long checks. The error names the programs it cannot install.
 pub(crate) fn run(peers: bool) -> Outcome {
     packages()?;
-    python(&workspace::flup_environment(), FLUP)?;
+    python(&workspace::environment("flup"), FLUP)?;
     if peers {
-        python(&workspace::redbot_environment(), REDBOT)?;
+        python(&workspace::environment("redbot"), REDBOT)?;
+        python(&workspace::environment("sslyze"), SSLYZE)?;
         unpack(DOKUWIKI, &workspace::dokuwiki(), "usr/share/dokuwiki/doku.php")?;
         unpack(MEDIAWIKI, &workspace::mediawiki(), "usr/share/mediawiki/index.php")?;
     }
@@ -119,7 +124,7 @@ fn missing_packages() -> Vec<&'static str> {
         missing.push("libapache2-mod-fcgid");
     }
     // On Debian, the part of `venv` that installs pip is a separate package.
-    if !workspace::flup_environment().join("bin/pip").exists()
+    if !workspace::environment("flup").join("bin/pip").exists()
         && !command::succeeds(Command::new(PYTHON).args(["-c", "import ensurepip"]))
     {
         missing.push("python3-venv");

@@ -18,14 +18,9 @@ pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |folder| root().join(folder))
 }
 
-/// Returns the virtual environment with `redbot`.
-pub(crate) fn redbot_environment() -> PathBuf {
-    root().join("target/redbot")
-}
-
-/// Returns the virtual environment with flup.
-pub(crate) fn flup_environment() -> PathBuf {
-    root().join("target/flup")
+/// Returns the virtual environment with a Python package.
+pub(crate) fn environment(package: &str) -> PathBuf {
+    root().join("target").join(package)
 }
 
 /// Returns the folder of the Go programs for the tests.

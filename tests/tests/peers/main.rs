@@ -16,6 +16,7 @@ mod pipelined;
 mod ranges;
 mod redbot;
 mod reload;
+mod scanners;
 mod slow;
 mod slowhttptest;
 mod spellings;
