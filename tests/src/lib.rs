@@ -27,11 +27,11 @@ pub use descriptors::descriptors;
 pub use engines::engines;
 pub use load::{Load, Tally};
 pub use port::{ReservedPort, free_port};
-pub use program::{flup, go_httpbin, long, php_fpm, program, redbot, skip, skip_unsupported};
+pub use program::{flup, go_httpbin, long, php_fpm, program, redbot, skip, skip_unsupported, sslyze};
 pub use response::Response;
 pub use server::{Builder, Server};
 pub use tls::{Certificates, TlsServer, Valid};
-pub use tls_client::{TlsClient, TlsConnection};
+pub use tls_client::{EarlyConnection, TlsClient, TlsConnection};
 pub use wait::{children, eventually};
 
 use std::time::Duration;

@@ -38,15 +38,26 @@ pub fn php_fpm() -> Option<PathBuf> {
 /// if [`long`] checks are disabled.
 #[must_use]
 pub fn redbot() -> Option<PathBuf> {
+    long_program("redbot")
+}
+
+/// Returns the path of `sslyze`, in the same way.
+#[must_use]
+pub fn sslyze() -> Option<PathBuf> {
+    long_program("sslyze")
+}
+
+/// Returns the path of a program in a virtual environment of the same name.
+fn long_program(name: &str) -> Option<PathBuf> {
     if !long() {
         return None;
     }
-    let redbot = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/redbot/bin/redbot");
-    if !redbot.is_file() {
-        skip("redbot is not installed; `cargo xtask setup` installs it");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../target/{name}/bin/{name}"));
+    if !path.is_file() {
+        skip(&format!("{name} is not installed; `cargo xtask setup` installs it"));
         return None;
     }
-    Some(redbot)
+    Some(path)
 }
 
 /// Returns the path of a Python with flup, which `cargo xtask setup` installs, or `None` after [`skip`].

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
@@ -77,6 +77,18 @@ impl Certificates {
     #[must_use]
     pub fn path(&self, name: &str) -> String {
         self.folder.path().join(format!("{name}.pem")).display().to_string()
+    }
+
+    /// Copies a certificate and its key into a folder.
+    ///
+    /// # Panics
+    ///
+    /// A file cannot be written.
+    pub fn copy(&self, name: &str, folder: &Path) {
+        for end in ["pem", "key"] {
+            let file = format!("{name}.{end}");
+            fs::copy(self.folder.path().join(&file), folder.join(&file)).expect("the file can be written");
+        }
     }
 
     /// Creates a self-signed certificate. `constraints` sets whether it is an authority.

@@ -1,7 +1,7 @@
 //! A TLS client that chooses its server name, certificate and tickets freely, as an attacker does.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
@@ -58,6 +58,12 @@ impl TlsClient {
         Self { config }
     }
 
+    /// Returns the settings of rustls.
+    #[must_use]
+    pub fn config(&self) -> Arc<ClientConfig> {
+        Arc::new(self.config.clone())
+    }
+
     /// Connects with a server name. Returns `None` if the server rejects the handshake.
     ///
     /// # Panics
@@ -75,6 +81,28 @@ impl TlsClient {
             stream.conn.complete_io(&mut stream.sock).ok()?;
         }
         Some(TlsConnection(BufReader::new(stream)))
+    }
+
+    /// Connects, and sends a request as early data with the first message. Returns `None` if the last session does not allow it.
+    ///
+    /// # Panics
+    ///
+    /// The server does not listen.
+    #[must_use]
+    pub fn connect_early(&self, server: SocketAddr, name: &str, request: &str) -> Option<EarlyConnection> {
+        let name = ServerName::try_from(name.to_owned()).expect("a valid name");
+        let mut config = self.config.clone();
+        config.enable_early_data = true;
+        let mut session = ClientConnection::new(Arc::new(config), name).expect("consistent settings");
+        session.early_data()?.write_all(request.as_bytes()).expect("it is short");
+        let mut sent = Vec::new();
+        while session.wants_write() {
+            session.write_tls(&mut sent).expect("writing to memory");
+        }
+        let mut socket = TcpStream::connect(server).expect("the server listens");
+        socket.set_read_timeout(Some(PATIENCE)).expect("the timeout is not zero");
+        socket.write_all(&sent).expect("the server reads");
+        Some(EarlyConnection { session, socket, sent })
     }
 
     /// Connects, sends a request, and returns the status of the response; `None` if the server rejects the handshake.
@@ -95,6 +123,31 @@ impl TlsConnection {
         self.0.get_ref().conn.handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
+    /// Returns the socket, for operations that are not here.
+    #[must_use]
+    pub fn socket(&self) -> &TcpStream {
+        &self.0.get_ref().sock
+    }
+
+    /// Sends bytes.
+    ///
+    /// # Panics
+    ///
+    /// The connection has ended.
+    pub fn send(&mut self, bytes: &[u8]) {
+        self.0.get_mut().write_all(bytes).expect("the connection is open");
+    }
+
+    /// Sends a request without a body, and returns the response.
+    ///
+    /// # Panics
+    ///
+    /// The connection has ended.
+    pub fn exchange(&mut self, request: &str) -> Response {
+        self.send(request.as_bytes());
+        Response::read(&mut self.0, true)
+    }
+
     /// Sends a request for `/`. Returns `None` if the connection has ended.
     pub fn get(&mut self, host: &str) -> Option<Response> {
         self.get_target(host, "/")
@@ -103,9 +156,74 @@ impl TlsConnection {
     /// Sends a request. Returns `None` if the connection has ended.
     pub fn get_target(&mut self, host: &str, target: &str) -> Option<Response> {
         let request = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n");
-        std::io::Write::write_all(self.0.get_mut(), request.as_bytes()).ok()?;
+        self.0.get_mut().write_all(request.as_bytes()).ok()?;
         let has_response = self.0.fill_buf().is_ok_and(|bytes| !bytes.is_empty());
         has_response.then(|| Response::read(&mut self.0, true))
+    }
+}
+
+impl Read for TlsConnection {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer)
+    }
+}
+
+/// A session whose handshake the client does not complete: it reads only.
+pub struct EarlyConnection {
+    session: ClientConnection,
+    socket: TcpStream,
+    /// The bytes that the client has sent.
+    pub sent: Vec<u8>,
+}
+
+impl EarlyConnection {
+    /// Reads a response. Returns `None` if the server sends none before the handshake is complete.
+    pub fn response(&mut self) -> Option<Response> {
+        let mut reader = BufReader::new(&mut *self);
+        let has_response = reader.fill_buf().is_ok_and(|bytes| !bytes.is_empty());
+        has_response.then(|| Response::read(&mut reader, true))
+    }
+
+    /// Sends an invalid record instead of the end of the handshake. Returns why the session ends.
+    ///
+    /// # Panics
+    ///
+    /// It does not end.
+    #[must_use]
+    pub fn fail(mut self) -> String {
+        let record = [&[23, 3, 3, 0, 32][..], &[0; 32]].concat();
+        self.socket.write_all(&record).expect("the server reads");
+        self.read(&mut [0]).expect_err("the session ends").to_string()
+    }
+
+    /// Completes the handshake. The result says whether the server has accepted the early data.
+    ///
+    /// # Panics
+    ///
+    /// The server rejects the handshake.
+    #[must_use]
+    pub fn complete(self) -> (TlsConnection, bool) {
+        let Self { mut session, mut socket, .. } = self;
+        while session.is_handshaking() || session.wants_write() {
+            session.complete_io(&mut socket).expect("the server accepts the handshake");
+        }
+        let is_accepted = session.is_early_data_accepted();
+        (TlsConnection(BufReader::new(StreamOwned::new(session, socket))), is_accepted)
+    }
+}
+
+impl Read for EarlyConnection {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.session.reader().read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                result => return result,
+            }
+            if self.session.read_tls(&mut self.socket)? == 0 {
+                return Ok(0);
+            }
+            self.session.process_new_packets().map_err(io::Error::other)?;
+        }
     }
 }
 

@@ -53,17 +53,21 @@ fn certificates_are_listed_with_their_last_error() {
     let path = |name: &str| folder.path().join(name).display().to_string();
     fs::copy(authority.path("a"), path("cert.pem")).unwrap();
     fs::copy(authority.path("a").replace(".pem", ".key"), path("key.pem")).unwrap();
-    let mut server = Server::config(&format!(
-        "listen = '127.0.0.1:0,tls'\n[[site]]\nhosts = ['a.test']\n\
-         tls = {{ certificate = '{}', key = '{}' }}\n[[site.route]]\npath = '/*'\nrespond = 'a'\n",
-        path("cert.pem"),
-        path("key.pem")
-    ));
+    let site = |host: &str| {
+        let (certificate, key) = (path("cert.pem"), path("key.pem"));
+        format!(
+            "[[site]]\nhosts = ['{host}']\ntls = {{ certificate = '{certificate}', key = '{key}' }}\n\
+             [[site.route]]\npath = '/*'\nrespond = 'a'\n"
+        )
+    };
+    let mut server =
+        Server::config(&format!("listen = '127.0.0.1:0,tls'\n{}{}", site("a.test"), site("b.test")));
     let pid = server.pid().to_string();
     let output = certificates(&["--pid", &pid]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0), "{text}");
     let expected = format!("source   {}", path("cert.pem"));
+    assert_eq!(text.matches(&expected).count(), 1, "two sites share it: {text}");
     for part in [
         "a.test, b.test\n  expires  2120-01-01 (in 34",
         "issuer   CN=authority",

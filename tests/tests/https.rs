@@ -1,8 +1,9 @@
 //! HTTPS with real clients: where certificates come from, the choice of the site, and certificates that are replaced.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use rudy_tests::tls::{Certificates, Valid};
 use rudy_tests::{Connection, Curl, Server, TlsClient, binary, free_port, long, program};
@@ -86,6 +87,8 @@ fn the_local_authority_is_the_same_in_the_next_run() {
         assert_eq!((result.exit, &result.body[..]), (0, &b"hello"[..]));
         let made = fs::read(&authority).unwrap();
         assert_eq!(first.get_or_insert_with(|| made.clone()), &made);
+        // The next start writes it again.
+        fs::remove_file(&authority).unwrap();
     }
 }
 
@@ -115,6 +118,9 @@ fn a_trusted_local_authority_needs_no_flag() {
         String::from_utf8_lossy(&rudy("trust").stderr)
             .contains("`rudy serve --tls internal` makes the authority")
     );
+    assert!(
+        String::from_utf8_lossy(&rudy("untrust").stderr).contains("remove each `rudy-local-authority-*`")
+    );
     let server = Server::build().files(&[("index.html", b"hello")]).args(["--tls", "internal"]);
     let server = server.env("STATE_DIRECTORY", &state).start();
     let fetch = || curl.run([format!("https://localhost:{}/", server.address().port())]).exit;
@@ -122,6 +128,9 @@ fn a_trusted_local_authority_needs_no_flag() {
     let output = rudy("trust");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(fetch(), 0);
+    let line = String::from_utf8(output.stdout).unwrap();
+    let installed = line.lines().find_map(|line| line.strip_prefix("system: installed as ")).unwrap();
+    assert_eq!(fs::metadata(installed).unwrap().permissions().mode() & 0o777, 0o644, "readable by all");
     assert!(certutil(&["-L"]).contains("rudy-local-authority-"));
     assert!(rudy("untrust").status.success());
     assert_eq!(fetch(), 60, "no longer trusted");
@@ -271,9 +280,7 @@ fn sessions_survive_a_reload_a_restart_and_another_process() {
         drop((first, second));
         assert!(resumes(&start()));
     }
-    let mode = std::os::unix::fs::PermissionsExt::mode(
-        &fs::metadata(state.path().join("ticket-keys")).unwrap().permissions(),
-    );
+    let mode = PermissionsExt::mode(&fs::metadata(state.path().join("ticket-keys")).unwrap().permissions());
     assert_eq!(mode & 0o777, 0o600);
 }
 
@@ -348,4 +355,31 @@ fn failed_handshakes_are_counted_and_logged_with_their_reason() {
     let status = client.connect(server.address(), "a.test").unwrap().get("a.test").unwrap();
     let status: serde_json::Value = serde_json::from_str(status.text()).unwrap();
     assert_eq!(status["handshakes"], serde_json::json!({ "completed": 2, "resumed": 1, "failed": 4 }));
+}
+
+#[test]
+fn the_cipher_suite_is_ours_unless_the_client_prefers_chacha() {
+    let Some(openssl) = program("openssl") else { return };
+    let server = Server::build().files(&[]).args(["--tls", "self-signed"]);
+    let server = server.env("STATE_DIRECTORY", tempfile::tempdir().unwrap().path()).start();
+    let handshake = |arguments: &[&str]| {
+        let address = server.address().to_string();
+        let mut client = Command::new(&openssl);
+        client.args(["s_client", "-servername", "localhost", "-connect", &address]).args(arguments);
+        let output = client.stdin(Stdio::null()).output().unwrap();
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+    };
+    let (aes, chacha) = ("TLS_AES_256_GCM_SHA384:TLS_AES_128_GCM_SHA256", "TLS_CHACHA20_POLY1305_SHA256");
+    let [aes_12, chacha_12] = ["AES256-GCM-SHA384:ECDHE-ECDSA-AES128-GCM-SHA256", "CHACHA20-POLY1305"]
+        .map(|name| format!("ECDHE-ECDSA-{name}"));
+    for (arguments, expected) in [
+        (["-tls1_3", "-ciphersuites", &format!("{aes}:{chacha}")], "Cipher is TLS_AES_128_GCM_SHA256"),
+        (["-tls1_3", "-ciphersuites", &format!("{chacha}:{aes}")], "Cipher is TLS_CHACHA20_POLY1305_SHA256"),
+        (["-tls1_2", "-cipher", &format!("{aes_12}:{chacha_12}")], "Cipher is ECDHE-ECDSA-AES128-GCM-SHA256"),
+        (["-tls1_2", "-cipher", &format!("{chacha_12}:{aes_12}")], "Cipher is ECDHE-ECDSA-CHACHA20-POLY1305"),
+        (["-tls1_3", "-sigalgs", "RSA-PSS+SHA256"], "alert handshake failure"),
+    ] {
+        let text = handshake(&arguments);
+        assert!(text.contains(expected), "{arguments:?}: {text}");
+    }
 }

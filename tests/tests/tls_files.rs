@@ -123,3 +123,38 @@ fn secrets_are_written_only_with_the_flag() {
     let output = serve.args(["serve", ".", "--tls-key-log"]).env_remove("SSLKEYLOGFILE").output().unwrap();
     assert!(String::from_utf8_lossy(&output.stderr).contains("the variable SSLKEYLOGFILE is not set"));
 }
+
+/// The file is published: a private key in it would be, too.
+#[test]
+fn only_the_certificate_of_an_authority_can_be_trusted() {
+    let Some(certificates) = Certificates::new() else { return };
+    certificates.self_signed("server", "a.test", "CA:FALSE");
+    let read = |path: String| fs::read_to_string(path).unwrap();
+    let (certificate, key) =
+        (read(certificates.path("server")), read(certificates.path("server").replace(".pem", ".key")));
+    let file = certificates.path("file");
+    for (content, expected) in [
+        (certificate.clone(), "is not that of an authority"),
+        (format!("{certificate}{key}"), "the file has a private key"),
+        (certificate.repeat(2), "the file has 2 certificates"),
+        ("x".to_owned(), "the file has 0 certificates"),
+    ] {
+        fs::write(&file, content).unwrap();
+        let output =
+            Command::new(binary()).args(["certificates", "trust", "--authority", &file]).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn early_data_has_conditions() {
+    let clients = "source = 'self-signed', early_data = true, client_certificates = { authority = 'a' }";
+    let (is_valid, text) = check("", clients);
+    assert!(
+        !is_valid && text.contains("`early_data` and `client_certificates` exclude each other"),
+        "{text}"
+    );
+    let (is_valid, text) = check("", "source = 'self-signed', early_data = true");
+    assert!(is_valid && text.contains("keep their sessions in memory: after a restart"), "{text}");
+}

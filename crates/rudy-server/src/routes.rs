@@ -126,6 +126,10 @@ impl Context<'_> {
         {
             return redirect.into();
         }
+        // RFC 8470 §4: a third party may have recorded the request and sent it again.
+        if self.client.tls.as_ref().is_some_and(|tls| tls.is_early) && !request.method().is_safe() {
+            return not_found(&request, NotFound::TooEarly).into();
+        }
         if found.needs_certificate {
             return not_found(&request, NotFound::NeedsCertificate).into();
         }
@@ -150,25 +154,26 @@ fn reject_path(request: &Request, error: PathError) -> Response {
 }
 
 fn not_found(request: &Request, reason: NotFound) -> Response {
-    // An unknown method gets 501 for every path.
-    reject_unknown_method(request).unwrap_or_else(|| {
-        let page = |status, explanation: &str| pages::error(status, request.headers(), explanation);
-        match reason {
-            // RFC 9110 §7.4: a request for an unknown host is misdirected.
-            NotFound::Host => page(StatusCode::MISDIRECTED_REQUEST, "No site is configured for this host."),
-            NotFound::OtherSite => page(
-                StatusCode::MISDIRECTED_REQUEST,
-                "This connection was made to another host, so it cannot serve this one. Use a new connection.",
-            ),
-            NotFound::NeedsCertificate => page(
-                StatusCode::MISDIRECTED_REQUEST,
-                "This site requires a client certificate, so it is served over HTTPS only.",
-            ),
-            NotFound::RejectedHost => {
-                page(StatusCode::MISDIRECTED_REQUEST, &explain_rejected(request_host(request)))
-            }
-            NotFound::Path => page(StatusCode::NOT_FOUND, "The requested URL was not found on this server."),
-            NotFound::Ambiguous(error) => page(StatusCode::BAD_REQUEST, &format!("Bad request: {error}.")),
+    let page = |status, explanation: &str| pages::error(status, request.headers(), explanation);
+    let misdirected = |explanation: &str| page(StatusCode::MISDIRECTED_REQUEST, explanation);
+    let not_found = || match reason {
+        // RFC 9110 §7.4: a request for an unknown host is misdirected.
+        NotFound::Host => misdirected("No site is configured for this host."),
+        NotFound::OtherSite => misdirected(
+            "This connection was made to another host, so it cannot serve this one. Use a new connection.",
+        ),
+        NotFound::TooEarly => page(
+            StatusCode::TOO_EARLY,
+            "This request must not be sent as early data. Send it again after the handshake.",
+        ),
+        NotFound::NeedsCertificate => {
+            misdirected("This site requires a client certificate, so it is served over HTTPS only.")
         }
-    })
+        NotFound::RejectedHost => misdirected(&explain_rejected(request_host(request))),
+        NotFound::Path => page(StatusCode::NOT_FOUND, "The requested URL was not found on this server."),
+        NotFound::Ambiguous(error) => page(StatusCode::BAD_REQUEST, &format!("Bad request: {error}.")),
+    };
+    // An unknown method gets 501 for every path, but an app may know it.
+    let unknown = (reason != NotFound::TooEarly).then(|| reject_unknown_method(request)).flatten();
+    unknown.unwrap_or_else(not_found)
 }

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use ::pem::{EncodeConfig, LineEnding, Pem, encode_config};
 use rustls::InconsistentKeys;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -147,6 +148,33 @@ impl Certificate {
     pub fn is_valid_at(&self, time: SystemTime) -> bool {
         (self.not_before..=self.not_after).contains(&time)
     }
+}
+
+/// Returns the certificate of an authority in PEM, without anything else that the file has.
+///
+/// # Errors
+///
+/// The file is not one certificate of an authority, or has a private key, which must not be published by mistake.
+pub fn authority_certificate(pem: &[u8]) -> Result<String, String> {
+    if PrivateKeyDer::from_pem_slice(pem).is_ok() {
+        return Err("the file has a private key; expected only the certificate of an authority".to_owned());
+    }
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    let all = all.map_err(|error| explain(&error))?;
+    let [der] = &all[..] else {
+        return Err(format!("the file has {} certificates; expected that of an authority", all.len()));
+    };
+    let (_, certificate) =
+        X509Certificate::from_der(der).map_err(|error| format!("the certificate is invalid: {error}"))?;
+    if !certificate.is_ca() {
+        return Err("the certificate is not that of an authority (no `CA:TRUE`)".to_owned());
+    }
+    Ok(to_pem(der))
+}
+
+pub(crate) fn to_pem(der: &CertificateDer<'_>) -> String {
+    let config = EncodeConfig::new().set_line_ending(LineEnding::LF);
+    encode_config(&Pem::new("CERTIFICATE", &**der), config)
 }
 
 pub(crate) fn explain(error: &pem::Error) -> String {

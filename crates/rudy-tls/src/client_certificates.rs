@@ -4,15 +4,15 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
+use rustls::{CertificateError, RootCertStore};
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{CertificateRevocationList, FromDer, X509Certificate};
 
-use crate::certificate::{explain, time};
+use crate::certificate::{explain, time, to_pem};
 use crate::site::{provider, sha256};
 use crate::subject::{distinguished_name, hex};
 
@@ -141,14 +141,18 @@ pub struct ClientCertificate {
 }
 
 impl ClientCertificate {
-    /// Reads a certificate. `None` if it is invalid, which the handshake has excluded.
-    #[must_use]
-    pub(crate) fn read(der: &CertificateDer<'_>, is_forwarded: bool) -> Option<Self> {
-        let (_, certificate) = X509Certificate::from_der(der).ok()?;
-        let names = certificate.subject_alternative_name().ok()?;
+    /// Reads a certificate.
+    ///
+    /// # Errors
+    ///
+    /// It is invalid in a way that rustls accepts.
+    pub(crate) fn read(der: &CertificateDer<'_>, is_forwarded: bool) -> Result<Self, rustls::Error> {
+        let invalid = |_| rustls::Error::InvalidCertificate(CertificateError::BadEncoding);
+        let (_, certificate) = X509Certificate::from_der(der).map_err(|error| invalid(error.into()))?;
+        let names = certificate.subject_alternative_name().map_err(invalid)?;
         let names = names.iter().flat_map(|names| &names.value.general_names);
         let validity = certificate.validity();
-        Some(Self {
+        Ok(Self {
             subject: distinguished_name(certificate.subject()),
             issuer: distinguished_name(certificate.issuer()),
             serial: serial(certificate.raw_serial()),
@@ -171,11 +175,6 @@ impl ClientCertificate {
     pub fn is_valid_at(&self, time: SystemTime) -> bool {
         (self.not_before..=self.not_after).contains(&time)
     }
-}
-
-fn to_pem(der: &CertificateDer<'_>) -> String {
-    let config = pem::EncodeConfig::new().set_line_ending(pem::LineEnding::LF);
-    pem::encode_config(&pem::Pem::new("CERTIFICATE", &**der), config)
 }
 
 /// Without the zero byte that marks a number as positive (DER).

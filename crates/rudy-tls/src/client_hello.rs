@@ -2,7 +2,10 @@
 
 use std::io::Read;
 
+use rustls::CipherSuite;
 use rustls::server::Acceptor;
+
+use crate::site::provider;
 
 /// The alert for a server name without a site (RFC 6066 §3): a record with a fatal `unrecognized_name`.
 pub const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
@@ -12,6 +15,8 @@ pub const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
 pub struct ClientHello {
     /// The server name (SNI), in lower case.
     pub server_name: Option<String>,
+    /// Whether it prefers `ChaCha20` to AES: it is probably a phone without instructions for AES.
+    pub prefers_chacha: bool,
 }
 
 /// A first message that is invalid.
@@ -38,8 +43,11 @@ impl ClientHello {
                 .map_err(|error| RejectedHello { reason: error.to_string(), alert: Vec::new() })?;
             match acceptor.accept() {
                 Ok(Some(accepted)) => {
-                    let name = accepted.client_hello().server_name().map(str::to_ascii_lowercase);
-                    return Ok(Some(Self { server_name: name }));
+                    let hello = accepted.client_hello();
+                    return Ok(Some(Self {
+                        server_name: hello.server_name().map(str::to_ascii_lowercase),
+                        prefers_chacha: prefers_chacha(hello.cipher_suites()),
+                    }));
                 }
                 Ok(None) if read == 0 => return Ok(None),
                 Ok(None) => {}
@@ -51,5 +59,28 @@ impl ClientHello {
                 }
             }
         }
+    }
+}
+
+/// Whether the first suite that we have uses `ChaCha20`. Browsers put random numbers before it (RFC 8701).
+fn prefers_chacha(suites: &[CipherSuite]) -> bool {
+    let known = |suite: &&CipherSuite| provider().cipher_suites.iter().any(|known| known.suite() == **suite);
+    let first = suites.iter().find(known).and_then(CipherSuite::as_str);
+    first.is_some_and(|name| name.contains("CHACHA20"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_known_suite_decides_what_the_client_prefers() {
+        const AES: CipherSuite = CipherSuite::TLS13_AES_256_GCM_SHA384;
+        const CHACHA: CipherSuite = CipherSuite::TLS13_CHACHA20_POLY1305_SHA256;
+        const RANDOM: CipherSuite = CipherSuite::Unknown(0x0a0a);
+        const OLD: CipherSuite = CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA;
+        assert!(prefers_chacha(&[RANDOM, OLD, CHACHA, AES]));
+        assert!(!prefers_chacha(&[RANDOM, AES, CHACHA]));
+        assert!(!prefers_chacha(&[OLD]));
     }
 }

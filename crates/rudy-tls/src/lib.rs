@@ -10,11 +10,12 @@ mod generate;
 mod key_log;
 mod names;
 mod session;
+mod single_use;
 mod site;
 mod subject;
 mod tickets;
 
-pub use certificate::{Certificate, CertificateError, KeyType};
+pub use certificate::{Certificate, CertificateError, KeyType, authority_certificate};
 pub use client_certificates::{
     ClientCertificate, ClientCertificateUse, ClientCertificates, ClientCertificatesError,
 };
@@ -23,6 +24,7 @@ pub use generate::{authority, self_signed, signed_by_authority};
 pub use key_log::KeyLogFile;
 pub use names::Names;
 pub use session::{RECORD_OVERHEAD_BYTES, RECORD_PLAINTEXT_BYTES_MAX, Session};
+pub use single_use::SingleUseSessions;
 pub use site::{Policy, SiteSettings, TlsSite, Version, sha256};
 pub use tickets::{TICKET_KEY_BYTES, TicketKey, TicketKeys, Ticketer};
 
@@ -43,6 +45,9 @@ pub struct Tls {
     pub client_certificate: Option<ClientCertificate>,
     /// Whether the session was resumed, without a certificate.
     pub is_resumed: bool,
+    /// Whether the handshake is not complete: what was received is early data, which a third party may have recorded
+    /// and sent again (RFC 8470 §3).
+    pub is_early: bool,
     /// The policy of the site that the client was accepted by.
     pub policy: Policy,
     /// The names in the certificates of that site.

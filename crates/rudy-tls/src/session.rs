@@ -7,7 +7,7 @@ use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
 use rustls::{Error, HandshakeKind, ProtocolVersion};
 
-use crate::{ClientCertificate, Tls, TlsSite};
+use crate::{ClientCertificate, ClientHello, Tls, TlsSite};
 
 /// The maximum plaintext in a record (RFC 8446 §5.1).
 pub const RECORD_PLAINTEXT_BYTES_MAX: usize = 16 * 1024;
@@ -15,26 +15,38 @@ pub const RECORD_PLAINTEXT_BYTES_MAX: usize = 16 * 1024;
 /// The maximum number of bytes that a record takes in addition to its plaintext: header, nonce, content type and tag.
 pub const RECORD_OVERHEAD_BYTES: usize = 5 + 8 + 1 + 16;
 
+/// The content type of an alert (RFC 8446 §5.1), and of encrypted records in TLS 1.3, which hides the one inside.
+const ALERT_RECORD: u8 = 21;
+const ENCRYPTED_RECORD: u8 = 23;
+
 /// The server's side of a session.
 pub struct Session {
     connection: UnbufferedServerConnection,
     has_peer_closed: bool,
+    has_early_data: bool,
 }
 
 impl Session {
-    /// Creates a session with the settings of a site. Its handshake begins with the next bytes.
+    /// Creates a session with the settings of a site for this client. Its handshake begins with the next bytes.
     ///
     /// # Errors
     ///
     /// The settings are inconsistent.
-    pub fn new(site: &TlsSite) -> Result<Self, Error> {
-        Ok(Self { connection: UnbufferedServerConnection::new(site.config.clone())?, has_peer_closed: false })
+    pub fn new(site: &TlsSite, hello: &ClientHello) -> Result<Self, Error> {
+        let connection = UnbufferedServerConnection::new(site.config(hello))?;
+        Ok(Self { connection, has_peer_closed: false, has_early_data: false })
     }
 
     /// Whether the handshake is in progress.
     #[must_use]
     pub fn is_handshaking(&self) -> bool {
         self.connection.is_handshaking()
+    }
+
+    /// Whether data can be sent: the handshake is complete, or the peer has sent early data.
+    #[must_use]
+    pub fn is_usable(&self) -> bool {
+        self.has_early_data || !self.is_handshaking()
     }
 
     /// Whether the peer has announced the end of its data (`close_notify`).
@@ -44,9 +56,14 @@ impl Session {
     }
 
     /// Returns the result of the handshake with `site`, which was chosen by this server name.
-    #[must_use]
-    pub fn result(&self, site: &TlsSite, server_name: Option<String>) -> Tls {
-        Tls {
+    ///
+    /// # Errors
+    ///
+    /// The client's certificate cannot be read: it must not count as none.
+    pub fn result(&self, site: &TlsSite, server_name: Option<String>) -> Result<Tls, Error> {
+        let client = site.client_certificates.zip(self.connection.peer_certificates().and_then(<[_]>::first));
+        let client = client.map(|(usage, first)| ClientCertificate::read(first, usage.is_forwarded));
+        Ok(Tls {
             version: match self.connection.protocol_version() {
                 Some(ProtocolVersion::TLSv1_2) => "TLSv1.2",
                 _ => "TLSv1.3",
@@ -54,14 +71,12 @@ impl Session {
             cipher: self.connection.negotiated_cipher_suite().map_or("", |suite| cipher_name(suite.suite())),
             server_name: server_name.map(Into::into),
             is_resumed: self.connection.handshake_kind() == Some(HandshakeKind::Resumed),
+            is_early: self.is_handshaking(),
             policy: site.policy,
             names: site.names.clone(),
             asks_clients: site.client_certificates.is_some(),
-            client_certificate: site.client_certificates.and_then(|usage| {
-                let chain = self.connection.peer_certificates()?;
-                ClientCertificate::read(chain.first()?, usage.is_forwarded)
-            }),
-        }
+            client_certificate: client.transpose()?,
+        })
     }
 
     /// Processes the complete records in `input`, which are decrypted in place. Returns how many bytes the session no
@@ -85,6 +100,12 @@ impl Session {
             match state {
                 Ok(ConnectionState::ReadTraffic(mut traffic)) => {
                     while let Some(record) = traffic.next_record() {
+                        receive(record?.payload);
+                    }
+                }
+                Ok(ConnectionState::ReadEarlyData(mut early)) => {
+                    self.has_early_data = true;
+                    while let Some(record) = early.next_record() {
                         receive(record?.payload);
                     }
                 }
@@ -136,13 +157,19 @@ impl Session {
         }
     }
 
-    /// Appends the alert for the last error, if there is one. Calls rustls only once: it would process the invalid
-    /// record again after the alert, and panic.
+    /// Appends the messages that were due before the last error, and the alert for it, if there is one. Stops at the alert:
+    /// rustls would process the invalid record again, and panic.
     fn take_alert(&mut self, rest: &mut [u8], output: &mut Vec<u8>) -> Result<(), Error> {
-        match self.connection.process_tls_records(rest).state {
-            Ok(ConnectionState::EncodeTlsData(mut data)) => append(output, |room| data.encode(room)),
-            _ => Ok(()),
+        while let Ok(ConnectionState::EncodeTlsData(mut data)) =
+            self.connection.process_tls_records(rest).state
+        {
+            let start = output.len();
+            append(output, |room| data.encode(room))?;
+            if matches!(output.get(start), Some(&(ALERT_RECORD | ENCRYPTED_RECORD))) {
+                break;
+            }
         }
+        Ok(())
     }
 }
 

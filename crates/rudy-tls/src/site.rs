@@ -1,6 +1,6 @@
 //! The TLS settings of a site.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use aws_lc_rs::digest;
 use rustls::crypto::CryptoProvider;
@@ -8,7 +8,14 @@ use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{ServerConfig, SupportedProtocolVersion, version};
 
-use crate::{Certificate, ClientCertificateUse, ClientCertificates, KeyLogFile, Names, TicketKeys, Ticketer};
+use crate::single_use::SessionsOfPolicy;
+use crate::{
+    Certificate, ClientCertificateUse, ClientCertificates, KeyLogFile, Names, SingleUseSessions, TicketKeys,
+    Ticketer,
+};
+
+/// The maximum early data of a connection: a record, as in nginx. A request without a body is a tenth of it.
+const EARLY_DATA_BYTES_MAX: u32 = 16 * 1024;
 
 /// A protocol version.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,6 +38,9 @@ pub struct SiteSettings {
     pub client_certificates: Option<ClientCertificates>,
     /// Where the secrets of sessions are written.
     pub key_log: Option<Arc<KeyLogFile>>,
+    /// Accepts early data in resumed sessions, which are kept here. Clients have no certificates then: a client is
+    /// known only when the handshake is complete.
+    pub early_data: Option<SingleUseSessions>,
 }
 
 /// The hash of everything that decides whether a client is accepted: the minimum version, and what client certificates
@@ -47,8 +57,13 @@ pub struct TlsSite {
     pub names: Arc<Names>,
     /// What it does with client certificates; `None` if it does not ask for them.
     pub client_certificates: Option<ClientCertificateUse>,
+    /// Whether it accepts early data.
+    pub has_early_data: bool,
     certificates: Arc<ByKeyType>,
-    pub(crate) config: Arc<ServerConfig>,
+    /// With our order of cipher suites.
+    config: Arc<ServerConfig>,
+    /// With the client's order.
+    config_for_chacha: Arc<ServerConfig>,
 }
 
 impl TlsSite {
@@ -78,14 +93,32 @@ impl TlsSite {
         if let Some(key_log) = settings.key_log {
             config.key_log = key_log;
         }
-        config.ticketer = Arc::new(Ticketer::new(keys.clone(), policy, client_certificates.is_some()));
+        let ticketer = Ticketer::new(keys.clone(), policy, client_certificates.is_some());
+        let has_early_data = settings.early_data.is_some();
+        if let Some(sessions) = settings.early_data {
+            config.max_early_data_size = EARLY_DATA_BYTES_MAX;
+            // Responds to early data before the handshake is complete, which saves the round trip.
+            config.send_half_rtt_data = true;
+            config.session_storage = Arc::new(SessionsOfPolicy { sessions, ticketer });
+        } else {
+            config.ticketer = Arc::new(ticketer);
+        }
+        let config_for_chacha = Arc::new(config.clone());
+        config.ignore_client_order = true;
         Ok(Self {
             policy,
             names: Arc::new(names),
             client_certificates,
+            has_early_data,
             certificates,
             config: Arc::new(config),
+            config_for_chacha,
         })
+    }
+
+    /// Returns the settings of rustls for a client.
+    pub(crate) fn config(&self, hello: &crate::ClientHello) -> Arc<ServerConfig> {
+        if hello.prefers_chacha { &self.config_for_chacha } else { &self.config }.clone()
     }
 
     /// Returns the certificates, the preferred one first.
@@ -111,10 +144,17 @@ pub fn sha256(bytes: &[u8]) -> [u8; 32] {
     hash
 }
 
-/// The cryptography. The group of post-quantum key exchange is preferred (`prefer-post-quantum`).
+/// The cryptography. The group of post-quantum key exchange is preferred (`prefer-post-quantum`), and AES with 128 bits, which costs less
+/// CPU than with 256.
 pub(crate) fn provider() -> Arc<CryptoProvider> {
-    static PROVIDER: std::sync::LazyLock<Arc<CryptoProvider>> =
-        std::sync::LazyLock::new(|| Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
+    static PROVIDER: LazyLock<Arc<CryptoProvider>> = LazyLock::new(|| {
+        let mut provider = rustls::crypto::aws_lc_rs::default_provider();
+        provider.cipher_suites.sort_by_key(|suite| {
+            let name = suite.suite().as_str().unwrap_or_default();
+            ["AES_128", "AES_256", ""].map(|cipher| name.contains(cipher)).iter().position(|found| *found)
+        });
+        Arc::new(provider)
+    });
     PROVIDER.clone()
 }
 
@@ -131,7 +171,10 @@ impl ByKeyType {
 
 impl ResolvesServerCert for ByKeyType {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let keys = self.0.iter().map(|certificate| &certificate.key);
-        keys.into_iter().find(|key| key.key.choose_scheme(hello.signature_schemes()).is_some()).cloned()
+        let mut keys = self.0.iter().map(|certificate| &certificate.key);
+        let first = keys.clone().next();
+        let suitable = keys.find(|key| key.key.choose_scheme(hello.signature_schemes()).is_some());
+        // With none, rustls would send `access_denied`; with one that does not suit, it sends `handshake_failure`, as clients expect.
+        suitable.or(first).cloned()
     }
 }

@@ -40,7 +40,7 @@ pub fn read_responses(bytes: &[u8], methods: &[&str]) -> Result<Vec<WireResponse
 }
 
 fn read_response(rest: &mut &[u8], is_to_head: bool) -> Result<WireResponse, String> {
-    let status = read_status(read_line(rest)?)?;
+    let status = read_status(&read_line(rest)?)?;
     let fields = read_fields(rest)?;
     let mut response =
         WireResponse { status, fields, body: Vec::new(), trailers: Vec::new(), complete: true };
@@ -95,7 +95,7 @@ fn read_chunks(rest: &mut &[u8], response: &mut WireResponse) -> Result<(), Stri
         }
         let line = read_line(rest)?;
         let size =
-            usize::from_str_radix(line, 16).map_err(|error| format!("chunk size `{line}`: {error}"))?;
+            usize::from_str_radix(&line, 16).map_err(|error| format!("chunk size `{line}`: {error}"))?;
         if size == 0 {
             response.trailers = read_fields(rest)?;
             return Ok(());
@@ -134,17 +134,16 @@ fn read_fields(rest: &mut &[u8]) -> Result<Vec<(String, String)>, String> {
     }
 }
 
-/// Reads a line that ends in CRLF and has no other control characters.
-fn read_line<'a>(rest: &mut &'a [u8]) -> Result<&'a str, String> {
+/// Reads a line that ends in CRLF and has no other control characters. A field value may have any other bytes (RFC 9110 §5.5).
+fn read_line(rest: &mut &[u8]) -> Result<String, String> {
     let end = rest.windows(2).position(|pair| pair == b"\r\n");
     let end = end.ok_or_else(|| format!("no line ends in `{}`", rest.escape_ascii()))?;
     let line = take(rest, end);
     take(rest, 2);
-    let text = std::str::from_utf8(line).map_err(|error| error.to_string())?;
-    if text.contains(|character: char| character.is_control()) {
-        return Err(format!("control characters in `{}`", text.escape_debug()));
+    if line.iter().any(u8::is_ascii_control) {
+        return Err(format!("control characters in `{}`", line.escape_ascii()));
     }
-    Ok(text)
+    Ok(String::from_utf8_lossy(line).into_owned())
 }
 
 fn take<'a>(rest: &mut &'a [u8], length: usize) -> &'a [u8] {

@@ -88,8 +88,9 @@ impl TlsStream {
         let plaintext = &mut self.plaintext;
         let received = session.receive(input, &mut self.unsent, |record| plaintext.extend_from_slice(record));
         let consumed = received.map_err(|error| invalid(error.to_string()))?;
-        if let Some((session, site)) = handshake.session.take_if(|(session, _)| !session.is_handshaking()) {
+        if let Some((session, site)) = handshake.session.take_if(|(session, _)| session.is_usable()) {
             let tls = session.result(&site, handshake.server_name.take());
+            let tls = tls.map_err(|error| invalid(error.to_string()))?;
             if tls.client_certificate.as_ref().is_some_and(|client| !client.is_valid_at(SystemTime::now())) {
                 return Err(invalid("the client certificate of the resumed session has expired"));
             }
@@ -132,8 +133,8 @@ impl Handshake {
                 None => "the client sent no server name, and there is no default site".to_owned(),
             }));
         };
+        let session = Session::new(&site, &hello).map_err(|error| invalid(error.to_string()))?;
         self.server_name = hello.server_name;
-        let session = Session::new(&site).map_err(|error| invalid(error.to_string()))?;
         Ok(Some((session, site)))
     }
 }

@@ -32,6 +32,9 @@ const INPUT_BYTES_MIN: usize = 2 * RECORD_BYTES_MAX;
 /// The maximum size of a record with its header: in TLS 1.2, 2048 bytes more than the plaintext (RFC 5246 §6.2.3).
 const RECORD_BYTES_MAX: usize = 5 + RECORD_PLAINTEXT_BYTES_MAX + 2048;
 
+/// The size of the messages of a handshake that a response follows: two tickets, or the reply to early data.
+const MESSAGES_BYTES_MAX: usize = 2048;
+
 /// A TLS session over a socket.
 pub(crate) struct TlsStream {
     io: Stream,
@@ -60,6 +63,16 @@ impl TlsStream {
             plaintext: Vec::new(),
             unsent: Vec::new(),
             record_size: RecordSize::new(),
+        }
+    }
+
+    /// What arrives after the handshake is no longer early.
+    fn end_early_data(&mut self) {
+        if let State::Established(session, tls) = &mut self.state
+            && tls.is_early
+            && !session.is_handshaking()
+        {
+            *tls = Arc::new(Tls { is_early: false, ..(**tls).clone() });
         }
     }
 
@@ -178,7 +191,10 @@ impl Transport for TlsStream {
                 plaintext.extend_from_slice(rest);
             });
             match received {
-                Ok(consumed) => self.received = input[consumed..length].to_vec(),
+                Ok(consumed) => {
+                    self.received = input[consumed..length].to_vec();
+                    self.end_early_data();
+                }
                 Err(error) => {
                     self.state = State::Failed;
                     // Sends the alert, if the socket has room: the driver does not wait for a broken connection.
@@ -197,7 +213,7 @@ impl Transport for TlsStream {
         more: bool,
     ) -> Poll<io::Result<usize>> {
         // Messages of the handshake are sent together with the first record.
-        if self.unsent.len() >= RECORD_PLAINTEXT_BYTES_MAX {
+        if self.unsent.len() > MESSAGES_BYTES_MAX {
             ready!(self.poll_unsent(cx, true))?;
         }
         let total: usize = slices.iter().map(|slice| slice.len()).sum();

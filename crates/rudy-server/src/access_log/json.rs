@@ -22,6 +22,9 @@ pub(super) fn write(record: &Record<'_>, time: &impl Display, line: &mut Vec<u8>
     put(line, format_args!(",\"connection\":{}", record.client.connection_number));
     if let Some(tls) = &record.client.tls {
         put(line, format_args!(",\"tls\":\"{}\",\"cipher\":\"{}\"", tls.version, tls.cipher));
+        if tls.is_early {
+            put(line, format_args!(",\"early_data\":true"));
+        }
         if let Some(certificate) = &tls.client_certificate {
             put_text("client_certificate", certificate.subject.as_bytes(), line);
         }

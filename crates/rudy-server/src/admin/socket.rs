@@ -29,6 +29,9 @@ const BACKLOG: i32 = 16;
 /// The maximum time that a client may take to send a request or to read a response.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
+/// The pause after an error, such as no free descriptors.
+const PAUSE: Duration = Duration::from_millis(100);
+
 /// The maximum number of stale sockets, of processes that were killed, to remove at a start.
 const STALE_MAX: usize = 100;
 
@@ -106,9 +109,8 @@ fn remove_stale(folder: &Path) {
 async fn accept(listener: UnixListener, respond: Arc<Respond>) {
     let open = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     while let Ok(permit) = open.clone().acquire_owned().await {
-        // Without descriptors, the next attempt is after a pause.
         let Ok((stream, _)) = listener.accept().await else {
-            tokio::time::sleep(Duration::from_millis(100)).await;
+            tokio::time::sleep(PAUSE).await;
             continue;
         };
         let respond = respond.clone();

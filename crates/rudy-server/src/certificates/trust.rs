@@ -6,10 +6,11 @@
 use std::env;
 use std::fs;
 use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use rudy_tls::sha256;
+use rudy_tls::{authority_certificate, sha256};
 
 use crate::run::Exit;
 use crate::state_dir::state_dir;
@@ -50,23 +51,20 @@ pub fn trust(options: &TrustOptions) -> Exit {
             writeln!(stderr, "error: there is no state folder; name the certificate with --authority FILE");
         return Exit::CannotRun;
     };
-    let pem = match fs::read(&file) {
+    let pem = match read(options.change, &file) {
         Ok(pem) => pem,
-        Err(error) => {
-            let _ = writeln!(
-                stderr,
-                "error: cannot read {}: {error}; `rudy serve --tls internal` makes the authority, or name its \
-                 certificate with --authority FILE",
-                file.display()
-            );
+        Err(why) => {
+            let _ = writeln!(stderr, "error: {}: {why}", file.display());
             return Exit::CannotRun;
         }
     };
     let name = store_name(&pem);
     let mut is_done = true;
-    for result in
-        std::iter::once(system(options.change, &file, &name)).chain(browsers(options.change, &file, &name))
-    {
+    for result in std::iter::once(system(options.change, &file, &pem, &name)).chain(browsers(
+        options.change,
+        &file,
+        &name,
+    )) {
         // If writing fails, the exit code still reports the result.
         let _ = match result {
             Ok(line) => writeln!(stdout, "{line}"),
@@ -79,14 +77,31 @@ pub fn trust(options: &TrustOptions) -> Exit {
     if is_done { Exit::Done } else { Exit::CannotRun }
 }
 
+/// Returns the certificate in the file.
+fn read(change: Change, file: &Path) -> Result<String, String> {
+    let bytes = fs::read(file).map_err(|error| match change {
+        Change::Trust => format!(
+            "{error}; `rudy serve --tls internal` makes the authority, or name its certificate with --authority FILE"
+        ),
+        Change::Untrust => format!(
+            "{error}; without the certificate, remove each `{STORE_NAME}*` in {} and in the browsers' settings",
+            SYSTEM.map(|(folder, ..)| folder).join(" or ")
+        ),
+    })?;
+    authority_certificate(&bytes)
+}
+
+/// The start of the name in the stores.
+const STORE_NAME: &str = "rudy-local-authority-";
+
 /// The name in the stores: authorities of several machines and users may be in one store.
-fn store_name(pem: &[u8]) -> String {
-    let hash = sha256(pem).first_chunk().map_or(0, |start| u32::from_be_bytes(*start));
-    format!("rudy-local-authority-{hash:08x}")
+fn store_name(pem: &str) -> String {
+    let hash = sha256(pem.as_bytes()).first_chunk().map_or(0, |start| u32::from_be_bytes(*start));
+    format!("{STORE_NAME}{hash:08x}")
 }
 
 /// Changes the store of the system.
-fn system(change: Change, file: &Path, name: &str) -> Result<String, String> {
+fn system(change: Change, file: &Path, pem: &str, name: &str) -> Result<String, String> {
     let Some((folder, program, arguments)) =
         SYSTEM.into_iter().find(|(folder, ..)| Path::new(folder).is_dir())
     else {
@@ -106,7 +121,7 @@ fn system(change: Change, file: &Path, name: &str) -> Result<String, String> {
         _ => format!("system: cannot change {}: {error}", path.display()),
     };
     match change {
-        Change::Trust => fs::copy(file, &path).map(drop).map_err(explain)?,
+        Change::Trust => install(&path, pem).map_err(explain)?,
         Change::Untrust if !path.exists() => return Ok("system: is not installed".to_owned()),
         Change::Untrust => fs::remove_file(&path).map_err(explain)?,
     }
@@ -115,6 +130,12 @@ fn system(change: Change, file: &Path, name: &str) -> Result<String, String> {
         Change::Trust => format!("system: installed as {}", path.display()),
         Change::Untrust => format!("system: removed {}", path.display()),
     })
+}
+
+/// Writes a file that all users can read, whatever the mode of the original and the `umask`.
+fn install(path: &Path, pem: &str) -> io::Result<()> {
+    fs::write(path, pem)?;
+    fs::set_permissions(path, PermissionsExt::from_mode(0o644))
 }
 
 /// Changes the databases of the browsers of this user.

@@ -220,6 +220,11 @@ impl Params<'_> {
             // selection.
             params.push("HTTP_HOST", authority.as_str().as_bytes());
         }
+        // RFC 8470 §5.1. A field of the client, which is then itself a gateway, is passed on otherwise.
+        let is_early = self.client.tls.as_ref().is_some_and(|tls| tls.is_early);
+        if is_early {
+            params.push("HTTP_EARLY_DATA", b"1");
+        }
         let mut variable = b"HTTP_".to_vec();
         let mut fields = self.head.headers.iter().peekable();
         while let Some((name, first)) = fields.next() {
@@ -229,7 +234,9 @@ impl Params<'_> {
             while let Some((_, next)) = fields.next_if(|(next, _)| *next == name) {
                 value = [&value, separator, next.as_bytes()].concat().into();
             }
-            if is_passed_on(name) && (authority.is_none() || *name != header::HOST) {
+            let is_replaced =
+                (authority.is_some() && *name == header::HOST) || (is_early && name.as_str() == "early-data");
+            if is_passed_on(name) && !is_replaced {
                 variable.truncate("HTTP_".len());
                 variable.extend(name.as_str().bytes().map(variable_byte));
                 params.push_bytes(&variable, &value);

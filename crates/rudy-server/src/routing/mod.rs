@@ -104,6 +104,8 @@ pub(crate) enum NotFound {
     RejectedHost,
     /// The handshake of the connection was not with the site of this host, or with a certificate for it.
     OtherSite,
+    /// The request is early data, which the site does not accept, or not with this method.
+    TooEarly,
     /// The site requires client certificates, and the connection is not encrypted.
     NeedsCertificate,
     /// The site has no route for this path.
@@ -113,6 +115,10 @@ pub(crate) enum NotFound {
 }
 
 impl<H> Site<H> {
+    fn has_early_data(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.load().has_early_data)
+    }
+
     fn requires_certificates(&self) -> bool {
         let usage = self.tls.as_ref().and_then(|tls| tls.load().client_certificates);
         usage.is_some_and(|usage| usage.is_required)
@@ -177,6 +183,9 @@ impl<H> Router<H> {
         let site = self.hosts.find(&host).and_then(|site| self.sites.get(site)).ok_or(not_found)?;
         if tls.is_some_and(|tls| !site.may_use(tls, host())) {
             return Err(NotFound::OtherSite);
+        }
+        if tls.is_some_and(|tls| tls.is_early) && !site.has_early_data() {
+            return Err(NotFound::TooEarly);
         }
         let needs_certificate = tls.is_none() && site.requires_certificates();
         let (site, https_port) = (&site.routes, site.https_port);

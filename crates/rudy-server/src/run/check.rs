@@ -10,6 +10,7 @@ use super::ownership::{access_log, transfers_buffer_dir, transfers_log};
 use super::privileges::{RUNS_AS_ROOT, UserChange, is_root_by_default};
 use super::{conflicts, print};
 use crate::config::{Config, Diagnostics, Location, Problem};
+use crate::tls::early_data_notice;
 use crate::{App, Resources};
 
 /// Prints the effective configuration, or all its problems.
@@ -88,10 +89,11 @@ fn check_as_user(config: &Config, user: &str, given: Transferred) -> (Result<(),
     (Diagnostics::all([made, log]), notices.into_iter().chain(inaccessible_to(config, user)).collect())
 }
 
-/// Builds the app; also returns what a start would log about certificates.
+/// Builds the app; also returns what a start would log about certificates, and what a restart will forget.
 fn make(config: &Config) -> (Result<(), Diagnostics>, Vec<String>) {
     let resources = Resources::default();
-    (App::new(config, &resources).map(drop), resources.tls.take_notices())
+    let made = App::new(config, &resources).map(drop);
+    (made, resources.tls.take_notices().into_iter().chain(early_data_notice(config)).collect())
 }
 
 /// Reports an access log that the user cannot open.

@@ -24,7 +24,10 @@ pub(crate) fn certificate_file(folder: &Path) -> PathBuf {
 impl Authority {
     /// Returns the authority in a state folder, or makes one.
     pub(super) fn kept(folder: Option<&Path>, now: SystemTime) -> Result<Self, String> {
-        if let Some(known) = folder.and_then(|folder| Self::read(folder, now)) {
+        if let Some((folder, known)) = folder.and_then(|folder| Some((folder, Self::read(folder, now)?))) {
+            if !certificate_file(folder).exists() {
+                known.copy_certificate(folder)?;
+            }
             return Ok(known);
         }
         let (key, certificate) = authority(now).map_err(|error| error.to_string())?;
@@ -38,12 +41,18 @@ impl Authority {
             }
             Err(error) => Err(format!("cannot write {}: {error}", path.display())),
             Ok(()) => {
-                let copy = certificate_file(folder);
-                state_dir::write(&copy, certificate.as_bytes(), true)
-                    .map_err(|error| format!("cannot write {}: {error}", copy.display()))?;
-                Ok(Self { key, certificate })
+                let new = Self { key, certificate };
+                new.copy_certificate(folder)?;
+                Ok(new)
             }
         }
+    }
+
+    /// Writes the certificate alone, which people pass on.
+    fn copy_certificate(&self, folder: &Path) -> Result<(), String> {
+        let copy = certificate_file(folder);
+        state_dir::write(&copy, self.certificate.as_bytes(), true)
+            .map_err(|error| format!("cannot write {}: {error}", copy.display()))
     }
 
     fn read(folder: &Path, now: SystemTime) -> Option<Self> {

@@ -71,3 +71,13 @@ fn without_listener(site: &Site) -> Problem {
     let problem = Problem::key(&site.location.key("tls"), "no address accepts HTTPS");
     problem.label("a site with TLS").help("append `,tls` to an address: `listen = [\":443,tls\", \":80\"]`")
 }
+
+/// Returns a line about sessions that are in memory only, because early data must not be accepted twice.
+pub(crate) fn early_data_notice(config: &Config) -> Option<String> {
+    let has_early_data = |site: &Site| site.tls.as_ref().is_some_and(|tls| tls.early_data);
+    config.sites.iter().any(has_early_data).then(|| {
+        "sites with `early_data` keep their sessions in memory: after a restart, and at another machine, clients \
+         make a full handshake"
+            .to_owned()
+    })
+}

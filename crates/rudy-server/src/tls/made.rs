@@ -110,7 +110,7 @@ fn kept(
     }
 }
 
-pub(super) fn not_kept(path: &Path, error: &io::Error) -> String {
+fn not_kept(path: &Path, error: &io::Error) -> String {
     format!(
         "the certificate is new at each start, because {} cannot be written: {error}; set `StateDirectory=rudy` in the \
          systemd unit, or $XDG_STATE_HOME",

@@ -18,7 +18,7 @@ use arc_swap::ArcSwap;
 use rudy_tls::{Certificate, SiteSettings, TlsSite};
 
 pub(crate) use self::authority::certificate_file as authority_file;
-pub(crate) use self::check::listeners;
+pub(crate) use self::check::{early_data_notice, listeners};
 pub use self::hsts::HstsTable;
 pub(crate) use self::hsts::hsts;
 pub(crate) use self::redirect::{https_port, redirect};
@@ -86,6 +86,7 @@ fn build(
         min_version: table.min_version.into(),
         client_certificates: clients,
         key_log: state.key_log(),
+        early_data: table.early_data.then(|| state.single_use_sessions()),
     };
     TlsSite::new(settings, &state.ticket_keys)
         .map_err(|error| vec![Problem::value(location, format!("invalid TLS settings: {error}"))])

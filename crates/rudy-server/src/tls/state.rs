@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::SystemTime;
 
-use rudy_tls::{Certificate, KeyLogFile, TicketKeys};
+use rudy_tls::{Certificate, KeyLogFile, SingleUseSessions, TicketKeys};
 
 use super::MadeCertificate;
 use super::made::MadeCertificates;
@@ -24,6 +24,7 @@ pub(crate) struct TlsState {
     notices: Mutex<Vec<String>>,
     watched: Mutex<Vec<Watched>>,
     key_log: OnceLock<Arc<KeyLogFile>>,
+    single_use_sessions: OnceLock<SingleUseSessions>,
 }
 
 impl Default for TlsState {
@@ -43,6 +44,7 @@ impl TlsState {
             notices: Mutex::default(),
             watched: Mutex::default(),
             key_log: OnceLock::new(),
+            single_use_sessions: OnceLock::new(),
         }
     }
 
@@ -82,6 +84,11 @@ impl TlsState {
         self.key_log.get().cloned()
     }
 
+    /// The sessions of sites with early data.
+    pub(super) fn single_use_sessions(&self) -> SingleUseSessions {
+        self.single_use_sessions.get_or_init(SingleUseSessions::new).clone()
+    }
+
     /// Watches the certificates of a site, for as long as it exists.
     pub(super) fn watch(&self, watched: Watched) {
         self.lock_watched().push(watched);
@@ -99,9 +106,16 @@ impl TlsState {
             .collect()
     }
 
-    /// The certificates in use, of all sites.
+    /// The certificates in use, each once: several sites may share one, and a site of before a reload has requests in
+    /// progress.
     pub(crate) fn certificates(&self) -> Vec<CertificateStatus> {
-        self.lock_watched().iter().flat_map(Watched::statuses).collect()
+        let mut all = Vec::new();
+        for status in self.lock_watched().iter().flat_map(Watched::statuses) {
+            if !all.contains(&status) {
+                all.push(status);
+            }
+        }
+        all
     }
 
     fn lock_watched(&self) -> MutexGuard<'_, Vec<Watched>> {

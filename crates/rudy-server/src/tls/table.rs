@@ -33,6 +33,9 @@ pub struct TlsTable {
     pub certificates: Vec<Located<CertificateTable>>,
     /// Minimum protocol version: `1.2` or `1.3`. The default is `1.2`.
     pub min_version: MinVersion,
+    /// Accepts early data (0-RTT) from clients that return: safe requests are answered without waiting for the handshake. The
+    /// default is `false`.
+    pub early_data: bool,
     /// Asks clients for certificates. By default, one is required.
     #[schemars(extend("examples" = [{ "authority": "clients.pem" }]))]
     pub client_certificates: Option<ClientCertificatesTable>,
@@ -161,6 +164,17 @@ impl TlsTable {
 
     /// Returns the problems that the schema cannot express.
     pub(super) fn problems(&self, location: &Location) -> Vec<Problem> {
+        let mut problems = self.problems_of_source(location);
+        if self.early_data && self.client_certificates.is_some() {
+            let title = "`early_data` and `client_certificates` exclude each other";
+            let problem = Problem::key(&location.key("early_data"), title.to_owned());
+            let clients = location.key("client_certificates");
+            problems.push(problem.label("before the client is known").also(&clients, "decides who it is"));
+        }
+        problems
+    }
+
+    fn problems_of_source(&self, location: &Location) -> Vec<Problem> {
         let given = [("certificate", &self.certificate), ("key", &self.key), ("ocsp", &self.ocsp)];
         let has_own = given.iter().any(|(_, file)| file.is_some());
         if self.source.is_some() {
