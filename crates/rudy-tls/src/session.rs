@@ -3,7 +3,7 @@
 //! It uses [`rustls::unbuffered`], which works in the buffers of the caller: the buffered connection of rustls keeps
 //! 4 KiB while it is idle.
 
-use rustls::server::UnbufferedServerConnection;
+use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
 use rustls::{Error, HandshakeKind, ProtocolVersion};
 
@@ -24,6 +24,8 @@ pub struct Session {
     connection: UnbufferedServerConnection,
     has_peer_closed: bool,
     has_early_data: bool,
+    /// Whether a call has failed. rustls would panic if it had to send a second alert.
+    has_failed: bool,
 }
 
 impl Session {
@@ -34,7 +36,7 @@ impl Session {
     /// The settings are inconsistent.
     pub fn new(site: &TlsSite, hello: &ClientHello) -> Result<Self, Error> {
         let connection = UnbufferedServerConnection::new(site.config(hello))?;
-        Ok(Self { connection, has_peer_closed: false, has_early_data: false })
+        Ok(Self { connection, has_peer_closed: false, has_early_data: false, has_failed: false })
     }
 
     /// Whether the handshake is in progress.
@@ -92,6 +94,7 @@ impl Session {
         output: &mut Vec<u8>,
         mut receive: impl FnMut(&[u8]),
     ) -> Result<usize, Error> {
+        self.check()?;
         let mut consumed = 0;
         loop {
             let UnbufferedStatus { discard, state } =
@@ -115,6 +118,7 @@ impl Session {
                 Ok(ConnectionState::PeerClosed) => self.has_peer_closed = true,
                 Ok(_) => needs_input = true,
                 Err(error) => {
+                    self.has_failed = true;
                     self.take_alert(&mut input[consumed + discard..], output)?;
                     return Err(error);
                 }
@@ -135,7 +139,7 @@ impl Session {
     ///
     /// The handshake is not complete, or `output` is too small.
     pub fn send(&mut self, rest: &mut [u8], plaintext: &[u8], output: &mut [u8]) -> Result<usize, Error> {
-        match self.connection.process_tls_records(rest).state? {
+        match self.process(rest)? {
             ConnectionState::WriteTraffic(mut traffic) => {
                 traffic.encrypt(plaintext, output).map_err(|_| Error::EncryptError)
             }
@@ -149,12 +153,27 @@ impl Session {
     ///
     /// The handshake is not complete.
     pub fn close(&mut self, rest: &mut [u8], output: &mut Vec<u8>) -> Result<(), Error> {
-        match self.connection.process_tls_records(rest).state? {
+        match self.process(rest)? {
             ConnectionState::WriteTraffic(mut traffic) => {
                 append(output, |room| traffic.queue_close_notify(room))
             }
             _ => Err(Error::HandshakeNotComplete),
         }
+    }
+
+    /// Returns the state of the session before new input.
+    fn process<'c, 'i>(
+        &'c mut self,
+        rest: &'i mut [u8],
+    ) -> Result<ConnectionState<'c, 'i, ServerConnectionData>, Error> {
+        self.check()?;
+        let state = self.connection.process_tls_records(rest).state;
+        self.has_failed = state.is_err();
+        state
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        if self.has_failed { Err(Error::General("the session has failed before".to_owned())) } else { Ok(()) }
     }
 
     /// Appends the messages that were due before the last error, and the alert for it, if there is one. Stops at the alert:
