@@ -41,7 +41,7 @@ fn returning(site: &TlsSite, config: &ClientConfig) -> Arc<ClientConfig> {
     let mut config = config.clone();
     config.resumption = Resumption::in_memory_sessions(1);
     let config = Arc::new(config);
-    let hello = ClientHello { server_name: None, prefers_chacha: false };
+    let hello = ClientHello { server_name: None, prefers_chacha: false, is_challenge: false };
     let (mut client, mut session) =
         (client(&config), Session::new(site, &hello).expect("consistent settings"));
     while client.is_handshaking() || client.wants_write() {
@@ -66,7 +66,7 @@ fuzz_target!(|script: &[u8]| {
     let is_returning = script.first().is_some_and(|first| first % 2 == 1);
     let mut client = if is_returning { client(&returning(site, config)) } else { client(config) };
     let prefers_chacha = script.last().is_some_and(|last| last % 2 == 1);
-    let hello = ClientHello { server_name: None, prefers_chacha };
+    let hello = ClientHello { server_name: None, prefers_chacha, is_challenge: false };
     let mut session = Session::new(site, &hello).expect("consistent settings");
     let (mut wire, mut rest, mut received, mut sent) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut is_damaged = false;

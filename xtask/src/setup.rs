@@ -46,8 +46,12 @@ const SSLYZE: &[&str] = &["sslyze==6.3.1"];
 /// FastCGI for Python, which Debian no longer packages.
 const FLUP: &[&str] = &["flup==1.0.3"];
 
-/// A server with documented responses. Go 1.22 or later builds it within seconds.
-const GO_HTTPBIN: &str = "github.com/mccutchen/go-httpbin/v2/cmd/go-httpbin@v2.20.0";
+/// A server with documented responses; an ACME authority for tests, and its name server. Go builds them within seconds.
+const GO_PROGRAMS: [(&str, &str); 3] = [
+    ("go-httpbin", "github.com/mccutchen/go-httpbin/v2/cmd/go-httpbin@v2.20.0"),
+    ("pebble", "github.com/letsencrypt/pebble/v2/cmd/pebble@v2.10.1"),
+    ("pebble-challtestsrv", "github.com/letsencrypt/pebble/v2/cmd/pebble-challtestsrv@v2.10.1"),
+];
 
 /// A PHP application and its libraries. They are unpacked instead of installed, because the installation asks questions and
 /// configures web servers.
@@ -74,7 +78,7 @@ pub(crate) fn run(peers: bool) -> Outcome {
     cargo_deny()?;
     cargo_nextest()?;
     cargo_fuzz()?;
-    go_httpbin()
+    go_programs()
 }
 
 fn packages() -> Outcome {
@@ -192,20 +196,18 @@ fn cargo_fuzz() -> Outcome {
     cargo_install("cargo-fuzz")
 }
 
-fn go_httpbin() -> Outcome {
+fn go_programs() -> Outcome {
     let folder = workspace::go_programs();
-    if folder.join("go-httpbin").exists() {
-        return Ok(());
+    for (_, package) in GO_PROGRAMS.iter().filter(|(name, _)| !folder.join(name).exists()) {
+        let Some(go) = command::find("go") else {
+            return Err(format!(
+                "Go is not installed. The tests need it to build {package}: install Go from https://go.dev/dl/"
+            ));
+        };
+        println!("installing {package} into {}", folder.display());
+        command::run(Command::new(go).args(["install", package]).env("GOBIN", &folder))?;
     }
-    let Some(go) = command::find("go") else {
-        return Err(
-            "Go is not installed. The tests of the load generator need it to build go-httpbin: install Go 1.22 or later \
-             from https://go.dev/dl/"
-                .into(),
-        );
-    };
-    println!("installing {GO_HTTPBIN} into {}", folder.display());
-    command::run(Command::new(go).args(["install", GO_HTTPBIN]).env("GOBIN", folder))
+    Ok(())
 }
 
 /// Unpacks Debian packages into a folder, unless `file` exists.

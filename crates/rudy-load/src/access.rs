@@ -10,8 +10,8 @@ use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 
 use crate::Url;
-use crate::tls::{Trust, TrustError};
 use crate::transport::{Remote, Security};
+use rudy_tls::{Trust, TrustError};
 
 /// The trusted certificates of servers, and the Unix socket to connect to instead of the host.
 #[derive(Debug, Clone, Default)]

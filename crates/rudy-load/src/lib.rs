@@ -16,7 +16,6 @@ mod http_load;
 mod interrupt;
 mod poller;
 mod request;
-mod tls;
 mod transport;
 mod url;
 
@@ -28,6 +27,6 @@ pub use failure::{Failure, FailureKind};
 pub use http_load::http_load;
 pub use interrupt::Interrupt;
 pub use request::{Encoded, Mix, Template, WEIGHTS_MAX, WeightError, parse_field};
-pub use tls::{Trust, TrustError};
+pub use rudy_tls::{Trust, TrustError};
 pub use transport::{Remote, Security};
 pub use url::{Url, UrlError};

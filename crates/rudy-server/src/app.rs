@@ -47,6 +47,7 @@ impl App {
             metrics: Arc::default(),
             topics: Arc::default(),
             buffers: Buffers::default(),
+            tls: resources.tls.clone(),
         };
         Ok(Self {
             routes: Arc::new(routes),
@@ -120,7 +121,11 @@ impl Service for App {
     }
 
     fn tls_site(&self, hello: &ClientHello) -> Option<Arc<TlsSite>> {
-        self.routes.router.tls_site(hello.server_name.as_deref())
+        let name = hello.server_name.as_deref();
+        if hello.is_challenge {
+            return self.routes.tls.acme.challenges.tls_site(name?);
+        }
+        self.routes.router.tls_site(name)
     }
 
     fn call_head(&self, head: &RequestHead<'_>, tls: Option<&Tls>) -> Option<Response> {

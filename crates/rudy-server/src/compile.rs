@@ -3,6 +3,7 @@
 use rudy_http::semantics::path::RequestPath;
 
 use crate::Resources;
+use crate::acme;
 use crate::client_address;
 use crate::config::{self, Config, Location, Problem, RouteAuthorize};
 use crate::fastcgi::Authorizer;
@@ -19,6 +20,7 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<T
     problems.extend(config.unusable_buffer_dir());
     problems.extend(client_address::problems(config));
     problems.extend(tls::listeners(config));
+    problems.extend(acme::problems(config));
     problems.extend(tls::ticket_keys(config, &resources.tls));
     let mut hosts = Hosts::default();
     let mut sites = Vec::new();
@@ -43,7 +45,8 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<T
         }
         let https_port = tls::https_port(config, site, &mut problems);
         let hsts = tls::hsts(config, site, &mut problems);
-        sites.push(Site { routes, tls: tls::site(site, &resources.tls, &mut problems), https_port, hsts });
+        let tls = tls::site(config, site, &resources.tls, &mut problems);
+        sites.push(Site { routes, tls, is_auto: site.is_auto(), https_port, hsts });
     }
     if problems.is_empty() { Ok(Router::new(hosts, sites)) } else { Err(problems) }
 }

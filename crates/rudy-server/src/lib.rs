@@ -1,6 +1,7 @@
 //! The server above the socket layer: configuration, sites, routes, handlers, logs, reload and upgrade.
 
 pub mod access_log;
+mod acme;
 mod admin;
 mod app;
 pub mod buffer;

@@ -1,5 +1,7 @@
 //! What the configurations of a process share.
 
+use std::sync::Arc;
+
 use crate::files::Folders;
 use crate::state_dir::state_dir;
 use crate::tls::TlsState;
@@ -9,12 +11,12 @@ use crate::tls::TlsState;
 #[derive(Debug, Default)]
 pub struct Resources {
     pub(crate) folders: Folders,
-    pub(crate) tls: TlsState,
+    pub(crate) tls: Arc<TlsState>,
 }
 
 impl Resources {
     /// Resources that are kept in the state folder between runs, if there is one.
     pub(crate) fn kept() -> Self {
-        Self { folders: Folders::default(), tls: TlsState::in_folder(state_dir()) }
+        Self { folders: Folders::default(), tls: Arc::new(TlsState::in_folder(state_dir())) }
     }
 }

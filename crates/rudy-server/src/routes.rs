@@ -11,12 +11,14 @@ use rudy_http::h1::RequestHead;
 use rudy_http::semantics::path::{PathError, RequestPath};
 use rudy_net::{Client, Reply, Request, Response, Tls};
 
+use crate::acme::is_challenge_path;
 use crate::buffer::Buffers;
 use crate::compile::Target;
 use crate::files::access::{Access, on_pool};
 use crate::handlers::{Call, Metrics};
 use crate::methods::{method_not_allowed, reject_unknown_method, respond_unless_read};
 use crate::routing::{NotFound, Router, explain_rejected, request_host};
+use crate::tls::TlsState;
 use crate::topic::Topics;
 use crate::{internal_redirect, pages, tls};
 
@@ -27,6 +29,7 @@ pub(crate) struct Routes {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) topics: Arc<Topics>,
     pub(crate) buffers: Buffers,
+    pub(crate) tls: Arc<TlsState>,
 }
 
 impl Routes {
@@ -35,7 +38,7 @@ impl Routes {
     pub(crate) fn respond_to_head(&self, head: &RequestHead<'_>, tls: Option<&Tls>) -> Option<Response> {
         let is_read = matches!(*head.method(), Method::GET | Method::HEAD);
         // A target in absolute form also has a scheme and a host.
-        if !is_read || !head.target().starts_with(b"/") {
+        if !is_read || !head.target().starts_with(b"/") || is_challenge_path(head.path()) {
             return None;
         }
         let path = RequestPath::canonical(head.path())?;
@@ -60,6 +63,10 @@ pub(crate) struct Context<'a> {
 impl Context<'_> {
     /// Responds to a request of a client, or to a local redirect of an app.
     pub(crate) fn reply(self, request: Request) -> Reply {
+        // Any host: an authority may come through a proxy.
+        if let Some(response) = self.routes.tls.acme.challenges.respond(&request) {
+            return response.into();
+        }
         // RFC 9110 §9.3.7: `OPTIONS *` is about the whole server.
         if request.uri().path() == "*" && request.method() == Method::OPTIONS {
             return respond_unless_read(&request)
@@ -122,7 +129,7 @@ impl Context<'_> {
                 Err(reason) => return not_found(&request, reason).into(),
             };
         if let Some(port) = found.https_port.filter(|_| self.client.scheme() == Scheme::HTTP)
-            && let Some(redirect) = tls::redirect(&request, port)
+            && let Some(redirect) = tls::redirect(&request, port, found.awaits_certificate)
         {
             return redirect.into();
         }

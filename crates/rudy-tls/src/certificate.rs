@@ -86,6 +86,19 @@ impl Certificate {
     ///
     /// A file is not PEM, has nothing usable, or the two do not match.
     pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, CertificateError> {
+        let certificate = Self::with_any_key(chain, key)?;
+        match certificate.key.keys_match() {
+            Err(rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => {
+                Err(CertificateError::Mismatch)
+            }
+            Err(rustls::Error::InconsistentKeys(InconsistentKeys::Unknown)) | Ok(()) => Ok(certificate),
+            Err(error) => Err(CertificateError::Certificate(error.to_string())),
+        }
+    }
+
+    /// Reads a chain and a key that need not match. A certificate for a challenge has a critical extension, which clients reject, and
+    /// so does the check of the key.
+    pub(crate) fn with_any_key(chain: &[u8], key: &[u8]) -> Result<Self, CertificateError> {
         let chain: Vec<_> = CertificateDer::pem_slice_iter(chain)
             .collect::<Result<_, _>>()
             .map_err(|error| CertificateError::Certificate(explain(&error)))?;
@@ -105,16 +118,7 @@ impl Certificate {
                 "the key is of no supported type (RSA from 2048 bits, P-256, P-384, P-521, Ed25519): {error}"
             ))
         })?;
-        let key = CertifiedKey::new(chain, key);
-        match key.keys_match() {
-            Err(rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => {
-                Err(CertificateError::Mismatch)
-            }
-            Err(rustls::Error::InconsistentKeys(InconsistentKeys::Unknown)) | Ok(()) => {
-                Ok(facts.with_key(key))
-            }
-            Err(error) => Err(CertificateError::Certificate(error.to_string())),
-        }
+        Ok(facts.with_key(CertifiedKey::new(chain, key)))
     }
 
     /// Returns the certificate with an OCSP response in DER to send along (RFC 6066 §8).
@@ -141,6 +145,13 @@ impl Certificate {
     #[must_use]
     pub fn with_source(self, source: impl Into<String>) -> Self {
         Self { source: source.into(), ..self }
+    }
+
+    /// Returns the first certificate of the chain, in DER.
+    #[must_use]
+    pub fn der(&self) -> &CertificateDer<'static> {
+        // `from_pem` accepts no empty chain.
+        &self.key.cert[0]
     }
 
     /// Whether the certificate is valid at this time.

@@ -5,6 +5,7 @@ use std::io::Read;
 use rustls::CipherSuite;
 use rustls::server::Acceptor;
 
+use crate::challenge;
 use crate::site::provider;
 
 /// The alert for a server name without a site (RFC 6066 §3): a record with a fatal `unrecognized_name`.
@@ -17,6 +18,8 @@ pub struct ClientHello {
     pub server_name: Option<String>,
     /// Whether it prefers `ChaCha20` to AES: it is probably a phone without instructions for AES.
     pub prefers_chacha: bool,
+    /// Whether it is an authority that verifies the control of the name (RFC 8737): it offers that protocol only.
+    pub is_challenge: bool,
 }
 
 /// A first message that is invalid.
@@ -47,6 +50,9 @@ impl ClientHello {
                     return Ok(Some(Self {
                         server_name: hello.server_name().map(str::to_ascii_lowercase),
                         prefers_chacha: prefers_chacha(hello.cipher_suites()),
+                        is_challenge: hello
+                            .alpn()
+                            .is_some_and(|protocols| protocols.eq([challenge::PROTOCOL])),
                     }));
                 }
                 Ok(None) if read == 0 => return Ok(None),

@@ -57,6 +57,20 @@ pub fn signed_by_authority(
     Ok(key.serialize_pem() + &certificate.signed_by(&key, &authority)?.pem())
 }
 
+/// Creates a key on P-256, in PEM, and the request for a certificate for a name or address, in DER (PKCS #10, RFC 2986).
+///
+/// # Errors
+///
+/// The name is invalid, or the system provides no random bytes.
+pub fn certificate_request(name: &str) -> Result<(String, Vec<u8>), rcgen::Error> {
+    let key = KeyPair::generate()?;
+    let mut request = CertificateParams::new([name.to_owned()])?;
+    // Authorities ignore it, and some reject the default.
+    request.distinguished_name = DistinguishedName::new();
+    let request = request.serialize_request(&key)?;
+    Ok((key.serialize_pem(), request.der().to_vec()))
+}
+
 /// The authority's name does not depend on the time, so that the parameters match its certificate.
 fn local_authority(now: SystemTime) -> Result<CertificateParams, rcgen::Error> {
     let mut authority = valid(CertificateParams::new(Vec::new())?, now, AUTHORITY_VALIDITY);

@@ -1,9 +1,11 @@
-//! TLS without sockets: sessions as state machines, the settings of a site, its certificates, and tickets.
+//! TLS without sockets: sessions as state machines, the settings of a site, its certificates, tickets, and what a client trusts.
 //!
 //! rustls and aws-lc-rs implement the protocol and the cryptography. Only this crate and the client of `rudy-load` use
 //! them.
 
 mod certificate;
+mod challenge;
+mod client;
 mod client_certificates;
 mod client_hello;
 mod generate;
@@ -16,11 +18,13 @@ mod subject;
 mod tickets;
 
 pub use certificate::{Certificate, CertificateError, KeyType, authority_certificate};
+pub use challenge::challenge_site;
+pub use client::{Trust, TrustError};
 pub use client_certificates::{
     ClientCertificate, ClientCertificateUse, ClientCertificates, ClientCertificatesError,
 };
 pub use client_hello::{ClientHello, RejectedHello, UNRECOGNIZED_NAME};
-pub use generate::{authority, self_signed, signed_by_authority};
+pub use generate::{authority, certificate_request, self_signed, signed_by_authority};
 pub use key_log::KeyLogFile;
 pub use names::Names;
 pub use session::{RECORD_OVERHEAD_BYTES, RECORD_PLAINTEXT_BYTES_MAX, Session};
@@ -50,6 +54,6 @@ pub struct Tls {
     pub is_early: bool,
     /// The policy of the site that the client was accepted by.
     pub policy: Policy,
-    /// The names in the certificates of that site.
+    /// The names that the site has a certificate for, of those that the client may have received.
     pub names: Arc<Names>,
 }

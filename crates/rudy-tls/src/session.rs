@@ -71,11 +71,11 @@ impl Session {
                 _ => "TLSv1.3",
             },
             cipher: self.connection.negotiated_cipher_suite().map_or("", |suite| cipher_name(suite.suite())),
+            names: site.names(server_name.as_deref()),
             server_name: server_name.map(Into::into),
             is_resumed: self.connection.handshake_kind() == Some(HandshakeKind::Resumed),
             is_early: self.is_handshaking(),
             policy: site.policy,
-            names: site.names.clone(),
             asks_clients: site.client_certificates.is_some(),
             client_certificate: client.transpose()?,
         })

@@ -30,7 +30,7 @@ pub enum Version {
 /// The TLS settings of a site.
 #[derive(Debug, Default)]
 pub struct SiteSettings {
-    /// The certificates, at least one.
+    /// The certificates. Without one, handshakes fail.
     pub certificates: Vec<Certificate>,
     /// The minimum protocol version.
     pub min_version: Version,
@@ -54,16 +54,16 @@ pub struct TlsSite {
     /// The policy.
     pub policy: Policy,
     /// The names that all certificates of the site are valid for.
-    pub names: Arc<Names>,
+    names: Arc<Names>,
     /// What it does with client certificates; `None` if it does not ask for them.
     pub client_certificates: Option<ClientCertificateUse>,
     /// Whether it accepts early data.
     pub has_early_data: bool,
     certificates: Arc<ByKeyType>,
     /// With our order of cipher suites.
-    config: Arc<ServerConfig>,
+    pub(crate) config: Arc<ServerConfig>,
     /// With the client's order.
-    config_for_chacha: Arc<ServerConfig>,
+    pub(crate) config_for_chacha: Arc<ServerConfig>,
 }
 
 impl TlsSite {
@@ -84,8 +84,6 @@ impl TlsSite {
             Some(clients) => builder.with_client_cert_verifier(clients.verifier),
             None => builder.with_no_client_auth(),
         };
-        let names = settings.certificates.iter().map(|certificate| certificate.names.clone());
-        let names = names.reduce(|all, names| all.intersection(&names)).unwrap_or_default();
         let certificates = Arc::new(ByKeyType::new(settings.certificates));
         let mut config = builder.with_cert_resolver(certificates.clone());
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
@@ -107,7 +105,7 @@ impl TlsSite {
         config.ignore_client_order = true;
         Ok(Self {
             policy,
-            names: Arc::new(names),
+            names: Arc::new(common_names(certificates.0.iter())),
             client_certificates,
             has_early_data,
             certificates,
@@ -119,6 +117,21 @@ impl TlsSite {
     /// Returns the settings of rustls for a client.
     pub(crate) fn config(&self, hello: &crate::ClientHello) -> Arc<ServerConfig> {
         if hello.prefers_chacha { &self.config_for_chacha } else { &self.config }.clone()
+    }
+
+    /// Whether a certificate is valid for this server name, in lower case.
+    #[must_use]
+    pub fn has_certificate_for(&self, name: &str) -> bool {
+        self.certificates.0.iter().any(|certificate| certificate.names.include(name))
+    }
+
+    /// Returns the names that a client may use a connection for if it sent this server name.
+    pub(crate) fn names(&self, server_name: Option<&str>) -> Arc<Names> {
+        let chosen: Vec<_> = self.certificates.named(server_name).collect();
+        if chosen.len() == self.certificates.0.len() {
+            return self.names.clone();
+        }
+        Arc::new(common_names(chosen.into_iter()))
     }
 
     /// Returns the certificates, the preferred one first.
@@ -158,7 +171,14 @@ pub(crate) fn provider() -> Arc<CryptoProvider> {
     PROVIDER.clone()
 }
 
-/// Chooses the first certificate whose key can sign with a scheme of the client, in the order of [`crate::KeyType`].
+/// Returns the names that all certificates are valid for.
+fn common_names<'a>(certificates: impl Iterator<Item = &'a Certificate>) -> Names {
+    let names = certificates.map(|certificate| certificate.names.clone());
+    names.reduce(|all, names| all.intersection(&names)).unwrap_or_default()
+}
+
+/// Chooses among the certificates for the server name the first whose key can sign with a scheme of the client, in the order
+/// of [`crate::KeyType`].
 #[derive(Debug)]
 struct ByKeyType(Vec<Certificate>);
 
@@ -167,11 +187,19 @@ impl ByKeyType {
         certificates.sort_by_key(|certificate| certificate.key_type);
         Self(certificates)
     }
+
+    /// Returns the certificates for a server name; all, if none is valid for it.
+    fn named(&self, server_name: Option<&str>) -> impl Iterator<Item = &Certificate> + Clone {
+        let includes = |certificate: &Certificate, name| certificate.names.include(name);
+        let name = server_name.filter(|name| self.0.iter().any(|certificate| includes(certificate, name)));
+        self.0.iter().filter(move |certificate| name.is_none_or(|name| includes(certificate, name)))
+    }
 }
 
 impl ResolvesServerCert for ByKeyType {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let mut keys = self.0.iter().map(|certificate| &certificate.key);
+        let name = hello.server_name().map(str::to_ascii_lowercase);
+        let mut keys = self.named(name.as_deref()).map(|certificate| &certificate.key);
         let first = keys.clone().next();
         let suitable = keys.find(|key| key.key.choose_scheme(hello.signature_schemes()).is_some());
         // With none, rustls would send `access_denied`; with one that does not suit, it sends `handshake_failure`, as clients expect.

@@ -21,8 +21,9 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use rudy_net::engine::Model;
 use rudy_net::listen::{Address, Endpoint};
+use rudy_server::HostPattern;
 use rudy_server::access_log::Destination;
-use rudy_server::config::{MadeCertificate, TlsTable};
+use rudy_server::config::{AcmeTable, CertificateSource, TlsTable};
 use rudy_server::run::{self, AllowedHost, Options, Source, init};
 
 use crate::values::unsupported;
@@ -114,6 +115,7 @@ const FLAGS_OF_OTHER_SERVERS: [(&str, &str); 10] = [
   rudy serve public -p 8000                   serve a folder on another port
   rudy serve public --browse --listen :8080   list folders, accept connections from other machines
   rudy serve public --tls self-signed         serve https://localhost:8443/
+  rudy serve public --domain example.org      serve https://example.org/ on ports 80 and 443
   rudy serve rudy.toml                        serve the sites of a configuration; see `rudy check`
 
 Signals:
@@ -138,6 +140,26 @@ struct Serve {
     /// Host name to accept besides the defaults: example.test, *.example.test, or '*' for any (repeatable)
     #[arg(long, value_name = "NAME", help_heading = "Listening")]
     host: Vec<AllowedHost>,
+    /// Serve HTTPS for this name on ports 80 and 443, with a certificate from Let's Encrypt that is renewed in time (repeatable)
+    #[arg(
+        long,
+        value_name = "NAME",
+        conflicts_with_all = ["tls", "tls_cert", "config", "host"],
+        help_heading = "HTTPS"
+    )]
+    domain: Vec<HostPattern>,
+    /// E-mail address that the authority may write to
+    #[arg(long, value_name = "ADDRESS", requires = "domain", help_heading = "HTTPS")]
+    email: Option<String>,
+    /// Get test certificates, which browsers reject, to try the setup
+    #[arg(long, requires = "domain", help_heading = "HTTPS")]
+    staging: bool,
+    /// Directory URL of another ACME authority
+    #[arg(long, value_name = "URL", requires = "domain", help_heading = "HTTPS")]
+    acme_directory: Option<String>,
+    /// PEM file with the certificates that the ACME authority's own server is trusted by
+    #[arg(long, value_name = "FILE", requires = "domain", help_heading = "HTTPS")]
+    acme_authority: Option<PathBuf>,
     /// Serve HTTPS with a certificate made on the spot [default address: 127.0.0.1:8443]
     #[arg(long, value_name = "SOURCE", value_enum, conflicts_with_all = ["tls_cert", "config"], help_heading = "HTTPS")]
     tls: Option<TlsSource>,
@@ -221,8 +243,8 @@ impl From<Serve> for Options {
         let tls = match (serve.tls, serve.tls_cert, serve.tls_key) {
             (Some(source), ..) => {
                 let source = Some(match source {
-                    TlsSource::SelfSigned => MadeCertificate::SelfSigned,
-                    TlsSource::Internal => MadeCertificate::Internal,
+                    TlsSource::SelfSigned => CertificateSource::SelfSigned,
+                    TlsSource::Internal => CertificateSource::Internal,
                 });
                 Some(TlsTable { source, ..TlsTable::default() })
             }
@@ -250,6 +272,14 @@ impl From<Serve> for Options {
             cores: serve.cores,
             keep_alive: serve.keep_alive.then_some(true),
             tls,
+            domains: serve.domain,
+            acme: AcmeTable {
+                email: serve.email,
+                directory: serve.acme_directory,
+                staging: serve.staging,
+                authority: serve.acme_authority.map(Into::into),
+                ..AcmeTable::default()
+            },
             tls_key_log: serve.tls_key_log,
             user: serve.user,
         }

@@ -3,6 +3,7 @@
 //! No function blocks. The callers wait for readiness: `get` with `poll`, the load generators with `epoll`.
 
 mod connect;
+mod explain;
 mod tls;
 
 use std::io;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
 
-use crate::tls::explain;
+use super::explain::explain;
 
 /// The parameters of a TLS session: the trusted certificates and the server name.
 #[derive(Debug, Clone)]

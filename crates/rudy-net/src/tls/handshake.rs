@@ -129,7 +129,7 @@ impl Handshake {
         let Some(site) = choose(&hello) else {
             output.extend_from_slice(&UNRECOGNIZED_NAME);
             return Err(invalid(match hello.server_name {
-                Some(name) => format!("no site has this server name: {name}"),
+                Some(name) => format!("no site with a certificate has this server name: {name}"),
                 None => "the client sent no server name, and there is no default site".to_owned(),
             }));
         };

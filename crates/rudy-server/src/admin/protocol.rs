@@ -24,22 +24,29 @@ pub(crate) enum Response {
 }
 
 /// A certificate of a running server.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CertificateStatus {
     /// The names that it is valid for.
     pub(crate) names: Vec<String>,
-    /// The name of its issuer.
-    pub(crate) issuer: String,
+    /// The name of its issuer. This and the next fields are missing if no authority has signed the certificate yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) issuer: Option<String>,
     /// The first time at which it is valid (RFC 3339).
-    pub(crate) not_before: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) not_before: Option<String>,
     /// The last time at which it is valid (RFC 3339).
-    pub(crate) not_after: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) not_after: Option<String>,
     /// The type of its key, such as `ECDSA P-256`.
-    pub(crate) key_type: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) key_type: Option<String>,
     /// Its file, or how it was made.
     pub(crate) source: String,
+    /// When it is renewed, or ordered again (RFC 3339).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) next_attempt: Option<String>,
     /// Why it could not be replaced.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) last_error: Option<LastError>,
 }
 

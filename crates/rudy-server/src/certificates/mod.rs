@@ -47,13 +47,18 @@ fn text(all: &[CertificateStatus], now: Timestamp) -> String {
     let blocks = all.iter().map(|certificate| {
         let error = certificate.last_error.as_ref();
         let error = error.map(|error| ("error", format!("{} ({})", error.message, error.time)));
+        let expires = certificate.not_after.as_ref();
         let facts = [
-            ("expires", expiry(&certificate.not_after, now)),
+            (
+                "expires",
+                Some(expires.map_or_else(|| "(no certificate yet)".to_owned(), |time| expiry(time, now))),
+            ),
             ("issuer", certificate.issuer.clone()),
             ("key", certificate.key_type.clone()),
-            ("source", certificate.source.clone()),
+            ("source", Some(certificate.source.clone())),
+            ("next", certificate.next_attempt.as_ref().map(|time| format!("attempt at {time}"))),
         ];
-        let facts = facts.into_iter().chain(error);
+        let facts = facts.into_iter().filter_map(|(what, value)| Some((what, value?))).chain(error);
         let lines = facts.map(|(what, value)| format!("  {what:<8} {}", visible(&value)));
         let lines: Vec<_> = std::iter::once(names(&certificate.names)).chain(lines).collect();
         lines.join("\n") + "\n"

@@ -53,6 +53,7 @@ impl Config {
             ("threads", threads),
             ("keep-alive", keep_alive.to_owned()),
             ("access log", log),
+            ("certificates", self.ordered_certificates()),
             ("trusted proxies", trusted_proxies(&self.client_address)),
             ("shutdown timeout", <Time>::from(self.shutdown_timeout).to_string()),
         ]
@@ -60,6 +61,17 @@ impl Config {
         .filter(|(_, value)| !value.is_empty())
         .map(|(name, value)| vec![name.to_owned(), value])
         .collect()
+    }
+}
+
+impl Config {
+    /// Empty if no site has `tls = "auto"`.
+    fn ordered_certificates(&self) -> String {
+        let names = self.auto_names();
+        if names.is_empty() {
+            return String::new();
+        }
+        format!("for {}, from {}", names.join(", "), self.acme.directory())
     }
 }
 

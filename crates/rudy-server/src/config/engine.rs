@@ -6,6 +6,7 @@ use std::time::Duration;
 use rudy_net::engine::{self, Model};
 
 use super::{Config, Diagnostics, Location, Problem};
+use crate::acme;
 use crate::handlers::HandlerConfig;
 
 /// The maximum linger timeout of engines with few threads, where a lingering connection occupies one of them.
@@ -110,6 +111,7 @@ impl Config {
             .chain(endless)
             .chain(self.absent_sockets())
             .chain(self.reachable_as_path_info())
+            .chain(acme::notices(self))
             .collect()
     }
 }

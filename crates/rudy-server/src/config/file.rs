@@ -9,6 +9,7 @@ use serde::Deserialize;
 use super::authorize::{AuthorizeTable, RouteAuthorize};
 use super::limits::LimitsTable;
 use super::values::{EngineName, FilePath, Int, ListenAddress, Located, OneOrMany, short_form};
+use crate::acme::AcmeTable;
 use crate::client_address::{Source, TrustedProxy};
 use crate::handlers::HandlerTable;
 use crate::php::PhpTable;
@@ -102,6 +103,9 @@ pub struct MainFile {
     /// keeps them in its state folder, and replaces them every six hours.
     #[schemars(extend("examples" = ["/etc/rudy/ticket.keys"]))]
     pub ticket_keys: Option<FilePath>,
+    /// Authority of the certificates for sites with `tls = "auto"`. The default is Let's Encrypt.
+    #[schemars(extend("examples" = [{ "email": "admin@example.org" }]))]
+    pub acme: AcmeTable,
     /// Sites (virtual hosts), selected by the host of a request.
     pub site: Vec<Located<SiteTable>>,
 }
@@ -126,9 +130,9 @@ pub struct SiteTable {
     #[schemars(extend("examples" = [{ "certificate": "cert.pem", "key": "key.pem" }]))]
     pub tls: Option<TlsTable>,
     /// Redirects requests over plain HTTP to HTTPS (status 308), except below `/.well-known/acme-challenge/`. The scheme
-    /// that a trusted proxy reports counts.
+    /// that a trusted proxy reports counts. The default is `true` with `tls = "auto"`, and otherwise `false`.
     #[schemars(example = true)]
-    pub redirect_to_https: bool,
+    pub redirect_to_https: Option<bool>,
     /// Tells browsers to use only HTTPS for this site (`Strict-Transport-Security`), for the given time: a browser then
     /// rejects plain HTTP and invalid certificates. Begin with a short time.
     #[schemars(extend("examples" = ["365d"]))]

@@ -16,7 +16,7 @@ use super::include::{Included, files_to_include};
 use super::read::{Outcome, read};
 use super::values::Located;
 use super::variables::Expansion;
-use super::{AccessLogOptions, Config, EngineOptions, Route, Site};
+use super::{AccessLogOptions, CertificateSource, Config, EngineOptions, Route, Site};
 use crate::Resources;
 use crate::access_log::{Destination, Format};
 use crate::buffer::Options as BufferOptions;
@@ -61,9 +61,13 @@ impl Loader {
     fn main_file(&mut self, path: &Path) {
         if let Some((location, Some(file))) = self.file::<MainFile>(path) {
             let include = file.include.clone();
+            let has_addresses = file.listen.is_some();
             self.apply_main(file, &location, path.parent().unwrap_or(Path::new("")));
             if let Some(pattern) = include {
                 self.include(path, &pattern, &location);
+            }
+            if !has_addresses && self.config.sites_with_auto().next().is_some() {
+                self.config.listen = Config::public_addresses();
             }
         }
         if self.problems.is_empty() && self.config.sites.is_empty() {
@@ -108,6 +112,7 @@ impl Loader {
         config.user = file.user;
         config.sandbox = file.sandbox;
         config.admin_socket = file.admin_socket.map(|file| file.0);
+        config.acme = file.acme;
         config.ticket_keys = file.ticket_keys.map(|file| file.0);
         config.access_log = file.access_log.map(|log| log_options(&log, folder));
         self.sites(file.site);
@@ -182,7 +187,9 @@ impl Loader {
             let authorize = site.authorize.map(Box::new);
             // Without its invalid hosts, the site would be the default site.
             if !self.contains_invalid(&location.key("hosts")) {
-                let (tls, redirect_to_https, hsts) = (site.tls, site.redirect_to_https, site.hsts);
+                let (tls, hsts) = (site.tls, site.hsts);
+                let is_auto = tls.as_ref().is_some_and(|tls| tls.source == Some(CertificateSource::Auto));
+                let redirect_to_https = site.redirect_to_https.unwrap_or(is_auto);
                 let site = Site { hosts, tls, redirect_to_https, hsts, routes, authorize, location };
                 self.config.sites.push(site);
             }

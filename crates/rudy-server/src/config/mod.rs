@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use crate::tls::{
-    CertificateTable, ClientCertificatesTable, HstsTable, MadeCertificate, MinVersion, TlsTable,
+    CertificateSource, CertificateTable, ClientCertificatesTable, HstsTable, MinVersion, TlsTable,
 };
 pub use app::AppTable;
 pub use authorize::{AuthorizeTable, RouteAuthorize};
@@ -52,6 +52,7 @@ pub(crate) use values::{TextVisitor, add_short_form, count, short_form, written_
 pub(crate) use variables::Placeholders;
 
 use crate::access_log::{Destination, Format};
+pub use crate::acme::{AcmeTable, ChallengeName, ExternalAccountTable};
 use crate::buffer::Options as BufferOptions;
 use crate::fastcgi::PHP_SUFFIX;
 use crate::files::FilesTable;
@@ -90,6 +91,8 @@ pub struct Config {
     pub sandbox: bool,
     /// The admin socket; `None` for the default.
     pub admin_socket: Option<PathBuf>,
+    /// The authority of certificates, and how it verifies names.
+    pub acme: AcmeTable,
     /// The file with the keys of session tickets; `None` for keys of our own.
     pub ticket_keys: Option<PathBuf>,
     /// The sites, in configuration order.
@@ -129,6 +132,11 @@ pub struct Site {
 }
 
 impl Site {
+    /// Whether an authority signs the certificates.
+    pub(crate) fn is_auto(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.source == Some(CertificateSource::Auto))
+    }
+
     /// Whether a route of the site runs PHP.
     pub(crate) fn runs_php(&self) -> bool {
         self.routes.iter().any(|route| match &route.handler {
@@ -194,6 +202,7 @@ impl Config {
             upgrade_timeout: UPGRADE_TIMEOUT,
             user: None,
             sandbox: false,
+            acme: AcmeTable::default(),
             ticket_keys: None,
             admin_socket: None,
             sites: Vec::new(),

@@ -430,6 +430,7 @@ mod tests {
                 metrics: Arc::default(),
                 topics: Arc::default(),
                 buffers: Buffers::default(),
+                tls: Arc::default(),
             }),
         };
         let future = async move { request.respond(RequestBody::empty()).await };

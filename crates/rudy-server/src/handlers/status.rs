@@ -14,6 +14,8 @@ use super::{BuildContext, Call, Handler, HandlerConfig};
 use crate::client_address::AllowedClients;
 use crate::config::Problem;
 use crate::methods::respond_unless_read;
+use crate::routes::Context;
+use crate::tls::TlsState;
 
 /// The metrics of the process. They survive reloads.
 #[derive(Debug)]
@@ -101,7 +103,7 @@ fn resident_bytes() -> Option<u64> {
     Some(pages * rustix::param::page_size() as u64)
 }
 
-/// Shows the counters of the server as JSON: connections, requests, bytes, memory.
+/// Shows the counters of the server as JSON: connections, requests, bytes, memory; and its certificates.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("examples" = [{ "allow": "loopback" }]))]
@@ -124,7 +126,8 @@ impl HandlerConfig for StatusTable {
 
 impl Handler for Status {
     fn call(&self, request: Request, call: Call<'_>) -> Reply {
-        self.respond(&request, call.context.client, &call.context.routes.metrics).into()
+        let Context { client, routes, .. } = call.context;
+        self.respond(&request, client, &routes.metrics, &routes.tls).into()
     }
 }
 
@@ -140,14 +143,21 @@ impl Status {
     }
 
     /// Responds to a request.
-    pub(crate) fn respond(&self, request: &Request, client: &Client, metrics: &Metrics) -> Response {
+    pub(crate) fn respond(
+        &self,
+        request: &Request,
+        client: &Client,
+        metrics: &Metrics,
+        tls: &TlsState,
+    ) -> Response {
         if let Some(rejection) =
             respond_unless_read(request).or_else(|| self.allowed.reject(request.headers(), client))
         {
             return rejection;
         }
-        let mut text = metrics.to_json().to_string();
-        text.push('\n');
+        let mut status = metrics.to_json();
+        status["certificates"] = json!(tls.certificates());
+        let text = format!("{status}\n");
         let mut response = Response::text(StatusCode::OK, "application/json", text);
         response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         response
@@ -167,6 +177,7 @@ mod tests {
             &request,
             &Client::new(peer, 1, 1),
             metrics,
+            &TlsState::default(),
         )
     }
 

@@ -39,6 +39,8 @@ pub(crate) struct Site<H> {
     pub(crate) routes: Vec<Route<H>>,
     /// `None` for a site without TLS.
     pub(crate) tls: Option<Arc<ArcSwap<TlsSite>>>,
+    /// Whether an authority signs the certificates: some may be missing.
+    pub(crate) is_auto: bool,
     /// The port of HTTPS, if requests over plain HTTP are redirected there.
     pub(crate) https_port: Option<u16>,
     /// The value of `Strict-Transport-Security`.
@@ -59,6 +61,8 @@ pub(crate) struct RouteMatch<'r, H> {
     pub(crate) handler: &'r H,
     /// The port of HTTPS, if requests over plain HTTP are redirected there.
     pub(crate) https_port: Option<u16>,
+    /// Whether there is no certificate for the host yet, so that HTTPS fails.
+    pub(crate) awaits_certificate: bool,
     /// Whether the site requires client certificates, which plain HTTP has none of.
     pub(crate) needs_certificate: bool,
     /// All routes of its site.
@@ -124,6 +128,11 @@ impl<H> Site<H> {
         usage.is_some_and(|usage| usage.is_required)
     }
 
+    fn has_certificate_for(&self, host: &[u8]) -> bool {
+        let name = String::from_utf8_lossy(without_port(host)).to_ascii_lowercase();
+        self.tls.as_ref().is_some_and(|tls| tls.load().has_certificate_for(name.trim_matches(['[', ']'])))
+    }
+
     /// Whether a request for this host may use a connection. The client must have been accepted by the same policy. A client that
     /// sent a server name must have received a certificate that is valid for the host (RFC 9110 §7.4); one that sent none has accepted
     /// the certificate for other reasons.
@@ -145,9 +154,10 @@ impl<H> Router<H> {
             let default = self.hosts.find(|| b"").and_then(|site| self.sites.get(site));
             return Some(default.or_else(only)?.tls.as_ref()?.load_full());
         };
-        let (site, is_default) = self.hosts.find_or_default(name)?;
-        let tls = self.sites.get(site)?.tls.as_ref()?.load_full();
-        (!is_default || tls.names.include(name)).then_some(tls)
+        let (number, is_default) = self.hosts.find_or_default(name)?;
+        let site = self.sites.get(number)?;
+        let tls = site.tls.as_ref()?.load_full();
+        (!(is_default || site.is_auto) || tls.has_certificate_for(name)).then_some(tls)
     }
 
     pub(crate) fn new(hosts: Hosts, sites: Vec<Site<H>>) -> Self {
@@ -188,6 +198,7 @@ impl<H> Router<H> {
             return Err(NotFound::TooEarly);
         }
         let needs_certificate = tls.is_none() && site.requires_certificates();
+        let awaits_certificate = tls.is_none() && site.is_auto && !site.has_certificate_for(host());
         let (site, https_port) = (&site.routes, site.https_port);
         let first = |path: &RequestPath<'_>| {
             let mut matches = site.iter().filter_map(|route| Some((route, route.matching_pattern(path)?)));
@@ -200,7 +211,14 @@ impl<H> Router<H> {
         {
             return Err(NotFound::Ambiguous(PathError::EncodedSlash));
         }
-        Ok(RouteMatch { pattern, handler: &route.handler, https_port, needs_certificate, site })
+        Ok(RouteMatch {
+            pattern,
+            handler: &route.handler,
+            https_port,
+            awaits_certificate,
+            needs_certificate,
+            site,
+        })
     }
 }
 
@@ -223,6 +241,7 @@ mod tests {
             all.push(Site {
                 routes: paths.iter().map(route).collect(),
                 tls: None,
+                is_auto: false,
                 https_port: None,
                 hsts: None,
             });

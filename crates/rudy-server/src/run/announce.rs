@@ -8,7 +8,7 @@ use rudy_net::engine::Model;
 use rudy_net::listen::{Address, BoundAddress, Endpoint};
 
 use super::{Options, Source};
-use crate::config::{Config, MadeCertificate};
+use crate::config::{CertificateSource, Config};
 
 const LOCAL_ACCESS: &str = "this machine only; --listen :8080 accepts other machines";
 const PUBLIC_ACCESS: &str = "every machine that can reach this one can read these files";
@@ -82,10 +82,17 @@ fn notes(
     }
     let makes =
         |kind| config.sites.iter().any(|site| site.tls.as_ref().is_some_and(|tls| tls.source == Some(kind)));
-    if makes(MadeCertificate::SelfSigned) {
+    if makes(CertificateSource::SelfSigned) {
         notes.push(("Certificate", "self-signed: browsers warn once, curl needs --insecure".into()));
     }
-    if makes(MadeCertificate::Internal) {
+    if makes(CertificateSource::Auto) {
+        let names = config.auto_names().join(", ");
+        notes.push((
+            "Certificates",
+            format!("for {names}, from {}; renewed in time", config.acme.directory()).into(),
+        ));
+    }
+    if makes(CertificateSource::Internal) {
         let note = "from the local authority, which `rudy certificates trust` installs";
         notes.push(("Certificate", note.into()));
     }

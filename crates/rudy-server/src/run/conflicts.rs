@@ -26,15 +26,23 @@ fn to_result(config: &Config, problems: Vec<Problem>) -> Result<(), Diagnostics>
     if problems.is_empty() { Ok(()) } else { Err(Diagnostics::new(config.sources.clone(), problems)) }
 }
 
-/// Reports apps with a `command`: they would inherit the sandbox of Rudy.
+/// Reports apps with a `command`, and the hook for TXT records: they would inherit the sandbox of Rudy.
 fn in_sandbox(config: &Config) -> impl Iterator<Item = Problem> {
-    started_apps(config).map(|(_, location)| {
+    let hook = config.acme.dns_hook.as_ref().map(|_| {
+        let location = Location::file(0).key("acme").key("dns_hook");
+        let problem = Problem::value(&location, "a program cannot be started in the sandbox");
+        problem
+            .label("cannot be started")
+            .also(&Location::file(0).key("sandbox"), "the sandbox is enabled here")
+    });
+    let apps = started_apps(config).map(|(_, location)| {
         let problem = Problem::key(&location.key("command"), "an app cannot be started in the sandbox");
         let problem = problem
             .label("cannot be started")
             .also(&Location::file(0).key("sandbox"), "the sandbox is enabled here");
         problem.help("run this app as a separate systemd service, and set its `address` instead of `command`")
-    })
+    });
+    apps.chain(hook)
 }
 
 /// Reports apps that would run as another user, which Rudy cannot become after dropping root.

@@ -5,8 +5,11 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use tokio::runtime::Runtime;
+
 use super::exit::Failure;
 use crate::access_log::AccessLog;
+use crate::acme::{self, Renewals};
 use crate::admin;
 use crate::buffer::Buffers;
 use crate::config::Config;
@@ -54,6 +57,17 @@ impl Context {
         match request {
             admin::Request::Certificates => admin::Response::Certificates(self.resources.tls.certificates()),
         }
+    }
+
+    /// Creates the folders for certificates from an authority.
+    pub(super) fn prepare_renewals(&self, config: &Config) -> Result<(), Failure> {
+        acme::prepare(config, &self.resources.tls.acme)
+            .map_err(|why| Failure::Cannot(format!("keep certificates (`tls = \"auto\"`): {why}")))
+    }
+
+    /// Keeps the certificates of a configuration valid.
+    pub(super) fn renew(&self, renewals: &mut Renewals, runtime: &Runtime, config: &Config) {
+        renewals.set(runtime, config, &self.resources.tls.acme, &self.errors);
     }
 
     /// Writes the secrets of all TLS sessions to a file.

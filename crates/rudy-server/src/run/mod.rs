@@ -38,8 +38,11 @@ use self::exit::Failure;
 use self::hosts::{allowed_hosts, hosts_of_certificate, machine_name};
 pub(crate) use self::outcome::address as outcome_address;
 use self::server::Server;
+use crate::HostPattern;
 use crate::access_log::{Destination, Format};
-use crate::config::{AccessLogOptions, Config, FilePath, TlsTable, json_schema};
+use crate::config::{
+    AccessLogOptions, AcmeTable, CertificateSource, Config, FilePath, Site, TlsTable, json_schema,
+};
 use crate::files::{FilesOptions, FilesTable};
 
 /// The port of `rudy serve --tls` without `--listen`.
@@ -64,6 +67,10 @@ pub struct Options {
     pub keep_alive: Option<bool>,
     /// TLS, instead of the configured one, on all addresses; for a folder only.
     pub tls: Option<TlsTable>,
+    /// The names to get certificates for from an authority, for a folder only; each is a site.
+    pub domains: Vec<HostPattern>,
+    /// The authority, for `domains`.
+    pub acme: AcmeTable,
     /// Whether to write the secrets of TLS sessions to the file that `SSLKEYLOGFILE` names.
     pub tls_key_log: bool,
     /// The user to run as, instead of the configured one.
@@ -127,9 +134,8 @@ impl Options {
         let Source::Folder { path, browse, spa, hosts } = &self.source else { return Ok(self) };
         let is_toml = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"));
         if is_toml && path.is_file() {
-            if *browse || *spa || !hosts.is_empty() || self.tls.is_some() {
-                let problem =
-                    "it is a configuration file, and --browse, --spa, --host and --tls apply to folders only";
+            if *browse || *spa || !hosts.is_empty() || self.tls.is_some() || !self.domains.is_empty() {
+                let problem = "it is a configuration file, and --browse, --spa, --host, --domain and --tls apply to folders only";
                 return Err(Failure::Folder(path.clone(), problem.to_owned()));
             }
             self.source = Source::File(path.clone());
@@ -153,7 +159,9 @@ impl Options {
             }
             config.listen.iter_mut().for_each(|address| address.tls = true);
         }
-        if let (Source::Folder { hosts, .. }, [site]) = (&self.source, &mut *config.sites) {
+        if !self.domains.is_empty() {
+            self.apply_domains(&mut config);
+        } else if let (Source::Folder { hosts, .. }, [site]) = (&self.source, &mut *config.sites) {
             site.hosts = match site.tls.as_ref().and_then(TlsTable::names) {
                 Some(names) => hosts_of_certificate(&names, hosts),
                 None => allowed_hosts(hosts, &config.listen, inherited, &machine_name()),
@@ -174,6 +182,22 @@ impl Options {
         config.user = self.user.clone().or(config.user);
         conflicts::check(&config).map_err(Failure::Config)?;
         Ok(config)
+    }
+
+    /// Makes a site of each domain, with a certificate from the authority.
+    fn apply_domains(&self, config: &mut Config) {
+        if self.listen.is_empty() {
+            config.listen = Config::public_addresses();
+        }
+        config.acme = self.acme.clone();
+        let Some(folder) = config.sites.pop() else { return };
+        let tls = TlsTable { source: Some(CertificateSource::Auto), ..TlsTable::default() };
+        config.sites.extend(self.domains.iter().map(|domain| Site {
+            hosts: vec![domain.clone()],
+            tls: Some(tls.clone()),
+            redirect_to_https: true,
+            ..folder.clone()
+        }));
     }
 }
 

@@ -6,6 +6,7 @@
 use std::env;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rudy_net::listen::Endpoint;
@@ -14,6 +15,7 @@ use rustix::process::geteuid;
 
 use crate::access_log::Destination;
 use crate::config::Config;
+use crate::state_dir::{self, state_dir};
 use crate::user::User;
 
 /// Folders that systemd creates for the service: `StateDirectory=`, `RuntimeDirectory=` (for the sockets of apps), `LogsDirectory=`.
@@ -36,6 +38,21 @@ pub(super) fn transfer_ownership(config: &Config, user: &User) {
             let _ = chownat(file, "", Some(user.uid), Some(user.gid), AtFlags::EMPTY_PATH);
         }
     }
+}
+
+/// Makes `user` the owner of the state folder of root, `/var/lib/rudy`, which is created. Returns it if it is the user's, also from
+/// an earlier start. systemd names another folder.
+pub(super) fn transfer_state_folder(user: &User) -> Option<PathBuf> {
+    if env::var_os("STATE_DIRECTORY").is_some() {
+        return None;
+    }
+    let path = state_dir()?;
+    state_dir::create(&path).ok()?;
+    if let Ok(folder) = Kind::EmptyFolder.open(&path, true) {
+        chownat(folder, "", Some(user.uid), Some(user.gid), AtFlags::EMPTY_PATH).ok()?;
+    }
+    let owner = std::fs::symlink_metadata(&path).ok()?.uid();
+    (owner == user.uid.as_raw()).then_some(path)
 }
 
 /// Whether a start will transfer the existing access log.
@@ -110,7 +127,7 @@ fn is_empty(folder: &OwnedFd) -> io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::os::unix::fs::{MetadataExt, symlink};
+    use std::os::unix::fs::symlink;
     use std::os::unix::net::UnixListener;
 
     use super::*;

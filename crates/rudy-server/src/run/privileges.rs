@@ -5,8 +5,10 @@
 //! all child processes. (`setuid` of the C library changes the ids of all threads with signals, but not their capabilities.)
 //! Therefore addresses are bound before the engine starts.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
+use std::path::Path;
 
 use rustix::process::{DumpableBehavior, Uid, geteuid, getuid, set_dumpable_behavior};
 use rustix::thread::{
@@ -15,7 +17,7 @@ use rustix::thread::{
 };
 
 use super::exit::Failure;
-use super::ownership::transfer_ownership;
+use super::ownership::{transfer_ownership, transfer_state_folder};
 use crate::config::Config;
 use crate::user::{User, may_change_user};
 
@@ -63,8 +65,10 @@ pub(super) fn drop_root(config: &Config) -> Result<(), Failure> {
         UserChange::To(user) => {
             single_thread()?;
             transfer_ownership(config, &user);
+            let has_tls = config.sites.iter().any(|site| site.tls.is_some());
+            let state = has_tls.then(|| transfer_state_folder(&user)).flatten();
             become_user(&user)?;
-            set_environment(&user);
+            set_environment(&user, state.as_deref());
             Ok(())
         }
         UserChange::NotPermitted(user) => Err(io::Error::other(format!(
@@ -78,9 +82,14 @@ pub(super) fn drop_root(config: &Config) -> Result<(), Failure> {
     closed.map_err(Failure::cannot(&format!("run as `{text}`")))
 }
 
-/// Sets the variables that name the user, because apps inherit them.
-fn set_environment(user: &User) {
-    for (name, value) in [("HOME", &user.home), ("USER", &user.name), ("LOGNAME", &user.name)] {
+/// Sets the variables that name the user, because apps inherit them, and the state folder, because the next process of an upgrade
+/// uses it too.
+fn set_environment(user: &User, state: Option<&Path>) {
+    let of_user = [("HOME", &user.home), ("USER", &user.name), ("LOGNAME", &user.name)];
+    let of_user = of_user.map(|(name, value)| (name, OsStr::new(value.as_str())));
+    for (name, value) in
+        of_user.into_iter().chain(state.map(|folder| ("STATE_DIRECTORY", folder.as_os_str())))
+    {
         #[expect(unsafe_code, reason = "the standard library has no other way to set a variable")]
         // SAFETY: no other thread has been started that could read the environment; see `single_thread`.
         unsafe {

@@ -60,6 +60,7 @@ impl Server {
             if same_log { self.access_log.clone() } else { open_access_log(&config, &self.context.errors)? };
         let (context, made_of, log) = (self.context.clone(), config.clone(), access_log.clone());
         let app = self.run_blocking(move || context.build_app(&made_of, log.as_ref()))?;
+        self.context.prepare_renewals(&config)?;
         self.context.start_apps(&app)?;
         let admin = if config.admin_socket == self.config.admin_socket {
             None
@@ -78,6 +79,7 @@ impl Server {
         self.context.buffers.set(config.buffer.clone());
         self.access_log = access_log;
         self.config = config;
+        self.context.renew(&mut self.renewals, &self.runtime, &self.config);
         if let Some(admin) = admin {
             self.admin = admin;
         }

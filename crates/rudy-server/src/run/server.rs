@@ -25,6 +25,7 @@ use super::signals::{Action, Signals, Stop};
 use super::upgrade::{CommandLine, Predecessor};
 use super::{Options, announce, privileges, sandbox};
 use crate::access_log::AccessLog;
+use crate::acme::Renewals;
 use crate::admin::AdminSocket;
 use crate::config::Config;
 use crate::error_log::ErrorLog;
@@ -47,6 +48,8 @@ pub(super) struct Server {
     pub(super) signals: Signals,
     pub(super) command_line: CommandLine,
     pub(super) admin: Option<AdminSocket>,
+    /// The tasks that renew certificates.
+    pub(super) renewals: Renewals,
     pub(super) runtime: Runtime,
     /// Whether stderr was a terminal at the start.
     has_terminal: bool,
@@ -102,6 +105,7 @@ impl Server {
         if let Some((path, file)) = key_log {
             context.write_key_log(&path, file);
         }
+        context.prepare_renewals(&config)?;
         let access_log = open_access_log(&config, &context.errors)?;
         let current_app = CurrentApp::new(context.build_app(&config, access_log.as_ref())?);
         if let Err(error) = descriptors {
@@ -126,13 +130,16 @@ impl Server {
                 signals,
                 command_line,
                 admin: None,
+                renewals: Renewals::default(),
                 runtime,
                 has_terminal,
             };
             let admin = server
                 .open_admin_socket(&server.config, server.signals.predecessor().map(Predecessor::pid))?;
             server.open(listeners)?;
-            Ok(Self { admin, ..server })
+            let mut server = Self { admin, ..server };
+            server.context.renew(&mut server.renewals, &server.runtime, &server.config);
+            Ok(server)
         };
         // Wait until the started apps have ended, so that their socket folders are removed.
         start().inspect_err(|_| apps.stop())

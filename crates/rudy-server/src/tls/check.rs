@@ -24,20 +24,50 @@ pub(super) fn misfit(certificate: &Certificate, hosts: &[HostPattern], now: Syst
     Some(format!("the certificate is not valid for {missing}, but for {names}"))
 }
 
-/// The remaining time of a certificate at which the operator should know about it: tools renew a third of the validity before its
-/// end, so something is wrong.
-const SOON: Duration = Duration::from_hours(14 * 24);
+/// The remaining time of a certificate that was reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Expiry {
+    Days(u64),
+    Expired,
+}
+
+/// When the remaining time is reported: these days before the end, but not before a renewal should have happened,
+/// after two thirds of the validity.
+const DAYS: [u64; 3] = [1, 7, 30];
+
+const DAY: Duration = Duration::from_hours(24);
+
+/// Returns the last time at which it should have been reported.
+pub(super) fn expiry(certificate: &Certificate, now: SystemTime) -> Option<Expiry> {
+    let Ok(left) = certificate.not_after.duration_since(now) else { return Some(Expiry::Expired) };
+    let validity = certificate.not_after.duration_since(certificate.not_before).unwrap_or_default();
+    if left > validity.mul_f64(0.3) {
+        return None;
+    }
+    DAYS.into_iter().find(|days| left <= DAY * u32::try_from(*days).unwrap_or(u32::MAX)).map(Expiry::Days)
+}
 
 /// Returns a line about a certificate that expires soon.
-pub(super) fn expiry_notice(certificate: &Certificate, now: SystemTime) -> Option<String> {
-    let left = certificate.not_after.duration_since(now).ok().filter(|left| *left < SOON)?;
-    let left = counted(left.as_secs() / (24 * 3600), "day");
-    let source = &certificate.source;
-    Some(format!("the certificate in {source} expires in {left} ({})", date(certificate.not_after)))
+pub(super) fn expiry_notice(certificate: &Certificate, now: SystemTime) -> String {
+    let names = certificate.names.iter().collect::<Vec<_>>().join(", ");
+    let (source, end) = (&certificate.source, date(certificate.not_after));
+    match certificate.not_after.duration_since(now) {
+        Ok(left) if left < 2 * DAY => {
+            format!(
+                "the certificate for {names} ({source}) expires in {} ({end})",
+                counted(left.as_secs() / 3600, "hour")
+            )
+        }
+        Ok(left) => format!(
+            "the certificate for {names} ({source}) expires in {} ({end})",
+            counted(left.as_secs() / DAY.as_secs(), "day")
+        ),
+        Err(_) => format!("the certificate for {names} ({source}) has expired ({end})"),
+    }
 }
 
 /// The name of a host in a certificate. IPv6 addresses are without brackets there.
-pub(super) fn name(host: &HostPattern) -> Option<std::borrow::Cow<'_, str>> {
+pub(crate) fn name(host: &HostPattern) -> Option<std::borrow::Cow<'_, str>> {
     match host {
         HostPattern::Exact(name) => Some(name.trim_matches(['[', ']']).into()),
         HostPattern::Below(parent) => Some(format!("*.{parent}").into()),
@@ -45,8 +75,10 @@ pub(super) fn name(host: &HostPattern) -> Option<std::borrow::Cow<'_, str>> {
     }
 }
 
-pub(super) fn date(time: SystemTime) -> String {
-    Timestamp::try_from(time).map_or_else(|_| "an unknown time".to_owned(), |time| time.to_string())
+/// Formats a time in RFC 3339, without fractions of a second.
+pub(crate) fn date(time: SystemTime) -> String {
+    let time = Timestamp::try_from(time).and_then(|time| Timestamp::from_second(time.as_second()));
+    time.map_or_else(|_| "an unknown time".to_owned(), |time| time.to_string())
 }
 
 /// Reports sites with TLS that no address serves, and addresses with TLS that serve no site.

@@ -12,7 +12,6 @@ use std::time::SystemTime;
 
 use rudy_tls::{Certificate, self_signed, sha256, signed_by_authority};
 
-use super::MadeCertificate;
 use super::authority::Authority;
 use super::check::name;
 use crate::routing::HostPattern;
@@ -20,6 +19,15 @@ use crate::state_dir;
 
 /// The names of this machine that no other machine can have (RFC 6761 §6.3).
 const LOCAL: [&str; 4] = ["localhost", "*.localhost", "127.0.0.1", "::1"];
+
+/// A certificate that Rudy makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum MadeCertificate {
+    /// Signed with its own key.
+    SelfSigned,
+    /// Signed by the local authority.
+    Internal,
+}
 
 /// The certificates that a process has made.
 #[derive(Debug, Default)]

@@ -11,6 +11,8 @@ mod table;
 mod ticket_keys;
 mod watch;
 
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -18,37 +20,49 @@ use arc_swap::ArcSwap;
 use rudy_tls::{Certificate, SiteSettings, TlsSite};
 
 pub(crate) use self::authority::certificate_file as authority_file;
-pub(crate) use self::check::{early_data_notice, listeners};
+pub(crate) use self::check::{date, early_data_notice, listeners, name as name_of};
 pub use self::hsts::HstsTable;
 pub(crate) use self::hsts::hsts;
+use self::made::MadeCertificate;
 pub(crate) use self::redirect::{https_port, redirect};
 pub(crate) use self::state::TlsState;
-pub use self::table::{CertificateTable, ClientCertificatesTable, MadeCertificate, MinVersion, TlsTable};
+pub use self::table::{CertificateSource, CertificateTable, ClientCertificatesTable, MinVersion, TlsTable};
 pub(crate) use self::ticket_keys::ticket_keys;
 pub(crate) use self::watch::INTERVAL as WATCH_INTERVAL;
 use self::watch::Watched;
-use crate::config::{self, Location, Problem};
+use crate::config::{self, Config, Location, Problem};
 use crate::routing::HostPattern;
+
+/// Where the TLS settings of a site come from.
+#[derive(Debug, Clone)]
+struct Definition {
+    table: TlsTable,
+    /// The location of the table.
+    location: Location,
+    hosts: Vec<HostPattern>,
+    /// The authority of `tls = "auto"`.
+    directory: String,
+}
 
 /// Builds the TLS settings of a site. They are replaced when their files change.
 pub(crate) fn site(
+    config: &Config,
     site: &config::Site,
     state: &TlsState,
     problems: &mut Vec<Problem>,
 ) -> Option<Arc<ArcSwap<TlsSite>>> {
-    let table = site.tls.as_ref()?;
-    let location = site.location.key("tls");
-    let (stamps, invalid) = (watch::stamps(table), table.problems(&location));
-    let built = if invalid.is_empty() {
-        build(table, &location, &site.hosts, state, SystemTime::now())
-    } else {
-        Err(invalid)
-    };
+    let table = site.tls.clone()?;
+    let (location, hosts) = (site.location.key("tls"), site.hosts.clone());
+    let definition = Definition { table, location, hosts, directory: config.acme.directory().to_owned() };
+    let (stamps, invalid) = (definition.stamps(state), definition.table.problems(&definition.location));
+    let now = SystemTime::now();
+    let built = if invalid.is_empty() { definition.build(state, now) } else { Err(invalid) };
     match built {
         Ok(tls) => {
             let tls = Arc::new(ArcSwap::from_pointee(tls));
-            state.notify(expiry_notices(table, &tls.load(), SystemTime::now()));
-            state.watch(Watched::new(&tls, table, &site.hosts, stamps));
+            let mut watched = Watched::new(&tls, definition, stamps);
+            state.notify(watched.expiry_notices(&tls.load(), now));
+            state.watch(watched);
             Some(tls)
         }
         Err(more) => {
@@ -58,62 +72,78 @@ pub(crate) fn site(
     }
 }
 
-/// Returns lines about certificates from files that expire soon.
-fn expiry_notices(table: &TlsTable, tls: &TlsSite, now: SystemTime) -> Vec<String> {
-    let from_files = tls.certificates().iter().filter(|_| table.source.is_none());
-    from_files.filter_map(|certificate| check::expiry_notice(certificate, now)).collect()
-}
-
-/// Reads or makes what the table at `location` names.
-fn build(
-    table: &TlsTable,
-    location: &Location,
-    hosts: &[HostPattern],
-    state: &TlsState,
-    now: SystemTime,
-) -> Result<TlsSite, Vec<Problem>> {
-    let mut problems = Vec::new();
-    let certificates = certificates(table, location, hosts, state, now, &mut problems);
-    let clients = table.client_certificates.as_ref().and_then(|table| {
-        let clients = files::client_certificates(table, &location.key("client_certificates"), now);
-        clients.map_err(|problem| problems.push(*problem)).ok()
-    });
-    if !problems.is_empty() {
-        return Err(problems);
+impl Definition {
+    /// Whether the certificates are ordered from an authority.
+    fn is_auto(&self) -> bool {
+        self.table.source == Some(CertificateSource::Auto)
     }
-    let settings = SiteSettings {
-        certificates,
-        min_version: table.min_version.into(),
-        client_certificates: clients,
-        key_log: state.key_log(),
-        early_data: table.early_data.then(|| state.single_use_sessions()),
-    };
-    TlsSite::new(settings, &state.ticket_keys)
-        .map_err(|error| vec![Problem::value(location, format!("invalid TLS settings: {error}"))])
-}
 
-/// Reads or makes the certificates of a site, and checks that they fit.
-fn certificates(
-    table: &TlsTable,
-    location: &Location,
-    hosts: &[HostPattern],
-    state: &TlsState,
-    now: SystemTime,
-    problems: &mut Vec<Problem>,
-) -> Vec<Certificate> {
-    if let Some(kind) = table.source {
-        let made = state.made(kind, hosts, now).map(|made| made.with_source(kind.to_string()));
-        let made =
-            made.map_err(|error| problems.push(Problem::value(location, error).label("cannot be made")));
-        return made.into_iter().collect();
+    /// The files of certificates and authorities.
+    fn paths(&self, state: &TlsState) -> Vec<PathBuf> {
+        let ordered = self.ordered_names().filter_map(|name| state.acme.file(&self.directory, &name));
+        self.table.paths().map(Path::to_owned).chain(ordered).collect()
     }
-    let read = |(location, files): (Location, CertificateTable)| {
-        let certificate = files::certificate(&files, &location)?;
-        match check::misfit(&certificate, hosts, now) {
-            Some(why) => Err(files::unusable(&files.certificate, &location.key("certificate"), why)),
-            None => Ok(certificate.with_source(files.certificate.display().to_string())),
+
+    /// The names whose certificates are ordered.
+    fn ordered_names(&self) -> impl Iterator<Item = Cow<'_, str>> {
+        self.hosts.iter().filter(|_| self.is_auto()).filter_map(name_of)
+    }
+
+    /// Reads or makes what the table names.
+    fn build(&self, state: &TlsState, now: SystemTime) -> Result<TlsSite, Vec<Problem>> {
+        let (table, location) = (&self.table, &self.location);
+        let mut problems = Vec::new();
+        let certificates = self.certificates(state, now, &mut problems);
+        let clients = table.client_certificates.as_ref().and_then(|table| {
+            let clients = files::client_certificates(table, &location.key("client_certificates"), now);
+            clients.map_err(|problem| problems.push(*problem)).ok()
+        });
+        if !problems.is_empty() {
+            return Err(problems);
         }
-    };
-    let all = table.files(location).into_iter().map(read);
-    all.filter_map(|certificate| certificate.map_err(|problem| problems.push(*problem)).ok()).collect()
+        let settings = SiteSettings {
+            certificates,
+            min_version: table.min_version.into(),
+            client_certificates: clients,
+            key_log: state.key_log(),
+            early_data: table.early_data.then(|| state.single_use_sessions()),
+        };
+        TlsSite::new(settings, &state.ticket_keys)
+            .map_err(|error| vec![Problem::value(location, format!("invalid TLS settings: {error}"))])
+    }
+
+    /// Reads or makes the certificates, and checks that they fit. One that an authority has not signed yet is missing.
+    fn certificates(
+        &self,
+        state: &TlsState,
+        now: SystemTime,
+        problems: &mut Vec<Problem>,
+    ) -> Vec<Certificate> {
+        let Some(source) = self.table.source else { return self.read_files(now, problems) };
+        let kind = match source {
+            CertificateSource::Auto => {
+                let stored =
+                    self.ordered_names().filter_map(|name| state.acme.stored(&self.directory, &name));
+                return stored.map(|certificate| certificate.with_source(source.to_string())).collect();
+            }
+            CertificateSource::SelfSigned => MadeCertificate::SelfSigned,
+            CertificateSource::Internal => MadeCertificate::Internal,
+        };
+        let made = state.made(kind, &self.hosts, now).map(|made| made.with_source(source.to_string()));
+        let made = made
+            .map_err(|error| problems.push(Problem::value(&self.location, error).label("cannot be made")));
+        made.into_iter().collect()
+    }
+
+    fn read_files(&self, now: SystemTime, problems: &mut Vec<Problem>) -> Vec<Certificate> {
+        let read = |(location, files): (Location, CertificateTable)| {
+            let certificate = files::certificate(&files, &location)?;
+            match check::misfit(&certificate, &self.hosts, now) {
+                Some(why) => Err(files::unusable(&files.certificate, &location.key("certificate"), why)),
+                None => Ok(certificate.with_source(files.certificate.display().to_string())),
+            }
+        };
+        let all = self.table.files(&self.location).into_iter().map(read);
+        all.filter_map(|certificate| certificate.map_err(|problem| problems.push(*problem)).ok()).collect()
+    }
 }

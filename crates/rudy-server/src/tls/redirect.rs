@@ -4,15 +4,13 @@ use http::{HeaderValue, StatusCode, header};
 use rudy_net::listen::Endpoint;
 use rudy_net::{Request, Response};
 
+use crate::acme::is_challenge_path;
 use crate::config::{Config, Problem, Site};
 use crate::pages;
 use crate::routing::{request_host, without_port};
 
 /// The port of `https` URLs without one (RFC 9110 §4.2.2).
 const HTTPS_PORT: u16 = 443;
-
-/// Where certificate authorities look for challenges, over plain HTTP (RFC 8555 §8.3).
-const CHALLENGES: &str = "/.well-known/acme-challenge/";
 
 /// Returns the port to redirect the site's plain requests to: that of the first address with TLS.
 pub(crate) fn https_port(config: &Config, site: &Site, problems: &mut Vec<Problem>) -> Option<u16> {
@@ -34,11 +32,16 @@ pub(crate) fn https_port(config: &Config, site: &Site, problems: &mut Vec<Proble
     Some(port.unwrap_or(HTTPS_PORT))
 }
 
-/// Redirects a request over plain HTTP to the same URL with HTTPS. `None` if it may stay.
-pub(crate) fn redirect(request: &Request, port: u16) -> Option<Response> {
+/// Redirects a request over plain HTTP to the same URL with HTTPS, unless there is no certificate yet. `None` if it may stay.
+pub(crate) fn redirect(request: &Request, port: u16, awaits_certificate: bool) -> Option<Response> {
     let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
-    if target.starts_with(CHALLENGES) {
+    if is_challenge_path(target.as_bytes()) {
         return None;
+    }
+    if awaits_certificate {
+        let explanation = "This site has no certificate for HTTPS yet. Rudy is getting one; if that takes longer than a minute, its \
+                           error log and `rudy certificates` say why.";
+        return Some(pages::error(StatusCode::SERVICE_UNAVAILABLE, request.headers(), explanation));
     }
     let host = String::from_utf8_lossy(without_port(request_host(request)));
     let port = if port == HTTPS_PORT { String::new() } else { format!(":{port}") };

@@ -7,10 +7,10 @@ use std::time::SystemTime;
 
 use rudy_tls::{Certificate, KeyLogFile, SingleUseSessions, TicketKeys};
 
-use super::MadeCertificate;
-use super::made::MadeCertificates;
+use super::made::{MadeCertificate, MadeCertificates};
 use super::ticket_keys::KeyFile;
 use super::watch::Watched;
+use crate::acme::Acme;
 use crate::admin::CertificateStatus;
 use crate::routing::HostPattern;
 
@@ -25,6 +25,8 @@ pub(crate) struct TlsState {
     watched: Mutex<Vec<Watched>>,
     key_log: OnceLock<Arc<KeyLogFile>>,
     single_use_sessions: OnceLock<SingleUseSessions>,
+    /// Certificates from an authority.
+    pub(crate) acme: Arc<Acme>,
 }
 
 impl Default for TlsState {
@@ -40,11 +42,12 @@ impl TlsState {
         Self {
             ticket_keys: Arc::default(),
             key_file: Mutex::new(KeyFile::in_folder(folder.clone())),
-            made: MadeCertificates::in_folder(folder),
+            made: MadeCertificates::in_folder(folder.clone()),
             notices: Mutex::default(),
             watched: Mutex::default(),
             key_log: OnceLock::new(),
             single_use_sessions: OnceLock::new(),
+            acme: Arc::new(Acme::in_folder(folder)),
         }
     }
 
@@ -97,6 +100,7 @@ impl TlsState {
     /// Replaces certificates and keys whose files have changed, and those made by Rudy in time. Returns a line for the
     /// log about each, an error if the old one stays in use.
     pub(crate) fn replace_changed(&self) -> Vec<Result<String, String>> {
+        self.acme.challenges.refresh();
         let mut keys = self.key_file.lock().unwrap_or_else(PoisonError::into_inner);
         let keys = keys.update(&self.ticket_keys, SystemTime::now());
         let mut watched = self.lock_watched();
@@ -110,7 +114,7 @@ impl TlsState {
     /// progress.
     pub(crate) fn certificates(&self) -> Vec<CertificateStatus> {
         let mut all = Vec::new();
-        for status in self.lock_watched().iter().flat_map(Watched::statuses) {
+        for status in self.lock_watched().iter().flat_map(|watched| watched.statuses(self)) {
             if !all.contains(&status) {
                 all.push(status);
             }

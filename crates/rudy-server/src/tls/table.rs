@@ -10,14 +10,15 @@ use serde::Deserialize;
 use super::files;
 use crate::config::{FilePath, Located, Location, Problem, missing, short_form};
 
-/// TLS of a site: a certificate made on the spot (\"self-signed\" or \"internal\"), or a table with files.
+/// TLS of a site: a certificate from an authority (\"auto\"), made on the spot (\"self-signed\" or \"internal\"), or a table with
+/// files.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, remote = "Self")]
 #[schemars(transform = Self::with_short_form)]
 pub struct TlsTable {
-    /// Makes the certificate: `self-signed`, which browsers warn about, or `internal`, signed by a local authority that
-    /// `rudy certificates trust` installs.
-    pub source: Option<MadeCertificate>,
+    /// Where the certificate comes from: `auto`, from the authority of `[acme]`, for each of the `hosts`; `self-signed`, which browsers
+    /// warn about; `internal`, signed by a local authority that `rudy certificates trust` installs.
+    pub source: Option<CertificateSource>,
     /// File with the certificate of the site, followed by those of its issuers, in PEM.
     #[schemars(example = &"cert.pem")]
     pub certificate: Option<FilePath>,
@@ -41,30 +42,33 @@ pub struct TlsTable {
     pub client_certificates: Option<ClientCertificatesTable>,
 }
 
-short_form!(TlsTable, SHORT, "\"self-signed\", \"internal\" or a table", r#"{ "enum": ["self-signed", "internal"] }"#, {
+short_form!(TlsTable, SHORT, "\"auto\", \"self-signed\", \"internal\" or a table", r#"{ "enum": ["auto", "self-signed", "internal"] }"#, {
     visit_str(name: &str) => {
-        let source = [MadeCertificate::SelfSigned, MadeCertificate::Internal].into_iter();
+        let source = [CertificateSource::Auto, CertificateSource::SelfSigned, CertificateSource::Internal].into_iter();
         let source = source.into_iter().find(|source| source.to_string() == name);
         let source = source.ok_or_else(|| serde::de::Error::custom(format!(
-            "unknown certificate source \"{name}\"\nexpected \"self-signed\", \"internal\", or a table with `certificate` and `key`"
+            "unknown certificate source \"{name}\"\nexpected \"auto\", \"self-signed\", \"internal\", or a table with `certificate` and `key`"
         )))?;
         Ok(TlsTable { source: Some(source), ..TlsTable::default() })
     };
 });
 
-/// A certificate that Rudy makes.
+/// Where a certificate comes from, if not from files of the operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum MadeCertificate {
+pub enum CertificateSource {
+    /// From the authority of `[acme]`, and renewed in time.
+    Auto,
     /// Signed with its own key.
     SelfSigned,
     /// Signed by a local authority, which `rudy certificates trust` installs.
     Internal,
 }
 
-impl fmt::Display for MadeCertificate {
+impl fmt::Display for CertificateSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Auto => "auto",
             Self::SelfSigned => "self-signed",
             Self::Internal => "internal",
         })
@@ -183,7 +187,7 @@ impl TlsTable {
                     Problem::key(&location.key(key), format!("`source` and `{key}` exclude each other"));
                 problem
                     .label("a certificate from files")
-                    .also(&location.key("source"), "a certificate made by Rudy")
+                    .also(&location.key("source"), "a certificate that Rudy makes or orders")
             };
             let files = given.iter().filter(|(_, file)| file.is_some()).map(|(key, _)| conflict(key));
             return files.chain((!self.certificates.is_empty()).then(|| conflict("certificates"))).collect();

@@ -12,11 +12,10 @@ use std::time::{Duration, SystemTime};
 use arc_swap::ArcSwap;
 use rudy_tls::{Certificate, TlsSite};
 
-use super::check::date;
-use super::{TlsState, TlsTable, build, expiry_notices};
+use super::check::{Expiry, date, expiry, expiry_notice};
+use super::{CertificateSource, Definition, TlsState};
 use crate::admin::{CertificateStatus, LastError};
-use crate::config::{Location, Problem};
-use crate::routing::HostPattern;
+use crate::config::Problem;
 
 /// The time between two comparisons.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(2);
@@ -28,62 +27,71 @@ pub(super) type Stamp = Option<(u64, u64, u64, i64, i64)>;
 #[derive(Debug)]
 pub(super) struct Watched {
     site: Weak<ArcSwap<TlsSite>>,
-    table: TlsTable,
-    hosts: Vec<HostPattern>,
+    definition: Definition,
     stamps: Vec<Stamp>,
     /// When the remaining time was checked last.
     checked: SystemTime,
+    /// What was reported about the remaining time of each certificate.
+    reported: Vec<Option<Expiry>>,
     /// Why the settings could not be replaced, since then.
     last_error: Option<(SystemTime, String)>,
 }
 
-/// How often the remaining time of a certificate is checked.
-const CHECK_INTERVAL: Duration = Duration::from_hours(24);
-
-/// Returns the stamps of the files, before they are read: a change in between is found later.
-pub(super) fn stamps(table: &TlsTable) -> Vec<Stamp> {
-    table.paths().map(stamp).collect()
-}
+/// How often the remaining time of certificates is checked.
+const CHECK_INTERVAL: Duration = Duration::from_hours(1);
 
 pub(super) fn stamp(path: &Path) -> Stamp {
     let data = fs::metadata(path).ok()?;
     Some((data.dev(), data.ino(), data.size(), data.ctime(), data.ctime_nsec()))
 }
 
+impl Definition {
+    /// Returns the stamps of the files, before they are read: a change in between is found later.
+    pub(super) fn stamps(&self, state: &TlsState) -> Vec<Stamp> {
+        self.paths(state).iter().map(|path| stamp(path)).collect()
+    }
+}
+
 impl Watched {
-    pub(super) fn new(
-        site: &Arc<ArcSwap<TlsSite>>,
-        table: &TlsTable,
-        hosts: &[HostPattern],
-        stamps: Vec<Stamp>,
-    ) -> Self {
-        let (table, hosts) = (table.clone(), hosts.to_vec());
-        Self {
-            site: Arc::downgrade(site),
-            table,
-            hosts,
-            stamps,
-            checked: SystemTime::now(),
-            last_error: None,
-        }
+    pub(super) fn new(site: &Arc<ArcSwap<TlsSite>>, definition: Definition, stamps: Vec<Stamp>) -> Self {
+        let (site, reported) = (Arc::downgrade(site), Vec::new());
+        Self { site, definition, stamps, checked: SystemTime::now(), reported, last_error: None }
     }
 
-    /// The certificates in use.
-    pub(super) fn statuses(&self) -> Vec<CertificateStatus> {
+    /// The certificates in use, and those that an authority has not signed yet.
+    pub(super) fn statuses(&self, state: &TlsState) -> Vec<CertificateStatus> {
         let Some(site) = self.site.upgrade() else { return Vec::new() };
-        let last_error = self.last_error.as_ref();
-        let last_error =
-            last_error.map(|(time, message)| LastError { time: date(*time), message: message.clone() });
-        let status = |certificate: &Certificate| CertificateStatus {
-            names: certificate.names.iter().map(str::to_owned).collect(),
-            issuer: certificate.issuer.clone(),
-            not_before: date(certificate.not_before),
-            not_after: date(certificate.not_after),
-            key_type: certificate.key_type.to_string(),
+        let site = site.load();
+        let in_use = site.certificates().iter().map(|certificate| self.status(state, certificate));
+        let waiting = self.definition.ordered_names().filter(|name| !site.has_certificate_for(name));
+        let waiting = waiting.map(|name| {
+            let outlook = state.acme.outlook(&name);
+            CertificateStatus {
+                names: vec![name.into_owned()],
+                source: CertificateSource::Auto.to_string(),
+                next_attempt: outlook.next.map(date),
+                last_error: outlook.last_error.map(last_error),
+                ..CertificateStatus::default()
+            }
+        });
+        in_use.chain(waiting).collect()
+    }
+
+    fn status(&self, state: &TlsState, certificate: &Certificate) -> CertificateStatus {
+        let names: Vec<_> = certificate.names.iter().map(str::to_owned).collect();
+        let is_ordered = self.definition.is_auto();
+        let outlook =
+            names.first().filter(|_| is_ordered).map(|name| state.acme.outlook(name)).unwrap_or_default();
+        CertificateStatus {
+            names,
+            issuer: Some(certificate.issuer.clone()),
+            not_before: Some(date(certificate.not_before)),
+            not_after: Some(date(certificate.not_after)),
+            key_type: Some(certificate.key_type.to_string()),
             source: certificate.source.clone(),
-            last_error: last_error.clone(),
-        };
-        site.load().certificates().iter().map(status).collect()
+            next_attempt: outlook.next.map(date),
+            last_error: outlook.last_error.or_else(|| self.last_error.clone()).map(last_error),
+        }
     }
 
     pub(super) fn is_in_use(&self) -> bool {
@@ -94,23 +102,26 @@ impl Watched {
     /// the log.
     pub(super) fn replace_changed(&mut self, state: &TlsState) -> Option<Result<String, String>> {
         let site = self.site.upgrade()?;
-        let (now, stamps) = (SystemTime::now(), stamps(&self.table));
-        let is_due = || now.duration_since(self.checked).is_ok_and(|age| age >= CHECK_INTERVAL);
+        let (now, stamps) = (SystemTime::now(), self.definition.stamps(state));
+        let is_due = now.duration_since(self.checked).is_ok_and(|age| age >= CHECK_INTERVAL);
         let has_changed = stamps != self.stamps;
-        if !has_changed && !is_due() {
+        if !has_changed && !is_due {
             return None;
         }
         (self.stamps, self.checked) = (stamps, now);
-        if !has_changed && self.table.source.is_none() {
-            state.notify(expiry_notices(&self.table, &site.load(), now));
+        let is_made = self.definition.table.source.is_some() && !self.definition.is_auto();
+        if !has_changed && !is_made {
+            state.notify(self.expiry_notices(&site.load(), now));
             return None;
         }
-        let names: Vec<_> = self.table.paths().map(|path| path.display().to_string()).collect();
-        match build(&self.table, &Location::none(), &self.hosts, state, now) {
+        match self.definition.build(state, now) {
             Ok(new) => {
+                state.notify(self.expiry_notices(&new, now));
                 site.store(Arc::new(new));
                 self.last_error = None;
-                has_changed.then(|| Ok(format!("replaced the TLS settings: {} changed", names.join(", "))))
+                let files: Vec<_> =
+                    self.definition.paths(state).iter().map(|path| path.display().to_string()).collect();
+                has_changed.then(|| Ok(format!("replaced the TLS settings: {} changed", files.join(", "))))
             }
             Err(problems) => {
                 let problems = problems.iter().map(Problem::line).collect::<Vec<_>>().join("; ");
@@ -119,4 +130,25 @@ impl Watched {
             }
         }
     }
+
+    /// Returns lines about certificates that expire soon, once for each time. Not about those that Rudy makes.
+    pub(super) fn expiry_notices(&mut self, tls: &TlsSite, now: SystemTime) -> Vec<String> {
+        if self.definition.table.source.is_some() && !self.definition.is_auto() {
+            return Vec::new();
+        }
+        let certificates = tls.certificates();
+        let current: Vec<_> = certificates.iter().map(|certificate| expiry(certificate, now)).collect();
+        let new = certificates.iter().zip(&current).enumerate();
+        let new = new.filter(|(index, (_, current))| self.reported.get(*index) != Some(*current));
+        let lines = new.filter_map(|(_, (certificate, current))| {
+            current.as_ref().map(|_| expiry_notice(certificate, now))
+        });
+        let lines = lines.collect();
+        self.reported = current;
+        lines
+    }
+}
+
+fn last_error((time, message): (SystemTime, String)) -> LastError {
+    LastError { time: date(time), message }
 }

@@ -31,8 +31,9 @@ impl Service for FunctionService {
     }
 
     fn tls_site(&self, hello: &ClientHello) -> Option<Arc<TlsSite>> {
-        let is_known =
-            |site: &&Arc<TlsSite>| hello.server_name.as_deref().is_none_or(|name| site.names.include(name));
+        let is_known = |site: &&Arc<TlsSite>| {
+            hello.server_name.as_deref().is_none_or(|name| site.has_certificate_for(name))
+        };
         self.site.as_ref().filter(is_known).cloned()
     }
 

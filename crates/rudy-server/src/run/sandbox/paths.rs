@@ -41,8 +41,8 @@ const STATE: BitFlags<AccessFs> = make_bitflags!(AccessFs::{
 });
 
 /// Paths that the system libraries read later: the time zone; `/proc/self`, for the status and the owner of a port in use; and the
-/// files and modules that resolve the names of upstreams.
-const SYSTEM: [&str; 19] = [
+/// files and modules that resolve the names of upstreams; the authorities that are trusted; the number of this boot, for locks.
+const SYSTEM: [&str; 24] = [
     // The engine keeps a spare descriptor open.
     "/dev/null",
     "/proc/self",
@@ -63,6 +63,11 @@ const SYSTEM: [&str; 19] = [
     "/run/systemd/resolve",
     "/run/resolvconf",
     "/run/NetworkManager",
+    "/etc/pki",
+    "/etc/ssl",
+    "/usr/local/share/ca-certificates",
+    "/usr/share/ca-certificates",
+    "/proc/sys/kernel/random",
 ];
 
 pub(super) fn system_paths() -> impl Iterator<Item = PathAccess> {
@@ -95,6 +100,7 @@ pub(super) fn paths_of_config(config: &Config) -> Vec<PathAccess> {
     if let Some(folder) = admin_folder {
         add(folder, SOCKET);
     }
+    config.acme.authority.iter().for_each(|path| add(folder_of(path), READ));
     config.ticket_keys.iter().for_each(|path| add(folder_of(path), READ));
     let has_tls = config.sites.iter().any(|site| site.tls.is_some());
     if let Some(folder) = state_dir().filter(|_| has_tls) {

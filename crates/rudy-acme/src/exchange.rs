@@ -1,0 +1,159 @@
+//! One HTTPS request and its response, over a connection of its own. It blocks.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderValue, Request, Response, StatusCode, Uri, Version, header};
+use rudy_http::Limits;
+use rudy_http::h1::BodyLength;
+use rudy_http::h1::client::{ClientConnection, RequestHead, ResponseEvent, ResponseHead};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection as TlsConnection, StreamOwned};
+
+/// The maximum time of an exchange. Authorities may check a name before they respond.
+const TIMEOUT: Duration = Duration::from_mins(1);
+
+/// The maximum time to connect to one of the addresses of a host.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The maximum size of a response body: a certificate chain has a few KiB.
+const BODY_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Sends a request and returns the response.
+///
+/// # Errors
+///
+/// The host cannot be reached or is not trusted, or its response is invalid or incomplete.
+pub(crate) fn exchange(config: &Arc<ClientConfig>, request: &Request<Bytes>) -> io::Result<Response<Bytes>> {
+    let deadline = Instant::now() + TIMEOUT;
+    let uri = request.uri();
+    let host = host(uri)?;
+    let within = |error: io::Error| io::Error::new(error.kind(), format!("{host}: {error}"));
+    let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned())
+        .map_err(|error| within(io::Error::new(io::ErrorKind::InvalidInput, error)))?;
+    let tls = TlsConnection::new(config.clone(), name).map_err(io::Error::other)?;
+    let socket = connect(host, uri.port_u16().unwrap_or(443)).map_err(within)?;
+    let mut stream = StreamOwned::new(tls, socket);
+    let (head, mut connection) = encode(request, host).map_err(within)?;
+    let mut exchange = || {
+        stream.sock.set_write_timeout(Some(remaining(deadline)?))?;
+        stream.sock.set_read_timeout(Some(remaining(deadline)?))?;
+        stream.write_all(&head)?;
+        stream.write_all(request.body())?;
+        stream.flush()?;
+        receive(&mut stream, &mut connection, deadline)
+    };
+    exchange().map_err(within)
+}
+
+fn host(uri: &Uri) -> io::Result<&str> {
+    let is_secure = uri.scheme_str() == Some("https");
+    uri.host().filter(|_| is_secure).ok_or_else(|| {
+        io::Error::new(io::ErrorKind::InvalidInput, format!("expected an https URL, not \"{uri}\""))
+    })
+}
+
+/// Connects to the first address that accepts.
+fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
+    let addresses: Vec<SocketAddr> = (host.trim_matches(['[', ']']), port).to_socket_addrs()?.collect();
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for address in addresses {
+        match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
+            Ok(socket) => {
+                socket.set_nodelay(true)?;
+                return Ok(socket);
+            }
+            Err(error) => {
+                last = io::Error::new(error.kind(), format!("cannot connect to {address}: {error}"));
+            }
+        }
+    }
+    Err(last)
+}
+
+fn encode(request: &Request<Bytes>, host: &str) -> io::Result<(BytesMut, ClientConnection)> {
+    let invalid = |what: &dyn ToString| io::Error::new(io::ErrorKind::InvalidInput, what.to_string());
+    let mut fields = request.headers().clone();
+    let authority = request.uri().authority().map_or(host, |authority| authority.as_str());
+    fields.insert(header::HOST, HeaderValue::try_from(authority).map_err(|error| invalid(&error))?);
+    fields.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    let agent = concat!("rudy/", env!("CARGO_PKG_VERSION"), " instant-acme");
+    fields.insert(header::USER_AGENT, HeaderValue::from_static(agent));
+    let length = u64::try_from(request.body().len()).unwrap_or(u64::MAX);
+    let head = RequestHead {
+        method: request.method(),
+        target: request.uri().path_and_query().map_or("/", |target| target.as_str()),
+        version: Version::HTTP_11,
+        fields: &fields,
+        body: BodyLength::Known(length),
+    };
+    let mut bytes = BytesMut::new();
+    head.encode(&mut bytes).map_err(|error| invalid(&error))?;
+    let mut connection = ClientConnection::new();
+    connection.expect_response(head.info());
+    Ok((bytes, connection))
+}
+
+/// Reads until the response is complete.
+fn receive(
+    stream: &mut StreamOwned<TlsConnection, TcpStream>,
+    connection: &mut ClientConnection,
+    deadline: Instant,
+) -> io::Result<Response<Bytes>> {
+    let limits = Limits { body_bytes: BODY_BYTES_MAX, ..Limits::for_responses() };
+    let invalid = |error: &dyn ToString| io::Error::new(io::ErrorKind::InvalidData, error.to_string());
+    let (mut input, mut response) = (BytesMut::new(), Response::new(BytesMut::new()));
+    let mut buffer = [0; 16 * 1024];
+    loop {
+        loop {
+            let (used, event) = connection.decode(&input, &limits).map_err(|fault| invalid(&fault))?;
+            match event {
+                ResponseEvent::Head(head) => set_head(&mut response, &head)?,
+                ResponseEvent::Data(bytes) => response.body_mut().extend_from_slice(bytes),
+                ResponseEvent::End(_) => return Ok(response.map(BytesMut::freeze)),
+                ResponseEvent::Informational(_) => {}
+                ResponseEvent::NeedData => {
+                    drop(input.split_to(used));
+                    break;
+                }
+            }
+            drop(input.split_to(used));
+        }
+        stream.sock.set_read_timeout(Some(remaining(deadline)?))?;
+        match stream.read(&mut buffer) {
+            Ok(0) => {
+                connection.end_of_input().map_err(|fault| invalid(&fault))?;
+                return Ok(response.map(BytesMut::freeze));
+            }
+            Ok(read) => input.extend_from_slice(&buffer[..read]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // A socket with a timeout reports this.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(timed_out()),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn set_head(response: &mut Response<BytesMut>, head: &ResponseHead<'_>) -> io::Result<()> {
+    let invalid = |error: http::Error| io::Error::new(io::ErrorKind::InvalidData, error);
+    *response.status_mut() = StatusCode::from_u16(head.status()).map_err(|error| invalid(error.into()))?;
+    for (name, value) in head.fields() {
+        let name = header::HeaderName::try_from(name).map_err(|error| invalid(error.into()))?;
+        let value = HeaderValue::from_bytes(value).map_err(|error| invalid(error.into()))?;
+        response.headers_mut().append(name, value);
+    }
+    Ok(())
+}
+
+/// Returns the time until the deadline, which is never zero: a socket would wait without limit.
+fn remaining(deadline: Instant) -> io::Result<Duration> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() { Err(timed_out()) } else { Ok(left) }
+}
+
+fn timed_out() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, format!("no response within {} s", TIMEOUT.as_secs()))
+}

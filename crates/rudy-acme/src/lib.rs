@@ -1,0 +1,19 @@
+//! Certificates from an authority by ACME (RFC 8555): an account, orders, and the time of renewal.
+//!
+//! `instant-acme` implements the protocol. This crate carries its requests over our own HTTP client, answers challenges through
+//! [`Publish`], and turns errors into sentences with advice.
+
+mod account;
+mod challenge;
+mod exchange;
+mod failure;
+mod https;
+mod nonce;
+mod order;
+mod renewal;
+
+pub use self::account::{Account, AccountRequest, Authority, ExternalAccount, terms_of_service};
+pub use self::challenge::{Challenge, ChallengeKind, Publish, Published};
+pub use self::failure::Failure;
+pub use self::order::{Issued, Order};
+pub use self::renewal::{RenewalWindow, renewal_time};

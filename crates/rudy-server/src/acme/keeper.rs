@@ -1,0 +1,235 @@
+//! Keeps the certificate for one name valid.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use rudy_acme::{
+    Authority, Challenge, ChallengeKind, Failure, Order, Publish, Published, RenewalWindow, renewal_time,
+};
+use rudy_tls::Certificate;
+use tokio::time::{sleep, timeout};
+
+use super::Outlook;
+use super::attempts::{Attempt, Attempts};
+use super::challenges::VISIBLE_AFTER;
+use super::lock::Lock;
+use super::renewals::{Shared, random_share};
+use crate::tls::date;
+
+/// The longest pause before the time of renewal is computed again: the clock may be set, and the certificate replaced.
+const LOOK_AGAIN: Duration = Duration::from_hours(1);
+
+/// The shortest time between two renewals of a certificate that is valid for longer than three times that: an authority that
+/// always says "now" must not get an order after the other.
+const RENEWAL_PAUSE: Duration = Duration::from_hours(1);
+
+/// The maximum time of an attempt: an authority that accepts connections and says nothing must not stop renewal.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_mins(20);
+
+/// Keeps the certificate for a name valid until the task is aborted.
+pub(super) async fn keep(name: String, kinds: Vec<ChallengeKind>, shared: Arc<Shared>) {
+    let (attempts, share, earliest) = (Attempts::default(), random_share(), SystemTime::UNIX_EPOCH);
+    Keeper { name, kinds, shared, attempts, window: None, share, earliest }.run().await;
+}
+
+struct Keeper {
+    name: String,
+    kinds: Vec<ChallengeKind>,
+    shared: Arc<Shared>,
+    attempts: Attempts,
+    /// When the authority wants the certificate to be renewed; and when it was asked.
+    window: Option<(RenewalWindow, SystemTime)>,
+    /// The point in the time of renewal, from 0 to 1.
+    share: f64,
+    /// When the next renewal may be, whatever the authority says.
+    earliest: SystemTime,
+}
+
+impl Keeper {
+    async fn run(mut self) {
+        loop {
+            let stored = self.stored();
+            let due = match &stored {
+                Some(certificate) => self.due(certificate).await,
+                None => SystemTime::now(),
+            };
+            if let Ok(left) = due.duration_since(SystemTime::now()).map(|left| left.min(LOOK_AGAIN))
+                && !left.is_zero()
+            {
+                self.shared.acme.set_outlook(&self.name, Outlook { last_error: None, next: Some(due) });
+                sleep(left).await;
+                continue;
+            }
+            if let Err(failure) = self.renew(stored).await {
+                self.pause_after(&failure).await;
+            }
+        }
+    }
+
+    fn stored(&self) -> Option<Certificate> {
+        self.shared.acme.stored(self.shared.directory(), &self.name)
+    }
+
+    /// Returns when to renew a certificate.
+    async fn due(&mut self, certificate: &Certificate) -> SystemTime {
+        let now = SystemTime::now();
+        let is_current = |(window, since): &(RenewalWindow, SystemTime)| {
+            now.duration_since(*since).is_ok_and(|age| age < window.valid_for)
+        };
+        if !self.window.as_ref().is_some_and(is_current) {
+            match self.ask_for_window(certificate).await {
+                Ok(window) => self.window = window.map(|window| (window, now)),
+                // Two thirds of the validity, or the last window, are good enough.
+                Err(failure) => self.shared.errors.recurring_error(
+                    "cannot ask when to renew certificates",
+                    &format!("cannot ask when to renew the certificate for {}: {failure}", self.name),
+                ),
+            }
+        }
+        let window = self.window.as_ref().map(|(window, _)| window);
+        renewal_time(certificate.not_before, certificate.not_after, window, self.share).max(self.earliest)
+    }
+
+    async fn ask_for_window(&self, certificate: &Certificate) -> Result<Option<RenewalWindow>, Failure> {
+        let account = self.shared.account(&self.shared.settings.authority).await?;
+        account.renewal_window(certificate).await
+    }
+
+    /// Gets a certificate, unless another process does.
+    async fn renew(&mut self, before: Option<Certificate>) -> Result<(), Failure> {
+        let path = self.shared.folder()?.lock(&self.name);
+        let locked = Lock::acquire(&path).await;
+        let _lock =
+            locked.map_err(|error| Failure::local(format!("cannot lock {}: {error}", path.display())))?;
+        let end =
+            |certificate: &Option<Certificate>| certificate.as_ref().map(|certificate| certificate.not_after);
+        if end(&self.stored()) != end(&before) {
+            self.forget();
+            return Ok(());
+        }
+        let attempt = self.attempts.next(&self.kinds, self.shared.settings.test.is_some());
+        let settings = &self.shared.settings;
+        let authority =
+            settings.test.as_ref().filter(|_| attempt.is_test).unwrap_or(&settings.authority).clone();
+        self.remove_left_behind().await;
+        let issued = timeout(ATTEMPT_TIMEOUT, self.order(&authority, attempt, before)).await;
+        issued.unwrap_or_else(|_| Err(Failure::local("the authority did not decide in time")))
+    }
+
+    /// Orders a certificate and stores it.
+    async fn order(
+        &mut self,
+        authority: &Authority,
+        attempt: Attempt,
+        before: Option<Certificate>,
+    ) -> Result<(), Failure> {
+        let account = self.shared.account(authority).await?;
+        let order = Order {
+            name: self.name.clone(),
+            kind: attempt.kind,
+            profile: self.shared.settings.profile.clone().filter(|_| !attempt.is_test),
+            replaces: before.filter(|_| !attempt.is_test),
+        };
+        let ordered = account.order(&order, &Publisher { shared: &self.shared, name: &self.name }).await;
+        let issued = match ordered {
+            Ok(issued) => issued,
+            Err(failure) => {
+                if failure.needs_account {
+                    self.shared.forget_account(authority).await;
+                }
+                return Err(failure);
+            }
+        };
+        if attempt.is_test {
+            self.attempts.passed_test(attempt.kind);
+            self.shared.errors.notice(&format!(
+                "the test authority {} could verify {} ({}); asking {} again",
+                authority.directory,
+                self.name,
+                attempt.kind,
+                self.shared.directory()
+            ));
+            return Ok(());
+        }
+        self.shared.folder()?.write(&authority.directory, &self.name, &issued).map_err(Failure::local)?;
+        self.forget();
+        if let Some(certificate) = self.stored() {
+            let now = SystemTime::now();
+            let left = certificate.not_after.duration_since(now).unwrap_or_default();
+            self.earliest = now + (left / 3).min(RENEWAL_PAUSE);
+            self.shared.errors.notice(&format!(
+                "got a certificate for {} from {}, valid until {}",
+                self.name,
+                authority.directory,
+                date(certificate.not_after)
+            ));
+        }
+        Ok(())
+    }
+
+    /// Begins again, with a new certificate.
+    fn forget(&mut self) {
+        (self.attempts, self.window, self.share) = (Attempts::default(), None, random_share());
+    }
+
+    /// Removes the record of a process that was killed.
+    async fn remove_left_behind(&self) {
+        if let Some(challenge) = self.shared.acme.challenges.left_behind(&self.name) {
+            Publisher { shared: &self.shared, name: &self.name }.remove(&challenge).await;
+        }
+    }
+
+    /// Logs a failure, and waits until the next attempt.
+    async fn pause_after(&mut self, failure: &Failure) {
+        let attempt = self.attempts.next(&self.kinds, self.shared.settings.test.is_some());
+        let pause = self.attempts.failed(failure.is_validation, failure.retry_after, random_share());
+        let (now, shared) = (SystemTime::now(), &self.shared);
+        let test = if attempt.is_test { ", from the test authority" } else { "" };
+        let next = now + pause;
+        shared.errors.error(&format!(
+            "cannot get a certificate for {} ({}{test}): {failure}; next attempt at {}",
+            self.name,
+            attempt.kind,
+            date(next)
+        ));
+        let outlook = Outlook { last_error: Some((now, failure.to_string())), next: Some(next) };
+        shared.acme.set_outlook(&self.name, outlook);
+        // A reload asks for another attempt, but not earlier than the authority wants.
+        let earliest = failure.retry_after.unwrap_or_default();
+        let mut reload = pin!(shared.retry.notified());
+        reload.as_mut().enable();
+        sleep(earliest).await;
+        let _ = timeout(pause.saturating_sub(earliest), reload).await;
+    }
+}
+
+/// Publishes the challenges for a name.
+struct Publisher<'a> {
+    shared: &'a Shared,
+    name: &'a str,
+}
+
+impl Publish for Publisher<'_> {
+    async fn publish(&self, challenge: &Challenge) -> Published {
+        // A record is written, too, so that the next process can remove it if this one is killed.
+        self.shared.acme.challenges.publish(self.name, challenge)?;
+        match (challenge, &self.shared.settings.hook) {
+            (Challenge::Dns01 { record, value }, Some(hook)) => hook.present(record, value).await,
+            (Challenge::Dns01 { .. }, None) => Err("there is no `dns_hook`".to_owned()),
+            _ => {
+                sleep(VISIBLE_AFTER).await;
+                Ok(())
+            }
+        }
+    }
+
+    async fn remove(&self, challenge: &Challenge) {
+        if let (Challenge::Dns01 { record, value }, Some(hook)) = (challenge, &self.shared.settings.hook)
+            && let Err(error) = hook.cleanup(record, value).await
+        {
+            self.shared.errors.error(&format!("cannot remove the record {record}: {error}"));
+        }
+        self.shared.acme.challenges.remove(self.name);
+    }
+}

@@ -1,0 +1,34 @@
+//! The proof of control of a name in a TLS handshake (ACME's `tls-alpn-01`, RFC 8737).
+
+use std::error::Error;
+use std::sync::Arc;
+
+use rcgen::{CertificateParams, CustomExtension, KeyPair};
+
+use crate::{Certificate, Policy, SiteSettings, TlsSite, sha256};
+
+/// The protocol that the authority asks for (RFC 8737 §6.2).
+pub(crate) const PROTOCOL: &[u8] = b"acme-tls/1";
+
+/// Creates the settings for the handshake of an authority, with a certificate for `name` that contains `digest`.
+///
+/// Nothing else can be done with such a connection: its policy is that of no site.
+///
+/// # Errors
+///
+/// The name is invalid, or the system provides no random bytes.
+pub fn challenge_site(name: &str, digest: &[u8; 32]) -> Result<TlsSite, Box<dyn Error + Send + Sync>> {
+    let key = KeyPair::generate()?;
+    let mut certificate = CertificateParams::new([name.to_owned()])?;
+    certificate.custom_extensions = vec![CustomExtension::new_acme_identifier(digest)];
+    let pem = certificate.self_signed(&key)?.pem();
+    let certificate = Certificate::with_any_key(pem.as_bytes(), key.serialize_pem().as_bytes())?;
+    let settings = SiteSettings { certificates: vec![certificate], ..SiteSettings::default() };
+    let mut site = TlsSite::new(settings, &Arc::default())?;
+    let config = Arc::make_mut(&mut site.config);
+    config.alpn_protocols = vec![PROTOCOL.to_vec()];
+    config.send_tls13_tickets = 0;
+    site.config_for_chacha = site.config.clone();
+    site.policy = Policy(sha256(PROTOCOL));
+    Ok(site)
+}
