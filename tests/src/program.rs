@@ -71,15 +71,15 @@ pub fn flup() -> Option<PathBuf> {
     Some(python)
 }
 
-/// Returns the path of `go-httpbin`, which `cargo xtask setup` builds, or `None` after [`skip`].
+/// Returns the path of a program that `cargo xtask setup` builds with Go, or `None` after [`skip`].
 #[must_use]
-pub fn go_httpbin() -> Option<PathBuf> {
-    let httpbin = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/go/go-httpbin");
-    if !httpbin.is_file() {
-        skip("go-httpbin is not installed; `cargo xtask setup` builds it with Go");
+pub fn go_program(name: &str) -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/go").join(name);
+    if !path.is_file() {
+        skip(&format!("{name} is not installed; `cargo xtask setup` builds it with Go"));
         return None;
     }
-    Some(httpbin)
+    Some(path)
 }
 
 /// Counts this test as skipped. `cargo xtask test` lists the skipped tests at its end.

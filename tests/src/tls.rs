@@ -52,6 +52,8 @@ pub enum Valid {
     Now,
     /// Valid only on the first day of 2020.
     Once,
+    /// Valid since 2020 and for 36 hours.
+    ForAnotherDayAndAHalf,
 }
 
 impl Certificates {
@@ -110,9 +112,16 @@ impl Certificates {
         let (alternative, key, file) = names(name, host);
         let files = ["-subj", subject, "-addext", &alternative, "-keyout", &key, "-out", "request"];
         self.openssl(&[&["req", "-utf8"], &NEW_KEY[..], &files].concat());
-        let end = if valid == Valid::Now { "21200101000000Z" } else { "20200102000000Z" };
+        let end = match valid {
+            Valid::Now => "21200101000000Z".to_owned(),
+            Valid::Once => "20200102000000Z".to_owned(),
+            Valid::ForAnotherDayAndAHalf => {
+                let date = Command::new("date").args(["-u", "-d", "+36 hours", "+%Y%m%d%H%M%SZ"]).output();
+                String::from_utf8_lossy(&date.expect("date can be started").stdout).trim().to_owned()
+            }
+        };
         let authority = ["-config", "ca.cnf", "-cert", "authority.pem", "-keyfile", "authority.key"];
-        let dates = ["-startdate", "20200101000000Z", "-enddate", end];
+        let dates = ["-startdate", "20200101000000Z", "-enddate", &end];
         let files = ["-in", "request", "-out", &file, "-notext"];
         self.openssl(&[&["ca", "-batch"], &authority[..], &dates, &files].concat());
     }

@@ -172,7 +172,7 @@ fn a_path_that_cannot_be_served_is_an_error_with_exit_code_2() {
         ),
         (
             &["serve", "rudy.toml", "--host", "a.test"],
-            "error: cannot serve rudy.toml: it is a configuration file, and --browse, --spa, --host and --tls apply to folders only\n",
+            "error: cannot serve rudy.toml: it is a configuration file, and --browse, --spa, --host, --domain and --tls apply to folders only\n",
         ),
         (
             &["serve", "--json-log"],

@@ -350,7 +350,7 @@ fn failed_handshakes_are_counted_and_logged_with_their_reason() {
         server.wait_for_line(reason);
     }
     assert!(client.connect(server.address(), "b.test").is_none());
-    server.wait_for_line("failed: no site has this server name: b.test");
+    server.wait_for_line("failed: no site with a certificate has this server name: b.test");
     assert_eq!(client.status(server.address(), "a.test", "a.test"), Some(200));
     let status = client.connect(server.address(), "a.test").unwrap().get("a.test").unwrap();
     let status: serde_json::Value = serde_json::from_str(status.text()).unwrap();

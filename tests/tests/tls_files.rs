@@ -29,16 +29,17 @@ fn files(certificates: &Certificates, name: &str) -> String {
 #[test]
 fn a_certificate_that_expires_soon_is_reported() {
     let Some(certificates) = Certificates::new() else { return };
-    certificates.self_signed("a", "a.test", "CA:FALSE");
+    certificates.signed("a", "a.test", Valid::ForAnotherDayAndAHalf);
     let (is_valid, text) = check("", &files(&certificates, "a"));
-    let expected = format!("warning: the certificate in {} expires in 1 day (", certificates.path("a"));
+    let expected =
+        format!("warning: the certificate for a.test ({}) expires in 35 hours (", certificates.path("a"));
     assert!(is_valid && text.contains(&expected), "{text}");
     let mut server = Server::config(&format!(
         "listen = '127.0.0.1:0,tls'\n[[site]]\nhosts = ['a.test']\ntls = {{ {} }}\n\
          [[site.route]]\npath = '/*'\nrespond = 'a'\n",
         files(&certificates, "a")
     ));
-    server.wait_for_line(" expires in 1 day (");
+    server.wait_for_line(" expires in 35 hours (");
 }
 
 #[test]

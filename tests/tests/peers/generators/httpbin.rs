@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rudy_observe::{Process, State};
-use rudy_tests::{PATIENCE, binary, go_httpbin, program};
+use rudy_tests::{PATIENCE, binary, go_program, program};
 use serde_json::Value;
 
 use super::metrics::{Metrics, rudy, show, wrk};
@@ -25,7 +25,7 @@ struct Httpbin {
 impl Httpbin {
     /// Starts go-httpbin on a free port. It does not print the port, so this reads its sockets.
     fn start() -> Option<Self> {
-        let (httpbin, wrk) = (go_httpbin()?, program("wrk")?);
+        let (httpbin, wrk) = (go_program("go-httpbin")?, program("wrk")?);
         let mut command = Command::new(httpbin);
         command.args(["-host", "127.0.0.1", "-port", "0"]).stdin(Stdio::null());
         let child =
