@@ -70,7 +70,7 @@ fn each_challenge_verifies_a_name() {
     );
     fs::write(&hook, script).unwrap();
     fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
-    let dns = format!("dns_hook = {hook:?}\ndns_delay = '0s'");
+    let dns = format!("dns_hook = [{hook:?}]\ndns_delay = '0s'");
     for (acme, hosts, name) in [
         ("email = 'a@example.net'\nchallenges = 'http-01'", "'a.example.net'", "a.example.net"),
         ("challenges = 'tls-alpn-01'", "'b.example.net'", "b.example.net"),
@@ -198,8 +198,8 @@ fn a_hook_that_fails_or_sets_nothing_is_explained() {
     let Some(pebble) = Pebble::start() else { return };
     for (hook, expected) in [
         ("['/bin/sh', '-c', 'echo no zone >&2; exit 3']", "failed (exit status: 3): no zone"),
-        ("'/bin/true'", "(unauthorized)"),
-        ("'/nonexistent'", "cannot run the hook /nonexistent"),
+        ("['/bin/true']", "(unauthorized)"),
+        ("['/nonexistent']", "cannot run the hook /nonexistent"),
     ] {
         let folder = temp();
         let config = pebble.config(&format!("dns_hook = {hook}\ndns_delay = '0s'")) + SITE;

@@ -122,7 +122,7 @@ impl Account {
     pub async fn order(&self, order: &Order, publisher: &impl Publish) -> Result<Issued, Failure> {
         let mut result = order::order(&self.inner, order, publisher).await;
         if let Err(failure) = &mut result {
-            failure.retry_after = self.https.take_retry_after();
+            failure.retry_after = self.https.retry_after();
         }
         result
     }
@@ -144,5 +144,5 @@ impl Account {
 
 /// Adds the time at which the authority accepts the next request.
 fn explain(https: &Https, error: Error) -> Failure {
-    Failure { retry_after: https.take_retry_after(), ..Failure::from(error) }
+    Failure { retry_after: https.retry_after(), ..Failure::from(error) }
 }

@@ -31,7 +31,16 @@ pub(crate) fn exchange(config: &Arc<ClientConfig>, request: &Request<Bytes>) -> 
     let deadline = Instant::now() + TIMEOUT;
     let uri = request.uri();
     let host = host(uri)?;
-    let within = |error: io::Error| io::Error::new(error.kind(), format!("{host}: {error}"));
+    let within = |error: io::Error| {
+        let untrusted = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+        let help = match untrusted {
+            Some(rustls::Error::InvalidCertificate(_)) => {
+                " (set `authority` in [acme] to the certificates that it is trusted by)"
+            }
+            _ => "",
+        };
+        io::Error::new(error.kind(), format!("{host}: {error}{help}"))
+    };
     let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned())
         .map_err(|error| within(io::Error::new(io::ErrorKind::InvalidInput, error)))?;
     let tls = TlsConnection::new(config.clone(), name).map_err(io::Error::other)?;

@@ -14,6 +14,9 @@ use tokio::task::spawn_blocking;
 
 use crate::exchange::exchange;
 
+/// The maximum time that an authority can make us wait: the longest of the limits of Let's Encrypt are those of a week.
+const RETRY_AFTER_MAX: Duration = Duration::from_hours(7 * 24);
+
 /// An HTTP client. Clones share what they know.
 #[derive(Debug, Clone)]
 pub(crate) struct Https {
@@ -34,16 +37,19 @@ impl Https {
         let response = response.map_err(|error| Error::Other(error.into()))?;
         let response = response.map_err(|error| Error::Other(error.into()))?;
         if response.status().is_client_error() || response.status().is_server_error() {
-            *self.retry_at.lock().unwrap_or_else(PoisonError::into_inner) = retry_at(&response);
+            if let Some(time) = retry_at(&response) {
+                *self.retry_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(time);
+            }
             explain(&response)?;
         }
         Ok(response)
     }
 
-    /// Takes the time from which the authority accepts requests again, from its last error response.
-    pub(crate) fn take_retry_after(&self) -> Option<Duration> {
-        let time = self.retry_at.lock().unwrap_or_else(PoisonError::into_inner).take()?;
-        time.duration_since(SystemTime::now()).ok()
+    /// Returns the time after which the authority accepts requests again, according to its last error response. It counts for all
+    /// names: most limits are those of an account.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        let time = (*self.retry_at.lock().unwrap_or_else(PoisonError::into_inner))?;
+        time.duration_since(SystemTime::now()).ok().map(|after| after.min(RETRY_AFTER_MAX))
     }
 }
 

@@ -152,7 +152,7 @@ struct Serve {
     #[arg(long, value_name = "ADDRESS", requires = "domain", help_heading = "HTTPS")]
     email: Option<String>,
     /// Get test certificates, which browsers reject, to try the setup
-    #[arg(long, requires = "domain", help_heading = "HTTPS")]
+    #[arg(long, requires = "domain", conflicts_with = "acme_directory", help_heading = "HTTPS")]
     staging: bool,
     /// Directory URL of another ACME authority
     #[arg(long, value_name = "URL", requires = "domain", help_heading = "HTTPS")]

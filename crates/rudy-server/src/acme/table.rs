@@ -1,5 +1,8 @@
 //! The `acme` table.
 
+use std::fmt;
+use std::time::Duration;
+
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use rudy_acme::{AccountRequest, Authority, ChallengeKind, ExternalAccount};
@@ -9,13 +12,16 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::hook::Hook;
-use crate::config::{FilePath, OneOrMany};
+use crate::config::{Command, FilePath, OneOrMany};
 
 /// The directory of Let's Encrypt.
 const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
 
 /// Its directory for tests, whose certificates browsers reject.
 const LETS_ENCRYPT_STAGING: &str = "https://acme-staging-v02.api.letsencrypt.org/directory";
+
+/// The time that the name servers of most providers need.
+const DNS_DELAY: Duration = Duration::from_secs(10);
 
 /// The authority that signs the certificates of sites with `tls = "auto"`, and how it verifies that their names lead here.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -50,16 +56,16 @@ pub struct AcmeTable {
     #[schemars(extend("examples" = [["tls-alpn-01"]]))]
     pub challenges: Option<OneOrMany<ChallengeName>>,
     /// Program that sets and removes TXT records, and its arguments. It is called with `present` or `cleanup`, the name of the record
-    /// and its value, like the programs for lego and Traefik.
+    /// and its value, like the programs for lego and Traefik. A program name with a slash is relative to the configuration file.
     #[schemars(extend("examples" = [["/usr/local/bin/dns-record"]]))]
-    pub dns_hook: Option<OneOrMany<String>>,
+    pub dns_hook: Option<Command>,
     /// Time that all name servers need for a new record, after the hook has ended. The default is 10 s.
     #[schemars(extend("examples" = ["2m"]))]
     pub dns_delay: Option<Time>,
 }
 
 /// A key that binds the account to one of another kind (RFC 8555 §7.3.4).
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExternalAccountTable {
     /// Identifier of the key.
@@ -68,6 +74,13 @@ pub struct ExternalAccountTable {
     /// Key as the authority shows it, in Base64 for URLs.
     #[schemars(example = &"${ACME_KEY}")]
     pub key: String,
+}
+
+impl fmt::Debug for ExternalAccountTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The key is a secret.
+        f.debug_struct("ExternalAccountTable").field("key_id", &self.key_id).finish_non_exhaustive()
+    }
 }
 
 /// A kind of challenge.
@@ -141,8 +154,8 @@ impl AcmeTable {
     }
 
     pub(super) fn hook(&self) -> Option<Hook> {
-        let command = self.dns_hook.as_ref()?.as_slice().to_vec();
-        let delay = self.dns_delay.map_or(std::time::Duration::from_secs(10), |delay| delay.0);
+        let command = self.dns_hook.as_ref()?.0.clone();
+        let delay = self.dns_delay.map_or(DNS_DELAY, |delay| delay.0);
         Some(Hook { command, delay })
     }
 

@@ -47,8 +47,8 @@ pub use rudy_units::{Size, Time};
 pub(crate) use rudy_units::{as_size, as_time, visible};
 pub use schema::json_schema;
 pub(crate) use start::root_may;
+pub(crate) use values::{Command, TextVisitor, add_short_form, count, short_form, written_as_text};
 pub use values::{FilePath, Int, ListenAddress, Located, OneOrMany};
-pub(crate) use values::{TextVisitor, add_short_form, count, short_form, written_as_text};
 pub(crate) use variables::Placeholders;
 
 use crate::access_log::{Destination, Format};

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::SystemTime;
 
+use arc_swap::ArcSwap;
 use rudy_tls::{Certificate, KeyLogFile, SingleUseSessions, TicketKeys};
 
 use super::made::{MadeCertificate, MadeCertificates};
@@ -23,6 +24,8 @@ pub(crate) struct TlsState {
     /// What the operator should know, until it is logged.
     notices: Mutex<Vec<String>>,
     watched: Mutex<Vec<Watched>>,
+    /// The last result of [`Self::recent_certificates`].
+    recent: ArcSwap<Vec<CertificateStatus>>,
     key_log: OnceLock<Arc<KeyLogFile>>,
     single_use_sessions: OnceLock<SingleUseSessions>,
     /// Certificates from an authority.
@@ -45,6 +48,7 @@ impl TlsState {
             made: MadeCertificates::in_folder(folder.clone()),
             notices: Mutex::default(),
             watched: Mutex::default(),
+            recent: ArcSwap::default(),
             key_log: OnceLock::new(),
             single_use_sessions: OnceLock::new(),
             acme: Arc::new(Acme::in_folder(folder)),
@@ -113,8 +117,20 @@ impl TlsState {
     /// The certificates in use, each once: several sites may share one, and a site of before a reload has requests in
     /// progress.
     pub(crate) fn certificates(&self) -> Vec<CertificateStatus> {
+        self.statuses(&self.lock_watched())
+    }
+
+    /// The certificates in use. Does not wait for files that are being compared: the last result is used then.
+    pub(crate) fn recent_certificates(&self) -> Arc<Vec<CertificateStatus>> {
+        if let Ok(watched) = self.watched.try_lock() {
+            self.recent.store(Arc::new(self.statuses(&watched)));
+        }
+        self.recent.load_full()
+    }
+
+    fn statuses(&self, watched: &[Watched]) -> Vec<CertificateStatus> {
         let mut all = Vec::new();
-        for status in self.lock_watched().iter().flat_map(|watched| watched.statuses(self)) {
+        for status in watched.iter().flat_map(|watched| watched.statuses(self)) {
             if !all.contains(&status) {
                 all.push(status);
             }
