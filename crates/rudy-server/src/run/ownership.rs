@@ -4,6 +4,7 @@
 //! path is followed, a file is checked and changed through its descriptor, and only files of root are changed.
 
 use std::env;
+use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
@@ -40,19 +41,31 @@ pub(super) fn transfer_ownership(config: &Config, user: &User) {
     }
 }
 
-/// Makes `user` the owner of the state folder of root, `/var/lib/rudy`, which is created. Returns it if it is the user's, also from
-/// an earlier start. systemd names another folder.
+/// Makes `user` the owner of the state folder of root, `/var/lib/rudy`, which is created, and of what Rudy has kept there as root.
+/// Returns it if it is the user's, also from an earlier start. systemd names another folder.
 pub(super) fn transfer_state_folder(user: &User) -> Option<PathBuf> {
     if env::var_os("STATE_DIRECTORY").is_some() {
         return None;
     }
     let path = state_dir()?;
     state_dir::create(&path).ok()?;
-    if let Ok(folder) = Kind::EmptyFolder.open(&path, true) {
-        chownat(folder, "", Some(user.uid), Some(user.gid), AtFlags::EMPTY_PATH).ok()?;
+    let metadata = fs::symlink_metadata(&path).ok()?;
+    if metadata.uid() == geteuid().as_raw() && metadata.is_dir() && metadata.mode() & 0o077 == 0 {
+        transfer_private(&path, user).ok()?;
     }
-    let owner = std::fs::symlink_metadata(&path).ok()?.uid();
+    let owner = fs::symlink_metadata(&path).ok()?.uid();
     (owner == user.uid.as_raw()).then_some(path)
+}
+
+/// Makes `user` the owner of a folder that only root can enter, and of its content, the folder last: until then, nobody else can
+/// replace anything in it. Links are not followed.
+fn transfer_private(path: &Path, user: &User) -> io::Result<()> {
+    if fs::symlink_metadata(path)?.is_dir() {
+        for entry in fs::read_dir(path)? {
+            transfer_private(&entry?.path(), user)?;
+        }
+    }
+    Ok(chownat(CWD, path, Some(user.uid), Some(user.gid), AtFlags::SYMLINK_NOFOLLOW)?)
 }
 
 /// Whether a start will transfer the existing access log.
@@ -126,7 +139,6 @@ fn is_empty(folder: &OwnedFd) -> io::Result<bool> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
     use std::os::unix::fs::symlink;
     use std::os::unix::net::UnixListener;
 
@@ -150,6 +162,25 @@ mod tests {
         }
         assert_eq!(fs::metadata(path("new")).unwrap().mode() & 0o137, 0, "others cannot read a new log");
         assert!(transfers_log(&path("old")) && !transfers_log(&path("missing")) && !path("missing").exists());
+    }
+
+    #[test]
+    fn a_private_folder_is_transferred_with_its_content_but_not_what_links_lead_to() {
+        // Only root can give files away.
+        if !geteuid().is_root() {
+            return;
+        }
+        let (outside, folder) = (tempfile::NamedTempFile::new().unwrap(), tempfile::tempdir().unwrap());
+        fs::create_dir_all(folder.path().join("acme/locks")).unwrap();
+        fs::write(folder.path().join("acme/account"), "").unwrap();
+        symlink(outside.path(), folder.path().join("link")).unwrap();
+        let user = User::find("4000123:4000123").unwrap();
+        transfer_private(folder.path(), &user).unwrap();
+        for name in ["", "acme", "acme/locks", "acme/account", "link"] {
+            let owner = fs::symlink_metadata(folder.path().join(name)).unwrap().uid();
+            assert_eq!(owner, user.uid.as_raw(), "{name}");
+        }
+        assert_eq!(fs::metadata(outside.path()).unwrap().uid(), geteuid().as_raw());
     }
 
     #[test]
