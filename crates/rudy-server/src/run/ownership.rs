@@ -50,14 +50,14 @@ pub(super) fn transfer_state_folder(user: &User) -> Option<PathBuf> {
     let path = state_dir()?;
     state_dir::create(&path).ok()?;
     let metadata = fs::symlink_metadata(&path).ok()?;
-    if metadata.uid() == geteuid().as_raw() && metadata.is_dir() && metadata.mode() & 0o077 == 0 {
+    if metadata.uid() == geteuid().as_raw() && metadata.is_dir() && metadata.mode() & 0o777 == 0o700 {
         transfer_private(&path, user).ok()?;
     }
     let owner = fs::symlink_metadata(&path).ok()?.uid();
     (owner == user.uid.as_raw()).then_some(path)
 }
 
-/// Makes `user` the owner of a folder that only root can enter, and of its content, the folder last: until then, nobody else can
+/// Makes `user` the owner of a folder that only root can enter, and of its content, the folder last: until then, no other user can
 /// replace anything in it. Links are not followed.
 fn transfer_private(path: &Path, user: &User) -> io::Result<()> {
     if fs::symlink_metadata(path)?.is_dir() {
