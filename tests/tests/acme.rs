@@ -104,8 +104,10 @@ fn each_challenge_verifies_a_name() {
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600, "{}", path.display());
     }
     // Without the authority, the stored certificate is served.
-    let (root, config) = (folder.path().join("root.pem"), pebble.config("") + SITE);
+    let [root, authority] = ["root.pem", "authority.pem"].map(|name| folder.path().join(name));
     fs::copy(pebble.root(), &root).unwrap();
+    fs::copy(pebble.authority(), &authority).unwrap();
+    let config = pebble.config("").replace(&pebble.authority(), authority.to_str().unwrap()) + SITE;
     let root = root.to_str().unwrap();
     let address = pebble.tls.address();
     drop(pebble);
@@ -455,6 +457,7 @@ fn what_no_authority_would_certify_is_an_error_of_check() {
         ("external_account = { key_id = '1', key = '!' }", "hosts = 'a.org'", "not Base64"),
         ("challenges = ['dns-01']", "hosts = 'a.org'", "needs a program that sets TXT records"),
         ("challenges = 'dns'", "hosts = 'a.org'", "dns-01"),
+        ("authority = '/nonexistent'", "hosts = 'a.org'", "cannot read certificates in PEM format"),
         ("", "hosts = 'a.org'", ""),
         ("directory = 'https://a.test/'", "hosts = 'intranet'", ""),
     ] {

@@ -69,7 +69,7 @@ pub enum Challenge {
 
 impl Challenge {
     /// Returns the challenge for a name; a wildcard is proved by the name below which it is. `None` if the token is not one of
-    /// RFC 8555 §8.3: it becomes the name of a file.
+    /// RFC 8555 §8.3: it becomes a part of a path.
     pub(crate) fn new(kind: ChallengeKind, name: &str, handle: &ChallengeHandle<'_>) -> Option<Self> {
         let (token, name) = (&handle.token, name.strip_prefix("*.").unwrap_or(name));
         let is_safe = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');

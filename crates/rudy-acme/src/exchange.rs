@@ -45,15 +45,13 @@ pub(crate) fn exchange(config: &Arc<ClientConfig>, request: &Request<Bytes>) -> 
         .map_err(|error| within(io::Error::new(io::ErrorKind::InvalidInput, error)))?;
     let tls = TlsConnection::new(config.clone(), name).map_err(io::Error::other)?;
     let socket = connect(host, uri.port_u16().unwrap_or(443)).map_err(within)?;
-    let mut stream = StreamOwned::new(tls, socket);
+    let mut stream = StreamOwned::new(tls, Timed { socket, deadline });
     let (head, mut connection) = encode(request, host).map_err(within)?;
     let mut exchange = || {
-        stream.sock.set_write_timeout(Some(remaining(deadline)?))?;
-        stream.sock.set_read_timeout(Some(remaining(deadline)?))?;
         stream.write_all(&head)?;
         stream.write_all(request.body())?;
         stream.flush()?;
-        receive(&mut stream, &mut connection, deadline)
+        receive(&mut stream, &mut connection)
     };
     exchange().map_err(within)
 }
@@ -107,11 +105,7 @@ fn encode(request: &Request<Bytes>, host: &str) -> io::Result<(BytesMut, ClientC
 }
 
 /// Reads until the response is complete.
-fn receive(
-    stream: &mut StreamOwned<TlsConnection, TcpStream>,
-    connection: &mut ClientConnection,
-    deadline: Instant,
-) -> io::Result<Response<Bytes>> {
+fn receive(stream: &mut impl Read, connection: &mut ClientConnection) -> io::Result<Response<Bytes>> {
     let limits = Limits { body_bytes: BODY_BYTES_MAX, ..Limits::for_responses() };
     let invalid = |error: &dyn ToString| io::Error::new(io::ErrorKind::InvalidData, error.to_string());
     let (mut input, mut response) = (BytesMut::new(), Response::new(BytesMut::new()));
@@ -131,7 +125,6 @@ fn receive(
             }
             drop(input.split_to(used));
         }
-        stream.sock.set_read_timeout(Some(remaining(deadline)?))?;
         match stream.read(&mut buffer) {
             Ok(0) => {
                 connection.end_of_input().map_err(|fault| invalid(&fault))?;
@@ -139,8 +132,6 @@ fn receive(
             }
             Ok(read) => input.extend_from_slice(&buffer[..read]),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // A socket with a timeout reports this.
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(timed_out()),
             Err(error) => return Err(error),
         }
     }
@@ -157,12 +148,69 @@ fn set_head(response: &mut Response<BytesMut>, head: &ResponseHead<'_>) -> io::R
     Ok(())
 }
 
-/// Returns the time until the deadline, which is never zero: a socket would wait without limit.
-fn remaining(deadline: Instant) -> io::Result<Duration> {
-    let left = deadline.saturating_duration_since(Instant::now());
-    if left.is_zero() { Err(timed_out()) } else { Ok(left) }
+/// A socket with a deadline for all that is read and written: a server that sends a byte now and then does not extend it.
+struct Timed {
+    socket: TcpStream,
+    deadline: Instant,
+}
+
+impl Timed {
+    /// Returns the time until the deadline, which is never zero: a socket would wait without limit.
+    fn remaining(&self) -> io::Result<Duration> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(timed_out()) } else { Ok(left) }
+    }
+}
+
+impl Read for Timed {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.socket.set_read_timeout(Some(self.remaining()?))?;
+        self.socket.read(buffer).map_err(explain_timeout)
+    }
+}
+
+impl Write for Timed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.socket.set_write_timeout(Some(self.remaining()?))?;
+        self.socket.write(bytes).map_err(explain_timeout)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.socket.flush()
+    }
+}
+
+/// A socket with a timeout reports `WouldBlock`.
+fn explain_timeout(error: io::Error) -> io::Error {
+    if error.kind() == io::ErrorKind::WouldBlock { timed_out() } else { error }
 }
 
 fn timed_out() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, format!("no response within {} s", TIMEOUT.as_secs()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn bytes_that_arrive_now_and_then_do_not_extend_the_deadline() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        server.write_all(&[7; 3]).unwrap();
+        let mut timed = Timed { socket, deadline: Instant::now() };
+        for result in [timed.read(&mut [0]), timed.write(&[0])] {
+            assert_eq!(result.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        }
+        timed.deadline += TIMEOUT;
+        assert_eq!(timed.read(&mut [0]).unwrap(), 1);
+        // Without a byte, it waits until the deadline.
+        let (socket, deadline) = (timed.socket, Instant::now() + Duration::from_millis(20));
+        let mut timed = Timed { socket, deadline };
+        let error = timed.read_to_end(&mut Vec::new()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    }
 }

@@ -56,6 +56,11 @@ pub(crate) fn problems(config: &Config) -> Vec<Problem> {
         problems
             .push(problem.label("set `test_directory`").also(&location.key("directory"), "this directory"));
     }
+    if acme.authority.is_some()
+        && let Err(error) = acme.authority().trust.client_config()
+    {
+        problems.push(Problem::value(&location.key("authority"), error.to_string()).label("this file"));
+    }
     if acme.account().is_none() {
         let key = location.key("external_account").key("key");
         problems

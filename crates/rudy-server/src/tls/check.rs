@@ -31,8 +31,8 @@ pub(super) enum Expiry {
     Expired,
 }
 
-/// When the remaining time is reported: these days before the end, but not before a renewal should have happened,
-/// after two thirds of the validity.
+/// When the remaining time is reported: these days before the end, but not in the first seven tenths of the
+/// validity: tools renew after two thirds.
 const DAYS: [u64; 3] = [1, 7, 30];
 
 const DAY: Duration = Duration::from_hours(24);
