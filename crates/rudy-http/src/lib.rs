@@ -4,6 +4,7 @@
 //! anywhere and choose the time.
 //!
 //! - [`h1`]: HTTP/1.1 on the wire (RFC 9112), for servers and clients.
+//! - [`h2`]: HTTP/2 on the wire (RFC 9113), so far its compression of fields.
 //! - [`semantics`]: what the header fields mean (RFC 9110): conditions, ranges, negotiation, dates, paths.
 //! - [`syntax`]: tokens, numbers, lists and field lines.
 //! - [`RawTarget`]: a request target that an [`http::Uri`] cannot hold.
@@ -13,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 pub mod h1;
+pub mod h2;
 mod limits;
 mod raw_target;
 pub mod semantics;

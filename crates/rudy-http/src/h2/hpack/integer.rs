@@ -1,0 +1,112 @@
+//! Integers with a prefix (RFC 7541 §5.1).
+
+use bytes::{BufMut, BytesMut};
+
+use super::DecodeError;
+
+/// The largest integer that is accepted: more than any index, length or table size that fits the limits of a connection.
+const VALUE_MAX: u64 = 1 << 28;
+
+/// The maximum number of bytes after the prefix. Five hold 35 bits; more would be leading zeros only (§5.1).
+const CONTINUATION_BYTES_MAX: usize = 5;
+
+/// Decodes the integer at the start of `input`, whose first byte has `prefix_bits` bits of it, and removes its bytes.
+#[inline]
+pub(super) fn decode(input: &mut &[u8], prefix_bits: u32) -> Result<usize, DecodeError> {
+    let Some((&first, rest)) = input.split_first() else { return Err(DecodeError::Truncated) };
+    *input = rest;
+    let prefix_max = prefix_max(prefix_bits);
+    let prefix = first & prefix_max;
+    if prefix < prefix_max { Ok(usize::from(prefix)) } else { decode_continuation(input, prefix) }
+}
+
+/// Appends an integer whose prefix has `prefix_bits` bits. `pattern` has the bits before the prefix.
+#[inline]
+pub(super) fn encode(value: usize, prefix_bits: u32, pattern: u8, out: &mut BytesMut) {
+    let prefix_max = prefix_max(prefix_bits);
+    match u8::try_from(value) {
+        Ok(small) if small < prefix_max => out.put_u8(pattern | small),
+        _ => {
+            out.put_u8(pattern | prefix_max);
+            encode_continuation(value - usize::from(prefix_max), out);
+        }
+    }
+}
+
+fn prefix_max(prefix_bits: u32) -> u8 {
+    u8::MAX >> (u8::BITS - prefix_bits)
+}
+
+fn decode_continuation(input: &mut &[u8], prefix: u8) -> Result<usize, DecodeError> {
+    let mut value = u64::from(prefix);
+    for index in 0..CONTINUATION_BYTES_MAX {
+        let Some((&byte, rest)) = input.split_first() else { return Err(DecodeError::Truncated) };
+        *input = rest;
+        value += u64::from(byte & 0x7f) << (7 * index);
+        if byte < 0x80 {
+            let is_small = value <= VALUE_MAX;
+            return usize::try_from(value).ok().filter(|_| is_small).ok_or(DecodeError::IntegerTooLarge);
+        }
+    }
+    Err(DecodeError::IntegerTooLarge)
+}
+
+fn encode_continuation(mut value: usize, out: &mut BytesMut) {
+    while value >= 0x80 {
+        out.put_u8(value.to_le_bytes()[0] | 0x80);
+        value >>= 7;
+    }
+    out.put_u8(value.to_le_bytes()[0]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn encoded(value: usize, prefix_bits: u32, pattern: u8) -> Vec<u8> {
+        let mut out = BytesMut::new();
+        encode(value, prefix_bits, pattern, &mut out);
+        out.to_vec()
+    }
+
+    #[test]
+    fn integers_of_appendix_c_1() {
+        for (value, prefix_bits, pattern, bytes) in [
+            (10, 5, 0xe0, &[0b1110_1010][..]),
+            (1337, 5, 0, &[0b0001_1111, 0b1001_1010, 0b0000_1010]),
+            (42, 8, 0, &[0b0010_1010]),
+        ] {
+            assert_eq!(encoded(value, prefix_bits, pattern), bytes);
+            assert_eq!(decode(&mut &bytes[..], prefix_bits), Ok(value));
+        }
+    }
+
+    #[test]
+    fn a_decoded_integer_is_the_encoded_one() {
+        let values = (0..1000).chain((10..=28).flat_map(|bits| [(1 << bits) - 1, 1 << bits]));
+        for value in values {
+            for prefix_bits in 4..=7 {
+                let bytes = [&encoded(value, prefix_bits, 0)[..], b"rest"].concat();
+                let mut input = &bytes[..];
+                assert_eq!(decode(&mut input, prefix_bits), Ok(value));
+                assert_eq!(input, b"rest");
+                for length in 0..bytes.len() - 4 {
+                    assert_eq!(decode(&mut &bytes[..length], prefix_bits), Err(DecodeError::Truncated));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rejects_an_integer_above_2_to_28_and_one_with_six_continuation_bytes() {
+        for bytes in [
+            &encoded((1 << 28) + 1, 7, 0x80)[..],
+            &encoded(usize::MAX, 7, 0x80),
+            &[0xff, 0xff, 0xff, 0xff, 0xff, 0x7f],
+            &[0xff, 0x80, 0x80, 0x80, 0x80, 0x80, 0x00],
+        ] {
+            assert_eq!(decode(&mut &bytes[..], 7), Err(DecodeError::IntegerTooLarge), "{bytes:?}");
+        }
+        assert_eq!(decode(&mut &[0xff, 0x80, 0x80, 0x80, 0x80, 0x00][..], 7), Ok(127));
+    }
+}

@@ -1,0 +1,3 @@
+//! HTTP/2 on the wire (RFC 9113).
+
+pub mod hpack;
