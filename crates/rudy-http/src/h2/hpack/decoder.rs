@@ -10,7 +10,7 @@ const SIZE_UPDATES_MAX: usize = 2;
 /// Decodes the field blocks of one direction of a connection.
 #[derive(Debug)]
 pub struct Decoder {
-    table: Table<()>,
+    table: Table,
     /// The maximum size of the table in our settings, in bytes.
     max_table_bytes: usize,
     /// The smallest maximum since the last block, if that is less than the size of the table. The next block must begin with a size
@@ -57,7 +57,7 @@ impl Decoder {
                     let (name, value) = self.decode_literal(&mut input, 6, scratch)?;
                     let (name, value) = (name.bytes(scratch), value.bytes(scratch));
                     field(name, value);
-                    self.table.insert(name, value, ());
+                    self.table.insert(name, value);
                 }
                 2 => return Err(DecodeError::MisplacedSizeUpdate),
                 // Without indexing, or never indexed.
@@ -134,7 +134,7 @@ impl Decoder {
 
 #[cfg(test)]
 impl Decoder {
-    pub(super) fn table(&self) -> &Table<()> {
+    pub(super) fn table(&self) -> &Table {
         &self.table
     }
 }

@@ -2,6 +2,7 @@
 
 use bytes::{BufMut, BytesMut};
 
+use super::hash_index::{HashIndex, Hashes, name_hash};
 use super::static_table::{self, Match};
 use super::table::{ENTRY_BYTES, Table};
 use super::{integer, string};
@@ -30,18 +31,12 @@ pub enum Indexing {
 /// Encodes the field blocks of one direction of a connection.
 #[derive(Debug)]
 pub struct Encoder {
-    table: Table<Hashes>,
+    table: Table,
+    index: HashIndex,
     /// The maximum size of the table from the next block on, in bytes.
     table_bytes: u32,
     /// The smallest maximum size since the last block, in bytes.
     smallest_table_bytes: u32,
-}
-
-/// The hashes by which the encoder finds an entry.
-#[derive(Debug, Clone, Copy)]
-struct Hashes {
-    name: u32,
-    field: u32,
 }
 
 impl Default for Encoder {
@@ -49,6 +44,7 @@ impl Default for Encoder {
     fn default() -> Self {
         Self {
             table: Table::new(TABLE_BYTES_MAX),
+            index: HashIndex::default(),
             table_bytes: TABLE_BYTES_MAX,
             smallest_table_bytes: TABLE_BYTES_MAX,
         }
@@ -71,6 +67,7 @@ impl Encoder {
             if bytes != self.table.max_size() {
                 integer::encode(bytes, SIZE_UPDATE.1, SIZE_UPDATE.0, out);
                 self.table.set_max_size(bytes);
+                self.index.evict_to(self.table.length());
             }
         }
         self.smallest_table_bytes = self.table_bytes;
@@ -91,7 +88,7 @@ impl Encoder {
                 encode_literal(literal(indexing), index, name, value, out);
             }
             (Match::None, _) => {
-                let index = self.find_name(name, hash(0, name));
+                let index = self.find_name(name, name_hash(name));
                 encode_literal(literal(indexing), index, name, value, out);
             }
         }
@@ -100,7 +97,7 @@ impl Encoder {
     /// Returns the heap memory of the table, in bytes.
     #[must_use]
     pub fn table_bytes(&self) -> usize {
-        self.table.heap_bytes()
+        self.table.heap_bytes() + self.index.heap_bytes()
     }
 
     /// Whether the entry would use at most three quarters of the table. Larger ones would evict too many others.
@@ -110,26 +107,25 @@ impl Encoder {
 
     /// Appends the index of an equal field in the dynamic table, or else a literal, which is added to it.
     fn encode_incremental(&mut self, name: &[u8], value: &[u8], found: Match, out: &mut BytesMut) {
-        let name_hash = hash(0, name);
-        let field_hash = hash(name_hash, value);
-        let equal = self.table.find(
-            |hashes| hashes.field == top(field_hash),
-            |other_name, other_value| other_name == name && other_value == value,
-        );
-        if let Some(index) = equal {
+        let hashes = Hashes::new(name, value);
+        let is_equal = |index| self.table.field(index) == Some((name, value));
+        if let Some(index) = self.index.find_field(hashes.field, is_equal) {
             return integer::encode(static_table::LENGTH + 1 + index, INDEXED.1, INDEXED.0, out);
         }
         let index = match found {
             Match::Field(index) | Match::Name(index) => index,
-            Match::None => self.find_name(name, name_hash),
+            Match::None => self.find_name(name, hashes.name),
         };
         encode_literal(INCREMENTAL, index, name, value, out);
-        self.table.insert(name, value, Hashes { name: top(name_hash), field: top(field_hash) });
+        self.table.insert(name, value);
+        self.index.insert(hashes);
+        self.index.evict_to(self.table.length());
     }
 
     /// Returns the index of an entry of the dynamic table with this name, or 0.
-    fn find_name(&self, name: &[u8], name_hash: u64) -> usize {
-        let found = self.table.find(|hashes| hashes.name == top(name_hash), |other, _| other == name);
+    fn find_name(&self, name: &[u8], name_hash: u32) -> usize {
+        let is_equal = |index| self.table.field(index).is_some_and(|(other, _)| other == name);
+        let found = self.index.find_name(name_hash, is_equal);
         found.map_or(0, |index| static_table::LENGTH + 1 + index)
     }
 }
@@ -185,28 +181,9 @@ fn encode_literal(
     string::encode(value, out);
 }
 
-/// Continues a hash with `bytes`. A peer that finds fields with equal hashes only makes us compare more fields: at most the entries of a
-/// table.
-#[inline]
-fn hash(seed: u64, bytes: &[u8]) -> u64 {
-    // The golden ratio: an odd number without a pattern.
-    let mix = |hash: u64, word: u64| (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let (words, rest) = bytes.as_chunks();
-    let hash =
-        words.iter().fold(mix(seed, bytes.len() as u64), |hash, word| mix(hash, u64::from_le_bytes(*word)));
-    let mut last = [0; 8];
-    last[..rest.len()].copy_from_slice(rest);
-    mix(hash, u64::from_le_bytes(last))
-}
-
-/// The best bits of a hash.
-fn top(hash: u64) -> u32 {
-    (hash >> 32) as u32
-}
-
 #[cfg(test)]
 impl Encoder {
-    pub(super) fn table(&self) -> &Table<impl Sized> {
+    pub(super) fn table(&self) -> &Table {
         &self.table
     }
 }

@@ -38,39 +38,60 @@ pub(super) fn encode(text: &[u8], out: &mut [u8]) {
 pub(super) fn decode(encoded: &[u8], out: &mut Vec<u8>) -> Result<(), DecodeError> {
     let mut at = out.len();
     out.resize(at + encoded.len() * 8 / SHORTEST_BITS, 0);
-    // The next bits of the string, from the highest bit on. The bits after them are 0.
+    // The next bits of the string, from the highest bit on. Some bits after them can be set too: those of the next byte.
     let (mut window, mut window_bits) = (0_u64, 0_u32);
     let mut input = encoded;
-    let padding = loop {
-        if window_bits < 32 {
-            if let Some((word, rest)) = input.split_first_chunk() {
-                window |= u64::from(u32::from_be_bytes(*word)) << (32 - window_bits);
-                window_bits += 32;
-                input = rest;
-            } else {
-                for byte in input {
-                    window |= u64::from(*byte) << (56 - window_bits);
-                    window_bits += 8;
-                }
-                input = &[];
+    loop {
+        while window_bits >= INDEX_BITS {
+            let (symbol, bits) = short_code(window);
+            if bits == 0 {
+                break;
             }
+            out[at] = symbol;
+            at += 1;
+            window <<= bits;
+            window_bits -= u32::from(bits);
         }
-        let (mut symbol, mut bits) = SHORT_CODES[(window >> (64 - INDEX_BITS)) as usize];
+        refill(&mut window, &mut window_bits, &mut input);
+        let (mut symbol, mut bits) = short_code(window);
         if bits == 0 {
-            let top = (window >> 32) as u32;
-            (symbol, bits) = long_code(top).ok_or(DecodeError::HuffmanEndOfString)?;
+            (symbol, bits) = long_code((window >> 32) as u32).ok_or(DecodeError::HuffmanEndOfString)?;
         }
-        // A window of 32 bits or more has a complete code.
-        let Some(rest_bits) = window_bits.checked_sub(u32::from(bits)) else { break window };
+        // After a refill, an incomplete code is the end of the string.
+        let Some(rest_bits) = window_bits.checked_sub(u32::from(bits)) else { break };
         out[at] = symbol;
         at += 1;
         window <<= bits;
         window_bits = rest_bits;
-    };
+    }
     out.truncate(at);
     // A code that consists of ones has at least 8 bits, therefore the padding is not a symbol.
-    let is_padding = window_bits <= PADDING_BITS_MAX && padding == !(u64::MAX >> window_bits);
+    let is_padding = window_bits <= PADDING_BITS_MAX && window == !(u64::MAX >> window_bits);
     if is_padding { Ok(()) } else { Err(DecodeError::HuffmanPadding) }
+}
+
+#[inline]
+fn short_code(window: u64) -> (u8, u8) {
+    SHORT_CODES[(window >> (64 - INDEX_BITS)) as usize]
+}
+
+/// Adds bytes from `input` to the window. It then has at least 56 bits, or all bits up to the end of the string.
+#[inline]
+fn refill(window: &mut u64, window_bits: &mut u32, input: &mut &[u8]) {
+    if let Some(word) = input.first_chunk() {
+        *window |= u64::from_be_bytes(*word) >> *window_bits;
+        let bytes = (63 - *window_bits) / 8;
+        *window_bits += 8 * bytes;
+        *input = &input[bytes as usize..];
+    } else {
+        while *window_bits <= 56
+            && let Some((byte, rest)) = input.split_first()
+        {
+            *window |= u64::from(*byte) << (56 - *window_bits);
+            *window_bits += 8;
+            *input = rest;
+        }
+    }
 }
 
 #[cfg(test)]

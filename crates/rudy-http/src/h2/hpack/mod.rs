@@ -13,7 +13,7 @@
 //! encoder.begin_block(&mut block);
 //! encode_stateless(b":status", b"200", &mut block);
 //! encoder.encode(b"server", b"Rudy", Indexing::Incremental, &mut block);
-//! assert_eq!(block.len(), 6);
+//! assert_eq!(block.len(), 7);
 //!
 //! let (mut decoder, mut fields) = (Decoder::new(4096), Vec::new());
 //! decoder.decode(&block, &mut Vec::new(), &mut |name, value| fields.push((name.to_vec(), value.to_vec())))?;
@@ -27,6 +27,7 @@ mod appendix_c;
 mod decode_error;
 mod decoder;
 mod encoder;
+mod hash_index;
 mod huffman;
 mod huffman_code;
 mod integer;

@@ -26,20 +26,18 @@ pub(super) enum Match {
 #[inline]
 pub(super) fn find(name: &[u8], value: &[u8]) -> Match {
     let Some(slot) = hash(name) else { return Match::None };
-    let first = usize::from(FIRST[usize::from(slot)]);
+    let (first, last) = INDICES[usize::from(slot)];
+    let (first, last) = (usize::from(first), usize::from(last));
     if field(first).is_none_or(|field| field.0 != name) {
         return Match::None;
     }
-    // Fields with the same name are adjacent.
-    let same_name =
-        FIELDS[first - 1..].iter().take_while(|field| field.0.len() == name.len() && field.0 == name);
-    match same_name.zip(first..).find(|(field, _)| field.1 == value) {
-        Some((_, index)) => Match::Field(index),
+    match (first..=last).find(|index| FIELDS[index - 1].1 == value) {
+        Some(index) => Match::Field(index),
         None => Match::Name(first),
     }
 }
 
-/// Returns the slot of a name in [`FIRST`]. The factors are the smallest with which all names have different slots. `None` for the
+/// Returns the slot of a name in [`INDICES`]. The factors are the smallest with which all names have different slots. `None` for the
 /// empty name.
 const fn hash(name: &[u8]) -> Option<u8> {
     let ([first, ..], [.., last]) = (name, name) else { return None };
@@ -48,19 +46,22 @@ const fn hash(name: &[u8]) -> Option<u8> {
     Some(first.wrapping_add(last.wrapping_mul(3)).wrapping_add(middle.wrapping_mul(25)).wrapping_add(length))
 }
 
-/// The first index of each name, by the hash of the name. Other slots have 0.
-static FIRST: [u8; 256] = first_indices();
+/// The first and the last index of each name, by the hash of the name. Fields with the same name are adjacent. Other slots have 0.
+static INDICES: [(u8, u8); 256] = indices();
 
-const fn first_indices() -> [u8; 256] {
-    let mut table = [0; 256];
-    let mut index = LENGTH;
-    while index > 0 {
+const fn indices() -> [(u8, u8); 256] {
+    let mut table = [(0, 0); 256];
+    let mut index = 1;
+    while index <= LENGTH {
         let name = TABLE[index - 1].0;
         let Some(slot) = hash(name) else { panic!("a name is empty") };
-        let occupant = table[slot as usize] as usize;
-        assert!(occupant == 0 || is_equal(TABLE[occupant - 1].0, name), "two names have the same slot");
-        table[slot as usize] = index.to_le_bytes()[0];
-        index -= 1;
+        let (first, last) = &mut table[slot as usize];
+        assert!(*last == 0 || is_equal(TABLE[*last as usize - 1].0, name), "two names have the same slot");
+        *last = index.to_le_bytes()[0];
+        if *first == 0 {
+            *first = *last;
+        }
+        index += 1;
     }
     table
 }

@@ -8,33 +8,32 @@ pub(super) const ENTRY_BYTES: usize = 32;
 /// The smallest buffer for names and values: the fields of a small response.
 const TEXT_BYTES_MIN: usize = 128;
 
-/// Fields that later blocks can refer to. Each has a `Tag`, with which the encoder finds it.
+/// Fields that later blocks can refer to.
 ///
 /// The names and values are in one buffer, in the order of their insertion. Evicted ones stay at its start until the space is
 /// needed: a ring buffer would need less copying, but would split some names and values. The buffer grows by a quarter, up to the
 /// maximum size, and an empty table has no heap memory.
 #[derive(Debug)]
-pub(super) struct Table<Tag> {
+pub(super) struct Table {
     /// Names and values, those of the oldest entry first.
     text: Vec<u8>,
     /// The position of the start of `text` in all names and values so far, modulo 2^32.
     text_start: u32,
     /// From the oldest entry to the newest.
-    entries: VecDeque<Entry<Tag>>,
+    entries: VecDeque<Entry>,
     /// The size of all entries (§4.1).
     size: usize,
     max_size: usize,
 }
 
 #[derive(Debug)]
-struct Entry<Tag> {
+struct Entry {
     /// The position of the name in all names and values so far, modulo 2^32. The value follows it.
     start: u32,
     name_bytes: u32,
-    tag: Tag,
 }
 
-impl<Tag> Table<Tag> {
+impl Table {
     /// `max_size` is in bytes, by the rules of §4.1.
     pub(super) fn new(max_size: u32) -> Self {
         Self {
@@ -50,6 +49,11 @@ impl<Tag> Table<Tag> {
         self.max_size
     }
 
+    /// Returns the number of entries.
+    pub(super) fn length(&self) -> usize {
+        self.entries.len()
+    }
+
     /// Changes the maximum size, and evicts the entries above it (§4.3).
     pub(super) fn set_max_size(&mut self, max_size: usize) {
         self.max_size = max_size;
@@ -63,7 +67,7 @@ impl<Tag> Table<Tag> {
 
     /// Adds an entry, and evicts the oldest ones that do not fit beside it. An entry that is larger than the table empties the table
     /// (§4.4).
-    pub(super) fn insert(&mut self, name: &[u8], value: &[u8], tag: Tag) {
+    pub(super) fn insert(&mut self, name: &[u8], value: &[u8]) {
         let text_bytes = name.len() + value.len();
         let Some(space) = self.max_size.checked_sub(text_bytes + ENTRY_BYTES) else {
             return self.evict_to(0);
@@ -75,7 +79,7 @@ impl<Tag> Table<Tag> {
             self.make_space(text_bytes);
         }
         let start = self.text_start.wrapping_add(position(self.text.len()));
-        self.entries.push_back(Entry { start, name_bytes: position(name.len()), tag });
+        self.entries.push_back(Entry { start, name_bytes: position(name.len()) });
         self.text.extend_from_slice(name);
         self.text.extend_from_slice(value);
         self.size += text_bytes + ENTRY_BYTES;
@@ -89,21 +93,9 @@ impl<Tag> Table<Tag> {
         self.text[self.offset(entry.start)..self.end(index)].split_at_checked(entry.name_bytes as usize)
     }
 
-    /// Returns the index of the newest entry whose tag and field match.
-    #[inline]
-    pub(super) fn find(
-        &self,
-        tag_matches: impl Fn(&Tag) -> bool,
-        field_matches: impl Fn(&[u8], &[u8]) -> bool,
-    ) -> Option<usize> {
-        let tagged = self.entries.iter().rev().enumerate().filter(|(_, entry)| tag_matches(&entry.tag));
-        let is_match = |index| self.field(index).is_some_and(|(name, value)| field_matches(name, value));
-        tagged.map(|(index, _)| index).find(|index| is_match(*index))
-    }
-
     /// Returns the heap memory, in bytes.
     pub(super) fn heap_bytes(&self) -> usize {
-        self.text.capacity() + self.entries.capacity() * size_of::<Entry<Tag>>()
+        self.text.capacity() + self.entries.capacity() * size_of::<Entry>()
     }
 
     /// Evicts the oldest entries until the size is at most `size`.
@@ -158,7 +150,7 @@ fn position(length: usize) -> u32 {
 }
 
 #[cfg(test)]
-impl<Tag> Table<Tag> {
+impl Table {
     pub(super) fn size(&self) -> usize {
         self.size
     }
@@ -230,7 +222,7 @@ mod tests {
             for operation in operations {
                 match operation {
                     Operation::Insert(name, value) => {
-                        table.insert(&name, &value, ());
+                        table.insert(&name, &value);
                         model.insert(&name, &value);
                     }
                     Operation::SetMaxSize(size) => {
@@ -255,7 +247,7 @@ mod tests {
             [(1, 30, 200), (10, 30, 700), (40, 50, 3200), (500, 30, 4096), (500, 0, 2300)]
         {
             for number in 0..count {
-                table.insert(format!("name{number}").as_bytes(), &vec![b'v'; value_bytes], ());
+                table.insert(format!("name{number}").as_bytes(), &vec![b'v'; value_bytes]);
             }
             assert!(table.heap_bytes() <= most, "{} bytes for {count} entries", table.heap_bytes());
             table.set_max_size(0);
@@ -267,22 +259,10 @@ mod tests {
     #[test]
     fn an_entry_as_large_as_the_table_fits_and_a_larger_one_empties_it() {
         let mut table = Table::new(100);
-        table.insert(b"a", b"b", ());
-        table.insert(&[b'n'; 34], &[b'v'; 34], ());
+        table.insert(b"a", b"b");
+        table.insert(&[b'n'; 34], &[b'v'; 34]);
         assert_eq!((table.fields().len(), table.size()), (1, 100));
-        table.insert(&[b'n'; 34], &[b'v'; 35], ());
+        table.insert(&[b'n'; 34], &[b'v'; 35]);
         assert_eq!((table.fields().len(), table.size(), table.heap_bytes()), (0, 0, 0));
-    }
-
-    #[test]
-    fn finds_the_newest_match() {
-        let mut table = Table::new(4096);
-        for (value, tag) in [(b"1", 7), (b"2", 7), (b"1", 7), (b"3", 8)] {
-            table.insert(b"n", value, tag);
-        }
-        let find = |value: &[u8], tag| table.find(|other| *other == tag, |_, other| other == value);
-        assert_eq!(find(b"1", 7), Some(1));
-        assert_eq!(find(b"2", 7), Some(2));
-        assert_eq!((find(b"3", 7), find(b"3", 8)), (None, Some(0)));
     }
 }
