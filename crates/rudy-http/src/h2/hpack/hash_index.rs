@@ -65,7 +65,7 @@ impl HashIndex {
 
 /// Compares whole blocks without an early exit, which the compiler vectorizes.
 fn find(hashes: &VecDeque<u32>, hash: u32, is_equal: impl Fn(usize) -> bool) -> Option<usize> {
-    let in_block = |block: &[u32]| block.iter().fold(false, |found, other| found | (*other == hash));
+    let in_block = |block: &[u32]| block.iter().map(|other| u32::from(*other == hash)).sum::<u32>() > 0;
     let (older, newer) = hashes.as_slices();
     // The number of entries that are newer than the block.
     let mut newest = 0;

@@ -1,4 +1,4 @@
-//! Properties of the encoder and the decoder together.
+//! Properties of the encoder and the decoder together, and with another implementation.
 
 use bytes::BytesMut;
 use proptest::prelude::*;
@@ -115,6 +115,41 @@ proptest! {
             decode(&mut decoder, &block);
             prop_assert!(decoder.table().size() <= table_bytes as usize);
             prop_assert!(decoder.table_bytes() <= 1024);
+        }
+    }
+    #[test]
+    fn another_implementation_decodes_our_blocks(
+        operations in proptest::collection::vec(operation(), 1..10),
+    ) {
+        let (mut encoder, mut decoder) = (Encoder::default(), httlib_hpack::Decoder::with_dynamic_size(4096));
+        for operation in operations {
+            match operation {
+                Operation::SetTableBytes(bytes) => encoder.set_peer_table_bytes(bytes),
+                Operation::Block(fields) => {
+                    let (mut block, mut decoded) = (encode(&mut encoder, &fields).to_vec(), Vec::new());
+                    prop_assert!(decoder.decode(&mut block, &mut decoded).is_ok());
+                    let decoded: Vec<_> = decoded.into_iter().map(|(name, value, _)| (name, value)).collect();
+                    let fields: Vec<_> = fields.into_iter().map(|(field, _)| field).collect();
+                    prop_assert_eq!(decoded, fields);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn blocks_of_another_implementation_are_decoded(
+        blocks in proptest::collection::vec(proptest::collection::vec((field(), 0..32_u8), 0..12), 1..10),
+        table_bytes in prop_oneof![Just(4096), 0..400_u32],
+    ) {
+        let mut encoder = httlib_hpack::Encoder::with_dynamic_size(table_bytes);
+        let mut decoder = Decoder::new(table_bytes);
+        for fields in blocks {
+            let mut block = Vec::new();
+            for ((name, value), flags) in &fields {
+                encoder.encode((name.clone(), value.clone(), *flags), &mut block).unwrap();
+            }
+            let fields: Vec<_> = fields.into_iter().map(|(field, _)| field).collect();
+            prop_assert_eq!(decode(&mut decoder, &block), (fields, true));
         }
     }
 }
