@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::h2;
+
 /// The limits of one HTTP connection: how much a peer may send, how slowly, and for how long.
 ///
 /// Each limit is configurable and has a default. Together they bound the memory of a connection, regardless of the input.
@@ -43,6 +45,8 @@ pub struct Limits {
     pub half_close_timeout: Duration,
     /// Maximum number of requests on one connection before it is closed; `None` is unlimited.
     pub requests_per_connection: Option<u64>,
+    /// The limits of HTTP/2 connections.
+    pub http2: h2::Limits,
 }
 
 impl Limits {
@@ -79,6 +83,7 @@ impl Default for Limits {
             send_stall_timeout: Duration::from_secs(30),
             half_close_timeout: Duration::from_secs(15),
             requests_per_connection: None,
+            http2: h2::Limits::default(),
         }
     }
 }

@@ -3,8 +3,10 @@
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
-use super::lines::Section;
+use super::Rejection;
+use super::lines::{Lines, Section};
 use super::malformed::Malformed;
+use crate::Limits;
 use crate::syntax::{members, split_field};
 
 /// An iterator over the names and values of the fields in a head.
@@ -68,6 +70,14 @@ pub(super) fn parse_trailers(bytes: &[u8], section: &Section) -> Result<HeaderMa
     build_fields(&Bytes::copy_from_slice(bytes), 0, section.fields, &mut fields)
         .ok_or(Malformed::SectionTooLarge)?;
     if fields.keys().any(is_forbidden_trailer) { Err(Malformed::ForbiddenTrailer) } else { Ok(fields) }
+}
+
+/// Parses a trailer section that is complete, with its empty line. `None` without fields.
+pub(crate) fn read_trailers(section: &[u8], limits: &Limits) -> Result<Option<HeaderMap>, Rejection> {
+    match Lines::default().find_trailers(section, limits)? {
+        Some(found) if found.fields > 0 => Ok(Some(parse_trailers(section, &found)?)),
+        _ => Ok(None),
+    }
 }
 
 /// Returns the members of a comma-separated list, from all field lines of this name.

@@ -25,9 +25,11 @@ mod server;
 mod target;
 
 pub use fields::Fields;
+pub(crate) use fields::read_trailers;
 pub use host::is_host;
 pub use length::{BodyLength, Framing};
 pub use pace::Pace;
+pub(crate) use server::has_no_content;
 pub use server::{
     DateLine, Event, FieldValue, LengthError, Phase, PreparedHead, Rejection, RequestHead, ResponseHead,
     ServerConnection, SuspendedConnection, Timeout,

@@ -1,3 +1,27 @@
-//! HTTP/2 on the wire (RFC 9113).
+//! HTTP/2 on the wire (RFC 9113), with header compression (RFC 7541).
+//!
+//! A server uses the state machine [`ServerConnection`]: bytes and the time go in; events, bytes and a deadline come out. A
+//! request becomes the same [`RequestHead`](crate::h1::RequestHead) as one over HTTP/1.1, after the same checks.
+//!
+//! Streams are numbers. The caller keeps what belongs to them, and passes the number with each call.
 
 pub mod hpack;
+
+mod allowance;
+mod core;
+mod error;
+mod frame;
+mod growth;
+mod limits;
+mod priority;
+mod reader;
+mod server;
+mod settings;
+mod stream;
+mod window;
+
+pub use error::{ConnectionError, ErrorCode};
+pub use frame::PREFACE;
+pub use limits::Limits;
+pub use priority::Priority;
+pub use server::{Event, HeadBuffers, ServerConnection};

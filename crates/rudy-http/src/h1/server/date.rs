@@ -2,11 +2,17 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use bytes::{Bytes, BytesMut};
+
+use crate::h2::hpack::encode_stateless;
+
 /// An encoded `Date` field line with its CRLF (RFC 9110 §6.6.1).
 #[derive(Debug, Clone)]
 pub struct DateLine {
     second: u64,
     line: [u8; DateLine::LENGTH],
+    /// The field in a header block of HTTP/2.
+    http2: Bytes,
 }
 
 impl DateLine {
@@ -24,7 +30,9 @@ impl DateLine {
         line[..6].copy_from_slice(b"date: ");
         line[6..35].copy_from_slice(&text.as_bytes()[..29]);
         line[35..].copy_from_slice(b"\r\n");
-        Self { second, line }
+        let mut http2 = BytesMut::with_capacity(32);
+        encode_stateless(b"date", &line[6..35], &mut http2);
+        Self { second, line, http2: http2.freeze() }
     }
 
     /// Formats the line again if the second has changed.
@@ -32,6 +40,11 @@ impl DateLine {
         if seconds(time) != self.second {
             *self = Self::new(time);
         }
+    }
+
+    /// Returns the field as a part of a header block of HTTP/2.
+    pub(crate) fn http2(&self) -> &[u8] {
+        &self.http2
     }
 
     /// Returns the line with its CRLF.

@@ -29,6 +29,7 @@ pub use self::event::{Event, LengthError, Phase, Timeout};
 pub use self::prepared::PreparedHead;
 pub use self::rejection::Rejection;
 pub use self::request_head::{FieldValue, RequestHead};
+pub(crate) use self::response::has_no_content;
 pub use self::response_head::ResponseHead;
 pub use self::suspended::SuspendedConnection;
 

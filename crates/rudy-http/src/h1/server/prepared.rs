@@ -1,10 +1,13 @@
 //! Response heads that are encoded once and sent repeatedly.
 
+use std::sync::OnceLock;
+
 use bytes::{BufMut, Bytes, BytesMut};
 use http::StatusCode;
 use http::header::{self, HeaderMap, HeaderName};
 
 use crate::h1::encode::put_field;
+use crate::h2::hpack::encode_stateless;
 use crate::semantics::reason::reason_phrase;
 
 /// A response head with an encoded status line and encoded fields.
@@ -15,6 +18,8 @@ pub struct PreparedHead {
     status: StatusCode,
     headers: HeaderMap,
     encoded: Bytes,
+    /// The same as a header block of HTTP/2, once it is needed.
+    http2: OnceLock<Bytes>,
 }
 
 impl PreparedHead {
@@ -26,7 +31,7 @@ impl PreparedHead {
         }
         let mut encoded = BytesMut::with_capacity(32 + headers.len() * 48);
         encode_head(status, &headers, &mut encoded);
-        Self { status, headers, encoded: encoded.freeze() }
+        Self { status, headers, encoded: encoded.freeze(), http2: OnceLock::new() }
     }
 
     /// Returns the status of the response.
@@ -45,6 +50,28 @@ impl PreparedHead {
     #[must_use]
     pub fn encoded(&self) -> &Bytes {
         &self.encoded
+    }
+}
+
+impl PreparedHead {
+    /// Returns the status and the fields as a header block of HTTP/2.
+    pub(crate) fn http2(&self) -> &[u8] {
+        self.http2.get_or_init(|| {
+            let mut block = BytesMut::with_capacity(16 + self.headers.len() * 32);
+            encode_block(self.status, &self.headers, &mut block);
+            block.freeze()
+        })
+    }
+}
+
+/// Appends the status and the fields as a header block of HTTP/2, without those for the connection (RFC 9113 §8.2.2).
+pub(super) fn encode_block(status: StatusCode, headers: &HeaderMap, out: &mut BytesMut) {
+    const OF_CONNECTION: [&str; 3] = ["keep-alive", "proxy-connection", "upgrade"];
+    encode_stateless(b":status", status.as_str().as_bytes(), out);
+    for (name, value) in headers {
+        if !CONNECTION_FIELDS.contains(name) && !OF_CONNECTION.contains(&name.as_str()) {
+            encode_stateless(name.as_str().as_bytes(), value.as_bytes(), out);
+        }
     }
 }
 

@@ -27,6 +27,7 @@ const LIMITS: Limits = Limits {
     send_stall_timeout: Duration::from_secs(30),
     half_close_timeout: Duration::from_secs(15),
     requests_per_connection: Some(5),
+    http2: crate::h2::Limits::DEFAULT,
 };
 
 /// The calls that a caller may make, in any order.

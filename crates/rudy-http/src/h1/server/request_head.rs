@@ -7,7 +7,7 @@ use http::{Method, Request, Version};
 
 use super::Rejection;
 use super::field_scan::FieldPositions;
-use super::head_lines::CompleteHead;
+use super::head_lines::{CompleteHead, HeadLines};
 use super::request_line::RequestLine;
 use crate::Limits;
 use crate::h1::BodyLength;
@@ -30,7 +30,7 @@ pub struct RequestHead<'a> {
     /// The client allows another request after this exchange.
     pub(super) keep_alive: bool,
     /// The client waits for `100 Continue` before it sends the body.
-    pub(super) expects_continue: bool,
+    pub(crate) expects_continue: bool,
 }
 
 /// The result of looking up a field.
@@ -71,6 +71,27 @@ impl<'a> RequestHead<'a> {
         })
     }
 
+    /// Checks the head of an HTTP/2 request, which was written in the form of HTTP/1.1.
+    pub(crate) fn of_http2(bytes: &'a [u8], limits: &Limits) -> Result<Self, Rejection> {
+        let complete = HeadLines::default().find(bytes, limits)?.ok_or(Rejection::BadRequestLine)?;
+        let mut head = Self::new(bytes, complete, limits)?;
+        head.line.version = Version::HTTP_2;
+        Ok(head)
+    }
+
+    /// Returns the value of Content-Length.
+    pub(crate) fn stated_length(&self) -> Option<u64> {
+        match self.body {
+            BodyLength::Known(length) if self.has(KnownField::ContentLength) => Some(length),
+            _ => None,
+        }
+    }
+
+    /// Returns the head with this length of its body.
+    pub(crate) fn with_body(self, body: BodyLength) -> Self {
+        Self { body, ..self }
+    }
+
     /// Returns the head with a copy of its bytes.
     pub(super) fn into_owned<'b>(self) -> RequestHead<'b> {
         RequestHead { bytes: Cow::Owned(self.bytes.into_owned()), ..self }
@@ -82,7 +103,7 @@ impl<'a> RequestHead<'a> {
         &self.method
     }
 
-    /// Returns HTTP/1.0 or HTTP/1.1. Higher minor versions count as HTTP/1.1 (RFC 9110 §2.5).
+    /// Returns HTTP/1.0, HTTP/1.1 or HTTP/2. Higher minor versions count as HTTP/1.1 (RFC 9110 §2.5).
     #[must_use]
     pub fn version(&self) -> Version {
         self.line.version

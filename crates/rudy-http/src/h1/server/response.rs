@@ -213,6 +213,6 @@ impl ServerConnection {
 }
 
 /// Whether responses with this status have no content (RFC 9110 §6.4.1).
-fn has_no_content(status: StatusCode) -> bool {
+pub(crate) fn has_no_content(status: StatusCode) -> bool {
     status.is_informational() || status == StatusCode::NO_CONTENT || status == StatusCode::NOT_MODIFIED
 }

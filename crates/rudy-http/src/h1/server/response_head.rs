@@ -3,7 +3,7 @@
 use bytes::BytesMut;
 use http::{HeaderMap, StatusCode};
 
-use super::prepared::encode_head;
+use super::prepared::{encode_block, encode_head};
 use super::{DateLine, PreparedHead};
 use crate::h1::Framing;
 use crate::h1::encode::put_content_length;
@@ -24,6 +24,15 @@ impl ResponseHead<'_> {
         match self {
             Self::Fields(status, _) => *status,
             Self::Prepared(prepared) => prepared.status(),
+        }
+    }
+
+    /// Appends a header block of HTTP/2 without the fields that the connection adds. Without references to the table of the
+    /// client, so that a prepared block suits each connection; nginx does the same.
+    pub(crate) fn encode_http2(&self, out: &mut BytesMut) {
+        match self {
+            Self::Fields(status, headers) => encode_block(*status, headers, out),
+            Self::Prepared(prepared) => out.extend_from_slice(prepared.http2()),
         }
     }
 

@@ -1,0 +1,67 @@
+//! Limits on what a peer may do without purpose: a number at once, which recovers over time and with progress.
+
+use std::time::Instant;
+
+/// How often a peer may still do something.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Allowance {
+    used: u32,
+    /// When `used` was last reduced.
+    since: Instant,
+}
+
+/// The part of a limit that recovers each second.
+const RECOVERY: u32 = 10;
+
+impl Allowance {
+    pub(super) fn new(now: Instant) -> Self {
+        Self { used: 0, since: now }
+    }
+
+    /// Uses up one of `limit`. Returns whether the limit allows it. A tenth of the limit recovers each second.
+    pub(super) fn take(&mut self, limit: u32, now: Instant) -> bool {
+        let elapsed = now.saturating_duration_since(self.since).as_secs();
+        if elapsed > 0 {
+            let recovered = u64::from((limit / RECOVERY).max(1)).saturating_mul(elapsed);
+            self.give_back(u32::try_from(recovered).unwrap_or(u32::MAX));
+            self.since = now;
+        }
+        self.charge();
+        self.used <= limit
+    }
+
+    /// Uses up one, which the next [`Self::take`] notices.
+    pub(super) fn charge(&mut self) {
+        self.used = self.used.saturating_add(1);
+    }
+
+    /// Recovers with progress: what happens as part of real work is not limited.
+    pub(super) fn give_back(&mut self, count: u32) {
+        self.used = self.used.saturating_sub(count);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "an instant can only be had from the clock; it is never read again"
+    )]
+    fn a_limit_recovers_over_time_and_with_progress() {
+        let now = Instant::now();
+        let mut allowance = Allowance::new(now);
+        assert!((0..100).all(|_| allowance.take(100, now)));
+        assert!(!allowance.take(100, now));
+        allowance.give_back(2);
+        assert!(allowance.take(100, now));
+        assert!(!allowance.take(100, now));
+        let later = now + Duration::from_millis(2500);
+        assert_eq!((0..100).filter(|_| allowance.take(100, later)).count(), 19);
+        assert!((0..100).all(|_| allowance.take(100, later + Duration::from_hours(1))));
+    }
+}

@@ -1,0 +1,235 @@
+//! What both roles share: settings, windows, pings, resets, and the limits on frames without purpose.
+
+use std::time::Instant;
+
+use bytes::BytesMut;
+
+use super::allowance::Allowance;
+use super::frame::{put_ping, put_reset, put_window_update};
+use super::growth::Growth;
+use super::hpack::Decoder;
+use super::reader::FrameReader;
+use super::settings::{OwnSettings, PeerSettings, put_settings_ack};
+use super::stream::{Receiving, Sending, Streams};
+use super::window::{ReceiveWindow, SendWindow};
+use super::{ConnectionError, ErrorCode, Limits};
+
+/// The size of the windows before a SETTINGS frame (RFC 9113 §6.9.2).
+pub(super) const DEFAULT_WINDOW_BYTES: u32 = 65_535;
+
+/// Frames without purpose that a connection may send for each request, and for each DATA frame that it receives: a client
+/// acknowledges each with two WINDOW_UPDATE frames, and some send PRIORITY with each request.
+const FRAMES_FOR_REQUEST: u32 = 8;
+const FRAMES_FOR_DATA: u32 = 2;
+
+/// Smaller DATA frames, if the window of the peer is the reason, count as its doing (CVE-2019-9511).
+const DRIBBLE_BYTES: u64 = 256;
+
+/// Streams that this side has reset: frames for them may be in transit (RFC 9113 §5.1).
+const REMEMBERED_RESETS: usize = 32;
+
+/// The state of a connection, without its role.
+#[derive(Debug)]
+pub(super) struct Core {
+    pub(super) reader: FrameReader,
+    pub(super) decoder: Decoder,
+    pub(super) peer: PeerSettings,
+    pub(super) streams: Streams,
+    pub(super) send_window: SendWindow,
+    receive_window: ReceiveWindow,
+    /// The receive window of new streams.
+    stream_window: u32,
+    growth: Growth,
+    frames: Allowance,
+    resets: Allowance,
+    /// The newest streams that this side has reset.
+    reset_by_us: Vec<u32>,
+}
+
+impl Core {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            reader: FrameReader::default(),
+            decoder: Decoder::new(4096),
+            peer: PeerSettings::default(),
+            streams: Streams::default(),
+            send_window: SendWindow::new(DEFAULT_WINDOW_BYTES),
+            receive_window: ReceiveWindow::new(DEFAULT_WINDOW_BYTES),
+            stream_window: DEFAULT_WINDOW_BYTES,
+            growth: Growth::default(),
+            frames: Allowance::new(now),
+            resets: Allowance::new(now),
+            reset_by_us: Vec::new(),
+        }
+    }
+
+    /// Appends the settings of this side, and opens the window of the connection.
+    pub(super) fn start(&mut self, own: OwnSettings, limits: &Limits, out: &mut BytesMut) {
+        own.encode(out);
+        self.stream_window = own.initial_window;
+        self.receive_window.grow(limits.connection_window_bytes);
+        self.open_window(out);
+    }
+
+    /// Counts a frame without purpose.
+    pub(super) fn count_frame(&mut self, limits: &Limits, now: Instant) -> Result<(), ConnectionError> {
+        if self.frames.take(limits.control_frames, now) {
+            return Ok(());
+        }
+        Err(ConnectionError::new(ErrorCode::ENHANCE_YOUR_CALM, "too many frames without purpose"))
+    }
+
+    /// Counts a stream that the peer cancels, or makes this side reset.
+    pub(super) fn count_reset(&mut self, limits: &Limits, now: Instant) -> Result<(), ConnectionError> {
+        if self.resets.take(limits.resets, now) {
+            return Ok(());
+        }
+        Err(ConnectionError::new(ErrorCode::ENHANCE_YOUR_CALM, "too many streams were reset"))
+    }
+
+    /// Counts a request or response: real work.
+    pub(super) fn count_exchange(&mut self) {
+        self.frames.give_back(FRAMES_FOR_REQUEST);
+    }
+
+    /// Applies new settings of the peer, and acknowledges them.
+    pub(super) fn set_peer(&mut self, peer: PeerSettings, out: &mut BytesMut) -> Result<(), ConnectionError> {
+        let change = i64::from(peer.initial_window) - i64::from(self.peer.initial_window);
+        self.peer = peer;
+        if change != 0 {
+            for stream in self.streams.iter_mut() {
+                stream.send_window.change(change).map_err(|_| {
+                    ConnectionError::new(ErrorCode::FLOW_CONTROL_ERROR, "a setting makes a window too large")
+                })?;
+            }
+        }
+        put_settings_ack(out);
+        Ok(())
+    }
+
+    /// Handles the acknowledgement of a PING, which may enlarge the windows.
+    pub(super) fn ping_ack(&mut self, payload: [u8; 8], limits: &Limits, out: &mut BytesMut) {
+        let grown = self.growth.acknowledge(payload, self.stream_window, limits.stream_window_bytes_max);
+        let Some(size) = grown else { return };
+        self.stream_window = size;
+        // The streams of a connection share twice the window of one.
+        self.receive_window.grow(size.saturating_mul(2));
+        for stream in self.streams.iter_mut() {
+            stream.receive_window.grow(size);
+            if stream.receiving != Receiving::Ended
+                && let Some(increment) = stream.receive_window.update()
+            {
+                put_window_update(stream.id, increment, out);
+            }
+        }
+        self.open_window(out);
+    }
+
+    /// Handles WINDOW_UPDATE. Returns the error of a stream that must be reset.
+    pub(super) fn window_update(
+        &mut self,
+        stream: u32,
+        increment: u32,
+    ) -> Result<Option<ErrorCode>, ConnectionError> {
+        let window = match stream {
+            0 => Some(&mut self.send_window),
+            _ => self.streams.get_mut(stream).map(|stream| &mut stream.send_window),
+        };
+        // A closed stream: RFC 9113 §5.1.
+        let Some(window) = window else { return Ok(None) };
+        let code = match increment {
+            0 => ErrorCode::PROTOCOL_ERROR,
+            _ if window.change(increment.into()).is_err() => ErrorCode::FLOW_CONTROL_ERROR,
+            _ => return Ok(None),
+        };
+        match stream {
+            0 => Err(ConnectionError::new(code, "an invalid WINDOW_UPDATE for the connection")),
+            _ => Ok(Some(code)),
+        }
+    }
+
+    /// Counts a piece of DATA in the window of the connection.
+    pub(super) fn receive_data(&mut self, bytes: u32, out: &mut BytesMut) -> Result<(), ConnectionError> {
+        if let Some(ping) = self.growth.receive(bytes, self.stream_window) {
+            put_ping(0, ping, out);
+        }
+        self.receive_window.receive(bytes).map_err(|_| {
+            ConnectionError::new(ErrorCode::FLOW_CONTROL_ERROR, "DATA exceeds the window of the connection")
+        })
+    }
+
+    /// Records received bytes of a stream that were passed on or dropped, which opens the windows.
+    pub(super) fn pass_on(&mut self, stream: u32, bytes: u32, out: &mut BytesMut) {
+        if let Some(stream) = self.streams.get_mut(stream) {
+            stream.receive_window.pass_on(bytes);
+            // After the end, the window of the stream is of no use.
+            if stream.receiving != Receiving::Ended
+                && let Some(increment) = stream.receive_window.update()
+            {
+                put_window_update(stream.id, increment, out);
+            }
+        }
+        self.receive_window.pass_on(bytes);
+        self.open_window(out);
+    }
+
+    fn open_window(&mut self, out: &mut BytesMut) {
+        if let Some(increment) = self.receive_window.update() {
+            put_window_update(0, increment, out);
+        }
+    }
+
+    pub(super) fn new_receive_window(&self) -> ReceiveWindow {
+        ReceiveWindow::new(self.stream_window)
+    }
+
+    /// Resets a stream, and ignores what is in transit for it.
+    pub(super) fn reset(&mut self, stream: u32, code: ErrorCode, out: &mut BytesMut) {
+        put_reset(stream, code, out);
+        self.streams.remove(stream);
+        if self.reset_by_us.len() == REMEMBERED_RESETS {
+            self.reset_by_us.remove(0);
+        }
+        self.reset_by_us.push(stream);
+    }
+
+    /// Whether frames for a closed stream may have been in transit when this side reset it.
+    pub(super) fn was_reset_by_us(&self, stream: u32) -> bool {
+        self.reset_by_us.contains(&stream)
+    }
+
+    /// Returns how many bytes of a body this side may send on a stream.
+    pub(super) fn window(&self, stream: u32) -> u64 {
+        let of_stream = self.streams.get(stream).map_or(0, |stream| stream.send_window.available());
+        of_stream.min(self.send_window.available())
+    }
+
+    /// Records DATA that is sent. `wanted` is how much there was to send.
+    pub(super) fn send_data(&mut self, stream: u32, bytes: u64, wanted: u64) {
+        if let Some(stream) = self.streams.get_mut(stream) {
+            stream.send_window.send(bytes);
+        }
+        self.send_window.send(bytes);
+        if bytes < wanted && bytes < DRIBBLE_BYTES {
+            self.frames.charge();
+        } else {
+            self.frames.give_back(FRAMES_FOR_DATA);
+        }
+    }
+
+    /// Removes a stream if both directions have ended.
+    pub(super) fn close_if_ended(&mut self, stream: u32) {
+        let is_over = |stream: &super::stream::Stream| {
+            stream.receiving == Receiving::Ended && stream.sending == Sending::Ended
+        };
+        if self.streams.get(stream).is_some_and(is_over) {
+            self.streams.remove(stream);
+            self.resets.give_back(1);
+        }
+    }
+
+    /// Frees memory that an idle connection does not need.
+    pub(super) fn free(&mut self) {
+        self.streams.free();
+    }
+}

@@ -1,0 +1,38 @@
+//! Limits of an HTTP/2 connection.
+
+/// The limits of one HTTP/2 connection, beside those that all protocols share in [`crate::Limits`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Maximum number of concurrent streams (REFUSED_STREAM above it). RFC 9113 §6.5.2 recommends at least 100.
+    pub streams: u32,
+    /// Maximum number of streams that the client cancels, or makes the server reset, beyond those that end properly
+    /// (ENHANCE_YOUR_CALM). A tenth recovers each second. Cancelled requests cost work that no response pays for
+    /// (CVE-2023-44487). A browser cancels at most the images of a page.
+    pub resets: u32,
+    /// Maximum number of frames without purpose: PING, SETTINGS, PRIORITY, WINDOW_UPDATE, unknown ones, empty DATA, parts of
+    /// header blocks. Above it, the connection ends as above. A tenth recovers each second, and some with each request and each
+    /// DATA frame of a response.
+    pub control_frames: u32,
+    /// The receive window of a connection at its start, in bytes.
+    pub connection_window_bytes: u32,
+    /// The maximum size to which the receive window of a stream grows, in bytes. A window holds the bytes of one round trip:
+    /// 8 MiB are 80 MiB/s at 100 ms.
+    pub stream_window_bytes_max: u32,
+}
+
+impl Limits {
+    /// The defaults.
+    pub const DEFAULT: Self = Self {
+        streams: 100,
+        resets: 500,
+        control_frames: 1000,
+        connection_window_bytes: 1024 * 1024,
+        stream_window_bytes_max: 8 * 1024 * 1024,
+    };
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}

@@ -1,0 +1,159 @@
+//! The server side of an HTTP/2 connection.
+
+mod event;
+mod head;
+mod receive;
+mod request;
+mod respond;
+#[cfg(test)]
+mod tests;
+
+use std::time::Instant;
+
+use bytes::BytesMut;
+
+pub use self::event::Event;
+pub use self::head::HeadBuffers;
+
+use super::core::{Core, DEFAULT_WINDOW_BYTES};
+use super::frame::{put_go_away, put_ping};
+use super::settings::OwnSettings;
+use super::{ConnectionError, ErrorCode};
+use crate::Limits;
+
+/// The payload of the PING that measures a round trip before the end of the connection.
+const SHUTDOWN_PING: [u8; 8] = *b"rudy end";
+
+/// The largest number of a stream.
+const STREAM_MAX: u32 = 0x7fff_ffff;
+
+/// The state machine for the server side of one connection.
+///
+/// An idle connection holds its settings, its counters, and the table of the header compression, which grows with its use.
+#[derive(Debug)]
+pub struct ServerConnection {
+    core: Core,
+    /// The number of bytes of the preface that have arrived.
+    preface: u8,
+    /// The newest stream of the client.
+    last_stream: u32,
+    requests: u64,
+    shutdown: Shutdown,
+    /// Whether a frame or a header block is incomplete.
+    is_partial: bool,
+    /// When the connection became idle, or the incomplete frame or header block began.
+    wait_started: Instant,
+}
+
+/// The graceful end of a connection (RFC 9113 §6.8).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shutdown {
+    Open,
+    /// The client knows that the end is near. Requests in transit are still served, until the acknowledgement of a PING.
+    Announced,
+    /// Later streams than the last one are ignored: the client repeats them on another connection.
+    Final,
+}
+
+impl ServerConnection {
+    /// Creates the state of a connection, and appends its first frames.
+    #[must_use]
+    pub fn new(now: Instant, limits: &Limits, out: &mut BytesMut) -> Self {
+        let own = OwnSettings {
+            concurrent_streams: limits.http2.streams,
+            header_list_bytes: u32::try_from(limits.head_bytes).unwrap_or(u32::MAX),
+            initial_window: DEFAULT_WINDOW_BYTES,
+            is_client: false,
+        };
+        let mut core = Core::new(now);
+        core.start(own, &limits.http2, out);
+        Self {
+            core,
+            preface: 0,
+            last_stream: 0,
+            requests: 0,
+            shutdown: Shutdown::Open,
+            is_partial: false,
+            wait_started: now,
+        }
+    }
+
+    /// Returns the number of requests received so far.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.requests
+    }
+
+    /// Whether no stream is open.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.core.streams.is_empty()
+    }
+
+    /// Whether the connection ends, and no stream is open: send what is encoded, then close the connection.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.shutdown == Shutdown::Final && self.is_idle()
+    }
+
+    /// Returns the deadline for the next bytes of the client: of a frame or a header block, or of an idle connection. `None` while streams are
+    /// open: then the caller measures transfer rates with [`Pace`](crate::h1::Pace).
+    #[must_use]
+    pub fn deadline(&self, limits: &Limits) -> Option<Instant> {
+        let wait = if self.is_partial {
+            limits.head_timeout
+        } else if !self.is_idle() {
+            return None;
+        } else if self.requests == 0 {
+            limits.first_request_timeout
+        } else {
+            limits.idle_timeout
+        };
+        self.wait_started.checked_add(wait)
+    }
+
+    /// Announces that the connection ends, without losing requests in transit. Continue to handle input until
+    /// [`Self::is_over`]; call [`Self::stop_accepting`] if the client does not acknowledge it in time.
+    pub fn shut_down(&mut self, out: &mut BytesMut) {
+        if self.shutdown == Shutdown::Open {
+            self.shutdown = Shutdown::Announced;
+            put_go_away(STREAM_MAX, ErrorCode::NO_ERROR, "", out);
+            put_ping(0, SHUTDOWN_PING, out);
+        }
+    }
+
+    /// Whether the connection accepts no further streams, or will soon.
+    #[must_use]
+    pub fn is_shutting_down(&self) -> bool {
+        self.shutdown != Shutdown::Open
+    }
+
+    /// Accepts no further streams. Open ones get their responses.
+    pub fn stop_accepting(&mut self, out: &mut BytesMut) {
+        if self.shutdown != Shutdown::Final {
+            self.shutdown = Shutdown::Final;
+            put_go_away(self.last_stream, ErrorCode::NO_ERROR, "", out);
+        }
+    }
+
+    /// Appends GOAWAY for an error, after which the connection must be closed.
+    pub fn fail(&mut self, error: ConnectionError, out: &mut BytesMut) {
+        put_go_away(self.last_stream, error.code, error.reason, out);
+    }
+
+    fn accepts_streams(&self) -> bool {
+        self.shutdown != Shutdown::Final
+    }
+
+    /// Notes when the connection became idle.
+    fn note_idle(&mut self, now: Instant) {
+        if self.is_idle() {
+            self.wait_started = now;
+        }
+    }
+
+    /// Frees memory that an idle connection does not need.
+    pub fn free(&mut self) {
+        self.core.free();
+    }
+}

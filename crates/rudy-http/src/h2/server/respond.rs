@@ -1,0 +1,215 @@
+//! Encodes responses.
+
+use std::time::Instant;
+
+use bytes::{BufMut, BytesMut};
+use http::{HeaderMap, StatusCode};
+
+use super::ServerConnection;
+use crate::h1::{DateLine, LengthError, Rejection, ResponseHead, has_no_content};
+use crate::h2::ErrorCode;
+use crate::h2::frame::{PAYLOAD_BYTES_MAX, begin_block, end_block, flag, kind, put_head};
+use crate::h2::hpack::encode_stateless;
+use crate::h2::stream::{Receiving, Sending};
+use crate::semantics::reason::reason_phrase;
+
+impl ServerConnection {
+    /// Encodes `100 Continue` if the client waits for it (RFC 9110 §10.1.1). Call it when the service reads the request body.
+    pub fn encode_continue(&mut self, stream: u32, out: &mut BytesMut) {
+        if let Some(state) = self.core.streams.get_mut(stream)
+            && std::mem::take(&mut state.expects_continue)
+            && state.sending == Sending::Head
+        {
+            let start = begin_block(out);
+            encode_stateless(b":status", b"100", out);
+            end_block(start, stream, false, out);
+        }
+    }
+
+    /// Encodes an interim response (RFC 9110 §15.2) and returns whether it is allowed: a 1xx other than 100 and 101, before the
+    /// response.
+    #[must_use]
+    pub fn encode_interim(
+        &self,
+        stream: u32,
+        status: StatusCode,
+        fields: &HeaderMap,
+        out: &mut BytesMut,
+    ) -> bool {
+        let is_due = self.core.streams.get(stream).is_some_and(|stream| stream.sending == Sending::Head);
+        let is_allowed = (102..=199).contains(&status.as_u16()) && is_due;
+        if is_allowed {
+            let start = begin_block(out);
+            ResponseHead::Fields(status, fields).encode_http2(out);
+            end_block(start, stream, false, out);
+        }
+        is_allowed
+    }
+
+    /// Encodes the head of the response. `length` is the length of the body, if known; for HEAD, that of the response to GET.
+    pub fn begin(
+        &mut self,
+        stream: u32,
+        head: ResponseHead<'_>,
+        length: Option<u64>,
+        date: &DateLine,
+        out: &mut BytesMut,
+    ) {
+        let Some(state) = self.core.streams.get_mut(stream) else { return };
+        let status = head.status();
+        let start = begin_block(out);
+        head.encode_http2(out);
+        // RFC 9110 §8.6: no Content-Length with 1xx and 204.
+        if let Some(length) = length.filter(|_| !has_no_content(status)) {
+            encode_stateless(b"content-length", itoa::Buffer::new().format(length).as_bytes(), out);
+        }
+        out.extend_from_slice(date.http2());
+        let has_body = !state.is_head && !has_no_content(status) && length != Some(0);
+        state.sending = if has_body { Sending::Body(length) } else { Sending::Ended };
+        end_block(start, stream, !has_body, out);
+    }
+
+    /// Whether the response to a stream has a body on the wire, whose end is not encoded.
+    #[must_use]
+    pub fn is_in_body(&self, stream: u32) -> bool {
+        self.core.streams.get(stream).is_some_and(|stream| matches!(stream.sending, Sending::Body(_)))
+    }
+
+    /// Returns how many bytes of a body the client accepts now.
+    #[must_use]
+    pub fn window(&self, stream: u32) -> u64 {
+        self.core.window(stream)
+    }
+
+    /// Encodes the frame before bytes of a body that the caller sends itself. Returns how many of the `length` bytes follow: at
+    /// least 1 if there is a [window](Self::window). With the last byte of a known length, the stream ends.
+    ///
+    /// # Errors
+    ///
+    /// The body is longer than its Content-Length.
+    pub fn begin_data(&mut self, stream: u32, length: u64, out: &mut BytesMut) -> Result<u64, LengthError> {
+        let framed = length.min(self.core.window(stream)).min(PAYLOAD_BYTES_MAX as u64);
+        let Some(state) = self.core.streams.get_mut(stream) else { return Err(LengthError) };
+        let Sending::Body(remaining) = &mut state.sending else { return Err(LengthError) };
+        if let Some(remaining) = remaining {
+            *remaining = remaining.checked_sub(length).ok_or(LengthError)? + (length - framed);
+        }
+        if framed == 0 {
+            return Ok(0);
+        }
+        let ends = *remaining == Some(0);
+        if ends {
+            state.sending = Sending::Ended;
+        }
+        let flags = if ends { flag::END_STREAM } else { 0 };
+        put_head(kind::DATA, flags, stream, usize::try_from(framed).unwrap_or(PAYLOAD_BYTES_MAX), out);
+        self.core.send_data(stream, framed, length);
+        Ok(framed)
+    }
+
+    /// Encodes a piece of a body, of at most [`Self::window`] bytes.
+    ///
+    /// # Errors
+    ///
+    /// The body is longer than its Content-Length.
+    pub fn encode_piece(
+        &mut self,
+        stream: u32,
+        mut data: &[u8],
+        out: &mut BytesMut,
+    ) -> Result<(), LengthError> {
+        while !data.is_empty() {
+            let framed = self.begin_data(stream, data.len() as u64, out)?;
+            let (frame, rest) = data.split_at(usize::try_from(framed).unwrap_or(data.len()).min(data.len()));
+            if frame.is_empty() {
+                return Err(LengthError);
+            }
+            out.put_slice(frame);
+            data = rest;
+        }
+        Ok(())
+    }
+
+    /// Ends a body, if it has not ended with its last byte.
+    ///
+    /// # Errors
+    ///
+    /// The body is shorter than its Content-Length.
+    pub fn finish(
+        &mut self,
+        stream: u32,
+        trailers: Option<&HeaderMap>,
+        out: &mut BytesMut,
+    ) -> Result<(), LengthError> {
+        let Some(state) = self.core.streams.get_mut(stream) else { return Ok(()) };
+        match state.sending {
+            Sending::Body(Some(1..)) => return Err(LengthError),
+            Sending::Head | Sending::Body(_) => {}
+            Sending::Ended => return Ok(()),
+        }
+        state.sending = Sending::Ended;
+        match trailers.filter(|fields| !fields.is_empty()) {
+            None => put_head(kind::DATA, flag::END_STREAM, stream, 0, out),
+            Some(fields) => {
+                let start = begin_block(out);
+                for (name, value) in fields {
+                    encode_stateless(name.as_str().as_bytes(), value.as_bytes(), out);
+                }
+                end_block(start, stream, true, out);
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes a stream whose response is encoded. The rest of its request is not read (RFC 9113 §8.1).
+    pub fn close(&mut self, stream: u32, now: Instant, out: &mut BytesMut) {
+        if let Some(state) = self.core.streams.get(stream) {
+            if state.receiving == Receiving::Ended {
+                self.core.close_if_ended(stream);
+            } else {
+                self.core.reset(stream, ErrorCode::NO_ERROR, out);
+            }
+        }
+        self.note_idle(now);
+    }
+
+    /// Resets a stream: its response stays incomplete.
+    pub fn reset(&mut self, stream: u32, code: ErrorCode, now: Instant, out: &mut BytesMut) {
+        if self.core.streams.get(stream).is_some() {
+            self.core.reset(stream, code, out);
+        }
+        self.note_idle(now);
+    }
+
+    /// Encodes a response for a rejection, and closes the stream. If the response has begun, resets the stream.
+    pub fn reject(
+        &mut self,
+        stream: u32,
+        rejection: Rejection,
+        (date, now): (&DateLine, Instant),
+        out: &mut BytesMut,
+    ) {
+        if self.core.streams.get(stream).is_some_and(|stream| stream.sending != Sending::Head) {
+            return self.reset(stream, ErrorCode::CANCEL, now, out);
+        }
+        let status = rejection.status();
+        let reason = reason_phrase(status).unwrap_or_default();
+        let text = format!("{} {reason}: {rejection}\n", status.as_str());
+        let fields = rejection.fields();
+        self.begin(stream, ResponseHead::Fields(status, &fields), Some(text.len() as u64), date, out);
+        // Of a client that has no window, the text is not worth a wait.
+        let is_sent = self.is_in_body(stream)
+            && self.window(stream) >= text.len() as u64
+            && self.encode_piece(stream, text.as_bytes(), out).is_ok();
+        if is_sent || !self.is_in_body(stream) {
+            self.close(stream, now, out);
+        } else {
+            self.reset(stream, ErrorCode::CANCEL, now, out);
+        }
+    }
+
+    /// Records that bytes of a request body are no longer stored, which opens the windows.
+    pub fn pass_on(&mut self, stream: u32, bytes: usize, out: &mut BytesMut) {
+        self.core.pass_on(stream, u32::try_from(bytes).unwrap_or(u32::MAX), out);
+    }
+}
