@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use bytes::BytesMut;
 use rudy_http::h1::{DateLine, ServerConnection};
+use rudy_http::h2::HeadBuffers;
 
 /// Size of a read. Larger reads do not make uploads cheaper; a request head is a hundredth of this.
 const READ_BYTES: usize = 64 * 1024;
@@ -31,6 +32,8 @@ pub(crate) struct Scratch {
     date_due: Instant,
     /// The state machine of the connection that became idle last, for reuse.
     pub(crate) machine: Option<Box<ServerConnection>>,
+    /// The request head that is decoded, in HTTP/2.
+    pub(crate) head: HeadBuffers,
 }
 
 impl Scratch {
@@ -41,6 +44,7 @@ impl Scratch {
             date: DateLine::new(SystemTime::now()),
             date_due: Instant::now() + DATE_AGE_MAX,
             machine: None,
+            head: HeadBuffers::default(),
         }
     }
 

@@ -20,6 +20,7 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<T
     problems.extend(config.unusable_buffer_dir());
     problems.extend(client_address::problems(config));
     problems.extend(tls::listeners(config));
+    problems.extend(tls::h2c(config));
     problems.extend(acme::problems(config));
     problems.extend(tls::ticket_keys(config, &resources.tls));
     let mut hosts = Hosts::default();

@@ -52,6 +52,8 @@ pub struct Tls {
     /// Whether the handshake is not complete: what was received is early data, which a third party may have recorded
     /// and sent again (RFC 8470 §3).
     pub is_early: bool,
+    /// Whether client and server have agreed on HTTP/2 (ALPN, RFC 7301).
+    pub is_http2: bool,
     /// The policy of the site that the client was accepted by.
     pub policy: Policy,
     /// The names that the site has a certificate for, of those that the client may have received.

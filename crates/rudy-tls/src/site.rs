@@ -36,6 +36,8 @@ pub struct SiteSettings {
     pub min_version: Version,
     /// The client certificates that are requested.
     pub client_certificates: Option<ClientCertificates>,
+    /// Whether HTTP/2 is offered, before HTTP/1.1.
+    pub http2: bool,
     /// Where the secrets of sessions are written.
     pub key_log: Option<Arc<KeyLogFile>>,
     /// Accepts early data in resumed sessions, which are kept here. Clients have no certificates then: a client is
@@ -86,7 +88,8 @@ impl TlsSite {
         };
         let certificates = Arc::new(ByKeyType::new(settings.certificates));
         let mut config = builder.with_cert_resolver(certificates.clone());
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let http2 = settings.http2.then(|| b"h2".to_vec());
+        config.alpn_protocols = http2.into_iter().chain([b"http/1.1".to_vec()]).collect();
         config.session_storage = Arc::new(NoServerSessionStorage {});
         if let Some(key_log) = settings.key_log {
             config.key_log = key_log;

@@ -11,6 +11,9 @@ pub(super) const HEAD_BYTES: usize = 9;
 /// It is also the maximum that this side sends: larger frames save nothing, and delay streams of a higher priority.
 pub(super) const PAYLOAD_BYTES_MAX: usize = 16_384;
 
+/// The maximum size of the data that this side sends in a frame: with its head, the frame fits a TLS record of 16 KiB.
+pub(super) const DATA_BYTES_MAX: usize = PAYLOAD_BYTES_MAX - HEAD_BYTES;
+
 /// What a client sends first (RFC 9113 §3.4).
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 

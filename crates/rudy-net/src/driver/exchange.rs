@@ -145,7 +145,10 @@ impl Handler {
         details.input.upload = None;
         match &mut details.record {
             Some(record) => record.begin(rejection.status()),
-            None => report_rejection(&*connection.load_service(), &connection.client(), rejection, now),
+            None => {
+                let number = connection.machine.requests();
+                report_rejection(&*connection.load_service(), &connection.client(number), rejection, now);
+            }
         }
         exchange.output.push(&mut scratch.out, Vec::new());
         State::Body(Box::new(exchange))

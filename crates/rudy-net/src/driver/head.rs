@@ -2,7 +2,6 @@
 //! response that the socket accepts in one write costs one poll.
 
 use std::io::IoSlice;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
@@ -20,7 +19,7 @@ use super::{Connection, State};
 use crate::close::CloseMode;
 use crate::engine::ServiceSource;
 use crate::scratch::Scratch;
-use crate::{Body, Client, EndReason, Head, Reply, RequestBody, Response, Service};
+use crate::{Body, EndReason, Head, Reply, RequestBody, Response};
 
 /// Pipelined responses are written when they reach this size.
 const OUTPUT_FULL_BYTES: usize = 64 * 1024;
@@ -155,6 +154,9 @@ impl<S: ServiceSource> Connection<S> {
 
     /// Handles the requests in `bytes` and in the machine's buffer, until one must wait.
     fn handle_requests(&mut self, mut bytes: &[u8], batch: &mut RequestBatch<'_, '_>) -> BatchEnd {
+        if let Some(http2) = self.detect_http2(bytes) {
+            return BatchEnd::Next(http2);
+        }
         while batch.out.len() < OUTPUT_FULL_BYTES && batch.budget_bytes > 0 {
             if bytes.is_empty() && !self.machine.may_have_event() {
                 return BatchEnd::NeedsInput;
@@ -193,25 +195,8 @@ impl<S: ServiceSource> Connection<S> {
         if self.timer.begin_request() {
             self.machine.close_after_response();
         }
-        let forwarded = self.call(|| service.forwarded(&head, &self.info.peer)).flatten().map(Arc::new);
-        let client = Client { forwarded: forwarded.clone(), ..self.client() };
-        let observer = self.call(|| service.observe(&head, &client)).flatten();
-        let may_use_head = forwarded.as_ref().is_none_or(|forwarded| forwarded.host.is_none());
-        let early_response = match head.body_length() {
-            BodyLength::Known(0) if may_use_head => {
-                let tls = client.tls.as_deref();
-                self.call(|| service.call_head(&head, tls)).flatten()
-            }
-            _ => None,
-        };
-        let (reply, upload) = if let Some(response) = early_response {
-            (Some(response.into()), None)
-        } else {
-            let (request, upload) = self.with_body(head.into_request(), batch.now)?;
-            let client = Client { forwarded, ..self.client() };
-            (self.call(|| service.call(request, &client)), upload)
-        };
-        let mut record = Record::new(observer, batch.now);
+        let (reply, upload, mut record) =
+            self.dispatch(service, head, (self.machine.requests(), batch.now), Self::with_body)?;
         let mut response = match reply.unwrap_or_else(|| self.internal_error().into()) {
             Reply::Now(response) => response,
             Reply::Later(future) => {
@@ -295,7 +280,8 @@ impl<S: ServiceSource> Connection<S> {
         let since = self.machine.waiting_since();
         self.context.worker.counters.rejected.add(1);
         self.machine.reject(rejection, date, out);
-        report_rejection(&*self.load_service(), &self.client(), rejection, since);
+        let number = self.machine.requests();
+        report_rejection(&*self.load_service(), &self.client(number), rejection, since);
     }
 
     /// Attaches the body that the request head announces: in memory, if all of it arrived with the head.

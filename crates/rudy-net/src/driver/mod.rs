@@ -6,9 +6,11 @@
 //! service, a file or a slow client continues in a boxed [`Exchange`]. Its [`pump`] is independent of the
 //! protocol.
 
+mod dispatch;
 mod exchange;
 mod framing;
 mod head;
+mod http2;
 mod input;
 mod linger;
 mod machine;
@@ -36,6 +38,7 @@ use rudy_http::h1::SuspendedConnection;
 pub use self::upgrade::{Upgrade, Upgraded, UpgradedIo};
 
 use self::exchange::{Exchange, Handler};
+use self::http2::Http2;
 use self::linger::Linger;
 use self::machine::Machine;
 use self::poll_context::PollContext;
@@ -88,6 +91,8 @@ pub(crate) struct ConnectionContext<S> {
     pub(crate) proxy_protocol: bool,
     /// Whether each connection uses TLS.
     pub(crate) tls: bool,
+    /// Whether connections without TLS may begin with HTTP/2.
+    pub(crate) h2c: bool,
 }
 
 /// The state of a listener, for its connections. Each flag is set once.
@@ -140,6 +145,8 @@ enum State {
     Upgrade(Box<Upgrade>),
     /// Speaks another protocol.
     Tunnel(Box<Tunnel>),
+    /// Speaks HTTP/2.
+    Http2(Box<Http2>),
 }
 
 impl<S: ServiceSource> Future for Serve<S> {
@@ -171,6 +178,7 @@ impl<S: ServiceSource> Serve<S> {
                 (State::Head, Some(connection)) => ready!(connection.poll_head(cx)),
                 (State::Handler(handler), Some(connection)) => ready!(handler.poll(connection, cx)),
                 (State::Body(exchange), Some(connection)) => ready!(exchange.poll(connection, cx)),
+                (State::Http2(http2), Some(connection)) => ready!(http2.poll(connection, cx)),
                 (state @ (State::Close(_) | State::Upgrade(_)), connection) => {
                     let state = std::mem::replace(state, State::Head);
                     let Some(connection) = connection.take() else { return Poll::Ready(()) };
@@ -186,7 +194,11 @@ impl<S: ServiceSource> Drop for Serve<S> {
     /// handles its own drop.
     fn drop(&mut self) {
         if let Some(connection) = self.connection.take() {
-            let is_in_exchange = matches!(self.state, State::Handler(_) | State::Body(_));
+            let is_in_exchange = match &self.state {
+                State::Handler(_) | State::Body(_) => true,
+                State::Http2(http2) => !http2.is_idle(),
+                _ => false,
+            };
             close_at_once(connection.io, if is_in_exchange { CloseMode::Reset } else { CloseMode::NoLinger });
         }
     }
@@ -232,7 +244,8 @@ impl<S: ServiceSource> Connection<S> {
                 let counters = &self.context.worker.counters;
                 counters.handshakes.add(1);
                 counters.resumed_handshakes.add(self.io.tls().is_some_and(|tls| tls.is_resumed).into());
-                return Poll::Ready(State::Head);
+                let is_http2 = self.io.tls().is_some_and(|tls| tls.is_http2);
+                return Poll::Ready(if is_http2 { self.start_http2(&[]) } else { State::Head });
             }
             Poll::Ready(Err(error)) => {
                 self.report_failed_handshake(&error);
@@ -311,14 +324,14 @@ impl<S: ServiceSource> Connection<S> {
         Poll::Pending
     }
 
-    /// Creates the client for the service. On demand, because the machine has the request count.
-    fn client(&self) -> Client<'_> {
+    /// Creates the client for the service. `request_number` counts the requests of the connection.
+    fn client(&self, request_number: u64) -> Client<'_> {
         let ConnectionInfo { peer, local_address, number, .. } = &*self.info;
         let local_address = match peer {
             Peer::Ip(_) | Peer::Unnamed(_) => LocalAddress::of_socket(self.io.as_fd(), local_address),
             Peer::Unix => LocalAddress::known(None),
         };
-        let (tls, request_number) = (self.io.tls().cloned(), self.machine.requests());
+        let tls = self.io.tls().cloned();
         Client {
             peer: *peer,
             forwarded: None,
@@ -348,10 +361,15 @@ impl<S: ServiceSource> Connection<S> {
     /// inconsistent.
     fn internal_error(&mut self) -> Response {
         self.machine.close_after_response();
-        Response::text(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "text/plain; charset=utf-8",
-            "500 Internal Server Error: a bug in the server; it has been logged\n",
-        )
+        internal_error()
     }
+}
+
+/// Returns the response for an internal error.
+fn internal_error() -> Response {
+    Response::text(
+        StatusCode::INTERNAL_SERVER_ERROR,
+        "text/plain; charset=utf-8",
+        "500 Internal Server Error: a bug in the server; it has been logged\n",
+    )
 }

@@ -151,6 +151,7 @@ impl<S: ServiceSource, C: Spawner> RunningEngine<S, C> {
             listener: state.clone(),
             proxy_protocol: address.proxy_protocol,
             tls: address.tls,
+            h2c: address.h2c,
         });
         let (runner, spawner, owns_sockets) = (runner.clone(), self.spawner.clone(), owns_sockets.clone());
         Ok(match socket {

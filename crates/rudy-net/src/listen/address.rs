@@ -17,6 +17,7 @@ const UNIX_PATH_BYTES_MAX: usize = 107;
 /// | `unix:/run/rudy.sock`, `unix:/run/rudy.sock,mode=660` | a Unix socket, with its file's permissions in octal |
 /// | `systemd`, `systemd:NAME` | all sockets that the service manager passes, or those with this name |
 /// | `127.0.0.1:8443,tls` | any of these, with TLS |
+/// | `127.0.0.1:8080,h2c` | any of these, also with HTTP/2 without TLS |
 /// | `127.0.0.1:8080,proxy_protocol` | any of these, with a PROXY protocol header at the start of each connection |
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Address {
@@ -26,6 +27,8 @@ pub struct Address {
     pub proxy_protocol: bool,
     /// Whether connections use TLS.
     pub tls: bool,
+    /// Whether clients may speak HTTP/2 without TLS (prior knowledge, RFC 9113 §3.3).
+    pub h2c: bool,
 }
 
 /// Where a listener accepts connections.
@@ -56,10 +59,12 @@ pub enum Endpoint {
 const PROXY_PROTOCOL: &str = ",proxy_protocol";
 /// The suffix of an address that enables TLS.
 const TLS: &str = ",tls";
+/// The suffix of an address that enables HTTP/2 without TLS.
+const H2C: &str = ",h2c";
 
 impl From<Endpoint> for Address {
     fn from(endpoint: Endpoint) -> Self {
-        Self { endpoint, proxy_protocol: false, tls: false }
+        Self { endpoint, proxy_protocol: false, tls: false, h2c: false }
     }
 }
 
@@ -72,6 +77,9 @@ impl FromStr for Address {
         }
         if let Some(text) = without_option(text, TLS) {
             return Ok(Self { tls: true, ..text.parse()? });
+        }
+        if let Some(text) = without_option(text, H2C) {
+            return Ok(Self { h2c: true, ..text.parse()? });
         }
         text.parse().map(|endpoint: Endpoint| endpoint.into())
     }
@@ -104,7 +112,8 @@ impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let tls = if self.tls { TLS } else { "" };
         let proxy_protocol = if self.proxy_protocol { PROXY_PROTOCOL } else { "" };
-        write!(f, "{}{tls}{proxy_protocol}", self.endpoint)
+        let h2c = if self.h2c { H2C } else { "" };
+        write!(f, "{}{tls}{h2c}{proxy_protocol}", self.endpoint)
     }
 }
 
@@ -191,7 +200,10 @@ fn explain(text: &str) -> String {
         return format!("the port is missing: `{address}:8080`");
     }
     if let Some((_, option)) = text.split_once(',') {
-        return format!("unknown option `{}`; expected `tls` or `proxy_protocol`", option.escape_debug());
+        return format!(
+            "unknown option `{}`; expected `tls`, `h2c` or `proxy_protocol`",
+            option.escape_debug()
+        );
     }
     match text.rsplit_once(':') {
         Some((host, port)) if port.parse::<u16>().is_err() && !host.is_empty() => {
@@ -264,7 +276,7 @@ mod tests {
             ("systemd:", "is not a port"),
             (
                 "127.0.0.1:80,proxy-protocol",
-                "unknown option `proxy-protocol`; expected `tls` or `proxy_protocol`",
+                "unknown option `proxy-protocol`; expected `tls`, `h2c` or `proxy_protocol`",
             ),
             ("127.0.0.1:80,mode=660", "unknown option `mode=660`"),
             ("127.0.0.1,proxy_protocol", "the port is missing"),

@@ -52,6 +52,7 @@ impl Config {
             ("engine", model.to_string()),
             ("threads", threads),
             ("keep-alive", keep_alive.to_owned()),
+            ("protocols", self.protocols()),
             ("access log", log),
             ("certificates", self.ordered_certificates()),
             ("trusted proxies", trusted_proxies(&self.client_address)),
@@ -65,6 +66,21 @@ impl Config {
 }
 
 impl Config {
+    /// Whether HTTP/2 is offered over TLS.
+    pub(crate) fn offers_http2(&self) -> bool {
+        self.http2 && !self.engine.model.has_thread_per_connection()
+    }
+
+    fn protocols(&self) -> String {
+        let model = self.engine.model;
+        if model.has_thread_per_connection() {
+            return format!("HTTP/1.1 (the engine `{model}` speaks no HTTP/2)");
+        }
+        let over_tls = self.http2 && self.listen.iter().any(|address| address.tls);
+        let is_h2c = self.listen.iter().any(|address| address.h2c);
+        if over_tls || is_h2c { "HTTP/1.1, HTTP/2" } else { "HTTP/1.1" }.to_owned()
+    }
+
     /// Empty if no site has `tls = "auto"`.
     fn ordered_certificates(&self) -> String {
         let names = self.auto_names();

@@ -25,7 +25,7 @@ pub struct MainFile {
     /// Addresses to accept connections on: `127.0.0.1:8080`, `[::1]:80`, `8080` or `:8080` (all addresses of this
     /// machine), `unix:/run/rudy.sock` or `unix:/run/rudy.sock,mode=660` (a Unix socket, with permissions), `systemd`
     /// or `systemd:NAME` (sockets passed by systemd). The default is `127.0.0.1:8080`. Append `,tls` for
-    /// HTTPS, and `,proxy_protocol` to require a PROXY protocol header (version 1 or 2) on each connection; the peer must be one of
+    /// HTTPS, `,h2c` to accept HTTP/2 without TLS as well, and `,proxy_protocol` to require a PROXY protocol header (version 1 or 2) on each connection; the peer must be one of
     /// `trusted_proxies`.
     pub listen: Option<OneOrMany<ListenAddress>>,
     /// Concurrency model: `percore` (a task per connection, on the core that accepted it), `task` (a task per
@@ -44,6 +44,9 @@ pub struct MainFile {
     /// Allows several requests per connection. The default is `true`, except for the engines `serial` and `pool:N`,
     /// where an idle connection occupies a thread.
     pub keep_alive: Option<bool>,
+    /// Offers HTTP/2 to clients over TLS. The default is `true`. The engines `thread`, `pool:N` and `serial` speak only
+    /// HTTP/1.1, because a connection occupies a thread.
+    pub http2: Option<bool>,
     /// Maximum memory for buffered request and response bodies, in total. The default is 64 MiB. A body larger than
     /// 64 KiB goes to a temporary file; when this memory is used up, every body does.
     #[schemars(extend("examples" = ["128M"]))]

@@ -54,6 +54,19 @@ pub struct LimitsTable {
     /// Maximum number of requests per connection. Then the connection is closed. The default is no limit.
     #[schemars(example = 1000)]
     pub requests_per_connection: Option<Positive>,
+    /// Maximum number of concurrent streams on an HTTP/2 connection. Further requests are refused, and clients repeat them.
+    pub http2_streams: Int<1, 10_000>,
+    /// Maximum number of streams that an HTTP/2 client cancels, or that Rudy resets because of an error of the client. A tenth of
+    /// it recovers each second, and one with each completed response. Above it, the connection is closed.
+    pub http2_resets: Int<1, 1_000_000>,
+    /// Maximum number of HTTP/2 frames without purpose, such as PING and SETTINGS. A tenth of it recovers each second, and some
+    /// with each request and response. Above it, the connection is closed.
+    pub http2_control_frames: Int<100, 1_000_000>,
+    /// Amount of data in request bodies that an HTTP/2 client may send ahead on a new connection.
+    pub http2_connection_window: Size<65_535, { 1024 * MIB }>,
+    /// Maximum amount of data in a request body that an HTTP/2 client may send ahead. It grows up to here while the client and
+    /// the service are fast.
+    pub http2_stream_window_max: Size<65_535, { 1024 * MIB }>,
     /// Maximum number of open connections. Beyond it, a new connection replaces the longest-idle one of the address
     /// that has most; if none is idle, the new one gets 503. The default depends on the limit of open file
     /// descriptors.
@@ -125,7 +138,15 @@ impl From<&rudy_net::Limits> for LimitsTable {
             send_stall_timeout,
             half_close_timeout,
             requests_per_connection,
+            http2,
         } = http;
+        let rudy_http::h2::Limits {
+            streams,
+            resets,
+            control_frames,
+            connection_window_bytes,
+            stream_window_bytes_max,
+        } = *http2;
         Self {
             head_bytes: Size(*head_bytes as u64),
             head_fields: Int(*head_fields as u64),
@@ -142,6 +163,11 @@ impl From<&rudy_net::Limits> for LimitsTable {
             send_stall_timeout: Time(*send_stall_timeout),
             half_close_timeout: Time(*half_close_timeout),
             requests_per_connection: requests_per_connection.map(Int),
+            http2_streams: Int(streams.into()),
+            http2_resets: Int(resets.into()),
+            http2_control_frames: Int(control_frames.into()),
+            http2_connection_window: Size(connection_window_bytes.into()),
+            http2_stream_window_max: Size(stream_window_bytes_max.into()),
             connections: connections.map(positive),
             connections_per_address: connections_per_address.map(positive),
             handshakes: positive(*handshakes),
@@ -171,6 +197,13 @@ impl From<LimitsTable> for rudy_net::Limits {
                 send_stall_timeout: table.send_stall_timeout.0,
                 half_close_timeout: table.half_close_timeout.0,
                 requests_per_connection: table.requests_per_connection.map(|most| most.0),
+                http2: rudy_http::h2::Limits {
+                    streams: narrow(table.http2_streams.0),
+                    resets: narrow(table.http2_resets.0),
+                    control_frames: narrow(table.http2_control_frames.0),
+                    connection_window_bytes: narrow(table.http2_connection_window.0),
+                    stream_window_bytes_max: narrow(table.http2_stream_window_max.0),
+                },
             },
             connections: table.connections.map(Int::as_usize),
             connections_per_address: table.connections_per_address.map(Int::as_usize),
@@ -180,6 +213,11 @@ impl From<LimitsTable> for rudy_net::Limits {
             proxy_header_timeout: table.proxy_header_timeout.0,
         }
     }
+}
+
+/// Converts a value whose type bounds it to less than 32 bits.
+fn narrow(value: u64) -> u32 {
+    u32::try_from(value).unwrap_or(u32::MAX)
 }
 
 fn positive(count: usize) -> Positive {

@@ -90,6 +90,7 @@ impl Loader {
             keep_alive: file.keep_alive,
         };
         self.problems.extend(file.limits.problem(&location.key("limits"), &self.invalid));
+        config.http2 = file.http2.unwrap_or(true);
         config.limits = file.limits.into();
         config.buffer = BufferOptions {
             memory: file.buffer_memory.map_or(BufferOptions::MEMORY, |size| size.0),

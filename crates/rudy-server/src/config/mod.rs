@@ -73,6 +73,8 @@ pub struct Config {
     pub listen: Vec<Address>,
     /// The engine and its settings.
     pub engine: EngineOptions,
+    /// Whether HTTP/2 is offered over TLS, if the engine speaks it.
+    pub http2: bool,
     /// Limits and timeouts for clients.
     pub limits: rudy_net::Limits,
     /// The settings of buffered bodies.
@@ -194,6 +196,7 @@ impl Config {
         Self {
             listen: vec![rudy_net::listen::Endpoint::Ip(([127, 0, 0, 1], 8080).into()).into()],
             engine: EngineOptions::default(),
+            http2: true,
             limits: rudy_net::Limits::default(),
             buffer: BufferOptions::default(),
             client_address: crate::client_address::Options::default(),

@@ -104,7 +104,11 @@ impl Params<'_> {
         let Parts { method, version, .. } = self.head;
         params.push("REQUEST_METHOD", method.as_str().as_bytes());
         params.push("QUERY_STRING", self.query().unwrap_or_default());
-        let protocol = if *version == http::Version::HTTP_10 { "HTTP/1.0" } else { "HTTP/1.1" };
+        let protocol = match *version {
+            http::Version::HTTP_10 => "HTTP/1.0",
+            http::Version::HTTP_2 => "HTTP/2.0",
+            _ => "HTTP/1.1",
+        };
         params.push("SERVER_PROTOCOL", protocol.as_bytes());
         params.push("REQUEST_SCHEME", self.client.scheme().as_str().as_bytes());
         if self.client.scheme() == Scheme::HTTPS {

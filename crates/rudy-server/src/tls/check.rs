@@ -81,6 +81,17 @@ pub(crate) fn date(time: SystemTime) -> String {
     time.map_or_else(|_| "an unknown time".to_owned(), |time| time.to_string())
 }
 
+/// Reports an address whose connections may speak HTTP/2, which the engine does not.
+pub(crate) fn h2c(config: &Config) -> Option<Problem> {
+    let index = config.listen.iter().position(|address| address.h2c)?;
+    config.engine.model.has_thread_per_connection().then(|| {
+        let location = Location::file(0).key("listen").index(index);
+        Problem::value(&location, format!("the engine `{}` speaks only HTTP/1.1", config.engine.model))
+            .label("expects HTTP/2")
+            .help("use the engine `percore`, `task` or `mailbox`, or remove `,h2c`")
+    })
+}
+
 /// Reports sites with TLS that no address serves, and addresses with TLS that serve no site.
 pub(crate) fn listeners(config: &Config) -> Option<Problem> {
     let address = config.listen.iter().position(|address| address.tls);

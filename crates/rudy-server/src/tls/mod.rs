@@ -20,7 +20,7 @@ use arc_swap::ArcSwap;
 use rudy_tls::{Certificate, SiteSettings, TlsSite};
 
 pub(crate) use self::authority::certificate_file as authority_file;
-pub(crate) use self::check::{date, early_data_notice, listeners, name as name_of};
+pub(crate) use self::check::{date, early_data_notice, h2c, listeners, name as name_of};
 pub use self::hsts::HstsTable;
 pub(crate) use self::hsts::hsts;
 use self::made::MadeCertificate;
@@ -42,6 +42,7 @@ struct Definition {
     hosts: Vec<HostPattern>,
     /// The authority of `tls = "auto"`.
     directory: String,
+    http2: bool,
 }
 
 /// Builds the TLS settings of a site. They are replaced when their files change.
@@ -53,7 +54,13 @@ pub(crate) fn site(
 ) -> Option<Arc<ArcSwap<TlsSite>>> {
     let table = site.tls.clone()?;
     let (location, hosts) = (site.location.key("tls"), site.hosts.clone());
-    let definition = Definition { table, location, hosts, directory: config.acme.directory().to_owned() };
+    let definition = Definition {
+        table,
+        location,
+        hosts,
+        directory: config.acme.directory().to_owned(),
+        http2: config.offers_http2(),
+    };
     let (stamps, invalid) = (definition.stamps(state), definition.table.problems(&definition.location));
     let now = SystemTime::now();
     let built = if invalid.is_empty() { definition.build(state, now) } else { Err(invalid) };
@@ -106,6 +113,7 @@ impl Definition {
             min_version: table.min_version.into(),
             client_certificates: clients,
             key_log: state.key_log(),
+            http2: self.http2,
             early_data: table.early_data.then(|| state.single_use_sessions()),
         };
         TlsSite::new(settings, &state.ticket_keys)

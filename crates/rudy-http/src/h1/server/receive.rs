@@ -46,6 +46,12 @@ impl ServerConnection {
         self.buffer.len()
     }
 
+    /// Returns the bytes that are received but not consumed.
+    #[must_use]
+    pub fn buffered(&self) -> &[u8] {
+        self.buffer.as_slice()
+    }
+
     /// Whether [`Self::receive`] may find an event or the end of the connection without more input.
     #[must_use]
     pub fn may_have_event(&self) -> bool {

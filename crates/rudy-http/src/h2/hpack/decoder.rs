@@ -4,7 +4,8 @@ use super::string::{self, Decoded};
 use super::table::Table;
 use super::{DecodeError, integer, static_table};
 
-/// The maximum number of size updates at the start of a block: the smallest size since the last block, and the current one (§4.2).
+/// The maximum number of size updates at the start of a block: the smallest size since the last block, and the current one
+/// (§4.2).
 const SIZE_UPDATES_MAX: usize = 2;
 
 /// Decodes the field blocks of one direction of a connection.
@@ -13,8 +14,8 @@ pub struct Decoder {
     table: Table,
     /// The maximum size of the table in our settings, in bytes.
     max_table_bytes: usize,
-    /// The smallest maximum since the last block, if that is less than the size of the table. The next block must begin with a size
-    /// update to at most this size.
+    /// The smallest maximum since the last block, if that is less than the size of the table. The next block must begin with
+    /// a size update to at most this size.
     reduced_to: Option<usize>,
 }
 
@@ -26,8 +27,8 @@ impl Decoder {
         Self { table: Table::new(max_table_bytes), max_table_bytes: max_bytes, reduced_to: None }
     }
 
-    /// Changes the maximum size of the table. Call this function when the peer acknowledges the new `SETTINGS_HEADER_TABLE_SIZE`. If
-    /// the table was larger, the next block must begin with a size update (§4.2).
+    /// Changes the maximum size of the table. Call this function when the peer acknowledges the new
+    /// `SETTINGS_HEADER_TABLE_SIZE`. If the table was larger, the next block must begin with a size update (§4.2).
     pub fn set_max_table_bytes(&mut self, max_table_bytes: u32) {
         self.max_table_bytes = max_table_bytes as usize;
         let smallest = self.reduced_to.unwrap_or(self.table.max_size()).min(self.max_table_bytes);
@@ -36,8 +37,9 @@ impl Decoder {
 
     /// Decodes one complete field block and calls `field` with the name and the value of each field.
     ///
-    /// `scratch` is a buffer for decoded strings; its contents do not matter. Connections can share it. The decoder always continues
-    /// to the end of the block, because the table must remain in step with the peer: to ignore fields, ignore the calls.
+    /// `scratch` is a buffer for decoded strings; its contents do not matter. Connections can share it. The decoder always
+    /// continues to the end of the block, because the table must remain in step with the peer: to ignore fields, ignore the
+    /// calls.
     pub fn decode(
         &mut self,
         block: &[u8],
@@ -99,7 +101,8 @@ impl Decoder {
         Ok(())
     }
 
-    /// Decodes the name and the value of a literal field, whose first byte has `prefix_bits` bits of the index of its name (§6.2).
+    /// Decodes the name and the value of a literal field, whose first byte has `prefix_bits` bits of the index of its name
+    /// (§6.2).
     #[inline]
     fn decode_literal<'a>(
         &self,

@@ -52,14 +52,15 @@ impl Default for Encoder {
 }
 
 impl Encoder {
-    /// Sets the `SETTINGS_HEADER_TABLE_SIZE` of the peer. The encoder uses at most 4096 bytes. The next block announces a change.
+    /// Sets the `SETTINGS_HEADER_TABLE_SIZE` of the peer. The encoder uses at most 4096 bytes. The next block announces a
+    /// change.
     pub fn set_peer_table_bytes(&mut self, bytes: u32) {
         self.table_bytes = bytes.min(TABLE_BYTES_MAX);
         self.smallest_table_bytes = self.smallest_table_bytes.min(self.table_bytes);
     }
 
-    /// Begins a block. Announces changes of the table size: the smallest size since the last block, if the table was larger, and the
-    /// current size (§4.2).
+    /// Begins a block. Announces changes of the table size: the smallest size since the last block, if the table was larger,
+    /// and the current size (§4.2).
     #[inline]
     pub fn begin_block(&mut self, out: &mut BytesMut) {
         for bytes in [self.smallest_table_bytes, self.table_bytes] {
@@ -130,8 +131,8 @@ impl Encoder {
     }
 }
 
-/// Appends a field that uses the static table only, so that it is valid in the blocks of all connections. The name must be lower
-/// case (RFC 9113 §8.2.1).
+/// Appends a field that uses the static table only, so that it is valid in the blocks of all connections. The name must be
+/// lower case (RFC 9113 §8.2.1).
 pub fn encode_stateless(name: &[u8], value: &[u8], out: &mut BytesMut) {
     debug_assert!(!name.iter().any(u8::is_ascii_uppercase), "a field name in HTTP/2 is lower case");
     match static_table::find(name, value) {

@@ -31,8 +31,8 @@ pub(super) fn name_hash(name: &[u8]) -> u32 {
 }
 
 impl HashIndex {
-    /// Returns the index of the newest entry with this hash of its name and value for which `is_equal` is true. The newest entry has the
-    /// index 0.
+    /// Returns the index of the newest entry with this hash of its name and value for which `is_equal` is true. The newest
+    /// entry has the index 0.
     pub(super) fn find_field(&self, hash: u32, is_equal: impl Fn(usize) -> bool) -> Option<usize> {
         find(&self.fields, hash, is_equal)
     }
@@ -85,8 +85,8 @@ fn find(hashes: &VecDeque<u32>, hash: u32, is_equal: impl Fn(usize) -> bool) -> 
     None
 }
 
-/// Continues a hash with `bytes`. Equal hashes only cost more comparisons, at most one for each entry of a table. A secret seed is
-/// therefore not needed.
+/// Continues a hash with `bytes`. Equal hashes only cost more comparisons, at most one for each entry of a table. A secret
+/// seed is therefore not needed.
 #[inline]
 fn hash(seed: u64, bytes: &[u8]) -> u64 {
     // The golden ratio: an odd number without a pattern.

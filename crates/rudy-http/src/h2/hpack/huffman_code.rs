@@ -1,26 +1,29 @@
 //! The Huffman code of RFC 7541 Appendix B, and the tables made from it.
 //!
-//! The code is canonical: codes of the same length are consecutive numbers in the order of their symbols, and longer codes follow
-//! shorter ones. The lengths therefore determine all codes.
+//! The code is canonical: codes of the same length are consecutive numbers in the order of their symbols, and longer codes
+//! follow shorter ones. The lengths therefore determine all codes.
 
 /// The length of the code of each byte, in bits.
-#[rustfmt::skip]
 pub(super) static CODE_BITS: [u8; 256] = BITS;
+
+#[rustfmt::skip]
 const BITS: [u8; 256] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, // controls
-    28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 28, 6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8,
-    11, 8, 6, 6, 6, // space and marks
+    28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 28,
+    6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8, 11, 8, 6, 6, 6, // space and marks
     5, 5, 5, 6, 6, 6, 6, 6, 6, 6, 7, 8, 15, 6, 12, 10, // digits
     13, 6, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, // upper case
-    7, 7, 7, 7, 7, 7, 7, 7, 8, 7, 8, 13, 19, 13, 14, 6, 15, 5, 6, 5, 6, 5, 6, 6, 6, 5, 7, 7, 6, 6, 6,
-    5, // lower case
-    6, 7, 6, 5, 5, 6, 7, 7, 7, 7, 7, 15, 11, 14, 13, 28, 20, 22, 20, 20, 22, 22, 22, 23, 22, 23, 23, 23, 23,
-    23, 24, 23, // not ASCII
-    24, 24, 22, 23, 24, 23, 23, 23, 23, 21, 22, 23, 22, 23, 23, 24, 22, 21, 20, 22, 22, 23, 23, 21, 23, 22,
-    22, 24, 21, 22, 23, 23, 21, 21, 22, 21, 23, 22, 23, 23, 20, 22, 22, 22, 23, 22, 22, 23, 26, 26, 20, 19,
-    22, 23, 22, 25, 26, 26, 26, 27, 27, 26, 24, 25, 19, 21, 26, 27, 27, 26, 27, 24, 21, 21, 26, 26, 28, 27,
-    27, 27, 20, 24, 20, 21, 22, 21, 21, 23, 22, 22, 25, 25, 24, 24, 26, 23, 26, 27, 26, 26, 27, 27, 27, 27,
-    27, 28, 27, 27, 27, 27, 27, 26,
+    7, 7, 7, 7, 7, 7, 7, 7, 8, 7, 8, 13, 19, 13, 14, 6,
+    15, 5, 6, 5, 6, 5, 6, 6, 6, 5, 7, 7, 6, 6, 6, 5, // lower case
+    6, 7, 6, 5, 5, 6, 7, 7, 7, 7, 7, 15, 11, 14, 13, 28,
+    20, 22, 20, 20, 22, 22, 22, 23, 22, 23, 23, 23, 23, 23, 24, 23, // not ASCII
+    24, 24, 22, 23, 24, 23, 23, 23, 23, 21, 22, 23, 22, 23, 23, 24,
+    22, 21, 20, 22, 22, 23, 23, 21, 23, 22, 22, 24, 21, 22, 23, 23,
+    21, 21, 22, 21, 23, 22, 23, 23, 20, 22, 22, 22, 23, 22, 22, 23,
+    26, 26, 20, 19, 22, 23, 22, 25, 26, 26, 26, 27, 27, 26, 24, 25,
+    19, 21, 26, 27, 27, 26, 27, 24, 21, 21, 26, 26, 28, 27, 27, 27,
+    20, 24, 20, 21, 22, 21, 21, 23, 22, 22, 25, 25, 24, 24, 26, 23,
+    26, 27, 26, 26, 27, 27, 27, 27, 27, 28, 27, 27, 27, 27, 27, 26,
 ];
 
 /// The length of the longest code, in bits.
@@ -29,7 +32,8 @@ pub(super) const LONGEST_BITS: usize = 30;
 /// The length of the shortest code, in bits.
 pub(super) const SHORTEST_BITS: usize = 5;
 
-/// The number of bits that index [`SHORT_CODES`]. All letters, digits and frequent marks have shorter codes, and the table has 2 KiB.
+/// The number of bits that index [`SHORT_CODES`]. All letters, digits and frequent marks have shorter codes, and the table
+/// has 2 KiB.
 pub(super) const INDEX_BITS: u32 = 10;
 
 /// The code of each byte, in its lowest bits.
@@ -53,8 +57,8 @@ pub(super) struct LongCodes {
 static LONG_CODES: [LongCodes; LONGEST_BITS + 1] = CANONICAL.lengths;
 static SYMBOLS: [u8; 256] = CANONICAL.symbols;
 
-/// Returns the symbol of the code at the start of `window` and its length in bits. `None` if the code is that of EOS, which is 30
-/// ones. The code must have more than [`INDEX_BITS`] bits.
+/// Returns the symbol of the code at the start of `window` and its length in bits. `None` if the code is that of EOS, which
+/// is 30 ones. The code must have more than [`INDEX_BITS`] bits.
 pub(super) fn long_code(window: u32) -> Option<(u8, u8)> {
     let mut bits = u8::try_from(INDEX_BITS).ok()?;
     for codes in &LONG_CODES[INDEX_BITS as usize + 1..] {

@@ -1,8 +1,8 @@
 //! HPACK, the compression of fields in HTTP/2 (RFC 7541).
 //!
-//! A [`Decoder`] decodes the field blocks of one direction of a connection, an [`Encoder`] encodes them. Both keep a dynamic table
-//! of earlier fields, which the peer keeps in step. Blocks must therefore be decoded and encoded in the order on the wire, each to
-//! its end. After a [`DecodeError`] the tables differ, and only the close of the connection helps.
+//! A [`Decoder`] decodes the field blocks of one direction of a connection, an [`Encoder`] encodes them. Both keep a dynamic
+//! table of earlier fields, which the peer keeps in step. Blocks must therefore be decoded and encoded in the order on the
+//! wire, each to its end. After a [`DecodeError`] the tables differ, and only the close of the connection helps.
 //!
 //! Field lines that are the same for many connections can be encoded once with [`encode_stateless`].
 //!

@@ -37,8 +37,8 @@ pub(super) fn find(name: &[u8], value: &[u8]) -> Match {
     }
 }
 
-/// Returns the slot of a name in [`INDICES`]. The factors are the smallest with which all names have different slots. `None` for the
-/// empty name.
+/// Returns the slot of a name in [`INDICES`]. The factors are the smallest with which all names have different slots. `None`
+/// for the empty name.
 const fn hash(name: &[u8]) -> Option<u8> {
     let ([first, ..], [.., last]) = (name, name) else { return None };
     let middle = name[name.len() / 2];
@@ -46,7 +46,8 @@ const fn hash(name: &[u8]) -> Option<u8> {
     Some(first.wrapping_add(last.wrapping_mul(3)).wrapping_add(middle.wrapping_mul(25)).wrapping_add(length))
 }
 
-/// The first and the last index of each name, by the hash of the name. Fields with the same name are adjacent. Other slots have 0.
+/// The first and the last index of each name, by the hash of the name. Fields with the same name are adjacent. Other slots
+/// have 0.
 static INDICES: [(u8, u8); 256] = indices();
 
 const fn indices() -> [(u8, u8); 256] {

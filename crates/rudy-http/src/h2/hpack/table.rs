@@ -10,9 +10,9 @@ const TEXT_BYTES_MIN: usize = 128;
 
 /// Fields that later blocks can refer to.
 ///
-/// The names and values are in one buffer, in the order of their insertion. Evicted ones stay at its start until the space is
-/// needed: a ring buffer would need less copying, but would split some names and values. The buffer grows by a quarter, up to the
-/// maximum size, and an empty table has no heap memory.
+/// The names and values are in one buffer, in the order of their insertion. Evicted ones stay at its start until the space
+/// is needed: a ring buffer would need less copying, but would split some names and values. The buffer grows by a quarter,
+/// up to the maximum size, and an empty table has no heap memory.
 #[derive(Debug)]
 pub(super) struct Table {
     /// Names and values, those of the oldest entry first.
@@ -65,8 +65,8 @@ impl Table {
         }
     }
 
-    /// Adds an entry, and evicts the oldest ones that do not fit beside it. An entry that is larger than the table empties the table
-    /// (§4.4).
+    /// Adds an entry, and evicts the oldest ones that do not fit beside it. An entry that is larger than the table empties
+    /// the table (§4.4).
     pub(super) fn insert(&mut self, name: &[u8], value: &[u8]) {
         let text_bytes = name.len() + value.len();
         let Some(space) = self.max_size.checked_sub(text_bytes + ENTRY_BYTES) else {

@@ -112,6 +112,13 @@ impl ServerConnection {
         self.wait_started.checked_add(wait)
     }
 
+    /// Returns the error for a [deadline](Self::deadline) that has passed. `None` for an idle connection, whose end is no error.
+    #[must_use]
+    pub fn timeout(&self) -> Option<ConnectionError> {
+        let reason = "a frame or a header block was not complete in time";
+        self.is_partial.then(|| ConnectionError::new(ErrorCode::ENHANCE_YOUR_CALM, reason))
+    }
+
     /// Announces that the connection ends, without losing requests in transit. Continue to handle input until
     /// [`Self::is_over`]; call [`Self::stop_accepting`] if the client does not acknowledge it in time.
     pub fn shut_down(&mut self, out: &mut BytesMut) {

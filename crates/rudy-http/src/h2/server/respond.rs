@@ -8,7 +8,7 @@ use http::{HeaderMap, StatusCode};
 use super::ServerConnection;
 use crate::h1::{DateLine, LengthError, Rejection, ResponseHead, has_no_content};
 use crate::h2::ErrorCode;
-use crate::h2::frame::{PAYLOAD_BYTES_MAX, begin_block, end_block, flag, kind, put_head};
+use crate::h2::frame::{DATA_BYTES_MAX, begin_block, end_block, flag, kind, put_head};
 use crate::h2::hpack::encode_stateless;
 use crate::h2::stream::{Receiving, Sending};
 use crate::semantics::reason::reason_phrase;
@@ -88,7 +88,7 @@ impl ServerConnection {
     ///
     /// The body is longer than its Content-Length.
     pub fn begin_data(&mut self, stream: u32, length: u64, out: &mut BytesMut) -> Result<u64, LengthError> {
-        let framed = length.min(self.core.window(stream)).min(PAYLOAD_BYTES_MAX as u64);
+        let framed = length.min(self.core.window(stream)).min(DATA_BYTES_MAX as u64);
         let Some(state) = self.core.streams.get_mut(stream) else { return Err(LengthError) };
         let Sending::Body(remaining) = &mut state.sending else { return Err(LengthError) };
         if let Some(remaining) = remaining {
@@ -102,7 +102,7 @@ impl ServerConnection {
             state.sending = Sending::Ended;
         }
         let flags = if ends { flag::END_STREAM } else { 0 };
-        put_head(kind::DATA, flags, stream, usize::try_from(framed).unwrap_or(PAYLOAD_BYTES_MAX), out);
+        put_head(kind::DATA, flags, stream, usize::try_from(framed).unwrap_or(DATA_BYTES_MAX), out);
         self.core.send_data(stream, framed, length);
         Ok(framed)
     }

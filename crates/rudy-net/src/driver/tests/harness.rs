@@ -106,6 +106,7 @@ impl Harness {
             listener,
             proxy_protocol: false,
             tls: false,
+            h2c: true,
         });
         Self { worker, outcomes, context }
     }

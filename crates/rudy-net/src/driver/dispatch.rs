@@ -1,0 +1,43 @@
+//! Passes a request to the service, for every protocol.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use http::Request;
+use rudy_http::h1::{BodyLength, Rejection, RequestHead};
+
+use super::Connection;
+use super::record::Record;
+use crate::engine::ServiceSource;
+use crate::{Client, Reply, Service};
+
+impl<S: ServiceSource> Connection<S> {
+    /// Passes a request to the service: the head alone if that suffices, otherwise the request with the body that `with_body`
+    /// attaches. `number` counts the requests of the connection. The reply is `None` if the service has panicked.
+    pub(super) fn dispatch<U>(
+        &mut self,
+        service: &S::Service,
+        head: RequestHead<'_>,
+        (number, now): (u64, Instant),
+        with_body: impl FnOnce(
+            &mut Self,
+            Request<BodyLength>,
+            Instant,
+        ) -> Result<(crate::Request, Option<U>), Rejection>,
+    ) -> Result<(Option<Reply>, Option<U>, Record), Rejection> {
+        let forwarded = self.call(|| service.forwarded(&head, &self.info.peer)).flatten().map(Arc::new);
+        let client = Client { forwarded: forwarded.clone(), ..self.client(number) };
+        let observer = self.call(|| service.observe(&head, &client)).flatten();
+        let record = Record::new(observer, now);
+        let may_use_head = forwarded.as_ref().is_none_or(|forwarded| forwarded.host.is_none());
+        if head.body_length() == BodyLength::Known(0)
+            && may_use_head
+            && let Some(response) = self.call(|| service.call_head(&head, client.tls.as_deref())).flatten()
+        {
+            return Ok((Some(response.into()), None, record));
+        }
+        let (request, upload) = with_body(self, head.into_request(), now)?;
+        let client = Client { forwarded, ..self.client(number) };
+        Ok((self.call(|| service.call(request, &client)), upload, record))
+    }
+}

@@ -1,0 +1,166 @@
+//! A request and its response on one stream.
+
+use std::pin::Pin;
+use std::time::Instant;
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, Request};
+use rudy_http::Limits;
+use rudy_http::h1::{BodyLength, Pace, Rejection};
+use rudy_http::h2::{Priority, ServerConnection};
+
+use crate::driver::poll_context::PollContext;
+use crate::driver::pump::Pump;
+use crate::driver::record::Record;
+use crate::request_body::BodySender;
+use crate::{RequestBody, RequestBodyError, Response};
+
+/// An exchange whose response is not sent.
+pub(super) struct Exchange {
+    pub(super) stream: u32,
+    pub(super) priority: Priority,
+    /// The turn in which the exchange was served last, among those of its urgency.
+    pub(super) served: u64,
+    pub(super) phase: Phase,
+    pub(super) upload: Option<Box<Upload>>,
+    pub(super) record: Option<Record>,
+    /// Measures how long the client takes to open its window.
+    pub(super) pace: Pace,
+}
+
+pub(super) enum Phase {
+    /// Waits for the service.
+    Handler(Pin<Box<dyn Future<Output = Response> + Send>>),
+    /// The response has not begun, because the client does not read.
+    Response(Box<Response>),
+    /// Sends the body.
+    Body(Pump),
+    /// The response is encoded.
+    Sent,
+}
+
+impl Exchange {
+    pub(super) fn new(
+        stream: u32,
+        priority: Priority,
+        phase: Phase,
+        upload: Option<Box<Upload>>,
+        record: Record,
+    ) -> Self {
+        let record = Some(record).filter(|record| record.observer.is_some());
+        Self { stream, priority, served: 0, phase, upload, record, pace: Pace::default() }
+    }
+
+    /// Returns when the client is too slow in opening its window.
+    pub(super) fn window_deadline(&self, limits: &Limits) -> Option<Instant> {
+        let rate = self.pace.rate_deadline(limits.rate_grace, limits.send_rate_min);
+        let stall = self.pace.stall_deadline(limits.send_stall_timeout);
+        rate.into_iter().chain(stall).min()
+    }
+}
+
+/// A request body that arrives.
+pub(super) struct Upload {
+    sender: BodySender,
+    /// What the service has not requested yet. The windows bound it.
+    received: BytesMut,
+    /// The end of the body, behind what is received.
+    end: Option<Option<HeaderMap>>,
+    is_finished: bool,
+    pace: Pace,
+}
+
+impl Upload {
+    /// Attaches the body that a request announces.
+    pub(super) fn attach(request: Request<BodyLength>) -> (crate::Request, Option<Box<Self>>) {
+        let (parts, length) = request.into_parts();
+        let (body, upload) = match length {
+            BodyLength::Known(0) => (RequestBody::empty(), None),
+            BodyLength::Known(length) => Self::pair(Some(length)),
+            BodyLength::Chunked => Self::pair(None),
+        };
+        (Request::from_parts(parts, body), upload)
+    }
+
+    fn pair(length: Option<u64>) -> (RequestBody, Option<Box<Self>>) {
+        let (body, sender) = RequestBody::pair(length);
+        let received = BytesMut::new();
+        let upload = Self { sender, received, end: None, is_finished: false, pace: Pace::default() };
+        (body, Some(Box::new(upload)))
+    }
+
+    /// Whether the service has dropped the body, or has all of it.
+    pub(super) fn is_finished(&self) -> bool {
+        self.is_finished
+    }
+
+    /// Stores a piece of the body.
+    pub(super) fn receive(&mut self, data: &[u8], now: Instant) {
+        self.pace.record_bytes(data.len() as u64, now);
+        self.received.extend_from_slice(data);
+    }
+
+    /// Stores the end of the body.
+    pub(super) fn receive_end(&mut self, trailers: Option<HeaderMap>, now: Instant) {
+        self.pace.record_bytes(0, now);
+        self.end = Some(trailers);
+    }
+
+    /// Gives the service what it requests. Returns the number of bytes that are no longer stored.
+    pub(super) fn poll(
+        &mut self,
+        stream: u32,
+        machine: &mut ServerConnection,
+        poll_cx: &mut PollContext<'_, '_>,
+        out: &mut BytesMut,
+    ) -> usize {
+        if self.is_finished {
+            return 0;
+        }
+        match self.sender.poll_ready(poll_cx.cx) {
+            std::task::Poll::Pending => return 0,
+            std::task::Poll::Ready(true) => machine.encode_continue(stream, out),
+            std::task::Poll::Ready(false) => {
+                self.is_finished = true;
+                return std::mem::take(&mut self.received).len();
+            }
+        }
+        if !self.received.is_empty() {
+            let piece: Bytes = std::mem::take(&mut self.received).freeze();
+            let length = piece.len();
+            self.sender.send(piece);
+            return length;
+        }
+        match self.end.take() {
+            Some(trailers) => self.finish(Ok(trailers)),
+            None => self.pace.start_waiting(poll_cx.now),
+        }
+        0
+    }
+
+    /// Ends the body with an error.
+    pub(super) fn fail(&mut self, error: RequestBodyError) {
+        if !self.is_finished {
+            self.finish(Err(error));
+        }
+    }
+
+    fn finish(&mut self, end: Result<Option<HeaderMap>, RequestBodyError>) {
+        self.is_finished = true;
+        self.sender.finish(end);
+    }
+
+    /// Returns when the client is too slow in sending the body.
+    pub(super) fn deadline(&self, limits: &Limits) -> Option<Instant> {
+        if self.is_finished { None } else { self.pace.rate_deadline(limits.rate_grace, limits.body_rate_min) }
+    }
+}
+
+/// The error of a body whose request is rejected.
+pub(super) fn body_error(rejection: Rejection) -> RequestBodyError {
+    match rejection {
+        Rejection::BodyTooLarge => RequestBodyError::TooLarge,
+        Rejection::BodyTooSlow => RequestBodyError::TooSlow,
+        other => RequestBodyError::Malformed(other.to_string()),
+    }
+}

@@ -1,0 +1,241 @@
+//! Reads from the client, and begins exchanges.
+
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Instant;
+
+use bytes::BytesMut;
+use http::StatusCode;
+use rudy_http::Limits;
+use rudy_http::h1::{DateLine, Rejection, RequestHead};
+use rudy_http::h2::{Event, Priority};
+use tokio::io::ReadBuf;
+
+use super::exchange::{Exchange, Phase, Upload, body_error};
+use super::{Fault, Http2};
+use crate::driver::poll_context::PollContext;
+use crate::driver::record::{Record, report_closed, report_rejection};
+use crate::driver::{Connection, internal_error};
+use crate::engine::ServiceSource;
+use crate::scratch::Scratch;
+use crate::{EndReason, Reply, RequestBodyError};
+
+/// What the handling of an event needs.
+struct Turn<'t> {
+    now: Instant,
+    date: &'t DateLine,
+    out: &'t mut BytesMut,
+}
+
+impl Http2 {
+    /// Reads once, and handles what has arrived. Returns whether there may be more.
+    pub(super) fn read<S: ServiceSource>(
+        &mut self,
+        connection: &mut Connection<S>,
+        poll_cx: &mut PollContext<'_, '_>,
+        scratch: &mut Scratch,
+    ) -> Result<bool, Fault> {
+        if self.half_closed.is_some() {
+            return Ok(false);
+        }
+        let Scratch { input, .. } = scratch;
+        let unread = std::mem::take(&mut self.unread);
+        let read = if unread.is_empty() {
+            let mut buffer = ReadBuf::new(&mut input[..]);
+            match connection.io.poll_read(poll_cx.cx, &mut buffer) {
+                Poll::Pending => return Ok(false),
+                Poll::Ready(Err(_)) => return Err(EndReason::PeerGone.into()),
+                Poll::Ready(Ok(())) => buffer.filled().len(),
+            }
+        } else {
+            // At most one read, which was into a buffer of this size.
+            let length = unread.len().min(input.len());
+            input[..length].copy_from_slice(&unread[..length]);
+            self.unread = unread[length..].to_vec();
+            length
+        };
+        if read == 0 {
+            self.half_closed = Some(poll_cx.now);
+            return Ok(false);
+        }
+        if unread.is_empty() {
+            poll_cx.counters.received_bytes.add(read as u64);
+        }
+        poll_cx.budget_bytes = poll_cx.budget_bytes.saturating_sub(read as u64);
+        self.handle_input(connection, read, poll_cx.now, scratch)?;
+        Ok(true)
+    }
+
+    fn handle_input<S: ServiceSource>(
+        &mut self,
+        connection: &mut Connection<S>,
+        read: usize,
+        now: Instant,
+        scratch: &mut Scratch,
+    ) -> Result<(), Fault> {
+        let Scratch { input, out, date, head: buffers, .. } = scratch;
+        let mut bytes = &input[..read];
+        loop {
+            let limits = connection.info.limits.clone();
+            let Some(event) = self.machine.receive(&mut bytes, buffers, now, &limits.http, out)? else {
+                return Ok(());
+            };
+            let mut turn = Turn { now, date, out };
+            match event {
+                Event::Request { stream, head, priority } => {
+                    self.begin_exchange(connection, (stream, priority), head, &mut turn);
+                }
+                Event::Rejected { stream, rejection } => {
+                    self.reject(connection, stream, rejection, &mut turn)
+                }
+                Event::Data { stream, data, ends } => self.receive_body(stream, data, ends, &mut turn),
+                Event::End { stream, trailers } => {
+                    if let Some(upload) = self.upload(stream) {
+                        upload.receive_end(trailers, now);
+                    }
+                }
+                Event::Reset { stream, reason, .. } => self.drop_exchange(connection, stream, reason, now),
+                Event::Priority { stream, priority } => {
+                    if let Some(at) = self.position(stream) {
+                        self.exchanges[at].priority = priority;
+                    }
+                }
+            }
+        }
+    }
+
+    fn position(&self, stream: u32) -> Option<usize> {
+        self.exchanges.binary_search_by_key(&stream, |exchange| exchange.stream).ok()
+    }
+
+    fn upload(&mut self, stream: u32) -> Option<&mut Upload> {
+        let at = self.position(stream)?;
+        self.exchanges[at].upload.as_deref_mut().filter(|upload| !upload.is_finished())
+    }
+
+    fn begin_exchange<S: ServiceSource>(
+        &mut self,
+        connection: &mut Connection<S>,
+        (stream, priority): (u32, Priority),
+        head: RequestHead<'_>,
+        turn: &mut Turn<'_>,
+    ) {
+        connection.context.worker.counters.requests.add(1);
+        if connection.timer.begin_request() {
+            self.machine.shut_down(turn.out);
+        }
+        let service = connection.load_service();
+        let place = (self.machine.requests(), turn.now);
+        let attach = |_: &mut _, request, _| Ok(Upload::attach(request));
+        let (reply, upload, record) = match connection.dispatch(&*service, head, place, attach) {
+            Ok(dispatched) => dispatched,
+            Err(rejection) => return self.reject(connection, stream, rejection, turn),
+        };
+        let (phase, may_begin) = match reply.unwrap_or_else(|| internal_error().into()) {
+            Reply::Later(future) => (Phase::Handler(future), false),
+            // While the client does not read, responses do not accumulate.
+            Reply::Now(response) => (Phase::Response(Box::new(response)), self.may_encode(turn.out)),
+        };
+        let exchange = Exchange::new(stream, priority, phase, upload, record);
+        let exchange = if may_begin {
+            self.begin_response(exchange, turn.date, turn.now, turn.out)
+        } else {
+            Some(exchange)
+        };
+        self.exchanges.extend(exchange);
+    }
+
+    /// Stores a piece of a body for its service.
+    fn receive_body(&mut self, stream: u32, data: &[u8], ends: bool, turn: &mut Turn<'_>) {
+        let Some(upload) = self.upload(stream) else {
+            // The service does not read it.
+            return self.machine.pass_on(stream, data.len(), turn.out);
+        };
+        upload.receive(data, turn.now);
+        if ends {
+            upload.receive_end(None, turn.now);
+        }
+    }
+
+    /// Rejects a request, whose exchange may have begun.
+    fn reject<S: ServiceSource>(
+        &mut self,
+        connection: &mut Connection<S>,
+        stream: u32,
+        rejection: Rejection,
+        turn: &mut Turn<'_>,
+    ) {
+        connection.context.worker.counters.rejected.add(1);
+        self.machine.reject(stream, rejection, (turn.date, turn.now), turn.out);
+        if let Some(at) = self.position(stream) {
+            let mut exchange = self.exchanges.remove(at);
+            if let Some(upload) = &mut exchange.upload {
+                upload.fail(body_error(rejection));
+            }
+            if let Some(mut record) = exchange.record.take() {
+                let has_begun = matches!(exchange.phase, Phase::Body(_));
+                if has_begun {
+                    return record.finish(EndReason::Aborted);
+                }
+                record.begin(rejection.status());
+                return self.encoded.push(record);
+            }
+        }
+        let service = connection.load_service();
+        report_rejection(&*service, &connection.client(self.machine.requests()), rejection, turn.now);
+    }
+
+    /// Rejects requests whose bodies are too slow.
+    pub(super) fn reject_slow_uploads<S: ServiceSource>(
+        &mut self,
+        connection: &mut Connection<S>,
+        limits: &Arc<crate::Limits>,
+        now: Instant,
+        scratch: &mut Scratch,
+    ) {
+        let is_slow = |exchange: &Exchange, limits: &Limits| {
+            let deadline = exchange.upload.as_ref().and_then(|upload| upload.deadline(limits));
+            deadline.is_some_and(|deadline| deadline <= now)
+        };
+        let slow = self.exchanges.iter().filter(|exchange| is_slow(exchange, &limits.http));
+        let slow: Vec<_> = slow.map(|exchange| exchange.stream).collect();
+        let Scratch { out, date, .. } = scratch;
+        for stream in slow {
+            self.reject(connection, stream, Rejection::BodyTooSlow, &mut Turn { now, date, out });
+        }
+    }
+
+    /// Drops an exchange whose stream has been reset. `reason` is what the client did wrong.
+    fn drop_exchange<S: ServiceSource>(
+        &mut self,
+        connection: &mut Connection<S>,
+        stream: u32,
+        reason: Option<&'static str>,
+        now: Instant,
+    ) {
+        let exchange = self.position(stream).map(|at| self.exchanges.remove(at));
+        if let Some(reason) = reason {
+            connection.context.worker.counters.rejected.add(1);
+            if exchange.is_none() {
+                let service = connection.load_service();
+                let client = connection.client(self.machine.requests());
+                report_closed(&*service, &client, &format!("HTTP/2: {reason}"), now);
+            }
+        }
+        let Some(mut exchange) = exchange else { return };
+        if let Some(upload) = &mut exchange.upload {
+            let malformed = |reason: &str| RequestBodyError::Malformed(reason.to_owned());
+            upload.fail(reason.map_or(RequestBodyError::PeerGone, malformed));
+        }
+        if let Some(record) = &mut exchange.record {
+            record.finish(if reason.is_some() { EndReason::Aborted } else { EndReason::PeerGone });
+        }
+    }
+
+    /// Records the status of the response that begins.
+    pub(super) fn record_begin(record: Option<&mut Record>, status: StatusCode) {
+        if let Some(record) = record {
+            record.begin(status);
+        }
+    }
+}

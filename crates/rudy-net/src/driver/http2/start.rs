@@ -1,0 +1,52 @@
+//! Switches a connection to HTTP/2.
+
+use std::time::Instant;
+
+use rudy_http::h2::{PREFACE, ServerConnection};
+use socket2::SockRef;
+
+use super::Http2;
+use crate::driver::output::Output;
+use crate::driver::{Connection, State};
+use crate::engine::ServiceSource;
+use crate::scratch::Scratch;
+
+/// How much of the output the kernel takes before it is acknowledged. With more, urgent responses wait behind others; with less,
+/// the kernel runs dry between two polls.
+const UNSENT_BYTES_MAX: u32 = 128 * 1024;
+
+/// The start of the preface that no request of HTTP/1.1 has: `PRI` is reserved (RFC 9113 §11.6).
+const PREFACE_START_BYTES: usize = 4;
+
+impl<S: ServiceSource> Connection<S> {
+    /// Switches to HTTP/2. `unread` was received already.
+    pub(in crate::driver) fn start_http2(&self, unread: &[u8]) -> State {
+        // Fails for Unix sockets, which have no such setting.
+        let _ = SockRef::from(&self.io).set_tcp_notsent_lowat(UNSENT_BYTES_MAX);
+        let mut output = Output::default();
+        let mut scratch = Scratch::borrow();
+        let machine = ServerConnection::new(Instant::now(), &self.info.limits.http, &mut scratch.out);
+        output.push(&mut scratch.out, Vec::new());
+        State::Http2(Box::new(Http2 {
+            machine,
+            output,
+            exchanges: Vec::new(),
+            encoded: Vec::new(),
+            turn: 0,
+            unread: unread.to_vec(),
+            half_closed: None,
+            shutdown_due: None,
+        }))
+    }
+
+    /// Switches to HTTP/2 if the first bytes of the connection are its preface (RFC 9113 §3.3), and the listener accepts that.
+    pub(in crate::driver) fn detect_http2(&self, bytes: &[u8]) -> Option<State> {
+        if !self.context.h2c || self.machine.requests() > 0 {
+            return None;
+        }
+        let received = [self.machine.buffered(), bytes].concat();
+        let start = &received[..received.len().min(PREFACE.len())];
+        (start.len() >= PREFACE_START_BYTES && PREFACE.starts_with(start))
+            .then(|| self.start_http2(&received))
+    }
+}
