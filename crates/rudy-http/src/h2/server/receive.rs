@@ -8,17 +8,11 @@ use super::event::Event;
 use super::head::{HeadBuffers, HeadFault, HeadText};
 use super::{SHUTDOWN_PING, ServerConnection, Shutdown};
 use crate::Limits;
+use crate::h2::body::Piece;
+use crate::h2::core::Turn;
 use crate::h2::frame::{PREFACE, flag, put_ping};
 use crate::h2::reader::Frame;
 use crate::h2::{ConnectionError, ErrorCode, Priority};
-
-/// What the handling of a frame needs.
-pub(super) struct Turn<'t> {
-    pub(super) now: Instant,
-    pub(super) limits: &'t Limits,
-    /// Frames that the client must get, such as acknowledgements.
-    pub(super) out: &'t mut BytesMut,
-}
 
 /// A decoded header block, whose text is in the buffers.
 pub(super) struct Block {
@@ -27,14 +21,6 @@ pub(super) struct Block {
     pub(super) priority: Priority,
     pub(super) written: Result<(), HeadFault>,
     is_trailer: bool,
-}
-
-/// A piece of DATA.
-pub(super) struct Piece<'i> {
-    pub(super) stream: u32,
-    pub(super) data: &'i [u8],
-    pub(super) flow_bytes: u32,
-    pub(super) ends: bool,
 }
 
 /// What a frame leads to.
