@@ -1,5 +1,6 @@
 //! What both roles share: settings, windows, pings, resets, and the limits on frames without purpose.
 
+use std::collections::VecDeque;
 use std::time::Instant;
 
 use bytes::BytesMut;
@@ -14,6 +15,14 @@ use super::stream::{Receiving, Sending, Streams};
 use super::window::{ReceiveWindow, SendWindow};
 use super::{ConnectionError, ErrorCode, Limits};
 
+/// What the handling of a frame needs.
+pub(super) struct Turn<'t> {
+    pub(super) now: Instant,
+    pub(super) limits: &'t crate::Limits,
+    /// Frames that the peer must get, such as acknowledgements.
+    pub(super) out: &'t mut BytesMut,
+}
+
 /// The size of the windows before a SETTINGS frame (RFC 9113 §6.9.2).
 pub(super) const DEFAULT_WINDOW_BYTES: u32 = 65_535;
 
@@ -26,7 +35,7 @@ const FRAMES_FOR_DATA: u32 = 2;
 const DRIBBLE_BYTES: u64 = 256;
 
 /// Streams that this side has reset: frames for them may be in transit (RFC 9113 §5.1).
-const REMEMBERED_RESETS: usize = 32;
+const REMEMBERED_RESETS: usize = 256;
 
 /// The state of a connection, without its role.
 #[derive(Debug)]
@@ -43,7 +52,7 @@ pub(super) struct Core {
     frames: Allowance,
     resets: Allowance,
     /// The newest streams that this side has reset.
-    reset_by_us: Vec<u32>,
+    reset_by_us: VecDeque<u32>,
 }
 
 impl Core {
@@ -59,7 +68,7 @@ impl Core {
             growth: Growth::default(),
             frames: Allowance::new(now),
             resets: Allowance::new(now),
-            reset_by_us: Vec::new(),
+            reset_by_us: VecDeque::new(),
         }
     }
 
@@ -188,14 +197,19 @@ impl Core {
         put_reset(stream, code, out);
         self.streams.remove(stream);
         if self.reset_by_us.len() == REMEMBERED_RESETS {
-            self.reset_by_us.remove(0);
+            self.reset_by_us.pop_front();
         }
-        self.reset_by_us.push(stream);
+        self.reset_by_us.push_back(stream);
     }
 
     /// Whether frames for a closed stream may have been in transit when this side reset it.
     pub(super) fn was_reset_by_us(&self, stream: u32) -> bool {
         self.reset_by_us.contains(&stream)
+    }
+
+    /// Notes that the peer has closed a stream, too: nothing more is in transit.
+    pub(super) fn forget_reset(&mut self, stream: u32) {
+        self.reset_by_us.retain(|reset| *reset != stream);
     }
 
     /// Returns how many bytes of a body this side may send on a stream.

@@ -8,8 +8,10 @@
 pub mod hpack;
 
 mod allowance;
+mod body;
 mod core;
 mod error;
+mod field;
 mod frame;
 mod growth;
 mod limits;

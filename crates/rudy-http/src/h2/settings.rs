@@ -26,6 +26,8 @@ pub(super) struct PeerSettings {
     pub(super) concurrent_streams: u32,
     /// Whether this side may send extended CONNECT requests (RFC 8441).
     pub(super) extended_connect: bool,
+    /// Whether the peer accepts pushed responses, which a server must not say (§6.5.2).
+    pub(super) has_enabled_push: bool,
 }
 
 impl Default for PeerSettings {
@@ -35,6 +37,7 @@ impl Default for PeerSettings {
             header_table_bytes: 4096,
             concurrent_streams: u32::MAX,
             extended_connect: false,
+            has_enabled_push: false,
         }
     }
 }
@@ -56,6 +59,7 @@ impl PeerSettings {
                 ENABLE_PUSH | ENABLE_CONNECT_PROTOCOL if value > 1 => {
                     return Err(ConnectionError::protocol("a setting is neither 0 nor 1"));
                 }
+                ENABLE_PUSH => self.has_enabled_push = value == 1,
                 ENABLE_CONNECT_PROTOCOL => self.extended_connect = value == 1,
                 MAX_FRAME_SIZE if !(16_384..=16_777_215).contains(&value) => {
                     return Err(ConnectionError::protocol("SETTINGS_MAX_FRAME_SIZE is out of range"));

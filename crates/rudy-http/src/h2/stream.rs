@@ -1,5 +1,8 @@
 //! The state of a stream (RFC 9113 §5.1).
 
+use std::collections::VecDeque;
+use std::time::Instant;
+
 use super::window::{ReceiveWindow, SendWindow};
 
 /// A stream that is not closed.
@@ -18,11 +21,23 @@ pub(super) struct Stream {
     pub(super) is_head: bool,
     /// The client waits for `100 Continue`.
     pub(super) expects_continue: bool,
+    /// The response is complete, and the rest of the request is discarded.
+    pub(super) draining: Option<Draining>,
+}
+
+/// A request whose rest is discarded.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Draining {
+    pub(super) since: Instant,
+    /// The size of the body when the response was complete.
+    pub(super) from: u64,
 }
 
 /// What this side receives on a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Receiving {
+    /// The head of a response is due.
+    Head,
     Body,
     Ended,
 }
@@ -39,7 +54,7 @@ pub(super) enum Sending {
 
 /// The open streams of a connection, in the order of their numbers.
 #[derive(Debug, Default)]
-pub(super) struct Streams(Vec<Stream>);
+pub(super) struct Streams(VecDeque<Stream>);
 
 impl Streams {
     pub(super) fn len(&self) -> usize {
@@ -51,12 +66,21 @@ impl Streams {
     }
 
     pub(super) fn push(&mut self, stream: Stream) {
-        self.0.push(stream);
+        self.0.push_back(stream);
     }
 
     fn position(&self, id: u32) -> Option<usize> {
         // Mostly, it is the newest.
-        self.0.iter().rposition(|stream| stream.id == id)
+        let last = self.0.len().checked_sub(1)?;
+        if self.0[last].id == id {
+            return Some(last);
+        }
+        self.0.binary_search_by_key(&id, |stream| stream.id).ok()
+    }
+
+    /// Removes the newest stream if its number is larger than `last`.
+    pub(super) fn pop_after(&mut self, last: u32) -> Option<u32> {
+        self.0.pop_back_if(|stream| stream.id > last).map(|stream| stream.id)
     }
 
     pub(super) fn get(&self, id: u32) -> Option<&Stream> {
@@ -68,7 +92,11 @@ impl Streams {
     }
 
     pub(super) fn remove(&mut self, id: u32) -> Option<Stream> {
-        self.position(id).map(|at| self.0.remove(at))
+        self.position(id).and_then(|at| self.0.remove(at))
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Stream> {
+        self.0.iter()
     }
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Stream> {
@@ -78,7 +106,7 @@ impl Streams {
     /// Frees the memory of an idle connection.
     pub(super) fn free(&mut self) {
         if self.0.is_empty() {
-            self.0 = Vec::new();
+            self.0 = VecDeque::new();
         }
     }
 }

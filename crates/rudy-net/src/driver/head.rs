@@ -13,7 +13,7 @@ use tokio::io::ReadBuf;
 use super::exchange::{Exchange, Handler};
 use super::poll_context::{POLL_BYTES_MAX, PollContext, yield_now};
 use super::pump::GATHERED_BYTES;
-use super::record::{Record, report_rejection};
+use super::record::{Record, report_closed, report_rejection};
 use super::upload::Upload;
 use super::{Connection, State};
 use crate::close::CloseMode;
@@ -173,6 +173,13 @@ impl<S: ServiceSource> Connection<S> {
                 },
                 // Body events occur only during an exchange.
                 Ok(None | Some(_)) => return BatchEnd::NeedsInput,
+                // The first line of a client that may speak HTTP/2 is neither that of a request nor a preface.
+                Err(Rejection::BadRequestLine) if self.context.h2c && self.machine.requests() == 0 => {
+                    self.context.worker.counters.rejected.add(1);
+                    let reason = "neither HTTP/1.1 nor the preface of HTTP/2";
+                    report_closed(&*service, &self.client(0), reason, batch.now);
+                    return BatchEnd::Next(State::Close(CloseMode::Linger));
+                }
                 Err(rejection) => {
                     self.reject(rejection, batch.date, batch.out);
                     return BatchEnd::NeedsInput;

@@ -6,6 +6,7 @@
 use std::ops::Range;
 
 use crate::h2::Priority;
+use crate::h2::field::{check_field, put_line};
 use crate::syntax::{any_byte, is_token};
 
 /// Buffers for the heads of requests, which the connections of a thread share.
@@ -123,21 +124,9 @@ impl<'b> HeadText<'b> {
 
     fn plain_field(&mut self, name: &[u8], value: &[u8]) -> Result<(), &'static str> {
         self.has_fields = true;
-        if name.is_empty() || !name.iter().all(|byte| is_token(*byte) && !byte.is_ascii_uppercase()) {
-            return Err("the name of a field is empty, or has an invalid or an upper-case character");
-        }
-        // RFC 9113 §8.2.1. The check of the text finds other control characters.
-        let is_space = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
-        if memchr::memchr3(b'\r', b'\n', 0, value).is_some()
-            || is_space(value.first())
-            || is_space(value.last())
-        {
-            return Err("the value of a field has a line break, NUL, or white space around it");
-        }
+        // The check of the text finds other control characters.
+        check_field(name, value)?;
         match name {
-            b"connection" | b"proxy-connection" | b"keep-alive" | b"transfer-encoding" | b"upgrade" => {
-                return Err("a field for the connection (RFC 9113 §8.2.2)");
-            }
             b"priority" => self.priority = Priority::parse(value),
             b"te" if value != b"trailers" => return Err("TE is not trailers (RFC 9113 §8.2.2)"),
             // Several fields are one, for better compression (RFC 9113 §8.2.3).
@@ -220,12 +209,6 @@ impl<'b> HeadText<'b> {
         section.extend_from_slice(&self.parts.lines);
         section.extend_from_slice(b"\r\n");
         Ok(())
-    }
-}
-
-fn put_line(name: &[u8], value: &[u8], lines: &mut Vec<u8>) {
-    for part in [name, b": ", value, b"\r\n"] {
-        lines.extend_from_slice(part);
     }
 }
 

@@ -90,20 +90,22 @@ impl ServerConnection {
         self.core.streams.is_empty()
     }
 
-    /// Whether the connection ends, and no stream is open: send what is encoded, then close the connection.
+    /// Whether the connection ends, and no response is due: send what is encoded, then close the connection.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.shutdown == Shutdown::Final && self.is_idle()
+        self.shutdown == Shutdown::Final && self.core.streams.iter().all(|stream| stream.draining.is_some())
     }
 
-    /// Returns the deadline for the next bytes of the client: of a frame or a header block, or of an idle connection. `None` while streams are
-    /// open: then the caller measures transfer rates with [`Pace`](crate::h1::Pace).
+    /// Returns the deadline for the next bytes of the client: of a frame or a header block, of a request whose response is complete
+    /// ([`Self::expire`]), or of an idle connection. `None` while other streams are open: then the caller measures transfer rates
+    /// with [`Pace`](crate::h1::Pace).
     #[must_use]
     pub fn deadline(&self, limits: &Limits) -> Option<Instant> {
         let wait = if self.is_partial {
             limits.head_timeout
         } else if !self.is_idle() {
-            return None;
+            let draining = self.core.streams.iter().filter_map(|stream| stream.draining);
+            return draining.map(|draining| draining.since + limits.head_timeout).min();
         } else if self.requests == 0 {
             limits.first_request_timeout
         } else {

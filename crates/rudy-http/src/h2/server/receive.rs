@@ -8,17 +8,11 @@ use super::event::Event;
 use super::head::{HeadBuffers, HeadFault, HeadText};
 use super::{SHUTDOWN_PING, ServerConnection, Shutdown};
 use crate::Limits;
+use crate::h2::body::Piece;
+use crate::h2::core::Turn;
 use crate::h2::frame::{PREFACE, flag, put_ping};
 use crate::h2::reader::Frame;
 use crate::h2::{ConnectionError, ErrorCode, Priority};
-
-/// What the handling of a frame needs.
-pub(super) struct Turn<'t> {
-    pub(super) now: Instant,
-    pub(super) limits: &'t Limits,
-    /// Frames that the client must get, such as acknowledgements.
-    pub(super) out: &'t mut BytesMut,
-}
 
 /// A decoded header block, whose text is in the buffers.
 pub(super) struct Block {
@@ -27,14 +21,6 @@ pub(super) struct Block {
     pub(super) priority: Priority,
     pub(super) written: Result<(), HeadFault>,
     is_trailer: bool,
-}
-
-/// A piece of DATA.
-pub(super) struct Piece<'i> {
-    pub(super) stream: u32,
-    pub(super) data: &'i [u8],
-    pub(super) flow_bytes: u32,
-    pub(super) ends: bool,
 }
 
 /// What a frame leads to.
@@ -154,6 +140,10 @@ impl ServerConnection {
             }
             Frame::WindowUpdate { stream, increment } => {
                 self.check_not_idle(stream)?;
+                if increment == 0 && stream != 0 {
+                    let fault = (ErrorCode::PROTOCOL_ERROR, "an invalid WINDOW_UPDATE");
+                    return self.fail_stream(stream, fault, turn).map(Step::Event).map(Some);
+                }
                 if let Some(code) = self.core.window_update(stream, increment)? {
                     let fault = (code, "an invalid WINDOW_UPDATE");
                     return self.fail_stream(stream, fault, turn).map(Step::Event).map(Some);
@@ -165,6 +155,7 @@ impl ServerConnection {
                     self.core.count_reset(&turn.limits.http2, turn.now)?;
                     return Ok(Some(Step::Event(Event::Reset { stream, code, reason: None })));
                 }
+                self.core.forget_reset(stream);
             }
             Frame::Priority { stream, depends_on } if stream == depends_on => {
                 return self.depends_on_itself(stream, turn).map(Some);

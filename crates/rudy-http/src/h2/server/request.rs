@@ -1,17 +1,20 @@
 //! Handles the parts of requests: heads, bodies, trailers.
 
+use std::time::Instant;
+
+use bytes::BytesMut;
+
 use super::ServerConnection;
 use super::event::Event;
 use super::head::HeadFault;
-use super::receive::{Block, Piece, Step, Turn};
+use super::receive::{Block, Step};
+use crate::Limits;
 use crate::h1::{BodyLength, Rejection, RequestHead, read_trailers};
+use crate::h2::body::{Piece, Received, WRONG_LENGTH};
+use crate::h2::core::Turn;
 use crate::h2::stream::{Receiving, Sending, Stream};
 use crate::h2::window::SendWindow;
 use crate::h2::{ConnectionError, ErrorCode};
-
-/// The fault of a body that has not the length of its head (RFC 9113 §8.1.1).
-const WRONG_LENGTH: (ErrorCode, &str) =
-    (ErrorCode::PROTOCOL_ERROR, "the body has another length than Content-Length");
 
 impl ServerConnection {
     /// Opens a stream for a request.
@@ -64,6 +67,7 @@ impl ServerConnection {
             received: 0,
             is_head: text.starts_with(b"HEAD "),
             expects_continue: head.as_ref().is_ok_and(|head| head.expects_continue),
+            draining: None,
         });
         Ok(Some(match head {
             Ok(head) => Event::Request { stream, head: head.with_body(body), priority: block.priority },
@@ -76,54 +80,43 @@ impl ServerConnection {
         piece: &Piece<'i>,
         turn: &mut Turn<'_>,
     ) -> Result<Step<'i>, ConnectionError> {
-        let &Piece { stream: id, data, flow_bytes, ends } = piece;
+        let &Piece { stream: id, data, ends, .. } = piece;
         self.check_not_idle(id)?;
-        self.core.receive_data(flow_bytes, turn.out)?;
-        let stream = self.core.streams.get_mut(id).filter(|stream| stream.receiving != Receiving::Ended);
-        let Some(stream) = stream else {
-            self.core.pass_on(0, flow_bytes, turn.out);
-            if self.core.was_reset_by_us(id) {
-                return Ok(Step::Nothing);
+        match self.core.receive_piece(piece, turn.limits, turn.out)? {
+            Received::Ignored => Ok(Step::Nothing),
+            Received::Malformed(fault) => self.fail_stream(id, fault, turn).map(Step::Event),
+            Received::TooLarge | Received::Accepted if self.has_drained_enough(id, turn.limits) => {
+                self.core.reset(id, ErrorCode::NO_ERROR, turn.out);
+                Ok(Step::Nothing)
             }
-            let fault = (ErrorCode::STREAM_CLOSED, "DATA after the end of the stream");
-            return self.fail_stream(id, fault, turn).map(Step::Event);
+            Received::TooLarge => {
+                let rejection = Rejection::BodyTooLarge;
+                Ok(Step::Event(Event::Rejected { stream: id, rejection }))
+            }
+            Received::Accepted => Ok(match data {
+                [] if !ends => Step::Nothing,
+                [] => Step::Event(Event::End { stream: id, trailers: None }),
+                _ => Step::Event(Event::Data { stream: id, data, ends }),
+            }),
+        }
+    }
+
+    /// Whether more of a request was discarded than the connection is worth.
+    fn has_drained_enough(&self, stream: u32, limits: &Limits) -> bool {
+        let stream = self.core.streams.get(stream);
+        let drained = stream.and_then(|stream| Some(stream.received - stream.draining?.from));
+        drained.is_some_and(|bytes| bytes > limits.drain_bytes)
+    }
+
+    /// Resets the streams whose clients have not ended their requests in time after the response.
+    pub fn expire(&mut self, now: Instant, limits: &Limits, out: &mut BytesMut) {
+        let is_late = |stream: &Stream| {
+            stream.draining.is_some_and(|draining| draining.since + limits.head_timeout <= now)
         };
-        let length = data.len() as u64;
-        stream.received += length;
-        let left = stream.expected.map(|expected| expected.checked_sub(length));
-        stream.expected = left.flatten();
-        let has_wrong_length = left == Some(None) || ends && stream.expected.is_some_and(|left| left > 0);
-        let fault = if stream.receive_window.receive(flow_bytes).is_err() {
-            Some((ErrorCode::FLOW_CONTROL_ERROR, "DATA exceeds the window of the stream"))
-        } else {
-            has_wrong_length.then_some(WRONG_LENGTH)
-        };
-        if let Some(fault) = fault {
-            self.core.pass_on(0, flow_bytes, turn.out);
-            return self.fail_stream(id, fault, turn).map(Step::Event);
+        let late = self.core.streams.iter().filter(|stream| is_late(stream)).map(|stream| stream.id);
+        for id in late.collect::<Vec<_>>() {
+            self.reset(id, ErrorCode::NO_ERROR, now, out);
         }
-        if stream.received > turn.limits.body_bytes {
-            self.core.pass_on(id, flow_bytes, turn.out);
-            return Ok(Step::Event(Event::Rejected { stream: id, rejection: Rejection::BodyTooLarge }));
-        }
-        if ends {
-            stream.receiving = Receiving::Ended;
-        }
-        let padding = flow_bytes.saturating_sub(u32::try_from(length).unwrap_or(u32::MAX));
-        if padding > 0 {
-            self.core.pass_on(id, padding, turn.out);
-        }
-        Ok(match data {
-            [] if !ends => Step::Nothing,
-            [] => {
-                self.core.close_if_ended(id);
-                Step::Event(Event::End { stream: id, trailers: None })
-            }
-            _ => {
-                self.core.close_if_ended(id);
-                Step::Event(Event::Data { stream: id, data, ends })
-            }
-        })
     }
 
     /// Ends the body of a request with trailers.

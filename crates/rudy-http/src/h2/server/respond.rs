@@ -2,15 +2,15 @@
 
 use std::time::Instant;
 
-use bytes::{BufMut, BytesMut};
+use bytes::BytesMut;
 use http::{HeaderMap, StatusCode};
 
 use super::ServerConnection;
 use crate::h1::{DateLine, LengthError, Rejection, ResponseHead, has_no_content};
 use crate::h2::ErrorCode;
-use crate::h2::frame::{DATA_BYTES_MAX, begin_block, end_block, flag, kind, put_head};
+use crate::h2::frame::{begin_block, end_block};
 use crate::h2::hpack::encode_stateless;
-use crate::h2::stream::{Receiving, Sending};
+use crate::h2::stream::{Draining, Receiving, Sending};
 use crate::semantics::reason::reason_phrase;
 
 impl ServerConnection {
@@ -88,23 +88,7 @@ impl ServerConnection {
     ///
     /// The body is longer than its Content-Length.
     pub fn begin_data(&mut self, stream: u32, length: u64, out: &mut BytesMut) -> Result<u64, LengthError> {
-        let framed = length.min(self.core.window(stream)).min(DATA_BYTES_MAX as u64);
-        let Some(state) = self.core.streams.get_mut(stream) else { return Err(LengthError) };
-        let Sending::Body(remaining) = &mut state.sending else { return Err(LengthError) };
-        if let Some(remaining) = remaining {
-            *remaining = remaining.checked_sub(length).ok_or(LengthError)? + (length - framed);
-        }
-        if framed == 0 {
-            return Ok(0);
-        }
-        let ends = *remaining == Some(0);
-        if ends {
-            state.sending = Sending::Ended;
-        }
-        let flags = if ends { flag::END_STREAM } else { 0 };
-        put_head(kind::DATA, flags, stream, usize::try_from(framed).unwrap_or(DATA_BYTES_MAX), out);
-        self.core.send_data(stream, framed, length);
-        Ok(framed)
+        self.core.begin_data(stream, length, out)
     }
 
     /// Encodes a piece of a body, of at most [`Self::window`] bytes.
@@ -112,22 +96,8 @@ impl ServerConnection {
     /// # Errors
     ///
     /// The body is longer than its Content-Length.
-    pub fn encode_piece(
-        &mut self,
-        stream: u32,
-        mut data: &[u8],
-        out: &mut BytesMut,
-    ) -> Result<(), LengthError> {
-        while !data.is_empty() {
-            let framed = self.begin_data(stream, data.len() as u64, out)?;
-            let (frame, rest) = data.split_at(usize::try_from(framed).unwrap_or(data.len()).min(data.len()));
-            if frame.is_empty() {
-                return Err(LengthError);
-            }
-            out.put_slice(frame);
-            data = rest;
-        }
-        Ok(())
+    pub fn encode_piece(&mut self, stream: u32, data: &[u8], out: &mut BytesMut) -> Result<(), LengthError> {
+        self.core.encode_piece(stream, data, out)
     }
 
     /// Ends a body, if it has not ended with its last byte.
@@ -141,34 +111,23 @@ impl ServerConnection {
         trailers: Option<&HeaderMap>,
         out: &mut BytesMut,
     ) -> Result<(), LengthError> {
-        let Some(state) = self.core.streams.get_mut(stream) else { return Ok(()) };
-        match state.sending {
-            Sending::Body(Some(1..)) => return Err(LengthError),
-            Sending::Head | Sending::Body(_) => {}
-            Sending::Ended => return Ok(()),
+        let Some(trailers) = self.core.finish(stream, trailers, out)? else { return Ok(()) };
+        let start = begin_block(out);
+        for (name, value) in trailers {
+            encode_stateless(name.as_str().as_bytes(), value.as_bytes(), out);
         }
-        state.sending = Sending::Ended;
-        match trailers.filter(|fields| !fields.is_empty()) {
-            None => put_head(kind::DATA, flag::END_STREAM, stream, 0, out),
-            Some(fields) => {
-                let start = begin_block(out);
-                for (name, value) in fields {
-                    encode_stateless(name.as_str().as_bytes(), value.as_bytes(), out);
-                }
-                end_block(start, stream, true, out);
-            }
-        }
+        end_block(start, stream, true, out);
         Ok(())
     }
 
-    /// Closes a stream whose response is encoded. The rest of its request is not read (RFC 9113 §8.1).
-    pub fn close(&mut self, stream: u32, now: Instant, out: &mut BytesMut) {
-        if let Some(state) = self.core.streams.get(stream) {
-            if state.receiving == Receiving::Ended {
-                self.core.close_if_ended(stream);
-            } else {
-                self.core.reset(stream, ErrorCode::NO_ERROR, out);
+    /// Closes a stream whose response is encoded. The rest of its request is discarded: a reset would be correct (RFC 9113 §8.1),
+    /// but some clients then drop the response.
+    pub fn close(&mut self, stream: u32, now: Instant) {
+        if let Some(state) = self.core.streams.get_mut(stream) {
+            if state.receiving != Receiving::Ended {
+                state.draining = Some(Draining { since: now, from: state.received });
             }
+            self.core.close_if_ended(stream);
         }
         self.note_idle(now);
     }
@@ -202,7 +161,7 @@ impl ServerConnection {
             && self.window(stream) >= text.len() as u64
             && self.encode_piece(stream, text.as_bytes(), out).is_ok();
         if is_sent || !self.is_in_body(stream) {
-            self.close(stream, now, out);
+            self.close(stream, now);
         } else {
             self.reset(stream, ErrorCode::CANCEL, now, out);
         }

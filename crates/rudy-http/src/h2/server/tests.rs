@@ -123,7 +123,7 @@ fn a_request_is_answered() {
     connection.encode_piece(1, b"hi", out).unwrap();
     assert!(!connection.is_in_body(1) && !connection.is_idle());
     connection.finish(1, None, out).unwrap();
-    connection.close(1, client.now, out);
+    connection.close(1, client.now);
     assert!(client.connection.is_idle());
     let sent = client.sent();
     let [(kind::HEADERS, flag::END_HEADERS, 1, fields), (kind::DATA, flag::END_STREAM, 1, body)] = &sent[..]

@@ -138,7 +138,7 @@ impl Http2 {
         scratch: &mut Scratch,
     ) -> Poll<State> {
         let is_sent = !self.output.has_queued();
-        if is_sent && self.is_idle() && (self.machine.is_over() || self.half_closed.is_some()) {
+        if is_sent && self.exchanges.is_empty() && (self.machine.is_over() || self.half_closed.is_some()) {
             let is_closed = self.half_closed.is_some();
             return Poll::Ready(State::Close(if is_closed {
                 CloseMode::PeerClosed

@@ -98,7 +98,7 @@ impl Http2 {
         };
         match is_small {
             Some(body_bytes) => {
-                self.machine.close(stream, now, out);
+                self.machine.close(stream, now);
                 if let Some(mut record) = exchange.record.take() {
                     record.body_bytes += body_bytes;
                     self.encoded.push(record);
@@ -142,7 +142,7 @@ impl Http2 {
                 break;
             }
             self.output.release();
-            self.close_sent(poll_cx.now, &mut scratch.out);
+            self.close_sent(poll_cx.now);
             self.encoded.drain(..).for_each(|mut record| record.finish(EndReason::Completed));
             if poll_cx.budget_bytes == 0 {
                 break;
@@ -227,9 +227,9 @@ impl Http2 {
     }
 
     /// Closes the streams whose responses the kernel has.
-    fn close_sent(&mut self, now: Instant, out: &mut BytesMut) {
+    fn close_sent(&mut self, now: Instant) {
         for mut exchange in self.exchanges.extract_if(.., |exchange| matches!(exchange.phase, Phase::Sent)) {
-            self.machine.close(exchange.stream, now, out);
+            self.machine.close(exchange.stream, now);
             self.encoded.extend(exchange.record.take());
         }
     }
@@ -295,6 +295,7 @@ impl Http2 {
             self.shutdown_due = None;
             self.machine.stop_accepting(&mut scratch.out);
         }
+        self.machine.expire(now, &limits.http, &mut scratch.out);
         if is_past(self.machine.deadline(&limits.http)) {
             return Err(self.machine.timeout().map_or(Fault::Idle, Fault::Protocol));
         }
