@@ -1,0 +1,236 @@
+//! HTTP/2 frames by hand, over a plain socket. Deliberately simple: it has no flow control and no states, so that tests can break
+//! any rule.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use bytes::BytesMut;
+use rudy_http::h2::PREFACE;
+use rudy_http::h2::hpack::{Decoder, encode_stateless};
+
+use crate::PATIENCE;
+
+/// The types of frames (RFC 9113 §6).
+pub mod kind {
+    #![expect(missing_docs, reason = "the names of the RFC")]
+    pub const DATA: u8 = 0;
+    pub const HEADERS: u8 = 1;
+    pub const RST_STREAM: u8 = 3;
+    pub const SETTINGS: u8 = 4;
+    pub const PING: u8 = 6;
+    pub const GOAWAY: u8 = 7;
+    pub const WINDOW_UPDATE: u8 = 8;
+}
+
+/// The flags END_STREAM of DATA and HEADERS, and ACK of SETTINGS and PING.
+pub const END: u8 = 1;
+/// The flag END_HEADERS.
+pub const END_HEADERS: u8 = 4;
+
+/// A received frame.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frame {
+    /// The type.
+    pub kind: u8,
+    /// The flags.
+    pub flags: u8,
+    /// The stream.
+    pub stream: u32,
+    /// The payload.
+    pub payload: Vec<u8>,
+}
+
+/// A response on a stream.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Http2Response {
+    /// The status.
+    pub status: u16,
+    /// The fields after `:status`.
+    pub fields: Vec<(String, String)>,
+    /// The body.
+    pub body: Vec<u8>,
+    /// The code of RST_STREAM, if the response is incomplete.
+    pub reset: Option<u32>,
+}
+
+/// A connection that speaks HTTP/2.
+pub struct Http2Connection {
+    stream: TcpStream,
+    decoder: Decoder,
+}
+
+impl Http2Connection {
+    /// Connects, and sends the preface and these settings.
+    #[must_use]
+    pub fn open(address: SocketAddr, settings: &[(u16, u32)]) -> Self {
+        let mut connection = Self::connect(address);
+        connection.send(PREFACE);
+        let payload = settings.iter().flat_map(|(id, value)| {
+            let value = value.to_be_bytes();
+            id.to_be_bytes().into_iter().chain(value)
+        });
+        connection.frame(kind::SETTINGS, 0, 0, &payload.collect::<Vec<_>>());
+        connection
+    }
+
+    /// Connects, and sends nothing.
+    #[must_use]
+    pub fn connect(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).expect("the server listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("the timeout is not zero");
+        stream.set_write_timeout(Some(PATIENCE)).expect("the timeout is not zero");
+        stream.set_nodelay(true).expect("TCP supports it");
+        Self { stream, decoder: Decoder::new(4096) }
+    }
+
+    /// Returns the socket.
+    #[must_use]
+    pub fn socket(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    /// Sends bytes. Ignores that the peer has closed the connection, because its frames can still be read.
+    pub fn send(&mut self, bytes: &[u8]) {
+        match self.stream.write_all(bytes) {
+            Err(error) if !matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
+                panic!("sending: {error}")
+            }
+            _ => {}
+        }
+    }
+
+    /// Sends a frame.
+    pub fn frame(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
+        self.send(&encode(kind, flags, stream, payload));
+    }
+
+    /// Sends the head of a request, which ends with it if `ends`.
+    pub fn request(&mut self, stream: u32, method: &str, path: &str, more: &[(&str, &str)], ends: bool) {
+        let head = [(":method", method), (":scheme", "http"), (":authority", "localhost"), (":path", path)];
+        let flags = if ends { END | END_HEADERS } else { END_HEADERS };
+        self.frame(kind::HEADERS, flags, stream, &block(&[&head, more].concat()));
+    }
+
+    /// Sends a GET.
+    pub fn get(&mut self, stream: u32, path: &str) {
+        self.request(stream, "GET", path, &[], true);
+    }
+
+    /// Opens the window of a stream; 0 is that of the connection.
+    pub fn open_window(&mut self, stream: u32, bytes: u32) {
+        self.frame(kind::WINDOW_UPDATE, 0, stream, &bytes.to_be_bytes());
+    }
+
+    /// Reads the next frame. `None` at the end of the connection.
+    pub fn next(&mut self) -> Option<Frame> {
+        let mut head = [0; 9];
+        if let Err(error) = self.stream.read_exact(&mut head) {
+            let is_end = matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset);
+            assert!(is_end, "reading: {error}");
+            return None;
+        }
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
+        let mut payload = vec![0; length];
+        self.stream.read_exact(&mut payload).expect("a frame is complete");
+        let stream = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
+        Some(Frame { kind: head[3], flags: head[4], stream, payload })
+    }
+
+    /// Reads until a frame of this type. Acknowledges SETTINGS and PING.
+    pub fn wait_for(&mut self, kind: u8) -> Frame {
+        loop {
+            let frame = self.next().expect("the connection is open");
+            self.acknowledge(&frame);
+            if frame.kind == kind {
+                return frame;
+            }
+        }
+    }
+
+    fn acknowledge(&mut self, frame: &Frame) {
+        if matches!(frame.kind, kind::SETTINGS | kind::PING) && frame.flags & END == 0 {
+            let payload = if frame.kind == kind::PING { &frame.payload[..] } else { &[] };
+            self.frame(frame.kind, END, 0, payload);
+        }
+    }
+
+    /// Reads responses until those of these streams are complete, opens windows for their bodies, and returns them in this order.
+    pub fn responses(&mut self, streams: &[u32]) -> Vec<Http2Response> {
+        let mut responses = vec![Http2Response::default(); streams.len()];
+        let mut open = streams.len();
+        while open > 0 {
+            let frame = self.next().expect("the connection is open");
+            self.acknowledge(&frame);
+            let at = streams.iter().position(|stream| *stream == frame.stream);
+            let Some(response) = at.map(|at| &mut responses[at]) else { continue };
+            match frame.kind {
+                kind::HEADERS => self.decode(&frame.payload, response),
+                kind::DATA => {
+                    response.body.extend_from_slice(&frame.payload);
+                    if !frame.payload.is_empty() {
+                        let bytes = u32::try_from(frame.payload.len()).expect("a frame is small");
+                        self.open_window(0, bytes);
+                        self.open_window(frame.stream, bytes);
+                    }
+                }
+                kind::RST_STREAM => {
+                    let code: [u8; 4] = frame.payload[..].try_into().expect("four bytes");
+                    response.reset = Some(u32::from_be_bytes(code));
+                    open -= 1;
+                }
+                _ => {}
+            }
+            let is_over = matches!(frame.kind, kind::HEADERS | kind::DATA) && frame.flags & END > 0;
+            open -= usize::from(is_over);
+        }
+        responses
+    }
+
+    /// Reads the response on a stream.
+    pub fn response(&mut self, stream: u32) -> Http2Response {
+        self.responses(&[stream]).remove(0)
+    }
+
+    fn decode(&mut self, block: &[u8], response: &mut Http2Response) {
+        let mut field = |name: &[u8], value: &[u8]| {
+            let [name, value] = [name, value].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+            if name == ":status" {
+                response.status = value.parse().expect("a status is a number");
+            } else {
+                response.fields.push((name, value));
+            }
+        };
+        self.decoder.decode(block, &mut Vec::new(), &mut field).expect("a valid block");
+    }
+}
+
+impl Http2Response {
+    /// Returns the value of a field.
+    #[must_use]
+    pub fn field(&self, name: &str) -> Option<&str> {
+        self.fields.iter().find(|(given, _)| given == name).map(|(_, value)| &**value)
+    }
+
+    /// Returns the body as text.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).expect("the body is UTF-8")
+    }
+}
+
+/// Encodes a frame.
+#[must_use]
+pub fn encode(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let [_, length @ ..] = u32::try_from(payload.len()).expect("a frame is small").to_be_bytes();
+    [&length[..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+/// Encodes a header block.
+#[must_use]
+pub fn block(fields: &[(&str, &str)]) -> Vec<u8> {
+    let mut out = BytesMut::new();
+    for (name, value) in fields {
+        encode_stateless(name.as_bytes(), value.as_bytes(), &mut out);
+    }
+    out.to_vec()
+}
