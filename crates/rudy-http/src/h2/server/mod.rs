@@ -39,10 +39,10 @@ pub struct ServerConnection {
     last_stream: u32,
     requests: u64,
     shutdown: Shutdown,
-    /// Whether a frame or a header block is incomplete.
-    is_partial: bool,
-    /// When the connection became idle, or the incomplete frame or header block began.
-    wait_started: Instant,
+    /// When the incomplete frame or header block began.
+    partial_since: Option<Instant>,
+    /// When the connection became idle.
+    idle_since: Instant,
 }
 
 /// The graceful end of a connection (RFC 9113 §6.8).
@@ -73,8 +73,8 @@ impl ServerConnection {
             last_stream: 0,
             requests: 0,
             shutdown: Shutdown::Open,
-            is_partial: false,
-            wait_started: now,
+            partial_since: None,
+            idle_since: now,
         }
     }
 
@@ -100,16 +100,13 @@ impl ServerConnection {
     /// open: then the caller measures transfer rates with [`Pace`](crate::h1::Pace).
     #[must_use]
     pub fn deadline(&self, limits: &Limits) -> Option<Instant> {
-        let wait = if self.is_partial {
-            limits.head_timeout
-        } else if !self.is_idle() {
-            return None;
-        } else if self.requests == 0 {
-            limits.first_request_timeout
-        } else {
-            limits.idle_timeout
+        let (since, wait) = match self.partial_since {
+            Some(since) => (since, limits.head_timeout),
+            None if !self.is_idle() => return None,
+            None if self.requests == 0 => (self.idle_since, limits.first_request_timeout),
+            None => (self.idle_since, limits.idle_timeout),
         };
-        self.wait_started.checked_add(wait)
+        since.checked_add(wait)
     }
 
     /// Announces that the connection ends, without losing requests in transit. Continue to handle input until
@@ -141,14 +138,10 @@ impl ServerConnection {
         put_go_away(self.last_stream, error.code, error.reason, out);
     }
 
-    fn accepts_streams(&self) -> bool {
-        self.shutdown != Shutdown::Final
-    }
-
     /// Notes when the connection became idle.
     fn note_idle(&mut self, now: Instant) {
         if self.is_idle() {
-            self.wait_started = now;
+            self.idle_since = now;
         }
     }
 
