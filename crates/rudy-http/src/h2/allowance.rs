@@ -5,7 +5,8 @@ use std::time::Instant;
 /// How often a peer may still do something.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Allowance {
-    used: u32,
+    /// Negative with credit.
+    used: i64,
     /// When `used` was last reduced.
     since: Instant,
 }
@@ -23,11 +24,11 @@ impl Allowance {
         let elapsed = now.saturating_duration_since(self.since).as_secs();
         if elapsed > 0 {
             let recovered = u64::from((limit / RECOVERY).max(1)).saturating_mul(elapsed);
-            self.give_back(u32::try_from(recovered).unwrap_or(u32::MAX));
+            self.give_back(u32::try_from(recovered).unwrap_or(u32::MAX), 0);
             self.since = now;
         }
         self.charge();
-        self.used <= limit
+        self.used <= i64::from(limit)
     }
 
     /// Uses up one, which the next [`Self::take`] notices.
@@ -35,9 +36,11 @@ impl Allowance {
         self.used = self.used.saturating_add(1);
     }
 
-    /// Recovers with progress: what happens as part of real work is not limited.
-    pub(super) fn give_back(&mut self, count: u32) {
-        self.used = self.used.saturating_sub(count);
+    /// Recovers with progress: what happens as part of real work is not limited. What has not been used yet is kept as a credit
+    /// of at most `credit_max`, for frames that answer this progress later.
+    pub(super) fn give_back(&mut self, count: u32, credit_max: u32) {
+        let least = self.used.min(-i64::from(credit_max));
+        self.used = (self.used - i64::from(count)).max(least);
     }
 }
 
@@ -57,11 +60,29 @@ mod tests {
         let mut allowance = Allowance::new(now);
         assert!((0..100).all(|_| allowance.take(100, now)));
         assert!(!allowance.take(100, now));
-        allowance.give_back(2);
+        allowance.give_back(2, 0);
         assert!(allowance.take(100, now));
         assert!(!allowance.take(100, now));
         let later = now + Duration::from_millis(2500);
         assert_eq!((0..100).filter(|_| allowance.take(100, later)).count(), 19);
         assert!((0..100).all(|_| allowance.take(100, later + Duration::from_hours(1))));
+    }
+
+    #[test]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "an instant can only be had from the clock; it is never read again"
+    )]
+    fn a_credit_is_bounded_and_kept() {
+        let now = Instant::now();
+        let mut allowance = Allowance::new(now);
+        for _ in 0..10 {
+            allowance.give_back(20, 50);
+        }
+        // Neither time nor progress without a credit removes it.
+        let later = now + Duration::from_secs(5);
+        assert!(allowance.take(10, later));
+        allowance.give_back(1, 0);
+        assert_eq!((0..100).filter(|_| allowance.take(10, later)).count(), 59);
     }
 }

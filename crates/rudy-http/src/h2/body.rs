@@ -21,6 +21,8 @@ pub(super) struct Piece<'i> {
     pub(super) data: &'i [u8],
     pub(super) flow_bytes: u32,
     pub(super) ends: bool,
+    /// Whether this is the end of a frame without data.
+    pub(super) is_empty: bool,
 }
 
 /// What a piece of DATA means for its stream.
@@ -43,7 +45,7 @@ impl Core {
         limits: &Limits,
         out: &mut BytesMut,
     ) -> Result<Received, ConnectionError> {
-        let &Piece { stream: id, data, flow_bytes, ends } = piece;
+        let &Piece { stream: id, data, flow_bytes, ends, .. } = piece;
         self.receive_data(flow_bytes, out)?;
         let stream = self.streams.get_mut(id).filter(|stream| stream.receiving != Receiving::Ended);
         let Some(stream) = stream else {
@@ -69,12 +71,13 @@ impl Core {
             self.pass_on(0, flow_bytes, out);
             return Ok(Received::Malformed(fault));
         }
-        if stream.received > limits.body_bytes {
-            self.pass_on(id, flow_bytes, out);
-            return Ok(Received::TooLarge);
-        }
         if ends {
             stream.receiving = Receiving::Ended;
+        }
+        if stream.received > limits.body_bytes {
+            self.pass_on(id, flow_bytes, out);
+            self.close_if_ended(id);
+            return Ok(Received::TooLarge);
         }
         let padding = flow_bytes.saturating_sub(u32::try_from(length).unwrap_or(u32::MAX));
         if padding > 0 {
@@ -142,8 +145,8 @@ impl Core {
         let Some(state) = self.streams.get_mut(stream) else { return Ok(None) };
         match state.sending {
             Sending::Body(Some(1..)) => return Err(LengthError),
-            Sending::Head | Sending::Body(_) => {}
-            Sending::Ended => return Ok(None),
+            Sending::Body(_) => {}
+            Sending::Head | Sending::Ended => return Ok(None),
         }
         state.sending = Sending::Ended;
         let trailers = trailers.filter(|fields| !fields.is_empty());

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use bytes::BytesMut;
+use bytes::{BufMut, BytesMut};
 
 use super::allowance::Allowance;
-use super::frame::{put_ping, put_reset, put_window_update};
+use super::frame::{begin_block, put_ping, put_reset, put_window_update};
 use super::growth::Growth;
 use super::hpack::Decoder;
 use super::reader::FrameReader;
@@ -26,16 +26,31 @@ pub(super) struct Turn<'t> {
 /// The size of the windows before a SETTINGS frame (RFC 9113 §6.9.2).
 pub(super) const DEFAULT_WINDOW_BYTES: u32 = 65_535;
 
-/// Frames without purpose that a connection may send for each request, and for each DATA frame that it receives: a client
-/// acknowledges each with two WINDOW_UPDATE frames, and some send PRIORITY with each request.
+/// Frames without purpose that a connection may send for each request, and for each DATA frame that it receives: some clients
+/// send PRIORITY with each request, and PING to measure the delivery of data.
 const FRAMES_FOR_REQUEST: u32 = 8;
 const FRAMES_FOR_DATA: u32 = 2;
+
+/// WINDOW_UPDATE frames that a client may send for each DATA frame that it receives, and for each KiB of it: one for the stream
+/// and one for the connection. The HTTP/2 of Go sends both for each 4 KiB that the application reads; others, for each packet.
+const UPDATES_FOR_DATA: u32 = 2;
+const UPDATES_FOR_KIB: u32 = 2;
+
+/// The maximum of WINDOW_UPDATE frames that a client may still send for DATA in transit: those for 8 MiB.
+const UPDATES_IN_TRANSIT: u32 = 16 * 1024;
 
 /// Smaller DATA frames, if the window of the peer is the reason, count as its doing (CVE-2019-9511).
 const DRIBBLE_BYTES: u64 = 256;
 
-/// Streams that this side has reset: frames for them may be in transit (RFC 9113 §5.1).
+/// Streams that this side has reset: frames for them may be in transit (RFC 9113 §5.1). More than the default of concurrent
+/// streams, because a service may reject all of them while their bodies arrive.
 const REMEMBERED_RESETS: usize = 256;
+
+/// The size of the table of the peer before a SETTINGS frame (RFC 9113 §6.5.2).
+const DEFAULT_TABLE_BYTES: u32 = 4096;
+
+/// A field block begins with this change of the table size, to zero (RFC 7541 §6.3).
+const TABLE_IS_UNUSED: u8 = 0x20;
 
 /// The state of a connection, without its role.
 #[derive(Debug)]
@@ -46,28 +61,46 @@ pub(super) struct Core {
     pub(super) streams: Streams,
     pub(super) send_window: SendWindow,
     receive_window: ReceiveWindow,
-    /// The receive window of new streams.
+    /// The receive window of new streams in the SETTINGS of this side.
+    initial_window: u32,
+    /// The size to which the receive windows of streams are opened.
     stream_window: u32,
     growth: Growth,
     frames: Allowance,
+    updates: Allowance,
     resets: Allowance,
+    table: PeerTable,
     /// The newest streams that this side has reset.
     reset_by_us: VecDeque<u32>,
+}
+
+/// The table that the peer decodes header blocks with. This side does not use it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PeerTable {
+    /// It has at least the size that it has at first.
+    Default,
+    /// The peer has reduced it, which the next block must confirm (RFC 7541 §4.2).
+    Reduced,
+    /// A block has changed its size to zero, so that it cannot be reduced again.
+    Unused,
 }
 
 impl Core {
     pub(super) fn new(now: Instant) -> Self {
         Self {
             reader: FrameReader::default(),
-            decoder: Decoder::new(4096),
+            decoder: Decoder::new(DEFAULT_TABLE_BYTES),
             peer: PeerSettings::default(),
             streams: Streams::default(),
             send_window: SendWindow::new(DEFAULT_WINDOW_BYTES),
             receive_window: ReceiveWindow::new(DEFAULT_WINDOW_BYTES),
+            initial_window: DEFAULT_WINDOW_BYTES,
             stream_window: DEFAULT_WINDOW_BYTES,
             growth: Growth::default(),
             frames: Allowance::new(now),
+            updates: Allowance::new(now),
             resets: Allowance::new(now),
+            table: PeerTable::Default,
             reset_by_us: VecDeque::new(),
         }
     }
@@ -75,6 +108,7 @@ impl Core {
     /// Appends the settings of this side, and opens the window of the connection.
     pub(super) fn start(&mut self, own: OwnSettings, limits: &Limits, out: &mut BytesMut) {
         own.encode(out);
+        self.initial_window = own.initial_window;
         self.stream_window = own.initial_window;
         self.receive_window.grow(limits.connection_window_bytes);
         self.open_window(out);
@@ -88,6 +122,14 @@ impl Core {
         Err(ConnectionError::new(ErrorCode::ENHANCE_YOUR_CALM, "too many frames without purpose"))
     }
 
+    /// Counts a WINDOW_UPDATE frame.
+    pub(super) fn count_update(&mut self, limits: &Limits, now: Instant) -> Result<(), ConnectionError> {
+        if self.updates.take(limits.control_frames, now) {
+            return Ok(());
+        }
+        Err(ConnectionError::new(ErrorCode::ENHANCE_YOUR_CALM, "too many WINDOW_UPDATE frames"))
+    }
+
     /// Counts a stream that the peer cancels, or makes this side reset.
     pub(super) fn count_reset(&mut self, limits: &Limits, now: Instant) -> Result<(), ConnectionError> {
         if self.resets.take(limits.resets, now) {
@@ -98,13 +140,16 @@ impl Core {
 
     /// Counts a request or response: real work.
     pub(super) fn count_exchange(&mut self) {
-        self.frames.give_back(FRAMES_FOR_REQUEST);
+        self.frames.give_back(FRAMES_FOR_REQUEST, 0);
     }
 
     /// Applies new settings of the peer, and acknowledges them.
     pub(super) fn set_peer(&mut self, peer: PeerSettings, out: &mut BytesMut) -> Result<(), ConnectionError> {
         let change = i64::from(peer.initial_window) - i64::from(self.peer.initial_window);
         self.peer = peer;
+        if self.table == PeerTable::Default && peer.header_table_bytes_min < DEFAULT_TABLE_BYTES {
+            self.table = PeerTable::Reduced;
+        }
         if change != 0 {
             for stream in self.streams.iter_mut() {
                 stream.send_window.change(change).map_err(|_| {
@@ -114,6 +159,16 @@ impl Core {
         }
         put_settings_ack(out);
         Ok(())
+    }
+
+    /// Begins a header block, which [`end_block`](super::frame::end_block) completes. Returns its position.
+    pub(super) fn begin_block(&mut self, out: &mut BytesMut) -> usize {
+        let start = begin_block(out);
+        if self.table == PeerTable::Reduced {
+            self.table = PeerTable::Unused;
+            out.put_u8(TABLE_IS_UNUSED);
+        }
+        start
     }
 
     /// Handles the acknowledgement of a PING, which may enlarge the windows.
@@ -188,8 +243,11 @@ impl Core {
         }
     }
 
+    /// Returns the window of a new stream. It has the size of the setting, and grows with the first bytes that are passed on.
     pub(super) fn new_receive_window(&self) -> ReceiveWindow {
-        ReceiveWindow::new(self.stream_window)
+        let mut window = ReceiveWindow::new(self.initial_window);
+        window.grow(self.stream_window);
+        window
     }
 
     /// Resets a stream, and ignores what is in transit for it.
@@ -225,9 +283,12 @@ impl Core {
         }
         self.send_window.send(bytes);
         if bytes < wanted && bytes < DRIBBLE_BYTES {
-            self.frames.charge();
+            self.updates.charge();
         } else {
-            self.frames.give_back(FRAMES_FOR_DATA);
+            self.frames.give_back(FRAMES_FOR_DATA, 0);
+            // At most the size of a frame.
+            let kib = u32::try_from(bytes / 1024).unwrap_or(0);
+            self.updates.give_back(UPDATES_FOR_DATA + kib * UPDATES_FOR_KIB, UPDATES_IN_TRANSIT);
         }
     }
 
@@ -238,7 +299,7 @@ impl Core {
         };
         if self.streams.get(stream).is_some_and(is_over) {
             self.streams.remove(stream);
-            self.resets.give_back(1);
+            self.resets.give_back(1, 0);
         }
     }
 

@@ -22,6 +22,9 @@ impl Growth {
     /// Records received bytes. Returns the payload of a PING to send.
     pub(super) fn receive(&mut self, bytes: u32, window: u32) -> Option<[u8; 8]> {
         let bytes = u64::from(bytes);
+        if bytes == 0 {
+            return None;
+        }
         if let Some(received) = &mut self.received {
             *received += bytes;
             return None;

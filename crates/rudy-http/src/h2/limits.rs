@@ -9,9 +9,10 @@ pub struct Limits {
     /// (ENHANCE_YOUR_CALM). A tenth recovers each second. Cancelled requests cost work that no response pays for
     /// (CVE-2023-44487). A browser cancels at most the images of a page.
     pub resets: u32,
-    /// Maximum number of frames without purpose: PING, SETTINGS, PRIORITY, WINDOW_UPDATE, unknown ones, empty DATA, parts of
+    /// Maximum number of frames without purpose: PING, SETTINGS, PRIORITY, RST_STREAM, unknown ones, empty DATA, parts of
     /// header blocks. Above it, the connection ends as above. A tenth recovers each second, and some with each request and each
-    /// DATA frame of a response.
+    /// DATA frame of a response. WINDOW_UPDATE is counted separately, because a client sends it for what it receives: the same
+    /// number, and two more with each KiB of a response.
     pub control_frames: u32,
     /// The receive window of a connection at its start, in bytes.
     pub connection_window_bytes: u32,

@@ -16,7 +16,7 @@ pub(super) enum Frame<'a, 'i> {
         flow_bytes: u32,
         /// Whether the stream ends after the piece.
         ends_stream: bool,
-        /// Whether the whole frame has no data, so that it serves no purpose but to end the stream.
+        /// Whether this is the end of a frame without data, which serves no purpose but to end the stream.
         is_empty: bool,
     },
     /// A whole header block: HEADERS with its CONTINUATION frames.
@@ -81,6 +81,8 @@ struct PartialData {
     padding: usize,
     /// The pad length itself, until it is counted with the first piece (RFC 9113 §6.9.1).
     uncounted: usize,
+    /// Whether the frame has no data, only padding.
+    has_no_data: bool,
     ends_stream: bool,
 }
 
@@ -246,19 +248,20 @@ impl FrameReader {
         *input = rest;
         partial.remaining -= data.len();
         partial.padding -= padding.len();
-        Some(self.data_frame(data, data.len() + padding.len(), data.is_empty()))
+        Some(self.data_frame(data, data.len() + padding.len()))
     }
 
     /// Returns DATA that has neither data nor padding left.
     fn empty_data(&mut self) -> Option<Frame<'static, 'static>> {
         let is_over = self.data.as_ref().is_some_and(|partial| partial.remaining + partial.padding == 0);
-        is_over.then(|| self.data_frame(b"", 0, true))
+        is_over.then(|| self.data_frame(b"", 0))
     }
 
-    fn data_frame<'i>(&mut self, data: &'i [u8], flow_bytes: usize, is_empty: bool) -> Frame<'static, 'i> {
+    fn data_frame<'i>(&mut self, data: &'i [u8], flow_bytes: usize) -> Frame<'static, 'i> {
         let Some(partial) = &mut self.data else { return Frame::Unknown };
         let is_over = partial.remaining + partial.padding == 0;
         let (stream, ends_stream) = (partial.stream, is_over && partial.ends_stream);
+        let is_empty = is_over && partial.has_no_data;
         let flow_bytes = flow_bytes + std::mem::take(&mut partial.uncounted);
         let flow_bytes = u32::try_from(flow_bytes).unwrap_or(u32::MAX);
         if is_over {
@@ -286,6 +289,7 @@ impl PartialData {
             remaining,
             padding,
             uncounted,
+            has_no_data: remaining == 0,
             ends_stream: head.has(flag::END_STREAM),
         })
     }

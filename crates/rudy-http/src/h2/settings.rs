@@ -20,8 +20,8 @@ const NO_RFC7540_PRIORITIES: u16 = 0x9;
 pub(super) struct PeerSettings {
     /// The window of a new stream.
     pub(super) initial_window: u32,
-    /// The size of the table that the peer decodes header blocks with.
-    pub(super) header_table_bytes: u32,
+    /// The smallest size so far of the table that the peer decodes header blocks with.
+    pub(super) header_table_bytes_min: u32,
     /// The maximum number of streams that this side may have open.
     pub(super) concurrent_streams: u32,
     /// Whether this side may send extended CONNECT requests (RFC 8441).
@@ -34,7 +34,7 @@ impl Default for PeerSettings {
     fn default() -> Self {
         Self {
             initial_window: 65_535,
-            header_table_bytes: 4096,
+            header_table_bytes_min: 4096,
             concurrent_streams: u32::MAX,
             extended_connect: false,
             has_enabled_push: false,
@@ -49,7 +49,7 @@ impl PeerSettings {
             let id = u16::from_be_bytes([parameter[0], parameter[1]]);
             let value = u32::from_be_bytes([parameter[2], parameter[3], parameter[4], parameter[5]]);
             match id {
-                HEADER_TABLE_SIZE => self.header_table_bytes = value,
+                HEADER_TABLE_SIZE => self.header_table_bytes_min = self.header_table_bytes_min.min(value),
                 MAX_CONCURRENT_STREAMS => self.concurrent_streams = value,
                 INITIAL_WINDOW_SIZE if value > WINDOW_BYTES_MAX => {
                     let reason = "SETTINGS_INITIAL_WINDOW_SIZE is too large";
@@ -123,8 +123,9 @@ mod tests {
 
     #[test]
     fn the_last_value_of_a_parameter_counts_and_unknown_ones_are_ignored() {
-        let settings = apply(&[(4, 1), (0xabcd, 7), (4, 0x7fff_ffff), (1, 0), (3, 9), (8, 1)]).unwrap();
-        assert_eq!((settings.initial_window, settings.header_table_bytes), (0x7fff_ffff, 0));
+        let settings =
+            apply(&[(4, 1), (0xabcd, 7), (4, 0x7fff_ffff), (1, 0), (1, 9), (3, 9), (8, 1)]).unwrap();
+        assert_eq!((settings.initial_window, settings.header_table_bytes_min), (0x7fff_ffff, 0));
         assert_eq!((settings.concurrent_streams, settings.extended_connect), (9, true));
     }
 

@@ -67,7 +67,7 @@ impl ReceiveWindow {
 
     /// Enlarges the window, once bytes are passed on.
     pub(super) fn grow(&mut self, size: u32) {
-        self.size = self.size.max(size);
+        self.size = self.size.max(size.min(WINDOW_BYTES_MAX));
     }
 
     /// Returns by how much to open the window. `None` while at least half of it is open: every update is a frame.

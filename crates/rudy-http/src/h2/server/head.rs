@@ -96,6 +96,16 @@ impl<'b> HeadText<'b> {
         }
     }
 
+    /// Makes the block malformed, for a reason outside its fields.
+    pub(super) fn reject(&mut self, reason: &'static str) {
+        self.malformed = Some(reason);
+    }
+
+    /// Whether the method is HEAD, if the limit left room for it.
+    pub(super) fn is_head(&self) -> bool {
+        self.pseudo[METHOD].clone().is_some_and(|place| &self.parts.pseudo[place] == b"HEAD")
+    }
+
     fn pseudo_field(&mut self, name: &[u8], value: &[u8]) -> Result<(), &'static str> {
         let which = match name {
             b"method" => METHOD,

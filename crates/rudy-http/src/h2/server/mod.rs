@@ -39,10 +39,10 @@ pub struct ServerConnection {
     last_stream: u32,
     requests: u64,
     shutdown: Shutdown,
-    /// Whether a frame or a header block is incomplete.
-    is_partial: bool,
-    /// When the connection became idle, or the incomplete frame or header block began.
-    wait_started: Instant,
+    /// When the incomplete frame or header block began.
+    partial_since: Option<Instant>,
+    /// When the connection became idle.
+    idle_since: Instant,
 }
 
 /// The graceful end of a connection (RFC 9113 §6.8).
@@ -73,8 +73,8 @@ impl ServerConnection {
             last_stream: 0,
             requests: 0,
             shutdown: Shutdown::Open,
-            is_partial: false,
-            wait_started: now,
+            partial_since: None,
+            idle_since: now,
         }
     }
 
@@ -101,24 +101,23 @@ impl ServerConnection {
     /// with [`Pace`](crate::h1::Pace).
     #[must_use]
     pub fn deadline(&self, limits: &Limits) -> Option<Instant> {
-        let wait = if self.is_partial {
-            limits.head_timeout
-        } else if !self.is_idle() {
-            let draining = self.core.streams.iter().filter_map(|stream| stream.draining);
-            return draining.map(|draining| draining.since + limits.head_timeout).min();
-        } else if self.requests == 0 {
-            limits.first_request_timeout
-        } else {
-            limits.idle_timeout
+        let (since, wait) = match self.partial_since {
+            Some(since) => (since, limits.head_timeout),
+            None if !self.is_idle() => {
+                let draining = self.core.streams.iter().filter_map(|stream| stream.draining);
+                return draining.map(|draining| draining.since + limits.head_timeout).min();
+            }
+            None if self.requests == 0 => (self.idle_since, limits.first_request_timeout),
+            None => (self.idle_since, limits.idle_timeout),
         };
-        self.wait_started.checked_add(wait)
+        since.checked_add(wait)
     }
 
     /// Returns the error for a [deadline](Self::deadline) that has passed. `None` for an idle connection, whose end is no error.
     #[must_use]
     pub fn timeout(&self) -> Option<ConnectionError> {
         let reason = "a frame or a header block was not complete in time";
-        self.is_partial.then(|| ConnectionError::new(ErrorCode::ENHANCE_YOUR_CALM, reason))
+        self.partial_since.map(|_| ConnectionError::new(ErrorCode::ENHANCE_YOUR_CALM, reason))
     }
 
     /// Announces that the connection ends, without losing requests in transit. Continue to handle input until
@@ -150,14 +149,10 @@ impl ServerConnection {
         put_go_away(self.last_stream, error.code, error.reason, out);
     }
 
-    fn accepts_streams(&self) -> bool {
-        self.shutdown != Shutdown::Final
-    }
-
     /// Notes when the connection became idle.
     fn note_idle(&mut self, now: Instant) {
         if self.is_idle() {
-            self.wait_started = now;
+            self.idle_since = now;
         }
     }
 

@@ -14,11 +14,16 @@ use crate::h2::frame::{PREFACE, flag, put_ping};
 use crate::h2::reader::Frame;
 use crate::h2::{ConnectionError, ErrorCode, Priority};
 
+/// RFC 7540 §5.3.1: all that is left of the priorities of that RFC.
+const DEPENDS_ON_ITSELF: &str = "a stream depends on itself";
+
 /// A decoded header block, whose text is in the buffers.
 pub(super) struct Block {
     pub(super) stream: u32,
     pub(super) ends_stream: bool,
     pub(super) priority: Priority,
+    /// The method is HEAD.
+    pub(super) is_head: bool,
     pub(super) written: Result<(), HeadFault>,
     is_trailer: bool,
 }
@@ -61,14 +66,13 @@ impl ServerConnection {
                 Some(Step::Block(block)) => break block,
             }
         };
-        self.is_partial = false;
         let event = if block.is_trailer {
             self.receive_trailers(&block, &buffers.head, &mut turn)
         } else {
             self.receive_request(&block, &buffers.head, &mut turn)
         };
         self.note_idle(now);
-        event
+        event.map(Some)
     }
 
     fn receive_preface(&mut self, input: &mut &[u8]) -> Result<(), ConnectionError> {
@@ -86,10 +90,7 @@ impl ServerConnection {
     /// Notes whether a frame or a header block is incomplete, and since when.
     fn note_partial(&mut self, now: Instant) {
         let is_partial = self.core.reader.is_in_block() || self.core.reader.is_in_frame();
-        if is_partial && !self.is_partial {
-            self.wait_started = now;
-        }
-        self.is_partial = is_partial;
+        self.partial_since = is_partial.then(|| self.partial_since.unwrap_or(now));
     }
 
     fn receive_frame<'i>(
@@ -99,6 +100,10 @@ impl ServerConnection {
         turn: &mut Turn<'_>,
     ) -> Result<Option<Step<'i>>, ConnectionError> {
         let Some(frame) = self.core.reader.read(input, turn.limits.head_bytes)? else { return Ok(None) };
+        // A header block that continues has begun with its first frame.
+        if frame != Frame::HeadersPart {
+            self.partial_since = None;
+        }
         match frame {
             Frame::Headers { stream, block, ends_stream, depends_on } => {
                 let HeadBuffers { strings, parts, head } = buffers;
@@ -110,55 +115,38 @@ impl ServerConnection {
                     ConnectionError::new(ErrorCode::COMPRESSION_ERROR, "a header block cannot be decoded")
                 })?;
                 if depends_on == Some(stream) {
-                    return self.depends_on_itself(stream, turn).map(Some);
+                    text.reject(DEPENDS_ON_ITSELF);
                 }
-                let priority = text.priority;
+                if self.is_ignored(stream)? || is_trailer && self.core.was_reset_by_us(stream) {
+                    return self.count_frame(turn).map(Some);
+                }
+                let (priority, is_head) = (text.priority, text.is_head());
                 let written = if is_trailer { text.write_trailers(head) } else { text.write_request(head) };
-                return Ok(Some(Step::Block(Block { stream, ends_stream, priority, written, is_trailer })));
+                let block = Block { stream, ends_stream, priority, is_head, written, is_trailer };
+                return Ok(Some(Step::Block(block)));
+            }
+            Frame::Data { stream, data, flow_bytes, ends_stream, is_empty } => {
+                let piece = Piece { stream, data, flow_bytes, ends: ends_stream, is_empty };
+                return self.receive_data(&piece, turn).map(Some);
             }
             Frame::Settings(payload) => {
                 let mut peer = self.core.peer;
                 peer.apply(payload)?;
                 self.core.set_peer(peer, turn.out)?;
             }
-            Frame::PriorityUpdate { stream: 0, .. } => {
-                return Err(ConnectionError::protocol("PRIORITY_UPDATE for the connection"));
-            }
             Frame::PriorityUpdate { stream, value } => {
                 let priority = Priority::parse(value);
-                self.core.count_frame(&turn.limits.http2, turn.now)?;
-                let is_open = self.core.streams.get(stream).is_some();
-                let event = || Step::Event(Event::Priority { stream, priority });
-                return Ok(Some(if is_open { event() } else { Step::Nothing }));
-            }
-            Frame::Data { stream, data, flow_bytes, ends_stream, is_empty } => {
-                if is_empty && !ends_stream {
-                    self.core.count_frame(&turn.limits.http2, turn.now)?;
-                }
-                let piece = Piece { stream, data, flow_bytes, ends: ends_stream };
-                return self.receive_data(&piece, turn).map(Some);
+                return self.receive_priority(stream, priority, turn).map(Some);
             }
             Frame::WindowUpdate { stream, increment } => {
-                self.check_not_idle(stream)?;
-                if increment == 0 && stream != 0 {
-                    let fault = (ErrorCode::PROTOCOL_ERROR, "an invalid WINDOW_UPDATE");
-                    return self.fail_stream(stream, fault, turn).map(Step::Event).map(Some);
-                }
-                if let Some(code) = self.core.window_update(stream, increment)? {
-                    let fault = (code, "an invalid WINDOW_UPDATE");
-                    return self.fail_stream(stream, fault, turn).map(Step::Event).map(Some);
-                }
+                return self.receive_window_update(stream, increment, turn).map(Some);
             }
-            Frame::Reset { stream, code } => {
-                self.check_not_idle(stream)?;
-                if self.core.streams.remove(stream).is_some() {
-                    self.core.count_reset(&turn.limits.http2, turn.now)?;
-                    return Ok(Some(Step::Event(Event::Reset { stream, code, reason: None })));
-                }
-                self.core.forget_reset(stream);
-            }
+            Frame::Reset { stream, code } => return self.receive_reset(stream, code, turn).map(Some),
             Frame::Priority { stream, depends_on } if stream == depends_on => {
-                return self.depends_on_itself(stream, turn).map(Some);
+                if self.is_handled(stream)? && self.core.streams.get(stream).is_some() {
+                    let fault = (ErrorCode::PROTOCOL_ERROR, DEPENDS_ON_ITSELF);
+                    return self.fail_stream(stream, fault, turn).map(Step::Event).map(Some);
+                }
             }
             Frame::Ping(payload) => put_ping(flag::ACK, payload, turn.out),
             Frame::PingAck(SHUTDOWN_PING) if self.shutdown == Shutdown::Announced => {
@@ -175,27 +163,81 @@ impl ServerConnection {
             | Frame::GoAway { .. }
             | Frame::Unknown => {}
         }
+        self.count_frame(turn).map(Some)
+    }
+
+    /// Counts a frame without purpose.
+    fn count_frame<'i>(&mut self, turn: &mut Turn<'_>) -> Result<Step<'i>, ConnectionError> {
         self.core.count_frame(&turn.limits.http2, turn.now)?;
-        Ok(Some(Step::Nothing))
+        Ok(Step::Nothing)
     }
 
-    /// Checks that a stream is not one that the client has not opened yet (RFC 9113 §5.1).
-    pub(super) fn check_not_idle(&self, stream: u32) -> Result<(), ConnectionError> {
-        if stream <= self.last_stream {
-            return Ok(());
-        }
-        Err(ConnectionError::protocol("a frame for a stream that is not open"))
-    }
-
-    /// RFC 7540 §5.3.1: all that is left of the priorities of that RFC.
-    fn depends_on_itself<'i>(
+    fn receive_priority<'i>(
         &mut self,
         stream: u32,
+        priority: Priority,
         turn: &mut Turn<'_>,
     ) -> Result<Step<'i>, ConnectionError> {
-        let fault = (ErrorCode::PROTOCOL_ERROR, "a stream depends on itself");
-        self.last_stream = self.last_stream.max(stream);
-        self.fail_stream(stream, fault, turn).map(Step::Event)
+        // RFC 9218 §7.1: neither the connection, nor a stream of the server, which pushes nothing.
+        if stream.is_multiple_of(2) {
+            return Err(ConnectionError::protocol("PRIORITY_UPDATE for a stream that no client opens"));
+        }
+        self.core.count_frame(&turn.limits.http2, turn.now)?;
+        let is_open = self.core.streams.get(stream).is_some();
+        Ok(if is_open { Step::Event(Event::Priority { stream, priority }) } else { Step::Nothing })
+    }
+
+    fn receive_window_update<'i>(
+        &mut self,
+        stream: u32,
+        increment: u32,
+        turn: &mut Turn<'_>,
+    ) -> Result<Step<'i>, ConnectionError> {
+        if stream != 0 && !self.is_handled(stream)? {
+            return self.count_frame(turn);
+        }
+        if stream != 0 && increment == 0 {
+            // Also for a closed stream, where other values are ignored.
+            let fault = (ErrorCode::PROTOCOL_ERROR, "an invalid WINDOW_UPDATE");
+            return self.fail_stream(stream, fault, turn).map(Step::Event);
+        }
+        self.core.count_update(&turn.limits.http2, turn.now)?;
+        match self.core.window_update(stream, increment)? {
+            Some(code) => self.fail_stream(stream, (code, "an invalid WINDOW_UPDATE"), turn).map(Step::Event),
+            None => Ok(Step::Nothing),
+        }
+    }
+
+    fn receive_reset<'i>(
+        &mut self,
+        stream: u32,
+        code: ErrorCode,
+        turn: &mut Turn<'_>,
+    ) -> Result<Step<'i>, ConnectionError> {
+        if !self.is_handled(stream)? || self.core.streams.remove(stream).is_none() {
+            self.core.forget_reset(stream);
+            return self.count_frame(turn);
+        }
+        self.core.count_reset(&turn.limits.http2, turn.now)?;
+        Ok(Step::Event(Event::Reset { stream, code, reason: None }))
+    }
+
+    /// Whether frames other than HEADERS are handled. Fails for a stream that the client has not opened yet (RFC 9113 §5.1).
+    pub(super) fn is_handled(&self, stream: u32) -> Result<bool, ConnectionError> {
+        let is_ignored = self.is_ignored(stream)?;
+        if !is_ignored && stream > self.last_stream {
+            return Err(ConnectionError::protocol("a frame for a stream that is not open"));
+        }
+        Ok(!is_ignored)
+    }
+
+    /// Whether frames for a stream are ignored, because it comes after the last one of a final GOAWAY (RFC 9113 §6.8). Fails for
+    /// a stream that only a server can open.
+    fn is_ignored(&self, stream: u32) -> Result<bool, ConnectionError> {
+        if stream.is_multiple_of(2) {
+            return Err(ConnectionError::protocol("a client used a stream with an even number"));
+        }
+        Ok(self.shutdown == Shutdown::Final && stream > self.last_stream)
     }
 
     /// Resets a stream because of what the client did (CVE-2025-8671).

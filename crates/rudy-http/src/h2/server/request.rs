@@ -23,31 +23,23 @@ impl ServerConnection {
         block: &Block,
         text: &'e [u8],
         turn: &mut Turn<'_>,
-    ) -> Result<Option<Event<'e>>, ConnectionError> {
+    ) -> Result<Event<'e>, ConnectionError> {
         let (stream, limits) = (block.stream, turn.limits);
-        if stream.is_multiple_of(2) {
-            return Err(ConnectionError::protocol("a client opened a stream with an even number"));
-        }
-        if !self.accepts_streams() {
-            // The client knows the last stream, and repeats later ones elsewhere.
-            self.core.count_frame(&limits.http2, turn.now)?;
-            return Ok(None);
-        }
         self.last_stream = stream;
         if self.core.streams.len() >= limits.http2.streams as usize {
             let fault = (ErrorCode::REFUSED_STREAM, "too many concurrent streams");
-            return self.fail_stream(stream, fault, turn).map(Some);
+            return self.fail_stream(stream, fault, turn);
         }
         let head = match block.written {
             Ok(()) => RequestHead::of_http2(text, limits),
             Err(HeadFault::TooLarge) => Err(Rejection::HeadTooLarge),
             Err(HeadFault::Malformed(reason)) => {
-                return self.fail_stream(stream, (ErrorCode::PROTOCOL_ERROR, reason), turn).map(Some);
+                return self.fail_stream(stream, (ErrorCode::PROTOCOL_ERROR, reason), turn);
             }
         };
         let stated = head.as_ref().ok().and_then(RequestHead::stated_length);
         if block.ends_stream && stated.is_some_and(|length| length > 0) {
-            return self.fail_stream(stream, WRONG_LENGTH, turn).map(Some);
+            return self.fail_stream(stream, WRONG_LENGTH, turn);
         }
         self.requests += 1;
         self.core.count_exchange();
@@ -65,14 +57,14 @@ impl ServerConnection {
             sending: Sending::Head,
             expected: stated,
             received: 0,
-            is_head: text.starts_with(b"HEAD "),
+            is_head: block.is_head,
             expects_continue: head.as_ref().is_ok_and(|head| head.expects_continue),
             draining: None,
         });
-        Ok(Some(match head {
+        Ok(match head {
             Ok(head) => Event::Request { stream, head: head.with_body(body), priority: block.priority },
             Err(rejection) => Event::Rejected { stream, rejection },
-        }))
+        })
     }
 
     pub(super) fn receive_data<'i>(
@@ -80,13 +72,23 @@ impl ServerConnection {
         piece: &Piece<'i>,
         turn: &mut Turn<'_>,
     ) -> Result<Step<'i>, ConnectionError> {
-        let &Piece { stream: id, data, ends, .. } = piece;
-        self.check_not_idle(id)?;
+        let &Piece { stream: id, data, ends, is_empty, .. } = piece;
+        let is_handled = self.is_handled(id)?;
+        if is_empty && (!ends || self.core.streams.get(id).is_none()) {
+            self.core.count_frame(&turn.limits.http2, turn.now)?;
+        }
+        let is_draining = self.core.streams.get(id).is_some_and(|stream| stream.draining.is_some());
         match self.core.receive_piece(piece, turn.limits, turn.out)? {
+            Received::Malformed(_) if !is_handled => Ok(Step::Nothing),
             Received::Ignored => Ok(Step::Nothing),
             Received::Malformed(fault) => self.fail_stream(id, fault, turn).map(Step::Event),
-            Received::TooLarge | Received::Accepted if self.has_drained_enough(id, turn.limits) => {
-                self.core.reset(id, ErrorCode::NO_ERROR, turn.out);
+            received if is_draining => {
+                if received == Received::Accepted {
+                    self.pass_on(id, data.len(), turn.out);
+                }
+                if self.has_drained_enough(id, turn.limits) {
+                    self.core.reset(id, ErrorCode::NO_ERROR, turn.out);
+                }
                 Ok(Step::Nothing)
             }
             Received::TooLarge => {
@@ -125,12 +127,9 @@ impl ServerConnection {
         block: &Block,
         section: &[u8],
         turn: &mut Turn<'_>,
-    ) -> Result<Option<Event<'static>>, ConnectionError> {
+    ) -> Result<Event<'static>, ConnectionError> {
         let id = block.stream;
         let Some(stream) = self.core.streams.get_mut(id) else {
-            if self.core.was_reset_by_us(id) {
-                return Ok(None);
-            }
             let reason = "HEADERS for a stream that is closed";
             return Err(ConnectionError::new(ErrorCode::STREAM_CLOSED, reason));
         };
@@ -148,12 +147,12 @@ impl ServerConnection {
                     Ok(trailers) => {
                         stream.receiving = Receiving::Ended;
                         self.core.close_if_ended(id);
-                        return Ok(Some(Event::End { stream: id, trailers }));
+                        return Ok(Event::End { stream: id, trailers });
                     }
                     Err(_) => (ErrorCode::PROTOCOL_ERROR, "a field is not allowed as a trailer"),
                 },
             }
         };
-        self.fail_stream(id, fault, turn).map(Some)
+        self.fail_stream(id, fault, turn)
     }
 }

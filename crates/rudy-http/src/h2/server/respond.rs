@@ -8,7 +8,7 @@ use http::{HeaderMap, StatusCode};
 use super::ServerConnection;
 use crate::h1::{DateLine, LengthError, Rejection, ResponseHead, has_no_content};
 use crate::h2::ErrorCode;
-use crate::h2::frame::{begin_block, end_block};
+use crate::h2::frame::end_block;
 use crate::h2::hpack::encode_stateless;
 use crate::h2::stream::{Draining, Receiving, Sending};
 use crate::semantics::reason::reason_phrase;
@@ -20,7 +20,7 @@ impl ServerConnection {
             && std::mem::take(&mut state.expects_continue)
             && state.sending == Sending::Head
         {
-            let start = begin_block(out);
+            let start = self.core.begin_block(out);
             encode_stateless(b":status", b"100", out);
             end_block(start, stream, false, out);
         }
@@ -30,7 +30,7 @@ impl ServerConnection {
     /// response.
     #[must_use]
     pub fn encode_interim(
-        &self,
+        &mut self,
         stream: u32,
         status: StatusCode,
         fields: &HeaderMap,
@@ -39,7 +39,7 @@ impl ServerConnection {
         let is_due = self.core.streams.get(stream).is_some_and(|stream| stream.sending == Sending::Head);
         let is_allowed = (102..=199).contains(&status.as_u16()) && is_due;
         if is_allowed {
-            let start = begin_block(out);
+            let start = self.core.begin_block(out);
             ResponseHead::Fields(status, fields).encode_http2(out);
             end_block(start, stream, false, out);
         }
@@ -56,16 +56,20 @@ impl ServerConnection {
         out: &mut BytesMut,
     ) {
         let Some(state) = self.core.streams.get_mut(stream) else { return };
+        // Each request has one response.
+        if state.sending != Sending::Head {
+            return;
+        }
         let status = head.status();
-        let start = begin_block(out);
+        let has_body = !state.is_head && !has_no_content(status) && length != Some(0);
+        state.sending = if has_body { Sending::Body(length) } else { Sending::Ended };
+        let start = self.core.begin_block(out);
         head.encode_http2(out);
         // RFC 9110 §8.6: no Content-Length with 1xx and 204.
         if let Some(length) = length.filter(|_| !has_no_content(status)) {
             encode_stateless(b"content-length", itoa::Buffer::new().format(length).as_bytes(), out);
         }
         out.extend_from_slice(date.http2());
-        let has_body = !state.is_head && !has_no_content(status) && length != Some(0);
-        state.sending = if has_body { Sending::Body(length) } else { Sending::Ended };
         end_block(start, stream, !has_body, out);
     }
 
@@ -112,7 +116,7 @@ impl ServerConnection {
         out: &mut BytesMut,
     ) -> Result<(), LengthError> {
         let Some(trailers) = self.core.finish(stream, trailers, out)? else { return Ok(()) };
-        let start = begin_block(out);
+        let start = self.core.begin_block(out);
         for (name, value) in trailers {
             encode_stateless(name.as_str().as_bytes(), value.as_bytes(), out);
         }
