@@ -125,6 +125,7 @@ impl From<&rudy_net::Limits> for LimitsTable {
             send_stall_timeout,
             half_close_timeout,
             requests_per_connection,
+            http2: _,
         } = http;
         Self {
             head_bytes: Size(*head_bytes as u64),
@@ -171,6 +172,7 @@ impl From<LimitsTable> for rudy_net::Limits {
                 send_stall_timeout: table.send_stall_timeout.0,
                 half_close_timeout: table.half_close_timeout.0,
                 requests_per_connection: table.requests_per_connection.map(|most| most.0),
+                http2: rudy_http::h2::Limits::DEFAULT,
             },
             connections: table.connections.map(Int::as_usize),
             connections_per_address: table.connections_per_address.map(Int::as_usize),
