@@ -2,13 +2,13 @@
 
 use std::time::Instant;
 
-use bytes::{BufMut, BytesMut};
+use bytes::BytesMut;
 use http::{HeaderMap, StatusCode};
 
 use super::ServerConnection;
 use crate::h1::{DateLine, LengthError, Rejection, ResponseHead, has_no_content};
 use crate::h2::ErrorCode;
-use crate::h2::frame::{PAYLOAD_BYTES_MAX, begin_block, end_block, flag, kind, put_head};
+use crate::h2::frame::{begin_block, end_block};
 use crate::h2::hpack::encode_stateless;
 use crate::h2::stream::{Receiving, Sending};
 use crate::semantics::reason::reason_phrase;
