@@ -15,10 +15,10 @@ use super::plan::{Pace, Plan};
 use super::recorder::Recorder;
 use super::request_schedule::{Next, RequestSchedule};
 use super::run::RunControl;
-use crate::Failure;
 use crate::connection::{Connection, DriveStatus};
 use crate::poller::Poller;
 use crate::request::Mix;
+use crate::{Failure, Protocols};
 
 /// Size of the read buffer. With the larger bodies that fill it, copying dominates.
 const SCRATCH_BYTES: usize = 64 * 1024;
@@ -142,7 +142,7 @@ impl<'p> Connections<'p> {
         slot.generation = slot.generation.wrapping_add(1);
         slot.exchange.connect_phase_start = Some(now);
         let token = u64::from(slot.generation) << 32 | u64::from(index);
-        let opened = Connection::open(&self.plan.remote, source).and_then(|connection| {
+        let opened = Connection::open(&self.plan.remote, source, Protocols::Http1).and_then(|connection| {
             self.poller.add(connection.transport(), token).map_err(Failure::Connect)?;
             Ok(connection)
         });

@@ -127,6 +127,13 @@ impl ClientConnection {
         self.core.streams.is_empty()
     }
 
+    /// Whether the current DATA frame is incomplete. A server often sends the data that is available as one frame, so that a client
+    /// can measure when that data has arrived.
+    #[must_use]
+    pub fn is_within_frame(&self) -> bool {
+        self.core.reader.is_in_data()
+    }
+
     /// Whether no further requests can be sent, because one side has announced the end of the connection, or all numbers of streams
     /// are used. Close the connection when it [is idle](Self::is_idle).
     #[must_use]
