@@ -196,6 +196,12 @@ impl Mix {
         self.order[turn]
     }
 
+    /// The distinct request with this index.
+    #[must_use]
+    pub(crate) fn request(&self, index: u32) -> &Encoded {
+        &self.requests[index as usize]
+    }
+
     /// The k-th request.
     #[must_use]
     pub fn get(&self, k: u64) -> &Encoded {
