@@ -4,7 +4,7 @@
 //! anywhere and choose the time.
 //!
 //! - [`h1`]: HTTP/1.1 on the wire (RFC 9112), for servers and clients.
-//! - [`h2`]: HTTP/2 on the wire (RFC 9113), for servers.
+//! - [`h2`]: HTTP/2 on the wire (RFC 9113), for servers and clients.
 //! - [`semantics`]: what the header fields mean (RFC 9110): conditions, ranges, negotiation, dates, paths.
 //! - [`syntax`]: tokens, numbers, lists and field lines.
 //! - [`RawTarget`]: a request target that an [`http::Uri`] cannot hold.

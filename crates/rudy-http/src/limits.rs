@@ -60,6 +60,7 @@ impl Limits {
             body_bytes: u64::MAX,
             // Some servers send an extension with each chunk, and a stream has any number of chunks.
             chunk_extension_bytes: 1024 * 1024,
+            http2: h2::Limits::FOR_RESPONSES,
             ..Self::default()
         }
     }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 
-use crate::Url;
 use crate::transport::{Remote, Security};
+use crate::{Protocols, Url};
 use rudy_tls::{Trust, TrustError};
 
 /// The trusted certificates of servers, and the Unix socket to connect to instead of the host.
@@ -79,6 +79,11 @@ impl Security {
     pub(crate) fn new(config: Arc<ClientConfig>, host: &str) -> Result<Self, AccessError> {
         let name = ServerName::try_from(host.to_owned()).map_err(|_| AccessError::Name(host.to_owned()))?;
         Ok(Self { config, name })
+    }
+
+    /// The parameters with these protocols in ALPN.
+    pub(crate) fn offering(self, protocols: Protocols) -> Self {
+        Self { config: protocols.configure(self.config), ..self }
     }
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 
 use rudy_http::h1::client::Fault;
+use rudy_http::h2::{ConnectionError, ErrorCode};
 use serde::{Deserialize, Serialize};
 
 /// The failure of a request that has no complete response.
@@ -21,6 +22,14 @@ pub enum Failure {
     Short(Fault),
     /// The response is not valid HTTP.
     Malformed(Fault),
+    /// The server closed an HTTP/2 connection before the response was complete, with this reason if it gave one.
+    Closed(Option<String>),
+    /// The server violates HTTP/2, in the response or on its connection.
+    Http2(ConnectionError),
+    /// The server reset the stream of the response.
+    Reset(ErrorCode),
+    /// The server refused the stream before it processed the request.
+    Refused,
     /// The timeout of the response, from the send, has passed.
     Timeout,
     /// The timeout of the response, from the due time, has passed.
@@ -41,11 +50,15 @@ pub enum FailureKind {
     Write,
     /// [`Failure::Read`]
     Read,
-    /// [`Failure::Short`]
+    /// [`Failure::Short`], [`Failure::Closed`]
     #[serde(rename = "short_body")]
     Short,
-    /// [`Failure::Malformed`]
+    /// [`Failure::Malformed`], [`Failure::Http2`]
     Malformed,
+    /// [`Failure::Reset`]
+    Reset,
+    /// [`Failure::Refused`]
+    Refused,
     /// [`Failure::Timeout`]
     Timeout,
     /// [`Failure::Deadline`]
@@ -56,13 +69,15 @@ pub enum FailureKind {
 
 impl FailureKind {
     /// All kinds, in the order in which they can happen to a request.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Connect,
         Self::Tls,
         Self::Write,
         Self::Read,
         Self::Short,
         Self::Malformed,
+        Self::Reset,
+        Self::Refused,
         Self::Timeout,
         Self::Deadline,
         Self::NotSent,
@@ -78,6 +93,8 @@ impl FailureKind {
             Self::Read => "read",
             Self::Short => "short_body",
             Self::Malformed => "malformed",
+            Self::Reset => "reset",
+            Self::Refused => "refused",
             Self::Timeout => "timeout",
             Self::Deadline => "deadline",
             Self::NotSent => "not_sent",
@@ -94,8 +111,10 @@ impl Failure {
             Self::Tls(_) => FailureKind::Tls,
             Self::Write(_) => FailureKind::Write,
             Self::Read(_) => FailureKind::Read,
-            Self::Short(_) => FailureKind::Short,
-            Self::Malformed(_) => FailureKind::Malformed,
+            Self::Short(_) | Self::Closed(_) => FailureKind::Short,
+            Self::Malformed(_) | Self::Http2(_) => FailureKind::Malformed,
+            Self::Reset(_) => FailureKind::Reset,
+            Self::Refused => FailureKind::Refused,
             Self::Timeout => FailureKind::Timeout,
             Self::Deadline => FailureKind::Deadline,
             Self::NotSent => FailureKind::NotSent,
@@ -115,6 +134,11 @@ impl fmt::Display for Failure {
                 write!(f, "the connection failed while the request was sent: {}", format_error(error))
             }
             Self::Short(fault) | Self::Malformed(fault) => write!(f, "{fault}"),
+            Self::Closed(None) => f.write_str("the connection was closed before the response was complete"),
+            Self::Closed(Some(reason)) => write!(f, "the server closed the connection: {reason}"),
+            Self::Http2(error) => error.fmt(f),
+            Self::Reset(code) => write!(f, "the server reset the stream: {code}"),
+            Self::Refused => f.write_str("the server refused the stream (REFUSED_STREAM)"),
             Self::Timeout => f.write_str("no complete response within the timeout"),
             Self::Deadline => f.write_str("no complete response by the deadline"),
             Self::NotSent => f.write_str("no connection was free before the end of the run"),

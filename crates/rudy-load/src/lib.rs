@@ -1,6 +1,6 @@
 //! The HTTP client side: single requests with timings, load at a rate, and many long-lived connections.
 //!
-//! The protocol is the client role of `rudy-http`. Each thread has its own loop over an `epoll`, because the
+//! The protocols are the client roles of `rudy-http`. Each thread has its own loop over an `epoll`, because the
 //! overhead of a generator becomes part of its results.
 
 mod access;
@@ -15,6 +15,7 @@ pub mod get;
 mod http_load;
 mod interrupt;
 mod poller;
+mod protocols;
 mod request;
 mod transport;
 mod url;
@@ -26,7 +27,8 @@ pub use exit::Exit;
 pub use failure::{Failure, FailureKind};
 pub use http_load::http_load;
 pub use interrupt::Interrupt;
-pub use request::{Encoded, Mix, Template, WEIGHTS_MAX, WeightError, parse_field};
+pub use protocols::Protocols;
+pub use request::{Encoded, Http2Request, Mix, Template, WEIGHTS_MAX, WeightError, parse_field};
 pub use rudy_tls::{Trust, TrustError};
 pub use transport::{Remote, Security};
 pub use url::{Url, UrlError};

@@ -7,8 +7,9 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Version};
 use rudy_http::h1::BodyLength;
 use rudy_http::h1::client::{RequestError, RequestHead, RequestInfo};
+use rudy_http::h2;
 
-use crate::Url;
+use crate::{Protocols, Url};
 
 /// The parts of a request that do not depend on the URL.
 #[derive(Debug, Clone)]
@@ -19,8 +20,10 @@ pub struct Template {
     pub fields: HeaderMap,
     /// The body. `None` differs from an empty body.
     pub body: Option<Bytes>,
-    /// HTTP/1.0 or HTTP/1.1.
+    /// HTTP/1.0 or HTTP/1.1, if the request is not sent over HTTP/2.
     pub version: Version,
+    /// The protocols for which the request is encoded.
+    pub protocols: Protocols,
     /// Whether the connection should stay open.
     pub keep_alive: bool,
 }
@@ -32,6 +35,7 @@ impl Default for Template {
             fields: HeaderMap::new(),
             body: None,
             version: Version::HTTP_11,
+            protocols: Protocols::Http1,
             keep_alive: true,
         }
     }
@@ -40,10 +44,21 @@ impl Default for Template {
 /// An encoded request.
 #[derive(Debug, Clone)]
 pub struct Encoded {
-    /// Head and body.
+    /// Head and body, for HTTP/1.1.
     pub bytes: Bytes,
     /// The properties of the request on which the parsing of its response depends.
     pub info: RequestInfo,
+    /// The request for HTTP/2, if it can be chosen.
+    pub http2: Option<Box<Http2Request>>,
+}
+
+/// A request for HTTP/2, which each connection encodes with its own table.
+#[derive(Debug, Clone)]
+pub struct Http2Request {
+    /// The fields.
+    pub head: h2::client::Request,
+    /// The body.
+    pub body: Bytes,
 }
 
 impl Template {
@@ -64,7 +79,14 @@ impl Template {
         let mut bytes = BytesMut::new();
         head.encode(&mut bytes)?;
         bytes.extend_from_slice(self.body.as_deref().unwrap_or_default());
-        Ok(Encoded { bytes: bytes.freeze(), info: head.info() })
+        let http2 = if self.protocols.includes_http2() {
+            let scheme = if url.is_secure() { "https" } else { "http" };
+            let body = self.body.clone().unwrap_or_default();
+            Some(Box::new(Http2Request { head: h2::client::Request::new(&head, scheme)?, body }))
+        } else {
+            None
+        };
+        Ok(Encoded { bytes: bytes.freeze(), info: head.info(), http2 })
     }
 
     fn all_fields(&self, url: &Url) -> Result<HeaderMap, RequestError> {
@@ -174,6 +196,12 @@ impl Mix {
         self.order[turn]
     }
 
+    /// The distinct request with this index.
+    #[must_use]
+    pub(crate) fn request(&self, index: u32) -> &Encoded {
+        &self.requests[index as usize]
+    }
+
     /// The k-th request.
     #[must_use]
     pub fn get(&self, k: u64) -> &Encoded {
@@ -183,7 +211,15 @@ impl Mix {
     /// A deep copy. Threads that count references to the same bytes would slow each other down.
     #[must_use]
     pub fn deep_clone(&self) -> Self {
-        let copy = |request: &Encoded| Encoded { bytes: Bytes::copy_from_slice(&request.bytes), ..*request };
+        let copy_http2 = |request: &Box<Http2Request>| {
+            let body = Bytes::copy_from_slice(&request.body);
+            Box::new(Http2Request { head: request.head.clone(), body })
+        };
+        let copy = |request: &Encoded| Encoded {
+            bytes: Bytes::copy_from_slice(&request.bytes),
+            info: request.info,
+            http2: request.http2.as_ref().map(copy_http2),
+        };
         Self { requests: self.requests.iter().map(copy).collect(), order: self.order.clone() }
     }
 }

@@ -41,6 +41,7 @@ use crate::values::{count, number, time, unsupported};
   rudy bench -R 1k:50k -d 2m http://127.0.0.1:8080/     a ramp from 1,000 to 50,000 per second
   rudy bench -R 2k --max-p99 20ms http://127.0.0.1/     exit with code 3 if p99 is higher
   rudy bench --slo 'p99<20ms' http://127.0.0.1:8080/    the highest rate with a p99 below 20 ms
+  rudy bench --http2 --streams 10 https://10.0.0.1/     10 concurrent streams on each connection
   rudy bench -b @a.json -b @b.json http://10.0.0.1/     POST requests with two alternating bodies
   rudy bench --json - http://127.0.0.1:8080/ | jq .latency_us.p99
   rudy bench -R 1m --split 0/4 --start-at +30s --json 0.json http://10.0.0.1/
@@ -130,6 +131,7 @@ pub(crate) struct Bench {
         visible_short_alias = 'X',
         alias = "request",
         value_name = "METHOD",
+        value_parser = method,
         help_heading = "Requests"
     )]
     method: Option<Method>,
@@ -139,6 +141,9 @@ pub(crate) struct Bench {
     /// Use HTTP/1.0
     #[arg(long = "http1.0", help_heading = "Requests")]
     http_10: bool,
+    /// Use HTTP/2: with https if the server chooses it (ALPN), with http without a negotiation
+    #[arg(long, conflicts_with = "http_10", help_heading = "Requests")]
+    http2: bool,
     /// File with a URL per line, optionally with weight, method and body: 3 POST URL @FILE
     ///
     /// A URL with weight 3 is requested three times as often as one with weight 1. `#` starts a comment.
@@ -159,6 +164,9 @@ pub(crate) struct Bench {
     /// Number of pipelined requests per connection
     #[arg(long, value_name = "N", default_value = "1", value_parser = number, help_heading = "Connections")]
     pipeline: NonZeroU32,
+    /// Number of concurrent streams per connection with --http2 [default: 1]
+    #[arg(long, value_name = "N", value_parser = number, requires = "http2", help_heading = "Connections")]
+    streams: Option<NonZeroU32>,
     /// Local addresses to connect from, in turn, such as 127.0.0.0/28
     #[arg(long, value_name = "CIDR", help_heading = "Connections")]
     sources: Option<Sources>,
@@ -269,6 +277,7 @@ impl From<Bench> for Options {
                 fields: bench.header,
                 bodies: bench.body,
                 is_http_10: bench.http_10,
+                is_http2: bench.http2,
             },
             expected: ExpectedOptions { body_bytes: bench.expect_bytes, body: bench.expect_body },
             pace: PaceOptions {
@@ -287,6 +296,7 @@ impl From<Bench> for Options {
                 disables_keep_alive: bench.disable_keepalive,
                 requests_per_connection: bench.requests_per_connection,
                 pipeline: bench.pipeline,
+                streams: bench.streams,
                 sources: bench.sources,
                 connect_rate: bench.connect_rate,
             },
@@ -347,6 +357,14 @@ fn constant_rate(text: &str) -> Result<f64, String> {
 fn duration(text: &str) -> Result<Duration, String> {
     let is_body = text.starts_with(['{', '[', '@', '"']) || text.contains(['=', '&']);
     if is_body { Err("-d is the duration; send a body with -b".to_owned()) } else { time(text) }
+}
+
+/// Parses a method. With h2load, `-m` is the number of streams.
+fn method(text: &str) -> Result<Method, String> {
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(format!("-m is the method; use --http2 --streams {text} for concurrent streams"));
+    }
+    text.parse().map_err(|_| "expected a method, such as GET".to_owned())
 }
 
 /// Parses a percentage into a fraction of the rate.

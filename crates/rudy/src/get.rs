@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use http::{HeaderName, HeaderValue, Method};
 use rudy_load::get::Options;
-use rudy_load::{Access, Trust, Url, parse_field};
+use rudy_load::{Access, Protocols, Trust, Url, parse_field};
 
 use crate::values::{time, unsupported};
 
@@ -31,6 +31,7 @@ use crate::values::{time, unsupported};
   rudy get http://127.0.0.1:8080/                    print the body and the timings
   rudy get -i -o page.html https://example.org/      write head and body to a file
   rudy get --repeat 5 --interval 1 http://127.0.0.1:8080/ -o /dev/null
+  rudy get --http2-prior-knowledge http://127.0.0.1:8080/   use HTTP/2 without TLS
   rudy get -b '{\"a\":1}' -H 'Content-Type: application/json' http://127.0.0.1:8080/
   rudy get --json http://127.0.0.1:8080/ | jq .time_total_s
 
@@ -68,8 +69,17 @@ pub(crate) struct Get {
     )]
     body: Option<String>,
     /// Use HTTP/1.0
-    #[arg(long = "http1.0", help_heading = "Requests")]
+    #[arg(long = "http1.0", group = "version", help_heading = "Requests")]
     http_10: bool,
+    /// Use HTTP/1.1
+    #[arg(long = "http1.1", group = "version", help_heading = "Requests")]
+    http_11: bool,
+    /// Offer HTTP/2 and HTTP/1.1 to https servers (the default)
+    #[arg(long, group = "version", help_heading = "Requests")]
+    http2: bool,
+    /// Use HTTP/2, also with http
+    #[arg(long, group = "version", help_heading = "Requests")]
+    http2_prior_knowledge: bool,
     /// Follow redirects; does not send credentials to other servers
     #[arg(short = 'L', long, help_heading = "Requests")]
     location: bool,
@@ -140,6 +150,11 @@ impl From<Get> for Options {
             fields: get.header,
             body: get.body,
             is_http_10: get.http_10,
+            protocols: match (get.http_10 || get.http_11, get.http2_prior_knowledge) {
+                (true, _) => Protocols::Http1,
+                (_, true) => Protocols::Http2,
+                _ => Protocols::Any,
+            },
             keeps_alive: !get.no_keepalive,
             access: Access { trust, unix_socket: get.unix_socket },
             proxy_variable: PROXY_VARIABLES.into_iter().find(|name| is_set(name)),

@@ -24,7 +24,7 @@ pub(super) struct Turn<'t> {
 }
 
 /// The size of the windows before a SETTINGS frame (RFC 9113 §6.9.2).
-pub(super) const DEFAULT_WINDOW_BYTES: u32 = 65_535;
+const DEFAULT_WINDOW_BYTES: u32 = 65_535;
 
 /// Frames without purpose that a connection may send for each request, and for each DATA frame that it receives: some clients
 /// send PRIORITY with each request, and PING to measure the delivery of data.

@@ -5,7 +5,7 @@
 pub struct Limits {
     /// Maximum number of concurrent streams (REFUSED_STREAM above it). RFC 9113 §6.5.2 recommends at least 100.
     pub streams: u32,
-    /// Maximum number of streams that the client cancels, or makes the server reset, beyond those that end properly
+    /// Maximum number of streams that the peer cancels, or makes this side reset, beyond those that end properly
     /// (ENHANCE_YOUR_CALM). A tenth recovers each second. Cancelled requests cost work that no response pays for
     /// (CVE-2023-44487). A browser cancels at most the images of a page.
     pub resets: u32,
@@ -16,6 +16,8 @@ pub struct Limits {
     pub control_frames: u32,
     /// The receive window of a connection at its start, in bytes.
     pub connection_window_bytes: u32,
+    /// The receive window of a new stream, in bytes, before it grows.
+    pub stream_window_bytes: u32,
     /// The maximum size to which the receive window of a stream grows, in bytes. A window holds the bytes of one round trip:
     /// 8 MiB are 80 MiB/s at 100 ms.
     pub stream_window_bytes_max: u32,
@@ -28,7 +30,17 @@ impl Limits {
         resets: 500,
         control_frames: 1000,
         connection_window_bytes: 1024 * 1024,
+        // The default of the protocol. A server stores what it receives.
+        stream_window_bytes: 65_535,
         stream_window_bytes_max: 8 * 1024 * 1024,
+    };
+
+    /// The limits for a client that stores no bodies, so that large windows cost no memory.
+    pub const FOR_RESPONSES: Self = Self {
+        connection_window_bytes: 16 * 1024 * 1024,
+        stream_window_bytes: 1024 * 1024,
+        stream_window_bytes_max: 32 * 1024 * 1024,
+        ..Self::DEFAULT
     };
 }
 

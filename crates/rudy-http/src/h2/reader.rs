@@ -108,6 +108,11 @@ impl FrameReader {
         !self.buffer.is_empty() && !self.is_returned
     }
 
+    /// Whether a DATA frame has begun, and not ended.
+    pub(super) fn is_in_data(&self) -> bool {
+        self.data.is_some()
+    }
+
     /// Returns the next frame of `input`, and removes it from there. `None` if more input is needed; then all of it is used.
     /// `block_bytes_max` is the maximum size of an encoded header block.
     pub(super) fn read<'a, 'i: 'a>(

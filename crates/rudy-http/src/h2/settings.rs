@@ -20,7 +20,9 @@ const NO_RFC7540_PRIORITIES: u16 = 0x9;
 pub(super) struct PeerSettings {
     /// The window of a new stream.
     pub(super) initial_window: u32,
-    /// The smallest size so far of the table that the peer decodes header blocks with.
+    /// The size of the table that the peer decodes header blocks with.
+    pub(super) header_table_bytes: u32,
+    /// The smallest size so far of that table.
     pub(super) header_table_bytes_min: u32,
     /// The maximum number of streams that this side may have open.
     pub(super) concurrent_streams: u32,
@@ -34,6 +36,7 @@ impl Default for PeerSettings {
     fn default() -> Self {
         Self {
             initial_window: 65_535,
+            header_table_bytes: 4096,
             header_table_bytes_min: 4096,
             concurrent_streams: u32::MAX,
             extended_connect: false,
@@ -49,7 +52,10 @@ impl PeerSettings {
             let id = u16::from_be_bytes([parameter[0], parameter[1]]);
             let value = u32::from_be_bytes([parameter[2], parameter[3], parameter[4], parameter[5]]);
             match id {
-                HEADER_TABLE_SIZE => self.header_table_bytes_min = self.header_table_bytes_min.min(value),
+                HEADER_TABLE_SIZE => {
+                    self.header_table_bytes = value;
+                    self.header_table_bytes_min = self.header_table_bytes_min.min(value);
+                }
                 MAX_CONCURRENT_STREAMS => self.concurrent_streams = value,
                 INITIAL_WINDOW_SIZE if value > WINDOW_BYTES_MAX => {
                     let reason = "SETTINGS_INITIAL_WINDOW_SIZE is too large";

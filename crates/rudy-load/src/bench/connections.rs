@@ -34,13 +34,17 @@ const SWEEP_INTERVAL_BOUNDS: (Duration, Duration) = (Duration::from_millis(1), D
 
 /// The slot of one connection.
 #[derive(Debug, Default)]
-struct Slot {
-    connection: Option<Connection>,
+pub(super) struct Slot {
+    pub(super) connection: Option<Connection>,
     /// The number of connections that this slot has had, so that events of earlier ones can be ignored.
     generation: u32,
-    exchange: Exchange,
+    pub(super) exchange: Exchange,
     /// The number of requests sent on this connection.
-    sent: u32,
+    pub(super) sent: u32,
+    /// HTTP/2: the number of streams opened on this connection.
+    pub(super) opened_streams: u32,
+    /// HTTP/2: the number of concurrent streams that the server allows, also on the next connection.
+    pub(super) allowed_streams: Option<u32>,
     /// The number of consecutive failed connection attempts.
     failed_attempts: u32,
     /// Whether the slot waits for a request.
@@ -49,16 +53,16 @@ struct Slot {
 
 /// The connections of one thread, and the requests in flight on them.
 pub(super) struct Connections<'p> {
-    plan: &'p Plan,
+    pub(super) plan: &'p Plan,
     control: &'p RunControl,
-    mix: Mix,
+    pub(super) mix: Mix,
     poller: Poller,
     limits: Limits,
-    slots: Vec<Slot>,
+    pub(super) slots: Vec<Slot>,
     /// Slots that wait for a request, the one that has waited longest first.
     idle: VecDeque<u32>,
     /// Slots that can continue without an event of the kernel.
-    runnable: VecDeque<u32>,
+    pub(super) runnable: VecDeque<u32>,
     /// The slots whose connection attempt failed, by the time of the next attempt.
     retries: BinaryHeap<Reverse<(Instant, u32)>>,
     scratch: Box<[u8]>,
@@ -116,7 +120,7 @@ impl<'p> Connections<'p> {
     /// Whether every connection is open or has failed.
     pub(super) fn all_connected_or_failed(&self) -> bool {
         self.slots.iter().all(|slot| match &slot.connection {
-            Some(connection) => connection.is_open(),
+            Some(connection) => connection.is_ready(),
             None => slot.failed_attempts > 0,
         })
     }
@@ -142,10 +146,11 @@ impl<'p> Connections<'p> {
         slot.generation = slot.generation.wrapping_add(1);
         slot.exchange.connect_phase_start = Some(now);
         let token = u64::from(slot.generation) << 32 | u64::from(index);
-        let opened = Connection::open(&self.plan.remote, source).and_then(|connection| {
-            self.poller.add(connection.transport(), token).map_err(Failure::Connect)?;
-            Ok(connection)
-        });
+        let opened =
+            Connection::open(&self.plan.remote, source, self.plan.protocols).and_then(|connection| {
+                self.poller.add(connection.transport(), token).map_err(Failure::Connect)?;
+                Ok(connection)
+            });
         match opened {
             Ok(connection) => slot.connection = Some(connection),
             Err(failure) => self.fail(index, &failure, now),
@@ -191,7 +196,7 @@ impl<'p> Connections<'p> {
             let number = schedule.take(now) * threads + u64::from(self.thread_index);
             self.requests.push(number);
             let request = self.mix.request_index(number);
-            slot.exchange.in_flight.push_back(SentRequest { due, sent_at: now, request });
+            slot.exchange.in_flight.push_back(SentRequest { due, sent_at: now, request, repeats: 0 });
             if due >= self.measurement_start {
                 self.recorder.sent += 1;
                 self.recorder.sent_after_end += u64::from(schedule.has_ended(now));
@@ -209,7 +214,7 @@ impl<'p> Connections<'p> {
         }
         self.send(index);
         // Put the slot back if it has room for more requests that are not due yet.
-        if self.free_capacity(index) > 0 && self.plan.pipeline.get() > 1 {
+        if self.free_capacity(index) > 0 && self.plan.in_flight_per_connection.get() > 1 {
             self.mark_idle(index);
         }
     }
@@ -224,7 +229,7 @@ impl<'p> Connections<'p> {
     /// Fails all requests in flight with a timeout.
     pub(super) fn fail_in_flight(&mut self, now: Instant) {
         for index in 0..self.count() {
-            if !self.slots[index as usize].exchange.in_flight.is_empty() {
+            if self.slots[index as usize].exchange.len() > 0 {
                 self.fail(index, &Failure::Timeout, now);
             }
         }
@@ -243,7 +248,9 @@ impl<'p> Connections<'p> {
         }
         self.next_sweep = now + self.sweep_interval;
         for index in 0..self.count() {
-            if let Some(failure) = self.timeout_failure(&self.slots[index as usize], now) {
+            if let Some(failure) = self.timeout_failure(&self.slots[index as usize], now)
+                && !self.cancel_overdue(index, &failure, now)
+            {
                 self.fail(index, &failure, now);
             }
         }
@@ -251,22 +258,20 @@ impl<'p> Connections<'p> {
 
     /// The timeout that a slot has exceeded, if any.
     fn timeout_failure(&self, slot: &Slot, now: Instant) -> Option<Failure> {
-        let is_over = |start: Instant, limit: Duration| now.saturating_duration_since(start) > limit;
         let connection = slot.connection.as_ref()?;
-        if let Some(oldest) = slot.exchange.in_flight.front() {
-            if self.plan.deadline.is_some_and(|deadline| is_over(oldest.due, deadline)) {
-                return Some(Failure::Deadline);
-            }
-            if is_over(oldest.sent_at, self.plan.timeout) {
-                return Some(Failure::Timeout);
-            }
+        if let Some(failure) = slot.exchange.oldest().and_then(|oldest| overdue(self.plan, oldest, now)) {
+            return Some(failure);
         }
-        let connect_start = slot.exchange.connect_phase_start.filter(|_| !connection.is_open())?;
-        is_over(connect_start, self.plan.timeout).then(|| Failure::Connect(io::ErrorKind::TimedOut.into()))
+        let connect_start = slot.exchange.connect_phase_start.filter(|_| !connection.is_ready())?;
+        let is_over = now.saturating_duration_since(connect_start) > self.plan.timeout;
+        is_over.then(|| Failure::Connect(io::ErrorKind::TimedOut.into()))
     }
 
     /// Sends the requests in `requests` with one write.
     fn send(&mut self, index: u32) {
+        if self.plan.protocols.includes_http2() {
+            return self.send_streams(index, None);
+        }
         let Some(connection) = &mut self.slots[index as usize].connection else { return };
         if let [number] = self.requests[..] {
             let request = self.mix.get(number);
@@ -285,9 +290,21 @@ impl<'p> Connections<'p> {
     }
 
     /// The number of further requests that can be sent on the connection of a slot, or on its replacement.
-    fn free_capacity(&self, index: u32) -> usize {
+    pub(super) fn free_capacity(&self, index: u32) -> usize {
         let slot = &self.slots[index as usize];
-        let pipeline = (self.plan.pipeline.get() as usize).saturating_sub(slot.exchange.in_flight.len());
+        let mut maximum = self.plan.in_flight_per_connection.get();
+        if self.plan.protocols.includes_http2() {
+            // A connection that ends gets no further requests, and is replaced after its responses.
+            if slot
+                .connection
+                .as_ref()
+                .is_some_and(|connection| connection.is_open() && !connection.can_be_reused())
+            {
+                return 0;
+            }
+            maximum = slot.allowed_streams.map_or(maximum, |allowed| allowed.min(maximum));
+        }
+        let pipeline = (maximum as usize).saturating_sub(slot.exchange.len());
         match self.plan.requests_per_connection {
             Some(limit) if slot.connection.is_some() => {
                 pipeline.min(limit.get().saturating_sub(slot.sent) as usize)
@@ -297,7 +314,7 @@ impl<'p> Connections<'p> {
         }
     }
 
-    fn mark_idle(&mut self, index: u32) {
+    pub(super) fn mark_idle(&mut self, index: u32) {
         let slot = &mut self.slots[index as usize];
         if !slot.is_idle {
             slot.is_idle = true;
@@ -317,6 +334,7 @@ impl<'p> Connections<'p> {
             first_responses: &mut self.first_responses,
             measurement_start: self.measurement_start,
             ended: 0,
+            current: None,
             is_open_loop: self.plan.pace != Pace::Closed,
         };
         let security = self.plan.security.as_ref();
@@ -329,6 +347,7 @@ impl<'p> Connections<'p> {
         }
         match driven {
             Err(failure) => self.fail(index, &failure, Instant::now()),
+            Ok(status) if self.plan.protocols.includes_http2() => self.handle_streams(index, status),
             Ok(DriveStatus::Closed) => {
                 self.recorder.closed_by_server += u64::from(ended == 0);
                 self.close(index);
@@ -360,9 +379,9 @@ impl<'p> Connections<'p> {
     }
 
     /// Fails all requests in flight on a connection and closes it. Schedules a retry if connecting failed.
-    fn fail(&mut self, index: u32, failure: &Failure, now: Instant) {
+    pub(super) fn fail(&mut self, index: u32, failure: &Failure, now: Instant) {
         let slot = &mut self.slots[index as usize];
-        self.in_flight -= slot.exchange.in_flight.len();
+        self.in_flight -= slot.exchange.len();
         slot.exchange.fail(failure, self.measurement_start, now, &mut self.recorder);
         self.close(index);
         if !matches!(failure, Failure::Connect(_) | Failure::Tls(_)) {
@@ -375,9 +394,9 @@ impl<'p> Connections<'p> {
         self.retries.push(Reverse((now + wait, index)));
     }
 
-    fn close(&mut self, index: u32) {
+    pub(super) fn close(&mut self, index: u32) {
         let slot = &mut self.slots[index as usize];
-        slot.sent = 0;
+        (slot.sent, slot.opened_streams) = (0, 0);
         if let Some(connection) = slot.connection.take() {
             if connection.is_open() {
                 self.control.open.fetch_sub(1, Ordering::Relaxed);
@@ -392,4 +411,13 @@ impl<'p> Connections<'p> {
         let sources = &self.plan.sources;
         (!sources.is_empty()).then(|| sources[number % sources.len()])
     }
+}
+
+/// The timeout that a request in flight has exceeded, if any.
+pub(super) fn overdue(plan: &Plan, sent: &SentRequest, now: Instant) -> Option<Failure> {
+    let is_over = |start: Instant, limit: Duration| now.saturating_duration_since(start) > limit;
+    if plan.deadline.is_some_and(|deadline| is_over(sent.due, deadline)) {
+        return Some(Failure::Deadline);
+    }
+    is_over(sent.sent_at, plan.timeout).then_some(Failure::Timeout)
 }

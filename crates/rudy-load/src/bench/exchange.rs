@@ -11,6 +11,9 @@ use super::recorder::Recorder;
 use crate::Failure;
 use crate::connection::Observer;
 
+/// How often a request is sent again that the server refuses. A server that refuses it on several connections has a reason.
+const REPEATS_MAX: u8 = 3;
+
 /// A request in flight.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SentRequest {
@@ -20,6 +23,17 @@ pub(super) struct SentRequest {
     pub(super) sent_at: Instant,
     /// The index of the request in the mix.
     pub(super) request: u32,
+    /// How often it was sent again.
+    pub(super) repeats: u8,
+}
+
+/// A request in flight on a stream of HTTP/2, and its response.
+#[derive(Debug)]
+struct Stream {
+    number: u32,
+    sent: SentRequest,
+    first_byte: Option<Instant>,
+    response: PartialResponse,
 }
 
 /// A response of which a part was received.
@@ -33,10 +47,13 @@ struct PartialResponse {
     checksum: u64,
 }
 
-/// The requests in flight on a connection, oldest first, and the response to the oldest.
+/// The requests in flight on a connection, oldest first, and the response to the oldest. With HTTP/2, each request on a stream has
+/// its own response, and the others wait for a stream.
 #[derive(Debug, Default)]
 pub(super) struct Exchange {
     pub(super) in_flight: VecDeque<SentRequest>,
+    /// The streams of HTTP/2, by number.
+    streams: VecDeque<Stream>,
     first_byte: Option<Instant>,
     response: PartialResponse,
     /// The start of the connection attempt, then the end of the TCP handshake.
@@ -44,6 +61,59 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
+    /// The number of requests in flight.
+    pub(super) fn len(&self) -> usize {
+        self.in_flight.len() + self.streams.len()
+    }
+
+    /// The number of requests on streams of HTTP/2.
+    pub(super) fn stream_count(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// Moves the oldest waiting request to a stream. `late` is the time, if it has waited since it was assigned.
+    pub(super) fn start_stream(&mut self, number: u32, late: Option<Instant>) {
+        let Some(mut sent) = self.in_flight.pop_front() else { return };
+        sent.sent_at = late.unwrap_or(sent.sent_at);
+        self.streams.push_back(Stream {
+            number,
+            sent,
+            first_byte: None,
+            response: PartialResponse::default(),
+        });
+    }
+
+    /// The oldest request in flight.
+    pub(super) fn oldest(&self) -> Option<&SentRequest> {
+        match self.streams.front() {
+            Some(stream) => Some(&stream.sent),
+            None => self.in_flight.front(),
+        }
+    }
+
+    /// Removes the requests in flight that fulfil a condition. Returns them with their streams.
+    pub(super) fn take_if(
+        &mut self,
+        condition: impl Fn(&SentRequest) -> bool,
+    ) -> Vec<(SentRequest, Option<u32>)> {
+        let mut taken = Vec::new();
+        self.streams.retain(|stream| {
+            let is_taken = condition(&stream.sent);
+            if is_taken {
+                taken.push((stream.sent, Some(stream.number)));
+            }
+            !is_taken
+        });
+        self.in_flight.retain(|sent| {
+            let is_taken = condition(sent);
+            if is_taken {
+                taken.push((*sent, None));
+            }
+            !is_taken
+        });
+        taken
+    }
+
     /// Fails all requests in flight. Records those that were due in the measurement.
     pub(super) fn fail(
         &mut self,
@@ -52,7 +122,8 @@ impl Exchange {
         now: Instant,
         recorder: &mut Recorder,
     ) {
-        for sent in self.in_flight.drain(..) {
+        let on_streams = self.streams.drain(..).map(|stream| stream.sent);
+        for sent in self.in_flight.drain(..).chain(on_streams) {
             if sent.due >= measurement_start {
                 recorder.record_failure(failure, now.saturating_duration_since(sent.due));
             } else {
@@ -75,6 +146,8 @@ pub(super) struct ExchangeObserver<'a> {
     pub(super) measurement_start: Instant,
     /// The number of requests that have ended since the creation of the observer.
     pub(super) ended: usize,
+    /// The index of the current stream of HTTP/2.
+    pub(super) current: Option<usize>,
     /// Whether requests have due times.
     pub(super) is_open_loop: bool,
 }
@@ -109,34 +182,66 @@ impl Observer for ExchangeObserver<'_> {
         self.exchange.first_byte.get_or_insert(now);
     }
 
+    fn received_frames(&mut self, bytes: usize, now: Instant) {
+        if now >= self.measurement_start {
+            self.recorder.received_bytes += bytes as u64;
+        }
+    }
+
+    fn stream(&mut self, stream: u32, now: Instant) {
+        let streams = &mut self.exchange.streams;
+        self.current = streams.binary_search_by_key(&stream, |stream| stream.number).ok();
+        if let Some(stream) = self.current.and_then(|current| streams.get_mut(current)) {
+            stream.first_byte.get_or_insert(now);
+        }
+    }
+
+    fn failed(&mut self, failure: Failure, now: Instant) {
+        let stream = self.current.take().and_then(|current| self.exchange.streams.remove(current));
+        let Some(Stream { mut sent, .. }) = stream else { return };
+        if matches!(failure, Failure::Refused) && sent.repeats < REPEATS_MAX {
+            sent.repeats += 1;
+            self.recorder.repeated += u64::from(sent.due >= self.measurement_start);
+            return self.exchange.in_flight.push_front(sent);
+        }
+        self.ended += 1;
+        if sent.due >= self.measurement_start {
+            self.recorder.record_failure(&failure, now.saturating_duration_since(sent.due));
+        }
+    }
+
     fn head(&mut self, head: &ResponseHead<'_>) {
-        self.exchange.response = PartialResponse { status: head.status(), ..PartialResponse::default() };
+        *self.response() = PartialResponse { status: head.status(), ..PartialResponse::default() };
     }
 
     fn data(&mut self, bytes: &[u8]) {
-        let response = &mut self.exchange.response;
-        if let Some(body) = &self.expected.body {
+        let expected = self.expected;
+        let response = self.response();
+        if let Some(body) = &expected.body {
             let start = usize::try_from(response.body_bytes).unwrap_or(usize::MAX);
             response.has_other_content |= body.get(start..start.saturating_add(bytes.len())) != Some(bytes);
         }
         response.body_bytes += bytes.len() as u64;
-        if self.expected.same_as_first == Some(BodyProperty::Checksum) {
+        if expected.same_as_first == Some(BodyProperty::Checksum) {
             response.checksum = fnv_1a(response.checksum, bytes);
         }
     }
 
     fn end(&mut self, _trailers: Option<&HeaderMap>, now: Instant) {
         self.ended += 1;
+        if let Some(current) = self.current.take() {
+            let stream = self.exchange.streams.remove(current);
+            if let Some(Stream { sent, first_byte, response, .. }) = stream {
+                self.record_if_measured(sent, response, first_byte.unwrap_or(now), now);
+            }
+            return;
+        }
         let response = std::mem::take(&mut self.exchange.response);
         // The next response may have been received with the end of this one.
         let first_byte = self.exchange.first_byte.take().unwrap_or(now);
         if let Some(next) = self.exchange.in_flight.front().copied() {
             self.exchange.in_flight.pop_front();
-            if next.due >= self.measurement_start {
-                self.record(next, response, first_byte, now);
-            } else {
-                self.recorder.warmup_spillover += now.saturating_duration_since(self.measurement_start);
-            }
+            self.record_if_measured(next, response, first_byte, now);
         }
     }
 }
@@ -146,6 +251,28 @@ impl ExchangeObserver<'_> {
     fn set_sent_at(&mut self, now: Instant) {
         for sent in &mut self.exchange.in_flight {
             sent.sent_at = now;
+        }
+    }
+
+    /// The response to the current stream, or to the oldest request of HTTP/1.1.
+    fn response(&mut self) -> &mut PartialResponse {
+        match self.current.and_then(|current| self.exchange.streams.get_mut(current)) {
+            Some(stream) => &mut stream.response,
+            None => &mut self.exchange.response,
+        }
+    }
+
+    fn record_if_measured(
+        &mut self,
+        sent: SentRequest,
+        response: PartialResponse,
+        first_byte: Instant,
+        now: Instant,
+    ) {
+        if sent.due >= self.measurement_start {
+            self.record(sent, response, first_byte, now);
+        } else {
+            self.recorder.warmup_spillover += now.saturating_duration_since(self.measurement_start);
         }
     }
 

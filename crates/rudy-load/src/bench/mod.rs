@@ -18,6 +18,7 @@ mod run;
 mod search;
 mod sources;
 mod split;
+mod streams;
 mod urls;
 mod view;
 mod worker;

@@ -11,7 +11,7 @@ use rudy_units::Rate;
 
 use super::sources::Sources;
 use super::split::{Split, StartAt};
-use crate::{Access, Url};
+use crate::{Access, Protocols, Url};
 
 /// The parsed command line, before validation.
 #[derive(Debug, Clone)]
@@ -53,6 +53,24 @@ pub struct RequestOptions {
     pub bodies: Vec<String>,
     /// Whether to use HTTP/1.0 instead of HTTP/1.1.
     pub is_http_10: bool,
+    /// Whether to use HTTP/2.
+    pub is_http2: bool,
+}
+
+impl RequestOptions {
+    /// The protocols to offer.
+    pub(crate) fn protocols(&self) -> Protocols {
+        if self.is_http2 { Protocols::Http2 } else { Protocols::Http1 }
+    }
+
+    /// The version of HTTP, as a number.
+    pub(super) fn http_version(&self) -> &'static str {
+        match (self.is_http2, self.is_http_10) {
+            (true, _) => "2",
+            (false, true) => "1.0",
+            (false, false) => "1.1",
+        }
+    }
 }
 
 /// The expected responses, in addition to the status.
@@ -119,6 +137,8 @@ pub struct ConnectionOptions {
     pub requests_per_connection: Option<NonZeroU32>,
     /// Maximum number of requests in flight per connection.
     pub pipeline: NonZeroU32,
+    /// HTTP/2: maximum number of concurrent streams per connection; `None` is 1.
+    pub streams: Option<NonZeroU32>,
     /// Local addresses to connect from, in turn.
     pub sources: Option<Sources>,
     /// Maximum number of new connections per second.

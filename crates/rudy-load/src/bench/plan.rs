@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rudy_stats::schedule::{Arrivals, Due, Profile, Schedule, Share};
 
+use crate::Protocols;
 use crate::descriptor_limit::Requirements;
 use crate::request::Mix;
 use crate::transport::{Remote, Security};
@@ -38,8 +39,10 @@ pub struct Plan {
     pub abort_condition: Option<AbortCondition>,
     /// The timeout of a response, from the time at which the request was due.
     pub deadline: Option<Duration>,
-    /// Maximum number of requests in flight per connection.
-    pub pipeline: NonZeroU32,
+    /// HTTP/1.1 or HTTP/2.
+    pub protocols: Protocols,
+    /// Maximum number of requests in flight per connection: pipelined ones, or HTTP/2 streams.
+    pub in_flight_per_connection: NonZeroU32,
     /// The number of requests after which a connection is replaced.
     pub requests_per_connection: Option<NonZeroU32>,
     /// Maximum number of new connections per second.

@@ -14,7 +14,7 @@ use super::requests::{Requests, expected};
 use super::sources::Sources;
 use super::split::Split;
 use crate::exit::CommandError;
-use crate::{Remote, Url, descriptor_limit};
+use crate::{Protocols, Remote, Url, descriptor_limit};
 
 /// Default duration of the measurement.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
@@ -36,6 +36,9 @@ const CONNECT_RATE_MIN: f64 = 1.0;
 /// memory.
 const PIPELINE_MAX: u32 = 256;
 
+/// Maximum number of concurrent streams. Servers allow between 100 and a few thousand.
+const STREAMS_MAX: u32 = 10_000;
+
 /// Maximum duration, for which the schedule is exact to the nanosecond.
 const DURATION_MAX: Duration = Duration::from_hours(100 * 24);
 
@@ -56,6 +59,8 @@ pub(super) struct Prepared {
     pub(super) url: Url,
     /// The number of URLs.
     pub(super) urls: usize,
+    /// The version of HTTP, as a number.
+    pub(super) http_version: &'static str,
     /// The share of the plan to run; `None` is the whole plan.
     pub(super) split: Option<Split>,
 }
@@ -76,9 +81,11 @@ pub(super) fn prepare(options: &Options) -> Result<Prepared, CommandError> {
     let route = options.access.route(&url).map_err(|error| CommandError::Environment(error.to_string()))?;
     let remotes = reachable(route.remotes, &options.connections)?;
     let connect_rate = options.connections.connect_rate.unwrap_or(DEFAULT_CONNECT_RATE);
+    let protocols = options.request.protocols();
     let plan = Plan {
         remote: remotes[0].clone(),
-        security: route.security,
+        security: route.security.map(|security| security.offering(protocols)),
+        protocols,
         mix: Arc::new(mix),
         connections,
         threads: threads(options.connections.threads, connections)?,
@@ -89,7 +96,7 @@ pub(super) fn prepare(options: &Options) -> Result<Prepared, CommandError> {
         timeout: options.pace.timeout,
         abort_condition: None,
         deadline: options.pace.deadline,
-        pipeline: options.connections.pipeline,
+        in_flight_per_connection: in_flight_per_connection(&options.connections, protocols)?,
         requests_per_connection: requests_per_connection(&options.connections),
         connect_rate: options.split.map_or(connect_rate, |split| split.rate(connect_rate)),
         sources: options.connections.sources.map(Sources::addresses).unwrap_or_default().into(),
@@ -97,7 +104,35 @@ pub(super) fn prepare(options: &Options) -> Result<Prepared, CommandError> {
         interval: options.output.interval.unwrap_or(DEFAULT_INTERVAL),
     };
     descriptor_limit::check(plan.requirements())?;
-    Ok(Prepared { plan, remotes, url, urls, split: options.split })
+    Ok(Prepared {
+        plan,
+        remotes,
+        url,
+        urls,
+        http_version: options.request.http_version(),
+        split: options.split,
+    })
+}
+
+/// Maximum number of requests in flight per connection.
+fn in_flight_per_connection(options: &ConnectionOptions, protocols: Protocols) -> Result<NonZeroU32, String> {
+    let (pipeline, streams) = (options.pipeline, options.streams);
+    match (protocols.includes_http2(), streams) {
+        (false, Some(_)) => Err("--streams needs HTTP/2: add --http2".into()),
+        (false, None) => Ok(pipeline),
+        (true, _) if pipeline.get() > 1 => {
+            Err("--pipeline is for HTTP/1.1: use --streams with --http2".into())
+        }
+        (true, Some(streams)) if streams.get() > STREAMS_MAX => {
+            Err(format!("--streams {streams} is too high: the maximum is {STREAMS_MAX}"))
+        }
+        (true, Some(streams))
+            if streams.get() > 1 && requests_per_connection(options) == Some(NonZeroU32::MIN) =>
+        {
+            Err("--streams needs persistent connections: remove --disable-keepalive".into())
+        }
+        (true, streams) => Ok(streams.unwrap_or(NonZeroU32::MIN)),
+    }
 }
 
 /// Checks the bounds of all durations.

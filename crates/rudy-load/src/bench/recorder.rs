@@ -72,10 +72,21 @@ pub struct Recorder {
     /// Connections that the server closed without a request in flight.
     #[serde(rename = "connections_closed_by_server")]
     pub closed_by_server: u64,
+    /// HTTP/2: requests that were sent again, because the server had refused them before it processed anything.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub repeated: u64,
+    /// HTTP/2: the lowest number of concurrent streams that the server allowed on a connection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed_streams: Option<u32>,
     /// Warm-up spill-over: the total time during the measurement in which requests of the warm-up were in flight and
     /// blocked their connections.
     #[serde(rename = "warmup_spillover_s", with = "json::seconds")]
     pub warmup_spillover: Duration,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Failed requests of one kind.
@@ -163,6 +174,8 @@ impl Default for Recorder {
             peak_in_flight: 0,
             opened: 0,
             closed_by_server: 0,
+            repeated: 0,
+            allowed_streams: None,
             warmup_spillover: Duration::ZERO,
         }
     }
@@ -263,7 +276,14 @@ impl Recorder {
         self.peak_in_flight = self.peak_in_flight.max(other.peak_in_flight);
         self.opened += other.opened;
         self.closed_by_server += other.closed_by_server;
+        self.repeated += other.repeated;
+        self.allow_streams(other.allowed_streams);
         self.warmup_spillover += other.warmup_spillover;
+    }
+
+    /// Records the number of concurrent streams that the server allows.
+    pub(super) fn allow_streams(&mut self, allowed: Option<u32>) {
+        self.allowed_streams = self.allowed_streams.into_iter().chain(allowed).min();
     }
 
     /// Sets all counts to zero and keeps the memory of the histograms: 264 KiB each, for which a new recorder would

@@ -89,6 +89,7 @@ fn template(options: &RequestOptions, closes_connections: bool) -> Template {
     Template {
         fields,
         version: if options.is_http_10 { Version::HTTP_10 } else { Version::HTTP_11 },
+        protocols: options.protocols(),
         keep_alive: !closes_connections,
         ..Template::default()
     }

@@ -10,9 +10,9 @@ use rudy_stats::stream_schedule::StreamSchedule;
 
 use super::measurement::Measurement;
 use super::plan::Plan;
-use crate::Failure;
 use crate::connection::{Connection, DriveStatus, Observer};
 use crate::poller::Poller;
+use crate::{Failure, Protocols};
 
 /// Size of the read buffer.
 const SCRATCH_BYTES: usize = 64 * 1024;
@@ -89,12 +89,13 @@ impl<'p> Connections<'p> {
         let number = self.started();
         let sources = &self.plan.sources;
         let source = (!sources.is_empty()).then(|| sources[number as usize % sources.len()]);
-        let opened = Connection::open(&self.plan.remote, source).and_then(|mut connection| {
-            let request = self.plan.requests.get(number);
-            connection.send(&request.bytes, [request.info]);
-            self.poller.add(connection.transport(), u64::from(number)).map_err(Failure::Connect)?;
-            Ok(connection)
-        });
+        let opened =
+            Connection::open(&self.plan.remote, source, Protocols::Http1).and_then(|mut connection| {
+                let request = self.plan.requests.get(number);
+                connection.send(&request.bytes, [request.info]);
+                self.poller.add(connection.transport(), u64::from(number)).map_err(Failure::Connect)?;
+                Ok(connection)
+            });
         let connection = opened.map_err(|failure| self.measurement.record_failure(&failure)).ok();
         self.active += u32::from(connection.is_some());
         self.streams.push(StreamConnection {

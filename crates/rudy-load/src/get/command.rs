@@ -211,6 +211,7 @@ fn template(options: &Options) -> Result<Template, String> {
         fields,
         body,
         version: if options.is_http_10 { Version::HTTP_10 } else { Version::HTTP_11 },
+        protocols: options.protocols,
         keep_alive: options.keeps_alive,
     })
 }

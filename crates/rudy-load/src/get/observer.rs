@@ -9,6 +9,7 @@ use rudy_http::h1::client::ResponseHead;
 
 use super::output::Output;
 use super::redirect::is_redirect;
+use crate::Failure;
 use crate::connection::Observer;
 
 /// The times of curl's phases, from the start of the request. Zero for phases that did not happen, on a
@@ -64,6 +65,8 @@ pub(super) struct RequestObserver<'a> {
     pub(super) trailers: Option<HeaderMap>,
     pub(super) has_ended: bool,
     pub(super) write_error: Option<io::Error>,
+    /// The failure of an HTTP/2 stream.
+    pub(super) failure: Option<Failure>,
 }
 
 /// Maximum number of interim responses whose status is reported. Their bytes always count.
@@ -84,6 +87,7 @@ impl<'a> RequestObserver<'a> {
             trailers: None,
             has_ended: false,
             write_error: None,
+            failure: None,
         }
     }
 
@@ -130,6 +134,14 @@ impl Observer for RequestObserver<'_> {
         if !self.has_received() {
             self.phases.start_transfer = now - self.started;
         }
+    }
+
+    fn stream(&mut self, _stream: u32, now: Instant) {
+        self.received(0, now);
+    }
+
+    fn failed(&mut self, failure: Failure, _now: Instant) {
+        self.failure = Some(failure);
     }
 
     fn informational(&mut self, head: &ResponseHead<'_>) {

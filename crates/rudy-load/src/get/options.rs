@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method};
 
-use crate::{Access, Url};
+use crate::{Access, Protocols, Url};
 
 /// The options of `rudy get`.
 #[derive(Debug, Clone)]
@@ -21,6 +21,8 @@ pub struct Options {
     pub body: Option<String>,
     /// HTTP/1.0 instead of HTTP/1.1.
     pub is_http_10: bool,
+    /// The protocols to offer.
+    pub protocols: Protocols,
     /// Whether connections are reused.
     pub keeps_alive: bool,
     /// The trusted certificates, or a Unix socket.

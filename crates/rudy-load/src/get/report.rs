@@ -138,7 +138,8 @@ impl fmt::Display for Report {
             line("interim", &self.informational.iter().map(u16::to_string).collect::<Vec<_>>().join(", "))?;
         }
         if let Some(head) = &self.head {
-            line("status", &format_args!("{} {} ({:?})", head.status, head.reason, head.version))?;
+            let reason = if head.reason.is_empty() { String::new() } else { format!(" {}", head.reason) };
+            line("status", &format_args!("{}{reason} (HTTP/{})", head.status, version(head.version)))?;
         }
         let connection = &self.connection;
         match connection.new_reason {
@@ -207,7 +208,11 @@ impl Report {
 }
 
 fn version(version: Version) -> &'static str {
-    if version == Version::HTTP_10 { "1.0" } else { "1.1" }
+    match version {
+        Version::HTTP_10 => "1.0",
+        Version::HTTP_2 => "2",
+        _ => "1.1",
+    }
 }
 
 /// More digits would exceed the precision of the clock.

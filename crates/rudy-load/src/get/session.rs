@@ -120,7 +120,7 @@ impl<'a> Session<'a> {
     fn prepare(&mut self, url: &Url, template: &Template) -> Result<Encoded, GetError> {
         if url.is_secure() && self.tls.is_none() {
             let config = self.options.access.trust.client_config().map_err(AccessError::Trust)?;
-            self.tls = Some(config);
+            self.tls = Some(self.options.protocols.configure(config));
         }
         template.encode(url).map_err(GetError::Request)
     }
@@ -168,7 +168,7 @@ impl<'a> Session<'a> {
         }
         let Some(current) = &mut self.current else { return };
         let result = current.connection.drive(None, &self.limits, true, &mut self.scratch, &mut IdleObserver);
-        if !matches!(result, Ok(DriveStatus::Waiting)) {
+        if !matches!(result, Ok(DriveStatus::Waiting)) || !current.connection.can_be_reused() {
             self.close_current(NewConnectionReason::ServerClosed);
         }
     }
@@ -203,7 +203,7 @@ impl<'a> Session<'a> {
         };
         observer.phases.name_lookup = started.elapsed();
         let (transport, remote) = dial::connect(&remotes, self.waiter, deadlines.connect)?;
-        let connection = Connection::new(transport);
+        let connection = Connection::new(transport, self.options.protocols);
         self.current = Some(PooledConnection { connection, url: url.clone(), remote });
         Ok(())
     }
@@ -221,18 +221,25 @@ impl<'a> Session<'a> {
             return Err(Failure::Short(Fault::ClosedBeforeResponse).into());
         };
         let connection = &mut current.connection;
-        connection.send(&request.bytes, [request.info]);
+        let mut is_sent = send(connection, request);
         loop {
             let result = connection.drive(security.as_ref(), &self.limits, true, &mut self.scratch, observer);
             if let Some(error) = observer.write_error.take() {
                 return Err(GetError::Output(error));
             }
             let status = result?;
+            if let Some(failure) = observer.failure.take() {
+                return Err(failure.into());
+            }
             if observer.has_ended {
                 return Ok(status);
             }
             if status == DriveStatus::Closed {
                 return Err(Failure::Short(Fault::ClosedBeforeResponse).into());
+            }
+            if !is_sent && send(connection, request) {
+                is_sent = true;
+                continue;
             }
             let (until, error) = if connection.is_open() {
                 (deadlines.whole, GetError::Failed(Failure::Timeout))
@@ -261,7 +268,9 @@ impl<'a> Session<'a> {
 
     /// Keeps or closes the connection after a complete response.
     fn finish(&mut self, status: DriveStatus, is_last: bool) -> ConnectionEnd {
-        let can_be_reused = self.current.as_ref().is_some_and(|current| current.connection.can_be_reused());
+        // HTTP/1.1 announces the end in a field, HTTP/2 does not.
+        let can_be_reused = self.options.keeps_alive
+            && self.current.as_ref().is_some_and(|current| current.connection.can_be_reused());
         let (connection_end, new_reason) = match (status, can_be_reused, is_last) {
             (DriveStatus::Closed, ..) => (ConnectionEnd::ClosedByServer, NewConnectionReason::ServerClosed),
             (_, false, _) => (ConnectionEnd::ClosedAsAnnounced, NewConnectionReason::NotKept),
@@ -276,7 +285,7 @@ impl<'a> Session<'a> {
     fn abort(&mut self, error: &GetError) -> ConnectionEnd {
         let connection_end = match (&self.current, error) {
             (None, _) => ConnectionEnd::NeverOpen,
-            (_, GetError::Failed(Failure::Short(_))) => ConnectionEnd::ClosedEarly,
+            (_, GetError::Failed(Failure::Short(_) | Failure::Closed(_))) => ConnectionEnd::ClosedEarly,
             (_, GetError::Failed(Failure::Read(_) | Failure::Write(_))) => ConnectionEnd::Failed,
             _ => ConnectionEnd::Aborted,
         };
@@ -318,9 +327,28 @@ impl Waiter {
     }
 }
 
+/// Sends a request, if the protocol of the connection is known. Returns whether it was sent.
+fn send(connection: &mut Connection, request: &Encoded) -> bool {
+    match &request.http2 {
+        _ if !connection.knows_protocol() => false,
+        Some(http2) if connection.is_http2() => {
+            let is_sent = connection.request(http2).is_some();
+            connection.flush();
+            is_sent
+        }
+        _ => {
+            connection.send(&request.bytes, [request.info]);
+            true
+        }
+    }
+}
+
 /// Whether a request on a reused connection can be sent again: it is idempotent, and no part of a response was
-/// received.
+/// received; or the server has refused it before it processed anything (RFC 9113 §8.7).
 fn can_be_repeated(error: &GetError, request: &Encoded, observer: &RequestObserver<'_>) -> bool {
+    if matches!(error, GetError::Failed(Failure::Refused)) {
+        return true;
+    }
     is_stale_connection(error) && !observer.has_received() && is_idempotent(&request.bytes)
 }
 
@@ -328,7 +356,12 @@ fn can_be_repeated(error: &GetError, request: &Encoded, observer: &RequestObserv
 fn is_stale_connection(error: &GetError) -> bool {
     matches!(
         error,
-        GetError::Failed(Failure::Short(Fault::ClosedBeforeResponse) | Failure::Read(_) | Failure::Write(_))
+        GetError::Failed(
+            Failure::Short(Fault::ClosedBeforeResponse)
+                | Failure::Closed(_)
+                | Failure::Read(_)
+                | Failure::Write(_)
+        )
     )
 }
 

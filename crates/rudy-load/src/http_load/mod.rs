@@ -18,7 +18,7 @@ use crate::bench::{
 };
 use crate::exit::{CommandError, print_line, report_error};
 use crate::interrupt::Interrupt;
-use crate::{Access, Exit, Trust, descriptor_limit};
+use crate::{Access, Exit, Protocols, Trust, descriptor_limit};
 
 /// Maximum number of concurrent fetches at a rate.
 const PARALLEL_MAX: u32 = 20_000;
@@ -113,7 +113,8 @@ fn plan(options: &Options) -> Result<Plan, CommandError> {
         timeout: options.timeout,
         abort_condition: None,
         deadline: None,
-        pipeline: NonZeroU32::MIN,
+        protocols: Protocols::Http1,
+        in_flight_per_connection: NonZeroU32::MIN,
         requests_per_connection: Some(NonZeroU32::MIN),
         connect_rate: CONNECT_RATE,
         sources: options.sources.clone().into(),

@@ -81,6 +81,11 @@ impl Transport {
         self.session.as_ref().and_then(|session| session.negotiated())
     }
 
+    /// The protocol that the server has chosen with ALPN, after the handshake.
+    pub(crate) fn application_protocol(&self) -> Option<&[u8]> {
+        self.session.as_ref().and_then(|session| session.application_protocol())
+    }
+
     /// Reads available data. `Ok(0)` is the end. Only `WouldBlock` shows that the TLS buffer is empty.
     pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match &mut self.session {

@@ -61,6 +61,11 @@ impl Session {
         Some(format!("{version} / {}", suite.as_str().unwrap_or("unknown suite").replacen("TLS13", "TLS", 1)))
     }
 
+    /// The protocol that the server has chosen with ALPN.
+    pub(super) fn application_protocol(&self) -> Option<&[u8]> {
+        self.tls.alpn_protocol()
+    }
+
     pub(super) fn wants_to_write(&self) -> bool {
         self.tls.wants_write()
     }

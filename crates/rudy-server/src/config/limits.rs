@@ -145,6 +145,7 @@ impl From<&rudy_net::Limits> for LimitsTable {
             resets,
             control_frames,
             connection_window_bytes,
+            stream_window_bytes: _,
             stream_window_bytes_max,
         } = *http2;
         Self {
@@ -202,6 +203,7 @@ impl From<LimitsTable> for rudy_net::Limits {
                     resets: narrow(table.http2_resets.0),
                     control_frames: narrow(table.http2_control_frames.0),
                     connection_window_bytes: narrow(table.http2_connection_window.0),
+                    stream_window_bytes: rudy_http::h2::Limits::DEFAULT.stream_window_bytes,
                     stream_window_bytes_max: narrow(table.http2_stream_window_max.0),
                 },
             },

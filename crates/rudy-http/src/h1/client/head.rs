@@ -16,7 +16,12 @@ pub struct ResponseHead<'a> {
 }
 
 impl<'a> ResponseHead<'a> {
-    /// Returns HTTP/1.0 or HTTP/1.1. Higher minor versions count as HTTP/1.1 (RFC 9110 §2.5).
+    /// Creates a view of a head that arrived over HTTP/2, as a status line without a phrase, and fields.
+    pub(crate) fn of_http2(raw: &'a [u8], fields_start: usize, status: u16, framing: Framing) -> Self {
+        Self { raw, fields_start, status, version: Version::HTTP_2, framing }
+    }
+
+    /// Returns HTTP/1.0, HTTP/1.1 or HTTP/2. Higher minor versions of HTTP/1 count as HTTP/1.1 (RFC 9110 §2.5).
     #[must_use]
     pub fn version(&self) -> Version {
         self.version
@@ -28,14 +33,14 @@ impl<'a> ResponseHead<'a> {
         self.status
     }
 
-    /// Returns the reason phrase, which may be empty and may not be UTF-8 (RFC 9112 §4).
+    /// Returns the reason phrase, which may be empty and may not be UTF-8 (RFC 9112 §4). HTTP/2 has none.
     #[must_use]
     pub fn reason(&self) -> &'a [u8] {
         // Between `HTTP/1.1 200 ` and CRLF. Some servers omit the space if the phrase is empty.
         self.raw.get(13..self.fields_start - 2).unwrap_or_default()
     }
 
-    /// Returns how the body is delimited.
+    /// Returns how the body is delimited. A body of HTTP/2 has a length, or else counts as chunked.
     #[must_use]
     pub fn framing(&self) -> Framing {
         self.framing
@@ -53,7 +58,8 @@ impl<'a> ResponseHead<'a> {
         self.fields().find(|(candidate, _)| candidate.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 
-    /// Returns the bytes of the head, with the empty line that ends it.
+    /// Returns the bytes of the head, with the empty line that ends it. A head of HTTP/2 is decompressed, and written as one of
+    /// HTTP/1.1.
     #[must_use]
     pub fn raw(&self) -> &'a [u8] {
         self.raw

@@ -102,6 +102,11 @@ impl RequestHead<'_> {
         if !matches!(self.version, Version::HTTP_10 | Version::HTTP_11) {
             return Err(RequestError::UnsupportedVersion(self.version));
         }
+        self.check_for_http2()
+    }
+
+    /// Checks all but the version.
+    pub(crate) fn check_for_http2(&self) -> Result<(), RequestError> {
         self.check_host(&self.parse_target()?)?;
         self.check_framing()
     }
@@ -151,7 +156,7 @@ impl RequestHead<'_> {
     }
 
     /// Whether the method suggests content, so that a length of 0 must be sent (RFC 9110 §8.6).
-    fn expects_content(&self) -> bool {
+    pub(crate) fn expects_content(&self) -> bool {
         [Method::POST, Method::PUT, Method::PATCH].contains(self.method)
     }
 }

@@ -15,7 +15,7 @@ use bytes::BytesMut;
 pub use self::event::Event;
 pub use self::head::HeadBuffers;
 
-use super::core::{Core, DEFAULT_WINDOW_BYTES};
+use super::core::Core;
 use super::frame::{put_go_away, put_ping};
 use super::settings::OwnSettings;
 use super::{ConnectionError, ErrorCode};
@@ -62,7 +62,7 @@ impl ServerConnection {
         let own = OwnSettings {
             concurrent_streams: limits.http2.streams,
             header_list_bytes: u32::try_from(limits.head_bytes).unwrap_or(u32::MAX),
-            initial_window: DEFAULT_WINDOW_BYTES,
+            initial_window: limits.http2.stream_window_bytes,
             is_client: false,
         };
         let mut core = Core::new(now);

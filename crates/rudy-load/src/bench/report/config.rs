@@ -25,7 +25,13 @@ pub struct Config {
     pub connections: u32,
     /// Number of generator threads.
     pub threads: u32,
-    /// Maximum requests in flight per connection.
+    /// The version of HTTP: `1.0`, `1.1`, `2`.
+    #[serde(default = "http_1_1")]
+    pub http_version: String,
+    /// HTTP/2: maximum concurrent streams per connection; null with HTTP/1.
+    #[serde(default)]
+    pub streams: Option<u32>,
+    /// Maximum pipelined requests per connection; 1 with HTTP/2.
     pub pipeline: u32,
     /// Requests after which a connection was replaced; null if never.
     pub requests_per_connection: Option<u32>,
@@ -62,14 +68,17 @@ impl Config {
             Until::Time(time) => (Some(time.as_secs_f64()), None),
             Until::Requests(requests) => (None, Some(requests)),
         };
-        let Plan { connections, threads, pipeline, requests_per_connection, .. } = *plan;
+        let Plan { connections, threads, in_flight_per_connection, requests_per_connection, .. } = *plan;
+        let is_http2 = plan.protocols.includes_http2();
         Self {
             target: prepared.url.to_string(),
             urls: prepared.urls,
             remote: remote.to_string(),
             connections: connections.get(),
             threads: threads.get(),
-            pipeline: pipeline.get(),
+            http_version: prepared.http_version.to_owned(),
+            streams: is_http2.then_some(in_flight_per_connection.get()),
+            pipeline: if is_http2 { 1 } else { in_flight_per_connection.get() },
             requests_per_connection: requests_per_connection.map(u32::from),
             rate,
             rate_at_end,
@@ -93,8 +102,19 @@ impl Config {
     /// Maximum number of requests in flight.
     #[must_use]
     pub fn max_in_flight(&self) -> u64 {
-        u64::from(self.connections) * u64::from(self.pipeline)
+        u64::from(self.connections) * u64::from(self.in_flight_per_connection())
     }
+
+    /// Maximum number of requests in flight on each connection.
+    #[must_use]
+    pub fn in_flight_per_connection(&self) -> u32 {
+        self.streams.unwrap_or(self.pipeline)
+    }
+}
+
+/// The version in reports that do not have it.
+fn http_1_1() -> String {
+    "1.1".to_owned()
 }
 
 /// The rate at the start, and at the end of a ramp.
@@ -119,6 +139,9 @@ fn arrivals(pace: Pace) -> (Option<&'static str>, Option<u64>) {
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, {}", count(self.connections, "connection"), count(self.threads, "thread"))?;
+        if let Some(streams) = self.streams {
+            write!(f, ", HTTP/2 with {} on each", count(streams, "concurrent stream"))?;
+        }
         if self.pipeline > 1 {
             write!(f, ", {} requests in flight on each", self.pipeline)?;
         }

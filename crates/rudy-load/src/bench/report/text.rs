@@ -65,6 +65,9 @@ fn summary(run: &Run) -> String {
         ended => format!(", {ended} closed by the server between requests"),
     };
     row("connections", format!("{} opened{ended}", recorder.opened));
+    if let Some(streams) = streams(run) {
+        row("streams", streams);
+    }
     let warmup_spillover = match run.warmup_spillover() {
         few if few < 0.05 => String::new(),
         warmup_spillover => format!(", {warmup_spillover:.1} of them begun in the warm-up"),
@@ -77,6 +80,20 @@ fn summary(run: &Run) -> String {
     }
     row("client CPU", client_cpu(run));
     text
+}
+
+/// The streams of HTTP/2: `100 on each connection at most; the server allows only 32; 3 requests refused and sent again`.
+fn streams(run: &Run) -> Option<String> {
+    let (streams, recorder) = (run.config.streams?, &run.outcome.recorder);
+    let mut text = format!("{streams} on each connection at most");
+    if let Some(allowed) = recorder.allowed_streams.filter(|allowed| *allowed < streams) {
+        let _ = write!(text, "; the server allows only {allowed}");
+    }
+    if recorder.repeated > 0 {
+        let _ =
+            write!(text, "; {} refused by the server and sent again", count(recorder.repeated, "request"));
+    }
+    Some(text)
 }
 
 /// Responses by status: `200: 17, 404: 3`.

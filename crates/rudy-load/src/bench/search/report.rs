@@ -83,7 +83,7 @@ impl fmt::Display for SearchReport {
             f,
             "client       {} with at most {} in flight on each; {}",
             units::counted(config.connections, "connection"),
-            units::counted(config.pipeline, "request"),
+            units::counted(config.in_flight_per_connection(), "request"),
             units::counted(config.threads, "thread")
         )?;
         writeln!(

@@ -1,48 +1,27 @@
 //! A client connection and its requests, from connecting to the last byte of the last response.
 
-use std::collections::VecDeque;
+mod http1;
+mod http2;
+mod observer;
+
 use std::io;
 use std::net::IpAddr;
 use std::time::Instant;
 
 use bytes::Bytes;
-use http::HeaderMap;
 use rudy_http::Limits;
-use rudy_http::h1::client::{ClientConnection, RequestInfo, ResponseEvent, ResponseHead};
+use rudy_http::h1::client::RequestInfo;
 use rudy_net::close::CloseMode;
 
-use crate::Failure;
+use self::http1::Http1;
+use self::http2::Http2;
+pub(crate) use self::observer::Observer;
+use crate::request::Http2Request;
 use crate::transport::{Remote, Security, Transport};
+use crate::{Failure, Protocols};
 
 /// Maximum number of reads in one call of [`Connection::drive`], so that other connections get their turn.
 const READS_PER_DRIVE: usize = 32;
-
-/// Receives the events of a connection, with the time of each.
-pub(crate) trait Observer {
-    /// TCP is connected.
-    fn connected(&mut self, _now: Instant) {}
-
-    /// The TLS handshake is complete.
-    fn tls_established(&mut self, _now: Instant) {}
-
-    /// Bytes were received.
-    fn received(&mut self, _bytes: usize, _now: Instant) {}
-
-    /// An interim response (1xx).
-    fn informational(&mut self, _head: &ResponseHead<'_>) {}
-
-    /// A response begins.
-    fn head(&mut self, head: &ResponseHead<'_>);
-
-    /// A part of the body.
-    fn data(&mut self, bytes: &[u8]);
-
-    /// The end of a chunk; in a body without chunks, the end of the available data.
-    fn chunk(&mut self) {}
-
-    /// The response is complete.
-    fn end(&mut self, trailers: Option<&HeaderMap>, now: Instant);
-}
 
 /// The result of [`Connection::drive`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,37 +43,47 @@ enum State {
     Closed,
 }
 
+/// The protocol of a connection. HTTP/1.1 until HTTP/2 is chosen.
+#[derive(Debug)]
+enum Protocol {
+    Http1(Http1),
+    /// Boxed, because it is much larger than the other.
+    Http2(Box<Http2>),
+}
+
 /// A connection and its requests in flight.
 #[derive(Debug)]
 pub(crate) struct Connection {
     transport: Transport,
     state: State,
-    protocol: ClientConnection,
-    /// The responses that are expected after the current one.
-    expected_responses: VecDeque<RequestInfo>,
-    /// The data that did not fit into the socket buffer.
+    /// The protocols to choose from, until one is chosen.
+    protocols: Protocols,
+    protocol: Protocol,
+    /// HTTP/1.1: the data that did not fit into the socket buffer.
     write_buffer: Bytes,
-    /// The received data that is not parsed yet. Has no capacity while it is empty.
-    read_buffer: Vec<u8>,
     /// The error after which nothing more can be sent. Responses may still arrive.
     write_error: Option<io::Error>,
 }
 
 impl Connection {
     /// Starts to connect.
-    pub(crate) fn open(remote: &Remote, source: Option<IpAddr>) -> Result<Self, Failure> {
-        Transport::connect(remote, source).map(Self::new).map_err(Failure::Connect)
+    pub(crate) fn open(
+        remote: &Remote,
+        source: Option<IpAddr>,
+        protocols: Protocols,
+    ) -> Result<Self, Failure> {
+        let transport = Transport::connect(remote, source).map_err(Failure::Connect)?;
+        Ok(Self::new(transport, protocols))
     }
 
     /// Creates a connection over a transport that is connecting or connected.
-    pub(crate) fn new(transport: Transport) -> Self {
+    pub(crate) fn new(transport: Transport, protocols: Protocols) -> Self {
         Self {
             transport,
             state: State::Connecting,
-            protocol: ClientConnection::new(),
-            expected_responses: VecDeque::new(),
+            protocols,
+            protocol: Protocol::Http1(Http1::default()),
             write_buffer: Bytes::new(),
-            read_buffer: Vec::new(),
             write_error: None,
         }
     }
@@ -109,28 +98,84 @@ impl Connection {
         self.state == State::Open
     }
 
+    /// Whether requests can be sent, and their maximum number is known: HTTP/2 needs the SETTINGS of the server.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.is_open()
+            && match &self.protocol {
+                Protocol::Http1(_) => true,
+                Protocol::Http2(http2) => http2.allowed_streams().is_some(),
+            }
+    }
+
+    /// Whether the protocol is known, so that a request can be encoded.
+    pub(crate) fn knows_protocol(&self) -> bool {
+        self.is_open() || !self.protocols.includes_http2()
+    }
+
+    /// Whether the protocol is HTTP/2. Only known when the connection is open.
+    pub(crate) fn is_http2(&self) -> bool {
+        matches!(self.protocol, Protocol::Http2(_))
+    }
+
     /// Whether the connection waits for the socket to become writable.
     pub(crate) fn wants_to_write(&self) -> bool {
+        let has_data = || match &self.protocol {
+            Protocol::Http1(_) => !self.write_buffer.is_empty(),
+            Protocol::Http2(http2) => http2.has_data(),
+        };
         self.state == State::Connecting
             || self.transport.wants_to_write()
-            || (!self.write_buffer.is_empty() && self.state == State::Open)
+            || (self.state == State::Open && has_data())
     }
 
     /// Whether another request may follow the received responses.
     pub(crate) fn can_be_reused(&self) -> bool {
-        self.write_error.is_none() && self.protocol.can_be_reused()
+        self.write_error.is_none()
+            && match &self.protocol {
+                Protocol::Http1(http1) => http1.can_be_reused(),
+                Protocol::Http2(http2) => !http2.is_going_away(),
+            }
     }
 
-    /// Sends requests and expects a response for each item of `infos`. Data that does not fit into the socket
+    /// HTTP/2: the number of concurrent streams that the server allows; `None` before its SETTINGS.
+    pub(crate) fn allowed_streams(&self) -> Option<u32> {
+        match &self.protocol {
+            Protocol::Http1(_) => None,
+            Protocol::Http2(http2) => http2.allowed_streams(),
+        }
+    }
+
+    /// HTTP/2: encodes a request, and returns its stream. `None` if the connection is not open, or allows no further streams. Call
+    /// [`Self::flush`] afterwards.
+    pub(crate) fn request(&mut self, request: &Http2Request) -> Option<u32> {
+        match &mut self.protocol {
+            Protocol::Http2(http2) if self.state == State::Open => http2.request(request),
+            _ => None,
+        }
+    }
+
+    /// HTTP/2: cancels a request. Call [`Self::flush`] afterwards.
+    pub(crate) fn cancel(&mut self, stream: u32) {
+        if let Protocol::Http2(http2) = &mut self.protocol {
+            http2.cancel(stream);
+        }
+    }
+
+    /// HTTP/2: sends the encoded frames. Those that do not fit into the socket buffer are sent when the socket is writable.
+    pub(crate) fn flush(&mut self) {
+        if let Protocol::Http2(http2) = &mut self.protocol
+            && self.state == State::Open
+            && self.write_error.is_none()
+        {
+            self.write_error = http2.flush(&mut self.transport).err();
+        }
+    }
+
+    /// HTTP/1.1: sends requests and expects a response for each item of `infos`. Data that does not fit into the socket
     /// buffer is sent when the socket is writable.
     pub(crate) fn send(&mut self, bytes: &Bytes, infos: impl IntoIterator<Item = RequestInfo>) {
-        for info in infos {
-            if self.protocol.is_idle() && self.expected_responses.is_empty() {
-                self.protocol.expect_response(info);
-            } else {
-                self.expected_responses.push_back(info);
-            }
-        }
+        let Protocol::Http1(http1) = &mut self.protocol else { return };
+        http1.expect_responses(infos);
         if !self.write_buffer.is_empty() {
             self.write_buffer = [&self.write_buffer[..], &bytes[..]].concat().into();
         } else if self.state == State::Open {
@@ -158,17 +203,26 @@ impl Connection {
         scratch: &mut [u8],
         observer: &mut impl Observer,
     ) -> Result<DriveStatus, Failure> {
-        if self.state != State::Open && !self.establish(security, observer)? {
+        if self.state != State::Open && !self.establish(security, limits, observer)? {
             return Ok(DriveStatus::Waiting);
         }
-        self.flush_write_buffer();
+        match &self.protocol {
+            Protocol::Http1(_) => self.flush_write_buffer(),
+            Protocol::Http2(_) => self.flush(),
+        }
         self.read(limits, has_hung_up, scratch, observer)
     }
 
     /// Closes the connection, and aborts a response in flight.
-    pub(crate) fn close(self) {
-        let is_in_flight =
-            self.state != State::Closed && (!self.protocol.is_idle() || !self.write_buffer.is_empty());
+    pub(crate) fn close(mut self) {
+        if let Protocol::Http2(http2) = &mut self.protocol
+            && self.state == State::Open
+            && http2.is_idle()
+        {
+            http2.shut_down();
+            self.flush();
+        }
+        let is_in_flight = self.state != State::Closed && (!self.is_idle() || !self.write_buffer.is_empty());
         self.transport.close(if is_in_flight { CloseMode::Reset } else { CloseMode::NoLinger });
     }
 
@@ -176,6 +230,7 @@ impl Connection {
     fn establish(
         &mut self,
         security: Option<&Security>,
+        limits: &Limits,
         observer: &mut impl Observer,
     ) -> Result<bool, Failure> {
         if self.state == State::Connecting {
@@ -196,8 +251,19 @@ impl Connection {
         if self.transport.is_secure() {
             observer.tls_established(Instant::now());
         }
+        if self.protocols.choose_http2(self.transport.is_secure(), self.transport.application_protocol())? {
+            self.protocol = Protocol::Http2(Box::new(Http2::new(Instant::now(), limits)));
+        }
         self.state = State::Open;
         Ok(true)
+    }
+
+    /// Whether no response is expected.
+    fn is_idle(&self) -> bool {
+        match &self.protocol {
+            Protocol::Http1(http1) => http1.is_idle(),
+            Protocol::Http2(http2) => http2.is_idle(),
+        }
     }
 
     /// Writes the data that did not fit before.
@@ -239,9 +305,19 @@ impl Connection {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return self.would_block(),
                 Err(error) => return self.read_failed(error),
             };
-            let now = Instant::now();
-            observer.received(received, now);
-            self.receive(&scratch[..received], limits, now, observer)?;
+            let (now, bytes) = (Instant::now(), &scratch[..received]);
+            match &mut self.protocol {
+                Protocol::Http1(http1) => {
+                    observer.received(received, now);
+                    http1.receive(bytes, limits, now, observer)?;
+                }
+                Protocol::Http2(http2) => {
+                    observer.received_frames(received, now);
+                    let result = http2.receive(bytes, limits, now, observer);
+                    self.flush();
+                    result?;
+                }
+            }
             // A short read means that the socket is empty.
             if received < scratch.len() && !has_hung_up && !self.transport.is_secure() {
                 return self.would_block();
@@ -253,24 +329,28 @@ impl Connection {
     /// The status when the socket has no more data. After a failed send, returns the error.
     fn would_block(&mut self) -> Result<DriveStatus, Failure> {
         match self.write_error.take() {
-            Some(error) if !self.protocol.is_idle() => Err(Failure::Write(error)),
+            Some(error) if !self.is_idle() => Err(Failure::Write(error)),
             Some(_) => Ok(DriveStatus::Closed),
             None => Ok(DriveStatus::Waiting),
         }
     }
 
     fn read_failed(&mut self, error: io::Error) -> Result<DriveStatus, Failure> {
-        if self.protocol.is_idle() {
+        if self.is_idle() {
             return Ok(DriveStatus::Closed);
         }
         Err(self.write_error.take().map_or(Failure::Read(error), Failure::Write))
     }
 
     fn end_of_input(&mut self, observer: &mut impl Observer) -> Result<DriveStatus, Failure> {
-        if self.protocol.is_idle() {
+        if self.is_idle() {
             return Ok(DriveStatus::Closed);
         }
-        match self.protocol.end_of_input() {
+        let http1 = match &mut self.protocol {
+            Protocol::Http1(http1) => http1,
+            Protocol::Http2(http2) => return Err(http2.end_of_input()),
+        };
+        match http1.end_of_input() {
             // RFC 9112 §9.8: if the body ends with the connection, TLS must have signalled the end.
             Ok(_) if self.transport.is_truncated() => {
                 let reason = "the connection ended without a TLS close, so the body may be truncated";
@@ -282,65 +362,6 @@ impl Connection {
                 Ok(DriveStatus::Closed)
             }
             Err(fault) => Err(self.write_error.take().map_or(Failure::Short(fault), Failure::Write)),
-        }
-    }
-
-    /// Parses the buffered data and the received data, and buffers the incomplete rest.
-    fn receive(
-        &mut self,
-        bytes: &[u8],
-        limits: &Limits,
-        now: Instant,
-        observer: &mut impl Observer,
-    ) -> Result<(), Failure> {
-        if self.read_buffer.is_empty() {
-            let used = self.parse(bytes, limits, now, observer)?;
-            self.read_buffer.extend_from_slice(&bytes[used..]);
-            return Ok(());
-        }
-        let mut whole = std::mem::take(&mut self.read_buffer);
-        whole.extend_from_slice(bytes);
-        let used = self.parse(&whole, limits, now, observer)?;
-        if used < whole.len() {
-            whole.drain(..used);
-            self.read_buffer = whole;
-        }
-        Ok(())
-    }
-
-    /// Parses the data and returns the number of bytes used.
-    fn parse(
-        &mut self,
-        bytes: &[u8],
-        limits: &Limits,
-        now: Instant,
-        observer: &mut impl Observer,
-    ) -> Result<usize, Failure> {
-        let mut used = 0;
-        loop {
-            // The state machine rejects data without a request.
-            if used == bytes.len() && self.protocol.is_idle() {
-                return Ok(used);
-            }
-            let (taken, event) = self.protocol.decode(&bytes[used..], limits).map_err(Failure::Malformed)?;
-            used += taken;
-            match event {
-                ResponseEvent::Informational(head) => observer.informational(&head),
-                ResponseEvent::Head(head) => observer.head(&head),
-                ResponseEvent::Data(data) => {
-                    observer.data(data);
-                    if !self.protocol.is_within_chunk() {
-                        observer.chunk();
-                    }
-                }
-                ResponseEvent::End(trailers) => {
-                    observer.end(trailers.as_ref(), now);
-                    if let Some(info) = self.expected_responses.pop_front() {
-                        self.protocol.expect_response(info);
-                    }
-                }
-                ResponseEvent::NeedData => return Ok(used),
-            }
         }
     }
 }

@@ -1,0 +1,249 @@
+//! Turns the fields of a header block into the text of a response head (RFC 9113 §8.3.2), and checks them.
+
+use crate::Limits;
+use crate::h1::Framing;
+use crate::h1::client::ResponseHead;
+use crate::h2::ErrorCode;
+use crate::h2::field::{check_field, put_line};
+use crate::syntax::{is_text, parse_digits};
+
+/// Each field counts this much more than its name and its value (RFC 9113 §6.5.2).
+const FIELD_OVERHEAD_BYTES: usize = 32;
+
+/// What comes before the status, and what comes after it.
+const STATUS_LINE: (&[u8], &[u8]) = (b"HTTP/2 ", b" \r\n");
+
+/// The length of the status line.
+const STATUS_LINE_BYTES: usize = 13;
+
+/// Buffers for the heads of responses, which the connections of a thread share.
+#[derive(Debug, Default)]
+pub struct HeadBuffers {
+    /// Decoded strings of one field.
+    pub(super) strings: Vec<u8>,
+    /// The text of the head.
+    pub(super) text: Vec<u8>,
+}
+
+/// The fields of one header block.
+pub(super) struct HeadText<'b> {
+    /// The text of the head, or of a trailer section.
+    text: &'b mut Vec<u8>,
+    is_trailer: bool,
+    /// Whether a field has come that is not a pseudo-field: no pseudo-field may follow.
+    has_fields: bool,
+    status: Option<u16>,
+    length: Option<u64>,
+    list_bytes: usize,
+    fields: usize,
+    malformed: Option<&'static str>,
+}
+
+/// A checked head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct CheckedHead {
+    /// 0 for a trailer section.
+    pub(super) status: u16,
+    pub(super) length: Option<u64>,
+}
+
+/// Why a stream must be reset.
+pub(super) type StreamFault = (ErrorCode, &'static str);
+
+impl<'b> HeadText<'b> {
+    pub(super) fn new(text: &'b mut Vec<u8>, is_trailer: bool) -> Self {
+        text.clear();
+        Self {
+            text,
+            is_trailer,
+            has_fields: false,
+            status: None,
+            length: None,
+            list_bytes: 0,
+            fields: 0,
+            malformed: None,
+        }
+    }
+
+    /// Adds a field. After a fault, fields are only counted.
+    pub(super) fn field(&mut self, name: &[u8], value: &[u8], limits: &Limits) {
+        self.list_bytes += name.len() + value.len() + FIELD_OVERHEAD_BYTES;
+        self.fields += 1;
+        if self.malformed.is_none() && !self.is_too_large(limits) {
+            self.malformed = self.try_field(name, value).err();
+        }
+    }
+
+    fn try_field(&mut self, name: &[u8], value: &[u8]) -> Result<(), &'static str> {
+        if name.first() == Some(&b':') {
+            return self.pseudo_field(name, value);
+        }
+        self.has_fields = true;
+        check_field(name, value)?;
+        if !is_text(value) {
+            return Err("the value of a field has a control character");
+        }
+        if self.status.is_none() && !self.is_trailer {
+            return Err("the response has no :status");
+        }
+        if name == b"content-length" && !self.is_trailer {
+            let length = parse_digits(value).ok_or("Content-Length is not a number")?;
+            if self.length.replace(length).is_some() {
+                return Err("the response has more than one Content-Length");
+            }
+        }
+        put_line(name, value, self.text);
+        Ok(())
+    }
+
+    fn pseudo_field(&mut self, name: &[u8], value: &[u8]) -> Result<(), &'static str> {
+        if self.is_trailer {
+            return Err("a pseudo-field in a trailer section");
+        }
+        if name != b":status" {
+            return Err("a pseudo-field other than :status");
+        }
+        if self.has_fields {
+            return Err("a pseudo-field after another field");
+        }
+        let status = match *value {
+            [b'1'..=b'9', tens, units] if tens.is_ascii_digit() && units.is_ascii_digit() => {
+                value.iter().fold(0, |status, digit| status * 10 + u16::from(digit - b'0'))
+            }
+            _ => return Err(":status is not a number of three digits"),
+        };
+        if self.status.replace(status).is_some() {
+            return Err("a repeated pseudo-field");
+        }
+        for part in [STATUS_LINE.0, value, STATUS_LINE.1] {
+            self.text.extend_from_slice(part);
+        }
+        Ok(())
+    }
+
+    fn is_too_large(&self, limits: &Limits) -> bool {
+        self.list_bytes > limits.head_bytes || self.fields > limits.head_fields
+    }
+
+    /// Ends the section.
+    pub(super) fn finish(self, limits: &Limits) -> Result<CheckedHead, StreamFault> {
+        if let Some(reason) = self.malformed {
+            return Err((ErrorCode::PROTOCOL_ERROR, reason));
+        }
+        if self.is_too_large(limits) {
+            return Err((
+                ErrorCode::ENHANCE_YOUR_CALM,
+                "the response has more or larger fields than the limit",
+            ));
+        }
+        if self.status.is_none() && !self.is_trailer {
+            return Err((ErrorCode::PROTOCOL_ERROR, "the response has no :status"));
+        }
+        self.text.extend_from_slice(b"\r\n");
+        Ok(CheckedHead { status: self.status.unwrap_or(0), length: self.length })
+    }
+}
+
+/// Returns a view of the text of a head.
+pub(super) fn view(text: &[u8], status: u16, framing: Framing) -> ResponseHead<'_> {
+    ResponseHead::of_http2(text, STATUS_LINE_BYTES, status, framing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(fields: &[(&str, &str)]) -> Result<(String, CheckedHead), StreamFault> {
+        section(fields, false, &Limits::for_responses())
+    }
+
+    fn section(
+        fields: &[(&str, &str)],
+        is_trailer: bool,
+        limits: &Limits,
+    ) -> Result<(String, CheckedHead), StreamFault> {
+        let mut buffer = Vec::new();
+        let mut text = HeadText::new(&mut buffer, is_trailer);
+        for (name, value) in fields {
+            text.field(name.as_bytes(), value.as_bytes(), limits);
+        }
+        let head = text.finish(limits)?;
+        Ok((String::from_utf8(buffer).unwrap(), head))
+    }
+
+    #[test]
+    fn a_block_is_a_head_of_http_1() {
+        let (text, checked) =
+            head(&[(":status", "404"), ("content-length", "7"), ("x", ""), ("set-cookie", "a\tb")]).unwrap();
+        assert_eq!(text, "HTTP/2 404 \r\ncontent-length: 7\r\nx: \r\nset-cookie: a\tb\r\n\r\n");
+        assert_eq!(checked, CheckedHead { status: 404, length: Some(7) });
+        let view = view(text.as_bytes(), 404, Framing::Length(7));
+        assert_eq!((view.status(), view.reason(), view.version()), (404, &b""[..], http::Version::HTTP_2));
+        assert_eq!((view.get("X"), view.fields().count()), (Some(&b""[..]), 3));
+    }
+
+    #[test]
+    fn malformed_heads_are_rejected() {
+        for fields in [
+            &[][..],
+            &[("x", "y")],
+            &[("x", "y"), (":status", "200")],
+            &[(":status", "200"), (":status", "200")],
+            &[(":status", "200"), (":path", "/")],
+            &[(":status", "200"), (":", "/")],
+            &[(":status", "20")],
+            &[(":status", "2000")],
+            &[(":status", "099")],
+            &[(":status", "2x0")],
+            &[(":status", "+20")],
+            &[(":status", "200 OK")],
+            &[(":status", "")],
+            &[(":status", "200"), ("Server", "x")],
+            &[(":status", "200"), ("a b", "x")],
+            &[(":status", "200"), ("", "x")],
+            &[(":status", "200"), ("a", "b\r\nc: d")],
+            &[(":status", "200"), ("a", "b\nc")],
+            &[(":status", "200"), ("a", "b\0")],
+            &[(":status", "200"), ("a", "\x1b[0m")],
+            &[(":status", "200"), ("a", " b")],
+            &[(":status", "200"), ("a", "b\t")],
+            &[(":status", "200"), ("connection", "close")],
+            &[(":status", "200"), ("proxy-connection", "close")],
+            &[(":status", "200"), ("keep-alive", "timeout=5")],
+            &[(":status", "200"), ("transfer-encoding", "chunked")],
+            &[(":status", "200"), ("upgrade", "h2c")],
+            &[(":status", "200"), ("content-length", "1"), ("content-length", "1")],
+            &[(":status", "200"), ("content-length", "1, 1")],
+            &[(":status", "200"), ("content-length", "-1")],
+            &[(":status", "200"), ("content-length", "")],
+        ] {
+            assert_eq!(head(fields).unwrap_err().0, ErrorCode::PROTOCOL_ERROR, "{fields:?}");
+        }
+    }
+
+    #[test]
+    fn a_trailer_section_has_no_pseudo_fields() {
+        let trailers = |name| section(&[(name, "1")], true, &Limits::for_responses());
+        assert_eq!(trailers("a").unwrap().0, "a: 1\r\n\r\n");
+        assert!(trailers(":status").is_err());
+        assert!(trailers("connection").is_err());
+    }
+
+    #[test]
+    fn a_head_has_a_maximum_size_and_number_of_fields() {
+        let limits = Limits { head_bytes: 1000, head_fields: 20, ..Limits::for_responses() };
+        let size = |bytes: usize| {
+            let value = "v".repeat(bytes);
+            section(&[(":status", "200"), ("a", &value)], false, &limits)
+        };
+        // 42 for the status, 33 for the name.
+        assert!(size(1000 - 42 - 33).is_ok());
+        assert_eq!(size(1000 - 42 - 32).unwrap_err().0, ErrorCode::ENHANCE_YOUR_CALM);
+        let count = |count| {
+            let fields = [&[(":status", "200")][..], &vec![("a", "b"); count]].concat();
+            section(&fields, false, &limits)
+        };
+        assert!(count(19).is_ok());
+        assert_eq!(count(20).unwrap_err().0, ErrorCode::ENHANCE_YOUR_CALM);
+    }
+}

@@ -1,0 +1,301 @@
+//! Decodes what a server sends: frames, and what each means for its stream.
+
+use std::time::Instant;
+
+use bytes::BytesMut;
+
+use super::ClientConnection;
+use super::event::Event;
+use super::head::{CheckedHead, HeadBuffers, HeadText, StreamFault, view};
+use crate::Limits;
+use crate::h1::{Framing, read_trailers};
+use crate::h2::body::{Piece, Received, WRONG_LENGTH};
+use crate::h2::core::Turn;
+use crate::h2::frame::{flag, put_ping};
+use crate::h2::reader::Frame;
+use crate::h2::stream::Receiving;
+use crate::h2::{ConnectionError, ErrorCode};
+
+/// The maximum length of the reason of GOAWAY that is passed on.
+const REASON_BYTES_MAX: usize = 256;
+
+/// A decoded header block, whose text is in the buffers.
+struct Block {
+    stream: u32,
+    ends_stream: bool,
+    checked: Result<CheckedHead, StreamFault>,
+    /// What the stream waits for; `None` if this side has reset it.
+    receiving: Option<Receiving>,
+}
+
+/// What a frame leads to.
+enum Step<'i> {
+    Nothing,
+    Block(Block),
+    Event(Event<'i>),
+    /// GOAWAY, whose reason is in the buffers.
+    GoAway {
+        last_stream: u32,
+        code: ErrorCode,
+    },
+}
+
+impl ClientConnection {
+    /// Returns the next event of `input`, and removes what it consists of from there. `None` if more input is needed; then
+    /// all of it is used. Appends frames that the server must get, such as acknowledgements.
+    ///
+    /// # Errors
+    ///
+    /// The server violates the protocol or a limit. Pass the error to [`Self::fail`], and close the connection.
+    pub fn receive<'i: 'e, 'e>(
+        &mut self,
+        input: &mut &'i [u8],
+        buffers: &'e mut HeadBuffers,
+        now: Instant,
+        limits: &Limits,
+        out: &mut BytesMut,
+    ) -> Result<Option<Event<'e>>, ConnectionError> {
+        if let Some(stream) = self.last_stream.and_then(|last| self.core.streams.pop_after(last)) {
+            return Ok(Some(Event::Reset { stream, code: ErrorCode::REFUSED_STREAM, reason: None }));
+        }
+        let mut turn = Turn { now, limits, out };
+        let block = loop {
+            match self.receive_frame(input, buffers, &mut turn)? {
+                None => return Ok(None),
+                Some(Step::Event(event)) => return Ok(Some(event)),
+                Some(Step::GoAway { last_stream, code }) => {
+                    return Ok(Some(Event::GoAway { last_stream, code, reason: &buffers.text }));
+                }
+                // Interim responses and trailers for a closed stream count as frames without purpose.
+                Some(Step::Block(Block { receiving: None, .. })) => {
+                    self.core.count_frame(&limits.http2, now)?
+                }
+                Some(Step::Nothing) => {}
+                Some(Step::Block(block)) => break block,
+            }
+        };
+        match block.receiving {
+            Some(Receiving::Body) => self.receive_trailers(&block, &buffers.text, &mut turn),
+            _ => self.receive_head(&block, &buffers.text, &mut turn),
+        }
+        .map(Some)
+    }
+
+    fn receive_frame<'i>(
+        &mut self,
+        input: &mut &'i [u8],
+        buffers: &mut HeadBuffers,
+        turn: &mut Turn<'_>,
+    ) -> Result<Option<Step<'i>>, ConnectionError> {
+        let limits = turn.limits;
+        let Some(frame) = self.core.reader.read(input, limits.head_bytes)? else { return Ok(None) };
+        match frame {
+            Frame::Data { stream, data, flow_bytes, ends_stream, is_empty } => {
+                if is_empty && !ends_stream {
+                    self.core.count_frame(&limits.http2, turn.now)?;
+                }
+                let piece = Piece { stream, data, flow_bytes, ends: ends_stream, is_empty };
+                return self.receive_data(&piece, turn).map(Some);
+            }
+            Frame::Headers { stream, block, ends_stream, .. } => {
+                let receiving = self.core.streams.get(stream).map(|stream| stream.receiving);
+                let HeadBuffers { strings, text } = buffers;
+                let mut text = HeadText::new(text, receiving != Some(Receiving::Head));
+                let mut field = |name: &[u8], value: &[u8]| text.field(name, value, limits);
+                // In any case, because the table must remain that of the server.
+                self.core.decoder.decode(block, strings, &mut field).map_err(|_| {
+                    ConnectionError::new(ErrorCode::COMPRESSION_ERROR, "a header block cannot be decoded")
+                })?;
+                let checked = text.finish(limits);
+                self.check_not_idle(stream)?;
+                let is_closed = receiving.is_none_or(|receiving| receiving == Receiving::Ended);
+                if is_closed && !self.core.was_reset_by_us(stream) {
+                    let reason = "HEADERS for a stream that is closed";
+                    return Err(ConnectionError::new(ErrorCode::STREAM_CLOSED, reason));
+                }
+                return Ok(Some(Step::Block(Block { stream, ends_stream, checked, receiving })));
+            }
+            Frame::Settings(payload) => {
+                let mut peer = self.core.peer;
+                peer.apply(payload)?;
+                // RFC 9113 §6.5.2.
+                if peer.has_enabled_push {
+                    return Err(ConnectionError::protocol("a server sent SETTINGS_ENABLE_PUSH with 1"));
+                }
+                if peer.header_table_bytes_min < self.core.peer.header_table_bytes_min {
+                    // RFC 7541 §4.2: the smallest size counts, also if a larger one follows.
+                    self.encoder.set_peer_table_bytes(peer.header_table_bytes_min);
+                }
+                self.core.set_peer(peer, turn.out)?;
+                self.encoder.set_peer_table_bytes(peer.header_table_bytes);
+                self.has_settings = true;
+                self.core.count_frame(&limits.http2, turn.now)?;
+                return Ok(Some(Step::Event(Event::Settings)));
+            }
+            Frame::WindowUpdate { stream, increment } => {
+                self.check_not_idle(stream)?;
+                if let Some(code) = self.core.window_update(stream, increment)? {
+                    let fault = (code, "an invalid WINDOW_UPDATE");
+                    return Ok(Some(Step::Event(self.fail_stream(stream, fault, turn))));
+                }
+            }
+            Frame::Reset { stream, code } => {
+                self.check_not_idle(stream)?;
+                // It needs no limit: each stream is one of this side.
+                if self.core.streams.remove(stream).is_some() {
+                    return Ok(Some(Step::Event(Event::Reset { stream, code, reason: None })));
+                }
+            }
+            Frame::GoAway { last_stream, code, reason } => {
+                // RFC 9113 §6.8.
+                if self.last_stream.is_some_and(|last| last_stream > last) {
+                    return Err(ConnectionError::protocol(
+                        "a GOAWAY has a later last stream than the one before",
+                    ));
+                }
+                buffers.text.clear();
+                buffers.text.extend_from_slice(&reason[..reason.len().min(REASON_BYTES_MAX)]);
+                self.last_stream = Some(last_stream);
+                self.core.count_frame(&limits.http2, turn.now)?;
+                return Ok(Some(Step::GoAway { last_stream, code }));
+            }
+            Frame::Ping(payload) => put_ping(flag::ACK, payload, turn.out),
+            Frame::PingAck(payload) => self.core.ping_ack(payload, &limits.http2, turn.out),
+            Frame::PushPromise => {
+                return Err(ConnectionError::protocol("PUSH_PROMISE, although SETTINGS_ENABLE_PUSH is 0"));
+            }
+            // RFC 9218 §7.1.
+            Frame::PriorityUpdate { .. } => {
+                return Err(ConnectionError::protocol("a server sent PRIORITY_UPDATE"));
+            }
+            Frame::Priority { .. } | Frame::HeadersPart | Frame::SettingsAck | Frame::Unknown => {}
+        }
+        self.core.count_frame(&limits.http2, turn.now)?;
+        Ok(Some(Step::Nothing))
+    }
+
+    fn receive_data<'i>(
+        &mut self,
+        piece: &Piece<'i>,
+        turn: &mut Turn<'_>,
+    ) -> Result<Step<'i>, ConnectionError> {
+        let &Piece { stream, data, ends, .. } = piece;
+        self.check_not_idle(stream)?;
+        Ok(match self.core.receive_piece(piece, turn.limits, turn.out)? {
+            Received::Ignored => Step::Nothing,
+            Received::Malformed((code @ ErrorCode::STREAM_CLOSED, reason)) => {
+                return Err(ConnectionError::new(code, reason));
+            }
+            Received::Malformed(fault) => Step::Event(self.fail_stream(stream, fault, turn)),
+            Received::TooLarge => Step::Event(self.fail_stream(stream, BODY_TOO_LARGE, turn)),
+            Received::Accepted => match data {
+                [] if !ends => Step::Nothing,
+                [] => Step::Event(Event::End { stream, trailers: None }),
+                _ => Step::Event(Event::Data { stream, data, ends }),
+            },
+        })
+    }
+
+    /// Handles the head of a response, which may be an interim one.
+    fn receive_head<'e>(
+        &mut self,
+        block: &Block,
+        text: &'e [u8],
+        turn: &mut Turn<'_>,
+    ) -> Result<Event<'e>, ConnectionError> {
+        let &Block { stream, ends_stream: ends, checked, .. } = block;
+        let CheckedHead { status, length } = match checked {
+            Ok(head) => head,
+            Err(fault) => return Ok(self.fail_stream(stream, fault, turn)),
+        };
+        if (100..200).contains(&status) {
+            let reason = match (status, ends) {
+                // RFC 9113 §8.6.
+                (101, _) => "a response with status 101",
+                (_, true) => "an interim response ends the stream",
+                (_, false) => {
+                    self.core.count_frame(&turn.limits.http2, turn.now)?;
+                    return Ok(Event::Informational { stream, head: view(text, status, Framing::None) });
+                }
+            };
+            return Ok(self.fail_stream(stream, (ErrorCode::PROTOCOL_ERROR, reason), turn));
+        }
+        let Some(state) = self.core.streams.get_mut(stream) else {
+            return Err(ConnectionError::new(ErrorCode::INTERNAL_ERROR, "a head without a stream"));
+        };
+        let framing = match length {
+            // RFC 9110 §6.4.1: regardless of the fields.
+            _ if state.is_head || matches!(status, 204 | 304) => Framing::None,
+            Some(length) => Framing::Length(length),
+            None if ends => Framing::Length(0),
+            None => Framing::Chunked,
+        };
+        state.expected = match framing {
+            Framing::None => Some(0),
+            Framing::Length(length) => Some(length),
+            Framing::Chunked | Framing::UntilClose => None,
+        };
+        state.receiving = if ends { Receiving::Ended } else { Receiving::Body };
+        let expected = state.expected.unwrap_or(0);
+        if ends && expected > 0 {
+            return Ok(self.fail_stream(stream, WRONG_LENGTH, turn));
+        }
+        if expected > turn.limits.body_bytes {
+            return Ok(self.fail_stream(stream, BODY_TOO_LARGE, turn));
+        }
+        self.core.count_exchange();
+        self.core.close_if_ended(stream);
+        Ok(Event::Head { stream, head: view(text, status, framing), ends })
+    }
+
+    /// Ends a response with trailers.
+    fn receive_trailers<'e>(
+        &mut self,
+        block: &Block,
+        section: &[u8],
+        turn: &mut Turn<'_>,
+    ) -> Result<Event<'e>, ConnectionError> {
+        let stream = block.stream;
+        let expected = self.core.streams.get(stream).and_then(|stream| stream.expected);
+        let fault = if !block.ends_stream {
+            (ErrorCode::PROTOCOL_ERROR, "trailers do not end the stream")
+        } else if expected.is_some_and(|left| left > 0) {
+            WRONG_LENGTH
+        } else {
+            match block.checked.map(|_| read_trailers(section, turn.limits)) {
+                Ok(Ok(trailers)) => {
+                    if let Some(state) = self.core.streams.get_mut(stream) {
+                        state.receiving = Receiving::Ended;
+                    }
+                    self.core.close_if_ended(stream);
+                    return Ok(Event::End { stream, trailers });
+                }
+                Ok(Err(_)) => (ErrorCode::PROTOCOL_ERROR, "a field is not allowed as a trailer"),
+                Err(fault) => fault,
+            }
+        };
+        Ok(self.fail_stream(stream, fault, turn))
+    }
+
+    /// Checks that a stream is one that this side has opened (RFC 9113 §5.1).
+    fn check_not_idle(&self, stream: u32) -> Result<(), ConnectionError> {
+        if stream < self.next_stream && (stream == 0 || !stream.is_multiple_of(2)) {
+            return Ok(());
+        }
+        Err(ConnectionError::protocol("a frame for a stream that is not open"))
+    }
+
+    /// Resets a stream because of what the server did.
+    fn fail_stream<'e>(
+        &mut self,
+        stream: u32,
+        (code, reason): StreamFault,
+        turn: &mut Turn<'_>,
+    ) -> Event<'e> {
+        self.core.reset(stream, code, turn.out);
+        Event::Reset { stream, code, reason: Some(reason) }
+    }
+}
+
+/// The body is larger than [`Limits::body_bytes`].
+const BODY_TOO_LARGE: StreamFault = (ErrorCode::CANCEL, "the body is larger than the limit");
