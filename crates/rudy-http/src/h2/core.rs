@@ -66,6 +66,8 @@ pub(super) struct Core {
     /// The size to which the receive windows of streams are opened.
     stream_window: u32,
     growth: Growth,
+    /// Whether the windows may grow.
+    may_grow: bool,
     frames: Allowance,
     updates: Allowance,
     resets: Allowance,
@@ -97,6 +99,7 @@ impl Core {
             initial_window: DEFAULT_WINDOW_BYTES,
             stream_window: DEFAULT_WINDOW_BYTES,
             growth: Growth::default(),
+            may_grow: true,
             frames: Allowance::new(now),
             updates: Allowance::new(now),
             resets: Allowance::new(now),
@@ -173,7 +176,8 @@ impl Core {
 
     /// Handles the acknowledgement of a PING, which may enlarge the windows.
     pub(super) fn ping_ack(&mut self, payload: [u8; 8], limits: &Limits, out: &mut BytesMut) {
-        let grown = self.growth.acknowledge(payload, self.stream_window, limits.stream_window_bytes_max);
+        let max = if self.may_grow { limits.stream_window_bytes_max } else { self.stream_window };
+        let grown = self.growth.acknowledge(payload, self.stream_window, max);
         let Some(size) = grown else { return };
         self.stream_window = size;
         // The streams of a connection share twice the window of one.
@@ -187,6 +191,16 @@ impl Core {
             }
         }
         self.open_window(out);
+    }
+
+    /// Returns by how much the windows have grown.
+    pub(super) fn grown_bytes(&self) -> u64 {
+        // The window of the connection is twice that of a stream, and bounds what all streams store.
+        2 * u64::from(self.stream_window.saturating_sub(DEFAULT_WINDOW_BYTES))
+    }
+
+    pub(super) fn set_may_grow(&mut self, may_grow: bool) {
+        self.may_grow = may_grow;
     }
 
     /// Handles WINDOW_UPDATE. Returns the error of a stream that must be reset.

@@ -21,6 +21,9 @@ pub struct Limits {
     /// The maximum size to which the receive window of a stream grows, in bytes. A window holds the bytes of one round trip:
     /// 8 MiB are 80 MiB/s at 100 ms.
     pub stream_window_bytes_max: u32,
+    /// The maximum by which the windows of all connections may grow together, in bytes. The state machine of one connection leaves
+    /// this limit to its caller.
+    pub windows_total_bytes: u64,
 }
 
 impl Limits {
@@ -33,6 +36,7 @@ impl Limits {
         // The default of the protocol. A server stores what it receives.
         stream_window_bytes: 65_535,
         stream_window_bytes_max: 8 * 1024 * 1024,
+        windows_total_bytes: 256 * 1024 * 1024,
     };
 
     /// The limits for a client that stores no bodies, so that large windows cost no memory.

@@ -143,12 +143,11 @@ impl Handler {
         let mut exchange = std::mem::take(&mut self.exchange);
         let details = exchange.details.get_or_insert_default();
         details.input.upload = None;
-        match &mut details.record {
-            Some(record) => record.begin(rejection.status()),
-            None => {
-                let number = connection.machine.requests();
-                report_rejection(&*connection.load_service(), &connection.client(number), rejection, now);
-            }
+        if let Some(record) = &mut details.record {
+            record.begin(rejection.status());
+        } else {
+            let number = connection.machine.requests();
+            report_rejection(&*connection.load_service(), &connection.client(number), rejection, now);
         }
         exchange.output.push(&mut scratch.out, Vec::new());
         State::Body(Box::new(exchange))

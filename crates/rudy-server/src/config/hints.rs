@@ -44,7 +44,7 @@ const LOG_FORMAT: &str =
 const NO_PID_FILE: &str = "Rudy writes no PID file, and `rudy reload` finds the process: remove this key";
 const NO_RATE: &str = "Rudy does not limit requests per second; `limits = { connections_per_address = 100 }` limits connections";
 const NO_ERROR_LOG: &str = "errors go to standard error, which systemd stores: remove this key";
-const NO_HTTP2: &str = "Rudy supports HTTP/1.1 only: remove this key";
+const HTTP2: &str = "HTTP/2 is on by default; `http2 = false` at the top of the main file switches it off";
 const ONE_TIMEOUT: &str =
     "write `limits = { head_timeout = \"10s\", idle_timeout = \"75s\" }` at the top of the main file";
 const TRUSTED: &str = "write `trusted_proxies = [\"10.0.0.0/8\"]` at the top of the main file";
@@ -93,7 +93,7 @@ const OTHER_SERVERS: [(&str, &str); 86] = [
     ("handle", "write [[site.route]] and `path = \"/docs/*\"`"),
     ("host", "write `hosts = \"example.org\"` in a [[site]]"),
     ("http", "this table does not exist: write its keys at the top of the main file"),
-    ("http2", NO_HTTP2),
+    ("http2", HTTP2),
     ("immutable", CACHE_CONTROL),
     ("json_log", LOG_FORMAT),
     ("keepalive_timeout", "write `limits = { idle_timeout = \"75s\" }` at the top of the main file"),

@@ -67,6 +67,9 @@ pub struct LimitsTable {
     /// Maximum amount of data in a request body that an HTTP/2 client may send ahead. It grows up to here while the client and
     /// the service are fast.
     pub http2_stream_window_max: Size<65_535, { 1024 * MIB }>,
+    /// Maximum by which these amounts may grow for all connections together. It bounds the memory that HTTP/2 clients can occupy with
+    /// bodies that no service reads.
+    pub http2_windows_total: Size,
     /// Maximum number of open connections. Beyond it, a new connection replaces the longest-idle one of the address
     /// that has most; if none is idle, the new one gets 503. The default depends on the limit of open file
     /// descriptors.
@@ -147,6 +150,7 @@ impl From<&rudy_net::Limits> for LimitsTable {
             connection_window_bytes,
             stream_window_bytes: _,
             stream_window_bytes_max,
+            windows_total_bytes,
         } = *http2;
         Self {
             head_bytes: Size(*head_bytes as u64),
@@ -169,6 +173,7 @@ impl From<&rudy_net::Limits> for LimitsTable {
             http2_control_frames: Int(control_frames.into()),
             http2_connection_window: Size(connection_window_bytes.into()),
             http2_stream_window_max: Size(stream_window_bytes_max.into()),
+            http2_windows_total: Size(windows_total_bytes),
             connections: connections.map(positive),
             connections_per_address: connections_per_address.map(positive),
             handshakes: positive(*handshakes),
@@ -205,6 +210,7 @@ impl From<LimitsTable> for rudy_net::Limits {
                     connection_window_bytes: narrow(table.http2_connection_window.0),
                     stream_window_bytes: rudy_http::h2::Limits::DEFAULT.stream_window_bytes,
                     stream_window_bytes_max: narrow(table.http2_stream_window_max.0),
+                    windows_total_bytes: table.http2_windows_total.0,
                 },
             },
             connections: table.connections.map(Int::as_usize),

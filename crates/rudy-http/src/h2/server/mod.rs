@@ -149,6 +149,17 @@ impl ServerConnection {
         put_go_away(self.last_stream, error.code, error.reason, out);
     }
 
+    /// Returns by how much the receive windows of the connection have grown, in bytes.
+    #[must_use]
+    pub fn grown_bytes(&self) -> u64 {
+        self.core.grown_bytes()
+    }
+
+    /// Sets whether the receive windows may grow.
+    pub fn set_may_grow(&mut self, may_grow: bool) {
+        self.core.set_may_grow(may_grow);
+    }
+
     /// Notes when the connection became idle.
     fn note_idle(&mut self, now: Instant) {
         if self.is_idle() {

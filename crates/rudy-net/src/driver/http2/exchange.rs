@@ -1,6 +1,7 @@
 //! A request and its response on one stream.
 
 use std::pin::Pin;
+use std::task::Poll;
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
@@ -59,14 +60,22 @@ impl Exchange {
     }
 }
 
+/// How far a request body is.
+enum Progress {
+    /// The client sends it.
+    Arrives,
+    /// Its end has arrived, behind what is stored.
+    HasEnded(Option<HeaderMap>),
+    /// The service has dropped it, or has all of it.
+    IsFinished,
+}
+
 /// A request body that arrives.
 pub(super) struct Upload {
     sender: BodySender,
     /// What the service has not requested yet. The windows bound it.
     received: BytesMut,
-    /// The end of the body, behind what is received.
-    end: Option<Option<HeaderMap>>,
-    is_finished: bool,
+    progress: Progress,
     pace: Pace,
 }
 
@@ -85,13 +94,13 @@ impl Upload {
     fn pair(length: Option<u64>) -> (RequestBody, Option<Box<Self>>) {
         let (body, sender) = RequestBody::pair(length);
         let received = BytesMut::new();
-        let upload = Self { sender, received, end: None, is_finished: false, pace: Pace::default() };
+        let upload = Self { sender, received, progress: Progress::Arrives, pace: Pace::default() };
         (body, Some(Box::new(upload)))
     }
 
     /// Whether the service has dropped the body, or has all of it.
     pub(super) fn is_finished(&self) -> bool {
-        self.is_finished
+        matches!(self.progress, Progress::IsFinished)
     }
 
     /// Stores a piece of the body.
@@ -103,7 +112,7 @@ impl Upload {
     /// Stores the end of the body.
     pub(super) fn receive_end(&mut self, trailers: Option<HeaderMap>, now: Instant) {
         self.pace.record_bytes(0, now);
-        self.end = Some(trailers);
+        self.progress = Progress::HasEnded(trailers);
     }
 
     /// Gives the service what it requests. Returns the number of bytes that are no longer stored.
@@ -114,14 +123,14 @@ impl Upload {
         poll_cx: &mut PollContext<'_, '_>,
         out: &mut BytesMut,
     ) -> usize {
-        if self.is_finished {
+        if self.is_finished() {
             return 0;
         }
         match self.sender.poll_ready(poll_cx.cx) {
-            std::task::Poll::Pending => return 0,
-            std::task::Poll::Ready(true) => machine.encode_continue(stream, out),
-            std::task::Poll::Ready(false) => {
-                self.is_finished = true;
+            Poll::Pending => return 0,
+            Poll::Ready(true) => machine.encode_continue(stream, out),
+            Poll::Ready(false) => {
+                self.progress = Progress::IsFinished;
                 return std::mem::take(&mut self.received).len();
             }
         }
@@ -131,28 +140,34 @@ impl Upload {
             self.sender.send(piece);
             return length;
         }
-        match self.end.take() {
-            Some(trailers) => self.finish(Ok(trailers)),
-            None => self.pace.start_waiting(poll_cx.now),
+        if let Progress::HasEnded(trailers) = &mut self.progress {
+            let trailers = trailers.take();
+            self.finish(Ok(trailers));
+        } else {
+            self.pace.start_waiting(poll_cx.now);
         }
         0
     }
 
     /// Ends the body with an error.
     pub(super) fn fail(&mut self, error: RequestBodyError) {
-        if !self.is_finished {
+        if !self.is_finished() {
             self.finish(Err(error));
         }
     }
 
     fn finish(&mut self, end: Result<Option<HeaderMap>, RequestBodyError>) {
-        self.is_finished = true;
+        self.progress = Progress::IsFinished;
         self.sender.finish(end);
     }
 
     /// Returns when the client is too slow in sending the body.
     pub(super) fn deadline(&self, limits: &Limits) -> Option<Instant> {
-        if self.is_finished { None } else { self.pace.rate_deadline(limits.rate_grace, limits.body_rate_min) }
+        if self.is_finished() {
+            None
+        } else {
+            self.pace.rate_deadline(limits.rate_grace, limits.body_rate_min)
+        }
     }
 }
 

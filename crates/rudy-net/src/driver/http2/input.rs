@@ -12,6 +12,7 @@ use rudy_http::h2::{Event, Priority};
 use tokio::io::ReadBuf;
 
 use super::exchange::{Exchange, Phase, Upload, body_error};
+use super::windows::GrownWindows;
 use super::{Fault, Http2};
 use crate::driver::poll_context::PollContext;
 use crate::driver::record::{Record, report_closed, report_rejection};
@@ -74,6 +75,9 @@ impl Http2 {
         scratch: &mut Scratch,
     ) -> Result<(), Fault> {
         let Scratch { input, out, date, head: buffers, .. } = scratch;
+        self.windows.set(self.machine.grown_bytes());
+        let windows_total = connection.info.limits.http.http2.windows_total_bytes;
+        self.machine.set_may_grow(GrownWindows::may_grow(windows_total));
         let mut bytes = &input[..read];
         loop {
             let limits = connection.info.limits.clone();
@@ -86,7 +90,7 @@ impl Http2 {
                     self.begin_exchange(connection, (stream, priority), head, &mut turn);
                 }
                 Event::Rejected { stream, rejection } => {
-                    self.reject(connection, stream, rejection, &mut turn)
+                    self.reject(connection, stream, rejection, &mut turn);
                 }
                 Event::Data { stream, data, ends } => self.receive_body(stream, data, ends, &mut turn),
                 Event::End { stream, trailers } => {

@@ -10,6 +10,7 @@ mod input;
 mod output;
 mod schedule;
 mod start;
+mod windows;
 
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -17,6 +18,7 @@ use std::time::{Duration, Instant};
 use rudy_http::h2::{ConnectionError, ServerConnection};
 
 use self::exchange::Exchange;
+use self::windows::GrownWindows;
 use super::output::Output;
 use super::poll_context::PollContext;
 use super::record::{Record, report_closed};
@@ -40,6 +42,7 @@ pub(super) struct Http2 {
     encoded: Vec<Record>,
     /// The number of frames that bodies were given, to serve them in turn.
     turn: u64,
+    windows: GrownWindows,
     /// What was read before the protocol was known.
     unread: Vec<u8>,
     /// If the client has closed its write side: when it was last known to be connected.
@@ -49,6 +52,7 @@ pub(super) struct Http2 {
 }
 
 /// Why a connection ends.
+#[derive(Clone, Copy)]
 enum Fault {
     /// The client violates the protocol.
     Protocol(ConnectionError),

@@ -16,7 +16,7 @@ use crate::driver::pump::{Filled, GATHERED_BYTES, Pump};
 use crate::driver::{Connection, internal_error};
 use crate::engine::ServiceSource;
 use crate::scratch::Scratch;
-use crate::{Body, EndReason, Head, Response};
+use crate::{Body, EndReason, Head};
 
 /// Responses are written when they reach this size.
 const OUTPUT_FULL_BYTES: usize = 64 * 1024;
@@ -87,7 +87,7 @@ impl Http2 {
         };
         self.machine.begin(stream, head, response.body.length(), date, out);
         Self::record_begin(exchange.record.as_mut(), response.status());
-        let is_small = match &response.body {
+        let encoded_bytes = match &response.body {
             _ if !self.machine.is_in_body(stream) => Some(0),
             Body::Bytes(bytes)
                 if bytes.len() as u64 <= self.machine.window(stream).min(GATHERED_BYTES as u64) =>
@@ -96,23 +96,18 @@ impl Http2 {
             }
             _ => None,
         };
-        match is_small {
-            Some(body_bytes) => {
-                self.machine.close(stream, now);
-                if let Some(mut record) = exchange.record.take() {
-                    record.body_bytes += body_bytes;
-                    self.encoded.push(record);
-                }
-                None
+        let Some(body_bytes) = encoded_bytes else {
+            if let Phase::Body(pump) = &mut exchange.phase {
+                pump.set_body(response.body);
             }
-            None => {
-                let Response { body, .. } = response;
-                if let Phase::Body(pump) = &mut exchange.phase {
-                    pump.set_body(body);
-                }
-                Some(exchange)
-            }
+            return Some(exchange);
+        };
+        self.machine.close(stream, now);
+        if let Some(mut record) = exchange.record.take() {
+            record.body_bytes += body_bytes;
+            self.encoded.push(record);
         }
+        None
     }
 
     /// Sends what is encoded, and encodes more as long as the client reads.

@@ -6,6 +6,7 @@ use rudy_http::h2::{PREFACE, ServerConnection};
 use socket2::SockRef;
 
 use super::Http2;
+use super::windows::GrownWindows;
 use crate::driver::output::Output;
 use crate::driver::{Connection, State};
 use crate::engine::ServiceSource;
@@ -33,6 +34,7 @@ impl<S: ServiceSource> Connection<S> {
             exchanges: Vec::new(),
             encoded: Vec::new(),
             turn: 0,
+            windows: GrownWindows::default(),
             unread: unread.to_vec(),
             half_closed: None,
             shutdown_due: None,
