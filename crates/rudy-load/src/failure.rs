@@ -30,6 +30,8 @@ pub enum Failure {
     Reset(ErrorCode),
     /// The server refused the stream before it processed the request.
     Refused,
+    /// The server allows only this number of concurrent streams on a connection.
+    StreamLimit(u32),
     /// The timeout of the response, from the send, has passed.
     Timeout,
     /// The timeout of the response, from the due time, has passed.
@@ -57,7 +59,7 @@ pub enum FailureKind {
     Malformed,
     /// [`Failure::Reset`]
     Reset,
-    /// [`Failure::Refused`]
+    /// [`Failure::Refused`], [`Failure::StreamLimit`]
     Refused,
     /// [`Failure::Timeout`]
     Timeout,
@@ -114,7 +116,7 @@ impl Failure {
             Self::Short(_) | Self::Closed(_) => FailureKind::Short,
             Self::Malformed(_) | Self::Http2(_) => FailureKind::Malformed,
             Self::Reset(_) => FailureKind::Reset,
-            Self::Refused => FailureKind::Refused,
+            Self::Refused | Self::StreamLimit(_) => FailureKind::Refused,
             Self::Timeout => FailureKind::Timeout,
             Self::Deadline => FailureKind::Deadline,
             Self::NotSent => FailureKind::NotSent,
@@ -139,6 +141,9 @@ impl fmt::Display for Failure {
             Self::Http2(error) => error.fmt(f),
             Self::Reset(code) => write!(f, "the server reset the stream: {code}"),
             Self::Refused => f.write_str("the server refused the stream (REFUSED_STREAM)"),
+            Self::StreamLimit(allowed) => {
+                write!(f, "the server allows only {allowed} concurrent streams on a connection")
+            }
             Self::Timeout => f.write_str("no complete response within the timeout"),
             Self::Deadline => f.write_str("no complete response by the deadline"),
             Self::NotSent => f.write_str("no connection was free before the end of the run"),

@@ -8,7 +8,7 @@ use clap::Args;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use rudy_load::bench::Sources;
 use rudy_load::flood::{Options, Server};
-use rudy_load::{Access, Template, Trust, parse_field};
+use rudy_load::{Access, Protocols, Template, Trust, parse_field};
 
 use crate::values::{number, time, unsupported};
 
@@ -26,6 +26,7 @@ use crate::values::{number, time, unsupported};
     after_help = "Examples:
   rudy flood http://127.0.0.1:8080/ticks          1,000 streams for 30 seconds
   rudy flood -c 10k -d 2m http://10.0.0.1/s/{}    10,000 streams, numbered in the path
+  rudy flood --http2 -c 10 --streams 100 https://10.0.0.1/s/{}   1,000 streams on 10 connections
   rudy flood --pid 4711 --plot flood.svg http://127.0.0.1:8080/ticks
   rudy flood --run 'rudy serve --config rudy.toml' http://127.0.0.1:8080/ticks
   rudy flood --idle -c 9k --pid 4711 http://127.0.0.1:8080/    memory of idle connections
@@ -34,12 +35,18 @@ TIME is 10s, 2m, 500ms, or a number of seconds. Counts accept the suffixes k and
 Exit codes: 0 done, 1 failed to run, 2 invalid arguments, 130 interrupted."
 )]
 pub(crate) struct Flood {
-    /// URL to request; {} is replaced by the number of the connection
+    /// URL to request; {} is replaced by the number of the connection or stream
     #[arg(value_name = "URL")]
     url: String,
     /// Number of connections
     #[arg(short, long, value_name = "N", default_value = "1000", value_parser = number, help_heading = "Load")]
     connections: NonZeroU32,
+    /// Use HTTP/2: with https if the server chooses it (ALPN), with http without a negotiation
+    #[arg(long, help_heading = "Load")]
+    http2: bool,
+    /// Number of streams to open on each connection with --http2 [default: 1]
+    #[arg(long, value_name = "N", value_parser = number, requires = "http2", help_heading = "Load")]
+    streams: Option<NonZeroU32>,
     /// Time over which the connections are opened
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time, help_heading = "Load")]
     ramp: Duration,
@@ -111,8 +118,14 @@ impl From<Flood> for Options {
         }
         Self {
             url: flood.url,
-            template: Template { method: flood.method, fields, ..Template::default() },
+            template: Template {
+                method: flood.method,
+                fields,
+                protocols: if flood.http2 { Protocols::Http2 } else { Protocols::Http1 },
+                ..Template::default()
+            },
             connections: flood.connections,
+            streams: flood.http2.then(|| flood.streams.unwrap_or(NonZeroU32::MIN)),
             ramp: flood.ramp,
             hold: flood.hold,
             interval: flood.interval,

@@ -341,8 +341,10 @@ impl<'p> Connections<'p> {
         let driven = connection.drive(security, &self.limits, has_hung_up, &mut self.scratch, &mut observer);
         let ended = observer.ended;
         self.in_flight -= ended;
-        if !was_open && connection.is_open() {
+        if connection.is_ready() {
             slot.failed_attempts = 0;
+        }
+        if !was_open && connection.is_open() {
             self.control.open.fetch_add(1, Ordering::Relaxed);
         }
         match driven {
@@ -383,8 +385,10 @@ impl<'p> Connections<'p> {
         let slot = &mut self.slots[index as usize];
         self.in_flight -= slot.exchange.len();
         slot.exchange.fail(failure, self.measurement_start, now, &mut self.recorder);
+        let was_ready = slot.connection.as_ref().is_some_and(Connection::is_ready);
         self.close(index);
-        if !matches!(failure, Failure::Connect(_) | Failure::Tls(_)) {
+        let has_connected = was_ready || !self.plan.protocols.includes_http2();
+        if has_connected && !matches!(failure, Failure::Connect(_) | Failure::Tls(_)) {
             return self.mark_idle(index);
         }
         self.connect_error = Some(failure.to_string());

@@ -38,6 +38,9 @@ impl Connections<'_> {
         }
         let has_ended_by_server =
             status == DriveStatus::Closed || (connection.is_open() && !connection.can_be_reused());
+        if status == DriveStatus::Closed && !connection.is_ready() {
+            return self.fail(index, &Failure::Closed(None), Instant::now());
+        }
         if has_ended_by_server && slot.exchange.stream_count() == 0 {
             self.recorder.closed_by_server += 1;
             return self.replace(index);

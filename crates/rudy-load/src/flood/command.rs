@@ -42,12 +42,14 @@ fn try_flood(options: &Options) -> Result<Exit, CommandError> {
     let interrupt = Interrupt::catch()
         .map_err(|error| CommandError::Environment(format!("cannot catch Ctrl-C: {error}")))?;
     let (process, monitor) = open_server(options, &route.remotes)?;
+    let protocols = options.template.protocols;
     let plan = Plan {
         remote: route.remotes[0].clone(),
-        security: route.security,
+        security: route.security.map(|security| security.offering(protocols)),
         requests: Arc::new(requests),
         connections: options.connections,
-        ramp: Ramp::over(options.connections, options.ramp),
+        streams: options.streams,
+        ramp: Ramp::over(options.total(), options.ramp),
         hold: options.hold,
         interval: options.interval,
         greetings: options.greetings,
@@ -57,7 +59,11 @@ fn try_flood(options: &Options) -> Result<Exit, CommandError> {
     };
     let connections = units::counted(options.connections.get(), "connection");
     let [ramp, hold] = [options.ramp, options.hold].map(<units::Time>::from);
-    print_line(&format!("{connections} to {} within {ramp}, held for {hold}", plan.remote));
+    let streams = match options.streams {
+        Some(_) => format!("{} of HTTP/2 on ", units::counted(options.total().get(), "stream")),
+        None => String::new(),
+    };
+    print_line(&format!("{streams}{connections} to {} within {ramp}, held for {hold}", plan.remote));
     if let Some(warning) = monitor.as_ref().and_then(|monitor| monitor.warning.as_ref()) {
         print_line(&format!("warning: {warning}"));
     }

@@ -20,6 +20,8 @@ pub(super) fn render(report: &Report<'_>) -> String {
         "target": options.url,
         "warnings": warnings(report),
         "connections": options.connections,
+        "http_version": if options.streams.is_some() { "2" } else { "1.1" },
+        "streams_per_connection": options.streams,
         "ramp_s": options.ramp.as_secs_f64(),
         "hold_s": options.hold.as_secs_f64(),
         "interval_s": options.interval.as_secs_f64(),

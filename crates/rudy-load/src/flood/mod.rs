@@ -12,6 +12,7 @@ mod report;
 mod run;
 mod series;
 mod server;
+mod stream;
 mod warnings;
 
 pub use command::flood;

@@ -17,6 +17,8 @@ pub struct Options {
     pub template: Template,
     /// Number of connections.
     pub connections: NonZeroU32,
+    /// HTTP/2: the number of streams on each connection; `None` is HTTP/1.1.
+    pub streams: Option<NonZeroU32>,
     /// The time over which the connections are opened.
     pub ramp: Duration,
     /// The time to hold all connections after the ramp.
@@ -39,6 +41,18 @@ pub struct Options {
     pub plot: Option<PathBuf>,
     /// Whether the report is JSON instead of text.
     pub is_json: bool,
+}
+
+impl Options {
+    /// The number of streams of all connections; with HTTP/1.1, that of connections.
+    pub(super) fn total(&self) -> NonZeroU32 {
+        self.connections.saturating_mul(self.streams.unwrap_or(NonZeroU32::MIN))
+    }
+
+    /// What is opened and counted.
+    pub(super) fn noun(&self) -> &'static str {
+        if self.streams.is_some() { "stream" } else { "connection" }
+    }
 }
 
 /// The server process to measure.

@@ -10,7 +10,7 @@ use rudy_http::h1::client::RequestError;
 
 use crate::request::{Encoded, Template};
 use crate::transport::{Remote, Security};
-use crate::{Url, UrlError};
+use crate::{Protocols, Url, UrlError};
 
 /// The plan of a flood.
 #[derive(Debug, Clone)]
@@ -19,10 +19,12 @@ pub struct Plan {
     pub remote: Remote,
     /// TLS, for an `https` URL.
     pub security: Option<Security>,
-    /// The request of each connection. `{}` in the URL is replaced by the number of the connection.
+    /// The request of each stream. `{}` in the URL is replaced by the number of the stream.
     pub requests: Arc<Requests>,
     /// Number of connections.
     pub connections: NonZeroU32,
+    /// HTTP/2: the number of streams on each connection; `None` is HTTP/1.1.
+    pub streams: Option<NonZeroU32>,
     /// The rate at which connections are opened.
     pub ramp: Ramp,
     /// The time to hold all connections, from the end of the ramp.
@@ -40,11 +42,28 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The number of streams on each connection, which is 1 with HTTP/1.1.
+    #[must_use]
+    pub fn per_connection(&self) -> u32 {
+        self.streams.map_or(1, NonZeroU32::get)
+    }
+
+    /// The number of streams of all connections.
+    #[must_use]
+    pub fn total(&self) -> u32 {
+        self.connections.get().saturating_mul(self.per_connection())
+    }
+
+    /// The protocols to offer.
+    pub(super) fn protocols(&self) -> Protocols {
+        if self.streams.is_some() { Protocols::Http2 } else { Protocols::Http1 }
+    }
+
     /// The number of connections from which on the memory per connection is measured. The first ones also cause the
     /// allocation of buffers and tables that the server needs once.
     #[must_use]
     pub fn memory_base(&self) -> u32 {
-        (self.connections.get() / 10).clamp(1, 1000)
+        (self.total() / 10).clamp(1, 1000)
     }
 }
 

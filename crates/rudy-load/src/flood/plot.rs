@@ -10,11 +10,11 @@ use crate::units;
 
 /// Renders the chart as SVG. `None` with too few samples.
 pub(super) fn render(report: &Report<'_>) -> Option<String> {
-    let connections = units::count(report.options.connections.get().into());
+    let opened = units::counted(report.options.total().get(), report.options.noun());
     let server = report.monitor.map_or(String::new(), |monitor| format!(", server {}", monitor.name()));
     let flood = Flood {
-        title: format!("{connections} connections to {}{server}", report.options.url),
-        connections: f64::from(report.options.connections.get()),
+        title: format!("{opened} to {}{server}", report.options.url),
+        connections: f64::from(report.options.total().get()),
         samples: samples(report.points),
     };
     Some(flood.plot()?.svg())

@@ -49,11 +49,19 @@ impl fmt::Display for Report<'_> {
             writeln!(f, "Warning: {warning}")?;
         }
         let count = |number: u32| units::count(number.into());
+        if let Some(streams) = self.options.streams {
+            let connections = units::counted(self.options.connections.get(), "connection");
+            writeln!(
+                f,
+                "protocol     HTTP/2, {connections} with {} each",
+                units::counted(streams.get(), "stream")
+            )?;
+        }
         writeln!(
             f,
             "opened       {} of {}; {} open at most, {} at the end",
             units::count(measurement.opened),
-            count(self.options.connections.get()),
+            count(self.options.total().get()),
             count(outcome.max_open),
             count(outcome.last.open)
         )?;
@@ -98,10 +106,11 @@ impl Report<'_> {
     fn server_memory(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Some(monitor), Some(memory)) = (self.monitor, self.memory()) else { return Ok(()) };
         let [total, before] = [memory.total, monitor.private_bytes_before()].map(units::bytes);
-        write!(f, "memory       {total} with all connections, {before} before the first")?;
+        let noun = self.options.noun();
+        write!(f, "memory       {total} with all {noun}s, {before} before the first")?;
         if let Some(bytes) = memory.per_connection {
             let (bytes, base) = (units::Unit::Bytes.text(bytes), units::count(memory.base.into()));
-            write!(f, "; {bytes} for each connection beyond {base}")?;
+            write!(f, "; {bytes} for each {noun} beyond {base}")?;
         }
         writeln!(f)
     }

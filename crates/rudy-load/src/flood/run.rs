@@ -86,7 +86,7 @@ impl std::error::Error for FloodError {}
 pub fn run(plan: &Plan, watch: &mut dyn Watch) -> Result<Outcome, FloodError> {
     let start = Instant::now();
     let mut connections = Connections::new(plan, start).map_err(FloodError::System)?;
-    let all = plan.connections.get();
+    let all = plan.total();
     let end = plan.ramp.at(all - 1) + plan.hold;
     let mut next_sample = Duration::ZERO;
     let mut base = Some(plan.memory_base());
@@ -128,8 +128,7 @@ pub fn run(plan: &Plan, watch: &mut dyn Watch) -> Result<Outcome, FloodError> {
 
 /// Fails if none of the first connections succeeded, so that a server that does not listen is reported at once.
 fn check_first_connections(plan: &Plan, measurement: &Measurement) -> Result<(), FloodError> {
-    if measurement.opened > 0
-        || measurement.connect_failed < u64::from(FAILED_ATTEMPTS_MAX.min(plan.connections.get()))
+    if measurement.opened > 0 || measurement.connect_failed < u64::from(FAILED_ATTEMPTS_MAX.min(plan.total()))
     {
         return Ok(());
     }

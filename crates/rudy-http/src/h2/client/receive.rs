@@ -58,6 +58,10 @@ impl ClientConnection {
         if let Some(stream) = self.last_stream.and_then(|last| self.core.streams.pop_after(last)) {
             return Ok(Some(Event::Reset { stream, code: ErrorCode::REFUSED_STREAM, reason: None }));
         }
+        // A server without HTTP/2 responds to the preface.
+        if !self.has_settings && !self.core.reader.is_in_frame() && input.starts_with(b"HTTP/1") {
+            return Err(ConnectionError::protocol("the server responds with HTTP/1"));
+        }
         let mut turn = Turn { now, limits, out };
         let block = loop {
             match self.receive_frame(input, buffers, &mut turn)? {

@@ -330,6 +330,13 @@ fn violations_end_the_connection() {
 }
 
 #[test]
+fn a_server_without_http_2_is_named() {
+    let mut server = Server::before_settings();
+    let error = server.try_send(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap_err();
+    assert_eq!(error.reason, "the server responds with HTTP/1");
+}
+
+#[test]
 fn a_request_body_waits_for_the_windows() {
     let mut server = Server::new();
     server.send(&setting(4, 10));
