@@ -122,7 +122,7 @@ impl Http2Connection {
     }
 
     /// Reads the next frame. `None` at the end of the connection.
-    pub fn next(&mut self) -> Option<Frame> {
+    pub fn next_frame(&mut self) -> Option<Frame> {
         let mut head = [0; 9];
         if let Err(error) = self.stream.read_exact(&mut head) {
             let is_end = matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset);
@@ -139,7 +139,7 @@ impl Http2Connection {
     /// Reads until a frame of this type. Acknowledges SETTINGS and PING.
     pub fn wait_for(&mut self, kind: u8) -> Frame {
         loop {
-            let frame = self.next().expect("the connection is open");
+            let frame = self.next_frame().expect("the connection is open");
             self.acknowledge(&frame);
             if frame.kind == kind {
                 return frame;
@@ -159,7 +159,7 @@ impl Http2Connection {
         let mut responses = vec![Http2Response::default(); streams.len()];
         let mut open = streams.len();
         while open > 0 {
-            let frame = self.next().expect("the connection is open");
+            let frame = self.next_frame().expect("the connection is open");
             self.acknowledge(&frame);
             let at = streams.iter().position(|stream| *stream == frame.stream);
             let Some(response) = at.map(|at| &mut responses[at]) else { continue };

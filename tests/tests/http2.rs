@@ -12,7 +12,6 @@ use rudy_tests::{Certificates, Curl, Http2Connection, Server, Valid, binary, eve
 use rustix::process::Signal;
 
 /// Error codes (RFC 9113 §7).
-const PROTOCOL_ERROR: u32 = 1;
 const CANCEL: u32 = 8;
 const ENHANCE_YOUR_CALM: u32 = 11;
 
@@ -31,7 +30,7 @@ fn open(server: &Server) -> Http2Connection {
 }
 
 fn go_away_code(payload: &[u8]) -> u32 {
-    u32::from_be_bytes(payload[4..8].try_into().unwrap())
+    u32::from_be_bytes(payload[4..8].try_into().expect("four bytes"))
 }
 
 fn log(server: &Server, lines: usize) -> String {
@@ -85,7 +84,7 @@ fn requests_on_one_connection_are_answered_concurrently_and_logged() {
 #[test]
 fn responses_are_the_same_over_http_1_and_2() {
     let Some(curl) = Curl::find() else { return };
-    let server = Server::build().files(&[("index.html", b"hello"), ("a.txt", &[b'x'; 100_000])]);
+    let server = Server::build().files(&[("index.html", b"hello"), ("a.txt", &vec![b'x'; 100_000])]);
     let server = server.args(["--listen", "127.0.0.1:0,h2c"]).start();
     let url = server.addresses()[1].clone();
     for arguments in [
@@ -290,7 +289,7 @@ fn a_half_closed_client_is_served() {
     connection.get(3, "/");
     connection.socket().shutdown(Shutdown::Write).unwrap();
     assert_eq!(connection.responses(&[3, 1]).len(), 2);
-    while connection.next().is_some() {}
+    while connection.next_frame().is_some() {}
 }
 
 #[test]
@@ -303,19 +302,19 @@ fn rapid_resets_end_the_connection_and_harm_no_other() {
     }
     let frame = connection.wait_for(kind::GOAWAY);
     assert_eq!(go_away_code(&frame.payload), ENHANCE_YOUR_CALM);
-    while connection.next().is_some() {}
+    while connection.next_frame().is_some() {}
     other.get(1, "/");
     assert_eq!(other.response(1).text(), "hello");
 }
 
 #[test]
-fn a_flood_of_pings_whose_acknowledgements_are_not_read_is_bounded() {
+fn a_flood_of_pings_without_a_reader_is_bounded() {
     let server = server("http2_control_frames = 1000", HELLO);
     let mut connection = open(&server);
     let flood = encode(kind::PING, 0, 0, b"12345678").repeat(100_000);
     connection.send(&flood);
     // A part of the flood may arrive as a reset.
-    while let Some(frame) = connection.next() {
+    while let Some(frame) = connection.next_frame() {
         if frame.kind == kind::GOAWAY {
             assert_eq!(go_away_code(&frame.payload), ENHANCE_YOUR_CALM);
         }
@@ -330,7 +329,7 @@ fn a_header_block_that_does_not_end_is_closed_in_time() {
         let mut connection = open(&server);
         connection.send(begin);
         // An acknowledgement of SETTINGS would interrupt the block.
-        let frame = std::iter::from_fn(|| connection.next()).find(|frame| frame.kind == kind::GOAWAY);
+        let frame = std::iter::from_fn(|| connection.next_frame()).find(|frame| frame.kind == kind::GOAWAY);
         assert_eq!(go_away_code(&frame.expect("GOAWAY").payload), ENHANCE_YOUR_CALM);
     }
 }
@@ -345,7 +344,7 @@ fn an_idle_connection_is_closed_with_a_goaway() {
             connection.response(1);
         }
         assert_eq!(go_away_code(&connection.wait_for(kind::GOAWAY).payload), 0);
-        assert_eq!(connection.next(), None);
+        assert_eq!(connection.next_frame(), None);
     }
 }
 
@@ -367,7 +366,7 @@ fn a_reload_and_a_stop_lose_no_request() {
     connection.get(7, "/");
     let responses = connection.responses(&[7, 5]);
     assert!(responses.iter().all(|response| response.status == 200), "{responses:?}");
-    while connection.next().is_some() {}
+    while connection.next_frame().is_some() {}
     assert!(server.wait().0.success());
 }
 
@@ -378,7 +377,7 @@ fn after_its_last_request_a_connection_ends() {
     connection.get(1, "/");
     connection.get(3, "/slow");
     assert_eq!(connection.responses(&[1, 3]).len(), 2);
-    while connection.next().is_some() {}
+    while connection.next_frame().is_some() {}
 }
 
 #[test]
@@ -398,9 +397,10 @@ fn an_event_stream_arrives_piece_by_piece_and_ends_with_the_server() {
     let piece = connection.wait_for(kind::DATA);
     assert!(String::from_utf8_lossy(&piece.payload).contains("two"), "{piece:?}");
     server.signal(Signal::TERM);
-    while connection.next().is_some() {}
+    while connection.next_frame().is_some() {}
 }
 
 fn append(path: &Path, text: &str) {
-    std::fs::OpenOptions::new().append(true).open(path).unwrap().write_all(text.as_bytes()).unwrap();
+    let file = std::fs::OpenOptions::new().append(true).open(path);
+    file.and_then(|mut file| file.write_all(text.as_bytes())).expect("a temp folder can be written");
 }
