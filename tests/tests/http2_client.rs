@@ -82,7 +82,7 @@ fn a_server_without_http_2_is_reported() {
     assert_eq!(output.status.code(), Some(1));
     let expected = "the server does not support HTTP/2: its TLS did not choose h2 (ALPN)";
     assert!(stderr(&output).contains(expected), "{}", stderr(&output));
-    // Without TLS, it is asked for HTTP/2 anyway.
+    // Without TLS, the client uses HTTP/2 anyway.
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("http://{}/", listener.local_addr().expect("a bound socket has an address"));
     thread::spawn(move || {

@@ -211,14 +211,14 @@ impl Mix {
     /// A deep copy. Threads that count references to the same bytes would slow each other down.
     #[must_use]
     pub fn deep_clone(&self) -> Self {
-        let copy_http2 = |request: &Box<Http2Request>| {
+        let copy_http2 = |request: &Http2Request| {
             let body = Bytes::copy_from_slice(&request.body);
             Box::new(Http2Request { head: request.head.clone(), body })
         };
         let copy = |request: &Encoded| Encoded {
             bytes: Bytes::copy_from_slice(&request.bytes),
             info: request.info,
-            http2: request.http2.as_ref().map(copy_http2),
+            http2: request.http2.as_deref().map(copy_http2),
         };
         Self { requests: self.requests.iter().map(copy).collect(), order: self.order.clone() }
     }

@@ -22,7 +22,7 @@ fn check(peer: &Peer, scheme: &str, trust: &[&str]) {
     let output = rudy(&command);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8_lossy(&output.stdout);
-    let reports: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let reports: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     let seen: Vec<_> = reports
         .iter()
         .map(|report| {

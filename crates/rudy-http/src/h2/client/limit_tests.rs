@@ -168,7 +168,7 @@ fn no_more_streams_are_open_than_the_server_allows() {
 fn settings_in_the_middle_of_a_body_change_its_window() {
     let mut server = Server::new();
     let stream = server.request("POST", BodyLength::Known(100_000));
-    server.connection.encode_piece(stream, &[0; 60_000], &mut server.out).unwrap();
+    server.connection.encode_piece(stream, &vec![0; 60_000], &mut server.out).unwrap();
     server.send(&setting(4, 10_000));
     assert_eq!(server.connection.window(stream), 0, "the window is negative");
     server.send(&frame(kind::WINDOW_UPDATE, 0, stream, &50_001_u32.to_be_bytes()));

@@ -72,17 +72,16 @@ impl ClientConnection {
                 }
                 // Interim responses and trailers for a closed stream count as frames without purpose.
                 Some(Step::Block(Block { receiving: None, .. })) => {
-                    self.core.count_frame(&limits.http2, now)?
+                    self.core.count_frame(&limits.http2, now)?;
                 }
                 Some(Step::Nothing) => {}
                 Some(Step::Block(block)) => break block,
             }
         };
-        match block.receiving {
+        Ok(Some(match block.receiving {
             Some(Receiving::Body) => self.receive_trailers(&block, &buffers.text, &mut turn),
-            _ => self.receive_head(&block, &buffers.text, &mut turn),
-        }
-        .map(Some)
+            _ => self.receive_head(&block, &buffers.text, &mut turn)?,
+        }))
     }
 
     fn receive_frame<'i>(
@@ -249,12 +248,7 @@ impl ClientConnection {
     }
 
     /// Ends a response with trailers.
-    fn receive_trailers<'e>(
-        &mut self,
-        block: &Block,
-        section: &[u8],
-        turn: &mut Turn<'_>,
-    ) -> Result<Event<'e>, ConnectionError> {
+    fn receive_trailers<'e>(&mut self, block: &Block, section: &[u8], turn: &mut Turn<'_>) -> Event<'e> {
         let stream = block.stream;
         let expected = self.core.streams.get(stream).and_then(|stream| stream.expected);
         let fault = if !block.ends_stream {
@@ -268,13 +262,13 @@ impl ClientConnection {
                         state.receiving = Receiving::Ended;
                     }
                     self.core.close_if_ended(stream);
-                    return Ok(Event::End { stream, trailers });
+                    return Event::End { stream, trailers };
                 }
                 Ok(Err(_)) => (ErrorCode::PROTOCOL_ERROR, "a field is not allowed as a trailer"),
                 Err(fault) => fault,
             }
         };
-        Ok(self.fail_stream(stream, fault, turn))
+        self.fail_stream(stream, fault, turn)
     }
 
     /// Checks that a stream is one that this side has opened (RFC 9113 §5.1).
