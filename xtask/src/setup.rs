@@ -13,6 +13,9 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("nginx", "nginx"),               // gateway for apps of our FastCGI library
     ("wrk", "wrk"),                   // compared with `rudy bench`
     ("h2load", "nghttp2-client"),     // compared with `rudy bench`
+    ("nghttpd", "nghttp2-server"),    // HTTP/2 server
+    ("h2o", "h2o"),                   // HTTP/2 server
+    ("node", "nodejs"),               // HTTP/2 server
     ("ab", "apache2-utils"),          // compared with `rudy bench`
     ("escript", "erlang-base"),       // runs the Erlang servers of the lab
     ("slowhttptest", "slowhttptest"), // slow clients

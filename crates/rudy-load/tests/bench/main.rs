@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rudy_load::bench::{AbortCondition, Expected, Outcome, Pace, Plan, RunError, Until, run};
-use rudy_load::{FailureKind, Mix, Remote, Template};
+use rudy_load::{FailureKind, Mix, Protocols, Remote, Template};
 use rudy_stats::Histogram;
 use rudy_stats::schedule::{Arrivals, Profile, Share};
 
@@ -30,7 +30,8 @@ fn plan(server: &Server) -> Plan {
         timeout: Duration::from_secs(10),
         abort_condition: None,
         deadline: None,
-        pipeline: NonZeroU32::MIN,
+        protocols: Protocols::Http1,
+        in_flight_per_connection: NonZeroU32::MIN,
         requests_per_connection: None,
         connect_rate: 1e4,
         sources: Arc::new([]),
@@ -64,7 +65,7 @@ fn a_number_of_requests_is_sent_exactly() {
 #[test]
 fn pipelined_requests_all_have_a_response() {
     let server = Server::start(|_| Response::text(OK));
-    let outcome = run_plan(&Plan { pipeline: number(8), ..plan(&server) });
+    let outcome = run_plan(&Plan { in_flight_per_connection: number(8), ..plan(&server) });
     assert_eq!((outcome.recorder.succeeded, server.requests()), (101, 101));
 }
 

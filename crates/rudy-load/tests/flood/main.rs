@@ -23,6 +23,7 @@ fn plan(server: &Server) -> Plan {
         security: None,
         requests: Arc::new(Requests::new(&Template::default(), &server.url()).expect("a plain request")),
         connections: NonZeroU32::new(20).expect("not zero"),
+        streams: None,
         ramp: Ramp { rate: 1000.0 },
         hold: Duration::from_secs(20),
         interval: Duration::from_secs(1),

@@ -78,11 +78,10 @@ impl ClientConnection {
                 Some(Step::Block(block)) => break block,
             }
         };
-        match block.receiving {
-            Some(Receiving::Body) => Ok(self.receive_trailers(&block, &buffers.text, &mut turn)),
-            _ => self.receive_head(&block, &buffers.text, &mut turn),
-        }
-        .map(Some)
+        Ok(Some(match block.receiving {
+            Some(Receiving::Body) => self.receive_trailers(&block, &buffers.text, &mut turn),
+            _ => self.receive_head(&block, &buffers.text, &mut turn)?,
+        }))
     }
 
     fn receive_frame<'i>(

@@ -208,8 +208,7 @@ fn responses_arrive_wherever_the_input_is_split() {
 #[test]
 fn the_same_fields_take_one_byte_in_the_second_request() {
     let mut server = Server::new();
-    server.get();
-    server.get();
+    assert_eq!([server.get(), server.get()], [1, 3]);
     let sent = server.sent();
     // :method, :scheme and :path are in the static table.
     assert_eq!((sent[0].3.len(), sent[1].3.len()), (3 + 3, 3 + 1), "{sent:?}");
@@ -289,8 +288,7 @@ fn a_malformed_response_resets_its_stream_only() {
         frame(kind::WINDOW_UPDATE, 0, 1, &[0; 4]),
     ] {
         let mut server = Server::new();
-        server.get();
-        server.get();
+        assert_eq!([server.get(), server.get()], [1, 3]);
         server.sent();
         let events = server.send(&malformed);
         assert_eq!(events.last().unwrap(), "1 reset PROTOCOL_ERROR true", "{malformed:?}");
@@ -410,8 +408,7 @@ fn requests_after_the_last_stream_of_goaway_are_refused() {
 #[test]
 fn a_cancelled_request_has_no_further_events() {
     let mut server = Server::new();
-    server.get();
-    server.get();
+    assert_eq!([server.get(), server.get()], [1, 3]);
     server.sent();
     server.connection.cancel(1, &mut server.out);
     server.connection.cancel(1, &mut server.out);

@@ -19,6 +19,7 @@ fn options() -> Options {
             disables_keep_alive: false,
             requests_per_connection: None,
             pipeline: NonZeroU32::MIN,
+            streams: None,
             sources: None,
             connect_rate: None,
         },
@@ -140,6 +141,15 @@ fn conflicting_options_are_rejected_with_advice() {
         ("cannot read /nowhere", |o| o.url_file = Some("/nowhere".into())),
         ("more than 67108864 bytes", |o| o.request.bodies.push("@/dev/zero".into())),
         ("more than 67108864 bytes", |o| o.url_file = Some("/dev/zero".into())),
+        ("add --http2", |o| o.connections.streams = number(2)),
+        ("use --streams with --http2", |o| {
+            (o.request.is_http2, o.connections.pipeline) = (true, NonZeroU32::new(2).unwrap());
+        }),
+        ("remove --disable-keepalive", |o| {
+            (o.request.is_http2, o.connections.disables_keep_alive) = (true, true);
+            o.connections.streams = number(2);
+        }),
+        ("the maximum is 10000", |o| (o.request.is_http2, o.connections.streams) = (true, number(10_001))),
         ("the maximum is 256", |o| o.connections.pipeline = NonZeroU32::new(257).unwrap()),
         ("at least 1", |o| o.connections.connect_rate = Some(0.5)),
         ("--duration must be at most 100 days", |o| o.pace.duration = Some(Duration::MAX)),

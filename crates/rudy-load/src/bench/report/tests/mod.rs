@@ -18,6 +18,8 @@ pub(in crate::bench) fn config() -> Config {
         remote: "127.0.0.1:8080".into(),
         connections: 4,
         threads: 2,
+        http_version: "1.1".into(),
+        streams: None,
         pipeline: 1,
         requests_per_connection: None,
         rate: None,
