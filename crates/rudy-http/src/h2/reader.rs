@@ -108,6 +108,13 @@ impl FrameReader {
         !self.buffer.is_empty() && !self.is_returned
     }
 
+    /// Returns the heap memory in bytes.
+    #[cfg(test)]
+    pub(super) fn heap_bytes(&self) -> usize {
+        let block = self.block.as_ref().map_or(0, |block| size_of::<PartialBlock>() + block.bytes.capacity());
+        self.buffer.capacity() + block
+    }
+
     /// Returns the next frame of `input`, and removes it from there. `None` if more input is needed; then all of it is used.
     /// `block_bytes_max` is the maximum size of an encoded header block.
     pub(super) fn read<'a, 'i: 'a>(
