@@ -291,7 +291,6 @@ impl Driver {
                 *newest = *stream;
                 requests.insert(*stream, Request::default());
             }
-            Event::Rejected { stream, .. } => assert!(requests.contains_key(stream)),
             Event::Data { stream, data, ends } => {
                 let request = requests.get_mut(stream).expect("the request is open");
                 assert!(!request.has_ended && !data.is_empty());
@@ -308,7 +307,9 @@ impl Driver {
                 assert!(was_open || reason.is_some());
                 *newest = (*newest).max(*stream);
             }
-            Event::Priority { stream, .. } => assert!(requests.contains_key(stream)),
+            Event::Rejected { stream, .. } | Event::Priority { stream, .. } => {
+                assert!(requests.contains_key(stream));
+            }
         }
     }
 

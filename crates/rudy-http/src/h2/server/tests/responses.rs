@@ -154,7 +154,7 @@ fn a_head_larger_than_a_frame_continues_and_has_no_fields_of_the_connection() {
         fields.insert(HeaderName::from_static(name), HeaderValue::from_static("x"));
     }
     // Bytes that the Huffman code makes longer.
-    fields.insert("large", HeaderValue::from_bytes(&[b'~'; 40_000]).unwrap());
+    fields.insert("large", HeaderValue::from_bytes(&vec![b'~'; 40_000]).unwrap());
     let head = ResponseHead::Fields(StatusCode::OK, &fields);
     client.connection.begin(1, head, Some(0), &date(), &mut client.out);
     let out = client.out.split();
