@@ -28,7 +28,7 @@ pub(super) enum Frame<'a, 'i> {
     },
     /// A part of a header block, which is stored.
     HeadersPart,
-    /// PRIORITY of RFC 7540, whose only use is to be valid.
+    /// PRIORITY of RFC 7540, which is ignored if it is valid.
     Priority {
         stream: u32,
         depends_on: u32,
