@@ -3,6 +3,7 @@
 
 pub mod client;
 pub mod fastcgi;
+pub mod h2;
 
 use std::time::{Duration, Instant, SystemTime};
 

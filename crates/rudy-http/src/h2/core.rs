@@ -321,4 +321,13 @@ impl Core {
     pub(super) fn free(&mut self) {
         self.streams.free();
     }
+
+    /// Returns the heap memory in bytes.
+    #[cfg(test)]
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.reader.heap_bytes()
+            + self.decoder.table_bytes()
+            + self.streams.heap_bytes()
+            + self.reset_by_us.capacity() * size_of::<u32>()
+    }
 }

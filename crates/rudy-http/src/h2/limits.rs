@@ -1,6 +1,7 @@
 //! Limits of an HTTP/2 connection.
 
-/// The limits of one HTTP/2 connection, beside those that all protocols share in [`crate::Limits`].
+/// The limits of one HTTP/2 connection, beside those that all protocols share in [`crate::Limits`]. There, `head_bytes` is also
+/// the maximum size of a header list. An encoded block of more than twice that size ends the connection (ENHANCE_YOUR_CALM).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Maximum number of concurrent streams (REFUSED_STREAM above it). RFC 9113 §6.5.2 recommends at least 100.

@@ -28,7 +28,7 @@ pub(super) enum Frame<'a, 'i> {
     },
     /// A part of a header block, which is stored.
     HeadersPart,
-    /// PRIORITY of RFC 7540, which must only be valid.
+    /// PRIORITY of RFC 7540, which is ignored if it is valid.
     Priority {
         stream: u32,
         depends_on: u32,
@@ -111,6 +111,13 @@ impl FrameReader {
     /// Whether a DATA frame has begun, and not ended.
     pub(super) fn is_in_data(&self) -> bool {
         self.data.is_some()
+    }
+
+    /// Returns the heap memory in bytes.
+    #[cfg(test)]
+    pub(super) fn heap_bytes(&self) -> usize {
+        let block = self.block.as_ref().map_or(0, |block| size_of::<PartialBlock>() + block.bytes.capacity());
+        self.buffer.capacity() + block
     }
 
     /// Returns the next frame of `input`, and removes it from there. `None` if more input is needed; then all of it is used.

@@ -95,8 +95,15 @@ impl Streams {
         self.position(id).and_then(|at| self.0.remove(at))
     }
 
+    #[cfg(test)]
     pub(super) fn iter(&self) -> impl Iterator<Item = &Stream> {
         self.0.iter()
+    }
+
+    /// Returns the heap memory in bytes.
+    #[cfg(test)]
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.0.capacity() * size_of::<Stream>()
     }
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Stream> {

@@ -19,6 +19,15 @@ pub struct HeadBuffers {
     pub(super) head: Vec<u8>,
 }
 
+#[cfg(test)]
+impl HeadBuffers {
+    /// Returns the heap memory in bytes.
+    pub(super) fn heap_bytes(&self) -> usize {
+        let HeadParts { pseudo, lines, cookie } = &self.parts;
+        [&self.strings, pseudo, lines, cookie, &self.head].map(Vec::capacity).iter().sum()
+    }
+}
+
 /// The parts of a head whose fields come in another order than those of HTTP/1.1.
 #[derive(Debug, Default)]
 pub(super) struct HeadParts {

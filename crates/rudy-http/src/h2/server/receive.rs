@@ -17,6 +17,10 @@ use crate::h2::{ConnectionError, ErrorCode, Priority};
 /// RFC 7540 §5.3.1: all that is left of the priorities of that RFC.
 const DEPENDS_ON_ITSELF: &str = "a stream depends on itself";
 
+/// The maximum size of an encoded header block, in sizes of a head. A head that is a little too large gets a response, and the
+/// connection goes on; the Huffman code makes some values larger.
+const BLOCK_BYTES_FACTOR: usize = 2;
+
 /// A decoded header block, whose text is in the buffers.
 pub(super) struct Block {
     pub(super) stream: u32,
@@ -99,7 +103,8 @@ impl ServerConnection {
         buffers: &mut HeadBuffers,
         turn: &mut Turn<'_>,
     ) -> Result<Option<Step<'i>>, ConnectionError> {
-        let Some(frame) = self.core.reader.read(input, turn.limits.head_bytes)? else { return Ok(None) };
+        let block_bytes_max = turn.limits.head_bytes.saturating_mul(BLOCK_BYTES_FACTOR);
+        let Some(frame) = self.core.reader.read(input, block_bytes_max)? else { return Ok(None) };
         // A header block that continues has begun with its first frame.
         if frame != Frame::HeadersPart {
             self.partial_since = None;

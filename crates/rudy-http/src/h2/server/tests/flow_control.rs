@@ -137,8 +137,11 @@ fn data_of_closed_streams_counts_for_the_connection_and_is_returned() {
     client.reset(1, ErrorCode::CANCEL);
     client.sent();
     let mut opened = 0;
-    for _ in 0..1000 {
-        assert_eq!(client.send(&data(1, &[0; 16_384])), [""; 0]);
+    // The same with padding, whose length counts too.
+    let padded = frame(kind::DATA, flag::PADDED, 1, &[&[200][..], &[0; 16_383]].concat());
+    for number in 0..1000 {
+        let frame = if number % 2 == 0 { &data(1, &[0; 16_384]) } else { &padded };
+        assert_eq!(client.send(frame), [""; 0]);
         for frame in client.sent() {
             if let Some(increment) = frame.strip_prefix("0 WINDOW_UPDATE ") {
                 opened += increment.parse::<u32>().unwrap();

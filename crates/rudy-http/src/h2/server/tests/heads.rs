@@ -102,3 +102,18 @@ fn the_method_of_a_head_that_is_too_large_is_known() {
         );
     }
 }
+
+/// Other requests are not affected, if the block is at most twice as large.
+#[test]
+fn a_head_that_continues_beyond_the_limit_is_rejected() {
+    let mut client = Client::new();
+    let block = [&block(&GET)[..], &b"\0\x01a\x01b".repeat(5900)].concat();
+    let (first, rest) = block.split_at(16_000);
+    let frames = [
+        frame(kind::HEADERS, flag::END_STREAM, 1, first),
+        frame(kind::CONTINUATION, flag::END_HEADERS, 1, rest),
+        get(3),
+    ];
+    let events = client.send(&frames.concat());
+    assert_eq!(events, ["1 rejected 431 Request Header Fields Too Large", "3 GET a /x?y Known(0)"]);
+}

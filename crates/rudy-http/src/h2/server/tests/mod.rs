@@ -1,10 +1,15 @@
 //! Tests of the connection with frames written by hand.
 
+mod abuse;
 mod bodies;
+mod client_view;
 mod flow_control;
 mod frames;
 mod heads;
+mod memory;
+mod normal_clients;
 mod peer_settings;
+mod properties;
 mod responses;
 mod shutdown;
 mod streams;
