@@ -186,7 +186,7 @@ impl Driver {
         let length = if self.connection.is_in_body(stream) { length } else { 0 };
         state.1 = Some(length);
         if self.responses == Responses::Empty {
-            self.connection.close(stream, self.now, &mut self.out);
+            self.connection.close(stream, self.now);
             self.open.remove(&stream);
         }
     }
@@ -210,7 +210,7 @@ impl Driver {
             connection
                 .finish(*stream, (stream % 8 == 3).then_some(&trailers), out)
                 .expect("the length is right");
-            connection.close(*stream, now, out);
+            connection.close(*stream, now);
             false
         });
         match connection.requests() {

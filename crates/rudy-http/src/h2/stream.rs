@@ -95,7 +95,6 @@ impl Streams {
         self.position(id).and_then(|at| self.0.remove(at))
     }
 
-    #[cfg(test)]
     pub(super) fn iter(&self) -> impl Iterator<Item = &Stream> {
         self.0.iter()
     }

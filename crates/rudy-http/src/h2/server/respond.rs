@@ -128,7 +128,7 @@ impl ServerConnection {
     /// but some clients then drop the response.
     pub fn close(&mut self, stream: u32, now: Instant) {
         if let Some(state) = self.core.streams.get_mut(stream) {
-            if state.receiving != Receiving::Ended {
+            if state.receiving != Receiving::Ended && state.sending == Sending::Ended {
                 state.draining = Some(Draining { since: now, from: state.received });
             }
             self.core.close_if_ended(stream);

@@ -54,7 +54,6 @@ fn frames_without_purpose_are_limited() {
         ("WINDOW_UPDATE", window_update(0, 1)),
         ("WINDOW_UPDATE of a stream", window_update(1, 1)),
         ("WINDOW_UPDATE of a closed stream", window_update(3, 1)),
-        ("WINDOW_UPDATE of 0 of a closed stream", window_update(3, 0)),
         ("RST_STREAM of a closed stream", reset_frame(3, ErrorCode::CANCEL)),
         ("GOAWAY", frame(kind::GOAWAY, 0, 0, &[0; 8])),
         ("an unknown frame", frame(0xfe, 0, 0, &[])),

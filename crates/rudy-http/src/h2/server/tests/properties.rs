@@ -244,7 +244,8 @@ impl Driver {
             Call::Reset(stream) => connection.reset(id(stream), ErrorCode::CANCEL, *now, out),
             Call::Reject(stream) => {
                 connection.reject(id(stream), Rejection::BadHost, (&date(), *now), out);
-                assert!(connection.core.streams.get(id(stream)).is_none());
+                let state = connection.core.streams.get(id(stream));
+                assert!(state.is_none_or(|stream| stream.draining.is_some()));
             }
             Call::Wait(seconds) => *now += Duration::from_secs(seconds),
             Call::ShutDown => connection.shut_down(out),
@@ -330,7 +331,8 @@ impl Driver {
         let streams: Vec<_> = connection.core.streams.iter().collect();
         assert!(streams.len() <= 4 && streams.is_sorted_by(|a, b| a.id < b.id));
         assert_eq!(connection.is_idle(), streams.is_empty());
-        assert!(!connection.is_over() || connection.is_idle() && connection.is_shutting_down());
+        let has_no_due = connection.core.streams.iter().all(|stream| stream.draining.is_some());
+        assert!(!connection.is_over() || has_no_due && connection.is_shutting_down());
         assert!(!self.had_final_goaway || connection.is_over() == connection.is_idle());
         assert!(connection.deadline(&self.client.limits).is_some() || !connection.is_idle());
         if self.has_failed {
