@@ -333,7 +333,7 @@ impl Driver {
         assert_eq!(connection.is_idle(), streams.is_empty());
         let has_no_due = connection.core.streams.iter().all(|stream| stream.draining.is_some());
         assert!(!connection.is_over() || has_no_due && connection.is_shutting_down());
-        assert!(!self.had_final_goaway || connection.is_over() == connection.is_idle());
+        assert!(!self.had_final_goaway || connection.is_over() == has_no_due);
         assert!(connection.deadline(&self.client.limits).is_some() || !connection.is_idle());
         if self.has_failed {
             return;
