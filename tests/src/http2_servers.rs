@@ -197,5 +197,5 @@ fn respond(connection: &mut ServerConnection, stream: u32, status: u16, now: Ins
     let status = StatusCode::from_u16(status).expect("a status");
     connection.begin(stream, ResponseHead::Fields(status, &fields), Some(5), &date, out);
     connection.encode_piece(stream, b"hello", out).expect("the length matches, and the window is open");
-    connection.close(stream, now, out);
+    connection.close(stream, now);
 }
