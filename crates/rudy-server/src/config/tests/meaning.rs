@@ -139,6 +139,7 @@ Running
   engine            percore
   threads           one per core
   keep-alive        on
+  protocols         HTTP/1.1
   access log        JSON lines to standard output
   shutdown timeout  30s
 
