@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -185,6 +185,9 @@ fn serve(mut stream: &TcpStream, streams: u32, reply: impl Fn(usize) -> Reply) -
                     let error = rudy_http::h2::ConnectionError { code, reason: "for a test" };
                     connection.fail(error, &mut out);
                     stream.write_all(&out.split()).ok()?;
+                    // A close with unread input would be a reset, which can overtake GOAWAY.
+                    stream.shutdown(Shutdown::Write).ok()?;
+                    while stream.read(&mut scratch).ok()? > 0 {}
                     return None;
                 }
             }
