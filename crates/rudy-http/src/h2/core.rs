@@ -174,11 +174,19 @@ impl Core {
         start
     }
 
-    /// Handles the acknowledgement of a PING, which may enlarge the windows.
-    pub(super) fn ping_ack(&mut self, payload: [u8; 8], limits: &Limits, out: &mut BytesMut) {
+    /// Handles the acknowledgement of a PING, which may enlarge the windows. Returns whether the PING was one of this side.
+    pub(super) fn ping_ack(&mut self, payload: [u8; 8], limits: &Limits, out: &mut BytesMut) -> bool {
+        if !self.growth.expects(payload) {
+            return false;
+        }
         let max = if self.may_grow { limits.stream_window_bytes_max } else { self.stream_window };
-        let grown = self.growth.acknowledge(payload, self.stream_window, max);
-        let Some(size) = grown else { return };
+        if let Some(size) = self.growth.acknowledge(payload, self.stream_window, max) {
+            self.grow_windows(size, out);
+        }
+        true
+    }
+
+    fn grow_windows(&mut self, size: u32, out: &mut BytesMut) {
         self.stream_window = size;
         // The streams of a connection share twice the window of one.
         self.receive_window.grow(size.saturating_mul(2));

@@ -3,6 +3,9 @@
 /// The maximum size of a window.
 pub(super) const WINDOW_BYTES_MAX: u32 = 0x7fff_ffff;
 
+/// A window is opened at the latest when this much was passed on.
+const UPDATE_BYTES_MAX: u32 = 512 * 1024;
+
 /// A window of the peer, which limits what this side sends. Negative after the peer has reduced its setting (§6.9.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SendWindow(i64);
@@ -70,11 +73,12 @@ impl ReceiveWindow {
         self.size = self.size.max(size.min(WINDOW_BYTES_MAX));
     }
 
-    /// Returns by how much to open the window. `None` while at least half of it is open: every update is a frame.
+    /// Returns by how much to open the window. `None` while half of it was not passed on, or [`UPDATE_BYTES_MAX`]: every update is
+    /// a frame, and with late ones the peer must wait.
     pub(super) fn update(&mut self) -> Option<u32> {
         let open = self.size.saturating_sub(self.stored);
         let increment = open.saturating_sub(self.available);
-        if increment == 0 || increment < self.size / 2 {
+        if increment == 0 || increment < (self.size / 2).min(UPDATE_BYTES_MAX) {
             return None;
         }
         self.available += increment;

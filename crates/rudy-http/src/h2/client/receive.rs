@@ -163,7 +163,11 @@ impl ClientConnection {
                 return Ok(Some(Step::GoAway { last_stream, code }));
             }
             Frame::Ping(payload) => put_ping(flag::ACK, payload, turn.out),
-            Frame::PingAck(payload) => self.core.ping_ack(payload, &limits.http2, turn.out),
+            Frame::PingAck(payload) => {
+                if self.core.ping_ack(payload, &limits.http2, turn.out) {
+                    return Ok(Some(Step::Nothing));
+                }
+            }
             Frame::PushPromise => {
                 return Err(ConnectionError::protocol("PUSH_PROMISE, although SETTINGS_ENABLE_PUSH is 0"));
             }

@@ -430,5 +430,5 @@ fn received_data_opens_the_windows_when_it_is_passed_on() {
     let updates = |sent: Vec<Sent>| sent.iter().filter(|frame| frame.0 == kind::WINDOW_UPDATE).count();
     assert_eq!(updates(server.sent()), 0);
     server.connection.pass_on(1, 32 * 16_384, &mut server.out);
-    assert_eq!(updates(server.sent()), 1, "half of the window of the stream");
+    assert_eq!(updates(server.sent()), 2, "of the stream and of the connection");
 }

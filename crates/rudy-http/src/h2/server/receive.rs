@@ -157,7 +157,11 @@ impl ServerConnection {
             Frame::PingAck(SHUTDOWN_PING) if self.shutdown == Shutdown::Announced => {
                 self.stop_accepting(turn.out);
             }
-            Frame::PingAck(payload) => self.core.ping_ack(payload, &turn.limits.http2, turn.out),
+            Frame::PingAck(payload) => {
+                if self.core.ping_ack(payload, &turn.limits.http2, turn.out) {
+                    return Ok(Some(Step::Nothing));
+                }
+            }
             Frame::PushPromise => {
                 return Err(ConnectionError::protocol("a client sent PUSH_PROMISE"));
             }
