@@ -101,8 +101,9 @@ impl Driver {
             self.send_bodies();
         }
         self.flush();
-        assert!(!self.connection.is_over() || self.connection.is_idle());
-        assert_eq!(self.connection.is_idle(), self.open.is_empty(), "the open streams are known");
+        assert!(!self.connection.is_over() || self.open.is_empty(), "no response is due");
+        // The rest of a request may still be discarded.
+        assert!(!self.connection.is_idle() || self.open.is_empty(), "the open streams are known");
     }
 
     fn flush(&mut self) {
@@ -147,20 +148,19 @@ impl Driver {
             Event::End { stream, trailers } => {
                 self.end_body(None);
                 self.events.push(format!("{stream} end {trailers:?}"));
-                let state = self.open.get_mut(&stream).expect("the request is open");
+                // After the response, the end of the rest.
+                let Some(state) = self.open.get_mut(&stream) else { return };
                 assert!(!std::mem::replace(&mut state.0, true), "a body ends once");
                 self.respond(stream, &date);
             }
             Event::Reset { stream, code, reason } => {
                 self.end_body(reason.is_some().then_some(stream));
                 self.events.push(format!("{stream} {code}"));
-                let was_open = self.open.remove(&stream).is_some();
-                assert!(was_open || reason.is_some());
+                self.open.remove(&stream);
             }
             Event::Priority { stream, priority } => {
                 self.end_body(None);
                 self.events.push(format!("{stream} {priority:?}"));
-                assert!(self.open.contains_key(&stream));
             }
         }
     }
