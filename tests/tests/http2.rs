@@ -4,11 +4,13 @@ use std::io::Write;
 use std::net::Shutdown;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use rudy_http::h2::PREFACE;
 use rudy_tests::fastcgi::{App, variable};
 use rudy_tests::http2::{END, END_HEADERS, block, encode, kind};
 use rudy_tests::{Certificates, Curl, Http2Connection, Server, Valid, binary, eventually};
+use rustix::net::sockopt::set_socket_recv_buffer_size;
 use rustix::process::Signal;
 
 /// Error codes (RFC 9113 §7).
@@ -319,6 +321,27 @@ fn a_flood_of_pings_without_a_reader_is_bounded() {
             assert_eq!(go_away_code(&frame.payload), ENHANCE_YOUR_CALM);
         }
     }
+    assert_eq!(server.get("/").text(), "hello");
+}
+
+#[test]
+fn a_client_that_reads_no_rejections_is_not_read() {
+    let server = server("", HELLO);
+    let connection = open(&server);
+    set_socket_recv_buffer_size(connection.socket(), 16 * 1024).unwrap();
+    connection.socket().set_write_timeout(Some(Duration::from_secs(1))).unwrap();
+    let head =
+        [(":method", "GET"), (":scheme", "http"), (":authority", "a"), (":path", "/"), ("expect", "x")];
+    let block = block(&head);
+    // More than the kernel buffers for both sides.
+    let is_blocked = (0..20).any(|round| {
+        let first = 1 + round * 40_000;
+        let streams = (first..first + 40_000).step_by(2);
+        let flood: Vec<u8> =
+            streams.flat_map(|stream| encode(kind::HEADERS, END | END_HEADERS, stream, &block)).collect();
+        connection.socket().write_all(&flood).is_err()
+    });
+    assert!(is_blocked);
     assert_eq!(server.get("/").text(), "hello");
 }
 

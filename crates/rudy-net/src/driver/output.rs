@@ -116,6 +116,12 @@ impl Output {
         self.backlog.is_some()
     }
 
+    /// Returns the size of the framed bytes in the queue.
+    pub(super) fn queued_bytes(&self) -> usize {
+        let queue = self.backlog.as_ref().map(|backlog| backlog.queue.iter());
+        queue.into_iter().flatten().map(|segment| segment.framed.len()).sum()
+    }
+
     /// Whether the output waits for the peer.
     pub(super) fn is_blocked(&self) -> bool {
         self.backlog.as_ref().is_some_and(|backlog| backlog.pace.is_waiting())

@@ -32,6 +32,9 @@ use crate::scratch::Scratch;
 /// the client repeats the requests in transit.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// While this much waits for the client, nothing is read: rejections and acknowledgements would accumulate.
+const QUEUED_BYTES_MAX: usize = 256 * 1024;
+
 /// A connection that speaks HTTP/2.
 pub(super) struct Http2 {
     machine: ServerConnection,
@@ -105,7 +108,8 @@ impl Http2 {
         scratch: &mut Scratch,
     ) -> Result<(), Fault> {
         loop {
-            let has_read = self.read(connection, poll_cx, scratch)?;
+            let is_full = self.is_full();
+            let has_read = !is_full && self.read(connection, poll_cx, scratch)?;
             self.poll_services(connection, poll_cx, scratch);
             self.write(connection, poll_cx, scratch)?;
             if poll_cx.budget_bytes == 0 {
@@ -113,10 +117,15 @@ impl Http2 {
                 let _: Poll<()> = poll_cx.yield_now();
                 return Ok(());
             }
-            if !has_read {
+            let has_room = is_full && !self.is_full();
+            if !has_read && !has_room {
                 return Ok(());
             }
         }
+    }
+
+    fn is_full(&self) -> bool {
+        self.output.queued_bytes() > QUEUED_BYTES_MAX
     }
 
     /// Announces the end of the connection if the server stops, the listener is closed, or the client has had all its requests.
