@@ -60,7 +60,7 @@ impl Driver {
         let (now, mut out) = (Instant::now(), BytesMut::new());
         let mut limits = small_limits();
         limits.http2.streams = 8;
-        let connection = ServerConnection::new(now, &limits, &mut out);
+        let connection = ServerConnection::new(now, true, &limits, &mut out);
         Self {
             connection,
             limits,

@@ -22,6 +22,12 @@ pub trait Service: Send + Sync + 'static {
         None
     }
 
+    /// Whether HTTP/2 clients may request tunnels (RFC 8441). Such a request has the method CONNECT, a path, and the protocol in the
+    /// field Upgrade. A 2xx response opens the tunnel: the bodies are its two directions.
+    fn accepts_tunnels(&self) -> bool {
+        false
+    }
+
     /// Returns the client for which a trusted proxy forwards a request. Called once for each request, before
     /// the other methods. `None` means that the peer itself is the client.
     fn forwarded(&self, _head: &RequestHead<'_>, _peer: &Peer) -> Option<Forwarded> {

@@ -74,7 +74,7 @@ impl Core {
         if ends {
             stream.receiving = Receiving::Ended;
         }
-        if stream.received > limits.body_bytes {
+        if stream.received > limits.body_bytes && !stream.is_tunnel {
             self.pass_on(id, flow_bytes, out);
             self.close_if_ended(id);
             return Ok(Received::TooLarge);

@@ -86,6 +86,8 @@ pub(super) struct OwnSettings {
     pub(super) header_list_bytes: u32,
     /// The window of a new stream.
     pub(super) initial_window: u32,
+    /// Whether this side is a server that accepts requests for tunnels (RFC 8441 §3).
+    pub(super) accepts_tunnels: bool,
     /// Whether this side is a client, which accepts no pushed responses.
     pub(super) is_client: bool,
 }
@@ -97,6 +99,7 @@ impl OwnSettings {
             (!self.is_client).then_some((MAX_CONCURRENT_STREAMS, self.concurrent_streams)),
             (self.initial_window != 65_535).then_some((INITIAL_WINDOW_SIZE, self.initial_window)),
             Some((MAX_HEADER_LIST_SIZE, self.header_list_bytes)),
+            self.accepts_tunnels.then_some((ENABLE_CONNECT_PROTOCOL, 1)),
             // The priorities of RFC 7540 are ignored, as RFC 9218 §2.1 wants.
             (!self.is_client).then_some((NO_RFC7540_PRIORITIES, 1)),
         ];
@@ -155,6 +158,7 @@ mod tests {
             concurrent_streams: 100,
             header_list_bytes: 16_384,
             initial_window: 65_535,
+            accepts_tunnels: false,
             is_client: false,
         };
         let mut out = BytesMut::new();
@@ -163,6 +167,9 @@ mod tests {
             out[..],
             [0, 0, 18, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 100, 0, 6, 0, 0, 64, 0, 0, 9, 0, 0, 0, 1]
         );
+        out.clear();
+        OwnSettings { accepts_tunnels: true, ..own }.encode(&mut out);
+        assert_eq!((out[2], &out[21..]), (24, &[0, 8, 0, 0, 0, 1, 0, 9, 0, 0, 0, 1][..]));
         out.clear();
         OwnSettings { is_client: true, initial_window: 1 << 20, ..own }.encode(&mut out);
         assert_eq!(

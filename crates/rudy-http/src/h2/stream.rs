@@ -19,6 +19,8 @@ pub(super) struct Stream {
     pub(super) received: u64,
     /// The request has the method HEAD.
     pub(super) is_head: bool,
+    /// The stream is a tunnel, whose length has no limit.
+    pub(super) is_tunnel: bool,
     /// The client waits for `100 Continue`.
     pub(super) expects_continue: bool,
     /// The response is complete, and the rest of the request is discarded.

@@ -51,7 +51,7 @@ struct Server {
 /// Serves a connection until one side closes it.
 pub(crate) async fn serve(mut io: DuplexStream, options: Options) -> Seen {
     let mut out = BytesMut::new();
-    let connection = ServerConnection::new(Instant::now(), &options.limits, &mut out);
+    let connection = ServerConnection::new(Instant::now(), false, &options.limits, &mut out);
     let (exchanges, seen) = (BTreeMap::new(), Seen::default());
     let mut server = Server { connection, options, out, exchanges, seen };
     let (mut reader, mut writer) = tokio::io::split(&mut io);

@@ -19,5 +19,6 @@ mod responses;
 mod scene;
 mod service;
 mod timeouts;
+mod tunnels;
 mod upgrades;
 mod whole_bodies;

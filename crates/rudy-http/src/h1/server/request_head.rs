@@ -71,11 +71,14 @@ impl<'a> RequestHead<'a> {
         })
     }
 
-    /// Checks the head of an HTTP/2 request, which was written in the form of HTTP/1.1.
-    pub(crate) fn of_http2(bytes: &'a [u8], limits: &Limits) -> Result<Self, Rejection> {
+    /// Checks the head of an HTTP/2 request, which was written in the form of HTTP/1.1: that of a tunnel as an upgrade.
+    pub(crate) fn of_http2(bytes: &'a [u8], is_tunnel: bool, limits: &Limits) -> Result<Self, Rejection> {
         let complete = HeadLines::default().find(bytes, limits)?.ok_or(Rejection::BadRequestLine)?;
         let mut head = Self::new(bytes, complete, limits)?;
         head.line.version = Version::HTTP_2;
+        if is_tunnel {
+            head.method = Method::CONNECT;
+        }
         Ok(head)
     }
 
@@ -173,8 +176,10 @@ impl<'a> RequestHead<'a> {
             Cow::Owned(bytes) => Bytes::from(bytes),
         };
         let mut request = Request::new(self.body);
+        // A tunnel over HTTP/2 has the target of a GET.
+        let written_method = if self.method == Method::CONNECT { &Method::GET } else { &self.method };
         let (uri, raw_target) =
-            parse_target(&bytes, self.line.target(), &self.method).expect("the target has been checked");
+            parse_target(&bytes, self.line.target(), written_method).expect("the target has been checked");
         build_fields(&bytes, self.line.end(), self.field_count, request.headers_mut())
             .expect("the fields have been checked");
         *request.method_mut() = self.method;

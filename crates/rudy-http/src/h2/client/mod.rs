@@ -82,6 +82,7 @@ impl ClientConnection {
             concurrent_streams: 0,
             header_list_bytes: u32::try_from(limits.head_bytes).unwrap_or(u32::MAX),
             initial_window: limits.http2.stream_window_bytes,
+            accepts_tunnels: false,
             is_client: true,
         };
         let mut core = Core::new(now);

@@ -159,7 +159,7 @@ impl Pair {
         let (mut to_server, mut to_client) = (BytesMut::new(), BytesMut::new());
         Self {
             client: ClientConnection::new(now, &limits, &mut to_server),
-            server: ServerConnection::new(now, &limits, &mut to_client),
+            server: ServerConnection::new(now, false, &limits, &mut to_client),
             limits,
             now,
             piece_bytes,

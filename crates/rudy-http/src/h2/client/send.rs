@@ -41,6 +41,7 @@ impl ClientConnection {
             expected: None,
             received: 0,
             is_head: request.is_head(),
+            is_tunnel: false,
             expects_continue: false,
             draining: None,
         });

@@ -47,11 +47,13 @@ const METHOD: usize = 0;
 const SCHEME: usize = 1;
 const AUTHORITY: usize = 2;
 const PATH: usize = 3;
+/// The protocol of a tunnel (RFC 8441 §4).
+const PROTOCOL: usize = 4;
 
 /// The fields of one header block.
 pub(super) struct HeadText<'b> {
     parts: &'b mut HeadParts,
-    pseudo: [Option<Range<usize>>; 4],
+    pseudo: [Option<Range<usize>>; 5],
     /// Whether the block is a trailer section, which has no pseudo-fields.
     is_trailer: bool,
     /// Whether a field has come that is not a pseudo-field: no pseudo-field may follow.
@@ -82,7 +84,7 @@ impl<'b> HeadText<'b> {
         }
         Self {
             parts,
-            pseudo: [const { None }; 4],
+            pseudo: [const { None }; 5],
             is_trailer,
             has_fields: false,
             host: None,
@@ -115,12 +117,18 @@ impl<'b> HeadText<'b> {
         self.pseudo[METHOD].clone().is_some_and(|place| &self.parts.pseudo[place] == b"HEAD")
     }
 
+    /// Whether the request is for a tunnel (RFC 8441).
+    pub(super) fn is_tunnel(&self) -> bool {
+        self.pseudo[PROTOCOL].is_some()
+    }
+
     fn pseudo_field(&mut self, name: &[u8], value: &[u8]) -> Result<(), &'static str> {
         let which = match name {
             b"method" => METHOD,
             b"scheme" => SCHEME,
             b"authority" => AUTHORITY,
             b"path" => PATH,
+            b"protocol" => PROTOCOL,
             _ => return Err("an unknown pseudo-field"),
         };
         if self.is_trailer {
@@ -182,14 +190,22 @@ impl<'b> HeadText<'b> {
         }
     }
 
-    /// Writes the head of a request.
-    pub(super) fn write_request(self, head: &mut Vec<u8>) -> Result<(), HeadFault> {
+    /// Writes the head of a request. That of a tunnel is an upgrade to its protocol, which is unambiguous, because no HTTP/2 request
+    /// has the field Upgrade.
+    pub(super) fn write_request(self, head: &mut Vec<u8>, accepts_tunnels: bool) -> Result<(), HeadFault> {
         self.check()?;
         let HeadParts { pseudo, lines, cookie } = &*self.parts;
         let of = |which: usize| self.pseudo[which].clone().map(|place| &pseudo[place]);
         let malformed = Err(HeadFault::Malformed("a pseudo-field is missing, or one too many"));
-        let (authority, scheme) = (of(AUTHORITY), of(SCHEME));
+        let (authority, scheme, protocol) = (of(AUTHORITY), of(SCHEME), of(PROTOCOL));
         let (method, target) = match (of(METHOD), of(PATH)) {
+            (Some(b"CONNECT"), Some(path)) if protocol.is_some() && accepts_tunnels => {
+                if authority.is_none() || scheme.is_none() {
+                    return malformed;
+                }
+                (&b"GET"[..], path)
+            }
+            _ if protocol.is_some() => return malformed,
             // RFC 9113 §8.5.
             (Some(b"CONNECT"), None) if scheme.is_none() => match authority {
                 Some(authority) => (&b"CONNECT"[..], authority),
@@ -199,8 +215,8 @@ impl<'b> HeadText<'b> {
             (Some(method), Some(path)) if scheme.is_some() => (method, path),
             _ => return malformed,
         };
-        if !method.iter().all(|byte| is_token(*byte)) {
-            return Err(HeadFault::Malformed("the method has an invalid character"));
+        if ![Some(method), protocol].into_iter().flatten().flatten().all(|byte| is_token(*byte)) {
+            return Err(HeadFault::Malformed("the method or the protocol has an invalid character"));
         }
         let is_path = target[0] == b'/' || method == b"CONNECT" || target == b"*" && method == b"OPTIONS";
         if !is_path {
@@ -212,6 +228,9 @@ impl<'b> HeadText<'b> {
         }
         if let Some(authority) = authority {
             put_line(b"host", authority, head);
+        }
+        if let Some(protocol) = protocol {
+            put_line(b"upgrade", protocol, head);
         }
         head.extend_from_slice(lines);
         if !cookie.is_empty() {
@@ -241,7 +260,7 @@ mod tests {
         for (name, value) in fields {
             text.field(name.as_bytes(), value.as_bytes());
         }
-        text.write_request(&mut head).map(|()| String::from_utf8(head).unwrap())
+        text.write_request(&mut head, true).map(|()| String::from_utf8(head).unwrap())
     }
 
     const GET: [(&str, &str); 4] =
@@ -265,6 +284,23 @@ mod tests {
         assert_eq!(options.unwrap(), "OPTIONS * HTTP/1.1\r\nhost: b\r\n\r\n");
         let connect = text(&[(":method", "CONNECT"), (":authority", "a:1")]);
         assert_eq!(connect.unwrap(), "CONNECT a:1 HTTP/1.1\r\nhost: a:1\r\n\r\n");
+    }
+
+    #[test]
+    fn a_tunnel_is_an_upgrade_of_a_path_and_a_host() {
+        let tunnel = [&[(":method", "CONNECT"), (":protocol", "websocket")][..], &GET[1..]].concat();
+        assert_eq!(text(&tunnel).unwrap(), "GET /a?b HTTP/1.1\r\nhost: a:1\r\nupgrade: websocket\r\n\r\n");
+        for missing in [1, 2, 3, 4].map(|at| tunnel[at]).into_iter().filter(|(name, _)| *name != ":protocol")
+        {
+            let fields: Vec<_> = tunnel.iter().copied().filter(|field| *field != missing).collect();
+            assert!(is_malformed(&text(&fields)), "without {}", missing.0);
+        }
+        let fields = [&tunnel[..], &[("upgrade", "websocket")]].concat();
+        assert!(is_malformed(&text(&fields)));
+        for protocol in ["", "a b", "a/b", "a\r\nb: c"] {
+            let fields = [&[(":method", "CONNECT"), (":protocol", protocol)][..], &GET[1..]].concat();
+            assert!(is_malformed(&text(&fields)), "{protocol:?}");
+        }
     }
 
     #[test]

@@ -39,6 +39,8 @@ pub struct ServerConnection {
     last_stream: u32,
     requests: u64,
     shutdown: Shutdown,
+    /// Whether the client may request tunnels.
+    accepts_tunnels: bool,
     /// When the incomplete frame or header block began.
     partial_since: Option<Instant>,
     /// When the connection became idle.
@@ -56,13 +58,15 @@ enum Shutdown {
 }
 
 impl ServerConnection {
-    /// Creates the state of a connection, and appends its first frames.
+    /// Creates the state of a connection, and appends its first frames. `accepts_tunnels` allows extended CONNECT (RFC 8441): such
+    /// requests have the method CONNECT, a path, and their protocol in the field Upgrade.
     #[must_use]
-    pub fn new(now: Instant, limits: &Limits, out: &mut BytesMut) -> Self {
+    pub fn new(now: Instant, accepts_tunnels: bool, limits: &Limits, out: &mut BytesMut) -> Self {
         let own = OwnSettings {
             concurrent_streams: limits.http2.streams,
             header_list_bytes: u32::try_from(limits.head_bytes).unwrap_or(u32::MAX),
             initial_window: limits.http2.stream_window_bytes,
+            accepts_tunnels,
             is_client: false,
         };
         let mut core = Core::new(now);
@@ -73,6 +77,7 @@ impl ServerConnection {
             last_stream: 0,
             requests: 0,
             shutdown: Shutdown::Open,
+            accepts_tunnels,
             partial_since: None,
             idle_since: now,
         }

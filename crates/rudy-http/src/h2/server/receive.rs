@@ -28,6 +28,8 @@ pub(super) struct Block {
     pub(super) priority: Priority,
     /// The method is HEAD.
     pub(super) is_head: bool,
+    /// The request is for a tunnel.
+    pub(super) is_tunnel: bool,
     pub(super) written: Result<(), HeadFault>,
     is_trailer: bool,
 }
@@ -125,9 +127,13 @@ impl ServerConnection {
                 if self.is_ignored(stream)? || is_trailer && self.core.was_reset_by_us(stream) {
                     return self.count_frame(turn).map(Some);
                 }
-                let (priority, is_head) = (text.priority, text.is_head());
-                let written = if is_trailer { text.write_trailers(head) } else { text.write_request(head) };
-                let block = Block { stream, ends_stream, priority, is_head, written, is_trailer };
+                let (priority, is_head, is_tunnel) = (text.priority, text.is_head(), text.is_tunnel());
+                let written = if is_trailer {
+                    text.write_trailers(head)
+                } else {
+                    text.write_request(head, self.accepts_tunnels)
+                };
+                let block = Block { stream, ends_stream, priority, is_head, is_tunnel, written, is_trailer };
                 return Ok(Some(Step::Block(block)));
             }
             Frame::Data { stream, data, flow_bytes, ends_stream, is_empty } => {

@@ -31,7 +31,7 @@ impl ServerConnection {
             return self.fail_stream(stream, fault, turn);
         }
         let head = match block.written {
-            Ok(()) => RequestHead::of_http2(text, limits),
+            Ok(()) => RequestHead::of_http2(text, block.is_tunnel, limits),
             Err(HeadFault::TooLarge) => Err(Rejection::HeadTooLarge),
             Err(HeadFault::Malformed(reason)) => {
                 return self.fail_stream(stream, (ErrorCode::PROTOCOL_ERROR, reason), turn);
@@ -58,6 +58,7 @@ impl ServerConnection {
             expected: stated,
             received: 0,
             is_head: block.is_head,
+            is_tunnel: block.is_tunnel,
             expects_continue: head.as_ref().is_ok_and(|head| head.expects_continue),
             draining: None,
         });

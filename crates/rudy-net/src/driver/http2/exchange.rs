@@ -5,7 +5,7 @@ use std::task::Poll;
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, Request};
+use http::{HeaderMap, Method, Request};
 use rudy_http::Limits;
 use rudy_http::h1::{BodyLength, Pace, Rejection};
 use rudy_http::h2::{Priority, ServerConnection};
@@ -76,25 +76,27 @@ pub(super) struct Upload {
     /// What the service has not requested yet. The windows bound it.
     received: BytesMut,
     progress: Progress,
-    pace: Pace,
+    /// `None` for a tunnel, which may be silent.
+    pace: Option<Pace>,
 }
 
 impl Upload {
     /// Attaches the body that a request announces.
     pub(super) fn attach(request: Request<BodyLength>) -> (crate::Request, Option<Box<Self>>) {
         let (parts, length) = request.into_parts();
+        let pace = (parts.method != Method::CONNECT).then(Pace::default);
         let (body, upload) = match length {
             BodyLength::Known(0) => (RequestBody::empty(), None),
-            BodyLength::Known(length) => Self::pair(Some(length)),
-            BodyLength::Chunked => Self::pair(None),
+            BodyLength::Known(length) => Self::pair(Some(length), pace),
+            BodyLength::Chunked => Self::pair(None, pace),
         };
         (Request::from_parts(parts, body), upload)
     }
 
-    fn pair(length: Option<u64>) -> (RequestBody, Option<Box<Self>>) {
+    fn pair(length: Option<u64>, pace: Option<Pace>) -> (RequestBody, Option<Box<Self>>) {
         let (body, sender) = RequestBody::pair(length);
         let received = BytesMut::new();
-        let upload = Self { sender, received, progress: Progress::Arrives, pace: Pace::default() };
+        let upload = Self { sender, received, progress: Progress::Arrives, pace };
         (body, Some(Box::new(upload)))
     }
 
@@ -105,13 +107,13 @@ impl Upload {
 
     /// Stores a piece of the body.
     pub(super) fn receive(&mut self, data: &[u8], now: Instant) {
-        self.pace.record_bytes(data.len() as u64, now);
+        self.record_bytes(data.len() as u64, now);
         self.received.extend_from_slice(data);
     }
 
     /// Stores the end of the body.
     pub(super) fn receive_end(&mut self, trailers: Option<HeaderMap>, now: Instant) {
-        self.pace.record_bytes(0, now);
+        self.record_bytes(0, now);
         self.progress = Progress::HasEnded(trailers);
     }
 
@@ -143,10 +145,16 @@ impl Upload {
         if let Progress::HasEnded(trailers) = &mut self.progress {
             let trailers = trailers.take();
             self.finish(Ok(trailers));
-        } else {
-            self.pace.start_waiting(poll_cx.now);
+        } else if let Some(pace) = &mut self.pace {
+            pace.start_waiting(poll_cx.now);
         }
         0
+    }
+
+    fn record_bytes(&mut self, bytes: u64, now: Instant) {
+        if let Some(pace) = &mut self.pace {
+            pace.record_bytes(bytes, now);
+        }
     }
 
     /// Ends the body with an error.
@@ -166,7 +174,7 @@ impl Upload {
         if self.is_finished() {
             None
         } else {
-            self.pace.rate_deadline(limits.rate_grace, limits.body_rate_min)
+            self.pace.as_ref()?.rate_deadline(limits.rate_grace, limits.body_rate_min)
         }
     }
 }

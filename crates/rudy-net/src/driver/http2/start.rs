@@ -7,6 +7,7 @@ use socket2::SockRef;
 
 use super::Http2;
 use super::windows::GrownWindows;
+use crate::Service;
 use crate::driver::output::Output;
 use crate::driver::{Connection, State};
 use crate::engine::ServiceSource;
@@ -26,7 +27,9 @@ impl<S: ServiceSource> Connection<S> {
         let _ = SockRef::from(&self.io).set_tcp_notsent_lowat(UNSENT_BYTES_MAX);
         let mut output = Output::default();
         let mut scratch = Scratch::borrow();
-        let machine = ServerConnection::new(Instant::now(), &self.info.limits.http, &mut scratch.out);
+        let accepts_tunnels = self.context.source.current().accepts_tunnels();
+        let limits = &self.info.limits.http;
+        let machine = ServerConnection::new(Instant::now(), accepts_tunnels, limits, &mut scratch.out);
         output.push(&mut scratch.out, Vec::new());
         State::Http2(Box::new(Http2 {
             machine,

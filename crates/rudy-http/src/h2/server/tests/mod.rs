@@ -60,7 +60,7 @@ impl Client {
     )]
     fn connected(limits: Limits) -> Self {
         let (now, mut out) = (Instant::now(), BytesMut::new());
-        let connection = ServerConnection::new(now, &limits, &mut out);
+        let connection = ServerConnection::new(now, false, &limits, &mut out);
         let (buffers, decoder) = (HeadBuffers::default(), Decoder::new(4096));
         Self { connection, limits, now, buffers, out, events: Vec::new(), body: None, decoder }
     }
