@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{Extensions, HeaderMap, HeaderValue, StatusCode};
 use rudy_http::h1::PreparedHead;
 
 use crate::{Body, RequestBody, Upgrade};
@@ -57,19 +57,22 @@ pub struct Response {
     pub body: Body,
     /// Takes over the connection after a `101 Switching Protocols`.
     pub upgrade: Option<Upgrade>,
+    /// Notes of the service for itself.
+    pub extensions: Extensions,
 }
 
 impl Response {
     /// Creates a response with this status, without header fields or body.
     #[must_use]
     pub fn new(status: StatusCode) -> Self {
-        Self { head: Head::Fields(status, HeaderMap::new()), body: Body::Empty, upgrade: None }
+        let head = Head::Fields(status, HeaderMap::new());
+        Self { head, body: Body::Empty, upgrade: None, extensions: Extensions::new() }
     }
 
     /// Creates a response whose head is already encoded.
     #[must_use]
     pub fn prepared(head: Arc<PreparedHead>, body: Body) -> Self {
-        Self { head: Head::Prepared(head), body, upgrade: None }
+        Self { head: Head::Prepared(head), body, upgrade: None, extensions: Extensions::new() }
     }
 
     /// Creates a short text response with a media type.

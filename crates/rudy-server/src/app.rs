@@ -3,8 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use http::uri::Scheme;
-use http::{HeaderValue, StatusCode, header};
+use http::StatusCode;
 use rudy_http::h1::RequestHead;
 use rudy_net::{
     Client, ClientHello, ExchangeOutcome, Forwarded, Limits, Observer, Peer, Reply, Request, Response,
@@ -22,7 +21,6 @@ use crate::fastcgi::Apps;
 use crate::files::access::Access;
 use crate::handlers::{Metrics, Start};
 use crate::routes::{Context, Routes};
-use crate::routing::request_host;
 use crate::topic::Topics;
 
 /// The app of one configuration: routes, limits and logs. A reload replaces it for the next request; an exchange in progress keeps
@@ -77,12 +75,7 @@ impl App {
     /// The user of a process does not exist or cannot be used, or the system lacks resources.
     pub fn start(&self, apps: &Apps, log: &ErrorLog) -> io::Result<()> {
         let start = Start { apps, log };
-        self.routes.router.handlers().try_for_each(|target| {
-            if let Some(authorizer) = &target.authorizer {
-                authorizer.start(&start)?;
-            }
-            target.handler.start(&start)
-        })
+        self.routes.router.handlers().try_for_each(|target| target.start(&start))
     }
 
     /// Uses these counters, which outlive the configuration.
@@ -129,23 +122,12 @@ impl Service for App {
     }
 
     fn call_head(&self, head: &RequestHead<'_>, tls: Option<&Tls>) -> Option<Response> {
-        match self.routes.router.hsts(|| head.host()) {
-            None => self.routes.respond_to_head(head, tls),
-            // A trusted proxy may report another scheme.
-            Some(_) if tls.is_none() => None,
-            Some(hsts) => Some(with_hsts(self.routes.respond_to_head(head, tls)?, hsts.clone())),
-        }
+        self.routes.respond_to_head(head, tls)
     }
 
     fn call(&self, request: Request, client: &Client<'_>) -> Reply {
         let request = with_forwarded_host(request, client);
-        let hsts = self.routes.router.hsts(|| request_host(&request)).cloned();
-        let hsts = hsts.filter(|_| client.scheme() == Scheme::HTTPS);
-        let reply = Context { client, routes: &self.routes, access: Access::Cached }.reply(request);
-        match hsts {
-            Some(hsts) => reply.map(|response| with_hsts(response, hsts)),
-            None => reply,
-        }
+        Context { client, routes: &self.routes, access: Access::Cached }.reply(request)
     }
 
     fn limits(&self) -> &Arc<Limits> {
@@ -168,14 +150,6 @@ impl Service for App {
             log.client(reason, &format!("{} was rejected ({status}): {reason}", client.peer));
         }
     }
-}
-
-/// Adds `Strict-Transport-Security`, which replaces that of an app. Not to a response from the wrong site.
-fn with_hsts(mut response: Response, value: HeaderValue) -> Response {
-    if response.status() != StatusCode::MISDIRECTED_REQUEST {
-        response.headers_mut().insert(header::STRICT_TRANSPORT_SECURITY, value);
-    }
-    response
 }
 
 #[cfg(test)]

@@ -5,11 +5,11 @@ use rudy_http::semantics::path::RequestPath;
 use crate::Resources;
 use crate::acme;
 use crate::client_address;
-use crate::config::{self, Config, Location, Problem, RouteAuthorize};
-use crate::fastcgi::Authorizer;
+use crate::config::{self, Config, Location, Problem};
 use crate::files::{FilesOptions, is_withheld};
-use crate::handlers::{BuildContext, Handler, HandlerConfig, HandlerTable};
+use crate::handlers::{BuildContext, HandlerConfig, HandlerTable, NoHandler};
 use crate::routing::{HostPattern, Hosts, PathPattern, Route, Router, Site};
+use crate::steps::{SiteSteps, Target};
 use crate::tls;
 
 /// Builds the routes of a configuration, or returns all problems. Open folders and their caches are shared through `resources`.
@@ -30,57 +30,28 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<T
         unreachable_routes(site, &mut problems);
         redirect_loops(site, &mut problems);
         scripts_that_are_not_run(site, &mut problems);
-        let of_site = site_authorizer(site, &mut problems);
+        let hsts = tls::hsts(config, site, &mut problems);
+        let steps = SiteSteps::new(site, hsts, &mut problems);
         let mut routes = Vec::new();
         for route in &site.routes {
-            let authorizer = authorizer(route, of_site.as_ref(), &mut problems);
+            let of_route = steps.of_route(route, &mut problems);
             let context =
                 BuildContext { location: &route.handler_location, paths: &route.paths, site, folders };
             match route.handler.build(&context) {
                 Ok(handler) => {
-                    let target = Target { authorizer, allow_trace: route.allow_trace, handler };
+                    let target = Target::new(of_route, route.allow_trace, handler);
                     routes.push(Route { paths: route.paths.clone(), handler: target });
                 }
                 Err(more) => problems.extend(more),
             }
         }
         let https_port = tls::https_port(config, site, &mut problems);
-        let hsts = tls::hsts(config, site, &mut problems);
+        let outer = Target::new(steps.outer(), false, Box::new(NoHandler));
+        let outer = Route { paths: vec![PathPattern::everything()], handler: outer };
         let tls = tls::site(config, site, &resources.tls, &mut problems);
-        sites.push(Site { routes, tls, is_auto: site.is_auto(), https_port, hsts });
+        sites.push(Site { routes, outer, tls, is_auto: site.is_auto(), https_port });
     }
     if problems.is_empty() { Ok(Router::new(hosts, sites)) } else { Err(problems) }
-}
-
-/// The target of a route.
-#[derive(Debug)]
-pub(crate) struct Target {
-    /// The authorizer; `None` allows all requests.
-    pub(crate) authorizer: Option<Authorizer>,
-    /// Whether TRACE requests reach the handler.
-    pub(crate) allow_trace: bool,
-    pub(crate) handler: Box<dyn Handler>,
-}
-
-fn site_authorizer(site: &config::Site, problems: &mut Vec<Problem>) -> Option<Authorizer> {
-    let authorizer = Authorizer::new(site.authorize.as_ref()?, &site.location.key("authorize"));
-    authorizer.map_err(|more| problems.extend(more)).ok()
-}
-
-/// The authorizer of a route. `None` after a problem, because the configuration is then rejected.
-fn authorizer(
-    route: &config::Route,
-    of_site: Option<&Authorizer>,
-    problems: &mut Vec<Problem>,
-) -> Option<Authorizer> {
-    match &route.authorize {
-        None => of_site.cloned(),
-        Some(RouteAuthorize::None) => None,
-        Some(RouteAuthorize::App(table)) => {
-            let authorizer = Authorizer::new(table, &route.location.key("authorize"));
-            authorizer.map_err(|more| problems.extend(more)).ok()
-        }
-    }
 }
 
 fn add_hosts(hosts: &mut Hosts, config: &Config, number: usize, problems: &mut Vec<Problem>) {

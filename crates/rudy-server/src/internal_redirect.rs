@@ -33,6 +33,21 @@ const BODY_FIELDS: [HeaderName; 5] =
 const CONDITIONAL_FIELDS: [HeaderName; 6] =
     [IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE];
 
+/// Marks a response to a request that was internally redirected, in its extensions: its fields are final.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Redirected;
+
+/// Whether an internal redirect led to a request.
+pub(crate) fn is_redirected(request: &Request) -> bool {
+    request.extensions().get::<RedirectCount>().is_some()
+}
+
+/// Marks a response with [`Redirected`].
+pub(crate) fn mark(mut response: Response) -> Response {
+    response.extensions.insert(Redirected);
+    response
+}
+
 /// Counts an internal redirect of a request; `None` after [`REDIRECTS_MAX`] of them.
 pub(crate) fn same_request(mut request: Request) -> Option<Request> {
     let extensions = request.extensions_mut();

@@ -27,7 +27,9 @@ mod routes;
 mod routing;
 pub mod run;
 mod state_dir;
+mod steps;
 pub mod tail;
+mod template;
 mod tls;
 mod topic;
 mod upstream;
@@ -42,5 +44,6 @@ pub use handlers::{
 pub use php::PhpTable;
 pub use resources::Resources;
 pub use routing::{HostPattern, PathPattern};
+pub use steps::{FieldChanges, StepsTable};
 pub use topic::Topics;
 pub use upstream::UpstreamAddress;

@@ -13,11 +13,11 @@ use rudy_net::{Client, Reply, Request, Response, Tls};
 
 use crate::acme::is_challenge_path;
 use crate::buffer::Buffers;
-use crate::compile::Target;
 use crate::files::access::{Access, on_pool};
 use crate::handlers::{Call, Metrics};
 use crate::methods::{method_not_allowed, reject_unknown_method, respond_unless_read};
-use crate::routing::{NotFound, Router, explain_rejected, request_host};
+use crate::routing::{Missing, NotFound, RouteMatch, Router, explain_rejected, request_host};
+use crate::steps::{Next, Target};
 use crate::tls::TlsState;
 use crate::topic::Topics;
 use crate::{internal_redirect, pages, tls};
@@ -44,10 +44,10 @@ impl Routes {
         let path = RequestPath::canonical(head.path())?;
         let found = self.router.find(|| head.host(), &path, tls).ok()?;
         let is_redirected = found.https_port.is_some() && tls.is_none();
-        if is_redirected || found.needs_certificate || found.handler.authorizer.is_some() {
+        if is_redirected || found.needs_certificate {
             return None;
         }
-        found.handler.handler.call_head(head, &found, &path)
+        found.handler.call_head(head, &found, &path, tls)
     }
 }
 
@@ -78,19 +78,22 @@ impl Context<'_> {
             let explanation = "This connection does not use TLS, so it cannot serve an https URL.";
             return pages::error(StatusCode::MISDIRECTED_REQUEST, request.headers(), explanation).into();
         }
-        self.route(request, None, false)
+        self.route(request, None)
     }
 
-    /// Responds to a request that the authorizer of the route for `path` has allowed.
-    pub(crate) fn reply_to_authorized(self, request: Request, path: RequestPath<'static>) -> Reply {
-        self.route(request, Some(path), true)
+    /// Passes a request for `path` on to what comes next on its route, after a step has waited.
+    pub(crate) fn resume(self, request: Request, path: &RequestPath<'static>, next: Next) -> Reply {
+        match self.find(&request, path) {
+            Ok(found) => next.call(request, Call { path, route: &found, context: self }),
+            Err(missing) => self.reject(request, missing),
+        }
     }
 
-    /// Responds to an authorized request on the blocking pool, because its handler has to wait for the file system.
+    /// Passes a request to its handler on the blocking pool, because the handler has to wait for the file system.
     pub(crate) fn reply_on_pool(self, request: Request, path: RequestPath<'static>) -> Reply {
         let (client, routes) = (self.client.to_owned(), self.routes.clone());
         let reply = on_pool(move |access| {
-            Ok(Context { client: &client, routes: &routes, access }.reply_to_authorized(request, path))
+            Ok(Context { client: &client, routes: &routes, access }.resume(request, &path, Next::handler()))
         });
         Reply::Later(Box::pin(async move { reply.await.response().await }))
     }
@@ -102,54 +105,90 @@ impl Context<'_> {
             let explanation = "Too many internal redirects.";
             return pages::error(StatusCode::INTERNAL_SERVER_ERROR, &fields, explanation).into();
         };
-        self.route(next, Some(path), false)
+        self.route(next, Some(path))
     }
 
     /// Responds to a failed request with an error page at another path of the site.
     pub(crate) fn page_of(self, failed: Response, request: Request, path: RequestPath<'static>) -> Reply {
         match internal_redirect::for_page(request, failed.status()) {
-            Some(next) => internal_redirect::with_page(failed, self.route(next, Some(path), false)),
+            Some(next) => internal_redirect::with_page(failed, self.route(next, Some(path))),
             // The error page itself has an error page: a loop.
             None => failed.into(),
         }
     }
 
-    /// Passes the request to the handler of its path, or of `instead` after an internal redirect. Routes, authorizers and handlers use
-    /// the same path.
-    fn route(self, request: Request, instead: Option<RequestPath<'static>>, is_authorized: bool) -> Reply {
+    /// Responds to the request for its path, or for `instead` after an internal redirect. Routes, steps and handlers use the same
+    /// path.
+    fn route(self, request: Request, instead: Option<RequestPath<'static>>) -> Reply {
+        let is_redirected = internal_redirect::is_redirected(&request);
         // Owned, because the request is passed on.
         let parse = || RequestPath::parse(request.uri().path()).map(RequestPath::into_owned);
-        let path = match instead.map_or_else(parse, Ok) {
-            Ok(path) => path,
-            Err(error) => return reject_path(&request, error).into(),
+        let reply = match instead.map_or_else(parse, Ok) {
+            Ok(path) => self.pass_on(request, &path),
+            Err(error) => {
+                let outer = self.routes.router.outer(|| request_host(&request));
+                let response = reject_path(&request, error);
+                self.respond(request, response, outer)
+            }
         };
-        let found =
-            match self.routes.router.find(|| request_host(&request), &path, self.client.tls.as_deref()) {
-                Ok(found) => found,
-                Err(reason) => return not_found(&request, reason).into(),
-            };
+        if is_redirected { reply.map(internal_redirect::mark) } else { reply }
+    }
+
+    fn pass_on(self, request: Request, path: &RequestPath<'static>) -> Reply {
+        let found = match self.find(&request, path) {
+            Ok(found) => found,
+            Err(missing) => return self.reject(request, missing),
+        };
+        match self.refuse(&request, &found) {
+            Some(response) => self.respond(request, response, Some(found.outer())),
+            None => Next::default().call(request, Call { path, route: &found, context: self }),
+        }
+    }
+
+    fn find(
+        &self,
+        request: &Request,
+        path: &RequestPath<'_>,
+    ) -> Result<RouteMatch<'_, Target>, Missing<'_, Target>> {
+        self.routes.router.find(|| request_host(request), path, self.client.tls.as_deref())
+    }
+
+    fn reject(self, request: Request, missing: Missing<'_, Target>) -> Reply {
+        let response = not_found(&request, missing.reason);
+        self.respond(request, response, missing.outer)
+    }
+
+    /// Responds with a response of the server itself, and the steps of a site around it.
+    fn respond(self, request: Request, response: Response, outer: Option<RouteMatch<'_, Target>>) -> Reply {
+        match outer {
+            Some(route) => {
+                let path = RequestPath::from_decoded("/".to_owned());
+                let call = Call { path: &path, route: &route, context: self };
+                Next::around(response).call(request, call)
+            }
+            None => response.into(),
+        }
+    }
+
+    /// Returns the response to a request that must not reach its route like this.
+    fn refuse(&self, request: &Request, found: &RouteMatch<'_, Target>) -> Option<Response> {
         if let Some(port) = found.https_port.filter(|_| self.client.scheme() == Scheme::HTTP)
-            && let Some(redirect) = tls::redirect(&request, port, found.awaits_certificate)
+            && let Some(redirect) = tls::redirect(request, port, found.awaits_certificate)
         {
-            return redirect.into();
+            return Some(redirect);
         }
         // RFC 8470 §4: a third party may have recorded the request and sent it again.
         if self.client.tls.as_ref().is_some_and(|tls| tls.is_early) && !request.method().is_safe() {
-            return not_found(&request, NotFound::TooEarly).into();
+            return Some(not_found(request, NotFound::TooEarly));
         }
         if found.needs_certificate {
-            return not_found(&request, NotFound::NeedsCertificate).into();
+            return Some(not_found(request, NotFound::NeedsCertificate));
         }
-        let Target { authorizer, allow_trace, handler } = found.handler;
         // A response to TRACE repeats the request, including credentials that proxies add (RFC 9110 §9.3.8).
-        if *request.method() == Method::TRACE && !allow_trace {
-            return method_not_allowed(&request, handler.methods(), "Method not allowed. TRACE is disabled.")
-                .into();
-        }
-        if let Some(authorizer) = authorizer.as_ref().filter(|_| !is_authorized) {
-            return authorizer.call(request, path, self);
-        }
-        handler.call(request, Call { path: &path, route: &found, context: self })
+        let Target { handler, allow_trace, .. } = found.handler;
+        let is_refused = *request.method() == Method::TRACE && !allow_trace;
+        is_refused
+            .then(|| method_not_allowed(request, handler.methods(), "Method not allowed. TRACE is disabled."))
     }
 }
 

@@ -105,20 +105,31 @@ impl<'a> RequestPath<'a> {
     /// (RFC 3986 §3.3) are not encoded.
     #[must_use]
     pub fn encoded_from(&self, from: usize) -> String {
-        let mut encoded = String::with_capacity(self.bytes.len());
-        let mut at = from.min(self.bytes.len());
-        let slashes = self.encoded_slashes.iter().filter(|slash| **slash >= from);
-        for slash in slashes.chain([&self.bytes.len()]) {
-            push_encoded(&self.bytes[at..*slash], b"-._~!$&'()*+,;=:@/", &mut encoded);
-            at = *slash;
-            if at < self.bytes.len() {
-                encoded.push_str("%2F");
-                at += 3;
-            }
+        self.encoded(from..self.as_bytes().len())
+    }
+
+    /// Returns a part of the path, encoded for a URL.
+    #[must_use]
+    pub fn encoded(&self, part: Range<usize>) -> String {
+        let end = part.end.min(self.bytes.len());
+        let mut at = part.start.min(end);
+        let mut encoded = String::with_capacity(end - at);
+        let is_inside = |slash: &&usize| **slash >= at && **slash + ENCODED_SLASH.len() <= end;
+        let slashes: Vec<_> = self.encoded_slashes.iter().filter(is_inside).copied().collect();
+        for slash in slashes {
+            push_encoded(&self.bytes[at..slash], SAFE_IN_PATH, &mut encoded);
+            encoded.push_str(ENCODED_SLASH);
+            at = slash + ENCODED_SLASH.len();
         }
+        push_encoded(&self.bytes[at..end], SAFE_IN_PATH, &mut encoded);
         encoded
     }
 }
+
+/// The characters that a path may contain (RFC 3986 §3.3), except letters and digits.
+const SAFE_IN_PATH: &[u8] = b"-._~!$&'()*+,;=:@/";
+
+const ENCODED_SLASH: &str = "%2F";
 
 /// The part of a request path below the folder of a route: `/2026/a.html` in `/blog/2026/a.html` for the route `/blog/*`.
 #[derive(Debug, Clone, Copy)]

@@ -41,9 +41,9 @@ impl FromIterator<(HeaderName, HeaderValue)> for Fields {
 }
 
 /// A field name as the key of a table.
-struct Name(String, HeaderName);
+pub(crate) struct FieldName(pub(crate) String, pub(crate) HeaderName);
 
-impl<'de> Deserialize<'de> for Name {
+impl<'de> Deserialize<'de> for FieldName {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let key = String::deserialize(deserializer)?;
         let Ok(name) = HeaderName::try_from(&key) else {
@@ -82,7 +82,7 @@ impl<'de> Deserialize<'de> for Fields {
 
             fn visit_map<A: MapAccess<'de>>(self, mut table: A) -> Result<Fields, A::Error> {
                 let mut fields: Vec<Field> = Vec::new();
-                while let Some((Name(key, name), Value(value))) = table.next_entry()? {
+                while let Some((FieldName(key, name), Value(value))) = table.next_entry()? {
                     if fields.iter().any(|other| other.name == name) {
                         let title = format!("duplicate header field {name}");
                         return Err(Error::custom(two_lines(title, "field names are case-insensitive")));

@@ -14,6 +14,7 @@ use crate::client_address::{Source, TrustedProxy};
 use crate::handlers::HandlerTable;
 use crate::php::PhpTable;
 use crate::routing::{HostPattern, PathPattern};
+use crate::steps::StepsTable;
 use crate::tls::{HstsTable, TlsTable};
 use rudy_units::{Size, Time};
 
@@ -161,6 +162,10 @@ pub struct SiteTable {
     /// another one, or none.
     #[schemars(extend("examples" = [{ "address": "unix:/run/auth.sock" }]))]
     pub authorize: Option<AuthorizeTable>,
+    /// What surrounds the handlers of all routes.
+    #[serde(rename = "$steps")]
+    #[schemars(flatten)]
+    pub steps: StepsTable,
     /// Routes, tried in order. The first one that matches the path handles the request.
     pub route: Vec<Located<RouteTable>>,
 }
@@ -180,6 +185,10 @@ pub struct RouteTable {
     /// route.
     #[schemars(example = false)]
     pub authorize: Option<RouteAuthorize>,
+    /// What surrounds the handler, besides the settings of the site.
+    #[serde(rename = "$steps")]
+    #[schemars(flatten)]
+    pub steps: StepsTable,
     /// Passes TRACE requests to the app of this route. Otherwise they get 405, because a response to TRACE repeats
     /// the request, including credentials added by proxies.
     #[serde(default)]

@@ -185,13 +185,13 @@ impl Loader {
             let default_route = self.default_route(&site, &location);
             let routes = site.route.into_iter().filter_map(route).chain(default_route).collect();
             let hosts = site.hosts.map_or_else(Vec::new, |hosts| hosts.as_slice().to_vec());
-            let authorize = site.authorize.map(Box::new);
+            let (authorize, steps) = (site.authorize.map(Box::new), site.steps);
             // Without its invalid hosts, the site would be the default site.
             if !self.contains_invalid(&location.key("hosts")) {
                 let (tls, hsts) = (site.tls, site.hsts);
                 let is_auto = tls.as_ref().is_some_and(|tls| tls.source == Some(CertificateSource::Auto));
                 let redirect_to_https = site.redirect_to_https.unwrap_or(is_auto);
-                let site = Site { hosts, tls, redirect_to_https, hsts, routes, authorize, location };
+                let site = Site { hosts, tls, redirect_to_https, hsts, routes, authorize, steps, location };
                 self.config.sites.push(site);
             }
         }
@@ -243,6 +243,7 @@ fn route(Located { location, value: table }: Located<RouteTable>) -> Option<Rout
         handler_location: location.key(handler.key()),
         handler,
         authorize: table.authorize,
+        steps: table.steps,
         allow_trace: table.allow_trace,
         location,
     })

@@ -36,7 +36,7 @@ pub use diagnostics::Diagnostics;
 pub(crate) use diagnostics::{Location, Problem, Sources};
 pub use engine::EngineOptions;
 pub use fields::Fields;
-pub(crate) use fields::field_value;
+pub(crate) use fields::{FieldName, field_value};
 pub(crate) use hints::missing;
 pub use processes::ProcessesTable;
 #[cfg(test)]
@@ -47,7 +47,9 @@ pub use rudy_units::{Size, Time};
 pub(crate) use rudy_units::{as_size, as_time, visible};
 pub use schema::json_schema;
 pub(crate) use start::root_may;
-pub(crate) use values::{Command, TextVisitor, add_short_form, count, short_form, written_as_text};
+pub(crate) use values::{
+    Command, TextVisitor, add_short_form, count, inline_schema, short_form, written_as_text,
+};
 pub use values::{FilePath, Int, ListenAddress, Located, OneOrMany};
 pub(crate) use variables::Placeholders;
 
@@ -58,6 +60,7 @@ use crate::fastcgi::PHP_SUFFIX;
 use crate::files::FilesTable;
 use crate::handlers::HandlerTable;
 use crate::routing::{HostPattern, PathPattern};
+use crate::steps::StepsTable;
 
 /// Well below the 90 s after which systemd sends SIGKILL, and longer than most requests.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(30);
@@ -130,6 +133,8 @@ pub struct Site {
     pub routes: Vec<Route>,
     /// The authorizer of all routes.
     pub authorize: Option<Box<AuthorizeTable>>,
+    /// The steps around the handlers.
+    pub steps: StepsTable,
     pub(crate) location: Location,
 }
 
@@ -158,6 +163,8 @@ pub struct Route {
     pub handler: HandlerTable,
     /// The authorizer, instead of the one of the site.
     pub authorize: Option<RouteAuthorize>,
+    /// The steps around the handler, after those of the site.
+    pub steps: StepsTable,
     /// Whether TRACE requests reach the handler.
     pub allow_trace: bool,
     /// The location of the route.
@@ -181,6 +188,7 @@ impl Config {
                 hsts: None,
                 routes: vec![route],
                 authorize: None,
+                steps: StepsTable::default(),
                 location: Location::none(),
             }],
             ..Self::empty()
@@ -223,6 +231,7 @@ impl Route {
             paths: vec![PathPattern::everything()],
             handler,
             authorize: None,
+            steps: StepsTable::default(),
             allow_trace: false,
             location: location.clone(),
             paths_location: location.clone(),

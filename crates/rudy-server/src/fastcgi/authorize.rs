@@ -25,6 +25,7 @@ use crate::config::{AuthorizeTable, Location, Problem};
 use crate::files::access::Access;
 use crate::handlers::Start;
 use crate::routes::{Context, Routes};
+use crate::steps::Next;
 
 /// The maximum size of the body of a 200 response, which no client sees. An app that sends more is probably
 /// not an authorizer.
@@ -72,11 +73,17 @@ impl Authorizer {
         self.0.app.start(start.apps, start.log)
     }
 
-    /// Calls the authorizer, and passes the request for `path` on to the routes of `context` if it is
-    /// allowed. The request's body is not read meanwhile.
-    pub(crate) fn call(&self, request: Request, path: RequestPath<'static>, context: Context<'_>) -> Reply {
+    /// Calls the authorizer, and passes the request for `path` on to `next` if it is allowed. The request's body
+    /// is not read meanwhile.
+    pub(crate) fn call(
+        &self,
+        request: Request,
+        path: RequestPath<'static>,
+        next: Next,
+        context: Context<'_>,
+    ) -> Reply {
         let Context { client, routes, .. } = context;
-        let response = self.clone().respond(request, path, client.to_owned(), routes.clone());
+        let response = self.clone().respond(request, path, next, client.to_owned(), routes.clone());
         Reply::Later(Box::pin(response))
     }
 
@@ -84,6 +91,7 @@ impl Authorizer {
         self,
         request: Request,
         path: RequestPath<'static>,
+        next: Next,
         client: Client<'static>,
         routes: Arc<Routes>,
     ) -> Response {
@@ -93,8 +101,7 @@ impl Authorizer {
                 head.extensions.insert(variables);
                 let request = Request::from_parts(head, body);
                 let context = Context { client: &client, routes: &routes, access: Access::Cached };
-                let reply = context.reply_to_authorized(request, path);
-                reply.response().await
+                context.resume(request, &path, next).response().await
             }
             Ok(Decision::Deny(response)) => response,
             Err(failure) => {

@@ -46,10 +46,10 @@ use rudy_http::semantics::percent::encode_query;
 use rudy_net::{Reply, Request, Response};
 use tokio::sync::Semaphore;
 
-use crate::compile::Target;
 use crate::error_log::ErrorLog;
 use crate::handlers::{Call, Handler, Start};
 use crate::routing::RouteMatch;
+use crate::steps::Target;
 use crate::{methods, pages};
 use access::{Access, WouldBlock, on_pool};
 use cache::Entries;

@@ -33,7 +33,6 @@ pub use status::{Metrics, StatusTable};
 pub use stream::{StreamFormat, StreamTable};
 pub use tail::TailTable;
 
-use crate::compile::Target;
 use crate::config::{AppTable, Location, Problem, Site};
 use crate::error_log::ErrorLog;
 use crate::fastcgi::{Apps, FastcgiTable};
@@ -42,6 +41,8 @@ use crate::methods::READ_METHODS;
 use crate::php::PhpTable;
 use crate::routes::Context;
 use crate::routing::{PathPattern, RouteMatch};
+use crate::steps::Target;
+use crate::template::Subject;
 
 /// Responds to the requests of a route.
 pub(crate) trait Handler: Debug + Send + Sync {
@@ -72,6 +73,17 @@ pub(crate) trait Handler: Debug + Send + Sync {
     }
 }
 
+/// The handler of responses that the server itself makes, around which there are only steps: it is never called.
+#[derive(Debug)]
+pub(crate) struct NoHandler;
+
+impl Handler for NoHandler {
+    fn call(&self, request: Request, _: Call<'_>) -> Reply {
+        let explanation = "The requested URL was not found on this server.";
+        crate::pages::error(StatusCode::NOT_FOUND, request.headers(), explanation).into()
+    }
+}
+
 /// The context of a request: its path, its route, and what all handlers share.
 #[derive(Clone, Copy)]
 pub(crate) struct Call<'a> {
@@ -85,6 +97,11 @@ impl Call<'_> {
     /// Returns the part of the path that the handler uses.
     pub(crate) fn below(&self) -> PathBelow<'_> {
         self.route.below(self.path)
+    }
+
+    /// Returns what the placeholders of a template stand for.
+    pub(crate) fn subject<'s>(&'s self, request: &'s Request) -> Subject<'s> {
+        Subject { request, path: self.path, pattern: self.route.pattern, client: self.context.client }
     }
 
     /// Returns the path in the site of a file in the handler's folder if another route matches it.

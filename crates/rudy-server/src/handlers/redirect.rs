@@ -5,8 +5,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use rudy_http::h1::PreparedHead;
-use rudy_http::semantics::path::RequestPath;
-use rudy_http::semantics::percent::encode_query;
 use rudy_http::semantics::reason::reason_phrase;
 use rudy_net::{Body, Reply, Request, Response};
 
@@ -18,7 +16,8 @@ use super::{BuildContext, Call, Handler, HandlerConfig};
 use crate::config::{Location, Problem, short_form};
 use crate::methods::reject_unknown_method;
 use crate::pages;
-use crate::routing::{PathPattern, request_host, without_port};
+use crate::routing::PathPattern;
+use crate::template::{Invalid, Piece, Subject, TARGET_PLACEHOLDERS, Template};
 
 /// Redirects to another URL: a table, or the URL alone.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -75,7 +74,7 @@ impl HandlerConfig for RedirectTable {
 
 impl Handler for Redirect {
     fn call(&self, request: Request, call: Call<'_>) -> Reply {
-        self.respond(&request, call.path, call.route.pattern).into()
+        self.respond(&call.subject(&request)).into()
     }
 }
 
@@ -85,17 +84,7 @@ pub(crate) enum Redirect {
     /// A fixed URL with an encoded head.
     Fixed(Arc<PreparedHead>, Bytes),
     /// A URL with placeholders.
-    Template(StatusCode, Vec<Piece>),
-}
-
-/// A piece of the URL: a text or a placeholder.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Piece {
-    Literal(String),
-    Host,
-    Path,
-    Query,
-    Rest,
+    Template(StatusCode, Template),
 }
 
 impl Redirect {
@@ -106,11 +95,14 @@ impl Redirect {
         location: &Location,
     ) -> Result<Self, Vec<Problem>> {
         let problem = |(title, label): Invalid| vec![Problem::value(&location.key("to"), title).label(label)];
-        let pieces =
-            parse(&table.to).and_then(|pieces| check(&pieces, paths).map(|()| pieces)).map_err(problem)?;
+        let template = Template::parse(&table.to).and_then(|template| {
+            check_target(&template, paths)?;
+            Ok(template)
+        });
+        let template = template.map_err(problem)?;
         let status = StatusCode::from_u16(table.status.0).unwrap_or(StatusCode::TEMPORARY_REDIRECT);
-        if !pieces.iter().all(|piece| matches!(piece, Piece::Literal(_))) {
-            return Ok(Self::Template(status, pieces));
+        if template.as_fixed().is_none() {
+            return Ok(Self::Template(status, template));
         }
         // `check` allows only visible ASCII, so this does not fail.
         let location = HeaderValue::from_str(&table.to).map_err(|_| problem(invalid_character()))?;
@@ -118,18 +110,14 @@ impl Redirect {
     }
 
     /// Responds to a request. All registered methods are redirected; the status determines the method of the new request.
-    pub(crate) fn respond(
-        &self,
-        request: &Request,
-        path: &RequestPath<'_>,
-        pattern: &PathPattern,
-    ) -> Response {
+    pub(crate) fn respond(&self, subject: &Subject<'_>) -> Response {
+        let request = subject.request;
         if let Some(rejection) = reject_unknown_method(request) {
             return rejection;
         }
         match self {
             Self::Fixed(head, body) => Response::prepared(head.clone(), Body::Bytes(body.clone())),
-            Self::Template(status, pieces) => match fill_in(pieces, request, path, pattern) {
+            Self::Template(status, template) => match location(template, subject) {
                 Ok(location) => {
                     let mut response = Response::new(*status);
                     *response.headers_mut() = fields(location);
@@ -155,56 +143,35 @@ fn text(status: StatusCode) -> Bytes {
         .into()
 }
 
-type Invalid = (String, String);
-
-/// Splits the URL at its placeholders. The error has a title and the expected value.
-fn parse(to: &str) -> Result<Vec<Piece>, Invalid> {
-    let mut pieces = Vec::new();
-    let mut rest = to;
-    while let Some((before, after)) = rest.split_once('{') {
-        if !before.is_empty() {
-            pieces.push(Piece::Literal(before.to_owned()));
-        }
-        let Some((name, after)) = after.split_once('}') else {
-            return Err(("missing closing brace".to_owned(), "expected for example \"{path}\"".to_owned()));
-        };
-        pieces.push(match name {
-            "host" => Piece::Host,
-            "path" => Piece::Path,
-            "query" => Piece::Query,
-            "rest" => Piece::Rest,
-            other => {
-                let expected =
-                    "expected {path}, {rest}, {query} (with its question mark) or {host}".to_owned();
-                return Err((format!("unknown placeholder {{{other}}}"), expected));
-            }
-        });
-        rest = after;
-    }
-    if !rest.is_empty() {
-        pieces.push(Piece::Literal(rest.to_owned()));
-    }
-    Ok(pieces)
+fn location(template: &Template, subject: &Subject<'_>) -> Result<HeaderValue, String> {
+    let location = template.fill(subject)?;
+    HeaderValue::try_from(location).map_err(|_| "The Location header cannot hold the target.".to_owned())
 }
 
 /// Checks that a client cannot choose the target host: it must be a literal, or the host of the request.
-fn check(pieces: &[Piece], paths: &[PathPattern]) -> Result<(), Invalid> {
+pub(super) fn check_target(template: &Template, paths: &[PathPattern]) -> Result<(), Invalid> {
+    let pieces = template.pieces();
     let has_capture = |text: &str| {
         text.match_indices('$').any(|(at, _)| text[at + 1..].starts_with(|next: char| next.is_ascii_digit()))
     };
     if pieces.iter().any(|piece| matches!(piece, Piece::Literal(text) if has_capture(text))) {
-        let title = "captures such as `$1` are not supported".to_owned();
-        return Err((title, "use {rest} for the part that `*` matches, or %24 for a dollar sign".to_owned()));
+        let title = "captures are written {1}, not $1".to_owned();
+        return Err((
+            title,
+            "use {1} with a path such as \"regex:^/old/(.*)$\", or %24 for a dollar sign".to_owned(),
+        ));
     }
-    let visible =
-        |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\' && byte != b'}');
+    if let Some(Piece::Field(_) | Piece::Method | Piece::Scheme | Piece::Client) = pieces
+        .iter()
+        .find(|piece| matches!(piece, Piece::Field(_) | Piece::Method | Piece::Scheme | Piece::Client))
+    {
+        return Err(("this placeholder is for header fields".to_owned(), TARGET_PLACEHOLDERS.to_owned()));
+    }
+    let visible = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic() && !b"\\{}".contains(&byte));
     if !pieces.iter().all(|piece| !matches!(piece, Piece::Literal(text) if !visible(text))) {
         return Err(invalid_character());
     }
-    if pieces.contains(&Piece::Rest) && !paths.iter().all(PathPattern::is_prefix) {
-        let title = "{rest} requires a route whose path ends in `/*`".to_owned();
-        return Err((title, "expected a route such as \"/old/*\"".to_owned()));
-    }
+    template.check_paths(paths)?;
     let beginning = match pieces.first() {
         Some(Piece::Path) => return Ok(()),
         Some(Piece::Literal(text)) => text,
@@ -241,8 +208,8 @@ fn check_authority(after_scheme: &str, pieces: &[Piece]) -> Result<(), Invalid> 
             Piece::Host | Piece::Literal(_) => has_host = true,
             // A path starts with a slash, and a query with a question mark, or it is empty.
             Piece::Path | Piece::Query => break,
-            Piece::Rest => {
-                let expected = "put a slash before {rest}".to_owned();
+            _ => {
+                let expected = "put a slash before the placeholder".to_owned();
                 return Err(("the client could choose the host".to_owned(), expected));
             }
         }
@@ -259,46 +226,10 @@ fn no_host() -> Invalid {
     ("the URL has no host".to_owned(), "expected a host after the scheme".to_owned())
 }
 
-fn fill_in(
-    pieces: &[Piece],
-    request: &Request,
-    path: &RequestPath<'_>,
-    pattern: &PathPattern,
-) -> Result<HeaderValue, String> {
-    let mut location = String::new();
-    for piece in pieces {
-        match piece {
-            Piece::Literal(text) => location.push_str(text),
-            Piece::Path => location.push_str(&path.encoded_from(0)),
-            Piece::Rest => {
-                let rest = path.encoded_from(pattern.mount());
-                location.push_str(rest.strip_prefix('/').unwrap_or(&rest));
-            }
-            Piece::Query => {
-                if let Some(query) = request.uri().query() {
-                    location.push('?');
-                    location.push_str(&encode_query(query));
-                }
-            }
-            Piece::Host => location.push_str(valid_host(request)?),
-        }
-    }
-    HeaderValue::try_from(location).map_err(|_| "The Location header cannot hold the target.".to_owned())
-}
-
-/// Returns the host of the request if all its characters are valid.
-fn valid_host(request: &Request) -> Result<&str, String> {
-    let host = without_port(request_host(request));
-    let letter = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._[]:".contains(byte);
-    match std::str::from_utf8(host) {
-        Ok(host) if !host.is_empty() && host.as_bytes().iter().all(letter) => Ok(host),
-        _ => Err("The Host header is missing or invalid.".to_owned()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use rudy_net::RequestBody;
+    use rudy_http::semantics::path::RequestPath;
+    use rudy_net::{Client, Peer, RequestBody};
 
     use super::*;
 
@@ -309,11 +240,21 @@ mod tests {
             .map(|redirect| (redirect, pattern))
     }
 
+    fn respond(
+        redirect: &Redirect,
+        request: &Request,
+        path: &RequestPath<'_>,
+        pattern: &PathPattern,
+    ) -> Response {
+        let client = Client::new(Peer::Unix, 1, 1);
+        redirect.respond(&Subject { request, path, pattern, client: &client })
+    }
+
     fn location(path: &str, to: &str, target: &str, host: &str) -> Result<String, StatusCode> {
         let (redirect, pattern) = redirect(path, to).unwrap();
         let request = http::Request::get(target).header("host", host).body(RequestBody::empty()).unwrap();
         let Ok(path) = RequestPath::parse(request.uri().path()) else { return Err(StatusCode::BAD_REQUEST) };
-        let response = redirect.respond(&request, &path, &pattern);
+        let response = respond(&redirect, &request, &path, &pattern);
         match response.headers().get(header::LOCATION) {
             Some(location) => Ok(location.to_str().unwrap().to_owned()),
             None => Err(response.status()),
@@ -331,6 +272,12 @@ mod tests {
             ("/old/*", "/new/{rest}", "/old", "/new/"),
             ("/old/*", "/new/{rest}", "/old/caf%C3%A9", "/new/caf%C3%A9"),
             ("/old/*", "/new?from={path}", "/old/x", "/new?from=/old/x"),
+            (
+                "regex:^/user/([^/]+)/(?<page>.*)$",
+                "/u/{1}?page={page}",
+                "/user/caf%C3%A9/a%2Fb",
+                "/u/caf%C3%A9?page=a%2Fb",
+            ),
         ] {
             assert_eq!(location(path, to, target, "a.org:8080").as_deref(), Ok(expected), "{to} {target}");
         }
@@ -345,6 +292,8 @@ mod tests {
             ("/old/*", "/{rest}", "/old//evil.org", "/evil.org"),
             ("/*", "/{rest}", "/%5cevil.org", "/%5Cevil.org"),
             ("/*", "/{rest}", "/%2fevil.org", "/%2Fevil.org"),
+            ("regex:^/a(.*)$", "/{1}", "/a//evil.org", "/evil.org"),
+            ("regex:^/a(.*)$", "/x{1}", "/a//evil.org", "/x/evil.org"),
             ("/*", "/{rest}", "/%0d%0aSet-Cookie:x", "/%0D%0ASet-Cookie:x"),
         ] {
             assert_eq!(location(path, to, target, "a.org").as_deref(), Ok(expected), "{to} {target}");
@@ -380,6 +329,11 @@ mod tests {
             ("/*", "/path}"),
             ("/*", "/{paht}"),
             ("/about", "/new/{rest}"),
+            ("/about", "/{1}"),
+            ("regex:^/(a)$", "/{2}"),
+            ("regex:^(/.*)$", "{1}"),
+            ("regex:^/(.*)$", "https://{1}"),
+            ("/*", "/{header.Cookie}"),
         ] {
             assert!(redirect(path, to).is_err(), "{to}");
         }
@@ -391,7 +345,7 @@ mod tests {
         for (method, status) in [("POST", 308), ("HEAD", 308), ("OPTIONS", 308), ("BREW", 501)] {
             let request = http::Request::builder().method(method).body(RequestBody::empty()).unwrap();
             assert_eq!(
-                redirect.respond(&request, &RequestPath::parse("/").unwrap(), &pattern).status().as_u16(),
+                respond(&redirect, &request, &RequestPath::parse("/").unwrap(), &pattern).status().as_u16(),
                 status,
                 "{method}"
             );

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, header};
+use http::{HeaderValue, header};
 use rudy_http::h1::{PreparedHead, RequestHead};
 use rudy_http::semantics::media_type;
 use rudy_http::semantics::path::RequestPath;
@@ -16,23 +16,13 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{BuildContext, Call, Handler, HandlerConfig, Status};
-use crate::compile::Target;
 use crate::config::{Fields, FilePath, Int, Location, Problem, short_form};
 use crate::methods::{reject_unknown_method, respond_unless_read};
 use crate::routing::RouteMatch;
+use crate::steps::{CONNECTION_FIELDS, Target};
 
 /// Maximum size of a body file, which is kept in memory.
 const BODY_FILE_BYTES_MAX: u64 = 1024 * 1024;
-
-/// Header fields that the connection sets.
-const FORBIDDEN_HEADERS: [HeaderName; 6] = [
-    header::CONNECTION,
-    header::CONTENT_LENGTH,
-    header::DATE,
-    header::TRAILER,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-];
 
 /// Sends a fixed response: a table, or the status or body alone.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -120,7 +110,7 @@ impl Respond {
     pub(crate) fn new(table: &RespondTable, location: &Location) -> Result<Self, Vec<Problem>> {
         let mut problems = Vec::new();
         let status = table.status.code();
-        for (key, _) in table.headers.names().filter(|(_, name)| FORBIDDEN_HEADERS.contains(name)) {
+        for (key, _) in table.headers.names().filter(|(_, name)| CONNECTION_FIELDS.contains(name)) {
             let problem =
                 Problem::key(&location.key("headers").key(key), format!("the server sets {key} itself"));
             problems.push(problem.label("remove this field"));

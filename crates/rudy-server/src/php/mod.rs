@@ -21,7 +21,6 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use self::decide::{Plan, decide};
-use crate::compile::Target;
 use crate::config::{AppTable, FilePath, Location, Problem, missing, short_form};
 use crate::fastcgi::{Fastcgi, FastcgiTable, Script};
 use crate::files::access::WouldBlock;
@@ -30,6 +29,7 @@ use crate::handlers::{BuildContext, Call, Handler, HandlerConfig, Start};
 use crate::methods::APP_METHODS;
 use crate::routes::Context;
 use crate::routing::RouteMatch;
+use crate::steps::Target;
 
 /// Runs a PHP application with php-fpm. The keys are those of `fastcgi`; `root` is required.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]

@@ -11,7 +11,6 @@ pub use path::PathPattern;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use http::HeaderValue;
 use http::header;
 use rudy_http::semantics::path::{PathBelow, PathError, RequestPath};
 use rudy_net::{Request, Tls, TlsSite};
@@ -30,21 +29,20 @@ pub(crate) fn request_host(request: &Request) -> &[u8] {
 pub(crate) struct Router<H> {
     hosts: Hosts,
     sites: Vec<Site<H>>,
-    has_hsts: bool,
 }
 
 /// The routes of a site, and its TLS settings.
 #[derive(Debug)]
 pub(crate) struct Site<H> {
     pub(crate) routes: Vec<Route<H>>,
+    /// The route of responses that the server makes before it has found another one.
+    pub(crate) outer: Route<H>,
     /// `None` for a site without TLS.
     pub(crate) tls: Option<Arc<ArcSwap<TlsSite>>>,
     /// Whether an authority signs the certificates: some may be missing.
     pub(crate) is_auto: bool,
     /// The port of HTTPS, if requests over plain HTTP are redirected there.
     pub(crate) https_port: Option<u16>,
-    /// The value of `Strict-Transport-Security`.
-    pub(crate) hsts: Option<HeaderValue>,
 }
 
 /// Paths and their handler.
@@ -65,11 +63,15 @@ pub(crate) struct RouteMatch<'r, H> {
     pub(crate) awaits_certificate: bool,
     /// Whether the site requires client certificates, which plain HTTP has none of.
     pub(crate) needs_certificate: bool,
-    /// All routes of its site.
-    site: &'r [Route<H>],
+    site: &'r Site<H>,
 }
 
-impl<H> RouteMatch<'_, H> {
+impl<'r, H> RouteMatch<'r, H> {
+    /// Returns the route of the site for responses of the server itself.
+    pub(crate) fn outer(&self) -> RouteMatch<'r, H> {
+        self.site.outer_match()
+    }
+
     /// Returns the part of a request's path that the handler uses: below the folder for `/docs/*`, the whole path for others.
     pub(crate) fn below<'p>(&self, path: &'p RequestPath<'_>) -> PathBelow<'p> {
         path.below(self.pattern.mount())
@@ -77,7 +79,7 @@ impl<H> RouteMatch<'_, H> {
 
     /// Returns `value` if the site has other routes.
     pub(crate) fn if_has_other_routes<T>(&self, value: T) -> Option<T> {
-        (self.site.len() > 1).then_some(value)
+        (self.site.routes.len() > 1).then_some(value)
     }
 
     /// Returns the path in the site of a file in the handler's folder if another route matches it.
@@ -88,7 +90,7 @@ impl<H> RouteMatch<'_, H> {
     ) -> Option<RequestPath<'static>> {
         let mount = std::str::from_utf8(&path.as_bytes()[..self.pattern.mount()]).ok()?;
         let target = RequestPath::from_decoded(format!("{mount}/{file}"));
-        let route = self.site.iter().find(|route| route.matching_pattern(&target).is_some())?;
+        let route = self.site.routes.iter().find(|route| route.matching_pattern(&target).is_some())?;
         (!std::ptr::eq(&raw const route.handler, self.handler)).then_some(target)
     }
 }
@@ -96,6 +98,20 @@ impl<H> RouteMatch<'_, H> {
 impl<H> Route<H> {
     fn matching_pattern(&self, path: &RequestPath<'_>) -> Option<&PathPattern> {
         self.paths.iter().find(|pattern| pattern.matches(path.as_bytes()))
+    }
+}
+
+/// A request without a route.
+#[derive(Debug)]
+pub(crate) struct Missing<'r, H> {
+    pub(crate) reason: NotFound,
+    /// The route of the site for responses of the server itself, if there is a site.
+    pub(crate) outer: Option<RouteMatch<'r, H>>,
+}
+
+impl<H> From<NotFound> for Missing<'_, H> {
+    fn from(reason: NotFound) -> Self {
+        Self { reason, outer: None }
     }
 }
 
@@ -119,6 +135,46 @@ pub(crate) enum NotFound {
 }
 
 impl<H> Site<H> {
+    fn outer_match(&self) -> RouteMatch<'_, H> {
+        self.route_match(&self.outer, &self.outer.paths[0])
+    }
+
+    fn route_match<'r>(&'r self, route: &'r Route<H>, pattern: &'r PathPattern) -> RouteMatch<'r, H> {
+        RouteMatch {
+            pattern,
+            handler: &route.handler,
+            https_port: self.https_port,
+            awaits_certificate: false,
+            needs_certificate: false,
+            site: self,
+        }
+    }
+
+    fn missing(&self, reason: NotFound) -> Missing<'_, H> {
+        Missing { reason, outer: Some(self.outer_match()) }
+    }
+
+    /// Returns the first route that matches the path.
+    ///
+    /// Many applications decode an encoded slash: for them, `/admin%2Fx` is `/admin/x`. A path with an encoded slash must lead to
+    /// the same route in both readings, so that it cannot bypass the route `/admin/*`. A pattern that contains the encoded slash
+    /// itself is an exception.
+    fn find(&self, path: &RequestPath<'_>) -> Result<(&Route<H>, &PathPattern), NotFound> {
+        let first = |path: &RequestPath<'_>| {
+            let mut matches =
+                self.routes.iter().filter_map(|route| Some((route, route.matching_pattern(path)?)));
+            matches.next().ok_or(NotFound::Path)
+        };
+        let (route, pattern) = first(path)?;
+        if !pattern.has_encoded_slash()
+            && let Some(decoded) = path.with_slashes_decoded().map_err(NotFound::Ambiguous)?
+            && first(&decoded).is_ok_and(|(other, _)| !std::ptr::eq(other, route))
+        {
+            return Err(NotFound::Ambiguous(PathError::EncodedSlash));
+        }
+        Ok((route, pattern))
+    }
+
     fn has_early_data(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.load().has_early_data)
     }
@@ -161,63 +217,44 @@ impl<H> Router<H> {
     }
 
     pub(crate) fn new(hosts: Hosts, sites: Vec<Site<H>>) -> Self {
-        let has_hsts = sites.iter().any(|site| site.hsts.is_some());
-        Self { hosts, sites, has_hsts }
-    }
-
-    /// Returns the value of `Strict-Transport-Security` for a host.
-    pub(crate) fn hsts<'h>(&self, host: impl Fn() -> &'h [u8]) -> Option<&HeaderValue> {
-        if !self.has_hsts {
-            return None;
-        }
-        self.sites.get(self.hosts.find(&host)?)?.hsts.as_ref()
+        Self { hosts, sites }
     }
 
     /// Iterates over the handlers of all sites.
     pub(crate) fn handlers(&self) -> impl Iterator<Item = &H> {
-        self.sites.iter().flat_map(|site| &site.routes).map(|route| &route.handler)
+        self.sites.iter().flat_map(|site| site.routes.iter().chain([&site.outer])).map(|route| &route.handler)
+    }
+
+    /// Returns the site of a host, even if a connection must not be used for it.
+    fn site<'h>(&self, host: &impl Fn() -> &'h [u8]) -> Result<&Site<H>, NotFound> {
+        let not_found = if self.hosts.is_by_flags() { NotFound::RejectedHost } else { NotFound::Host };
+        self.hosts.find(host).and_then(|site| self.sites.get(site)).ok_or(not_found)
+    }
+
+    /// Returns the route of the host's site for responses of the server itself.
+    pub(crate) fn outer<'h>(&self, host: impl Fn() -> &'h [u8]) -> Option<RouteMatch<'_, H>> {
+        self.site(&host).ok().map(Site::outer_match)
     }
 
     /// Returns the first route of the host's site that matches the path.
-    ///
-    /// Many applications decode an encoded slash: for them, `/admin%2Fx` is `/admin/x`. A path with an encoded slash must lead to
-    /// the same route in both readings, so that it cannot bypass the route `/admin/*`. A pattern that contains the encoded slash
-    /// itself is an exception.
     pub(crate) fn find<'h>(
         &self,
         host: impl Fn() -> &'h [u8],
         path: &RequestPath<'_>,
         tls: Option<&Tls>,
-    ) -> Result<RouteMatch<'_, H>, NotFound> {
-        let not_found = if self.hosts.is_by_flags() { NotFound::RejectedHost } else { NotFound::Host };
-        let site = self.hosts.find(&host).and_then(|site| self.sites.get(site)).ok_or(not_found)?;
+    ) -> Result<RouteMatch<'_, H>, Missing<'_, H>> {
+        let site = self.site(&host)?;
         if tls.is_some_and(|tls| !site.may_use(tls, host())) {
-            return Err(NotFound::OtherSite);
+            return Err(site.missing(NotFound::OtherSite));
         }
         if tls.is_some_and(|tls| tls.is_early) && !site.has_early_data() {
-            return Err(NotFound::TooEarly);
+            return Err(site.missing(NotFound::TooEarly));
         }
-        let needs_certificate = tls.is_none() && site.requires_certificates();
-        let awaits_certificate = tls.is_none() && site.is_auto && !site.has_certificate_for(host());
-        let (site, https_port) = (&site.routes, site.https_port);
-        let first = |path: &RequestPath<'_>| {
-            let mut matches = site.iter().filter_map(|route| Some((route, route.matching_pattern(path)?)));
-            matches.next().ok_or(NotFound::Path)
-        };
-        let (route, pattern) = first(path)?;
-        if !pattern.has_encoded_slash()
-            && let Some(decoded) = path.with_slashes_decoded().map_err(NotFound::Ambiguous)?
-            && first(&decoded).is_ok_and(|(other, _)| !std::ptr::eq(other, route))
-        {
-            return Err(NotFound::Ambiguous(PathError::EncodedSlash));
-        }
+        let (route, pattern) = site.find(path).map_err(|reason| site.missing(reason))?;
         Ok(RouteMatch {
-            pattern,
-            handler: &route.handler,
-            https_port,
-            awaits_certificate,
-            needs_certificate,
-            site,
+            awaits_certificate: tls.is_none() && site.is_auto && !site.has_certificate_for(host()),
+            needs_certificate: tls.is_none() && site.requires_certificates(),
+            ..site.route_match(route, pattern)
         })
     }
 }
@@ -240,10 +277,10 @@ mod tests {
                 |path: &&str| Route { paths: vec![path.parse().unwrap()], handler: format!("{site}{path}") };
             all.push(Site {
                 routes: paths.iter().map(route).collect(),
+                outer: route(&"/*"),
                 tls: None,
                 is_auto: false,
                 https_port: None,
-                hsts: None,
             });
         }
         Router::new(hosts, all)
@@ -270,7 +307,8 @@ mod tests {
             ("b.org", "/y", Err(NotFound::Path)),
         ] {
             let path = RequestPath::parse(path).unwrap();
-            let found = router.find(|| host.as_bytes(), &path, None).map(|found| found.handler.as_str());
+            let found = router.find(|| host.as_bytes(), &path, None);
+            let found = found.map(|found| found.handler.as_str()).map_err(|missing| missing.reason);
             assert_eq!(found, handler, "{host} {path:?}");
         }
     }
@@ -279,7 +317,7 @@ mod tests {
     fn an_unknown_host_is_not_found_without_a_default_site() {
         let root = RequestPath::parse("/").unwrap();
         assert_eq!(
-            router(&[(&["a.org"], &["/*"])]).find(|| b"b.org", &root, None).unwrap_err(),
+            router(&[(&["a.org"], &["/*"])]).find(|| b"b.org", &root, None).unwrap_err().reason,
             NotFound::Host
         );
     }

@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::str::FromStr;
 
 use globset::{GlobBuilder, GlobMatcher};
+use regex::bytes::{Regex, RegexBuilder};
 use rudy_http::semantics::path::RequestPath;
 
 use crate::config::written_as_text;
@@ -16,6 +17,7 @@ use crate::config::written_as_text;
 /// 2. With `/*` at its end and none of these characters before it, it matches the path before the `/*`, and all paths below it.
 /// 3. Otherwise it is a glob for the whole path: `*` and `?` match anything except a slash, `**` matches anything, `{a,b}` matches
 ///    a or b, and `[a-z]` one of these characters; `/*` at the end is as in 2. A glob without a slash matches the last segment.
+/// 4. After `regex:`, it is a regular expression, which may match any part of the path. Its groups are placeholders.
 #[derive(Debug, Clone)]
 pub struct PathPattern {
     text: String,
@@ -30,9 +32,16 @@ enum Kind {
     Glob(GlobMatcher),
     /// A glob for the last segment.
     NameGlob(GlobMatcher),
+    Regex(Regex),
 }
 
 const SPECIAL: [char; 4] = ['*', '?', '[', '{'];
+
+/// The beginning of a regular expression.
+const REGEX: &str = "regex:";
+
+/// The maximum size of a compiled regular expression, so that a pattern cannot use up the memory.
+const REGEX_BYTES_MAX: usize = 1024 * 1024;
 
 impl PathPattern {
     /// Returns the pattern `/*`.
@@ -50,6 +59,7 @@ impl PathPattern {
             Kind::NameGlob(glob) => {
                 glob_matches(glob, path.rsplit(|byte| *byte == b'/').next().unwrap_or(path))
             }
+            Kind::Regex(regex) => regex.is_match(path),
         }
     }
 
@@ -74,6 +84,26 @@ impl PathPattern {
     /// Returns whether the pattern is a folder with all paths below it, so that `{rest}` is defined.
     pub(crate) fn is_prefix(&self) -> bool {
         matches!(self.kind, Kind::Below(_))
+    }
+
+    /// Returns whether the pattern is a regular expression with this group, by number or by name.
+    pub(crate) fn has_group(&self, name: &str) -> bool {
+        let Kind::Regex(regex) = &self.kind else { return false };
+        match name.parse::<usize>() {
+            Ok(number) => number < regex.captures_len(),
+            Err(_) => regex.capture_names().flatten().any(|group| group == name),
+        }
+    }
+
+    /// Returns the part of a path that a group matches, encoded. `None` for a group that takes no part in the match.
+    pub(crate) fn group(&self, path: &RequestPath<'_>, name: &str) -> Option<String> {
+        let Kind::Regex(regex) = &self.kind else { return None };
+        let groups = regex.captures(path.as_bytes())?;
+        let group = match name.parse::<usize>() {
+            Ok(number) => groups.get(number),
+            Err(_) => groups.name(name),
+        };
+        Some(path.encoded(group?.range()))
     }
 
     /// Returns whether this pattern certainly matches all paths that `other` matches. Compares globs by their text and their literal
@@ -107,6 +137,9 @@ impl FromStr for PathPattern {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(expression) = text.strip_prefix(REGEX) {
+            return Ok(Self { text: text.to_owned(), kind: Kind::Regex(regex(expression)?) });
+        }
         let special = text.contains(SPECIAL);
         if !text.starts_with('/') && (text.contains('/') || !special) {
             return Err("expected a slash at the beginning (only a pattern for file names such as \"*.php\" has none)".to_owned());
@@ -143,6 +176,11 @@ fn glob(text: &str) -> Result<GlobMatcher, String> {
     glob.map(|glob| glob.compile_matcher()).map_err(|error| error.kind().to_string())
 }
 
+fn regex(expression: &str) -> Result<Regex, String> {
+    let regex = RegexBuilder::new(expression).size_limit(REGEX_BYTES_MAX).build();
+    regex.map_err(|error| error.to_string().lines().last().unwrap_or_default().trim().to_owned())
+}
+
 impl fmt::Display for PathPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
@@ -151,8 +189,8 @@ impl fmt::Display for PathPattern {
 
 written_as_text!(PathPattern, "a path (\"/docs/*\")", {
     "type": "string",
-    "description": "A path, a prefix that ends in `/*`, or a pattern.",
-    "examples": ["/about", "/docs/*", "*.php", "/a/*/b.{jpg,png}"],
+    "description": "A path, a prefix that ends in `/*`, a pattern, or a regular expression after `regex:`.",
+    "examples": ["/about", "/docs/*", "*.php", "/a/*/b.{jpg,png}", "regex:^/user/([0-9]+)$"],
 });
 
 #[cfg(test)]

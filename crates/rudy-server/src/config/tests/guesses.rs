@@ -186,7 +186,7 @@ fn a_misplaced_key_gets_the_correct_line() {
         ),
         (
             "route = [{ path = '/old/*', redirect = { to = '/new$1' } }]",
-            "captures such as `$1` are not supported",
+            "captures are written {1}, not $1",
         ),
         ("root = 'public'\nserver_name = 'x'", "write `hosts = [\"example.org\"]`"),
         ("root = 'public'\nServerName = 'x'", "write `hosts = [\"example.org\"]`"),

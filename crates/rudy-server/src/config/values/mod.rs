@@ -19,7 +19,7 @@ macro_rules! inline_schema {
     };
 }
 
-pub(super) use inline_schema;
+pub(crate) use inline_schema;
 
 mod int;
 mod list;

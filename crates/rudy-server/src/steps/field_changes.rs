@@ -1,0 +1,225 @@
+//! Changes to header fields in the configuration.
+
+use std::fmt;
+
+use http::{HeaderName, HeaderValue};
+use schemars::json_schema;
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+
+use super::fields::CONNECTION_FIELDS;
+use crate::config::{FieldName, inline_schema, two_lines};
+use crate::template::{Piece, Template};
+
+/// Changes to header fields by name: `{ X-Frame-Options = "DENY", Server = false }`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FieldChanges(pub(super) Vec<FieldChange>);
+
+/// A change to a field.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct FieldChange {
+    /// The name as written.
+    pub(super) key: String,
+    pub(super) name: HeaderName,
+    pub(super) action: Action<Template>,
+}
+
+/// What is changed, with values of type `V`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Action<V> {
+    /// Replaces the field with these lines.
+    Set(Vec<V>),
+    /// Adds lines.
+    Add(Vec<V>),
+    /// Sets the field if it is missing.
+    Default(V),
+    Remove,
+}
+
+impl FieldChange {
+    /// Returns a change that sets a field if a response lacks it.
+    pub(super) fn default(name: &'static str, value: &str) -> Self {
+        let (key, value) = (name.to_owned(), Template::literal(value));
+        let name = HeaderName::from_bytes(name.as_bytes()).expect("a name of the preset");
+        Self { key, name, action: Action::Default(value) }
+    }
+
+    /// Returns a change that sets a field.
+    pub(super) fn set(name: &HeaderName, value: &str) -> Self {
+        let action = Action::Set(vec![Template::literal(value)]);
+        Self { key: name.to_string(), name: name.clone(), action }
+    }
+}
+
+impl<V> Action<V> {
+    pub(super) fn map<W>(&self, value: impl Fn(&V) -> W) -> Action<W> {
+        match self {
+            Self::Set(values) => Action::Set(values.iter().map(value).collect()),
+            Self::Add(values) => Action::Add(values.iter().map(value).collect()),
+            Self::Default(only) => Action::Default(value(only)),
+            Self::Remove => Action::Remove,
+        }
+    }
+
+    /// `None` if a value becomes none.
+    pub(super) fn try_map<W>(&self, value: impl Fn(&V) -> Option<W>) -> Option<Action<W>> {
+        Some(match self {
+            Self::Set(values) => Action::Set(values.iter().map(value).collect::<Option<_>>()?),
+            Self::Add(values) => Action::Add(values.iter().map(value).collect::<Option<_>>()?),
+            Self::Default(only) => Action::Default(value(only)?),
+            Self::Remove => Action::Remove,
+        })
+    }
+
+    pub(super) fn values(&self) -> &[V] {
+        match self {
+            Self::Set(values) | Self::Add(values) => values,
+            Self::Default(only) => std::slice::from_ref(only),
+            Self::Remove => &[],
+        }
+    }
+}
+
+impl FieldChanges {
+    /// Returns these changes after those of `earlier`, which they replace for each field that they set or remove.
+    pub(super) fn after(&self, earlier: &Self) -> Self {
+        let is_replaced = |change: &&FieldChange| {
+            self.0.iter().any(|own| own.name == change.name && !matches!(own.action, Action::Add(_)))
+        };
+        let kept = earlier.0.iter().filter(|change| !is_replaced(change));
+        Self(kept.chain(&self.0).cloned().collect())
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// A value: a text without control characters, with placeholders.
+struct Value(Template);
+
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        value(&String::deserialize(deserializer)?).map(Self)
+    }
+}
+
+fn value<E: Error>(text: &str) -> Result<Template, E> {
+    let template =
+        Template::parse(text).map_err(|(title, expected)| E::custom(two_lines(title, &expected)))?;
+    let is_valid = |piece: &Piece| match piece {
+        Piece::Literal(text) => HeaderValue::from_str(text).is_ok(),
+        _ => true,
+    };
+    if template.pieces().iter().all(is_valid) {
+        return Ok(template);
+    }
+    Err(E::custom("a field value cannot contain line feeds or control characters"))
+}
+
+/// One value, or a list.
+struct Values(Vec<Template>);
+
+impl<'de> Deserialize<'de> for Values {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        crate::config::OneOrMany::<Value>::deserialize(deserializer)
+            .map(|values| Self(values.as_slice().iter().map(|value| value.0.clone()).collect()))
+    }
+}
+
+impl<'de> Deserialize<'de> for Action<Template> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ActionVisitor)
+    }
+}
+
+struct ActionVisitor;
+
+impl<'de> Visitor<'de> for ActionVisitor {
+    type Value = Action<Template>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value, a list of values, false, { add = ... } or { default = ... }")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Action::Set(vec![value(text)?]))
+    }
+
+    fn visit_bool<E: Error>(self, is_kept: bool) -> Result<Self::Value, E> {
+        if is_kept {
+            return Err(E::custom(two_lines(
+                "`true` is not a value",
+                "expected a text, or `false` to remove the field",
+            )));
+        }
+        Ok(Action::Remove)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+        let mut values = Vec::new();
+        while let Some(Value(value)) = list.next_element()? {
+            values.push(value);
+        }
+        Ok(Action::Set(values))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut table: A) -> Result<Self::Value, A::Error> {
+        let expected = "expected one of { add = \"...\" } and { default = \"...\" }";
+        let action = match table.next_key::<String>()?.as_deref() {
+            Some("add") => Action::Add(table.next_value::<Values>()?.0),
+            Some("default") => Action::Default(table.next_value::<Value>()?.0),
+            _ => return Err(A::Error::custom(two_lines("unknown change to a field", expected))),
+        };
+        match table.next_key::<String>()? {
+            None => Ok(action),
+            Some(_) => Err(A::Error::custom(two_lines("two changes to a field", expected))),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for FieldChanges {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Table;
+
+        impl<'de> Visitor<'de> for Table {
+            type Value = FieldChanges;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a table")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut table: A) -> Result<FieldChanges, A::Error> {
+                let mut changes: Vec<FieldChange> = Vec::new();
+                while let Some((FieldName(key, name), action)) = table.next_entry()? {
+                    if changes.iter().any(|other| other.name == name) {
+                        let title = format!("duplicate header field {name}");
+                        return Err(Error::custom(two_lines(title, "field names are case-insensitive")));
+                    }
+                    changes.push(FieldChange { key, name, action });
+                }
+                Ok(FieldChanges(changes))
+            }
+        }
+
+        deserializer.deserialize_map(Table)
+    }
+}
+
+inline_schema!([] FieldChanges, |_generator| {
+    let values = json_schema!({ "type": ["string", "array"], "items": { "type": "string" } });
+    json_schema!({
+        "type": "object",
+        "additionalProperties": { "anyOf": [
+            values,
+            { "const": false },
+            { "type": "object", "properties": { "add": values }, "required": ["add"], "additionalProperties": false },
+            { "type": "object", "properties": { "default": { "type": "string" } }, "required": ["default"], "additionalProperties": false },
+        ] },
+        "examples": [{ "X-Frame-Options": "DENY", "Server": false, "Link": { "add": "</a.css>; rel=preload" } }]
+    })
+});
+
+/// Whether only the connection sets a field.
+pub(super) fn is_of_connection(name: &HeaderName) -> bool {
+    CONNECTION_FIELDS.contains(name)
+}

@@ -1,0 +1,249 @@
+//! Changes to the header fields of requests and responses.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use rudy_http::h1::PreparedHead;
+use rudy_net::{Head, Reply, Request, Response};
+
+use super::derived_heads::DerivedHeads;
+use super::field_changes::{Action, FieldChange};
+use super::{Next, Step};
+use crate::handlers::Call;
+use crate::internal_redirect::Redirected;
+use crate::template::Template;
+
+/// A change to a field.
+#[derive(Debug, Clone)]
+pub(super) struct Change<V> {
+    name: HeaderName,
+    action: Action<V>,
+}
+
+/// A value.
+#[derive(Debug, Clone)]
+pub(super) enum Value {
+    Fixed(HeaderValue),
+    Template(Template),
+}
+
+/// Changes in the order in which they are made.
+#[derive(Debug)]
+pub(super) enum Changes {
+    /// Without placeholders: the same for each request.
+    Fixed(Vec<Change<HeaderValue>>, DerivedHeads),
+    Templates(Vec<Change<Value>>),
+}
+
+impl Changes {
+    /// Prepares changes, whose values [`super::plan`] has checked.
+    pub(super) fn new<'c>(changes: impl IntoIterator<Item = &'c FieldChange>) -> Self {
+        let prepare = |change: &FieldChange| {
+            let value = |template: &Template| {
+                let fixed = template.as_fixed().and_then(|text| HeaderValue::from_str(text).ok());
+                fixed.map_or_else(|| Value::Template(template.clone()), Value::Fixed)
+            };
+            Change { name: change.name.clone(), action: change.action.map(value) }
+        };
+        let changes: Vec<_> = changes.into_iter().map(prepare).collect();
+        let fixed = |change: &Change<Value>| {
+            let action = change.action.try_map(|value| match value {
+                Value::Fixed(value) => Some(value.clone()),
+                Value::Template(_) => None,
+            })?;
+            Some(Change { name: change.name.clone(), action })
+        };
+        match changes.iter().map(fixed).collect() {
+            Some(fixed) => Self::Fixed(fixed, DerivedHeads::new()),
+            None => Self::Templates(changes),
+        }
+    }
+
+    fn is_fixed(&self) -> bool {
+        matches!(self, Self::Fixed(..))
+    }
+
+    /// Fills in the placeholders. A field whose placeholders have no valid value, such as `{host}` without a host, is not changed.
+    fn fill(&self, request: &Request, call: &Call<'_>) -> Vec<Change<HeaderValue>> {
+        let changes = match self {
+            Self::Fixed(changes, _) => return changes.clone(),
+            Self::Templates(changes) => changes,
+        };
+        let subject = call.subject(request);
+        let fill = |value: &Value| match value {
+            Value::Fixed(value) => Some(value.clone()),
+            Value::Template(template) => HeaderValue::try_from(template.fill(&subject).ok()?).ok(),
+        };
+        let filled = changes.iter().filter_map(|change| {
+            Some(Change { name: change.name.clone(), action: change.action.try_map(fill)? })
+        });
+        filled.collect()
+    }
+
+    /// Changes a response; the head of a prepared one is changed once.
+    fn apply(&self, mut response: Response) -> Response {
+        let Self::Fixed(changes, derived) = self else { return response };
+        if let Head::Prepared(head) = &response.head {
+            response.head = Head::Prepared(derived.get(head, |head| {
+                let mut fields = head.headers().clone();
+                apply(changes, &mut fields);
+                PreparedHead::new(head.status(), fields)
+            }));
+        } else {
+            apply(changes, response.headers_mut());
+        }
+        response
+    }
+}
+
+fn apply(changes: &[Change<HeaderValue>], fields: &mut HeaderMap) {
+    for Change { name, action } in changes {
+        match action {
+            Action::Remove => {
+                fields.remove(name);
+            }
+            Action::Set(values) => {
+                fields.remove(name);
+                fields.extend(values.iter().map(|value| (name.clone(), value.clone())));
+            }
+            Action::Default(value) => {
+                fields.entry(name).or_insert_with(|| value.clone());
+            }
+            Action::Add(values) => {
+                for value in values {
+                    // After an internal redirect, the line may be there already.
+                    if !fields.get_all(name).iter().any(|known| known == value) {
+                        fields.append(name, value.clone());
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Changes the fields of every response: of the handler, of other steps, and of errors.
+#[derive(Debug)]
+pub(super) struct ResponseFields {
+    pub(super) changes: Arc<Changes>,
+    /// The changes if the client uses HTTPS.
+    pub(super) https: Arc<Changes>,
+}
+
+impl ResponseFields {
+    /// Browsers must not note that a host uses HTTPS from the response of another one.
+    fn changes(&self, is_https: bool, status: StatusCode) -> &Arc<Changes> {
+        if is_https && status != StatusCode::MISDIRECTED_REQUEST { &self.https } else { &self.changes }
+    }
+}
+
+impl Step for ResponseFields {
+    fn call(&self, request: Request, call: Call<'_>, next: Next) -> Reply {
+        let is_https = call.context.client.scheme() == http::uri::Scheme::HTTPS;
+        let own = Self { changes: self.changes.clone(), https: self.https.clone() };
+        let filled = (!self.can_finish())
+            .then(|| [&own.changes, &own.https].map(|changes| changes.fill(&request, &call)));
+        next.call(request, call).map(move |mut response| {
+            // The route that an internal redirect led to has changed them.
+            if response.extensions.get::<Redirected>().is_some() {
+                return response;
+            }
+            match filled {
+                None => own.changes(is_https, response.status()).apply(response),
+                Some([plain, https]) => {
+                    let misdirected = response.status() == StatusCode::MISDIRECTED_REQUEST;
+                    apply(if is_https && !misdirected { &https } else { &plain }, response.headers_mut());
+                    response
+                }
+            }
+        })
+    }
+
+    fn finish(&self, response: Response, is_https: bool) -> Option<Response> {
+        // On a plain connection, a trusted proxy may report HTTPS: that needs the whole request.
+        let is_known = is_https || Arc::ptr_eq(&self.changes, &self.https);
+        is_known.then(|| self.changes(is_https, response.status()).apply(response))
+    }
+
+    fn can_finish(&self) -> bool {
+        self.changes.is_fixed() && self.https.is_fixed()
+    }
+}
+
+/// Changes the fields of the request for the handler.
+#[derive(Debug)]
+pub(super) struct RequestFields(pub(super) Changes);
+
+impl Step for RequestFields {
+    fn call(&self, mut request: Request, call: Call<'_>, next: Next) -> Reply {
+        let changes = self.0.fill(&request, &call);
+        for change in &changes {
+            if !matches!(change.action, Action::Add(_) | Action::Default(_)) {
+                remove_spellings(&change.name, request.headers_mut());
+            }
+        }
+        apply(&changes, request.headers_mut());
+        next.call(request, call)
+    }
+}
+
+/// Removes a field in all spellings that are one variable for CGI: `Remote_User` is `REMOTE_USER`, too.
+fn remove_spellings(name: &HeaderName, fields: &mut HeaderMap) {
+    let spelling = |name: &HeaderName| name.as_str().replace('_', "-");
+    let wanted = spelling(name);
+    let spellings: Vec<_> = fields.keys().filter(|key| spelling(key) == wanted).cloned().collect();
+    for spelling in spellings {
+        fields.remove(spelling);
+    }
+}
+
+/// The fields that [`header`] frames messages and manages connections with. No setting can change them.
+pub(crate) const CONNECTION_FIELDS: [HeaderName; 8] = [
+    header::CONNECTION,
+    header::CONTENT_LENGTH,
+    header::DATE,
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+    HeaderName::from_static("keep-alive"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn changed(changes: &str, fields: &[(&str, &str)]) -> Vec<String> {
+        let changes: super::super::FieldChanges = crate::config::from_text(changes).unwrap();
+        let Changes::Fixed(changes, _) = Changes::new(&changes.0) else { panic!("no placeholders") };
+        let mut map = HeaderMap::new();
+        for (name, value) in fields {
+            map.append(HeaderName::try_from(*name).unwrap(), HeaderValue::try_from(*value).unwrap());
+        }
+        apply(&changes, &mut map);
+        apply(&changes, &mut map);
+        let mut lines: Vec<_> =
+            map.iter().map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect();
+        lines.sort();
+        lines
+    }
+
+    #[test]
+    fn fields_are_set_added_removed_and_left_if_there() {
+        let changes = "A = 'new'\nB = false\nC = { add = ['2', '3'] }\nD = { default = 'd' }\nE = ['1', '2']";
+        assert_eq!(
+            changed(changes, &[("a", "old"), ("a", "older"), ("b", "x"), ("c", "1"), ("d", "there")]),
+            ["a: new", "c: 1", "c: 2", "c: 3", "d: there", "e: 1", "e: 2"]
+        );
+        assert_eq!(changed(changes, &[]), ["a: new", "c: 2", "c: 3", "d: d", "e: 1", "e: 2"]);
+    }
+
+    #[test]
+    fn a_removed_field_of_a_request_is_removed_in_every_spelling() {
+        let mut fields = HeaderMap::new();
+        for name in ["remote-user", "remote_user", "remote-user-2"] {
+            fields.insert(HeaderName::from_static(name), HeaderValue::from_static("x"));
+        }
+        remove_spellings(&HeaderName::from_static("remote_user"), &mut fields);
+        assert_eq!(fields.keys().map(HeaderName::as_str).collect::<Vec<_>>(), ["remote-user-2"]);
+    }
+}

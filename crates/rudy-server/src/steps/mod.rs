@@ -1,0 +1,121 @@
+//! What surrounds every handler. Each step is a file here; [`plan`] puts them in order.
+//!
+//! A step is called with the request and with what comes next: it responds itself, passes the request on, or changes the response
+//! that comes back. ARCHITECTURE.md has the order of all steps.
+
+mod authorize;
+mod derived_heads;
+mod field_changes;
+mod fields;
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use std::fmt::Debug;
+use std::io;
+use std::sync::Arc;
+
+use rudy_http::h1::RequestHead;
+use rudy_http::semantics::path::RequestPath;
+use rudy_net::{Reply, Request, Response, Tls};
+
+pub use self::field_changes::FieldChanges;
+pub(crate) use self::fields::CONNECTION_FIELDS;
+pub(crate) use self::plan::SiteSteps;
+pub use self::plan::StepsTable;
+use crate::handlers::{Call, Handler, Start};
+use crate::routing::RouteMatch;
+
+/// A step around a handler.
+pub(crate) trait Step: Debug + Send + Sync {
+    /// Responds to a request, now or later, with or without the steps that come next.
+    fn call(&self, request: Request, call: Call<'_>, next: Next) -> Reply;
+
+    /// Changes the response to a request of which only the head was needed, in the same way as [`Self::call`]. `None` if that needs
+    /// the request.
+    fn finish(&self, response: Response, is_https: bool) -> Option<Response> {
+        let _ = (response, is_https);
+        None
+    }
+
+    /// Whether [`Self::finish`] may return a response.
+    fn can_finish(&self) -> bool {
+        false
+    }
+
+    /// Starts background work, as [`Handler::start`] does.
+    fn start(&self, start: &Start<'_>) -> io::Result<()> {
+        let _ = start;
+        Ok(())
+    }
+}
+
+/// The target of a route: its handler, and the steps around it.
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub(crate) steps: Vec<Arc<dyn Step>>,
+    /// Whether every step can finish a response without the request.
+    can_finish: bool,
+    /// Whether TRACE requests reach the handler.
+    pub(crate) allow_trace: bool,
+    pub(crate) handler: Box<dyn Handler>,
+}
+
+impl Target {
+    pub(crate) fn new(steps: Vec<Arc<dyn Step>>, allow_trace: bool, handler: Box<dyn Handler>) -> Self {
+        let can_finish = steps.iter().all(|step| step.can_finish());
+        Self { steps, can_finish, allow_trace, handler }
+    }
+
+    /// Responds to a request from its head alone, if the handler has a response ready and all steps can finish it.
+    pub(crate) fn call_head(
+        &self,
+        head: &RequestHead<'_>,
+        route: &RouteMatch<'_, Self>,
+        path: &RequestPath<'_>,
+        tls: Option<&Tls>,
+    ) -> Option<Response> {
+        if !self.can_finish {
+            return None;
+        }
+        let response = self.handler.call_head(head, route, path)?;
+        self.steps.iter().rev().try_fold(response, |response, step| step.finish(response, tls.is_some()))
+    }
+
+    /// Starts the background work of the steps and the handler.
+    pub(crate) fn start(&self, start: &Start<'_>) -> io::Result<()> {
+        self.steps.iter().try_for_each(|step| step.start(start))?;
+        self.handler.start(start)
+    }
+}
+
+/// What comes after a step.
+#[derive(Default)]
+pub(crate) struct Next {
+    /// The number of the next step.
+    step: usize,
+    /// A response that takes the place of the handler.
+    response: Option<Box<Response>>,
+}
+
+impl Next {
+    /// All steps, around this response instead of that of a handler.
+    pub(crate) fn around(response: Response) -> Self {
+        Self { step: 0, response: Some(Box::new(response)) }
+    }
+
+    /// The handler without its steps.
+    pub(crate) fn handler() -> Self {
+        Self { step: usize::MAX, response: None }
+    }
+
+    /// Passes the request on.
+    pub(crate) fn call(self, request: Request, call: Call<'_>) -> Reply {
+        let target = call.route.handler;
+        match (target.steps.get(self.step), self.response) {
+            (Some(step), response) => step.call(request, call, Self { step: self.step + 1, response }),
+            (None, Some(response)) => (*response).into(),
+            (None, None) => target.handler.call(request, call),
+        }
+    }
+}

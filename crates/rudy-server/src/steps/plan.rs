@@ -1,0 +1,170 @@
+//! The steps of a site and its routes: their settings, and their order.
+
+use std::sync::Arc;
+
+use http::{HeaderName, HeaderValue, header};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::Step;
+use super::field_changes::{FieldChange, FieldChanges};
+use super::fields::{Changes, RequestFields, ResponseFields};
+use crate::config::{self, Location, Problem, RouteAuthorize};
+use crate::fastcgi::Authorizer;
+use crate::routing::PathPattern;
+
+/// What surrounds the handlers of a site, or the handler of a route. A route extends the settings of its site.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct StepsTable {
+    /// Changes to the header fields of every response, errors and redirects too: a value sets a field, `false` removes it,
+    /// `{ add = "..." }` adds a line, and `{ default = "..." }` sets a field that the response lacks. Values can contain
+    /// `{path}`, `{query}`, `{host}`, `{method}`, `{scheme}`, `{client}` (its address) and `{header.NAME}` (of the request).
+    /// The changes of a route come after those of its site, and replace them for the same field.
+    pub response_headers: FieldChanges,
+    /// Changes to the header fields of requests, before the handler, in the form of `response_headers`. A field that is set
+    /// or removed is removed in every spelling that is the same variable for an app.
+    pub request_headers: FieldChanges,
+    /// Sets header fields that protect against common attacks, where a response lacks them: `X-Content-Type-Options:
+    /// nosniff`, `X-Frame-Options: SAMEORIGIN`, `Referrer-Policy: strict-origin-when-cross-origin` and
+    /// `Permissions-Policy: browsing-topics=()`.
+    #[schemars(example = true)]
+    pub security_headers: Option<bool>,
+}
+
+/// The fields of `security_headers`, and their values.
+const SECURITY_HEADERS: [(&str, &str); 4] = [
+    ("X-Content-Type-Options", "nosniff"),
+    ("X-Frame-Options", "SAMEORIGIN"),
+    ("Referrer-Policy", "strict-origin-when-cross-origin"),
+    ("Permissions-Policy", "browsing-topics=()"),
+];
+
+impl StepsTable {
+    /// Returns these settings, and those of the site that they do not replace.
+    fn after(&self, site: &Self) -> Self {
+        Self {
+            response_headers: self.response_headers.after(&site.response_headers),
+            request_headers: self.request_headers.after(&site.request_headers),
+            security_headers: self.security_headers.or(site.security_headers),
+        }
+    }
+
+    /// Reports invalid settings of a site or a route.
+    fn check(&self, paths: &[PathPattern], location: &Location, problems: &mut Vec<Problem>) {
+        let tables =
+            [("response_headers", &self.response_headers), ("request_headers", &self.request_headers)];
+        for (key, changes) in tables {
+            problems.extend(changes.problems(paths, &location.key(key), key == "request_headers"));
+        }
+    }
+
+    fn response_fields(&self, hsts: Option<&HeaderValue>) -> Option<ResponseFields> {
+        let preset = SECURITY_HEADERS.map(|(name, value)| FieldChange::default(name, value));
+        let preset = preset.into_iter().filter(|_| self.security_headers == Some(true));
+        let plain: Vec<_> = preset.chain(self.response_headers.0.iter().cloned()).collect();
+        let hsts = hsts.map(|value| {
+            FieldChange::set(&header::STRICT_TRANSPORT_SECURITY, value.to_str().unwrap_or_default())
+        });
+        if plain.is_empty() && hsts.is_none() {
+            return None;
+        }
+        let changes = Arc::new(Changes::new(&plain));
+        let https =
+            hsts.map_or_else(|| changes.clone(), |hsts| Arc::new(Changes::new(plain.iter().chain([&hsts]))));
+        Some(ResponseFields { changes, https })
+    }
+}
+
+/// The steps that all routes of a site share.
+pub(crate) struct SiteSteps<'c> {
+    site: &'c config::Site,
+    authorizer: Option<Authorizer>,
+    hsts: Option<HeaderValue>,
+}
+
+impl<'c> SiteSteps<'c> {
+    /// Checks the settings of a site. `hsts` is the value of `Strict-Transport-Security`.
+    pub(crate) fn new(
+        site: &'c config::Site,
+        hsts: Option<HeaderValue>,
+        problems: &mut Vec<Problem>,
+    ) -> Self {
+        site.steps.check(&[PathPattern::everything()], &site.location, problems);
+        let authorizer = site.authorize.as_ref().and_then(|table| {
+            let authorizer = Authorizer::new(table, &site.location.key("authorize"));
+            authorizer.map_err(|more| problems.extend(more)).ok()
+        });
+        Self { site, authorizer, hsts }
+    }
+
+    /// Returns the steps around responses of the server itself, such as 404 for a path without a route.
+    pub(crate) fn outer(&self) -> Vec<Arc<dyn Step>> {
+        self.outer_of(&self.site.steps)
+    }
+
+    fn outer_of(&self, settings: &StepsTable) -> Vec<Arc<dyn Step>> {
+        let fields = settings.response_fields(self.hsts.as_ref());
+        fields.into_iter().map(|step| Arc::new(step) as Arc<dyn Step>).collect()
+    }
+
+    /// Returns the steps of a route, the outermost first.
+    pub(crate) fn of_route(&self, route: &config::Route, problems: &mut Vec<Problem>) -> Vec<Arc<dyn Step>> {
+        route.steps.check(&route.paths, &route.location, problems);
+        let settings = route.steps.after(&self.site.steps);
+        let mut steps = self.outer_of(&settings);
+        if let Some(authorizer) = self.authorizer(route, problems) {
+            steps.push(Arc::new(authorizer));
+        }
+        if !settings.request_headers.is_empty() {
+            steps.push(Arc::new(RequestFields(Changes::new(&settings.request_headers.0))));
+        }
+        steps
+    }
+
+    /// The authorizer of a route. `None` after a problem, because the configuration is then rejected.
+    fn authorizer(&self, route: &config::Route, problems: &mut Vec<Problem>) -> Option<Authorizer> {
+        match &route.authorize {
+            None => self.authorizer.clone(),
+            Some(RouteAuthorize::None) => None,
+            Some(RouteAuthorize::App(table)) => {
+                let authorizer = Authorizer::new(table, &route.location.key("authorize"));
+                authorizer.map_err(|more| problems.extend(more)).ok()
+            }
+        }
+    }
+}
+
+impl FieldChanges {
+    /// Reports fields that no setting can change, and placeholders that the paths do not define.
+    fn problems(&self, paths: &[PathPattern], location: &Location, of_request: bool) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        for change in &self.0 {
+            let location = location.key(&change.key);
+            if let Some(why) = change.fault(of_request) {
+                problems
+                    .push(Problem::key(&location, format!("{} cannot be changed", change.key)).label(why));
+            }
+            for template in change.action.values() {
+                if let Err((title, expected)) = template.check_paths(paths) {
+                    problems.push(Problem::value(&location, title).label(expected));
+                }
+            }
+        }
+        problems
+    }
+}
+
+impl FieldChange {
+    /// Why no setting can change the field.
+    fn fault(&self, of_request: bool) -> Option<&'static str> {
+        let of_request_only: &[HeaderName] = &[header::HOST, header::EXPECT];
+        if super::field_changes::is_of_connection(&self.name) {
+            Some("the server sets it for each connection, or frames messages with it")
+        } else if of_request && of_request_only.contains(&self.name) {
+            Some("the server has selected the site and the form of the request with it")
+        } else {
+            None
+        }
+    }
+}

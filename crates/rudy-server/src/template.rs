@@ -1,0 +1,210 @@
+//! Texts with placeholders for parts of a request: the targets of redirects and rewrites, and the values of header fields.
+
+use std::fmt;
+
+use http::{HeaderName, header};
+use rudy_http::semantics::path::RequestPath;
+use rudy_http::semantics::percent::encode_query;
+use rudy_net::{Client, Request};
+
+use crate::routing::{PathPattern, request_host, without_port};
+
+/// A text with placeholders.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Template(Vec<Piece>);
+
+/// A piece of the text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Piece {
+    Literal(String),
+    /// The path of the request, encoded.
+    Path,
+    /// The part of the path that `*` matches, encoded.
+    Rest,
+    /// The query with its question mark, or nothing.
+    Query,
+    /// The host without its port.
+    Host,
+    /// A group of the regular expression of the route, encoded.
+    Group(String),
+    Method,
+    Scheme,
+    /// The address of the client.
+    Client,
+    /// A header field of the request.
+    Field(HeaderName),
+}
+
+/// The placeholders of a target, for messages.
+pub(crate) const TARGET_PLACEHOLDERS: &str =
+    "expected {path}, {rest}, {query} (with its question mark), {host}, or a group such as {1} of a path like \"regex:^/user/([0-9]+)$\"";
+
+/// Why a text is not a template: a title, and what was expected.
+pub(crate) type Invalid = (String, String);
+
+/// The request that placeholders stand for.
+pub(crate) struct Subject<'a> {
+    pub(crate) request: &'a Request,
+    pub(crate) path: &'a RequestPath<'a>,
+    /// The pattern of the route.
+    pub(crate) pattern: &'a PathPattern,
+    pub(crate) client: &'a Client<'a>,
+}
+
+impl Template {
+    /// Reads a text. A brace that does not begin a placeholder is a brace, as in JSON.
+    pub(crate) fn parse(text: &str) -> Result<Self, Invalid> {
+        let (mut pieces, mut literal, mut rest) = (Vec::new(), String::new(), text);
+        while let Some((before, after)) = rest.split_once('{') {
+            literal.push_str(before);
+            let end = after.find(|letter: char| !letter.is_ascii_alphanumeric() && !"._-".contains(letter));
+            let Some(end) = end.filter(|end| *end > 0 && after[*end..].starts_with('}')) else {
+                literal.push('{');
+                rest = after;
+                continue;
+            };
+            if !literal.is_empty() {
+                pieces.push(Piece::Literal(std::mem::take(&mut literal)));
+            }
+            pieces.push(Piece::parse(&after[..end])?);
+            rest = &after[end + 1..];
+        }
+        literal.push_str(rest);
+        if !literal.is_empty() {
+            pieces.push(Piece::Literal(literal));
+        }
+        Ok(Self(pieces))
+    }
+
+    /// Returns a text without placeholders.
+    pub(crate) fn literal(text: &str) -> Self {
+        Self(vec![Piece::Literal(text.to_owned())])
+    }
+
+    pub(crate) fn pieces(&self) -> &[Piece] {
+        &self.0
+    }
+
+    /// Returns the text if it has no placeholders.
+    pub(crate) fn as_fixed(&self) -> Option<&str> {
+        match &self.0[..] {
+            [] => Some(""),
+            [Piece::Literal(text)] => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Checks that the paths of a route define the placeholders.
+    pub(crate) fn check_paths(&self, paths: &[PathPattern]) -> Result<(), Invalid> {
+        for piece in &self.0 {
+            match piece {
+                Piece::Rest if !paths.iter().all(PathPattern::is_prefix) => {
+                    let title = "{rest} requires a route whose path ends in `/*`".to_owned();
+                    return Err((title, "expected a route such as \"/old/*\"".to_owned()));
+                }
+                Piece::Group(name) if !paths.iter().all(|path| path.has_group(name)) => {
+                    let title = format!("{{{name}}} is no placeholder, and no group of the route's path");
+                    return Err((title, TARGET_PLACEHOLDERS.to_owned()));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills in the placeholders. Fails, with an explanation for the client, if the request has no valid host.
+    pub(crate) fn fill(&self, subject: &Subject<'_>) -> Result<String, String> {
+        let mut text = String::new();
+        self.0.iter().try_for_each(|piece| piece.fill(subject, &mut text))?;
+        Ok(text)
+    }
+}
+
+impl Piece {
+    fn parse(name: &str) -> Result<Self, Invalid> {
+        Ok(match name {
+            "path" => Self::Path,
+            "rest" => Self::Rest,
+            "query" => Self::Query,
+            "host" => Self::Host,
+            "method" => Self::Method,
+            "scheme" => Self::Scheme,
+            "client" => Self::Client,
+            _ => match name.strip_prefix("header.") {
+                Some(field) => Self::Field(
+                    HeaderName::try_from(field)
+                        .map_err(|_| (format!("\"{field}\" is not a field name"), String::new()))?,
+                ),
+                None if name.contains(['.', '-']) => {
+                    return Err((format!("unknown placeholder {{{name}}}"), TARGET_PLACEHOLDERS.to_owned()));
+                }
+                None => Self::Group(name.to_owned()),
+            },
+        })
+    }
+
+    fn fill(&self, subject: &Subject<'_>, text: &mut String) -> Result<(), String> {
+        let Subject { request, path, pattern, client } = subject;
+        match self {
+            Self::Literal(literal) => text.push_str(literal),
+            Self::Path => text.push_str(&path.encoded_from(0)),
+            Self::Rest => {
+                let rest = path.encoded_from(pattern.mount());
+                text.push_str(rest.strip_prefix('/').unwrap_or(&rest));
+            }
+            Self::Query => {
+                if let Some(query) = request.uri().query() {
+                    text.push('?');
+                    text.push_str(&encode_query(query));
+                }
+            }
+            Self::Host => text.push_str(valid_host(request)?),
+            Self::Group(name) => {
+                let group = pattern.group(path, name).unwrap_or_default();
+                // Two slashes would start a host.
+                let starts_host = text.is_empty() || text.ends_with('/');
+                text.push_str(if starts_host { group.trim_start_matches('/') } else { &group });
+            }
+            Self::Method => text.push_str(request.method().as_str()),
+            Self::Scheme => text.push_str(client.scheme().as_str()),
+            Self::Client => match client.address().ip() {
+                Some(address) => text.push_str(&address.to_string()),
+                None => text.push_str("unix"),
+            },
+            Self::Field(name) => {
+                let lines = request.headers().get_all(name).iter().filter_map(|value| value.to_str().ok());
+                let separator = if *name == header::COOKIE { "; " } else { ", " };
+                text.push_str(&lines.collect::<Vec<_>>().join(separator));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the host of the request if all its characters are valid.
+fn valid_host(request: &Request) -> Result<&str, String> {
+    let host = without_port(request_host(request));
+    let letter = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._[]:".contains(byte);
+    match std::str::from_utf8(host) {
+        Ok(host) if !host.is_empty() && host.as_bytes().iter().all(letter) => Ok(host),
+        _ => Err("The Host header is missing or invalid.".to_owned()),
+    }
+}
+
+impl fmt::Display for Template {
+    /// As it was written.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|piece| match piece {
+            Piece::Literal(text) => f.write_str(text),
+            Piece::Path => f.write_str("{path}"),
+            Piece::Rest => f.write_str("{rest}"),
+            Piece::Query => f.write_str("{query}"),
+            Piece::Host => f.write_str("{host}"),
+            Piece::Group(name) => write!(f, "{{{name}}}"),
+            Piece::Method => f.write_str("{method}"),
+            Piece::Scheme => f.write_str("{scheme}"),
+            Piece::Client => f.write_str("{client}"),
+            Piece::Field(name) => write!(f, "{{header.{name}}}"),
+        })
+    }
+}
