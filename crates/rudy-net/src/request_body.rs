@@ -24,7 +24,12 @@ enum BodySource {
     /// The whole body is in memory.
     Whole(Bytes),
     /// The connection sends the body.
-    Connection { slot: Arc<Slot>, remaining: Option<u64> },
+    Connection {
+        slot: Arc<Slot>,
+        remaining: Option<u64>,
+        /// How much more the service accepts.
+        most: Option<u64>,
+    },
 }
 
 impl RequestBody {
@@ -43,7 +48,16 @@ impl RequestBody {
     /// Creates a body, and its sender for the connection. `length` is the value of `Content-Length`.
     pub(crate) fn pair(length: Option<u64>) -> (Self, BodySender) {
         let slot = Arc::new(Slot(Mutex::new(State::default())));
-        (Self(BodySource::Connection { slot: slot.clone(), remaining: length }), BodySender(slot))
+        (Self(BodySource::Connection { slot: slot.clone(), remaining: length, most: None }), BodySender(slot))
+    }
+
+    /// Returns the body with a maximum size: reading more than `most` bytes fails with [`RequestBodyError::TooLarge`].
+    #[must_use]
+    pub fn at_most(mut self, most: u64) -> Self {
+        if let BodySource::Connection { most: known, .. } = &mut self.0 {
+            *known = Some(known.map_or(most, |known| known.min(most)));
+        }
+        self
     }
 
     /// Returns the next piece, or `None` at the end. Skips trailers; use [`http_body::Body`] to read them.
@@ -69,8 +83,8 @@ impl Body for RequestBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, RequestBodyError>>> {
-        let (slot, remaining) = match &mut self.0 {
-            BodySource::Connection { slot, remaining } => (slot, remaining),
+        let (slot, (remaining, most)) = match &mut self.0 {
+            BodySource::Connection { slot, remaining, most } => (slot, (remaining, most)),
             whole_or_empty => {
                 let BodySource::Whole(bytes) = std::mem::take(whole_or_empty) else {
                     return Poll::Ready(None);
@@ -82,7 +96,14 @@ impl Body for RequestBody {
         if let Some(piece) = state.piece.take() {
             state.wake_sender();
             drop(state);
-            *remaining = remaining.map(|bytes| bytes.saturating_sub(piece.len() as u64));
+            let length = piece.len() as u64;
+            if most.is_some_and(|most| most < length) {
+                slot.drop_body();
+                self.0 = BodySource::Empty;
+                return Poll::Ready(Some(Err(RequestBodyError::TooLarge)));
+            }
+            *most = most.map(|bytes| bytes - length);
+            *remaining = remaining.map(|bytes| bytes.saturating_sub(length));
             return Poll::Ready(Some(Ok(Frame::data(piece))));
         }
         if let Some(end) = state.end.take() {
@@ -117,9 +138,7 @@ impl Body for RequestBody {
 impl Drop for RequestBody {
     fn drop(&mut self) {
         if let BodySource::Connection { slot, .. } = &self.0 {
-            let mut state = slot.lock();
-            state.dropped = true;
-            state.wake_sender();
+            slot.drop_body();
         }
     }
 }
@@ -205,6 +224,13 @@ impl Drop for BodySender {
 struct Slot(Mutex<State>);
 
 impl Slot {
+    /// Tells the connection that the service reads no further.
+    fn drop_body(&self) {
+        let mut state = self.lock();
+        state.dropped = true;
+        state.wake_sender();
+    }
+
     /// Each field changes in one step, so a panic leaves no inconsistent state.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)

@@ -1,5 +1,7 @@
 //! Builds the router of a configuration: opens folders, encodes fixed responses, and reports conflicts between routes.
 
+use std::sync::Arc;
+
 use rudy_http::semantics::path::RequestPath;
 
 use crate::Resources;
@@ -7,6 +9,7 @@ use crate::acme;
 use crate::client_address;
 use crate::config::{self, Config, Location, Problem};
 use crate::files::{FilesOptions, is_withheld};
+use crate::handlers::redirect_map::{MappedRedirect, RedirectMap};
 use crate::handlers::{BuildContext, HandlerConfig, HandlerTable, NoHandler};
 use crate::routing::{HostPattern, Hosts, PathPattern, Route, Router, Site};
 use crate::steps::{SiteSteps, Target};
@@ -31,7 +34,7 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<T
         redirect_loops(site, &mut problems);
         scripts_that_are_not_run(site, &mut problems);
         let hsts = tls::hsts(config, site, &mut problems);
-        let steps = SiteSteps::new(site, hsts, &mut problems);
+        let steps = SiteSteps::new(config, site, hsts, &mut problems);
         let mut routes = Vec::new();
         for route in &site.routes {
             let of_route = steps.of_route(route, &mut problems);
@@ -46,10 +49,16 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<T
             }
         }
         let https_port = tls::https_port(config, site, &mut problems);
-        let outer = Target::new(steps.outer(), false, Box::new(NoHandler));
+        let outer = Target::new(steps.outer(&mut problems), false, Box::new(NoHandler));
         let outer = Route { paths: vec![PathPattern::everything()], handler: outer };
+        let redirects = site.redirects.as_ref().map(|table| {
+            let map = Arc::new(RedirectMap::read(table, &site.location.key("redirects"), &mut problems));
+            let target =
+                Target::new(steps.outer(&mut Vec::new()), false, Box::new(MappedRedirect(map.clone())));
+            (map, Route { paths: vec![PathPattern::everything()], handler: target })
+        });
         let tls = tls::site(config, site, &resources.tls, &mut problems);
-        sites.push(Site { routes, outer, tls, is_auto: site.is_auto(), https_port });
+        sites.push(Site { routes, outer, redirects, tls, is_auto: site.is_auto(), https_port });
     }
     if problems.is_empty() { Ok(Router::new(hosts, sites)) } else { Err(problems) }
 }
@@ -100,22 +109,16 @@ fn unreachable_routes(site: &config::Site, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Reports redirects to a path of the same route. For most targets with placeholders this is unknown.
+/// Reports redirects and rewrites that lead back to their own route. For most targets with placeholders this is unknown.
 fn redirect_loops(site: &config::Site, problems: &mut Vec<Problem>) {
-    let taker = |path: &str| {
-        let path = RequestPath::parse(path.split(['?', '#']).next()?).ok()?;
-        site.routes
-            .iter()
-            .position(|route| route.paths.iter().any(|pattern| pattern.matches(path.as_bytes())))
-    };
     for (number, route) in site.routes.iter().enumerate() {
-        let HandlerTable::Redirect(table) = &route.handler else { continue };
-        let is_endless = match table.to.as_str() {
-            "{path}" | "{path}{query}" => true,
-            to => to.starts_with('/') && !to.contains('{') && taker(to) == Some(number),
+        let (title, is_endless) = match &route.handler {
+            HandlerTable::Redirect(table) => ("this redirect loops", is_endless(site, number, &table.to)),
+            HandlerTable::Rewrite(table) => ("this rewrite loops", is_endless(site, number, &table.to)),
+            _ => continue,
         };
         if is_endless {
-            let problem = Problem::value(&route.handler_location.key("to"), "this redirect loops");
+            let problem = Problem::value(&route.handler_location.key("to"), title);
             problems.push(
                 problem
                     .label("the target matches this route")
@@ -123,6 +126,31 @@ fn redirect_loops(site: &config::Site, problems: &mut Vec<Problem>) {
             );
         }
     }
+}
+
+/// Whether the target of a route leads back to it, through rewrites or at once.
+fn is_endless(site: &config::Site, number: usize, to: &str) -> bool {
+    let mut to = to;
+    for _ in &site.routes {
+        if matches!(to, "{path}" | "{path}{query}") {
+            return true;
+        }
+        let Some(next) = route_of(site, to) else { return false };
+        if next == number {
+            return true;
+        }
+        let HandlerTable::Rewrite(table) = &site.routes[next].handler else { return false };
+        to = &table.to;
+    }
+    // A loop of other routes, which have their own problems.
+    false
+}
+
+/// Returns the route of a target without placeholders in its path.
+fn route_of(site: &config::Site, to: &str) -> Option<usize> {
+    let path = to.split(['?', '#']).next().map(|path| path.trim_end_matches("{query}"))?;
+    let path = RequestPath::parse(path).ok().filter(|_| path.starts_with('/') && !path.contains('{'))?;
+    site.routes.iter().position(|route| route.paths.iter().any(|pattern| pattern.matches(path.as_bytes())))
 }
 
 /// Reports index and fallback files that are scripts, which no other route runs: `files` does not serve them.

@@ -3,6 +3,7 @@
 //! Applications cause them (local redirects, RFC 3875 §6.2.2), and the `files` handler if its index, its fallback, a file of
 //! `try_files` or an error page has a path that another route matches. The access rules of that route apply.
 
+use bytes::Bytes;
 use http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LENGTH, CONTENT_LOCATION,
     CONTENT_TYPE, ETAG, EXPECT, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE,
@@ -48,16 +49,38 @@ pub(crate) fn mark(mut response: Response) -> Response {
     response
 }
 
+/// The target of a request as the client sent it, in the extensions of a request whose URI a rewrite has changed. An application
+/// reads it as `REQUEST_URI`.
+#[derive(Debug, Clone)]
+pub(crate) struct OriginalTarget(pub(crate) Bytes);
+
+/// Replaces the URI of a request, whose target the client does not see change.
+pub(crate) fn rewrite(request: &mut Request, uri: Uri) {
+    if request.extensions().get::<OriginalTarget>().is_none() {
+        let sent = match request.extensions().get::<RawTarget>() {
+            Some(target) => Bytes::copy_from_slice(target.path_and_query()),
+            None => {
+                request.uri().path_and_query().map_or_else(Bytes::new, |target| target.to_string().into())
+            }
+        };
+        request.extensions_mut().insert(OriginalTarget(sent));
+    }
+    request.extensions_mut().remove::<RawTarget>();
+    *request.uri_mut() = uri;
+}
+
 /// Counts an internal redirect of a request; `None` after [`REDIRECTS_MAX`] of them.
 pub(crate) fn same_request(mut request: Request) -> Option<Request> {
     let extensions = request.extensions_mut();
     let count = extensions.get::<RedirectCount>().map_or(0, |count| count.0);
     let (page_of, target) = (extensions.remove::<ErrorPageFor>(), extensions.remove::<RawTarget>());
+    let original = extensions.remove::<OriginalTarget>();
     // The variables from the authorizer of the previous route must not reach this one.
     extensions.clear();
     extensions.insert(RedirectCount(count + 1));
     page_of.map(|page_of| extensions.insert(page_of));
     target.map(|target| extensions.insert(target));
+    original.map(|original| extensions.insert(original));
     (count < REDIRECTS_MAX).then_some(request)
 }
 
@@ -74,6 +97,21 @@ pub(crate) fn for_target(head: &Parts, target: &str) -> Option<Request> {
     same_request(request)
 }
 
+/// Copies what the request for an error page needs.
+pub(crate) fn copy_for_page(request: &Request) -> Request {
+    let mut copy = Request::new(RequestBody::empty());
+    *copy.method_mut() = request.method().clone();
+    *copy.uri_mut() = request.uri().clone();
+    *copy.version_mut() = request.version();
+    *copy.headers_mut() = request.headers().clone();
+    let (from, to) = (request.extensions(), copy.extensions_mut());
+    from.get::<RedirectCount>().map(|count| to.insert(*count));
+    from.get::<ErrorPageFor>().map(|page_of| to.insert(*page_of));
+    from.get::<RawTarget>().map(|target| to.insert(target.clone()));
+    from.get::<OriginalTarget>().map(|target| to.insert(target.clone()));
+    copy
+}
+
 /// Returns the request for an error page; `None` after [`REDIRECTS_MAX`] internal redirects, or if an error page failed.
 pub(crate) fn for_page(request: Request, status: StatusCode) -> Option<Request> {
     let (head, _) = request.into_parts();
@@ -83,6 +121,7 @@ pub(crate) fn for_page(request: Request, status: StatusCode) -> Option<Request> 
     let mut request = without_body(&head, &CONDITIONAL_FIELDS);
     request.extensions_mut().insert(ErrorPageFor(status));
     head.extensions.get::<RawTarget>().map(|target| request.extensions_mut().insert(target.clone()));
+    head.extensions.get::<OriginalTarget>().map(|target| request.extensions_mut().insert(target.clone()));
     same_request(request)
 }
 

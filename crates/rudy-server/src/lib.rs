@@ -38,12 +38,12 @@ mod user;
 pub use app::App;
 pub use fastcgi::{Apps, FastcgiTable};
 pub use handlers::{
-    BroadcastTable, DelayTable, HandlerTable, InfoTable, Metrics, RedirectTable, RespondTable, StatusTable,
-    StreamFormat, StreamTable, TailTable,
+    BroadcastTable, DelayTable, HandlerTable, InfoTable, Metrics, RedirectTable, RespondTable, RewriteTable,
+    StatusTable, StreamFormat, StreamTable, TailTable,
 };
 pub use php::PhpTable;
 pub use resources::Resources;
 pub use routing::{HostPattern, PathPattern};
-pub use steps::{FieldChanges, StepsTable};
+pub use steps::{ErrorPagesTable, FieldChanges, StepsTable};
 pub use topic::Topics;
 pub use upstream::UpstreamAddress;

@@ -1,33 +1,80 @@
 //! The error pages that the server generates.
 
-use http::header::{ACCEPT, CONTENT_TYPE, VARY, X_CONTENT_TYPE_OPTIONS};
+use bytes::Bytes;
+use http::header::{ACCEPT, VARY, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use rudy_http::semantics::negotiation::choose_media_type;
 use rudy_http::semantics::reason::reason_phrase;
-use rudy_net::{Body, Response};
+use rudy_net::Response;
+use serde_json::json;
 
-/// Returns an error as HTML if `headers`, those of the request, prefer it, and as plain text otherwise.
-/// `explanation` is one or two sentences for the user. Its markup is escaped.
+/// The explanation of an error that the server responds with by itself, in the extensions of the response.
+#[derive(Debug, Clone)]
+pub(crate) struct Explanation(pub(crate) String);
+
+/// The form in which a client wants an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// For programs such as curl, which accept everything.
+    Text,
+    /// For browsers.
+    Html,
+    /// For clients that accept only JSON (RFC 9457).
+    Json,
+}
+
+impl Form {
+    /// Returns the form that the fields of a request prefer.
+    pub(crate) fn preferred(headers: &HeaderMap) -> Self {
+        const OFFERS: [(&str, Form); 4] = [
+            ("text/plain", Form::Text),
+            ("text/html", Form::Html),
+            ("application/problem+json", Form::Json),
+            ("application/json", Form::Json),
+        ];
+        let chosen = choose_media_type(headers.get_all(ACCEPT), &OFFERS.map(|(media_type, _)| media_type));
+        OFFERS
+            .iter()
+            .find(|(media_type, _)| Some(*media_type) == chosen)
+            .map_or(Self::Text, |(_, form)| *form)
+    }
+}
+
+/// Returns an error in the form that `headers`, those of the request, prefer. `explanation` is one or two sentences for the user. Its
+/// markup is escaped.
 #[must_use]
 pub fn error(status: StatusCode, headers: &HeaderMap, explanation: &str) -> Response {
+    let mut response = of_form(Form::preferred(headers), status, explanation);
+    response.extensions.insert(Explanation(explanation.to_owned()));
+    response
+}
+
+/// Returns an error in a form.
+pub(crate) fn of_form(form: Form, status: StatusCode, explanation: &str) -> Response {
     let reason = reason_phrase(status).unwrap_or("Error");
-    let offers = ["text/plain", "text/html"];
-    let html = choose_media_type(headers.get_all(ACCEPT), &offers) == Some(offers[1]);
-    let (media_type, text) = if html {
-        let page = include_str!("pages/error.html")
-            .replace("{status}", status.as_str())
-            .replace("{reason}", reason)
-            .replace("{explanation}", &escape(explanation));
-        ("text/html; charset=utf-8", page)
-    } else {
-        ("text/plain; charset=utf-8", format!("{} {reason}\n{explanation}\n", status.as_str()))
+    let (media_type, text) = match form {
+        Form::Text => ("text/plain; charset=utf-8", format!("{} {reason}\n{explanation}\n", status.as_str())),
+        Form::Html => {
+            let page = include_str!("pages/error.html")
+                .replace("{status}", status.as_str())
+                .replace("{reason}", reason)
+                .replace("{explanation}", &escape(explanation));
+            ("text/html; charset=utf-8", page)
+        }
+        Form::Json => {
+            let problem = json!({ "title": reason, "status": status.as_u16(), "detail": explanation });
+            ("application/problem+json", format!("{problem}\n"))
+        }
     };
-    let mut response = Response::new(status);
+    page(status, media_type, text)
+}
+
+/// Returns a page for an error, which depends on what the client accepts.
+pub(crate) fn page(status: StatusCode, media_type: &'static str, text: impl Into<Bytes>) -> Response {
+    let mut response = Response::text(status, media_type, text);
     let fields = response.headers_mut();
-    fields.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
     fields.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     fields.insert(VARY, HeaderValue::from_static("Accept"));
-    response.body = Body::Bytes(text.into());
     response
 }
 
@@ -37,6 +84,9 @@ fn escape(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use http::header::CONTENT_TYPE;
+    use rudy_net::Body;
+
     use super::*;
 
     fn page(accept: &'static str) -> (HeaderValue, String) {
@@ -59,6 +109,16 @@ mod tests {
             page("*/*"),
             ("text/plain; charset=utf-8".parse().unwrap(), "404 Not Found\nNo <b> here.\n".into())
         );
+    }
+
+    #[test]
+    fn a_client_that_accepts_only_json_gets_a_problem() {
+        for accept in ["application/json", "application/problem+json, text/html;q=0.5"] {
+            let (media_type, text) = page(accept);
+            assert_eq!(media_type, "application/problem+json", "{accept}");
+            assert_eq!(text, "{\"title\":\"Not Found\",\"status\":404,\"detail\":\"No <b> here.\"}\n");
+        }
+        assert_eq!(page("application/json, text/plain, */*").0, "text/plain; charset=utf-8");
     }
 
     #[test]

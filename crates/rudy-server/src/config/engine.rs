@@ -74,7 +74,16 @@ impl Config {
         if self.engine.model.has_fixed_threads() {
             limits.linger_timeout = limits.linger_timeout.min(SCARCE_LINGER_TIME);
         }
+        limits.http.body_bytes = self.body_bytes_max();
         limits
+    }
+
+    /// The largest maximum size of a request body, of all sites and routes.
+    pub(crate) fn body_bytes_max(&self) -> u64 {
+        let routes = self.sites.iter().flat_map(|site| &site.routes).map(|route| &route.steps);
+        let steps = routes.chain(self.sites.iter().map(|site| &site.steps));
+        let sizes = steps.filter_map(|steps| steps.body_bytes).map(|size| size.0);
+        sizes.chain([self.limits.http.body_bytes]).max().unwrap_or_default()
     }
 
     /// Replaces the configured engine by the running one, and returns whether they differ. Problems are reported now, not at the

@@ -162,6 +162,11 @@ pub struct SiteTable {
     /// another one, or none.
     #[schemars(extend("examples" = [{ "address": "unix:/run/auth.sock" }]))]
     pub authorize: Option<AuthorizeTable>,
+    /// File with redirects of single paths, which come before all routes. A line has a path, a target, and optionally a status:
+    /// `/old.html /new/ 302`. The default status is 301, and `#` begins a comment. A target without a query gets that of the
+    /// request.
+    #[schemars(example = &"redirects.txt")]
+    pub redirects: Option<FilePath>,
     /// What surrounds the handlers of all routes.
     #[serde(rename = "$steps")]
     #[schemars(flatten)]

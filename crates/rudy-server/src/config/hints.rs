@@ -39,6 +39,7 @@ const NO_ADDRESSES: &str = "only `status`, `info`, `tail` and `broadcast` can al
 const DENY_ALL: &str = "write `respond = 403` to deny all clients; only `status`, `info`, `tail` and `broadcast` can allow addresses";
 const CACHE_CONTROL: &str =
     "write `cache_control = [{ pattern = \"*.css\", value = \"max-age=3600\" }]` in `files`";
+const ERROR_PAGES: &str = "write `error_pages = { 404 = \"/404.html\" }` in a [[site]] or [[site.route]]";
 const LOG_FORMAT: &str =
     "write `access_log = { path = \"access.log\", format = \"json\" }` at the top of the main file";
 const NO_PID_FILE: &str = "Rudy writes no PID file, and `rudy reload` finds the process: remove this key";
@@ -52,7 +53,7 @@ const NO_PROXY: &str = "Rudy is not a reverse proxy yet: `fastcgi` and `php` pas
 
 /// Directives of nginx, Caddy and Apache, in lower case, with the equivalent.
 const OTHER_SERVERS: [(&str, &str); 86] = [
-    ("add_header", "write `headers = { Name = \"value\" }` in `files` or `respond`"),
+    ("add_header", "write `response_headers = { Name = \"value\" }` in a [[site]] or [[site.route]]"),
     ("alias", "write `files = { root = \"...\" }` in a [[site.route]] with `path = \"/docs/*\"`"),
     ("allow", NO_ADDRESSES),
     ("auth", NO_PASSWORDS),
@@ -65,7 +66,7 @@ const OTHER_SERVERS: [(&str, &str); 86] = [
     ("certificate", CERTIFICATE),
     ("client_body_timeout", "write `limits = { body_rate_min = 500 }` at the top of the main file"),
     ("client_header_timeout", "write `limits = { head_timeout = \"10s\" }` at the top of the main file"),
-    ("client_max_body_size", "write `limits = { body_bytes = \"16M\" }` at the top of the main file"),
+    ("client_max_body_size", "write `body_bytes = \"16M\"` in a [[site]] or [[site.route]]"),
     ("deny", DENY_ALL),
     ("directory_listing", "write `browse = true`"),
     ("directoryindex", "write `index = [\"index.html\"]`"),
@@ -79,8 +80,8 @@ const OTHER_SERVERS: [(&str, &str); 86] = [
     ("encode", "write `compression = true` in `files`"),
     ("env", "write `params = { NAME = \"value\" }` in `fastcgi` or `php`"),
     ("error_log", NO_ERROR_LOG),
-    ("error_page", "write `error_pages = { 404 = \"404.html\" }` in `files`"),
-    ("errordocument", "write `error_pages = { 404 = \"404.html\" }` in `files`"),
+    ("error_page", ERROR_PAGES),
+    ("errordocument", ERROR_PAGES),
     ("errorlog", NO_ERROR_LOG),
     ("every", "write `interval`"),
     ("expires", CACHE_CONTROL),
@@ -120,7 +121,10 @@ const OTHER_SERVERS: [(&str, &str); 86] = [
     ("redir", "write `redirect = \"/new\"` in a [[site.route]]"),
     ("return", "write `redirect = \"/new\"` or `respond = 404` in a [[site.route]]"),
     ("reverse_proxy", NO_PROXY),
-    ("rewrite", "write `redirect = \"/new/{rest}\"` in a [[site.route]] with `path = \"/old/*\"`"),
+    (
+        "rewrite",
+        "write `rewrite = \"/new/{rest}\"`, or `redirect`, in a [[site.route]] with `path = \"/old/*\"`",
+    ),
     ("rotate", "rotate the file with logrotate, and send SIGUSR1 to Rudy: remove this key"),
     ("scriptalias", "write `fastcgi = { address = \"...\" }` in a [[site.route]]"),
     ("send_timeout", "write `limits = { send_stall_timeout = \"30s\" }` at the top of the main file"),

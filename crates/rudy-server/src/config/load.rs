@@ -186,12 +186,23 @@ impl Loader {
             let routes = site.route.into_iter().filter_map(route).chain(default_route).collect();
             let hosts = site.hosts.map_or_else(Vec::new, |hosts| hosts.as_slice().to_vec());
             let (authorize, steps) = (site.authorize.map(Box::new), site.steps);
+            let redirects = site.redirects;
             // Without its invalid hosts, the site would be the default site.
             if !self.contains_invalid(&location.key("hosts")) {
                 let (tls, hsts) = (site.tls, site.hsts);
                 let is_auto = tls.as_ref().is_some_and(|tls| tls.source == Some(CertificateSource::Auto));
                 let redirect_to_https = site.redirect_to_https.unwrap_or(is_auto);
-                let site = Site { hosts, tls, redirect_to_https, hsts, routes, authorize, steps, location };
+                let site = Site {
+                    hosts,
+                    tls,
+                    redirect_to_https,
+                    hsts,
+                    routes,
+                    authorize,
+                    steps,
+                    redirects,
+                    location,
+                };
                 self.config.sites.push(site);
             }
         }

@@ -135,6 +135,8 @@ pub struct Site {
     pub authorize: Option<Box<AuthorizeTable>>,
     /// The steps around the handlers.
     pub steps: StepsTable,
+    /// The file with redirects of single paths.
+    pub redirects: Option<FilePath>,
     pub(crate) location: Location,
 }
 
@@ -189,6 +191,7 @@ impl Config {
                 routes: vec![route],
                 authorize: None,
                 steps: StepsTable::default(),
+                redirects: None,
                 location: Location::none(),
             }],
             ..Self::empty()

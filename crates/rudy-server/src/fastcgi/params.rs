@@ -19,6 +19,7 @@ use super::authorize::Variables;
 use super::script::Script;
 use super::tls::encode_tls;
 use crate::internal_redirect::ErrorPageFor;
+use crate::internal_redirect::OriginalTarget;
 use crate::routing::without_port;
 
 /// The variables that are the same in every request to an app, encoded once.
@@ -151,6 +152,9 @@ impl Params<'_> {
 
     /// Returns the request target as the client sent it.
     fn target(&self) -> &[u8] {
+        if let Some(OriginalTarget(target)) = self.head.extensions.get() {
+            return target;
+        }
         match self.raw_target() {
             Some(target) => target.path_and_query(),
             None => self.head.uri.path_and_query().map_or(b"*", |target| target.as_str().as_bytes()),

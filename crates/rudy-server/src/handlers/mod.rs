@@ -7,7 +7,9 @@ pub(crate) mod broadcast;
 mod delay;
 mod info;
 mod redirect;
+pub(crate) mod redirect_map;
 mod respond;
+mod rewrite;
 mod status;
 pub(crate) mod stream;
 mod subscribe;
@@ -29,6 +31,7 @@ pub use delay::DelayTable;
 pub use info::InfoTable;
 pub use redirect::RedirectTable;
 pub use respond::RespondTable;
+pub use rewrite::RewriteTable;
 pub use status::{Metrics, StatusTable};
 pub use stream::{StreamFormat, StreamTable};
 pub use tail::TailTable;
@@ -181,6 +184,8 @@ handlers! {
     "files": Files(FilesTable),
     /// Redirects to another URL.
     "redirect": Redirect(RedirectTable),
+    /// Responds with another path of the site.
+    "rewrite": Rewrite(RewriteTable),
     /// Sends a fixed response.
     "respond": Respond(RespondTable),
     /// Shows the counters of the server as JSON.

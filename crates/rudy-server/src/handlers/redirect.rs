@@ -52,13 +52,26 @@ impl Default for RedirectStatus {
     }
 }
 
-impl<'de> Deserialize<'de> for RedirectStatus {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let status = u16::deserialize(deserializer)?;
+impl RedirectStatus {
+    fn new(status: u16) -> Result<Self, String> {
         if matches!(status, 301 | 302 | 303 | 307 | 308) {
             return Ok(Self(status));
         }
-        Err(D::Error::custom(format_args!("expected one of 301, 302, 303, 307, 308, found {status}")))
+        Err(format!("expected one of 301, 302, 303, 307, 308, found {status}"))
+    }
+
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        Self::new(text.parse().unwrap_or_default())
+    }
+
+    pub(super) fn code(self) -> StatusCode {
+        StatusCode::from_u16(self.0).unwrap_or(StatusCode::TEMPORARY_REDIRECT)
+    }
+}
+
+impl<'de> Deserialize<'de> for RedirectStatus {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::new(u16::deserialize(deserializer)?).map_err(D::Error::custom)
     }
 }
 
@@ -100,7 +113,7 @@ impl Redirect {
             Ok(template)
         });
         let template = template.map_err(problem)?;
-        let status = StatusCode::from_u16(table.status.0).unwrap_or(StatusCode::TEMPORARY_REDIRECT);
+        let status = table.status.code();
         if template.as_fixed().is_none() {
             return Ok(Self::Template(status, template));
         }
@@ -118,16 +131,19 @@ impl Redirect {
         match self {
             Self::Fixed(head, body) => Response::prepared(head.clone(), Body::Bytes(body.clone())),
             Self::Template(status, template) => match location(template, subject) {
-                Ok(location) => {
-                    let mut response = Response::new(*status);
-                    *response.headers_mut() = fields(location);
-                    response.body = Body::Bytes(text(*status));
-                    response
-                }
+                Ok(location) => redirection(*status, location),
                 Err(explanation) => pages::error(StatusCode::BAD_REQUEST, request.headers(), &explanation),
             },
         }
     }
+}
+
+/// Returns a redirect to a location.
+pub(super) fn redirection(status: StatusCode, location: HeaderValue) -> Response {
+    let mut response = Response::new(status);
+    *response.headers_mut() = fields(location);
+    response.body = Body::Bytes(text(status));
+    response
 }
 
 fn fields(location: HeaderValue) -> HeaderMap {

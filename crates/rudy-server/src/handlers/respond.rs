@@ -18,6 +18,7 @@ use serde::Deserialize;
 use super::{BuildContext, Call, Handler, HandlerConfig, Status};
 use crate::config::{Fields, FilePath, Int, Location, Problem, short_form};
 use crate::methods::{reject_unknown_method, respond_unless_read};
+use crate::pages::Explanation;
 use crate::routing::RouteMatch;
 use crate::steps::{CONNECTION_FIELDS, Target};
 
@@ -143,7 +144,14 @@ impl Respond {
         } else {
             reject_unknown_method(request)
         };
-        rejection.unwrap_or_else(|| self.response())
+        rejection.unwrap_or_else(|| {
+            let mut response = self.response();
+            if self.body.is_empty() && response.status().as_u16() >= 400 {
+                // An error page may replace it.
+                response.extensions.insert(Explanation(String::new()));
+            }
+            response
+        })
     }
 
     /// Returns the response to GET and HEAD.

@@ -15,6 +15,8 @@ use http::header;
 use rudy_http::semantics::path::{PathBelow, PathError, RequestPath};
 use rudy_net::{Request, Tls, TlsSite};
 
+use crate::handlers::redirect_map::RedirectMap;
+
 /// Returns the host of a request as it was sent. The authority of an absolute target takes precedence over the Host field
 /// (RFC 9112 §3.2.2).
 pub(crate) fn request_host(request: &Request) -> &[u8] {
@@ -37,6 +39,8 @@ pub(crate) struct Site<H> {
     pub(crate) routes: Vec<Route<H>>,
     /// The route of responses that the server makes before it has found another one.
     pub(crate) outer: Route<H>,
+    /// Redirects of single paths, before the routes, and their route.
+    pub(crate) redirects: Option<(Arc<RedirectMap>, Route<H>)>,
     /// `None` for a site without TLS.
     pub(crate) tls: Option<Arc<ArcSwap<TlsSite>>>,
     /// Whether an authority signs the certificates: some may be missing.
@@ -160,6 +164,11 @@ impl<H> Site<H> {
     /// the same route in both readings, so that it cannot bypass the route `/admin/*`. A pattern that contains the encoded slash
     /// itself is an exception.
     fn find(&self, path: &RequestPath<'_>) -> Result<(&Route<H>, &PathPattern), NotFound> {
+        if let Some((map, route)) = &self.redirects
+            && map.contains(path)
+        {
+            return Ok((route, &route.paths[0]));
+        }
         let first = |path: &RequestPath<'_>| {
             let mut matches =
                 self.routes.iter().filter_map(|route| Some((route, route.matching_pattern(path)?)));
@@ -278,6 +287,7 @@ mod tests {
             all.push(Site {
                 routes: paths.iter().map(route).collect(),
                 outer: route(&"/*"),
+                redirects: None,
                 tls: None,
                 is_auto: false,
                 https_port: None,

@@ -4,12 +4,15 @@
 //! that comes back. ARCHITECTURE.md has the order of all steps.
 
 mod authorize;
+mod body_limit;
 mod derived_heads;
+mod error_pages;
 mod field_changes;
 mod fields;
 mod plan;
 #[cfg(test)]
 mod tests;
+mod timeout;
 
 use std::fmt::Debug;
 use std::io;
@@ -19,6 +22,7 @@ use rudy_http::h1::RequestHead;
 use rudy_http::semantics::path::RequestPath;
 use rudy_net::{Reply, Request, Response, Tls};
 
+pub use self::error_pages::ErrorPagesTable;
 pub use self::field_changes::FieldChanges;
 pub(crate) use self::fields::CONNECTION_FIELDS;
 pub(crate) use self::plan::SiteSteps;

@@ -1,15 +1,20 @@
 //! The steps of a site and its routes: their settings, and their order.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue, header};
+use rudy_units::{Size, Timeout};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::Step;
+use super::body_limit::BodyLimit;
+use super::error_pages::{ErrorPages, ErrorPagesTable, Pages};
 use super::field_changes::{FieldChange, FieldChanges};
 use super::fields::{Changes, RequestFields, ResponseFields};
-use crate::config::{self, Location, Problem, RouteAuthorize};
+use super::timeout::RequestTimeout;
+use crate::config::{self, Config, Location, Problem, RouteAuthorize};
 use crate::fastcgi::Authorizer;
 use crate::routing::PathPattern;
 
@@ -30,6 +35,22 @@ pub struct StepsTable {
     /// `Permissions-Policy: browsing-topics=()`.
     #[schemars(example = true)]
     pub security_headers: Option<bool>,
+    /// Pages for errors of the server, and with `intercept_errors` those of apps: a folder with `404.html`, `5xx.html` or
+    /// `error.html`, or a table by status. `404 = "/not-found"` is a path of the site, `404 = { file = "404.html" }` a file, and
+    /// `folder = "errors"` a folder for the other statuses. The response keeps its status. Names ending in `.html.j2` are
+    /// templates with `{{ status }}`, `{{ reason }}`, `{{ explanation }}`, `{{ host }}` and `{{ path }}`. Clients that accept
+    /// only JSON get `application/problem+json` instead of a file. The pages of a route come before those of its site.
+    pub error_pages: Option<ErrorPagesTable>,
+    /// Replaces errors (4xx and 5xx) of apps and upstreams by the error pages. The default is `false`: apps have their own.
+    #[schemars(example = true)]
+    pub intercept_errors: Option<bool>,
+    /// Maximum size of a request body, instead of `body_bytes` in `limits`. A larger one gets 413.
+    #[schemars(extend("examples" = ["100M"]))]
+    pub body_bytes: Option<Size>,
+    /// Maximum time from the head of a request to the head of its response. Then the request is cancelled, and its client gets
+    /// 504. The default is no limit; apps have timeouts of their own.
+    #[schemars(extend("examples" = ["30s"]))]
+    pub request_timeout: Option<Timeout>,
 }
 
 /// The fields of `security_headers`, and their values.
@@ -47,7 +68,16 @@ impl StepsTable {
             response_headers: self.response_headers.after(&site.response_headers),
             request_headers: self.request_headers.after(&site.request_headers),
             security_headers: self.security_headers.or(site.security_headers),
+            error_pages: None,
+            intercept_errors: self.intercept_errors.or(site.intercept_errors),
+            body_bytes: self.body_bytes.or(site.body_bytes),
+            request_timeout: self.request_timeout.or(site.request_timeout),
         }
+    }
+
+    /// The files and folders that the steps read.
+    pub(crate) fn paths_read(&self) -> Vec<PathBuf> {
+        self.error_pages.iter().flat_map(ErrorPagesTable::paths_read).map(|path| path.0.clone()).collect()
     }
 
     /// Reports invalid settings of a site or a route.
@@ -81,11 +111,16 @@ pub(crate) struct SiteSteps<'c> {
     site: &'c config::Site,
     authorizer: Option<Authorizer>,
     hsts: Option<HeaderValue>,
+    /// The maximum size of a request body where no other is set.
+    body_bytes: u64,
+    /// The largest of these sizes in the configuration, which connections check.
+    body_bytes_max: u64,
 }
 
 impl<'c> SiteSteps<'c> {
     /// Checks the settings of a site. `hsts` is the value of `Strict-Transport-Security`.
     pub(crate) fn new(
+        config: &Config,
         site: &'c config::Site,
         hsts: Option<HeaderValue>,
         problems: &mut Vec<Problem>,
@@ -95,26 +130,58 @@ impl<'c> SiteSteps<'c> {
             let authorizer = Authorizer::new(table, &site.location.key("authorize"));
             authorizer.map_err(|more| problems.extend(more)).ok()
         });
-        Self { site, authorizer, hsts }
+        let (body_bytes, body_bytes_max) = (config.limits.http.body_bytes, config.body_bytes_max());
+        Self { site, authorizer, hsts, body_bytes, body_bytes_max }
     }
 
     /// Returns the steps around responses of the server itself, such as 404 for a path without a route.
-    pub(crate) fn outer(&self) -> Vec<Arc<dyn Step>> {
-        self.outer_of(&self.site.steps)
+    pub(crate) fn outer(&self, problems: &mut Vec<Problem>) -> Vec<Arc<dyn Step>> {
+        self.outer_of(&self.site.steps, None, problems)
     }
 
-    fn outer_of(&self, settings: &StepsTable) -> Vec<Arc<dyn Step>> {
-        let fields = settings.response_fields(self.hsts.as_ref());
-        fields.into_iter().map(|step| Arc::new(step) as Arc<dyn Step>).collect()
+    fn outer_of(
+        &self,
+        settings: &StepsTable,
+        route: Option<&config::Route>,
+        problems: &mut Vec<Problem>,
+    ) -> Vec<Arc<dyn Step>> {
+        let mut steps: Vec<Arc<dyn Step>> = Vec::new();
+        if let Some(fields) = settings.response_fields(self.hsts.as_ref()) {
+            steps.push(Arc::new(fields));
+        }
+        let of_route = route.map(|route| (&route.steps, &route.location));
+        let tables = of_route.into_iter().chain([(&self.site.steps, &self.site.location)]);
+        let tables: Vec<_> =
+            tables.filter_map(|(table, at)| Some((table.error_pages.as_ref()?, at))).collect();
+        if !tables.is_empty() {
+            let mut pages = Pages::default();
+            for (table, location) in tables {
+                // The site reports its own problems once.
+                let mut known = Vec::new();
+                let is_reported = route.is_some() && std::ptr::eq(location, &raw const self.site.location);
+                let problems = if is_reported { &mut known } else { &mut *problems };
+                table.add_to(&mut pages, &location.key("error_pages"), problems);
+            }
+            let intercepts = settings.intercept_errors == Some(true);
+            steps.push(Arc::new(ErrorPages { pages: Arc::new(pages), intercepts }));
+        }
+        steps
     }
 
     /// Returns the steps of a route, the outermost first.
     pub(crate) fn of_route(&self, route: &config::Route, problems: &mut Vec<Problem>) -> Vec<Arc<dyn Step>> {
         route.steps.check(&route.paths, &route.location, problems);
         let settings = route.steps.after(&self.site.steps);
-        let mut steps = self.outer_of(&settings);
+        let mut steps = self.outer_of(&settings, Some(route), problems);
         if let Some(authorizer) = self.authorizer(route, problems) {
             steps.push(Arc::new(authorizer));
+        }
+        let body_bytes = settings.body_bytes.map_or(self.body_bytes, |size| size.0);
+        if body_bytes < self.body_bytes_max {
+            steps.push(Arc::new(BodyLimit { bytes: body_bytes }));
+        }
+        if let Some(timeout) = settings.request_timeout {
+            steps.push(Arc::new(RequestTimeout(timeout.0)));
         }
         if !settings.request_headers.is_empty() {
             steps.push(Arc::new(RequestFields(Changes::new(&settings.request_headers.0))));

@@ -15,6 +15,20 @@ pub(super) fn load(text: &str) -> Result<Server, String> {
     std::fs::create_dir(folder.path().join("www")).unwrap();
     std::fs::write(folder.path().join("www/a.txt"), "text").unwrap();
     std::fs::write(folder.path().join("www/index.html"), "<p>index").unwrap();
+    std::fs::create_dir(folder.path().join("errors")).unwrap();
+    for (name, page) in [
+        ("errors/404.html", "<p>404"),
+        ("errors/error.html.j2", "<p>{{ status }} {{ reason }}: {{ explanation }} at {{ host }}{{ path }}"),
+        ("misspelt.html.j2", "{{ resaon }}"),
+        ("broken.html.j2", "{{ reason"),
+    ] {
+        std::fs::write(folder.path().join(name), page).unwrap();
+    }
+    std::fs::write(
+        folder.path().join("redirects.txt"),
+        "/moved.html /new.html\n/far https://example.org/?a 302\n",
+    )
+    .unwrap();
     std::fs::write(&file, text).unwrap();
     let app = Config::load(&file).and_then(|config| App::new(&config, &Resources::default()));
     app.map(|app| Server { app, _folder: folder }).map_err(|errors| errors.to_string())
@@ -201,4 +215,126 @@ fn settings_that_cannot_work_are_reported() {
         let message = load(&text).err().unwrap_or_default();
         assert!(message.contains(expected), "{setting}: {message}");
     }
+}
+
+#[test]
+fn a_rewrite_responds_with_another_path() {
+    let app = app(r#"
+        [[site]]
+        response_headers = { X-Site = { add = "once" } }
+        [[site.route]]
+        path = "regex:^/user/([0-9]+)(?<below>/.*)?$"
+        rewrite = "/shown?id={1}&below={below}"
+        [[site.route]]
+        path = "/old/*"
+        rewrite = "/new/{rest}"
+        [[site.route]]
+        path = "/shown"
+        respond = { body = "a user" }
+        response_headers = { X-Seen = "{path}{query}" }
+        [[site.route]]
+        path = "/new/*"
+        respond = { body = "new" }
+        response_headers = { X-Seen = "{path}{query}" }
+        [[site.route]]
+        path = "/up/*"
+        rewrite = "/new/../../{rest}"
+    "#);
+    for (target, seen) in [
+        ("/user/12", "/shown?id=12&below="),
+        ("/user/12/caf%C3%A9?x", "/shown?id=12&below=/caf%C3%A9"),
+        ("/old/a%2Fb?x=y", "/new/a%2Fb?x=y"),
+    ] {
+        let response = send(&app, "http", target, &[]);
+        assert_eq!(response.status(), 200, "{target}");
+        assert_eq!(lines(response.headers(), "x-seen"), [seen], "{target}");
+        assert_eq!(lines(response.headers(), "x-site"), ["once"], "{target}");
+    }
+    assert_eq!(send(&app, "http", "/user/x", &[]).status(), 404);
+    assert_eq!(send(&app, "http", "/up/x", &[]).status(), 400);
+}
+
+#[test]
+fn a_rewrite_does_not_bypass_the_rules_of_its_target() {
+    let app = app(r#"
+        [[site]]
+        [[site.route]]
+        path = "/secret/*"
+        respond = 403
+        [[site.route]]
+        path = "/open/*"
+        rewrite = "/secret/{rest}"
+        [[site.route]]
+        path = "/around/*"
+        rewrite = "/{rest}"
+        [[site.route]]
+        path = "/*"
+        respond = { body = "open" }
+    "#);
+    for target in
+        ["/open/x", "/around/secret/x", "/around//secret/x", "/around/%73ecret/x", "/around/./secret"]
+    {
+        assert_eq!(send(&app, "http", target, &[]).status(), 403, "{target}");
+    }
+}
+
+#[test]
+fn loops_of_rewrites_are_found_at_the_start_or_stopped() {
+    for routes in [
+        "[[site.route]]\npath = '/a'\nrewrite = '/a'\n",
+        "[[site.route]]\npath = '/*'\nrewrite = '{path}'\n",
+        "[[site.route]]\npath = '/a'\nrewrite = '/b{query}'\n[[site.route]]\npath = '/b'\nrewrite = '/a?x'\n",
+    ] {
+        let message = load(&format!("[[site]]\n{routes}")).err().unwrap_or_default();
+        assert!(message.contains("this rewrite loops"), "{routes}: {message}");
+    }
+    let app = app("[[site]]\n[[site.route]]\npath = '/a/*'\nrewrite = '/a/b/{rest}'\n");
+    assert_eq!(send(&app, "http", "/a/x", &[]).status(), 500);
+}
+
+#[test]
+fn single_paths_are_redirected_before_any_route() {
+    let app = app(r#"
+        [[site]]
+        redirects = "redirects.txt"
+        response_headers = { X-Site = "site" }
+        [[site.route]]
+        path = "/*"
+        respond = { body = "here" }
+    "#);
+    for (target, status, location) in [
+        ("/moved.html", 301, "/new.html"),
+        ("/%6Doved.html?x=y", 301, "/new.html?x=y"),
+        ("/far?x", 302, "https://example.org/?a"),
+    ] {
+        let response = send(&app, "http", target, &[]);
+        assert_eq!(response.status(), status, "{target}");
+        assert_eq!(lines(response.headers(), "location"), [location], "{target}");
+        assert_eq!(lines(response.headers(), "x-site"), ["site"], "{target}");
+    }
+    assert_eq!(send(&app, "http", "/new.html", &[]).status(), 200);
+    assert_eq!(send_head(&app, "/moved.html").map(|response| response.status().as_u16()), None);
+    let message = load("[[site]]\nroot = 'www'\nredirects = 'errors/404.html'\n").err().unwrap_or_default();
+    assert!(message.contains("line 1: expected a path, a target"), "{message}");
+}
+
+#[test]
+fn a_route_limits_the_time_to_its_response() {
+    let app = app(r#"
+        [[site]]
+        request_timeout = "10ms"
+        error_pages = { 504 = "/slow" }
+        [[site.route]]
+        path = "/slow"
+        respond = { body = "too slow" }
+        [[site.route]]
+        path = "/late"
+        delay = { time = "10m" }
+        [[site.route]]
+        path = "/*"
+        delay = { time = "1ms", body = "in time" }
+        request_timeout = "1h"
+    "#);
+    assert_eq!(send(&app, "http", "/late", &[]).status(), 504);
+    assert_eq!(send(&app, "http", "/", &[]).status(), 200);
 }

@@ -178,16 +178,13 @@ fn a_misplaced_key_gets_the_correct_line() {
         ("root = 'public'\naccess_log = 'x'", "write this before the first [[site]]"),
         ("root = 'public'\nlimits = {}", "write this before the first [[site]]"),
         ("root = 'public'\nheaders = {}", "`files = { root = \"...\", headers = ... }` in place of `root`"),
-        ("root = 'public'\nerror_pages = {}", "`files = { root = \"...\", error_pages = ... }`"),
+        ("root = 'public'\nerror_pages = {}", "expected for example 404 = \"/not-found\""),
         ("root = 'public'\ncompression = true", "`files = { root = \"...\", compression = ... }`"),
         (
             "route = [{ path = '/', respond = 200, browse = true }]",
             "write `files = { root = \"...\", browse = ... }`",
         ),
-        (
-            "route = [{ path = '/old/*', redirect = { to = '/new$1' } }]",
-            "captures are written {1}, not $1",
-        ),
+        ("route = [{ path = '/old/*', redirect = { to = '/new$1' } }]", "captures are written {1}, not $1"),
         ("root = 'public'\nserver_name = 'x'", "write `hosts = [\"example.org\"]`"),
         ("root = 'public'\nServerName = 'x'", "write `hosts = [\"example.org\"]`"),
         ("root = 'public'\nlocation = {}", "write [[site.route]] and `path = \"/docs/*\"`"),

@@ -13,6 +13,7 @@ use crate::config::{Config, TlsTable};
 use crate::handlers::HandlerConfig;
 use crate::run::ownership::access_log;
 use crate::state_dir::{self, state_dir};
+use crate::steps::StepsTable;
 
 /// A file or folder, and the access that Rudy needs.
 #[derive(Debug)]
@@ -81,7 +82,11 @@ pub(super) fn paths_of_config(config: &Config) -> Vec<PathAccess> {
     // A reload reads it. The folder is allowed, because many programs replace a file by a new one.
     config.sources.paths().for_each(|path| add(folder_of(path), READ));
     let routes = config.sites.iter().flat_map(|site| &site.routes);
-    routes.flat_map(|route| route.handler.paths_read()).for_each(|path| add(path, READ));
+    routes.clone().flat_map(|route| route.handler.paths_read()).for_each(|path| add(path, READ));
+    let steps = routes.map(|route| &route.steps).chain(config.sites.iter().map(|site| &site.steps));
+    steps.flat_map(StepsTable::paths_read).for_each(|path| add(path, READ));
+    let redirects = config.sites.iter().filter_map(|site| site.redirects.as_ref());
+    redirects.for_each(|redirects| add(folder_of(redirects), READ));
     if let Some(log) = access_log(config) {
         // A device gets a rule for itself: a rule for its folder would include all devices.
         let is_file = fs::metadata(log).map_or(true, |metadata| metadata.is_file());

@@ -1,0 +1,165 @@
+//! Error pages: files, templates and paths of the site, instead of the pages that the server generates.
+
+mod folder;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::StatusCode;
+use minijinja::{Environment, context};
+use rudy_http::semantics::path::RequestPath;
+use rudy_http::semantics::reason::reason_phrase;
+use rudy_net::{Reply, Request, Response};
+
+pub use self::table::ErrorPagesTable;
+use super::{Next, Step};
+use crate::files::access::Access;
+use crate::handlers::Call;
+use crate::internal_redirect;
+use crate::pages::{self, Explanation, Form};
+use crate::routes::Context;
+
+/// The statuses of a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Statuses {
+    One(StatusCode),
+    /// `4xx` or `5xx`: the first digit.
+    Class(u16),
+    /// All errors.
+    All,
+}
+
+impl Statuses {
+    /// Reads `404`, `4xx` or `error`.
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "error" => Some(Self::All),
+            "4xx" => Some(Self::Class(4)),
+            "5xx" => Some(Self::Class(5)),
+            _ => {
+                let status = text.parse().ok().filter(|_| text.len() == 3)?;
+                StatusCode::from_u16(status).ok().filter(|status| is_error(*status)).map(Self::One)
+            }
+        }
+    }
+
+    fn include(self, status: StatusCode) -> bool {
+        match self {
+            Self::One(one) => one == status,
+            Self::Class(class) => status.as_u16() / 100 == class,
+            Self::All => true,
+        }
+    }
+}
+
+fn is_error(status: StatusCode) -> bool {
+    status.is_client_error() || status.is_server_error()
+}
+
+/// Where a page comes from.
+#[derive(Debug, Clone)]
+enum Source {
+    /// A path of the site, for which another request is made.
+    Path(RequestPath<'static>),
+    /// The content of a file.
+    File(Bytes),
+    /// A template in the environment of all pages.
+    Template(String),
+}
+
+/// The pages of a route, those of its site behind its own. The first page for a status is used.
+#[derive(Debug, Default)]
+pub(super) struct Pages {
+    list: Vec<(Statuses, Source)>,
+    templates: Environment<'static>,
+}
+
+impl Pages {
+    fn find(&self, status: StatusCode) -> Option<&Source> {
+        self.list.iter().find(|(statuses, _)| statuses.include(status)).map(|(_, source)| source)
+    }
+
+    /// Returns the page for a failed response.
+    fn page(&self, failed: Response, kept: Request, context: Context<'_>) -> Reply {
+        let Some(source) = self.find(failed.status()) else { return failed.into() };
+        let explanation = failed.extensions.get::<Explanation>().map_or_else(String::new, |it| it.0.clone());
+        let page = match source {
+            Source::Path(path) => return context.page_of(failed, kept, path.clone()),
+            // A client of an API cannot read a page.
+            _ if Form::preferred(kept.headers()) == Form::Json => {
+                pages::of_form(Form::Json, failed.status(), &explanation)
+            }
+            Source::File(content) => pages::page(failed.status(), HTML, content.clone()),
+            Source::Template(name) => match self.render(name, failed.status(), &explanation, &kept) {
+                Ok(text) => pages::page(failed.status(), HTML, text),
+                // `rudy check` renders every template, so that this does not happen.
+                Err(_) => return failed.into(),
+            },
+        };
+        internal_redirect::with_page(failed, page.into())
+    }
+
+    fn render(
+        &self,
+        name: &str,
+        status: StatusCode,
+        explanation: &str,
+        request: &Request,
+    ) -> Result<String, minijinja::Error> {
+        let host = String::from_utf8_lossy(crate::routing::request_host(request)).into_owned();
+        let reason = reason_phrase(status).unwrap_or("Error");
+        let path = request.uri().path();
+        let page = self.templates.get_template(name)?;
+        page.render(context! { status => status.as_u16(), reason, explanation, host, path })
+    }
+}
+
+const HTML: &str = "text/html; charset=utf-8";
+
+/// Replaces error responses with the pages for their statuses.
+#[derive(Debug)]
+pub(super) struct ErrorPages {
+    pub(super) pages: Arc<Pages>,
+    /// Whether errors of applications are replaced, too.
+    pub(super) intercepts: bool,
+}
+
+impl ErrorPages {
+    fn replaces(&self, response: &Response) -> bool {
+        is_error(response.status()) && (self.intercepts || response.extensions.get::<Explanation>().is_some())
+    }
+}
+
+impl Step for ErrorPages {
+    fn call(&self, request: Request, call: Call<'_>, next: Next) -> Reply {
+        let context = call.context;
+        let kept = internal_redirect::copy_for_page(&request);
+        match next.call(request, call) {
+            Reply::Now(response) if self.replaces(&response) => self.pages.page(response, kept, context),
+            Reply::Now(response) => response.into(),
+            Reply::Later(response) => {
+                let (client, routes) = (context.client.to_owned(), context.routes.clone());
+                let step = Self { pages: self.pages.clone(), intercepts: self.intercepts };
+                Reply::Later(Box::pin(async move {
+                    let response = response.await;
+                    if !step.replaces(&response) {
+                        return response;
+                    }
+                    let context = Context { client: &client, routes: &routes, access: Access::Cached };
+                    step.pages.page(response, kept, context).response().await
+                }))
+            }
+        }
+    }
+
+    fn finish(&self, response: Response, _is_https: bool) -> Option<Response> {
+        (!is_error(response.status())).then_some(response)
+    }
+
+    fn can_finish(&self) -> bool {
+        true
+    }
+}
