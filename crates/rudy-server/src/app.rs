@@ -21,6 +21,8 @@ use crate::fastcgi::Apps;
 use crate::files::access::Access;
 use crate::handlers::{Metrics, Start};
 use crate::routes::{Context, Routes};
+use crate::routing::Router;
+use crate::steps::Target;
 use crate::topic::Topics;
 
 /// The app of one configuration: routes, limits and logs. A reload replaces it for the next request; an exchange in progress keeps
@@ -54,6 +56,11 @@ impl App {
             error_log: None,
             client_address: config.client_address.clone(),
         })
+    }
+
+    /// Returns the routes of all sites.
+    pub(crate) fn router(&self) -> &Router<Target> {
+        &self.routes.router
     }
 
     /// Adds an access log.

@@ -51,6 +51,14 @@ impl Sources {
         self.files.iter().map(|source| source.name.as_ref())
     }
 
+    /// Returns the file and the line of a location, for people. `None` for flags.
+    pub(crate) fn place(&self, location: &Location) -> Option<String> {
+        let source = self.files.get(location.source)?;
+        let span = &source.spans.get(&location.pointer)?.value;
+        let line = source.text.get(..span.start)?.matches('\n').count() + 1;
+        Some(format!("{}:{line}", source.name))
+    }
+
     /// Records the spans of all values of a file.
     pub(super) fn record(&mut self, number: usize, table: &DeTable<'_>) {
         if let Some(source) = self.files.get_mut(number) {

@@ -37,6 +37,8 @@ pub(crate) struct Authorizer(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
+    /// What `rudy check` shows of the app.
+    name: String,
     app: App,
     constants: Constants,
 }
@@ -60,7 +62,12 @@ impl Authorizer {
         }
         let app = App::new(&table.app, &format!("authorizer {}", table.app.name()));
         let constants = Constants::new(None, table.params.clone().into_iter().collect());
-        Ok(Self(Arc::new(Shared { app, constants })))
+        Ok(Self(Arc::new(Shared { name: table.app.describe(), app, constants })))
+    }
+
+    /// Describes the authorizer in a line.
+    pub(crate) fn describe(&self) -> String {
+        format!("authorization: {} must allow the request", self.0.name)
     }
 
     /// Starts the app's processes if Rudy manages them, and sets the log.
@@ -118,7 +125,7 @@ impl Authorizer {
         client: &Client<'_>,
         buffers: &Buffers,
     ) -> Result<Decision, Failure> {
-        let Shared { app, constants } = &*self.0;
+        let Shared { app, constants, .. } = &*self.0;
         let purpose = Purpose::Authorize(path);
         let params = Params { head, client, purpose, content_length: None, constants };
         // A query has no side effects, so it can be repeated.

@@ -11,7 +11,7 @@ use super::redirect::check_target;
 use super::{BuildContext, Call, Handler, HandlerConfig};
 use crate::config::{Problem, short_form};
 use crate::methods::APP_METHODS;
-use crate::template::Template;
+use crate::template::{Subject, Template};
 use crate::{internal_redirect, pages};
 
 /// Responds with another path of the site: a table, or the path alone.
@@ -58,16 +58,24 @@ impl HandlerConfig for RewriteTable {
 #[derive(Debug)]
 struct Rewrite(Template);
 
+impl RewriteTable {
+    /// Returns the URI and the canonical path that a request is rewritten to.
+    pub(crate) fn target(&self, subject: &Subject<'_>) -> Result<(Uri, RequestPath<'static>), String> {
+        let template = Template::parse(&self.to).map_err(|(title, _)| title)?;
+        Rewrite(template).target(subject)
+    }
+}
+
 impl Rewrite {
-    /// Returns the new target, and its canonical path.
-    fn target(&self, request: &Request, call: &Call<'_>) -> Result<(Uri, RequestPath<'static>), String> {
-        let mut target = self.0.fill(&call.subject(request))?;
-        if let (false, Some(query)) = (target.contains('?'), request.uri().query()) {
+    fn target(&self, subject: &Subject<'_>) -> Result<(Uri, RequestPath<'static>), String> {
+        let uri = subject.request.uri();
+        let mut target = self.0.fill(subject)?;
+        if let (false, Some(query)) = (target.contains('?'), uri.query()) {
             target = format!("{target}?{query}");
         }
         let path = RequestPath::parse(target.split('?').next().unwrap_or_default());
         let path = path.map_err(|error| format!("Bad request: {error}."))?.into_owned();
-        let mut parts = request.uri().clone().into_parts();
+        let mut parts = uri.clone().into_parts();
         parts.path_and_query =
             Some(target.parse().map_err(|_| "The new path is not valid in a URL.".to_owned())?);
         let uri = Uri::from_parts(parts).map_err(|error| error.to_string())?;
@@ -77,7 +85,7 @@ impl Rewrite {
 
 impl Handler for Rewrite {
     fn call(&self, mut request: Request, call: Call<'_>) -> Reply {
-        match self.target(&request, &call) {
+        match self.target(&call.subject(&request)) {
             Ok((uri, path)) => {
                 internal_redirect::rewrite(&mut request, uri);
                 call.context.redirect(request, path)

@@ -8,6 +8,7 @@ use host::includes;
 pub(crate) use host::{Hosts, explain_rejected, without_port};
 pub use path::PathPattern;
 
+use std::fmt;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -138,6 +139,21 @@ pub(crate) enum NotFound {
     Ambiguous(PathError),
 }
 
+impl fmt::Display for NotFound {
+    /// The status of the response, and why.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Host => f.write_str("421: no site has this host"),
+            Self::RejectedHost => f.write_str("421: the flags do not allow this host"),
+            Self::OtherSite => f.write_str("421: the connection belongs to another site"),
+            Self::TooEarly => f.write_str("425: the request is early data"),
+            Self::NeedsCertificate => f.write_str("421: the site requires client certificates"),
+            Self::Path => f.write_str("404: no route has this path"),
+            Self::Ambiguous(error) => write!(f, "400: {error}"),
+        }
+    }
+}
+
 impl<H> Site<H> {
     fn outer_match(&self) -> RouteMatch<'_, H> {
         self.route_match(&self.outer, &self.outer.paths[0])
@@ -227,6 +243,13 @@ impl<H> Router<H> {
 
     pub(crate) fn new(hosts: Hosts, sites: Vec<Site<H>>) -> Self {
         Self { hosts, sites }
+    }
+
+    /// Returns the number of a matching route in its site, and that of its site. The route is `None` for those that the server adds.
+    pub(crate) fn position(&self, found: &RouteMatch<'_, H>) -> Option<(usize, Option<usize>)> {
+        let site = self.sites.iter().position(|site| std::ptr::eq(site, found.site))?;
+        let routes = &self.sites[site].routes;
+        Some((site, routes.iter().position(|route| std::ptr::eq(&raw const route.handler, found.handler))))
     }
 
     /// Iterates over the handlers of all sites.

@@ -7,6 +7,7 @@ mod context;
 mod current_app;
 mod engines;
 mod exit;
+mod explain;
 mod hosts;
 pub mod init;
 mod manual;
@@ -28,6 +29,7 @@ use std::path::{Path, PathBuf};
 
 pub use check::check;
 pub use exit::Exit;
+pub use explain::explain;
 pub use hosts::AllowedHost;
 use http::StatusCode;
 pub use manual::{Page, write_manual};

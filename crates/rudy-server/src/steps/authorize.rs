@@ -13,6 +13,10 @@ impl Step for Authorizer {
         self.call(request, call.path.clone(), next, call.context)
     }
 
+    fn describe(&self) -> Vec<String> {
+        vec![self.describe()]
+    }
+
     fn start(&self, start: &Start<'_>) -> io::Result<()> {
         self.start(start)
     }

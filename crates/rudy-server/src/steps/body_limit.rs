@@ -23,6 +23,10 @@ impl Step for BodyLimit {
         next.call(request.map(|body| body.at_most(self.bytes)), call)
     }
 
+    fn describe(&self) -> Vec<String> {
+        vec![format!("body: at most {} bytes, otherwise 413", self.bytes)]
+    }
+
     /// Only requests without a body are answered from their head.
     fn finish(&self, response: rudy_net::Response, _is_https: bool) -> Option<rudy_net::Response> {
         Some(response)

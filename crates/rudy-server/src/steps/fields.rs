@@ -59,6 +59,28 @@ impl Changes {
         }
     }
 
+    fn describe(&self, of: &str) -> Vec<String> {
+        let line = |name: &HeaderName, action: Action<String>| match action {
+            Action::Set(values) => format!("{of}: set {name} to {}", values.join(", ")),
+            Action::Add(values) => format!("{of}: add {name} {}", values.join(", ")),
+            Action::Default(value) => format!("{of}: set {name} to {value} if it is missing"),
+            Action::Remove => format!("{of}: remove {name}"),
+        };
+        let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+        match self {
+            Self::Fixed(changes, _) => {
+                changes.iter().map(|change| line(&change.name, change.action.map(text))).collect()
+            }
+            Self::Templates(changes) => {
+                let shown = |value: &Value| match value {
+                    Value::Fixed(value) => text(value),
+                    Value::Template(template) => template.to_string(),
+                };
+                changes.iter().map(|change| line(&change.name, change.action.map(shown))).collect()
+            }
+        }
+    }
+
     fn is_fixed(&self) -> bool {
         matches!(self, Self::Fixed(..))
     }
@@ -158,6 +180,11 @@ impl Step for ResponseFields {
         })
     }
 
+    fn describe(&self) -> Vec<String> {
+        let shown = if Arc::ptr_eq(&self.changes, &self.https) { "response" } else { "response over HTTPS" };
+        self.https.describe(shown)
+    }
+
     fn finish(&self, response: Response, is_https: bool) -> Option<Response> {
         // On a plain connection, a trusted proxy may report HTTPS: that needs the whole request.
         let is_known = is_https || Arc::ptr_eq(&self.changes, &self.https);
@@ -183,6 +210,10 @@ impl Step for RequestFields {
         }
         apply(&changes, request.headers_mut());
         next.call(request, call)
+    }
+
+    fn describe(&self) -> Vec<String> {
+        self.0.describe("request")
     }
 }
 

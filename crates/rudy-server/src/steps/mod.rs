@@ -47,6 +47,9 @@ pub(crate) trait Step: Debug + Send + Sync {
         false
     }
 
+    /// Describes the step for `rudy check --explain`, in a line or several.
+    fn describe(&self) -> Vec<String>;
+
     /// Starts background work, as [`Handler::start`] does.
     fn start(&self, start: &Start<'_>) -> io::Result<()> {
         let _ = start;

@@ -32,6 +32,10 @@ impl Step for RequestTimeout {
         })))
     }
 
+    fn describe(&self) -> Vec<String> {
+        vec![format!("timeout: 504 without a response in {:?}", self.0)]
+    }
+
     /// The response is there already.
     fn finish(&self, response: Response, _is_https: bool) -> Option<Response> {
         Some(response)

@@ -5,6 +5,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -55,6 +56,16 @@ impl Statuses {
     }
 }
 
+impl fmt::Display for Statuses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::One(status) => write!(f, "{}", status.as_str()),
+            Self::Class(class) => write!(f, "{class}xx"),
+            Self::All => f.write_str("other errors"),
+        }
+    }
+}
+
 fn is_error(status: StatusCode) -> bool {
     status.is_client_error() || status.is_server_error()
 }
@@ -68,6 +79,16 @@ enum Source {
     File(Bytes),
     /// A template in the environment of all pages.
     Template(String),
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Path(path) => write!(f, "that of {}", path.encoded_from(0)),
+            Self::File(content) => write!(f, "a file of {} bytes", content.len()),
+            Self::Template(name) => write!(f, "the template {name}.j2"),
+        }
+    }
 }
 
 /// The pages of a route, those of its site behind its own. The first page for a status is used.
@@ -153,6 +174,16 @@ impl Step for ErrorPages {
                 }))
             }
         }
+    }
+
+    fn describe(&self) -> Vec<String> {
+        let of = if self.intercepts { "errors of apps too" } else { "errors of the server" };
+        let pages = self
+            .pages
+            .list
+            .iter()
+            .map(|(statuses, source)| format!("error page for {statuses}: {source} ({of})"));
+        pages.collect()
     }
 
     fn finish(&self, response: Response, _is_https: bool) -> Option<Response> {

@@ -1,0 +1,147 @@
+//! `rudy check --explain`: which site, route and steps a request would meet.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use http::{Request, Uri};
+use rudy_http::semantics::path::RequestPath;
+use rudy_net::{Client, Peer, RequestBody};
+
+use super::exit::{Exit, Failure};
+use super::print;
+use crate::config::{self, Config};
+use crate::handlers::{HandlerConfig, HandlerTable};
+use crate::internal_redirect::REDIRECTS_MAX;
+use crate::routing::{RouteMatch, Router};
+use crate::steps::Target;
+use crate::template::Subject;
+use crate::{App, Resources};
+
+/// Prints what a GET request for a URL would meet. A path alone is a URL of the first site.
+#[must_use]
+pub fn explain(path: &Path, url: &str) -> Exit {
+    let config = match Config::load(path) {
+        Ok(config) => config,
+        Err(diagnostics) => return Failure::Config(diagnostics).print(),
+    };
+    let app = match App::new(&config, &Resources::default()) {
+        Ok(app) => app,
+        Err(diagnostics) => return Failure::Config(diagnostics).print(),
+    };
+    let explanation = Explanation { config: &config, router: app.router(), text: String::new() };
+    match explanation.of(url) {
+        Ok(text) => print(text.as_bytes()),
+        Err(why) => Failure::Cannot(format!("explain this request: {why}")).print(),
+    }
+}
+
+struct Explanation<'c> {
+    config: &'c Config,
+    router: &'c Router<Target>,
+    text: String,
+}
+
+impl<'c> Explanation<'c> {
+    fn of(mut self, url: &str) -> Result<String, String> {
+        let mut uri = self.url(url)?;
+        for _ in 0..=REDIRECTS_MAX {
+            match self.step_to(&uri)? {
+                Some(next) => uri = next,
+                None => return Ok(self.text),
+            }
+        }
+        self.line("Stopped", "after ten internal redirects: the response is 500");
+        Ok(self.text)
+    }
+
+    /// Completes a path with the host of the first site.
+    fn url(&self, url: &str) -> Result<Uri, String> {
+        let host = self
+            .config
+            .sites
+            .iter()
+            .flat_map(|site| &site.hosts)
+            .map(ToString::to_string)
+            .find(|host| !host.contains('*'));
+        let whole = match url.strip_prefix('/') {
+            Some(_) => format!("http://{}{url}", host.unwrap_or_else(|| "localhost".to_owned())),
+            None if url.contains("://") => url.to_owned(),
+            None => format!("http://{url}"),
+        };
+        let uri: Uri = whole.parse().map_err(|error| format!("\"{url}\" is not a URL: {error}"))?;
+        if uri.host().is_none() {
+            return Err(format!("\"{url}\" has no host: expected for example https://example.org/path"));
+        }
+        Ok(uri)
+    }
+
+    fn line(&mut self, name: &str, value: &str) {
+        // Writing to a string does not fail.
+        let _ = writeln!(self.text, "{name:9} {value}");
+    }
+
+    /// Explains one route. Returns the URL that it rewrites the request to.
+    fn step_to(&mut self, uri: &Uri) -> Result<Option<Uri>, String> {
+        self.line("Request", &format!("GET {uri}"));
+        let path = match RequestPath::parse(uri.path()) {
+            Ok(path) => path.into_owned(),
+            Err(error) => {
+                self.line("Response", &format!("400: {error}"));
+                return Ok(None);
+            }
+        };
+        self.line("Path", &path.encoded_from(0));
+        let host = uri.authority().map_or("", |authority| authority.as_str());
+        let found = match self.router.find(|| host.as_bytes(), &path, None) {
+            Ok(found) => found,
+            Err(missing) => {
+                if let Some(outer) = missing.outer {
+                    self.route(&outer);
+                    self.steps(&outer);
+                }
+                self.line("Response", &missing.reason.to_string());
+                return Ok(None);
+            }
+        };
+        let route = self.route(&found);
+        if found.https_port.is_some() && uri.scheme_str() == Some("http") {
+            self.line("Response", "a redirect to HTTPS. Over HTTPS, the request goes on:");
+        }
+        self.steps(&found);
+        let Some(table) = route.map(|route| &route.handler) else {
+            self.line("Response", "a redirect by a line of `redirects`");
+            return Ok(None);
+        };
+        self.line("Handler", &format!("{}: {}", table.key(), table.describe()));
+        let HandlerTable::Rewrite(rewrite) = table else { return Ok(None) };
+        self.text.push('\n');
+        let request = Request::builder().uri(uri).body(RequestBody::empty());
+        let request = request.map_err(|error| error.to_string())?;
+        let client = Client::new(Peer::Unix, 1, 1);
+        let subject = Subject { request: &request, path: &path, pattern: found.pattern, client: &client };
+        rewrite.target(&subject).map(|(uri, _)| Some(uri))
+    }
+
+    /// Names the site and the route, and returns the route unless the server has added it.
+    fn route(&mut self, found: &RouteMatch<'_, Target>) -> Option<&'c config::Route> {
+        let (site, route) = self.router.position(found)?;
+        let site = &self.config.sites[site];
+        let place =
+            |location| self.config.sources.place(location).map_or_else(String::new, |at| format!(" ({at})"));
+        let hosts: Vec<_> = site.hosts.iter().map(ToString::to_string).collect();
+        let name = if hosts.is_empty() { "the default site".to_owned() } else { hosts.join(", ") };
+        let site_line = format!("{name}{}", place(&site.location));
+        let route = route.map(|number| &site.routes[number]);
+        let route_line = route.map(|route| format!("{}{}", found.pattern, place(&route.location)));
+        self.line("Site", &site_line);
+        self.line("Route", route_line.as_deref().unwrap_or("none"));
+        route
+    }
+
+    fn steps(&mut self, found: &RouteMatch<'_, Target>) {
+        let steps: Vec<_> = found.handler.steps.iter().flat_map(|step| step.describe()).collect();
+        for (number, step) in steps.iter().enumerate() {
+            self.line(if number == 0 { "Steps" } else { "" }, step);
+        }
+    }
+}
