@@ -199,7 +199,7 @@ impl Client {
                 kind::GOAWAY if frame.payload[4..8] != [0; 4] => {
                     return Err(format!("GOAWAY {}", frame.payload.escape_ascii()));
                 }
-                kind::PING => return Ok(()),
+                kind::PING if frame.flags & END > 0 => return Ok(()),
                 _ => {}
             }
         }
