@@ -4,6 +4,8 @@
 pub mod client;
 pub mod fastcgi;
 pub mod h2;
+pub mod h2_client;
+pub mod h2_differential;
 
 use std::time::{Duration, Instant, SystemTime};
 

@@ -20,6 +20,7 @@ pub mod kind {
     pub const PING: u8 = 6;
     pub const GOAWAY: u8 = 7;
     pub const WINDOW_UPDATE: u8 = 8;
+    pub const CONTINUATION: u8 = 9;
 }
 
 /// The flags END_STREAM of DATA and HEADERS, and ACK of SETTINGS and PING.
@@ -49,8 +50,14 @@ pub struct Http2Response {
     pub fields: Vec<(String, String)>,
     /// The body.
     pub body: Vec<u8>,
+    /// The trailers.
+    pub trailers: Vec<(String, String)>,
+    /// The statuses of interim responses.
+    pub interim: Vec<u16>,
     /// The code of RST_STREAM, if the response is incomplete.
     pub reset: Option<u32>,
+    /// Whether the stream has ended.
+    pub is_over: bool,
 }
 
 /// A connection that speaks HTTP/2.
@@ -157,33 +164,37 @@ impl Http2Connection {
     /// Reads responses until those of these streams are complete, opens windows for their bodies, and returns them in this order.
     pub fn responses(&mut self, streams: &[u32]) -> Vec<Http2Response> {
         let mut responses = vec![Http2Response::default(); streams.len()];
-        let mut open = streams.len();
-        while open > 0 {
-            let frame = self.next_frame().expect("the connection is open");
-            self.acknowledge(&frame);
-            let at = streams.iter().position(|stream| *stream == frame.stream);
-            let Some(response) = at.map(|at| &mut responses[at]) else { continue };
-            match frame.kind {
-                kind::HEADERS => self.decode(&frame.payload, response),
-                kind::DATA => {
-                    response.body.extend_from_slice(&frame.payload);
-                    if !frame.payload.is_empty() {
-                        let bytes = u32::try_from(frame.payload.len()).expect("a frame is small");
-                        self.open_window(0, bytes);
-                        self.open_window(frame.stream, bytes);
-                    }
-                }
-                kind::RST_STREAM => {
-                    let code: [u8; 4] = frame.payload[..].try_into().expect("four bytes");
-                    response.reset = Some(u32::from_be_bytes(code));
-                    open -= 1;
-                }
-                _ => {}
-            }
-            let is_over = matches!(frame.kind, kind::HEADERS | kind::DATA) && frame.flags & END > 0;
-            open -= usize::from(is_over);
+        while responses.iter().any(|response| !response.is_over) {
+            assert!(self.read_part(streams, &mut responses), "the connection is open");
         }
         responses
+    }
+
+    /// Reads the next frame, which may be a part of the responses on these streams. Returns whether there is one.
+    pub fn read_part(&mut self, streams: &[u32], responses: &mut [Http2Response]) -> bool {
+        let Some(frame) = self.next_frame() else { return false };
+        self.acknowledge(&frame);
+        let at = streams.iter().position(|stream| *stream == frame.stream);
+        let Some(response) = at.map(|at| &mut responses[at]) else { return true };
+        match frame.kind {
+            kind::HEADERS => self.decode(&frame.payload, response),
+            kind::DATA => {
+                response.body.extend_from_slice(&frame.payload);
+                if !frame.payload.is_empty() {
+                    let bytes = u32::try_from(frame.payload.len()).expect("a frame is small");
+                    self.open_window(0, bytes);
+                    self.open_window(frame.stream, bytes);
+                }
+            }
+            kind::RST_STREAM => {
+                let code: [u8; 4] = frame.payload[..].try_into().expect("four bytes");
+                response.reset = Some(u32::from_be_bytes(code));
+                response.is_over = true;
+            }
+            _ => {}
+        }
+        response.is_over |= matches!(frame.kind, kind::HEADERS | kind::DATA) && frame.flags & END > 0;
+        true
     }
 
     /// Reads the response on a stream.
@@ -192,15 +203,21 @@ impl Http2Connection {
     }
 
     fn decode(&mut self, block: &[u8], response: &mut Http2Response) {
+        let (mut status, mut fields) = (None, Vec::new());
         let mut field = |name: &[u8], value: &[u8]| {
             let [name, value] = [name, value].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
             if name == ":status" {
-                response.status = value.parse().expect("a status is a number");
+                status = Some(value.parse().expect("a status is a number"));
             } else {
-                response.fields.push((name, value));
+                fields.push((name, value));
             }
         };
         self.decoder.decode(block, &mut Vec::new(), &mut field).expect("a valid block");
+        match status {
+            Some(interim @ 100..200) => response.interim.push(interim),
+            Some(status) => (response.status, response.fields) = (status, fields),
+            None => response.trailers = fields,
+        }
     }
 }
 
@@ -227,10 +244,10 @@ pub fn encode(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 
 /// Encodes a header block.
 #[must_use]
-pub fn block(fields: &[(&str, &str)]) -> Vec<u8> {
+pub fn block<T: AsRef<[u8]>>(fields: &[(T, T)]) -> Vec<u8> {
     let mut out = BytesMut::new();
     for (name, value) in fields {
-        encode_stateless(name.as_bytes(), value.as_bytes(), &mut out);
+        encode_stateless(name.as_ref(), value.as_ref(), &mut out);
     }
     out.to_vec()
 }

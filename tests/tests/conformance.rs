@@ -1,17 +1,31 @@
 //! Runs the cases of `tests/conformance` against the state machine, and over loopback on every engine.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 
 use rudy_net::engine::{self, Engine, Model, Options, Report};
-use rudy_tests::conformance::socket::{EngineServer, ends_with_wait};
-use rudy_tests::conformance::{Case, End, Sites, Step, Transcript, check, load_all, pure};
+use rudy_tests::conformance::socket::{EngineServer, Listen, ends_with_wait};
+use rudy_tests::conformance::{Case, End, Http2, Sites, Step, Transcript, check, http2, load_all, pure};
 use rudy_tests::tls::LocalTls;
 
 /// Inputs up to this size are split at every position, longer ones only at every 97th byte, because the cost is quadratic.
 const ALL_SPLITS_BYTES: usize = 2048;
+
+/// The parts of HTTP/1.1 that cases without an equivalent in HTTP/2 are about, and the number of these cases.
+const ONLY_HTTP1: &[(&str, u32)] = &[
+    ("Host", 1),
+    ("a body without flow control", 1),
+    ("the absolute form", 4),
+    ("the chunked coding", 35),
+    ("the lifetime of a connection", 9),
+    ("the lines of a head", 8),
+    ("the request line", 8),
+    ("the size of a head", 3),
+    ("the version", 30),
+    ("upgrades", 2),
+];
 
 #[test]
 fn cases_pass_in_one_piece_and_at_every_split() {
@@ -58,17 +72,45 @@ fn mailbox_conforms() {
 
 #[test]
 fn percore_conforms_over_tls() {
-    assert_conforms(Model::PerCore, Some(&LocalTls::new()));
+    assert_conforms(Model::PerCore, Listen::Tls(&LocalTls::new()));
 }
 
 #[test]
 fn mailbox_conforms_over_tls() {
-    assert_conforms(Model::Mailbox, Some(&LocalTls::new()));
+    assert_conforms(Model::Mailbox, Listen::Tls(&LocalTls::new()));
 }
 
 #[test]
 fn pool_conforms_over_tls() {
-    assert_conforms(Model::Pool(NonZeroUsize::MIN.saturating_add(1)), Some(&LocalTls::new()));
+    assert_conforms(Model::Pool(NonZeroUsize::MIN.saturating_add(1)), Listen::Tls(&LocalTls::new()));
+}
+
+#[test]
+fn percore_conforms_over_http2() {
+    assert_conforms_over_http2(Model::PerCore);
+}
+
+#[test]
+fn task_conforms_over_http2() {
+    assert_conforms_over_http2(Model::Task);
+}
+
+#[test]
+fn mailbox_conforms_over_http2() {
+    assert_conforms_over_http2(Model::Mailbox);
+}
+
+/// A case is either sent over HTTP/2 or names the part of HTTP/1.1 that it is about.
+#[test]
+fn cases_without_http2_are_about_these_parts_of_http1() {
+    let mut counts = BTreeMap::new();
+    for case in cases() {
+        if let Http2::Without(part) = case.http2 {
+            *counts.entry(part).or_insert(0) += 1;
+        }
+    }
+    let counts: Vec<_> = counts.iter().map(|(part, count)| (&**part, *count)).collect();
+    assert_eq!(counts, ONLY_HTTP1);
 }
 
 #[test]
@@ -114,19 +156,40 @@ fn start(model: Model, sites: Arc<Sites>) -> Box<dyn Engine> {
     engine::start(&options, sites, Arc::new(reporter)).expect("the engine starts")
 }
 
+/// Runs every case that has an equivalent in HTTP/2. Slow cases run concurrently.
+fn assert_conforms_over_http2(model: Model) {
+    let start = move |sites| start(model, sites);
+    let cases = cases();
+    let cases = cases.iter().filter(|case| !matches!(case.http2, Http2::Without(_)));
+    let (slow, quick): (Vec<_>, Vec<_>) = cases.partition(|case| ends_with_wait(case));
+    let failure = |server: &EngineServer, case: &Case| {
+        http2::run(server, case).err().map(|problem| format!("{}: {}: {problem}", case.place, case.name))
+    };
+    let server = EngineServer::start(Listen::H2c, start);
+    let mut failures: Vec<String> = std::thread::scope(|scope| {
+        let slow: Vec<_> = slow
+            .into_iter()
+            .map(|case| scope.spawn(move || failure(&EngineServer::start(Listen::H2c, start), case)))
+            .collect();
+        slow.into_iter().filter_map(|case| case.join().expect("a case does not panic")).collect()
+    });
+    failures.extend(quick.into_iter().filter_map(|case| failure(&server, case)));
+    assert!(failures.is_empty(), "{} cases fail:\n{}", failures.len(), failures.join("\n"));
+}
+
 fn assert_engine_conforms(model: Model) {
-    assert_conforms(model, None);
+    assert_conforms(model, Listen::Plain);
 }
 
 /// Runs every case on an engine: in one piece, in two, and byte by byte if that is fast. Slow cases run concurrently.
-fn assert_conforms(model: Model, tls: Option<&LocalTls>) {
+fn assert_conforms(model: Model, listen: Listen<'_>) {
     let start = move |sites| start(model, sites);
     let cases = cases();
     let (slow, quick): (Vec<_>, Vec<_>) = cases.iter().partition(|case| ends_with_wait(case));
-    let engine_server = EngineServer::start(tls, start);
+    let engine_server = EngineServer::start(listen, start);
     let mut failures: Vec<String> = std::thread::scope(|scope| {
         let slow = slow.into_iter().map(|case| {
-            scope.spawn(move || difference(&EngineServer::start(tls, start), case, usize::MAX, usize::MAX))
+            scope.spawn(move || difference(&EngineServer::start(listen, start), case, usize::MAX, usize::MAX))
         });
         let slow: Vec<_> = slow.collect();
         slow.into_iter().filter_map(|case| case.join().expect("a case does not panic")).collect()

@@ -162,8 +162,20 @@ fn engines_with_a_thread_per_connection_offer_only_http_1() {
         let output = Command::new(binary()).arg("check").arg(&path).output().unwrap();
         String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
     };
-    let text = output("listen = '127.0.0.1:0'\nengine = 'pool:2'\n[[site]]\nroot = '/usr'\n");
-    assert!(text.contains("HTTP/1.1 (the engine `pool:2` speaks no HTTP/2)"), "{text}");
+    let notice = "does not offer HTTP/2; `percore`, `task` and `mailbox` do";
+    for (engine, http2, protocols, has_notice) in [
+        ("pool:2", true, "HTTP/1.1", true),
+        ("pool:2", false, "HTTP/1.1", false),
+        ("percore", true, "HTTP/1.1, HTTP/2", false),
+        ("percore", false, "HTTP/1.1", false),
+    ] {
+        let text = output(&format!(
+            "listen = ['127.0.0.1:0', '127.0.0.1:0,tls']\nengine = '{engine}'\nhttp2 = {http2}\n[[site]]\nroot = '/usr'\ntls = 'self-signed'\n"
+        ));
+        let listens = format!("  127.0.0.1:0      HTTP/1.1\n  127.0.0.1:0,tls  {protocols}\n");
+        assert!(text.contains(&listens), "{text}");
+        assert_eq!(text.matches(notice).count(), usize::from(has_notice), "{text}");
+    }
     let text = output("listen = '127.0.0.1:0,h2c'\nengine = 'pool:2'\n[[site]]\nroot = '/usr'\n");
     assert!(text.contains("error: the engine `pool:2` speaks only HTTP/1.1"), "{text}");
 }

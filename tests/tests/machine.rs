@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use rudy_http::Limits;
 use rudy_http::h1::{DateLine, Phase, ResponseHead, ServerConnection};
 use rudy_tests::conformance::wire::{WireResponse, read_responses};
-use rudy_tests::conformance::{Case, End, Expected, Step, Transcript, pure};
+use rudy_tests::conformance::{Case, End, Expected, Http2, Step, Transcript, pure};
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
@@ -152,6 +152,7 @@ fn decode_events(pieces: &[&[u8]]) -> Transcript {
         steps: pieces.iter().map(|piece| Step::Send(piece.to_vec())).collect(),
         expected: Expected::Bytes(Vec::new()),
         saw: None,
+        http2: Http2::Same,
         end: End::Open,
     };
     pure::run(&case, usize::MAX, usize::MAX)

@@ -97,15 +97,22 @@ Exit codes: 0 valid, 2 invalid.")]
 const LISTINGS: &str = "list the files of folders with --browse";
 const HIDDEN_FILES: &str = "serve hidden files with `serve_hidden = true` in `files` of a configuration";
 
+const HTTP2: &str = "HTTP/2 is on by default over TLS (`http2` in the configuration file); without TLS, \
+                     allow it with `--listen 127.0.0.1:8080,h2c`";
+const H2C: &str = "allow HTTP/2 without TLS with `--listen 127.0.0.1:8080,h2c`";
+
 /// Flags of other servers, with the equivalent.
-const FLAGS_OF_OTHER_SERVERS: [(&str, &str); 10] = [
+const FLAGS_OF_OTHER_SERVERS: [(&str, &str); 13] = [
     ("-c", "name the configuration without a flag, `rudy serve rudy.toml`, or with --config"),
     ("-t", "check a configuration with `rudy check FILE`"),
     ("--autoindex", LISTINGS),
     ("--bind", "set the address with --listen"),
     ("--directory-listing", LISTINGS),
     ("--dotfiles", HIDDEN_FILES),
+    ("--h2c", H2C),
     ("--hidden", HIDDEN_FILES),
+    ("--http1", "write `http2 = false` into the configuration file; over TLS, HTTP/2 is on by default"),
+    ("--http2", HTTP2),
     ("--list", LISTINGS),
     ("--root", "name the folder without a flag: `rudy serve public`"),
     ("--serve-hidden", HIDDEN_FILES),

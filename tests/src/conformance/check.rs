@@ -40,7 +40,10 @@ fn requested_method(line: &str) -> Option<&str> {
     line.split_once(' ').map(|(method, _)| method).filter(|word| *word != "body" && *word != "trailer")
 }
 
-fn check_responses(expected: &[ExpectedResponse], responses: &[WireResponse]) -> Result<(), String> {
+pub(super) fn check_responses(
+    expected: &[ExpectedResponse],
+    responses: &[WireResponse],
+) -> Result<(), String> {
     let statuses = |of: Vec<u16>| of.iter().map(u16::to_string).collect::<Vec<_>>().join(" ");
     let wanted = statuses(expected.iter().map(|response| response.status).collect());
     let received = statuses(responses.iter().map(|response| response.status).collect());

@@ -4,6 +4,8 @@
 //! # A comment. Empty lines are ignored.
 //! case the behaviour that it shows
 //! limit head_fields 3        a limit other than the default
+//! http1 the version          the case is about this part of HTTP/1.1; it does not run over HTTP/2
+//! http2 malformed            over HTTP/2, the last request is malformed: its stream is reset
 //! > GET /hello HTTP/1.1      the client sends this line and CRLF; for escapes see `escape`
 //! >> abc                     the client sends exactly this
 //! wait 10s                   the client waits (`s` or `ms`)
@@ -19,6 +21,8 @@
 //! << abc                     … or exactly this
 //! open                       the last line: `open`, `closed`, `cut` or `upgraded`
 //! ```
+//!
+//! `http1` and `http2` before the first case are for the whole file; `http2 same` in a case makes an exception.
 
 use std::fs;
 use std::path::Path;
@@ -27,7 +31,7 @@ use std::time::Duration;
 use rudy_http::Limits;
 
 use super::escape::unescape;
-use super::{Case, End, Expected, ExpectedResponse, Step};
+use super::{Case, End, Expected, ExpectedResponse, Http2, Step};
 
 /// Loads the cases of all `.case` files in `folder`, ordered by file name.
 ///
@@ -51,6 +55,7 @@ pub fn load_all(folder: &Path) -> Vec<Case> {
 fn parse(file: &str, text: &str) -> Vec<Case> {
     let mut cases = Vec::new();
     let mut draft: Option<Draft> = None;
+    let mut of_file = Http2::Same;
     for (index, line) in text.lines().enumerate() {
         let place = format!("{file}:{}", index + 1);
         if line.trim().is_empty() || line.starts_with('#') {
@@ -61,7 +66,12 @@ fn parse(file: &str, text: &str) -> Vec<Case> {
                 draft.is_none(),
                 "{place}: the previous case has no end; expected `open`, `closed`, `cut` or `upgraded`"
             );
-            draft = Some(Draft { name: name.to_owned(), place, ..Draft::default() });
+            let http2 = of_file.clone();
+            draft = Some(Draft { name: name.to_owned(), place, http2, ..Draft::default() });
+            continue;
+        }
+        if let Some(http2) = http2(line).unwrap_or_else(|wrong| panic!("{place}: {wrong}")) {
+            *draft.as_mut().map_or(&mut of_file, |draft| &mut draft.http2) = http2;
             continue;
         }
         let open = draft.as_mut().unwrap_or_else(|| panic!("{place}: a case begins with `case NAME`"));
@@ -84,6 +94,19 @@ fn end(line: &str) -> Option<End> {
     })
 }
 
+/// Parses `http1 PART`, `http2 malformed` and `http2 same`.
+fn http2(line: &str) -> Result<Option<Http2>, String> {
+    match line.split_once(' ') {
+        Some(("http1", part)) => Ok(Some(Http2::Without(part.to_owned()))),
+        Some(("http2", "malformed")) => Ok(Some(Http2::Malformed)),
+        Some(("http2", "same")) => Ok(Some(Http2::Same)),
+        Some(("http2", other)) => {
+            Err(format!("`{other}` after `http2`; only `malformed` and `same` are allowed"))
+        }
+        _ => Ok(None),
+    }
+}
+
 /// A case before its end is parsed.
 #[derive(Default)]
 struct Draft {
@@ -94,14 +117,15 @@ struct Draft {
     bytes: Option<Vec<u8>>,
     responses: Vec<ExpectedResponse>,
     saw: Option<Vec<String>>,
+    http2: Http2,
 }
 
 impl Draft {
     fn finish(self, end: End) -> Case {
-        let Self { name, place, limits, steps, bytes, responses, saw } = self;
+        let Self { name, place, limits, steps, bytes, responses, saw, http2 } = self;
         assert!(bytes.is_none() || responses.is_empty(), "{place}: `<` and `=` in one case");
         let expected = bytes.map_or(Expected::Responses(responses), Expected::Bytes);
-        Case { name, place, limits, steps, expected, saw, end }
+        Case { name, place, limits, steps, expected, saw, end, http2 }
     }
 
     fn line(&mut self, line: &str) -> Result<(), String> {

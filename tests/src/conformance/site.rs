@@ -6,7 +6,7 @@
 //! | `/stream` | `one` and `two` as pieces, with the trailer `x-pieces: 2` |
 //! | `/echo` | the complete body of the request, with its trailers as fields |
 //! | `/early` | `early`, without reading the body of the request |
-//! | `/inspect` | the version, target and fields of the request, one per line |
+//! | `/inspect` | the version (1.1 also for HTTP/2), target and fields of the request, one per line |
 //! | `/empty`, `/unchanged` | 204, 304, both with a body that must not be sent |
 //! | `/short`, `/long` | bodies shorter and longer than their Content-Length |
 //! | `/upgrade` | 101, then all input in upper case |

@@ -35,17 +35,32 @@ pub struct EngineServer {
     tls: Option<Arc<ClientConfig>>,
 }
 
+/// What a server listens for.
+#[derive(Clone, Copy)]
+pub enum Listen<'a> {
+    /// HTTP/1.1 without TLS.
+    Plain,
+    /// HTTP/1.1 and HTTP/2 without TLS.
+    H2c,
+    /// HTTP/1.1 with TLS.
+    Tls(&'a LocalTls),
+}
+
 impl EngineServer {
-    /// Starts an engine and listens on a free port, with TLS if there are settings for it.
+    /// Starts an engine and listens on a free port.
     ///
     /// # Panics
     ///
     /// The engine does not start.
     #[must_use]
-    pub fn start(tls: Option<&LocalTls>, start: impl FnOnce(Arc<Sites>) -> Box<dyn Engine>) -> Self {
+    pub fn start(listen: Listen<'_>, start: impl FnOnce(Arc<Sites>) -> Box<dyn Engine>) -> Self {
+        let (address, tls) = match listen {
+            Listen::Plain => ("127.0.0.1:0", None),
+            Listen::H2c => ("127.0.0.1:0,h2c", None),
+            Listen::Tls(tls) => ("127.0.0.1:0,tls", Some(tls)),
+        };
         let sites = Sites::new(tls.map(|tls| tls.site.clone()));
         let engine = start(sites.clone());
-        let address = if tls.is_some() { "127.0.0.1:0,tls" } else { "127.0.0.1:0" };
         let address: Address = address.parse().expect("an address");
         let listener = Listener::bind(&address, engine.workers().len(), &InheritedSockets::default())
             .expect("a free port");
@@ -59,8 +74,7 @@ impl EngineServer {
     /// Runs `case` with input in pieces of at most `piece_bytes`; the first piece has at most `first_bytes`.
     #[must_use]
     pub fn run(&self, case: &Case, first_bytes: usize, piece_bytes: usize) -> Transcript {
-        let limits = if ends_with_wait(case) { short_timeouts(&case.limits) } else { case.limits.clone() };
-        let site = self.sites.open(&limits);
+        let site = self.open(case);
         let mut exchange = Exchange::new(self, &site);
         let mut left_of_first = first_bytes;
         for step in &case.steps {
@@ -78,6 +92,18 @@ impl EngineServer {
             }
         }
         exchange.into_transcript(case.end)
+    }
+
+    /// Returns the address.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves the site of a case from now on.
+    pub(super) fn open(&self, case: &Case) -> Arc<Site> {
+        let limits = if ends_with_wait(case) { short_timeouts(&case.limits) } else { case.limits.clone() };
+        self.sites.open(&limits)
     }
 
     fn received_bytes(&self) -> u64 {

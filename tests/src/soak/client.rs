@@ -30,6 +30,7 @@ const ACTIONS: &[(usize, Action)] = &[
     (8, |client| client.follow_events()),
     (4, |client| client.subscribe()),
     (6, |client| client.publish()),
+    (20, |client| client.multiplex()),
 ];
 
 /// A client.
@@ -40,7 +41,7 @@ pub(super) struct Client<'a> {
 }
 
 /// The connection cannot be used any more. The tally has the reason.
-struct Unusable;
+pub(super) struct Unusable;
 
 impl Client<'_> {
     pub(super) fn run(&mut self, is_over: &AtomicBool) {

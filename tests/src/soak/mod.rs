@@ -8,6 +8,7 @@
 pub mod app;
 mod client;
 mod faults;
+mod http2;
 mod leaks;
 mod pattern;
 mod request;

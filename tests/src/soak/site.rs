@@ -50,7 +50,7 @@ impl Settings {
              response_buffer = \"{response_buffer}\"\n"
         );
         format!(
-            "listen = [\"127.0.0.1:0\", \"127.0.0.1:0,tls\"]\nbuffer_dir = \"{folder}/buffers\"\nbuffer_memory = \"{buffer_memory}\"\n\
+            "listen = [\"127.0.0.1:0,h2c\", \"127.0.0.1:0,tls\"]\nbuffer_dir = \"{folder}/buffers\"\nbuffer_memory = \"{buffer_memory}\"\n\
              buffer_total = \"{buffer_total}\"\n\n\
              [limits]\nbody_bytes = \"64MiB\"\nhead_timeout = \"3s\"\nrate_grace = \"3s\"\n\
              first_request_timeout = \"5s\"\nidle_timeout = \"5s\"\n\

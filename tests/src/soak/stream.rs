@@ -16,6 +16,18 @@ pub(super) struct Address {
     pub(super) tls: Option<Arc<ClientConfig>>,
 }
 
+impl Address {
+    /// Returns the address for a client that speaks HTTP/2.
+    pub(super) fn with_http2(&self) -> Self {
+        let tls = self.tls.as_deref().map(|config| {
+            let mut config = config.clone();
+            config.alpn_protocols = vec![b"h2".to_vec()];
+            Arc::new(config)
+        });
+        Self { tls, ..self.clone() }
+    }
+}
+
 /// The host that all requests name.
 pub(super) const HOST: &str = "soak";
 

@@ -195,7 +195,7 @@ impl RequestError {
     }
 }
 
-fn request_error(error: &io::Error, place: &str) -> RequestError {
+pub(super) fn request_error(error: &io::Error, place: &str) -> RequestError {
     if is_timeout(error) {
         RequestError::Timeout(format!("no input for {} s {place}", TIMEOUT.as_secs()))
     } else {
@@ -203,7 +203,7 @@ fn request_error(error: &io::Error, place: &str) -> RequestError {
     }
 }
 
-fn is_timeout(error: &io::Error) -> bool {
+pub(super) fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 

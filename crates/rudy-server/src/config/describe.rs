@@ -1,6 +1,7 @@
 //! The effective configuration as text, for `rudy check`.
 
 use rudy_net::engine::{Model, THREADS_MAX};
+use rudy_net::listen::Address;
 use serde_json::Value;
 
 use super::limits::LimitsTable;
@@ -15,8 +16,8 @@ impl Config {
     #[must_use]
     pub fn describe(&self) -> String {
         let one_column = |lines: Vec<String>| lines.into_iter().map(|line| vec![line]).collect();
-        let listen = self.listen.iter().map(ToString::to_string).collect();
-        let mut sections = vec![section("Listens on", one_column(listen))];
+        let listen = |address: &Address| vec![address.to_string(), self.protocols(address).to_owned()];
+        let mut sections = vec![section("Listens on", self.listen.iter().map(listen).collect())];
         sections.extend(self.sites.iter().map(|site| section(&title_of(site), routes_of(site))));
         sections.push(section("Limits that differ from their defaults", limits_that_differ(&self.limits)));
         sections.push(section("Running", self.running()));
@@ -52,7 +53,6 @@ impl Config {
             ("engine", model.to_string()),
             ("threads", threads),
             ("keep-alive", keep_alive.to_owned()),
-            ("protocols", self.protocols()),
             ("access log", log),
             ("certificates", self.ordered_certificates()),
             ("trusted proxies", trusted_proxies(&self.client_address)),
@@ -71,14 +71,9 @@ impl Config {
         self.http2 && !self.engine.model.has_thread_per_connection()
     }
 
-    fn protocols(&self) -> String {
-        let model = self.engine.model;
-        if model.has_thread_per_connection() {
-            return format!("HTTP/1.1 (the engine `{model}` speaks no HTTP/2)");
-        }
-        let over_tls = self.http2 && self.listen.iter().any(|address| address.tls);
-        let is_h2c = self.listen.iter().any(|address| address.h2c);
-        if over_tls || is_h2c { "HTTP/1.1, HTTP/2" } else { "HTTP/1.1" }.to_owned()
+    /// The protocols of connections to an address.
+    fn protocols(&self, address: &Address) -> &'static str {
+        if address.tls && self.offers_http2() || address.h2c { "HTTP/1.1, HTTP/2" } else { "HTTP/1.1" }
     }
 
     /// Empty if no site has `tls = "auto"`.

@@ -118,10 +118,22 @@ impl Config {
             .iter()
             .cloned()
             .chain(endless)
+            .chain(self.without_http2())
             .chain(self.absent_sockets())
             .chain(self.reachable_as_path_info())
             .chain(acme::notices(self))
             .collect()
+    }
+
+    /// A notice if clients over TLS expect HTTP/2, which the engine does not speak.
+    fn without_http2(&self) -> Option<String> {
+        let is_expected = self.http2 && self.listen.iter().any(|address| address.tls);
+        (is_expected && !self.offers_http2()).then(|| {
+            format!(
+                "the engine `{}` does not offer HTTP/2; `percore`, `task` and `mailbox` do",
+                self.engine.model
+            )
+        })
     }
 }
 

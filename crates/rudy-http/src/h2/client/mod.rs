@@ -1,5 +1,7 @@
 //! The client side of an HTTP/2 connection.
 
+#[cfg(test)]
+mod corner_tests;
 mod event;
 mod head;
 #[cfg(test)]

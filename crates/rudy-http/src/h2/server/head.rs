@@ -141,6 +141,9 @@ impl<'b> HeadText<'b> {
         if value.is_empty() || any_byte(value, |byte| byte <= b' ' || byte == 0x7f) {
             return Err("a pseudo-field is empty, or has a space or a control character");
         }
+        if which == SCHEME && !is_scheme(value) {
+            return Err("the scheme has an invalid character");
+        }
         let start = self.parts.pseudo.len();
         self.parts.pseudo.extend_from_slice(value);
         match self.pseudo[which].replace(start..start + value.len()) {
@@ -250,6 +253,12 @@ impl<'b> HeadText<'b> {
     }
 }
 
+/// Whether a value is a scheme (RFC 3986 §3.1).
+fn is_scheme(value: &[u8]) -> bool {
+    let is_allowed = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
+    value.first().is_some_and(u8::is_ascii_alphabetic) && value.iter().all(is_allowed)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -346,6 +355,10 @@ mod tests {
         for method in ["", "G T", "GET\r\n", "G:T", "G\u{e4}T"] {
             let fields = [(":method", method), (":scheme", "http"), (":path", "/")];
             assert!(is_malformed(&text(&fields)), "{method:?}");
+        }
+        for scheme in ["", "h}tp", "1http", "http:", "h\u{e4}"] {
+            let fields = [(":method", "GET"), (":scheme", scheme), (":path", "/")];
+            assert!(is_malformed(&text(&fields)), "{scheme:?}");
         }
         for authority in ["", "a b", "a\r\nx: y"] {
             let fields = [(":method", "GET"), (":scheme", "http"), (":path", "/"), (":authority", authority)];

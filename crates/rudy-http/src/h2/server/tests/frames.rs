@@ -124,6 +124,9 @@ fn padding_is_shorter_than_its_frame() {
     // Padding can be all that there is.
     let input = [post(1, &[]), frame(kind::DATA, flag::PADDED | flag::END_STREAM, 1, b"\x02\0\0")].concat();
     leads_to(&input, &["1 POST a /x?y Chunked", "1 end"], &["PING rudy bdp"]);
+    let most = [&[255][..], b"abc", &[0; 255]].concat();
+    let input = [post(1, &[]), frame(kind::DATA, flag::PADDED | flag::END_STREAM, 1, &most)].concat();
+    leads_to(&input, &["1 POST a /x?y Chunked", "1 \"abc\"", "1 end"], &["PING rudy bdp"]);
 }
 
 #[test]
