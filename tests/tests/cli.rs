@@ -205,6 +205,23 @@ fn all_errors_of_a_configuration_are_reported_at_once() {
 }
 
 #[test]
+fn a_request_is_explained() {
+    let folder = folder_with(&[(
+        "rudy.toml",
+        "[[site]]\nhosts = ['example.org']\nerror_pages = { 404 = '/missing' }\nsecurity_headers = true\n\
+             [[site.route]]\npath = 'regex:^/user/([0-9]+)$'\nrewrite = '/profile?id={1}'\n\
+             [[site.route]]\npath = '/profile'\nresponse_headers = { X-Path = '{path}', Server = false }\n\
+             body_bytes = '1M'\nrequest_timeout = '3s'\nrespond = 'profile'\n",
+    )]);
+    let explain = |url| success(&rudy_in(folder.path(), &["check", "--explain", url]));
+    let explained = ["/user/3", "https://example.org/none", "http://other.org/"].map(explain).join("---\n");
+    assert_data_eq!(explained, file!["cli/check-explain.txt"]);
+    let (code, message) = failure(&rudy_in(folder.path(), &["check", "--explain", "a b"]));
+    assert_eq!(code, Some(1));
+    assert!(message.contains("\"a b\" is not a URL"), "{message}");
+}
+
+#[test]
 fn rudy_check_finds_errors_of_a_start() {
     let wrong = r#"listen = ["192.0.2.1:8080", "unix:nowhere/rudy.sock", "unix:rudy.toml"]
 access_log = { path = "nowhere/access.log" }
