@@ -153,7 +153,7 @@ pub fn start_http2_server(
 fn serve(mut stream: &TcpStream, streams: u32, reply: impl Fn(usize) -> Reply) -> Option<()> {
     let (mut limits, mut out, now) = (Limits::default(), BytesMut::new(), Instant::now());
     limits.http2.streams = streams;
-    let mut connection = ServerConnection::new(now, &limits, &mut out);
+    let mut connection = ServerConnection::new(now, false, &limits, &mut out);
     let (mut buffers, mut scratch, mut requests) = (HeadBuffers::default(), vec![0; 65_536], 0);
     loop {
         stream.write_all(&out.split()).ok()?;

@@ -36,7 +36,8 @@ pub(crate) enum Piece {
 }
 
 /// The placeholders of a target, for messages.
-pub(crate) const TARGET_PLACEHOLDERS: &str = "expected {path}, {rest}, {query} (with its question mark), {host}, or a group such as {1} of a path like \"regex:^/user/([0-9]+)$\"";
+pub(crate) const TARGET_PLACEHOLDERS: &str =
+    "expected {path}, {rest}, {query} (with its question mark), {host}, or a group such as {1} of a path like \"regex:^/user/([0-9]+)$\"";
 
 /// Why a text is not a template: a title, and what was expected.
 pub(crate) type Invalid = (String, String);

@@ -129,7 +129,7 @@ struct Serve {
     /// Folder to serve, or a configuration file with the extension .toml [default: the current folder]
     #[arg(value_name = "DIR|FILE", conflicts_with = "config")]
     folder: Option<PathBuf>,
-    /// Pass requests to the application at this URL instead: http://127.0.0.1:3000, unix:PATH (repeatable: the least busy one)
+    /// Pass requests to the application at this URL, or at unix:PATH, instead (repeatable: to the least busy one)
     #[arg(long, value_name = "URL", conflicts_with_all = ["folder", "config", "browse", "spa"])]
     proxy: Vec<UpstreamUrl>,
     /// Configuration file, with any extension
