@@ -21,6 +21,7 @@ pub mod soak;
 pub mod spellings;
 pub mod tls;
 mod tls_client;
+mod upstream;
 mod wait;
 
 pub use binary::{binary, fastcgi_info};
@@ -38,6 +39,7 @@ pub use response::Response;
 pub use server::{Builder, Server};
 pub use tls::{Certificates, TlsServer, Valid};
 pub use tls_client::{EarlyConnection, TlsClient, TlsConnection};
+pub use upstream::{Upstream, UpstreamPeer, UpstreamRequest};
 pub use wait::{children, eventually};
 
 use std::time::Duration;

@@ -11,6 +11,8 @@ pub struct Response {
     pub head: String,
     /// The body, decoded from chunks.
     pub body: Vec<u8>,
+    /// The trailer lines of a chunked body.
+    pub trailers: String,
 }
 
 impl Response {
@@ -38,26 +40,30 @@ impl Response {
     pub(crate) fn read(stream: &mut impl BufRead, may_have_body: bool) -> Self {
         let head = read_head(stream);
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
-        let mut response =
-            Self { status: status.unwrap_or_else(|| panic!("no status: {head:?}")), head, body: Vec::new() };
+        let mut response = Self {
+            status: status.unwrap_or_else(|| panic!("no status: {head:?}")),
+            head,
+            body: Vec::new(),
+            trailers: String::new(),
+        };
         // RFC 9112 §6.3, the parts of rules 1 to 8 for clients.
         if may_have_body && response.status >= 200 && !matches!(response.status, 204 | 304) {
-            response.body = response.read_body(stream);
+            response.read_body(stream);
         }
         response
     }
 
-    fn read_body(&self, stream: &mut impl BufRead) -> Vec<u8> {
+    fn read_body(&mut self, stream: &mut impl BufRead) {
         let mut body = Vec::new();
         if self.field("transfer-encoding") == Some("chunked") {
-            read_chunks(stream, &mut body);
+            self.trailers = read_chunks(stream, &mut body);
         } else if let Some(length) = self.field("content-length") {
             body.resize(length.parse().expect("a length is a number"), 0);
             stream.read_exact(&mut body).expect("the length is right");
         } else {
             stream.read_to_end(&mut body).expect("the body ends");
         }
-        body
+        self.body = body;
     }
 }
 
@@ -76,25 +82,34 @@ fn read_head(stream: &mut impl BufRead) -> String {
     }
 }
 
-fn read_chunks(stream: &mut impl BufRead, body: &mut Vec<u8>) {
-    while read_chunk(stream, body) {}
+/// Reads chunks up to the last one. Returns the trailer lines.
+pub(crate) fn read_chunks(stream: &mut impl BufRead, body: &mut Vec<u8>) -> String {
+    loop {
+        if let Some(trailers) = read_chunk_or_trailers(stream, body) {
+            return trailers;
+        }
+    }
 }
 
 /// Reads one chunk. Returns false for the last one.
 pub(crate) fn read_chunk(stream: &mut impl BufRead, body: &mut Vec<u8>) -> bool {
+    read_chunk_or_trailers(stream, body).is_none()
+}
+
+/// Reads one chunk. Returns the trailer lines for the last one.
+pub(crate) fn read_chunk_or_trailers(stream: &mut impl BufRead, body: &mut Vec<u8>) -> Option<String> {
     let mut line = String::new();
     stream.read_line(&mut line).expect("the chunk has a size");
     let size = line.trim_end().split(';').next().unwrap_or_default();
     let size = u64::from_str_radix(size, 16).unwrap_or_else(|_| panic!("no size of a chunk: {line:?}"));
     if size == 0 {
         // The trailers, if any, and the empty line.
-        read_head(stream);
-        return false;
+        return Some(read_head(stream));
     }
     let taken = stream.by_ref().take(size).read_to_end(body).expect("the chunk is complete");
     assert_eq!(taken as u64, size, "the chunk was cut");
     let mut end = [0; 2];
     stream.read_exact(&mut end).expect("CRLF after a chunk");
     assert_eq!(end, *b"\r\n");
-    true
+    None
 }

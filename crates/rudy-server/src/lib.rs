@@ -20,7 +20,9 @@ mod local_time;
 mod methods;
 pub mod pages;
 mod php;
+mod proxy;
 mod reference;
+mod registry;
 pub mod reload;
 mod resources;
 mod routes;
@@ -42,6 +44,7 @@ pub use handlers::{
     StatusTable, StreamFormat, StreamTable, TailTable,
 };
 pub use php::PhpTable;
+pub use proxy::{HostSource, ProxyTable, RequestBuffering, UpstreamUrl};
 pub use resources::Resources;
 pub use routing::{HostPattern, PathPattern};
 pub use steps::{ErrorPagesTable, FieldChanges, StepsTable};

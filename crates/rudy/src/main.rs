@@ -21,10 +21,10 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use rudy_net::engine::Model;
 use rudy_net::listen::{Address, Endpoint};
-use rudy_server::HostPattern;
 use rudy_server::access_log::Destination;
 use rudy_server::config::{AcmeTable, CertificateSource, TlsTable};
 use rudy_server::run::{self, AllowedHost, Options, Source, init};
+use rudy_server::{HostPattern, UpstreamUrl};
 
 use crate::values::unsupported;
 
@@ -118,7 +118,7 @@ const FLAGS_OF_OTHER_SERVERS: [(&str, &str); 13] = [
     ("--serve-hidden", HIDDEN_FILES),
 ];
 
-/// Serve a folder, or the sites of a configuration file
+/// Serve a folder, an application, or the sites of a configuration file
 ///
 /// Without --listen or --port, Rudy listens on 127.0.0.1:8080, which only this machine can reach.
 #[derive(Debug, Args)]
@@ -128,6 +128,7 @@ const FLAGS_OF_OTHER_SERVERS: [(&str, &str); 13] = [
   rudy serve public --browse --listen :8080   list folders, accept connections from other machines
   rudy serve public --tls self-signed         serve https://localhost:8443/
   rudy serve public --domain example.org      serve https://example.org/ on ports 80 and 443
+  rudy serve --proxy http://127.0.0.1:3000    pass requests to an application (reverse proxy)
   rudy serve rudy.toml                        serve the sites of a configuration; see `rudy check`
 
 Signals:
@@ -140,6 +141,9 @@ struct Serve {
     /// Folder to serve, or a configuration file with the extension .toml [default: the current folder]
     #[arg(value_name = "DIR|FILE", conflicts_with = "config")]
     folder: Option<PathBuf>,
+    /// Pass requests to the application at this URL, or at unix:PATH, instead (repeatable: to the least busy one)
+    #[arg(long, value_name = "URL", conflicts_with_all = ["folder", "config", "browse", "spa"])]
+    proxy: Vec<UpstreamUrl>,
     /// Configuration file, with any extension
     #[arg(long, value_name = "FILE", conflicts_with_all = ["browse", "spa", "host"])]
     config: Option<PathBuf>,
@@ -269,6 +273,7 @@ impl From<Serve> for Options {
         };
         let source = match serve.config {
             Some(path) => Source::File(path),
+            None if !serve.proxy.is_empty() => Source::Proxy { upstreams: serve.proxy, hosts: serve.host },
             None => Source::Folder {
                 path: serve.folder.unwrap_or_else(|| PathBuf::from(".")),
                 browse: serve.browse,

@@ -1,10 +1,12 @@
-//! Stores a whole request body before the app receives it.
+//! Stores a request body, or its start, before the upstream receives it.
 
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
+use http::HeaderMap;
 use http_body::Body;
 use rudy_net::RequestBodyError;
 
@@ -31,6 +33,33 @@ impl Buffers {
             poll_fn(|cx| buffer.poll_room(cx)).await?;
         }
         Ok(buffer.finish())
+    }
+
+    /// Stores the start of a body in memory: up to its end or about [`MEMORY_BYTES_MAX`], or less if the memory for all bodies is used
+    /// up. Returns the trailers if it has read them.
+    ///
+    /// # Errors
+    ///
+    /// The client does not send it.
+    pub async fn store_start<B>(
+        &self,
+        body: &mut B,
+    ) -> Result<(StoredBody, Option<HeaderMap>), RequestBodyError>
+    where
+        B: Body<Data = Bytes, Error = RequestBodyError> + Unpin,
+    {
+        let (mut buffer, mut trailers) = (Buffer::new(self, Some(0)), None);
+        while let Some(frame) = poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await {
+            match frame?.into_data() {
+                Ok(piece) => buffer.push(piece),
+                Err(frame) => trailers = frame.into_trailers().ok(),
+            }
+            // Only a write to a file would wake the task.
+            if !matches!(buffer.poll_room(&mut Context::from_waker(Waker::noop())), Poll::Ready(Ok(()))) {
+                break;
+            }
+        }
+        Ok((buffer.finish(), trailers))
     }
 
     async fn check_space_for(&self, bytes: u64) -> Result<(), BufferError> {

@@ -49,7 +49,7 @@ const HTTP2: &str = "HTTP/2 is on by default; `http2 = false` at the top of the 
 const ONE_TIMEOUT: &str =
     "write `limits = { head_timeout = \"10s\", idle_timeout = \"75s\" }` at the top of the main file";
 const TRUSTED: &str = "write `trusted_proxies = [\"10.0.0.0/8\"]` at the top of the main file";
-const NO_PROXY: &str = "Rudy is not a reverse proxy yet: `fastcgi` and `php` pass requests to FastCGI apps";
+const PROXY: &str = "write `proxy = \"http://127.0.0.1:3000\"` in a [[site.route]]";
 
 /// Directives of nginx, Caddy and Apache, in lower case, with the equivalent.
 const OTHER_SERVERS: [(&str, &str); 86] = [
@@ -112,15 +112,15 @@ const OTHER_SERVERS: [(&str, &str); 86] = [
     ("pid_file", NO_PID_FILE),
     ("pidfile", NO_PID_FILE),
     ("port", "write `listen = 8080` at the top of the main file"),
-    ("proxy", NO_PROXY),
-    ("proxy_pass", NO_PROXY),
+    ("proxy", PROXY),
+    ("proxy_pass", PROXY),
     ("proxy_protocol", "write `listen = \"127.0.0.1:8080,proxy_protocol\"` at the top of the main file"),
-    ("proxypass", NO_PROXY),
+    ("proxypass", PROXY),
     ("rate_limit", NO_RATE),
     ("real_ip_header", "write `client_address = \"x-forwarded-for\"` at the top of the main file"),
     ("redir", "write `redirect = \"/new\"` in a [[site.route]]"),
     ("return", "write `redirect = \"/new\"` or `respond = 404` in a [[site.route]]"),
-    ("reverse_proxy", NO_PROXY),
+    ("reverse_proxy", PROXY),
     (
         "rewrite",
         "write `rewrite = \"/new/{rest}\"`, or `redirect`, in a [[site.route]] with `path = \"/old/*\"`",

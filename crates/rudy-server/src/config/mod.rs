@@ -181,7 +181,12 @@ impl Config {
     /// A configuration with a single default site that serves `files` on 127.0.0.1:8080.
     #[must_use]
     pub fn for_files(files: FilesTable) -> Self {
-        let route = Route::everything(HandlerTable::Files(Box::new(files)), &Location::none());
+        Self::for_handler(HandlerTable::Files(Box::new(files)))
+    }
+
+    /// A configuration with a single default site on 127.0.0.1:8080, whose requests all go to one handler.
+    pub(crate) fn for_handler(handler: HandlerTable) -> Self {
+        let route = Route::everything(handler, &Location::none());
         Self {
             sites: vec![Site {
                 hosts: Vec::new(),

@@ -16,13 +16,11 @@ use super::output::AppOutput;
 use super::params::Params;
 use super::pool::{Connections, Pool};
 use super::processes::{ProcessOptions, Rules};
-use super::request_info::RequestInfo;
 use super::response::AppResponse;
 use super::stderr::Stderr;
-use super::upload::Upload;
 use crate::config::AppTable;
 use crate::error_log::ErrorLog;
-use crate::upstream::{Checkout, UpstreamOptions, Wanted};
+use crate::upstream::{Checkout, RequestInfo, Upload, UpstreamOptions, Wanted};
 
 /// Limits of what is buffered of an app's records.
 static LIMITS: LazyLock<Limits> = LazyLock::new(Limits::default);
@@ -119,7 +117,7 @@ impl App {
     /// Describes a request to this app for the log.
     pub(super) fn info(&self, method: &Method, uri: &Uri, client: &Client) -> RequestInfo {
         RequestInfo {
-            app: self.name.clone(),
+            upstream: self.name.clone(),
             method: method.clone(),
             uri: uri.clone(),
             client: client.address(),

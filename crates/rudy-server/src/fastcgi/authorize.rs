@@ -19,13 +19,13 @@ use super::failure::Failure;
 use super::params::{Constants, Params, Purpose, is_reserved};
 use super::response::AppResponse;
 use super::sendfile;
-use super::upload::Upload;
 use crate::buffer::Buffers;
 use crate::config::{AuthorizeTable, Location, Problem};
 use crate::files::access::Access;
 use crate::handlers::Start;
 use crate::routes::{Context, Routes};
 use crate::steps::Next;
+use crate::upstream::Upload;
 
 /// The maximum size of the body of a 200 response, which no client sees. An app that sends more is probably
 /// not an authorizer.

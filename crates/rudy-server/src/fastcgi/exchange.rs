@@ -1,12 +1,12 @@
 //! One request to an app and its response. The body is sent while it comes in; the response is read as it
 //! arrives.
 
-use std::cell::RefCell;
 use std::future::poll_fn;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
+use http::HeaderMap;
 use rudy_fastcgi::cgi::{Head, HeadDecoder};
 use rudy_fastcgi::gateway::Event;
 use rudy_fastcgi::record::{Kind, encode_stream, encode_stream_end};
@@ -16,13 +16,8 @@ use rudy_net::{Deadline, poll_time};
 use super::connection::Connection;
 use super::failure::Failure;
 use super::params::Params;
-use super::request_info::RequestInfo;
 use super::stderr::Stderr;
-use super::upload::Upload;
-use crate::upstream::Checkout;
-
-/// How much of a body is encoded at once: two pieces as they come from a socket.
-const OUTPUT_BYTES: usize = 64 * 1024;
+use crate::upstream::{Checkout, Connection as _, EncodeBody, RequestInfo, Sending, Upload};
 
 /// How much of an unwanted response body is read so that the connection can be reused: reading more would
 /// cost more than a new connection.
@@ -32,24 +27,13 @@ const DISCARD_BYTES_MAX: usize = 256 * 1024;
 /// end.
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(2);
 
-thread_local! {
-    /// The output buffer of the request that this thread works on.
-    static OUTPUT: RefCell<BytesMut> = RefCell::new(BytesMut::with_capacity(4096));
-}
-
 /// A request in progress. Dropping it early closes its connection, which cancels the request: php-fpm ignores
 /// `FCGI_ABORT_REQUEST`.
 pub(super) struct Exchange {
     /// `None` once the response is complete and the connection released.
     checkout: Option<Checkout<Connection>>,
-    id: RequestId,
     limits: &'static Limits,
-    /// The rest of the request's body.
-    upload: Upload,
-    /// Encoded bytes that were not sent yet.
-    output: BytesMut,
-    /// Whether the socket has accepted any byte of the request.
-    has_sent: bool,
+    sending: Sending<Stdin>,
     /// The decoder of the head, until the head is complete.
     head: Option<HeadDecoder>,
     received: Received,
@@ -59,6 +43,20 @@ pub(super) struct Exchange {
     /// When the app times out; set while the exchange waits for it.
     deadline: Option<Deadline>,
     stderr: Stderr,
+}
+
+/// Encodes the body of a request as its standard input.
+struct Stdin(RequestId);
+
+impl EncodeBody for Stdin {
+    fn encode_piece(&self, piece: &[u8], out: &mut BytesMut) {
+        encode_stream(Kind::Stdin, self.0, piece, out);
+    }
+
+    /// CGI has no trailers.
+    fn encode_end(&self, _trailers: Option<&HeaderMap>, out: &mut BytesMut) {
+        encode_stream_end(Kind::Stdin, self.0, out);
+    }
 }
 
 /// Parts of the response that were received and not passed on yet.
@@ -76,53 +74,34 @@ impl Exchange {
         mut checkout: Checkout<Connection>,
         role: Role,
         params: &Params<'_>,
-        upload: Upload,
+        mut upload: Upload,
         limits: &'static Limits,
         timeout: Duration,
         stderr: Stderr,
     ) -> Box<Self> {
-        let head = if role == Role::Authorizer { HeadDecoder::for_authorizer() } else { HeadDecoder::new() };
-        OUTPUT.with_borrow_mut(|out| {
-            out.clear();
-            let id = checkout.connection().begin(role, out);
-            params.encode(id, out);
-            let mut exchange = Box::new(Self {
-                checkout: Some(checkout),
-                id,
-                limits,
-                upload,
-                output: BytesMut::new(),
-                has_sent: false,
-                head: Some(head),
-                received: Received::default(),
-                app_status: None,
-                timeout,
-                deadline: None,
-                stderr,
-            });
-            if role == Role::Authorizer {
-                // An authorizer receives no body, not even an empty one (FastCGI 1.0 §6.3).
-                exchange.upload.end();
-            }
-            let cx = &mut Context::from_waker(Waker::noop());
-            // A body in memory is sent together with the parameters. A later poll reports read errors.
-            if exchange.upload.is_in_memory() {
-                let _ = exchange.encode_upload(cx, out);
-            }
-            exchange.send_at_once(cx, out);
-            exchange
-        })
-    }
-
-    /// Sends as much of `out` as the socket accepts, and stores the rest.
-    fn send_at_once(&mut self, cx: &mut Context<'_>, out: &BytesMut) {
-        let Some(checkout) = &mut self.checkout else { return };
-        let sent = match checkout.connection().poll_send(cx, out) {
-            Poll::Ready(Ok(sent)) => sent,
-            Poll::Ready(Err(_)) | Poll::Pending => 0,
+        let head = if role == Role::Authorizer {
+            // An authorizer receives no body, not even an empty one (FastCGI 1.0 §6.3).
+            upload.end();
+            HeadDecoder::for_authorizer()
+        } else {
+            HeadDecoder::new()
         };
-        self.has_sent = sent > 0;
-        self.output.extend_from_slice(&out[sent..]);
+        let sending = Sending::begin(upload, checkout.connection(), |connection, out| {
+            let id = connection.begin(role, out);
+            params.encode(id, out);
+            Stdin(id)
+        });
+        Box::new(Self {
+            checkout: Some(checkout),
+            limits,
+            sending,
+            head: Some(head),
+            received: Received::default(),
+            app_status: None,
+            timeout,
+            deadline: None,
+            stderr,
+        })
     }
 
     /// Waits for the head of the response.
@@ -175,7 +154,7 @@ impl Exchange {
 
     /// Returns the request's body for another attempt, if it can be read again.
     pub(super) fn take_upload(&mut self) -> Option<Upload> {
-        std::mem::take(&mut self.upload).rewind()
+        self.sending.take_upload()
     }
 
     /// Discards the rest of the response if it is short and comes soon; otherwise closes the connection. Does
@@ -210,19 +189,13 @@ impl Exchange {
             // reads nothing.
             checkout.poll_unaccepted(cx);
         }
-        if progress.is_ready() || self.waits_for_client() {
+        if progress.is_ready() || self.sending.waits_for_client() {
             self.deadline = None;
             return progress;
         }
         let deadline = self.deadline.get_or_insert_with(|| Deadline::at(poll_time() + self.timeout));
         ready!(deadline.poll_passed(cx));
         Poll::Ready(self.fail(Failure::Timeout(self.timeout)))
-    }
-
-    /// Returns whether the app waits for a part of the body that the client has not sent. The client's
-    /// connection limits that time.
-    fn waits_for_client(&self) -> bool {
-        self.output.is_empty() && self.upload.waits_for_client()
     }
 
     fn poll_send_and_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
@@ -240,46 +213,15 @@ impl Exchange {
         }
     }
 
-    /// Sends pending bytes of the request, and encodes more of its body when there is room.
     fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
-        loop {
-            if self.output.is_empty() {
-                // A new buffer: that of a large body would waste memory for a small rest.
-                let mut out = BytesMut::new();
-                ready!(self.encode_upload(cx, &mut out))?;
-                if out.is_empty() {
-                    return Poll::Ready(Ok(()));
-                }
-                self.output = out;
-            }
-            let Some(checkout) = &mut self.checkout else { return Poll::Ready(Ok(())) };
-            match ready!(checkout.connection().poll_send(cx, &self.output)) {
-                Ok(sent) => {
-                    self.output.advance(sent);
-                    self.has_sent = true;
-                    // The app reads the request, so it is not stuck.
-                    self.deadline = None;
-                }
-                Err(error) if self.has_sent => return Poll::Ready(Err(Failure::ConnectionLost(error))),
-                Err(error) => return Poll::Ready(Err(Failure::NothingSent(error))),
-            }
+        let Some(checkout) = &mut self.checkout else { return Poll::Ready(Ok(())) };
+        let sent = self.sending.sent();
+        let polled = self.sending.poll(cx, checkout.connection().socket());
+        if self.sending.sent() > sent {
+            // The app reads the request, so it is not stuck.
+            self.deadline = None;
         }
-    }
-
-    /// Encodes available parts of the body. Ready when there is something to send, or all of it was encoded.
-    fn encode_upload(&mut self, cx: &mut Context<'_>, out: &mut BytesMut) -> Poll<Result<(), Failure>> {
-        while !self.upload.is_ended() && out.len() < OUTPUT_BYTES {
-            match self.upload.poll_piece(cx) {
-                Poll::Pending if out.is_empty() => return Poll::Pending,
-                Poll::Pending => break,
-                Poll::Ready(Some(piece)) => encode_stream(Kind::Stdin, self.id, &piece?, out),
-                Poll::Ready(None) => {
-                    encode_stream_end(Kind::Stdin, self.id, out);
-                    self.upload.end();
-                }
-            }
-        }
-        Poll::Ready(Ok(()))
+        polled.map_err(Into::into)
     }
 
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
@@ -311,9 +253,8 @@ impl Exchange {
     /// input.
     fn finish(&mut self) {
         self.stderr.finish();
-        let is_sent = self.output.is_empty() && self.upload.is_ended();
         if let Some(mut checkout) = self.checkout.take()
-            && is_sent
+            && self.sending.is_done()
             && checkout.connection().is_idle()
         {
             checkout.release();

@@ -15,7 +15,7 @@ use crate::buffer::{BufferError, StoreError};
 use crate::files::access::Access;
 use crate::internal_redirect::REDIRECTS_MAX;
 use crate::pages;
-use crate::upstream::CheckoutError;
+use crate::upstream::{CheckoutError, RequestFailure, SendError, UploadError};
 
 /// Why there is no response, or why it is incomplete.
 #[derive(Debug)]
@@ -103,16 +103,6 @@ impl Failure {
         self.is_connection_failure() || matches!(self, Self::Timeout(_))
     }
 
-    /// Converts an error of reading a stored body.
-    pub(super) fn from_disk(error: io::Error) -> Self {
-        Self::BufferRead(error)
-    }
-
-    /// Returns whether the client caused the failure.
-    pub(super) fn is_client_error(&self) -> bool {
-        matches!(self, Self::Client(_))
-    }
-
     /// Returns the status for the client if no response was sent yet.
     pub(super) fn status(&self) -> StatusCode {
         match self {
@@ -158,9 +148,14 @@ impl Failure {
         }
         response
     }
+}
 
-    /// Returns the kind of failure; the log counts failures of a kind together.
-    pub(super) fn kind(&self) -> &'static str {
+impl RequestFailure for Failure {
+    fn is_client_error(&self) -> bool {
+        matches!(self, Self::Client(_))
+    }
+
+    fn kind(&self) -> &'static str {
         match self {
             Self::Checkout(CheckoutError::Connect(..)) => "no connection to the app",
             Self::NotRunning(_) | Self::Checkout(CheckoutError::Rejected) => "the app is not running",
@@ -263,5 +258,23 @@ impl From<StoreError> for Failure {
             StoreError::Body(error) => Self::Client(error),
             StoreError::Buffer(error) => Self::Buffer(error),
         }
+    }
+}
+
+impl From<SendError> for Failure {
+    fn from(error: SendError) -> Self {
+        match error {
+            SendError::NothingSent(error) => Self::NothingSent(error),
+            SendError::ConnectionLost(error) => Self::ConnectionLost(error),
+            SendError::Upload(UploadError::Client(error)) => Self::Client(error),
+            SendError::Upload(UploadError::Disk(error)) => Self::BufferRead(error),
+        }
+    }
+}
+
+/// An error of reading a stored body.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::BufferRead(error)
     }
 }

@@ -3,7 +3,7 @@
 //! The lifecycle of a request:
 //!
 //! 1. [`script`] splits the path into a script and its path info. The [`folder`] contains the script.
-//! 2. [`buffer`](crate::buffer) stores the body, so that a slow client occupies no connection. [`upload`]
+//! 2. [`buffer`](crate::buffer) stores the body, so that a slow client occupies no connection. An [`Upload`]
 //!    reads it.
 //! 3. [`pool`] provides a [`connection`] to the app: idle, new, or after a wait in the queue. It carries one
 //!    request at a time.
@@ -29,14 +29,12 @@ mod output;
 mod params;
 mod pool;
 mod processes;
-mod request_info;
 mod response;
 mod script;
 mod sendfile;
 mod stderr;
 mod table;
 mod tls;
-mod upload;
 mod values;
 
 use std::io;
@@ -44,8 +42,8 @@ use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use http::StatusCode;
 use http::request::Parts;
-use http::{Method, StatusCode, header};
 use http_body::Body as _;
 use rudy_fastcgi::Role;
 use rudy_fastcgi::cgi::{Head, ResponseKind};
@@ -64,7 +62,6 @@ pub(crate) use self::script::Script;
 use self::sendfile::Sendfile;
 pub use self::table::FastcgiTable;
 pub(crate) use self::table::PHP_SUFFIX;
-use self::upload::Upload;
 use crate::config::{FilePath, Location, Problem};
 use crate::files::access::Access;
 use crate::files::{Folders, Kind};
@@ -72,6 +69,7 @@ use crate::handlers::{Call, Handler, Start};
 use crate::methods::APP_METHODS;
 use crate::routes::{Context, Routes};
 use crate::routing::PathPattern;
+use crate::upstream::{Upload, may_be_endless};
 use crate::{internal_redirect, pages};
 
 /// An app with its settings. Clones share everything.
@@ -349,7 +347,9 @@ impl AppRequest {
         let Shared { request_buffering, buffer_chunked, .. } = *self.shared;
         let is_stored = match body.size_hint().exact() {
             Some(_) => request_buffering,
-            None => buffer_chunked || request_buffering && !may_be_endless(&self.head),
+            None => {
+                buffer_chunked || request_buffering && !may_be_endless(&self.head.method, &self.head.headers)
+            }
         };
         is_stored && !body.is_end_stream()
     }
@@ -363,14 +363,6 @@ impl AppRequest {
         let reply = Context { client, routes, access: Access::Cached }.reply(request);
         Ok(reply.response().await)
     }
-}
-
-/// Returns whether the body of a request may be endless, and wait for the response.
-fn may_be_endless(head: &Parts) -> bool {
-    let is_grpc = |media_type: &header::HeaderValue| media_type.as_bytes().starts_with(b"application/grpc");
-    head.method == Method::CONNECT
-        || head.headers.contains_key(header::UPGRADE)
-        || head.headers.get(header::CONTENT_TYPE).is_some_and(is_grpc)
 }
 
 #[cfg(test)]

@@ -6,9 +6,9 @@ use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::request_info::RequestInfo;
 use crate::config::visible;
 use crate::error_log::ErrorLog;
+use crate::upstream::RequestInfo;
 
 /// The longest line that is logged, in bytes: enough for a message with a stack trace. The rest is cut.
 const LINE_BYTES_MAX: usize = 4096;
@@ -210,7 +210,7 @@ mod tests {
         let start = Instant::now();
         let output = AppOutput::new("shop".to_owned(), Some(log.clone()), start);
         let info = RequestInfo {
-            app: "shop".into(),
+            upstream: "shop".into(),
             method: Method::GET,
             uri: "/x?y".parse().unwrap(),
             client: Peer::Unix,

@@ -5,13 +5,14 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::Instant;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use http::{Method, StatusCode, header};
 use rudy_fastcgi::cgi::{Head, ResponseKind};
 use rudy_net::{Body, BodyError, BodyPiece, BodyStream, Response};
 
 use super::exchange::Exchange;
 use super::failure::Failure;
 use crate::buffer::{Buffer, BufferError, Buffers};
+use crate::upstream::{HeadOnlyBody, PieceSource, ReadAhead, has_no_body, is_of_events, take_unbuffered};
 
 /// The response of an app: its head, and the exchange that receives the body.
 pub(super) struct AppResponse {
@@ -67,16 +68,14 @@ impl AppResponse {
             ResponseKind::LocalRedirect(_) => StatusCode::FOUND,
         };
         let mut fields = head.fields;
-        let is_unbuffered =
-            head.has_instructions && fields.remove(&ACCEL_BUFFERING).is_some_and(|value| is_no(&value));
+        let is_unbuffered = head.has_instructions && take_unbuffered(&mut fields);
         if head.content_length.is_some() {
             // The length of the body stream sets this field again.
             fields.remove(header::CONTENT_LENGTH);
         }
         let mut response = Response::new(status);
         *response.headers_mut() = fields;
-        // These responses have no body (RFC 9110 §9.3.2, §15.3.5, §15.4.5).
-        if *method == Method::HEAD || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
+        if has_no_body(method, status) {
             // A live stream does not end soon.
             if !is_unbuffered && !is_of_events(response.headers()) {
                 exchange.discard();
@@ -104,104 +103,44 @@ fn body(
         Poll::Ready(None) | Poll::Pending => Bytes::new(),
     };
     if !exchange.is_done() || length.is_some_and(|length| length != first.len() as u64) {
-        let (buffer, state) = (buffer(), State::Open);
-        return Ok(Body::Stream(Box::new(ResponseBody {
-            first,
-            buffer,
-            exchange,
-            state,
-            left: length,
-            length,
-        })));
+        let body = ReadAhead::new(first, buffer(), exchange);
+        return Ok(Body::Stream(Box::new(ResponseBody { body, left: length, length })));
     }
     Ok(if first.is_empty() { Body::Empty } else { Body::Bytes(first) })
 }
 
-/// The field that switches response buffering off, as in nginx. It is not passed on.
-static ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
-
-fn is_no(value: &HeaderValue) -> bool {
-    value.as_bytes().eq_ignore_ascii_case(b"no")
-}
-
-/// Returns whether a response is an event stream, which must not be delayed.
-fn is_of_events(fields: &HeaderMap) -> bool {
-    let events = b"text/event-stream";
-    let start = fields.get(header::CONTENT_TYPE).and_then(|value| value.as_bytes().get(..events.len()));
-    start.is_some_and(|start| start.eq_ignore_ascii_case(events))
-}
-
-/// The body of a response of which only the head is sent. It may have a length.
-struct HeadOnlyBody {
-    length: Option<u64>,
-}
-
-impl BodyStream for HeadOnlyBody {
-    fn poll_piece(
-        &mut self,
-        _cx: &mut Context<'_>,
-        _now: Instant,
-        _max: u64,
-    ) -> Poll<Option<Result<BodyPiece, BodyError>>> {
-        Poll::Ready(None)
-    }
-
-    fn length(&self) -> Option<u64> {
-        self.length
-    }
-}
-
 /// A body that is passed on as it is received.
 struct ResponseBody {
-    /// The part that was received with the head.
-    first: Bytes,
-    /// The part that was read ahead.
-    buffer: Buffer,
-    exchange: Box<Exchange>,
-    state: State,
+    body: ReadAhead<Box<Exchange>>,
     /// Bytes that are missing, if the app has declared a length.
     left: Option<u64>,
     length: Option<u64>,
 }
 
-/// Whether the app sends more of the body.
-enum State {
-    Open,
-    /// The app has failed after the bytes in the buffer.
-    Failed(Failure),
-    /// The whole body was received.
-    Over,
+impl PieceSource for Box<Exchange> {
+    type Failure = Failure;
+
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
+        Exchange::poll_piece(self, cx)
+    }
+
+    fn is_done(&self) -> bool {
+        Exchange::is_done(self)
+    }
+
+    fn buffer_failed(&mut self, error: BufferError) {
+        self.info().log_failure(&Failure::Buffer(error));
+    }
 }
 
 impl ResponseBody {
-    fn poll_source(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
-        if !self.first.is_empty() {
-            return Poll::Ready(Some(Ok(std::mem::take(&mut self.first))));
-        }
-        if let Some(piece) = ready!(self.buffer.poll_piece(cx)) {
-            return Poll::Ready(Some(piece.map_err(Failure::from_disk)));
-        }
-        match std::mem::replace(&mut self.state, State::Over) {
-            State::Open => self.poll_exchange(cx),
-            State::Failed(failure) => Poll::Ready(Some(Err(failure))),
-            State::Over => Poll::Ready(None),
-        }
-    }
-
-    fn poll_exchange(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
-        let piece = self.exchange.poll_piece(cx);
-        let may_continue = matches!(piece, Poll::Pending | Poll::Ready(Some(Ok(_))));
-        self.state = if may_continue && !self.exchange.is_done() { State::Open } else { State::Over };
-        piece
-    }
-
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
-        let piece = ready!(self.poll_source(cx));
+        let piece = ready!(self.body.poll_piece(cx));
         Poll::Ready(match (piece, &mut self.left) {
             (Some(Ok(mut piece)), Some(left)) => {
                 if piece.len() as u64 > *left {
                     let expected = self.length.unwrap_or(0);
-                    self.exchange.info().log_failure(&Failure::Length {
+                    self.body.source().info().log_failure(&Failure::Length {
                         expected,
                         received: expected + piece.len() as u64 - *left,
                     });
@@ -213,7 +152,7 @@ impl ResponseBody {
             }
             // The declared length was received, so the response is complete.
             (Some(Err(failure)), Some(0)) => {
-                self.exchange.info().log_failure(&failure);
+                self.body.source().info().log_failure(&failure);
                 None
             }
             (None, Some(left)) if *left > 0 => {
@@ -222,28 +161,6 @@ impl ResponseBody {
             }
             (piece, _) => piece,
         })
-    }
-
-    /// Reads from the app while the buffer has room. A failure is reported after the bytes before it.
-    fn read_ahead(&mut self, cx: &mut Context<'_>) {
-        while matches!(self.state, State::Open) {
-            match self.buffer.poll_room(cx) {
-                Poll::Ready(Ok(())) => {}
-                // Over the limit, the app waits for the client.
-                Poll::Pending | Poll::Ready(Err(BufferError::Limit(_))) => return,
-                Poll::Ready(Err(error)) => {
-                    return self.exchange.info().log_failure(&Failure::Buffer(error));
-                }
-            }
-            match self.poll_exchange(cx) {
-                Poll::Pending => return,
-                Poll::Ready(Some(Ok(piece))) => self.buffer.push(piece),
-                Poll::Ready(Some(Err(failure))) => self.state = State::Failed(failure),
-                Poll::Ready(None) => {}
-            }
-        }
-        // Move bytes over the memory limit to the file, even if no more are received.
-        let _ = self.buffer.poll_room(cx);
     }
 }
 
@@ -256,13 +173,13 @@ impl BodyStream for ResponseBody {
     ) -> Poll<Option<Result<BodyPiece, BodyError>>> {
         let piece = ready!(self.poll_next(cx));
         if let Some(Err(failure)) = &piece {
-            self.exchange.info().log_failure(failure);
+            self.body.source().info().log_failure(failure);
         }
         Poll::Ready(piece.map(|piece| piece.map(BodyPiece::Data).map_err(Into::into)))
     }
 
     fn poll_blocked(&mut self, cx: &mut Context<'_>, _now: Instant) -> Poll<()> {
-        self.read_ahead(cx);
+        self.body.poll_blocked(cx);
         Poll::Pending
     }
 

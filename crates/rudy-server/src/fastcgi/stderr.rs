@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use super::failure::Failure;
 use super::output::AppOutput;
-use super::request_info::RequestInfo;
 use crate::follow::Lines;
+use crate::upstream::{RequestFailure, RequestInfo};
 
 /// The stderr of one request.
 pub(super) struct Stderr {

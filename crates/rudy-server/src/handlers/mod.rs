@@ -42,6 +42,7 @@ use crate::fastcgi::{Apps, FastcgiTable};
 use crate::files::{FilesTable, Folders};
 use crate::methods::READ_METHODS;
 use crate::php::PhpTable;
+use crate::proxy::ProxyTable;
 use crate::routes::Context;
 use crate::routing::{PathPattern, RouteMatch};
 use crate::steps::Target;
@@ -202,6 +203,8 @@ handlers! {
     "info": Info(InfoTable),
     /// Passes requests to a FastCGI app.
     "fastcgi": Fastcgi(FastcgiTable),
+    /// Passes requests to an application over HTTP (reverse proxy).
+    "proxy": Proxy(ProxyTable),
     /// Runs a PHP application: php-fpm runs its scripts, Rudy serves its files, and other paths go to `index.php`.
     "php": Php(PhpTable),
 }

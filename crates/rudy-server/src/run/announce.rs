@@ -12,6 +12,7 @@ use crate::config::{CertificateSource, Config};
 
 const LOCAL_ACCESS: &str = "this machine only; --listen :8080 accepts other machines";
 const PUBLIC_ACCESS: &str = "every machine that can reach this one can read these files";
+const PUBLIC_APPLICATION: &str = "every machine that can reach this one can use this application";
 const NO_LISTINGS: &str = "not listed; --browse lists those without an index.html";
 const NO_ACCESS_LOG: &str = "off; --access-log FILE writes one, --access-log - prints it";
 
@@ -40,6 +41,10 @@ fn described(source: &Source, config: &Config) -> String {
         Source::Folder { path, .. } => {
             format!("the folder {}", absolute(path).unwrap_or_else(|_| path.clone()).display())
         }
+        Source::Proxy { upstreams, .. } => {
+            let urls: Vec<_> = upstreams.iter().map(ToString::to_string).collect();
+            format!("the application at {}", urls.join(", "))
+        }
         Source::File(path) => match config.sites.len() {
             1 => format!("{} (1 site)", path.display()),
             sites => format!("{} ({sites} sites)", path.display()),
@@ -57,9 +62,16 @@ fn notes(
         let reuse = if config.engine.keeps_alive() { "" } else { ", one request per connection" };
         notes.push(("Engine", format!("{}{reuse}", config.engine.model).into()));
     }
-    if let Source::Folder { path, browse, .. } = source {
+    let public_access = match source {
+        Source::Folder { .. } => Some(PUBLIC_ACCESS),
+        Source::Proxy { .. } => Some(PUBLIC_APPLICATION),
+        Source::File(_) => None,
+    };
+    if let Some(public_access) = public_access {
         let is_local = listening.iter().flat_map(|(_, bound)| bound).all(is_loopback);
-        notes.push(("Access", if is_local { LOCAL_ACCESS } else { PUBLIC_ACCESS }.into()));
+        notes.push(("Access", if is_local { LOCAL_ACCESS } else { public_access }.into()));
+    }
+    if let Source::Folder { path, browse, .. } = source {
         if !browse {
             notes.push(("Directories", NO_LISTINGS.into()));
         }

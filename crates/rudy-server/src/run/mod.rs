@@ -46,6 +46,8 @@ use crate::config::{
     AccessLogOptions, AcmeTable, CertificateSource, Config, FilePath, Site, TlsTable, json_schema,
 };
 use crate::files::{FilesOptions, FilesTable};
+use crate::handlers::HandlerTable;
+use crate::proxy::{ProxyTable, UpstreamUrl};
 
 /// The port of `rudy serve --tls` without `--listen`.
 const DEFAULT_TLS_PORT: u16 = 8443;
@@ -67,9 +69,9 @@ pub struct Options {
     pub cores: Option<NonZeroUsize>,
     /// Whether a connection can have several requests, instead of the configured value.
     pub keep_alive: Option<bool>,
-    /// TLS, instead of the configured one, on all addresses; for a folder only.
+    /// TLS, instead of the configured one, on all addresses; not for a configuration file.
     pub tls: Option<TlsTable>,
-    /// The names to get certificates for from an authority, for a folder only; each is a site.
+    /// The names to get certificates for from an authority, not for a configuration file; each is a site.
     pub domains: Vec<HostPattern>,
     /// The authority, for `domains`.
     pub acme: AcmeTable,
@@ -90,6 +92,13 @@ pub enum Source {
         browse: bool,
         /// Whether to serve `index.html` for missing paths.
         spa: bool,
+        /// Additional hosts to serve, beside the names of this machine.
+        hosts: Vec<AllowedHost>,
+    },
+    /// An application that speaks HTTP.
+    Proxy {
+        /// Its upstreams, at least one.
+        upstreams: Vec<UpstreamUrl>,
         /// Additional hosts to serve, beside the names of this machine.
         hosts: Vec<AllowedHost>,
     },
@@ -149,6 +158,10 @@ impl Options {
     fn config(&self, inherited: &InheritedSockets) -> Result<Config, Failure> {
         let mut config = match &self.source {
             Source::Folder { path, browse, spa, .. } => Config::for_files(files(path, *browse, *spa)?),
+            Source::Proxy { upstreams, .. } => {
+                let table = upstreams.iter().cloned().collect::<ProxyTable>();
+                Config::for_handler(HandlerTable::Proxy(Box::new(table)))
+            }
             Source::File(path) => Config::load(path).map_err(Failure::Config)?,
         };
         if !self.listen.is_empty() {
@@ -163,7 +176,9 @@ impl Options {
         }
         if !self.domains.is_empty() {
             self.apply_domains(&mut config);
-        } else if let (Source::Folder { hosts, .. }, [site]) = (&self.source, &mut *config.sites) {
+        } else if let (Source::Folder { hosts, .. } | Source::Proxy { hosts, .. }, [site]) =
+            (&self.source, &mut *config.sites)
+        {
             site.hosts = match site.tls.as_ref().and_then(TlsTable::names) {
                 Some(names) => hosts_of_certificate(&names, hosts),
                 None => allowed_hosts(hosts, &config.listen, inherited, &machine_name()),
@@ -192,13 +207,13 @@ impl Options {
             config.listen = Config::public_addresses();
         }
         config.acme = self.acme.clone();
-        let Some(folder) = config.sites.pop() else { return };
+        let Some(content) = config.sites.pop() else { return };
         let tls = TlsTable { source: Some(CertificateSource::Auto), ..TlsTable::default() };
         config.sites.extend(self.domains.iter().map(|domain| Site {
             hosts: vec![domain.clone()],
             tls: Some(tls.clone()),
             redirect_to_https: true,
-            ..folder.clone()
+            ..content.clone()
         }));
     }
 }

@@ -98,7 +98,9 @@ impl Server {
             self.context.errors.notice("a change of `sandbox` needs a restart");
         }
         let outcome = match self.options.source {
-            Source::Folder { .. } => "no configuration file to reload; the logs were reopened",
+            Source::Folder { .. } | Source::Proxy { .. } => {
+                "no configuration file to reload; the logs were reopened"
+            }
             Source::File(_) => "the configuration was reloaded and applies from the next request",
         };
         self.context.errors.notice(&format!("SIGHUP: {outcome}"));

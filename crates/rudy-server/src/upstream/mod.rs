@@ -6,13 +6,19 @@
 //!    connections that were idle too long.
 //! 4. [`checkout`] waits for a connection, opens one, or moves one to the runtime of the request's worker.
 //! 5. [`Socket`] is a connection that the runtime of the current worker polls.
+//! 6. [`Sending`] sends a request with its [`Upload`]; [`ReadAhead`] receives a response. [`RequestInfo`] describes both in the log.
 
 mod address;
 mod checkout;
 mod endpoint;
 mod error;
 mod name;
+mod read_ahead;
+mod request_info;
+mod response;
+mod sending;
 mod socket;
+mod upload;
 mod worker;
 
 use std::fmt;
@@ -32,7 +38,12 @@ pub(crate) use self::endpoint::Endpoint;
 pub(crate) use self::error::CheckoutError;
 use self::name::Name;
 pub(crate) use self::name::unresolved;
+pub(crate) use self::read_ahead::{PieceSource, ReadAhead};
+pub(crate) use self::request_info::{RequestFailure, RequestInfo};
+pub(crate) use self::response::{HeadOnlyBody, has_no_body, is_of_events, take_unbuffered};
+pub(crate) use self::sending::{EncodeBody, SendError, Sending};
 pub(crate) use self::socket::{Socket, register};
+pub(crate) use self::upload::{Upload, UploadError, may_be_endless};
 
 /// A protocol on a connection.
 pub(crate) trait Connection: Send + Sized + 'static {

@@ -1,8 +1,12 @@
 //! A view of a response head.
 
-use http::Version;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Version};
 
 use crate::h1::{Fields, Framing};
+
+/// The number of fields for which a map has space without growing.
+const TYPICAL_FIELDS: usize = 16;
 
 /// A view of a received response head.
 #[derive(Debug, Clone, Copy)]
@@ -50,6 +54,21 @@ impl<'a> ResponseHead<'a> {
     #[must_use]
     pub fn fields(&self) -> Fields<'a> {
         Fields::new(&self.raw[self.fields_start..])
+    }
+
+    /// Returns the fields whose names `is_wanted` accepts, in a map that shares one copy of them. Field lines are valid, so no field gets
+    /// lost; the number of fields is limited.
+    #[must_use]
+    pub fn headers_where(&self, is_wanted: impl Fn(&str) -> bool) -> HeaderMap {
+        let lines = Bytes::copy_from_slice(&self.raw[self.fields_start..]);
+        let mut map = HeaderMap::with_capacity(TYPICAL_FIELDS);
+        for (name, value) in Fields::new(&lines).filter(|(name, _)| is_wanted(name)) {
+            let value = HeaderValue::from_maybe_shared(lines.slice_ref(value));
+            if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), value) {
+                map.append(name, value);
+            }
+        }
+        map
     }
 
     /// Returns the value of the first field with this name, in any case.

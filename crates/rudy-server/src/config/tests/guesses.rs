@@ -191,8 +191,8 @@ fn a_misplaced_key_gets_the_correct_line() {
         ("DocumentRoot = '/x'\nroot = 'public'", "write `root = \"public\"`"),
         ("root = 'public'\nfile_server = true", "write `root = \"public\"`"),
         ("root = 'public'\nssl_certificate = 'x'", "write `tls = { certificate = "),
-        ("root = 'public'\nproxy_pass = 'x'", "Rudy is not a reverse proxy yet"),
-        ("route = [{ path = '/', proxy_pass = 'x' }]", "Rudy is not a reverse proxy yet"),
+        ("root = 'public'\nproxy_pass = 'x'", "write `proxy = \"http://127.0.0.1:3000\"`"),
+        ("route = [{ path = '/', proxy_pass = 'x' }]", "write `proxy = \"http://127.0.0.1:3000\"`"),
     ] {
         let error = with_site("", site).unwrap_err();
         assert!(error.contains(says) && error.contains("1 error in"), "{site}:\n{error}");
@@ -232,7 +232,7 @@ fn consequences_of_an_error_are_not_reported() {
         ("", "root = 'public'\nhosts = ['a.org', '${RUDY_TEST_UNSET}']", "`RUDY_TEST_UNSET` is not set"),
         ("listen = [{ address = ':80' }]", "root = 'public'", "expected an address to listen on"),
         ("", "rot = 'public'", "did you mean `root`?"),
-        ("", "proxy_pass = 'x'", "Rudy is not a reverse proxy yet"),
+        ("", "proxy_pass = 'x'", "write `proxy = \"http://127.0.0.1:3000\"`"),
         ("", "route = [{ path = '/', tail = { file = '/x', allow = 'anyone' } }]", "did you mean `files`?"),
         ("", "route = [{ pth = '/', respond = 404 }]", "did you mean `path`?"),
         ("", "route = [{ path = '/', fastcgi = { command = 'app' } }]", "expected a list"),

@@ -116,8 +116,8 @@ respond = { status = 404 }
         text,
         str![[r#"
 Listens on
-  127.0.0.1:8080
-  *:80
+  127.0.0.1:8080  HTTP/1.1
+  *:80            HTTP/1.1
 
 Site example.org, *.example.org
   1  /old/* *.php  redirect  307 to https://{host}/
@@ -139,7 +139,6 @@ Running
   engine            percore
   threads           one per core
   keep-alive        on
-  protocols         HTTP/1.1
   access log        JSON lines to standard output
   shutdown timeout  30s
 

@@ -1,0 +1,87 @@
+//! A connection to an upstream over HTTP/1.1. It carries one request at a time.
+
+use std::cell::RefCell;
+use std::sync::LazyLock;
+use std::task::{Context, Poll, ready};
+
+use rudy_http::Limits;
+use rudy_http::h1::client::{ClientConnection, Fault, InputEnd, RequestInfo, ResponseEvent};
+
+use super::failure::Cause;
+use crate::upstream::{self, Socket};
+
+/// The size of the read buffer. Larger reads save system calls, but delay the first byte that the client gets.
+const READ_BYTES: usize = 64 * 1024;
+
+/// The limits of a response. Heads of 32 KiB are four times what nginx accepts.
+pub(super) static LIMITS: LazyLock<Limits> =
+    LazyLock::new(|| Limits { head_bytes: READ_BYTES / 2, ..Limits::for_responses() });
+
+thread_local! {
+    /// The read buffer of all connections of this thread. A connection stores only an incomplete head or chunk line.
+    static READ: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES].into());
+}
+
+/// A socket with its protocol state. It has no buffer between requests.
+#[derive(Debug)]
+pub(super) struct Connection {
+    socket: Socket,
+    protocol: ClientConnection,
+    /// Received bytes that are part of an incomplete head or chunk line, or follow the response.
+    unused: Vec<u8>,
+}
+
+impl upstream::Connection for Connection {
+    fn new(socket: Socket) -> Self {
+        Self { socket, protocol: ClientConnection::new(), unused: Vec::new() }
+    }
+
+    fn socket(&mut self) -> &mut Socket {
+        &mut self.socket
+    }
+}
+
+impl Connection {
+    /// Expects the response to a request.
+    pub(super) fn begin(&mut self, request: RequestInfo) {
+        self.protocol.expect_response(request);
+    }
+
+    /// Reads once, and passes the decoded events to `on_event`.
+    pub(super) fn poll_receive(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut on_event: impl FnMut(ResponseEvent<'_>) -> Result<(), Cause>,
+    ) -> Poll<Result<(), Cause>> {
+        READ.with_borrow_mut(|buffer| {
+            // Less than the buffer: a head, a chunk line and a trailer section have a lower limit.
+            let kept = self.unused.len().min(buffer.len());
+            buffer[..kept].copy_from_slice(&self.unused[..kept]);
+            let received =
+                ready!(self.socket.poll_read(cx, &mut buffer[kept..])).map_err(Cause::ConnectionLost)?;
+            if received == 0 {
+                return Poll::Ready(match self.protocol.end_of_input().map_err(Cause::Fault)? {
+                    InputEnd::ResponseComplete => on_event(ResponseEvent::End(None)),
+                    InputEnd::BetweenResponses => Err(Cause::Fault(Fault::ClosedBeforeResponse)),
+                });
+            }
+            let mut bytes = &buffer[..kept + received];
+            while !self.protocol.is_idle() {
+                let (used, event) = self.protocol.decode(bytes, &LIMITS).map_err(Cause::Fault)?;
+                bytes = &bytes[used..];
+                match event {
+                    ResponseEvent::NeedData => break,
+                    event => on_event(event)?,
+                }
+            }
+            self.unused.clear();
+            self.unused.extend_from_slice(bytes);
+            Poll::Ready(Ok(()))
+        })
+    }
+
+    /// Returns whether another request can be sent: the response is complete, and nothing follows it.
+    pub(super) fn can_be_reused(&self) -> bool {
+        self.protocol.can_be_reused() && self.unused.is_empty()
+    }
+}

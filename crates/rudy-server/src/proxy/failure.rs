@@ -1,0 +1,279 @@
+//! Failures of requests to an upstream, and the response and log line for each.
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use http::header::RETRY_AFTER;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use rudy_http::h1::client::{Fault, RequestError};
+use rudy_net::{RequestBodyError, Response};
+
+use crate::buffer::{BufferError, StoreError};
+use crate::pages;
+use crate::upstream::{CheckoutError, Endpoint, RequestFailure, SendError, UploadError};
+
+/// The field that names the cause of an error response (RFC 9209).
+static PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
+
+/// A failed request: the cause, and the attempt that failed.
+#[derive(Debug)]
+pub(super) struct Failure {
+    pub(super) cause: Cause,
+    /// The attempt, unless the request failed before the first one.
+    pub(super) attempt: Option<Attempt>,
+}
+
+/// An attempt to send a request.
+#[derive(Debug, Clone)]
+pub(super) struct Attempt {
+    /// Its number, from 1.
+    pub(super) number: u32,
+    /// The upstream, once there is a connection.
+    pub(super) endpoint: Option<Endpoint>,
+    pub(super) phase: Phase,
+    /// The time from the start of the request to the failure.
+    pub(super) elapsed: Duration,
+}
+
+/// The part of an exchange in which it failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    Connecting,
+    Sending,
+    Waiting,
+    Receiving,
+}
+
+/// Why there is no response, or why it is incomplete.
+#[derive(Debug)]
+pub(super) enum Cause {
+    /// There is no connection to the upstream.
+    Checkout(CheckoutError),
+    /// The upstream sent no response for this long.
+    ResponseTimeout(Duration),
+    /// The upstream sent nothing more of its response for this long.
+    StallTimeout(Duration),
+    /// The connection was lost.
+    ConnectionLost(io::Error),
+    /// The connection was lost before any byte of the request was sent.
+    NothingSent(io::Error),
+    /// The upstream violated the protocol, or closed the connection too early.
+    Fault(Fault),
+    /// The upstream sent more than this many interim responses.
+    TooManyInterim(u32),
+    /// The request cannot be expressed in HTTP/1.1.
+    Request(RequestError),
+    /// A request body cannot be stored.
+    Buffer(BufferError),
+    /// A stored body cannot be read.
+    BufferRead(io::Error),
+    /// The client did not send the request's body.
+    Client(RequestBodyError),
+}
+
+impl Cause {
+    /// Returns whether another connection may succeed.
+    fn is_connection_failure(&self) -> bool {
+        match self {
+            Self::ConnectionLost(_) | Self::NothingSent(_) => true,
+            Self::Fault(fault) => matches!(fault, Fault::ClosedBeforeResponse),
+            _ => false,
+        }
+    }
+
+    /// Returns whether the request can be sent again on another connection: it `is_repeatable`, or nothing of it was sent.
+    pub(super) fn is_retryable(&self, is_repeatable: bool) -> bool {
+        matches!(self, Self::NothingSent(_)) || is_repeatable && self.is_connection_failure()
+    }
+
+    /// Returns the status for the client if no response was sent yet.
+    fn status(&self) -> StatusCode {
+        match self {
+            Self::Checkout(CheckoutError::QueueFull(_) | CheckoutError::QueueTimeout(_)) => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
+            Self::ResponseTimeout(_) | Self::StallTimeout(_) => StatusCode::GATEWAY_TIMEOUT,
+            Self::Checkout(CheckoutError::Connect(_, error)) if error.kind() == io::ErrorKind::TimedOut => {
+                StatusCode::GATEWAY_TIMEOUT
+            }
+            Self::BufferRead(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Buffer(_) => StatusCode::INSUFFICIENT_STORAGE,
+            Self::Client(RequestBodyError::TooLarge) => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Client(RequestBodyError::TooSlow) => StatusCode::REQUEST_TIMEOUT,
+            Self::Client(_) | Self::Request(_) => StatusCode::BAD_REQUEST,
+            _ => StatusCode::BAD_GATEWAY,
+        }
+    }
+
+    /// Returns the error type for `Proxy-Status` (RFC 9209 §2.3). Client errors and those of this machine have none.
+    fn proxy_error(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::Checkout(CheckoutError::Connect(_, error)) => match error.kind() {
+                io::ErrorKind::ConnectionRefused => "connection_refused",
+                io::ErrorKind::TimedOut => "connection_timeout",
+                _ => "destination_unavailable",
+            },
+            Self::Checkout(_) => "connection_limit_reached",
+            Self::ResponseTimeout(_) => "http_response_timeout",
+            Self::StallTimeout(_) => "connection_read_timeout",
+            Self::ConnectionLost(_) | Self::NothingSent(_) => "connection_terminated",
+            Self::Fault(fault) => proxy_error_of_fault(fault),
+            Self::TooManyInterim(_) => "http_protocol_error",
+            Self::Request(_) | Self::Buffer(_) | Self::BufferRead(_) | Self::Client(_) => return None,
+        })
+    }
+}
+
+fn proxy_error_of_fault(fault: &Fault) -> &'static str {
+    match fault {
+        Fault::ClosedBeforeResponse => "connection_terminated",
+        Fault::ClosedInHead { .. } | Fault::ClosedInBody { .. } => "http_response_incomplete",
+        Fault::HeadTooLarge { .. } | Fault::TooManyFields { .. } => "http_response_header_section_size",
+        Fault::TrailersTooLarge { .. } => "http_response_trailer_section_size",
+        Fault::BodyTooLarge { .. } => "http_response_body_size",
+        Fault::BadTransferCoding(_) | Fault::TransferCodingInHttp10 => "http_response_transfer_coding",
+        Fault::UnsolicitedUpgrade => "http_upgrade_failed",
+        _ => "http_protocol_error",
+    }
+}
+
+impl Failure {
+    /// Returns the response for a client whose request had these fields. The log has the details.
+    pub(super) fn response(&self, headers: &HeaderMap) -> Response {
+        let status = self.cause.status();
+        let explanation = match (&self.cause, status) {
+            (Cause::Client(error), _) => format!("Bad request: {error}."),
+            (Cause::Request(error), _) => format!("Bad request: {error}."),
+            (_, StatusCode::SERVICE_UNAVAILABLE) => {
+                "The application is overloaded. Try again soon.".to_owned()
+            }
+            (_, StatusCode::INSUFFICIENT_STORAGE) => {
+                "The server has no space for the request body. Try again later.".to_owned()
+            }
+            (_, StatusCode::GATEWAY_TIMEOUT) => "The application did not respond in time.".to_owned(),
+            _ => "The application gave no valid response.".to_owned(),
+        };
+        let mut response = pages::error(status, headers, &explanation);
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        match self.cause.proxy_error() {
+            Some(error) => with_proxy_status(response, error),
+            None => response,
+        }
+    }
+}
+
+/// Adds `Proxy-Status` with an error type, a token.
+pub(super) fn with_proxy_status(mut response: Response, error: &'static str) -> Response {
+    if let Ok(value) = HeaderValue::try_from(format!("rudy; error={error}")) {
+        response.headers_mut().insert(&PROXY_STATUS, value);
+    }
+    response
+}
+
+impl RequestFailure for Failure {
+    fn is_client_error(&self) -> bool {
+        matches!(self.cause, Cause::Client(_) | Cause::Request(_))
+    }
+
+    fn kind(&self) -> &'static str {
+        match &self.cause {
+            Cause::Checkout(CheckoutError::Connect(..)) => "no connection to the upstream",
+            Cause::Checkout(_) => "too many requests wait for the upstream",
+            Cause::ResponseTimeout(_) | Cause::StallTimeout(_) => "the upstream is too slow",
+            Cause::ConnectionLost(_) | Cause::NothingSent(_) => "the upstream closed the connection",
+            Cause::Fault(fault) if fault.is_early_close() => "the upstream closed the connection",
+            Cause::Fault(_) | Cause::TooManyInterim(_) => "invalid response of the upstream",
+            Cause::Request(_) => "invalid request for an upstream",
+            Cause::Buffer(_) => "no space for a body",
+            Cause::BufferRead(_) => "cannot read a stored body",
+            Cause::Client(_) => "cannot read a request for the upstream",
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(Attempt { number, endpoint, phase, elapsed }) = &self.attempt {
+            let phase = match phase {
+                Phase::Connecting => "connecting",
+                Phase::Sending => "sending the request",
+                Phase::Waiting => "waiting for the response",
+                Phase::Receiving => "receiving the response",
+            };
+            let at = endpoint.as_ref().map(|endpoint| format!(" ({endpoint})")).unwrap_or_default();
+            let time = rudy_units::duration(*elapsed);
+            write!(f, "{phase}{at}, attempt {number}, after {time}: ")?;
+        }
+        self.cause.fmt(f)
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Checkout(error) => error.fmt(f),
+            Self::ResponseTimeout(time) => {
+                write!(f, "the upstream sent no response for {time:?} (`response_timeout`)")
+            }
+            Self::StallTimeout(time) => {
+                write!(f, "the upstream sent nothing more for {time:?} (`stall_timeout`)")
+            }
+            Self::ConnectionLost(error) | Self::NothingSent(error) => {
+                write!(f, "the connection was lost: {error}")
+            }
+            Self::Fault(fault) => fault.fmt(f),
+            Self::TooManyInterim(limit) => {
+                write!(f, "the upstream sent more than {limit} interim responses (1xx)")
+            }
+            Self::Request(error) => error.fmt(f),
+            Self::Buffer(error) => write!(f, "cannot store the body: {error}"),
+            Self::BufferRead(error) => write!(f, "cannot read the stored body: {error}"),
+            Self::Client(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// A failure before the first attempt.
+impl From<Cause> for Failure {
+    fn from(cause: Cause) -> Self {
+        Self { cause, attempt: None }
+    }
+}
+
+impl From<CheckoutError> for Cause {
+    fn from(error: CheckoutError) -> Self {
+        Self::Checkout(error)
+    }
+}
+
+/// An error of reading a stored body.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Cause::BufferRead(error).into()
+    }
+}
+
+impl From<SendError> for Cause {
+    fn from(error: SendError) -> Self {
+        match error {
+            SendError::NothingSent(error) => Self::NothingSent(error),
+            SendError::ConnectionLost(error) => Self::ConnectionLost(error),
+            SendError::Upload(UploadError::Client(error)) => Self::Client(error),
+            SendError::Upload(UploadError::Disk(error)) => Self::BufferRead(error),
+        }
+    }
+}
+
+impl From<StoreError> for Cause {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Body(error) => Self::Client(error),
+            StoreError::Buffer(error) => Self::Buffer(error),
+        }
+    }
+}

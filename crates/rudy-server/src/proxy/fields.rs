@@ -1,0 +1,99 @@
+//! The header fields that belong to a connection, and are not passed on (RFC 9110 §7.6.1).
+
+use http::header::{
+    CONNECTION, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE,
+};
+use rudy_http::h1::client::ResponseHead;
+use rudy_http::syntax::members;
+
+static KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+static PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+
+/// Removes the fields of the client's connection from a request.
+///
+/// `TE: trailers` is set again, because trailers are passed on. `Expect` is not passed on: the connection to the client sends
+/// 100 Continue when the body is read.
+pub(super) fn remove_connection_fields(fields: &mut HeaderMap) {
+    let takes_trailers = fields.get_all(TE).iter().any(|value| has_member(value, b"trailers"));
+    remove_named_fields(fields);
+    for name in [&KEEP_ALIVE, &PROXY_CONNECTION, &TE, &TRANSFER_ENCODING, &UPGRADE, &EXPECT] {
+        fields.remove(name);
+    }
+    if takes_trailers {
+        fields.insert(TE, HeaderValue::from_static("trailers"));
+        fields.insert(CONNECTION, HeaderValue::from_static("te"));
+    }
+}
+
+/// Removes `Connection` and the fields that it names.
+fn remove_named_fields(fields: &mut HeaderMap) {
+    if !fields.contains_key(CONNECTION) {
+        return;
+    }
+    let lines: Vec<_> = fields.get_all(CONNECTION).iter().cloned().collect();
+    fields.remove(CONNECTION);
+    for option in lines.iter().flat_map(|line| members(line.as_bytes())) {
+        // A request without Host would be invalid, and its body has a length of our own.
+        if let Ok(name) = HeaderName::from_bytes(option)
+            && name != HOST
+        {
+            fields.remove(name);
+        }
+    }
+}
+
+/// Returns the fields of a response without those of the upstream's connection. The connection to the client sets its own framing.
+pub(super) fn response_fields(head: &ResponseHead<'_>) -> HeaderMap {
+    let is_passed = |name: &str| match name.len() {
+        2 => !name.eq_ignore_ascii_case("te"),
+        7 => !name.eq_ignore_ascii_case("upgrade"),
+        10 => !name.eq_ignore_ascii_case("keep-alive"),
+        14 => !name.eq_ignore_ascii_case("content-length"),
+        16 => !name.eq_ignore_ascii_case("proxy-connection"),
+        17 => !name.eq_ignore_ascii_case("transfer-encoding"),
+        _ => true,
+    };
+    let mut fields = head.headers_where(is_passed);
+    remove_named_fields(&mut fields);
+    fields
+}
+
+fn has_member(value: &HeaderValue, member: &[u8]) -> bool {
+    members(value.as_bytes()).any(|other| other.eq_ignore_ascii_case(member))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(fields: &[(&'static str, &'static str)]) -> HeaderMap {
+        let field = |(name, value): &(&'static str, &'static str)| {
+            (HeaderName::from_static(name), HeaderValue::from_static(value))
+        };
+        let mut map = HeaderMap::new();
+        map.extend(fields.iter().map(field));
+        map
+    }
+
+    #[test]
+    fn fields_of_the_connection_are_removed_and_all_others_stay() {
+        for (given, passed) in [
+            (&[("host", "a"), ("accept", "*/*"), ("x-a", "1"), ("x-a", "2")][..], None),
+            (&[("host", "a"), ("connection", "close")], Some(&[("host", "a")][..])),
+            (
+                &[("connection", "keep-alive, X-Secret"), ("x-secret", "1"), ("x-a", "1")],
+                Some(&[("x-a", "1")]),
+            ),
+            (&[("connection", "x-a"), ("connection", "x-b"), ("x-a", "1"), ("x-b", "1")], Some(&[])),
+            (&[("connection", "host, upgrade"), ("host", "a"), ("upgrade", "h2c")], Some(&[("host", "a")])),
+            (&[("keep-alive", "timeout=5"), ("proxy-connection", "keep-alive")], Some(&[])),
+            (&[("expect", "100-continue"), ("transfer-encoding", "chunked")], Some(&[])),
+            (&[("te", "gzip")], Some(&[])),
+            (&[("te", "gzip, Trailers")], Some(&[("te", "trailers"), ("connection", "te")])),
+        ] {
+            let mut fields = map(given);
+            remove_connection_fields(&mut fields);
+            assert_eq!(fields, map(passed.unwrap_or(given)), "{given:?}");
+        }
+    }
+}

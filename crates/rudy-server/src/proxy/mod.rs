@@ -1,0 +1,229 @@
+//! The `proxy` handler passes requests to an application over HTTP, and its responses to the client.
+//!
+//! The lifecycle of a request:
+//!
+//! 1. [`target`] determines the path. [`fields`] removes what belongs to the client's connection, [`forwarded`] and [`via`] add what the
+//!    application should know.
+//! 2. [`buffer`](crate::buffer) stores the start of the body, so that a slow client occupies no connection.
+//! 3. [`pool`] provides a [`connection`] to an upstream: idle, new, or after a wait in the queue. It carries one request at a time.
+//! 4. [`exchange`] sends the request with its body as it comes in, and receives the response.
+//! 5. [`response`] turns the response into that for the client. It passes the body on as it arrives, and reads ahead if the client is
+//!    slower than the upstream.
+//! 6. If there is no response, [`failure`] determines the status and the log line.
+
+mod connection;
+mod exchange;
+mod failure;
+mod fields;
+mod forwarded;
+mod pool;
+mod response;
+mod table;
+mod target;
+mod url;
+mod via;
+
+use std::io;
+use std::sync::{Arc, OnceLock};
+
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
+use http_body::Body as _;
+use rudy_http::h1::BodyLength;
+use rudy_http::h1::client::RequestHead;
+use rudy_net::{Reply, Request, RequestBody, Response};
+
+use self::exchange::Timeouts;
+use self::failure::{Cause, Failure};
+pub(crate) use self::pool::ProxyPool;
+pub use self::table::{HostSource, ProxyTable, RequestBuffering};
+use self::target::Prefixes;
+pub use self::url::UpstreamUrl;
+use crate::buffer::Buffers;
+use crate::error_log::ErrorLog;
+use crate::handlers::{Call, Handler, Start};
+use crate::methods::{APP_METHODS, method_not_allowed};
+use crate::pages;
+use crate::upstream::{RequestInfo, Upload, may_be_endless};
+
+/// A proxy with its settings. Clones share everything.
+#[derive(Debug, Clone)]
+pub(crate) struct Proxy(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    table: ProxyTable,
+    timeouts: Timeouts,
+    prefixes: Prefixes,
+    /// The name in the log: the first upstream.
+    name: Arc<str>,
+    /// `Host` of each request, unless that of the client is passed on.
+    host: Option<HeaderValue>,
+    /// `Host` of requests without one (HTTP/1.0).
+    default_host: HeaderValue,
+    /// Opened when a server starts, but not when a configuration is only checked.
+    pool: OnceLock<Arc<ProxyPool>>,
+    log: OnceLock<ErrorLog>,
+}
+
+/// A request for an upstream.
+struct ProxyRequest {
+    shared: Arc<Shared>,
+    /// The request for the log.
+    info: Arc<RequestInfo>,
+    /// The target, unless it is that of the client.
+    target: Option<String>,
+    fields: HeaderMap,
+    buffers: Buffers,
+}
+
+impl Handler for Proxy {
+    fn call(&self, request: Request, call: Call<'_>) -> Reply {
+        // A gateway is no forward proxy (RFC 9110 §9.3.6).
+        if *request.method() == Method::CONNECT {
+            return method_not_allowed(
+                &request,
+                APP_METHODS,
+                "Method not allowed. This is no forward proxy.",
+            )
+            .into();
+        }
+        if via::is_loop(request.headers()) {
+            let explanation = "The request has passed this proxy too often: the proxy leads to itself.";
+            return failure::with_proxy_status(
+                pages::error(StatusCode::LOOP_DETECTED, request.headers(), explanation),
+                "proxy_loop_detected",
+            )
+            .into();
+        }
+        let (head, body) = request.into_parts();
+        let request = self.prepare(head, &call);
+        // By reference: the future of a method that takes `self` would store it twice.
+        Reply::Later(Box::pin(async move { request.respond(body).await }))
+    }
+
+    fn start(&self, start: &Start<'_>) -> io::Result<()> {
+        let Shared { table, log, pool, name, .. } = &*self.0;
+        log.get_or_init(|| start.log.clone());
+        let opened = start.apps.proxy(table, || {
+            let pool = ProxyPool::new(table);
+            pool.look_up_names(start.log)?;
+            Ok(pool)
+        });
+        let opened = opened.map_err(|error| io::Error::new(error.kind(), format!("{name}: {error}")))?;
+        pool.get_or_init(|| opened);
+        Ok(())
+    }
+
+    fn methods(&self) -> &'static str {
+        APP_METHODS
+    }
+}
+
+impl Proxy {
+    /// Prepares the pool of a table with at least one upstream. No connection is opened yet.
+    pub(crate) fn new(table: &ProxyTable) -> Self {
+        let first = table.urls().first();
+        let default_host = first.map_or(HeaderValue::from_static("localhost"), UpstreamUrl::host);
+        let host = (table.host == HostSource::Upstream).then(|| default_host.clone());
+        let name = first.map(ToString::to_string).unwrap_or_default().into();
+        let timeouts = Timeouts { response: table.response_timeout.0, stall: table.stall_timeout.0 };
+        let added = table.add_prefix.as_ref().map(|prefix| prefix.trim_end_matches('/').to_owned());
+        let prefixes = Prefixes { strips: table.strip_prefix, added: added.unwrap_or_default() };
+        let (pool, log) = (OnceLock::new(), OnceLock::new());
+        Self(Arc::new(Shared {
+            table: table.clone(),
+            timeouts,
+            prefixes,
+            name,
+            host,
+            default_host,
+            pool,
+            log,
+        }))
+    }
+
+    /// Turns a request of a client into one for an upstream.
+    fn prepare(&self, head: Parts, call: &Call<'_>) -> ProxyRequest {
+        let Parts { method, uri, version, headers: mut fields, .. } = head;
+        let client = call.context.client;
+        let target = target::target(&uri, call.path, call.below().mount().len(), &self.0.prefixes);
+        fields::remove_connection_fields(&mut fields);
+        via::add_via(&mut fields, version);
+        // RFC 9112 §3.2.2: the host of an absolute target replaces the field.
+        if let Some(authority) = uri.authority()
+            && let Ok(host) = HeaderValue::from_str(authority.as_str())
+        {
+            fields.insert(header::HOST, host);
+        }
+        forwarded::set_forwarded(&mut fields, client, self.0.table.forwarded);
+        self.set_host(&mut fields);
+        let (upstream, log) = (self.0.name.clone(), self.0.log.get().cloned());
+        let info = Arc::new(RequestInfo { upstream, method, uri, client: client.address(), log });
+        ProxyRequest {
+            shared: self.0.clone(),
+            info,
+            target,
+            fields,
+            buffers: call.context.routes.buffers.clone(),
+        }
+    }
+
+    fn set_host(&self, fields: &mut HeaderMap) {
+        if let Some(host) = &self.0.host {
+            fields.insert(header::HOST, host.clone());
+        } else if fields.get(header::HOST).is_none_or(HeaderValue::is_empty) {
+            fields.insert(header::HOST, self.0.default_host.clone());
+        }
+    }
+}
+
+impl ProxyRequest {
+    async fn respond(&self, body: RequestBody) -> Response {
+        match self.response(body).await {
+            Ok(response) => response,
+            Err(failure) => {
+                self.info.log_failure(&failure);
+                failure.response(&self.fields)
+            }
+        }
+    }
+
+    async fn response(&self, body: RequestBody) -> Result<Response, Failure> {
+        let Self { shared, info, target, fields, buffers } = self;
+        let of_client = || info.uri.path_and_query().map_or("/", |target| target.as_str());
+        let mut upload = self.receive(body).await?;
+        let head = RequestHead {
+            method: &info.method,
+            target: target.as_deref().unwrap_or_else(of_client),
+            version: Version::HTTP_11,
+            fields,
+            // Only a chunked body has trailers.
+            body: match upload.length() {
+                Some(length) if upload.trailers().is_none() => BodyLength::Known(length),
+                _ => BodyLength::Chunked,
+            },
+        };
+        let pool = shared.pool.get_or_init(|| ProxyPool::new(&shared.table));
+        let received = pool.send(&head, &mut upload, shared.timeouts).await?;
+        response::into_response(received, &info.method, buffers, shared.table.response_buffer.0, info)
+    }
+
+    /// Receives as much of the body as the settings demand before a connection to an upstream is used. The futures are in boxes, because
+    /// most requests have no body.
+    async fn receive(&self, mut body: RequestBody) -> Result<Upload, Cause> {
+        let Self { shared, info, fields, buffers, .. } = self;
+        if body.is_end_stream() || may_be_endless(&info.method, fields) {
+            return Ok(Upload::of_client(body));
+        }
+        Ok(match shared.table.request_buffering {
+            RequestBuffering::Off => Upload::of_client(body),
+            RequestBuffering::Full => Upload::stored(Box::pin(buffers.store(body)).await?),
+            RequestBuffering::Auto => {
+                let received = Box::pin(buffers.store_start(&mut body)).await;
+                let (start, trailers) = received.map_err(Cause::Client)?;
+                Upload::begun(start, trailers, body)
+            }
+        })
+    }
+}

@@ -1,0 +1,92 @@
+//! The upstreams of a proxy: their connections, and the attempts to send a request to them.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+
+use rudy_http::h1::client::RequestHead;
+use rudy_net::poll_time;
+
+use super::connection::Connection;
+use super::exchange::{Exchange, Head, Start, Timeouts};
+use super::failure::{Attempt, Cause, Failure, Phase};
+use super::table::ProxyTable;
+use crate::error_log::ErrorLog;
+use crate::upstream::{Upload, Upstream, UpstreamOptions, Wanted};
+
+/// The upstreams of one table.
+#[derive(Debug)]
+pub(crate) struct ProxyPool {
+    upstream: Arc<Upstream<Connection>>,
+}
+
+impl ProxyPool {
+    /// Creates the pool of a table. No connection is opened yet.
+    pub(super) fn new(table: &ProxyTable) -> Arc<Self> {
+        let options = UpstreamOptions {
+            queue: table.queue.as_usize(),
+            queue_timeout: table.queue_timeout.0,
+            connect_timeout: table.connect_timeout.0,
+            idle_timeout: table.idle_timeout.0,
+            requests_per_member: None,
+        };
+        let upstream = Arc::new(Upstream::new(options, None));
+        for (id, url) in (0..).zip(table.urls()) {
+            upstream.pool().add(id, (&url.address).into(), table.connections.as_usize(), Instant::now());
+        }
+        Arc::new(Self { upstream })
+    }
+
+    /// Begins to look up the names among its addresses.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Upstream::look_up_names`].
+    pub(super) fn look_up_names(&self, log: &ErrorLog) -> io::Result<()> {
+        self.upstream.look_up_names(log)
+    }
+
+    /// Sends a request and waits for the head of the response. The body is taken out of `upload`.
+    ///
+    /// A pooled connection may turn out to be closed. The request is then sent again on a new connection if its body is still available,
+    /// and either its method is idempotent or the upstream received nothing of it (RFC 9110 §9.2.2).
+    ///
+    /// # Errors
+    ///
+    /// There is no connection, or no response.
+    pub(super) async fn send(
+        &self,
+        head: &RequestHead<'_>,
+        upload: &mut Upload,
+        timeouts: Timeouts,
+    ) -> Result<(Head, Box<Exchange>), Failure> {
+        let is_idempotent = head.method.is_idempotent();
+        let mut wanted = if is_idempotent { Wanted::Any } else { Wanted::Alive };
+        let at = poll_time();
+        for attempt in 1.. {
+            let start = Start { at, attempt };
+            let checkout = self.upstream.checkout(wanted, || Ok(())).await;
+            let mut checkout = checkout.map_err(|cause| not_connected(cause, start))?;
+            // Servers of HTTP accept connections while they serve others.
+            checkout.mark_accepted();
+            let may_be_dead = checkout.is_reused() && wanted != Wanted::New;
+            let mut exchange = Exchange::begin(checkout, head, std::mem::take(upload), timeouts, start)?;
+            let failure = match exchange.head().await {
+                Ok(response) => return Ok((response, exchange)),
+                Err(cause) => exchange.failure(cause),
+            };
+            match exchange.take_upload() {
+                Some(body) if may_be_dead && failure.cause.is_retryable(is_idempotent) => *upload = body,
+                _ => return Err(failure),
+            }
+            wanted = Wanted::New;
+        }
+        unreachable!("the attempts have no end")
+    }
+}
+
+fn not_connected(cause: Cause, start: Start) -> Failure {
+    let Start { at, attempt: number } = start;
+    let attempt = Attempt { number, endpoint: None, phase: Phase::Connecting, elapsed: at.elapsed() };
+    Failure { cause, attempt: Some(attempt) }
+}

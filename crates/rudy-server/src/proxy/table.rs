@@ -1,0 +1,149 @@
+//! The table of the `proxy` handler.
+
+use std::time::Duration;
+
+use http::uri::PathAndQuery;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::Proxy;
+use super::url::{URL, UpstreamUrl};
+use crate::config::{Int, Location, OneOrMany, Problem, Size, TextVisitor, Time, missing, short_form};
+use crate::handlers::{BuildContext, Handler, HandlerConfig};
+use rudy_units::Timeout;
+
+/// Passes requests to an application over HTTP: a table, or the URL of the application alone.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, remote = "Self")]
+#[schemars(transform = Self::with_short_form)]
+#[schemars(extend("examples" = ["http://127.0.0.1:3000"]))]
+pub struct ProxyTable {
+    /// URL of the upstream: `http://127.0.0.1:3000`, `http://app:3000` or `unix:/run/app.sock`. With several, each request goes to the
+    /// least busy one. Host names are resolved again every 30 s, and the addresses of a name share its `connections`.
+    #[schemars(extend("examples" = [["http://10.0.0.1:3000", "http://10.0.0.2:3000"]]))]
+    pub upstreams: Option<OneOrMany<UpstreamUrl>>,
+    /// `Host` of the requests to the upstream: `client` passes on what the client sent, `upstream` sends the host of the URL.
+    pub host: HostSource,
+    /// Removes the folder of the route from the path: for `/app/*`, the upstream gets `/a` for `/app/a`.
+    pub strip_prefix: bool,
+    /// Prefix to add to the path, after `strip_prefix`: with `/v1`, the upstream gets `/v1/a` for `/a`.
+    #[schemars(extend("examples" = ["/v1"]))]
+    pub add_prefix: Option<String>,
+    /// Also sends `Forwarded` (RFC 7239), besides `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host`.
+    pub forwarded: bool,
+    /// Maximum number of connections to each upstream. Further requests wait in the queue.
+    pub connections: Int<1, 65535>,
+    /// Maximum number of requests that wait for a connection. Further requests get 503.
+    pub queue: Int<0, 1_000_000>,
+    /// Maximum time that a request waits for a connection. After it, the request gets 503.
+    pub queue_timeout: Timeout,
+    /// Time for establishing a connection to an upstream. After it, the request gets 504.
+    pub connect_timeout: Timeout,
+    /// Maximum time from the request to the first byte of the response. After it, the request gets 504.
+    pub response_timeout: Timeout,
+    /// Maximum time between two parts of a response. After it, the connection to the client is closed.
+    pub stall_timeout: Timeout,
+    /// Time that an idle connection to an upstream stays open.
+    pub idle_timeout: Timeout,
+    /// How much of a request body to receive before connecting to the upstream, so that slow clients do not occupy its connections.
+    /// `auto`: up to its end or 64 KiB, whichever comes first; then the rest is passed on while it arrives. `full`: all of it, in a
+    /// temporary file if it is large. `off`: nothing. Bodies of gRPC are always passed on at once.
+    pub request_buffering: RequestBuffering,
+    /// Maximum size of the temporary file for one response, which frees the upstream when its client reads slowly. Beyond it, the
+    /// upstream waits for the client. With 0, Rudy buffers 64 KiB in memory only. Never delays a response.
+    pub response_buffer: Size,
+}
+
+/// The source of `Host` in requests to an upstream.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum HostSource {
+    /// The request of the client.
+    #[default]
+    Client,
+    /// The URL of the upstream.
+    Upstream,
+}
+
+/// How much of a request body is received before connecting to the upstream.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RequestBuffering {
+    /// Up to its end or 64 KiB.
+    #[default]
+    Auto,
+    /// All of it.
+    Full,
+    /// Nothing.
+    Off,
+}
+
+short_form!(ProxyTable, SHORT, "a URL (\"http://127.0.0.1:3000\") or a table", r#"{ "type": "string" }"#, {
+    visit_str(url: &str) => TextVisitor::new(URL).visit_str(url).map(|url| ProxyTable::from_iter([url]));
+});
+
+impl Default for ProxyTable {
+    fn default() -> Self {
+        Self {
+            upstreams: None,
+            host: HostSource::default(),
+            strip_prefix: false,
+            add_prefix: None,
+            forwarded: false,
+            // Twice the limit of many application servers: a queue here is better than one in their backlog.
+            connections: Int(1024),
+            // Each uses some kilobytes of memory.
+            queue: Int(1024),
+            queue_timeout: Time(Duration::from_secs(10)),
+            connect_timeout: Time(Duration::from_secs(5)),
+            // The defaults of nginx.
+            response_timeout: Time(Duration::from_mins(1)),
+            stall_timeout: Time(Duration::from_mins(1)),
+            idle_timeout: Time(Duration::from_mins(1)),
+            request_buffering: RequestBuffering::default(),
+            response_buffer: Size(1 << 30),
+        }
+    }
+}
+
+impl ProxyTable {
+    /// Returns the problems that the types of the table cannot express.
+    fn problems(&self, location: &Location) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        if self.upstreams.is_none() {
+            problems.push(missing(location, "upstreams").unless_invalid(&location.key("upstreams")));
+        }
+        let is_path = |prefix: &str| {
+            prefix.starts_with('/') && prefix.parse::<PathAndQuery>().is_ok_and(|path| path.query().is_none())
+        };
+        if let Some(prefix) = self.add_prefix.as_deref().filter(|prefix| !is_path(prefix)) {
+            let problem = Problem::value(&location.key("add_prefix"), format!("\"{prefix}\" is not a path"));
+            problems.push(problem.label("expected a path that begins with a slash, as in \"/v1\""));
+        }
+        problems
+    }
+
+    /// Returns the URLs of the upstreams.
+    pub(crate) fn urls(&self) -> &[UpstreamUrl] {
+        self.upstreams.as_ref().map_or(&[], OneOrMany::as_slice)
+    }
+}
+
+/// A proxy for these upstreams, with defaults.
+impl FromIterator<UpstreamUrl> for ProxyTable {
+    fn from_iter<I: IntoIterator<Item = UpstreamUrl>>(urls: I) -> Self {
+        Self { upstreams: Some(urls.into_iter().collect()), ..Self::default() }
+    }
+}
+
+impl HandlerConfig for ProxyTable {
+    fn describe(&self) -> String {
+        let urls: Vec<_> = self.urls().iter().map(ToString::to_string).collect();
+        urls.join(" ")
+    }
+
+    fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
+        let problems = self.problems(route.location);
+        if problems.is_empty() { Ok(Box::new(Proxy::new(self))) } else { Err(problems) }
+    }
+}

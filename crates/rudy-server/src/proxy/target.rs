@@ -1,0 +1,85 @@
+//! The target of the request to the upstream.
+//!
+//! The path is passed on as the client has spelled it, because signed URLs and applications depend on the spelling. Only dot segments
+//! are resolved first: routes and authorizers have seen the resolved path, and the upstream must not see another one. (Empty segments
+//! and percent-encoding are passed on: whether an application decodes them or not, it does not leave the path that was authorized.)
+
+use http::Uri;
+use rudy_http::semantics::path::RequestPath;
+
+/// What the path of a request loses and gets.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Prefixes {
+    /// Whether the folder of the route is removed.
+    pub(super) strips: bool,
+    /// The prefix that is added: `/v1`.
+    pub(super) added: String,
+}
+
+/// Returns the target for a request with this URI, whose canonical path is `path`; `mount` is the length of the folder of the route.
+/// `None` if it is that of the client.
+pub(super) fn target(uri: &Uri, path: &RequestPath<'_>, mount: usize, prefixes: &Prefixes) -> Option<String> {
+    let mount = if prefixes.strips { mount } else { 0 };
+    let has_dots = has_dot_segments(uri.path());
+    if mount == 0 && prefixes.added.is_empty() && !has_dots {
+        return None;
+    }
+    let canonical = path.as_bytes();
+    let rest = match uri.path().as_bytes().strip_prefix(&canonical[..mount]) {
+        // The prefix is spelled as in the configuration.
+        Some([] | [b'/', ..]) if !has_dots => uri.path()[mount..].to_owned(),
+        _ => path.encoded_from(mount),
+    };
+    let mut target = format!("{}{rest}", prefixes.added);
+    if !target.starts_with('/') {
+        target.insert(0, '/');
+    }
+    if let Some(query) = uri.query() {
+        target.push('?');
+        target.push_str(query);
+    }
+    Some(target)
+}
+
+/// Returns whether a path has a segment `.` or `..`, plain or percent-encoded.
+fn has_dot_segments(path: &str) -> bool {
+    let is_dot = |segment: &str| {
+        let plain = || segment.to_ascii_lowercase().replace("%2e", ".");
+        segment.starts_with(['.', '%']) && matches!(plain().as_str(), "." | "..")
+    };
+    path.split('/').any(is_dot)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_spelling_of_the_client_is_passed_on_without_dot_segments() {
+        let strip = Prefixes { strips: true, added: String::new() };
+        let add = Prefixes { strips: false, added: "/v1".to_owned() };
+        let both = Prefixes { strips: true, added: "/v1".to_owned() };
+        let none = Prefixes::default();
+        for (prefixes, uri, expected) in [
+            (&none, "/app/a?b", "/app/a?b"),
+            (&none, "/app//https://a%2Fb/%61", "/app//https://a%2Fb/%61"),
+            (&none, "/app/x/../a?b", "/app/a?b"),
+            (&none, "/app/x/%2E%2e/a%20b", "/app/a%20b"),
+            (&none, "/app/.hidden/..a", "/app/.hidden/..a"),
+            (&strip, "/app/a//b?c", "/a//b?c"),
+            (&strip, "/app", "/"),
+            (&strip, "/app?x", "/?x"),
+            (&strip, "/%61pp/a%2Fb", "/a%2Fb"),
+            (&strip, "/app/../app/a", "/a"),
+            (&add, "/app/a", "/v1/app/a"),
+            (&both, "/app/a", "/v1/a"),
+            (&both, "/app", "/v1"),
+        ] {
+            let uri: Uri = uri.parse().unwrap();
+            let path = RequestPath::parse(uri.path()).unwrap();
+            let target = target(&uri, &path, "/app".len(), prefixes);
+            let as_sent = uri.path_and_query().unwrap().as_str();
+            assert_eq!(target.as_deref().unwrap_or(as_sent), expected, "{uri}");
+        }
+    }
+}

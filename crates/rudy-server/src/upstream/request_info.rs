@@ -1,0 +1,49 @@
+//! Describes a request to an upstream in log lines.
+
+use std::fmt;
+use std::sync::Arc;
+
+use http::{Method, Uri};
+use rudy_net::Peer;
+
+use crate::error_log::ErrorLog;
+
+/// The upstream, the request and its client, for log lines. Formatted only if there is something to log.
+#[derive(Debug, Clone)]
+pub(crate) struct RequestInfo {
+    /// The name of the upstream.
+    pub(crate) upstream: Arc<str>,
+    pub(crate) method: Method,
+    pub(crate) uri: Uri,
+    pub(crate) client: Peer,
+    pub(crate) log: Option<ErrorLog>,
+}
+
+/// Why a request to an upstream has no response, or an incomplete one.
+pub(crate) trait RequestFailure: fmt::Display {
+    /// Returns the kind of failure; the log counts failures of a kind together.
+    fn kind(&self) -> &'static str;
+
+    /// Returns whether the client caused the failure.
+    fn is_client_error(&self) -> bool;
+}
+
+impl RequestInfo {
+    /// Logs why there is no response, or why it was cut off.
+    pub(crate) fn log_failure(&self, failure: &impl RequestFailure) {
+        let Some(log) = &self.log else { return };
+        let line = format!("{self}: {failure}");
+        if failure.is_client_error() {
+            log.client(failure.kind(), &line);
+        } else {
+            log.recurring_error(failure.kind(), &line);
+        }
+    }
+}
+
+impl fmt::Display for RequestInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { upstream, method, uri, client, .. } = self;
+        write!(f, "{upstream}: {method} {} from {client}", uri.path())
+    }
+}

@@ -1,0 +1,22 @@
+//! The reverse proxy in front of a scripted upstream.
+
+mod faults;
+mod forwarding;
+mod retries;
+mod streaming;
+
+use rudy_tests::{Server, Upstream};
+
+/// Starts a server whose requests go to the upstream, with more keys for its table.
+fn proxy(upstream: &Upstream, more: &str) -> Server {
+    proxy_with(upstream, "", more)
+}
+
+/// Like [`proxy`], with more keys at the top of the configuration.
+fn proxy_with(upstream: &Upstream, top: &str, more: &str) -> Server {
+    Server::config(&format!(
+        "listen = [\"127.0.0.1:0,h2c\"]\n{top}\n[[site]]\n[[site.route]]\npath = \"/app/*\"\n\
+         [site.route.proxy]\nupstreams = \"{}\"\n{more}\n",
+        upstream.url()
+    ))
+}
