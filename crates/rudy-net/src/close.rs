@@ -197,7 +197,7 @@ fn drain_without_waiting(socket: impl AsFd) {
 }
 
 /// Takes the first step alone, for a shared socket.
-pub(crate) fn stop_writing(socket: impl AsFd) -> io::Result<()> {
+pub fn stop_writing(socket: impl AsFd) -> io::Result<()> {
     Ok(rustix::net::shutdown(socket, Shutdown::Write)?)
 }
 

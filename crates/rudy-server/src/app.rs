@@ -120,6 +120,10 @@ impl Service for App {
         self.access_log.as_ref().map(|log| log.observe(head, client))
     }
 
+    fn accepts_tunnels(&self) -> bool {
+        self.routes.router.handlers().any(|target| target.handler.accepts_tunnels())
+    }
+
     fn tls_site(&self, hello: &ClientHello) -> Option<Arc<TlsSite>> {
         let name = hello.server_name.as_deref();
         if hello.is_challenge {

@@ -71,6 +71,11 @@ pub(crate) trait Handler: Debug + Send + Sync {
         Ok(())
     }
 
+    /// Whether HTTP/2 clients may request tunnels (RFC 8441).
+    fn accepts_tunnels(&self) -> bool {
+        false
+    }
+
     /// Returns the supported methods, for `Allow`.
     fn methods(&self) -> &'static str {
         READ_METHODS

@@ -80,6 +80,16 @@ impl Connection {
         })
     }
 
+    /// Returns whether the upstream has changed to another protocol.
+    pub(super) fn has_switched(&self) -> bool {
+        self.protocol.has_switched()
+    }
+
+    /// Takes the received bytes that follow the response.
+    pub(super) fn take_unused(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.unused)
+    }
+
     /// Returns whether another request can be sent: the response is complete, and nothing follows it.
     pub(super) fn can_be_reused(&self) -> bool {
         self.protocol.can_be_reused() && self.unused.is_empty()

@@ -5,7 +5,7 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use rudy_http::h1::client::{RequestHead, ResponseEvent, ResponseHead, encode_chunk, encode_last_chunk};
 use rudy_http::h1::{BodyLength, Framing};
 use rudy_net::{Deadline, poll_time, send_interim};
@@ -87,6 +87,8 @@ pub(super) struct Head {
     pub(super) fields: HeaderMap,
     /// The length of the body, if known.
     pub(super) length: Option<u64>,
+    /// The protocol that the connection changes to, with status 101.
+    pub(super) upgrade: Option<HeaderValue>,
 }
 
 /// Parts of the response that were received and not passed on yet.
@@ -181,6 +183,13 @@ impl Exchange {
         self.sending.take_upload()
     }
 
+    /// Returns the connection after the head of a 101, and the bytes that follow it.
+    pub(super) fn into_switched(mut self: Box<Self>) -> Option<(Checkout<Connection>, Vec<u8>)> {
+        let mut checkout = self.checkout.take()?;
+        let received = checkout.connection().take_unused();
+        Some((checkout, received))
+    }
+
     /// Adds to a cause where and when the exchange has failed.
     pub(super) fn failure(&self, cause: Cause) -> Failure {
         let phase = match (self.received.has_begun, self.sending.is_done()) {
@@ -255,7 +264,7 @@ impl Exchange {
         let received = ready!(self.received.poll(cx, checkout.connection()));
         if received.is_err() {
             self.checkout = None;
-        } else if self.received.is_complete {
+        } else if self.received.is_complete && !checkout.connection().has_switched() {
             self.finish();
         }
         Poll::Ready(received)
@@ -294,8 +303,10 @@ impl Received {
             Framing::None => head.get("content-length").and_then(rudy_http::syntax::parse_digits),
             Framing::Chunked | Framing::UntilClose => None,
         };
+        let upgrade = || head.get("upgrade").and_then(|value| HeaderValue::from_bytes(value).ok());
+        let upgrade = if head.status() == 101 { upgrade() } else { None };
         self.has_begun = true;
-        self.head = Some(Head { status: status(head), fields: response_fields(head), length });
+        self.head = Some(Head { status: status(head), fields: response_fields(head), length, upgrade });
     }
 
     /// Passes an interim response on. It gets lost if the client does not read, or uses HTTP/1.0.

@@ -62,6 +62,8 @@ pub(super) enum Cause {
     Fault(Fault),
     /// The upstream sent more than this many interim responses.
     TooManyInterim(u32),
+    /// The upstream changed to another protocol, and why it must not.
+    Upgrade(&'static str),
     /// The request cannot be expressed in HTTP/1.1.
     Request(RequestError),
     /// A request body cannot be stored.
@@ -120,6 +122,7 @@ impl Cause {
             Self::ConnectionLost(_) | Self::NothingSent(_) => "connection_terminated",
             Self::Fault(fault) => proxy_error_of_fault(fault),
             Self::TooManyInterim(_) => "http_protocol_error",
+            Self::Upgrade(_) => "http_upgrade_failed",
             Self::Request(_) | Self::Buffer(_) | Self::BufferRead(_) | Self::Client(_) => return None,
         })
     }
@@ -185,7 +188,9 @@ impl RequestFailure for Failure {
             Cause::ResponseTimeout(_) | Cause::StallTimeout(_) => "the upstream is too slow",
             Cause::ConnectionLost(_) | Cause::NothingSent(_) => "the upstream closed the connection",
             Cause::Fault(fault) if fault.is_early_close() => "the upstream closed the connection",
-            Cause::Fault(_) | Cause::TooManyInterim(_) => "invalid response of the upstream",
+            Cause::Fault(_) | Cause::TooManyInterim(_) | Cause::Upgrade(_) => {
+                "invalid response of the upstream"
+            }
             Cause::Request(_) => "invalid request for an upstream",
             Cause::Buffer(_) => "no space for a body",
             Cause::BufferRead(_) => "cannot read a stored body",
@@ -228,6 +233,7 @@ impl fmt::Display for Cause {
             Self::TooManyInterim(limit) => {
                 write!(f, "the upstream sent more than {limit} interim responses (1xx)")
             }
+            Self::Upgrade(how) => write!(f, "the upstream changed the protocol {how}"),
             Self::Request(error) => error.fmt(f),
             Self::Buffer(error) => write!(f, "cannot store the body: {error}"),
             Self::BufferRead(error) => write!(f, "cannot read the stored body: {error}"),

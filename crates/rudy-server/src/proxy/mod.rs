@@ -9,7 +9,8 @@
 //! 4. [`exchange`] sends the request with its body as it comes in, and receives the response.
 //! 5. [`response`] turns the response into that for the client. It passes the body on as it arrives, and reads ahead if the client is
 //!    slower than the upstream.
-//! 6. If there is no response, [`failure`] determines the status and the log line.
+//! 6. Or both change to another protocol ([`upgrade`]), such as WebSocket, and bytes pass through a [`tunnel`].
+//! 7. If there is no response, [`failure`] determines the status and the log line.
 
 mod connection;
 mod exchange;
@@ -20,6 +21,8 @@ mod pool;
 mod response;
 mod table;
 mod target;
+mod tunnel;
+mod upgrade;
 mod url;
 mod via;
 
@@ -38,8 +41,12 @@ use self::failure::{Cause, Failure};
 pub(crate) use self::pool::ProxyPool;
 pub use self::table::{HostSource, ProxyTable, RequestBuffering};
 use self::target::Prefixes;
+use self::tunnel::TunnelLimits;
+use self::upgrade::Offer;
+pub use self::upgrade::UpgradeProtocol;
 pub use self::url::UpstreamUrl;
 use crate::buffer::Buffers;
+use crate::config::OneOrMany;
 use crate::error_log::ErrorLog;
 use crate::handlers::{Call, Handler, Start};
 use crate::methods::{APP_METHODS, method_not_allowed};
@@ -54,6 +61,7 @@ pub(crate) struct Proxy(Arc<Shared>);
 struct Shared {
     table: ProxyTable,
     timeouts: Timeouts,
+    tunnel_limits: TunnelLimits,
     prefixes: Prefixes,
     /// The name in the log: the first upstream.
     name: Arc<str>,
@@ -74,13 +82,18 @@ struct ProxyRequest {
     /// The target, unless it is that of the client.
     target: Option<String>,
     fields: HeaderMap,
+    /// The request for another protocol.
+    offer: Option<Box<Offer>>,
     buffers: Buffers,
 }
 
 impl Handler for Proxy {
     fn call(&self, request: Request, call: Call<'_>) -> Reply {
+        let more = self.0.table.upgrade_protocols.as_ref().map_or(&[][..], OneOrMany::as_slice);
+        let offer = upgrade::offer(request.method(), request.version(), request.headers(), more)
+            .filter(|offer| offer.is_http2 || request.body().is_end_stream());
         // A gateway is no forward proxy (RFC 9110 §9.3.6).
-        if *request.method() == Method::CONNECT {
+        if *request.method() == Method::CONNECT && offer.is_none() {
             return method_not_allowed(
                 &request,
                 APP_METHODS,
@@ -97,7 +110,7 @@ impl Handler for Proxy {
             .into();
         }
         let (head, body) = request.into_parts();
-        let request = self.prepare(head, &call);
+        let request = self.prepare(head, offer, &call);
         // By reference: the future of a method that takes `self` would store it twice.
         Reply::Later(Box::pin(async move { request.respond(body).await }))
     }
@@ -115,6 +128,10 @@ impl Handler for Proxy {
         Ok(())
     }
 
+    fn accepts_tunnels(&self) -> bool {
+        true
+    }
+
     fn methods(&self) -> &'static str {
         APP_METHODS
     }
@@ -128,12 +145,17 @@ impl Proxy {
         let host = (table.host == HostSource::Upstream).then(|| default_host.clone());
         let name = first.map(ToString::to_string).unwrap_or_default().into();
         let timeouts = Timeouts { response: table.response_timeout.0, stall: table.stall_timeout.0 };
+        let tunnel_limits = TunnelLimits {
+            idle: table.tunnel_idle_timeout.0,
+            lifetime: table.tunnel_lifetime.map(|lifetime| lifetime.0),
+        };
         let added = table.add_prefix.as_ref().map(|prefix| prefix.trim_end_matches('/').to_owned());
         let prefixes = Prefixes { strips: table.strip_prefix, added: added.unwrap_or_default() };
         let (pool, log) = (OnceLock::new(), OnceLock::new());
         Self(Arc::new(Shared {
             table: table.clone(),
             timeouts,
+            tunnel_limits,
             prefixes,
             name,
             host,
@@ -144,11 +166,15 @@ impl Proxy {
     }
 
     /// Turns a request of a client into one for an upstream.
-    fn prepare(&self, head: Parts, call: &Call<'_>) -> ProxyRequest {
-        let Parts { method, uri, version, headers: mut fields, .. } = head;
+    fn prepare(&self, head: Parts, offer: Option<Offer>, call: &Call<'_>) -> ProxyRequest {
+        let Parts { mut method, uri, version, headers: mut fields, .. } = head;
         let client = call.context.client;
         let target = target::target(&uri, call.path, call.below().mount().len(), &self.0.prefixes);
         fields::remove_connection_fields(&mut fields);
+        if let Some(offer) = &offer {
+            method = Method::GET;
+            offer.set_fields(&mut fields);
+        }
         via::add_via(&mut fields, version);
         // RFC 9112 §3.2.2: the host of an absolute target replaces the field.
         if let Some(authority) = uri.authority()
@@ -165,6 +191,7 @@ impl Proxy {
             info,
             target,
             fields,
+            offer: offer.map(Box::new),
             buffers: call.context.routes.buffers.clone(),
         }
     }
@@ -190,9 +217,13 @@ impl ProxyRequest {
     }
 
     async fn response(&self, body: RequestBody) -> Result<Response, Failure> {
-        let Self { shared, info, target, fields, buffers } = self;
+        let Self { shared, info, target, fields, offer, buffers } = self;
         let of_client = || info.uri.path_and_query().map_or("/", |target| target.as_str());
-        let mut upload = self.receive(body).await?;
+        let (mut upload, client) = match offer {
+            // The body is a direction of the tunnel.
+            Some(offer) if offer.is_http2 => (Upload::default(), body),
+            _ => (self.receive(body).await?, RequestBody::empty()),
+        };
         let head = RequestHead {
             method: &info.method,
             target: target.as_deref().unwrap_or_else(of_client),
@@ -206,6 +237,11 @@ impl ProxyRequest {
         };
         let pool = shared.pool.get_or_init(|| ProxyPool::new(&shared.table));
         let received = pool.send(&head, &mut upload, shared.timeouts).await?;
+        if let Some(offer) = offer
+            && received.0.status == StatusCode::SWITCHING_PROTOCOLS
+        {
+            return response::into_tunnel(received, offer, client, shared.tunnel_limits);
+        }
         response::into_response(received, &info.method, buffers, shared.table.response_buffer.0, info)
     }
 

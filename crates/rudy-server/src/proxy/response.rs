@@ -1,15 +1,18 @@
 //! Converts the response of an upstream to the response for the client.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Instant;
 
 use bytes::Bytes;
-use http::Method;
-use rudy_net::{Body, BodyError, BodyPiece, BodyStream, Response};
+use http::{Method, StatusCode, header};
+use rudy_net::{Body, BodyError, BodyPiece, BodyStream, RequestBody, Response};
 
 use super::exchange::{Exchange, Head};
 use super::failure::{Cause, Failure};
+use super::tunnel::{Tunnel, TunnelBody, TunnelLimits};
+use super::upgrade::Offer;
 use crate::buffer::{Buffer, BufferError, Buffers};
 use crate::upstream::{
     HeadOnlyBody, PieceSource, ReadAhead, RequestInfo, has_no_body, is_of_events, take_unbuffered,
@@ -28,7 +31,7 @@ pub(super) fn into_response(
     limit: u64,
     info: &Arc<RequestInfo>,
 ) -> Result<Response, Failure> {
-    let Head { status, mut fields, length } = head;
+    let Head { status, mut fields, length, upgrade: _ } = head;
     let is_unbuffered = take_unbuffered(&mut fields);
     let is_live = is_of_events(&fields);
     let mut response = Response::new(status);
@@ -41,6 +44,42 @@ pub(super) fn into_response(
     let limit = if is_unbuffered || is_live { 0 } else { limit };
     let buffer = || Buffer::new(buffers, Some(limit));
     response.body = body(Receiving { exchange, info: info.clone() }, length, is_live, buffer)?;
+    Ok(response)
+}
+
+/// Creates the response for a client whose connection becomes a tunnel to the upstream.
+///
+/// # Errors
+///
+/// The upstream has changed to another protocol than the client has requested, or does not speak it.
+pub(super) fn into_tunnel(
+    (head, exchange): (Head, Box<Exchange>),
+    offer: &Offer,
+    client: RequestBody,
+    limits: TunnelLimits,
+) -> Result<Response, Failure> {
+    let Head { fields, upgrade, .. } = head;
+    let checked = upgrade
+        .ok_or("without the field Upgrade")
+        .and_then(|token| offer.check(&token, &fields).map(|()| token));
+    let token = checked.map_err(|how| exchange.failure(Cause::Upgrade(how)))?;
+    let Some((checkout, received)) = exchange.into_switched() else {
+        return Err(Cause::Upgrade("and closed the connection").into());
+    };
+    let status = if offer.is_http2 { StatusCode::OK } else { StatusCode::SWITCHING_PROTOCOLS };
+    let mut response = Response::new(status);
+    *response.headers_mut() = fields;
+    if offer.is_http2 {
+        response.headers_mut().remove(header::SEC_WEBSOCKET_ACCEPT);
+        let tunnel = TunnelBody::new(client, checkout, received.into(), limits);
+        response.body = Body::Stream(Box::new(tunnel));
+        return Ok(response);
+    }
+    response.headers_mut().insert(header::UPGRADE, token);
+    response.upgrade = Some(Box::new(move |upgraded| {
+        let mut tunnel = Tunnel::new(upgraded, checkout, &received, limits);
+        Box::pin(async move { poll_fn(|cx| tunnel.poll(cx)).await })
+    }));
     Ok(response)
 }
 

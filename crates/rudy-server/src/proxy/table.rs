@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::Proxy;
+use super::upgrade::UpgradeProtocol;
 use super::url::{URL, UpstreamUrl};
 use crate::config::{Int, Location, OneOrMany, Problem, Size, TextVisitor, Time, missing, short_form};
 use crate::handlers::{BuildContext, Handler, HandlerConfig};
@@ -49,6 +50,14 @@ pub struct ProxyTable {
     /// `auto`: up to its end or 64 KiB, whichever comes first; then the rest is passed on while it arrives. `full`: all of it, in a
     /// temporary file if it is large. `off`: nothing. Bodies of gRPC are always passed on at once.
     pub request_buffering: RequestBuffering,
+    /// Protocols besides `websocket` to which a client may change its connection (`Upgrade`). HTTP and TLS are not possible.
+    #[schemars(extend("examples" = [["tailscale-control-protocol"]]))]
+    pub upgrade_protocols: Option<OneOrMany<UpgradeProtocol>>,
+    /// Maximum time without data in a WebSocket or another tunnel. After it, the connection is closed.
+    pub tunnel_idle_timeout: Timeout,
+    /// Maximum time that a WebSocket or another tunnel stays open. The default is no limit.
+    #[schemars(extend("examples" = ["12h"]))]
+    pub tunnel_lifetime: Option<Timeout>,
     /// Maximum size of the temporary file for one response, which frees the upstream when its client reads slowly. Beyond it, the
     /// upstream waits for the client. With 0, Rudy buffers 64 KiB in memory only. Never delays a response.
     pub response_buffer: Size,
@@ -90,8 +99,9 @@ impl Default for ProxyTable {
             strip_prefix: false,
             add_prefix: None,
             forwarded: false,
-            // Twice the limit of many application servers: a queue here is better than one in their backlog.
-            connections: Int(1024),
+            // Well below the ports of one address, with room for many WebSockets. An application that serves fewer
+            // requests at once has a queue of its own.
+            connections: Int(10_000),
             // Each uses some kilobytes of memory.
             queue: Int(1024),
             queue_timeout: Time(Duration::from_secs(10)),
@@ -101,6 +111,10 @@ impl Default for ProxyTable {
             stall_timeout: Time(Duration::from_mins(1)),
             idle_timeout: Time(Duration::from_mins(1)),
             request_buffering: RequestBuffering::default(),
+            upgrade_protocols: None,
+            // Many applications send no messages for minutes, and lost connections cost little.
+            tunnel_idle_timeout: Time(Duration::from_hours(1)),
+            tunnel_lifetime: None,
             response_buffer: Size(1 << 30),
         }
     }

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
+use rudy_net::close;
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv, send,
@@ -139,6 +140,11 @@ impl Socket {
                 Err(error) => return Poll::Ready(Err(error.into())),
             }
         }
+    }
+
+    /// Tells the other end that nothing more is sent.
+    pub(crate) fn finish(&mut self) -> io::Result<()> {
+        close::stop_writing(&self.registered)
     }
 
     /// Removes the waker of the last request, so that it neither wakes nor keeps alive that request's task.

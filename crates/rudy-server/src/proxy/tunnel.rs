@@ -1,0 +1,326 @@
+//! A connection that has changed to another protocol: bytes pass in both directions until one end closes it.
+//!
+//! An idle tunnel has no buffer: it reads into one of the thread, and stores only what the other end does not accept at once.
+
+use std::cell::RefCell;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use bytes::{Buf, Bytes, BytesMut};
+use http_body::Body as _;
+use rudy_net::{BodyError, BodyPiece, BodyStream, Deadline, RequestBody, Upgraded, UpgradedIo, poll_time};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::connection::Connection;
+use crate::upstream::{Checkout, Connection as _, Socket};
+
+/// How much is read at once.
+const READ_BYTES: usize = 64 * 1024;
+
+/// How much a tunnel may move in one poll, so that it does not delay the other connections of its core.
+const POLL_BYTES_MAX: usize = 512 * 1024;
+
+thread_local! {
+    /// The buffer of all tunnels of this thread.
+    static READ: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES].into());
+}
+
+/// The limits of a tunnel.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TunnelLimits {
+    /// The longest time without data.
+    pub(super) idle: Duration,
+    /// The longest time in total.
+    pub(super) lifetime: Option<Duration>,
+}
+
+/// The upstream's end of a tunnel, with the limits of both.
+struct Upstream {
+    checkout: Checkout<Connection>,
+    limits: TunnelLimits,
+    idle: Deadline,
+    lifetime: Option<Deadline>,
+}
+
+/// A tunnel for a client of HTTP/1.1, which has left HTTP.
+pub(super) struct Tunnel {
+    client: UpgradedIo,
+    upstream: Upstream,
+    to_client: Direction,
+    to_upstream: Direction,
+}
+
+/// A tunnel for a client of HTTP/2: the bodies of its request and its response are the directions (RFC 8441 §5).
+pub(super) struct TunnelBody {
+    request: RequestBody,
+    upstream: Upstream,
+    /// Bytes for the upstream.
+    pending: Bytes,
+    /// Bytes for the client that were received with the response.
+    first: Bytes,
+    has_request_ended: bool,
+}
+
+/// One direction of a tunnel.
+#[derive(Default)]
+struct Direction {
+    /// Bytes that were read and not written yet.
+    pending: BytesMut,
+    /// Whether the reading end has ended.
+    has_ended: bool,
+    /// Whether the writing end was notified of it.
+    is_over: bool,
+}
+
+/// An end of a tunnel.
+trait End {
+    fn poll_receive(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>>;
+    fn poll_send(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>>;
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+    fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+}
+
+impl End for UpgradedIo {
+    fn poll_receive(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        let mut buffer = ReadBuf::new(buffer);
+        ready!(Pin::new(self).poll_read(cx, &mut buffer))?;
+        Poll::Ready(Ok(buffer.filled().len()))
+    }
+
+    fn poll_send(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(self).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        AsyncWrite::poll_flush(Pin::new(self), cx)
+    }
+
+    fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(self).poll_shutdown(cx)
+    }
+}
+
+impl End for Socket {
+    fn poll_receive(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        self.poll_read(cx, buffer)
+    }
+
+    fn poll_send(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_write(cx, bytes)
+    }
+
+    fn poll_flush(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_finish(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(self.finish())
+    }
+}
+
+impl Direction {
+    fn with(bytes: impl AsRef<[u8]>) -> Self {
+        Self { pending: bytes.as_ref().into(), ..Self::default() }
+    }
+
+    /// Moves bytes until one end has to wait, or `budget` is used up. Ready when the direction has ended.
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: &mut impl End,
+        to: &mut impl End,
+        budget: &mut usize,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            while !self.pending.is_empty() {
+                let sent = ready!(to.poll_send(cx, &self.pending))?;
+                self.pending.advance(sent);
+                *budget = budget.saturating_sub(sent);
+            }
+            ready!(to.poll_flush(cx))?;
+            if self.is_over {
+                return Poll::Ready(Ok(()));
+            }
+            if self.has_ended {
+                ready!(to.poll_finish(cx))?;
+                self.is_over = true;
+                continue;
+            }
+            if *budget == 0 {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            ready!(self.poll_move(cx, from, to, budget))?;
+        }
+    }
+
+    /// Reads once, and writes what the other end accepts at once.
+    fn poll_move(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: &mut impl End,
+        to: &mut impl End,
+        budget: &mut usize,
+    ) -> Poll<io::Result<()>> {
+        READ.with_borrow_mut(|buffer| {
+            let received = ready!(from.poll_receive(cx, buffer))?;
+            self.has_ended = received == 0;
+            let sent = match to.poll_send(cx, &buffer[..received]) {
+                Poll::Ready(sent) if received > 0 => sent?,
+                _ => 0,
+            };
+            *budget = budget.saturating_sub(sent);
+            self.pending.extend_from_slice(&buffer[sent..received]);
+            if self.pending.is_empty() {
+                // A large buffer of a busy time is not kept.
+                self.pending = BytesMut::new();
+            }
+            Poll::Ready(Ok(()))
+        })
+    }
+}
+
+impl Upstream {
+    fn new(checkout: Checkout<Connection>, limits: TunnelLimits) -> Self {
+        let now = poll_time();
+        let lifetime = limits.lifetime.map(|lifetime| Deadline::at(now + lifetime));
+        Self { checkout, limits, idle: Deadline::at(now + limits.idle), lifetime }
+    }
+
+    fn socket(&mut self) -> &mut Socket {
+        self.checkout.connection().socket()
+    }
+
+    /// Ready when a limit has been reached. `has_moved`: there was data in this poll.
+    fn poll_limits(&mut self, cx: &mut Context<'_>, has_moved: bool) -> Poll<()> {
+        if has_moved {
+            self.idle.set(poll_time() + self.limits.idle);
+        }
+        if let Some(lifetime) = &mut self.lifetime
+            && lifetime.poll_passed(cx).is_ready()
+        {
+            return Poll::Ready(());
+        }
+        self.idle.poll_passed(cx)
+    }
+}
+
+impl Tunnel {
+    /// Connects both ends. `received` follows the response of the upstream.
+    pub(super) fn new(
+        client: Upgraded,
+        checkout: Checkout<Connection>,
+        received: &[u8],
+        limits: TunnelLimits,
+    ) -> Self {
+        Self {
+            to_client: Direction::with(received),
+            to_upstream: Direction::with(&client.unread),
+            client: client.io,
+            upstream: Upstream::new(checkout, limits),
+        }
+    }
+
+    /// Ready when both directions have ended, an end is lost, a limit is reached or the server stops.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.client.is_stopping() {
+            return Poll::Ready(());
+        }
+        let Self { client, upstream, to_client, to_upstream } = self;
+        let mut budget = POLL_BYTES_MAX;
+        let socket = upstream.checkout.connection().socket();
+        let sent = to_upstream.poll(cx, client, socket, &mut budget);
+        let received = to_client.poll(cx, socket, client, &mut budget);
+        match (sent, received) {
+            (Poll::Ready(Err(_)), _) | (_, Poll::Ready(Err(_))) | (Poll::Ready(_), Poll::Ready(_)) => {
+                Poll::Ready(())
+            }
+            _ => upstream.poll_limits(cx, budget < POLL_BYTES_MAX),
+        }
+    }
+}
+
+impl TunnelBody {
+    /// Connects both ends. `received` follows the response of the upstream.
+    pub(super) fn new(
+        request: RequestBody,
+        checkout: Checkout<Connection>,
+        received: Bytes,
+        limits: TunnelLimits,
+    ) -> Self {
+        let upstream = Upstream::new(checkout, limits);
+        Self { request, upstream, pending: Bytes::new(), first: received, has_request_ended: false }
+    }
+
+    /// Sends what the client has sent. Returns whether it has moved anything.
+    fn poll_upload(&mut self, cx: &mut Context<'_>) -> Result<bool, BodyError> {
+        let mut has_moved = false;
+        while !self.has_request_ended {
+            while !self.pending.is_empty() {
+                let Poll::Ready(sent) =
+                    self.upstream.checkout.connection().socket().poll_write(cx, &self.pending)
+                else {
+                    return Ok(has_moved);
+                };
+                self.pending.advance(sent?);
+                has_moved = true;
+            }
+            let Poll::Ready(frame) = Pin::new(&mut self.request).poll_frame(cx) else { break };
+            if let Some(frame) = frame.transpose()? {
+                self.pending = frame.into_data().unwrap_or_default();
+            } else {
+                self.upstream.socket().finish()?;
+                self.has_request_ended = true;
+            }
+        }
+        Ok(has_moved)
+    }
+
+    fn poll_download(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<BodyPiece, BodyError>>> {
+        if !self.first.is_empty() {
+            return Poll::Ready(Some(Ok(BodyPiece::Data(std::mem::take(&mut self.first)))));
+        }
+        READ.with_borrow_mut(|buffer| {
+            Poll::Ready(match ready!(self.upstream.socket().poll_read(cx, buffer)) {
+                Ok(0) => None,
+                Ok(received) => Some(Ok(BodyPiece::Data(Bytes::copy_from_slice(&buffer[..received])))),
+                Err(error) => Some(Err(error.into())),
+            })
+        })
+    }
+}
+
+impl BodyStream for TunnelBody {
+    fn poll_piece(
+        &mut self,
+        cx: &mut Context<'_>,
+        _now: Instant,
+        _max: u64,
+    ) -> Poll<Option<Result<BodyPiece, BodyError>>> {
+        let has_moved = match self.poll_upload(cx) {
+            Ok(has_moved) => has_moved,
+            Err(error) => return Poll::Ready(Some(Err(error))),
+        };
+        let piece = self.poll_download(cx);
+        if self.upstream.poll_limits(cx, has_moved || piece.is_ready()).is_ready() {
+            return Poll::Ready(None);
+        }
+        piece
+    }
+
+    /// The client may send while it does not read.
+    fn poll_blocked(&mut self, cx: &mut Context<'_>, _now: Instant) -> Poll<()> {
+        let moved = self.poll_upload(cx);
+        let has_moved = moved.as_ref().is_ok_and(|has_moved| *has_moved);
+        if moved.is_err() || self.upstream.poll_limits(cx, has_moved).is_ready() {
+            return Poll::Ready(());
+        }
+        Poll::Pending
+    }
+
+    fn is_live(&self) -> bool {
+        true
+    }
+}

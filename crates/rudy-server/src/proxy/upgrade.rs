@@ -1,0 +1,208 @@
+//! Changes of protocol (RFC 9110 §7.8): which ones a client may request, and whether the upstream has really changed.
+//!
+//! Only the protocols of a list are passed on. A change to HTTP/2 without TLS, to another version of HTTP or to TLS would hide requests
+//! from the proxy, so these can never be on the list.
+
+use std::fmt;
+use std::str::FromStr;
+
+use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
+use aws_lc_rs::rand;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::header::{
+    CONNECTION, HeaderMap, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION,
+    UPGRADE,
+};
+use http::{Method, Version};
+use rudy_http::syntax::{is_token, members};
+
+use crate::config::written_as_text;
+
+/// The protocol that is always passed on.
+const WEBSOCKET: &str = "websocket";
+
+/// The constant of the WebSocket handshake (RFC 6455 §1.3).
+const WEBSOCKET_GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+
+/// A protocol to which a client may change its connection: `tailscale-control-protocol`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct UpgradeProtocol(String);
+
+/// A request for another protocol.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Offer {
+    /// The protocols, in the order of the client.
+    tokens: String,
+    /// The key of the WebSocket handshake.
+    key: Option<HeaderValue>,
+    /// Whether the client uses HTTP/2 (RFC 8441): the upstream gets an upgrade, and the client a 200.
+    pub(super) is_http2: bool,
+}
+
+/// Returns the request for another protocol if it may be passed on: to WebSocket, or to one of `more`. Call this before the fields of the
+/// client's connection are removed.
+pub(super) fn offer(
+    method: &Method,
+    version: Version,
+    fields: &HeaderMap,
+    more: &[UpgradeProtocol],
+) -> Option<Offer> {
+    let is_http2 = version == Version::HTTP_2 && *method == Method::CONNECT;
+    let is_http11 = version == Version::HTTP_11 && *method == Method::GET;
+    let has_option = || list(fields, &CONNECTION).any(|option| option.eq_ignore_ascii_case(b"upgrade"));
+    if !(is_http2 || is_http11 && has_option()) {
+        return None;
+    }
+    let key = if is_http2 { Some(new_key()) } else { fields.get(SEC_WEBSOCKET_KEY).cloned() };
+    let is_passed = |token: &&[u8]| {
+        // Without a key, nothing shows that the upstream has understood the request.
+        token.eq_ignore_ascii_case(WEBSOCKET.as_bytes()) && key.is_some()
+            || more.iter().any(|protocol| protocol.0.as_bytes().eq_ignore_ascii_case(token))
+    };
+    let tokens = list(fields, &UPGRADE).filter(is_passed).map(|token| String::from_utf8_lossy(token));
+    let tokens = tokens.collect::<Vec<_>>().join(", ");
+    (!tokens.is_empty()).then_some(Offer { tokens, key, is_http2 })
+}
+
+impl Offer {
+    /// Adds the request for the protocol to the fields for the upstream.
+    pub(super) fn set_fields(&self, fields: &mut HeaderMap) {
+        if let Ok(tokens) = HeaderValue::from_str(&self.tokens) {
+            fields.insert(UPGRADE, tokens);
+            fields.append(CONNECTION, HeaderValue::from_static("upgrade"));
+        }
+        if let Some(key) = self.key.as_ref().filter(|_| self.is_http2) {
+            fields.insert(SEC_WEBSOCKET_KEY, key.clone());
+            fields.entry(SEC_WEBSOCKET_VERSION).or_insert(HeaderValue::from_static("13"));
+        }
+    }
+
+    /// Checks the response of an upstream that changes the protocol to `token`.
+    ///
+    /// # Errors
+    ///
+    /// The client has not requested this protocol, or the upstream does not speak WebSocket.
+    pub(super) fn check(&self, token: &HeaderValue, fields: &HeaderMap) -> Result<(), &'static str> {
+        let is_offered =
+            self.tokens.split(", ").any(|offered| offered.as_bytes().eq_ignore_ascii_case(token.as_bytes()));
+        if !is_offered {
+            return Err("to a protocol that the client has not requested (Upgrade)");
+        }
+        if !token.as_bytes().eq_ignore_ascii_case(WEBSOCKET.as_bytes()) {
+            return Ok(());
+        }
+        let expected = self.key.as_ref().map(accept);
+        let given = fields.get(SEC_WEBSOCKET_ACCEPT).map(HeaderValue::as_bytes);
+        if expected.as_ref().map(String::as_bytes) == given {
+            Ok(())
+        } else {
+            Err("without the right Sec-WebSocket-Accept")
+        }
+    }
+}
+
+fn list<'a>(fields: &'a HeaderMap, name: &http::HeaderName) -> impl Iterator<Item = &'a [u8]> {
+    fields.get_all(name).iter().flat_map(|value| members(value.as_bytes()))
+}
+
+/// Returns the value that shows that an upstream has read the key (RFC 6455 §4.2.2).
+fn accept(key: &HeaderValue) -> String {
+    let text = [key.as_bytes(), WEBSOCKET_GUID.as_bytes()].concat();
+    STANDARD.encode(digest(&SHA1_FOR_LEGACY_USE_ONLY, &text))
+}
+
+/// Makes a key for a client of HTTP/2, which sends none. An upstream does not tell one key from another, so a failure of the random number
+/// generator does no harm.
+fn new_key() -> HeaderValue {
+    let mut bytes = [0; 16];
+    let _ = rand::fill(&mut bytes);
+    HeaderValue::try_from(STANDARD.encode(bytes)).unwrap_or(HeaderValue::from_static(""))
+}
+
+impl FromStr for UpgradeProtocol {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let name = text.split('/').next().unwrap_or_default().to_ascii_lowercase();
+        if matches!(name.as_str(), "h2c" | "http" | "tls") {
+            return Err("HTTP and TLS would hide requests from the proxy".to_owned());
+        }
+        let is_name = !text.is_empty() && text.bytes().all(|byte| is_token(byte) || byte == b'/');
+        is_name.then(|| Self(text.to_owned())).ok_or_else(|| "expected a name as in `Upgrade`".to_owned())
+    }
+}
+
+impl fmt::Display for UpgradeProtocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+written_as_text!(UpgradeProtocol, "a protocol for `Upgrade` (\"tailscale-control-protocol\")",
+    { "type": "string", "description": "The name of a protocol in the field `Upgrade`.", "examples": ["tailscale-control-protocol"] });
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(fields: &[(&'static str, &'static str)]) -> HeaderMap {
+        let mut map = HeaderMap::new();
+        for (name, value) in fields {
+            map.append(*name, HeaderValue::from_static(value));
+        }
+        map
+    }
+
+    const KEY: (&str, &str) = ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==");
+
+    #[test]
+    fn only_listed_protocols_are_passed_on() {
+        let more = ["derp".parse::<UpgradeProtocol>().unwrap()];
+        let get = (Method::GET, Version::HTTP_11);
+        for ((method, version), fields, tokens) in [
+            (
+                &get,
+                &[("connection", "keep-alive, Upgrade"), ("upgrade", "WebSocket"), KEY][..],
+                Some("WebSocket"),
+            ),
+            (
+                &get,
+                &[("connection", "upgrade"), ("upgrade", "h2c, websocket, DERP"), KEY],
+                Some("websocket, DERP"),
+            ),
+            (&get, &[("connection", "upgrade"), ("upgrade", "websocket")], None),
+            (&get, &[("upgrade", "websocket"), KEY], None),
+            (&get, &[("connection", "upgrade"), ("upgrade", "h2c, TLS/1.0, HTTP/2.0"), KEY], None),
+            (
+                &(Method::POST, Version::HTTP_11),
+                &[("connection", "upgrade"), ("upgrade", "websocket"), KEY],
+                None,
+            ),
+            (
+                &(Method::GET, Version::HTTP_10),
+                &[("connection", "upgrade"), ("upgrade", "websocket"), KEY],
+                None,
+            ),
+            (&(Method::CONNECT, Version::HTTP_2), &[("upgrade", "websocket")], Some("websocket")),
+        ] {
+            let offer = offer(method, *version, &map(fields), &more);
+            assert_eq!(offer.map(|offer| offer.tokens).as_deref(), tokens, "{fields:?}");
+        }
+        for text in ["h2c", "HTTP/3", "tls", "TLS/1.3", "", "a b"] {
+            assert!(text.parse::<UpgradeProtocol>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_upstream_must_change_to_an_offered_protocol_and_know_the_key() {
+        let fields = map(&[("connection", "upgrade"), ("upgrade", "websocket"), KEY]);
+        let offer = offer(&Method::GET, Version::HTTP_11, &fields, &[]).unwrap();
+        let check = |token, fields: &[_]| offer.check(&HeaderValue::from_static(token), &map(fields)).is_ok();
+        // RFC 6455 §1.3.
+        let accept = ("sec-websocket-accept", "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+        assert!(check("websocket", &[accept]) && check("WebSocket", &[accept]));
+        assert!(!check("websocket", &[]) && !check("h2c", &[accept]));
+        assert!(!check("websocket", &[("sec-websocket-accept", "s3pPLMBiTxaQ9kYGzzhZRbK+xOp=")]));
+    }
+}
