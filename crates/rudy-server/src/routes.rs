@@ -186,9 +186,13 @@ impl Context<'_> {
         }
         // A response to TRACE repeats the request, including credentials that proxies add (RFC 9110 §9.3.8).
         let Target { handler, allow_trace, .. } = found.handler;
-        let is_refused = *request.method() == Method::TRACE && !allow_trace;
-        is_refused
-            .then(|| method_not_allowed(request, handler.methods(), "Method not allowed. TRACE is disabled."))
+        let explanation = match *request.method() {
+            Method::TRACE if !allow_trace => "Method not allowed. TRACE is disabled.",
+            // A 2xx would tell the client that a tunnel is open (RFC 8441 §4).
+            Method::CONNECT if !handler.accepts_tunnels() => "Method not allowed. There is no tunnel here.",
+            _ => return None,
+        };
+        Some(method_not_allowed(request, handler.methods(), explanation))
     }
 }
 

@@ -185,30 +185,38 @@ fn a_websocket_over_http2_reaches_an_upstream_over_http11() {
         peer.send(format!("{SWITCH}Sec-WebSocket-Accept: {accept}\r\n\r\nhi! "));
         echo(peer);
     });
-    let server = proxy_with(&upstream, "", "");
+    // A tunnel is no body, so its size has no limit.
+    let server = Server::config(&format!(
+        "listen = [\"127.0.0.1:0,h2c\"]\n[[site]]\nbody_bytes = 4\n[[site.route]]\npath = \"/app/*\"\n\
+         proxy = \"{}\"\n[[site.route]]\npath = \"/*\"\nrespond = \"fixed\"\n",
+        upstream.url()
+    ));
     let mut connection = Http2Connection::open(server.address(), &[]);
     connection.wait_for(kind::SETTINGS);
-    connection.frame(
-        kind::HEADERS,
-        4,
-        1,
-        &rudy_tests::http2::block(&[
-            (":method", "CONNECT"),
-            (":protocol", "websocket"),
-            (":scheme", "http"),
-            (":authority", "a"),
-            (":path", "/app/echo"),
-            ("sec-websocket-version", "13"),
-        ]),
-    );
+    connection.frame(kind::HEADERS, 4, 1, &tunnel("/app/echo"));
     let head = heads.recv().expect("the upstream runs");
     assert!(
         head.starts_with("GET /app/echo HTTP/1.1\r\n") && head.contains("upgrade: websocket\r\n"),
         "{head}"
     );
     assert_eq!(connection.wait_for(kind::DATA).payload, b"hi! ");
-    for message in [b"ping", b"last"] {
+    for message in [b"ping", b"pong", b"last"] {
         connection.frame(kind::DATA, 0, 1, message);
         assert_eq!(connection.wait_for(kind::DATA).payload, message);
     }
+    // Other handlers must not send a 2xx, which would open a tunnel.
+    connection.frame(kind::HEADERS, 4, 3, &tunnel("/other"));
+    assert_eq!(connection.response(3).status, 405);
+}
+
+/// The header block of a request for a WebSocket over HTTP/2 (RFC 8441 §5).
+fn tunnel(path: &str) -> Vec<u8> {
+    rudy_tests::http2::block(&[
+        (":method", "CONNECT"),
+        (":protocol", "websocket"),
+        (":scheme", "http"),
+        (":authority", "a"),
+        (":path", path),
+        ("sec-websocket-version", "13"),
+    ])
 }

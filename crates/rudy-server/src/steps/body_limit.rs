@@ -1,6 +1,6 @@
 //! The step that limits the size of request bodies.
 
-use http::StatusCode;
+use http::{Method, StatusCode};
 use http_body::Body as _;
 use rudy_net::{Reply, Request};
 
@@ -16,6 +16,10 @@ pub(super) struct BodyLimit {
 
 impl Step for BodyLimit {
     fn call(&self, request: Request, call: Call<'_>, next: Next) -> Reply {
+        // A tunnel is no body: it has limits of its own.
+        if *request.method() == Method::CONNECT {
+            return next.call(request, call);
+        }
         if request.body().size_hint().exact().is_some_and(|length| length > self.bytes) {
             let explanation = format!("The request body is larger than {} bytes.", self.bytes);
             return pages::error(StatusCode::PAYLOAD_TOO_LARGE, request.headers(), &explanation).into();
