@@ -17,6 +17,7 @@ mod interrupt;
 mod poller;
 mod protocols;
 mod request;
+pub mod tls;
 mod transport;
 mod url;
 

@@ -19,7 +19,10 @@ mod tickets;
 
 pub use certificate::{Certificate, CertificateError, KeyType, authority_certificate};
 pub use challenge::challenge_site;
-pub use client::{Trust, TrustError};
+pub use client::{
+    Inspection, Inspector, OcspState, OcspStatus, Problem, RevocationLists, ServerCertificate, Trust,
+    TrustError, in_words,
+};
 pub use client_certificates::{
     ClientCertificate, ClientCertificateUse, ClientCertificates, ClientCertificatesError,
 };

@@ -13,4 +13,8 @@ mod session;
 mod wait;
 
 pub use command::get;
+pub(crate) use dial::{connect, resolve};
+pub(crate) use error::GetError;
 pub use options::Options;
+pub(crate) use session::send;
+pub(crate) use wait::Waiter;

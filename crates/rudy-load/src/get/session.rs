@@ -262,7 +262,10 @@ impl<'a> Session<'a> {
             let transport = current.connection.transport();
             info.remote = Some(current.remote.to_string());
             info.local = transport.local_address().map(|address| address.to_string());
-            info.tls = transport.negotiated();
+            info.tls = transport.version_and_suite().map(|(version, suite)| {
+                let group = transport.key_exchange_group().map(|group| format!(" / {group}"));
+                format!("{version} / {suite}{}", group.unwrap_or_default())
+            });
         }
     }
 
@@ -305,7 +308,7 @@ impl Drop for Session<'_> {
 
 impl Waiter {
     /// Waits until a connection can continue. Fails with `timeout_error` at the deadline `until`.
-    fn wait_for_connection(
+    pub(crate) fn wait_for_connection(
         &self,
         connection: &Connection,
         status: DriveStatus,
@@ -328,7 +331,7 @@ impl Waiter {
 }
 
 /// Sends a request, if the protocol of the connection is known. Returns whether it was sent.
-fn send(connection: &mut Connection, request: &Encoded) -> bool {
+pub(crate) fn send(connection: &mut Connection, request: &Encoded) -> bool {
     match &request.http2 {
         _ if !connection.knows_protocol() => false,
         Some(http2) if connection.is_http2() => {

@@ -65,6 +65,9 @@ fn summary(run: &Run) -> String {
         ended => format!(", {ended} closed by the server between requests"),
     };
     row("connections", format!("{} opened{ended}", recorder.opened));
+    if !recorder.handshakes.is_empty() {
+        row("handshakes", recorder.handshakes.describe(outcome.duration));
+    }
     if let Some(streams) = streams(run) {
         row("streams", streams);
     }
