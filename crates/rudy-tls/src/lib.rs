@@ -27,7 +27,7 @@ pub use client_certificates::{
     ClientCertificate, ClientCertificateUse, ClientCertificates, ClientCertificatesError,
 };
 pub use client_hello::{ClientHello, RejectedHello, UNRECOGNIZED_NAME};
-pub use generate::{authority, certificate_request, self_signed, signed_by_authority};
+pub use generate::{authority, certificate_request, self_signed, self_signed_with, signed_by_authority};
 pub use key_log::KeyLogFile;
 pub use names::Names;
 pub use session::{RECORD_OVERHEAD_BYTES, RECORD_PLAINTEXT_BYTES_MAX, Session};

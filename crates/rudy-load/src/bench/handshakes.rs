@@ -49,11 +49,11 @@ impl Handshakes {
     }
 
     /// `1200 (400/s): 8 full, 1192 resumed, 1190 with early data; 0.2 ms of client CPU each, 8 % of a core`.
-    pub(super) fn describe(&self, duration: Duration) -> String {
+    pub(super) fn describe(&self, duration: Duration, wants_early_data: bool) -> String {
         let Self { count, resumed, .. } = *self;
         let rate = units::per_second(count, duration);
         let early_data = match (self.early_data_accepted, self.early_data_rejected) {
-            (0, 0) => String::new(),
+            (0, 0) if !wants_early_data => String::new(),
             (accepted, 0) => format!(", {accepted} with early data"),
             (accepted, rejected) => format!(", {accepted} with early data, {rejected} whose was rejected"),
         };

@@ -16,5 +16,6 @@ pub use command::get;
 pub(crate) use dial::{connect, resolve};
 pub(crate) use error::GetError;
 pub use options::Options;
+pub(crate) use report::date;
 pub(crate) use session::send;
 pub(crate) use wait::Waiter;

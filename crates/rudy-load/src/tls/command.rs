@@ -15,11 +15,9 @@ use super::report::Report;
 use super::visit::{Target, Visit};
 use crate::exit::{print_line, report_error};
 use crate::get::{GetError, Waiter, resolve};
+use crate::sessions::SessionStore;
 use crate::transport::{Remote, Security};
 use crate::{AccessError, Exit, Protocols, Template};
-
-/// The number of sessions to remember. One server has at most eight tickets.
-const SESSIONS: usize = 1;
 
 /// Takes the handshake with a server apart and prints the report.
 #[must_use]
@@ -83,6 +81,7 @@ fn probe(options: &Options, lists: &RevocationLists, waiter: &Waiter) -> Result<
             resolve(url.host(), url.port(), waiter, until())?
         }
     };
+    let (remotes, _relay) = options.access.relayed(remotes)?;
     let prober = Prober { options, remotes, waiter, config };
     let security = prober.security(prober.with_sessions())?.offering(Protocols::Any);
     let full = prober.visit(Protocols::Any, &security)?;
@@ -109,7 +108,7 @@ impl Prober<'_> {
     /// The configuration with a memory for sessions of its own.
     fn with_sessions(&self) -> ClientConfig {
         let mut config = self.config.clone();
-        config.resumption = Resumption::in_memory_sessions(SESSIONS);
+        config.resumption = Resumption::store(Arc::new(SessionStore::default()));
         config
     }
 
@@ -117,7 +116,8 @@ impl Prober<'_> {
         let request = head(protocols).encode(&self.options.server).map_err(GetError::Request)?;
         let until = Instant::now().checked_add(self.options.timeout);
         let (remotes, security) = (&self.remotes, security.clone());
-        Target { remotes, security, protocols, request: &request, until }.visit(self.waiter)
+        let round_trip = self.options.access.round_trip.unwrap_or_default();
+        Target { remotes, security, protocols, request: &request, until, round_trip }.visit(self.waiter)
     }
 
     /// Visits the server twice with HTTP/1.1, the second time with the session of the first. Early data is bound to the protocol that

@@ -5,10 +5,10 @@ use std::time::{Duration, SystemTime};
 use rudy_tls::{OcspState, OcspStatus, ServerCertificate};
 use serde_json::{Map, Value, json};
 
-use super::report::{Report, date};
+use super::report::Report;
 use super::visit::Visit;
 use crate::Url;
-use crate::get::GetError;
+use crate::get::{GetError, date};
 use crate::transport::EarlyData;
 
 /// The report of a server that could be reached.

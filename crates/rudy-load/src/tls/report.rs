@@ -8,6 +8,7 @@ use rudy_units::{bytes, counted, duration, visible};
 
 use super::visit::{Step, Visit};
 use crate::Url;
+use crate::get::date;
 use crate::transport::EarlyData;
 
 /// What is known about a server.
@@ -117,16 +118,15 @@ impl Visit {
     pub(super) fn phases(&self) -> Vec<Phase> {
         let mut phases = Vec::new();
         let mut before = Step::default();
+        // The handshake of TCP is one round trip. A response is one too, unless the request was sent before the handshake.
+        let is_early = self.handshake.early_data == EarlyData::Accepted;
         let steps = [
-            ("TCP connected", Some(self.connected)),
-            ("TLS done", Some(self.established)),
-            ("first byte", self.first_byte),
+            ("TCP connected", Some(self.connected), 1),
+            ("TLS done", Some(self.established), self.established.traffic.round_trips),
+            ("first byte", self.first_byte, u32::from(!is_early)),
         ];
-        for (name, end) in steps {
+        for (name, end, round_trips) in steps {
             let Some(end) = end else { continue };
-            let round_trips = end.traffic.round_trips - before.traffic.round_trips;
-            // TCP has its own handshake of one round trip, which no data shows.
-            let round_trips = if phases.is_empty() { 1 } else { round_trips };
             phases.push(Phase { name, end, took: end.since(&before), round_trips });
             before = end;
         }
@@ -173,9 +173,4 @@ fn details(certificate: &ServerCertificate, is_first: bool) -> Vec<String> {
         if is_first { format!("valid from {} ", date(certificate.not_before)) } else { "valid ".to_owned() };
     details.push(format!("{from}to {}, {left}", date(certificate.not_after)));
     details
-}
-
-/// A point in time, to the second: `2026-11-24T10:00:00Z`.
-pub(super) fn date(time: SystemTime) -> String {
-    jiff::Timestamp::try_from(time).map_or_else(|_| "an unknown time".to_owned(), |time| time.to_string())
 }

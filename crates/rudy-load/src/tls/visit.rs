@@ -80,6 +80,8 @@ pub(super) struct Target<'a> {
     pub(super) protocols: Protocols,
     pub(super) request: &'a Encoded,
     pub(super) until: Option<Instant>,
+    /// The simulated round-trip time.
+    pub(super) round_trip: Duration,
 }
 
 impl Target<'_> {
@@ -97,10 +99,13 @@ impl Target<'_> {
         let chain = connection.transport().tls().and_then(|tls| tls.peer_certificates());
         let chain = chain.unwrap_or_default().to_vec();
         connection.close();
-        let (Some(connected), Some((established, handshake))) = (observer.connected, observer.established)
+        let (Some(mut connected), Some((established, handshake))) =
+            (observer.connected, observer.established)
         else {
             return Err(exchanged.err().unwrap_or(Failure::Closed(None).into()));
         };
+        // The relay accepts connections at once, and holds the first data back instead.
+        connected.at += self.round_trip;
         let status = exchanged.map_err(|error| error.to_string());
         let status = status.and_then(|()| observer.status.ok_or_else(|| "no response".to_owned()));
         let first_byte = observer.first_byte;

@@ -76,13 +76,10 @@ impl Transport {
 
     /// Continues the handshake as far as possible. Returns true when it is complete.
     pub(crate) fn handshake(&mut self) -> io::Result<bool> {
-        let Some(session) = &mut self.session else { return Ok(true) };
-        let is_done = session.handshake(&mut SocketIo(&self.socket, &mut self.traffic))?;
-        if is_done && session.result().early_data == EarlyData::Accepted {
-            // The response is to the early data, and not to the end of the handshake, which was just sent.
-            self.traffic.expect_no_reply();
+        match &mut self.session {
+            Some(session) => session.handshake(&mut SocketIo(&self.socket, &mut self.traffic)),
+            None => Ok(true),
         }
-        Ok(is_done)
     }
 
     /// Sends as much as the TLS session allows as early data, before the handshake. Returns the number of bytes.

@@ -95,8 +95,12 @@ impl Session {
             // The session has room: it limits early data to less than its buffer.
             self.tls.writer().write_all(early_data)?;
         }
-        self.flush(socket)?;
-        Ok(true)
+        match self.flush(socket) {
+            // A server can respond to early data and close the connection before it has the end of the handshake. Its
+            // response is in the socket.
+            Err(_) if self.result().early_data == EarlyData::Accepted => Ok(true),
+            result => result.map(|_| true),
+        }
     }
 
     /// The result of the handshake, after it.

@@ -12,7 +12,8 @@ pub(crate) struct Traffic {
     pub(crate) sent: u64,
     /// Bytes received.
     pub(crate) received: u64,
-    /// How often something was sent, and something else then received: each took a round trip at least.
+    /// How often something was sent, and something else then received. In a handshake, where both sides wait for each other, each took
+    /// a round trip.
     pub(crate) round_trips: u32,
     /// Whether something was sent since the last reception.
     awaits: bool,
@@ -32,11 +33,6 @@ impl Traffic {
     pub(super) fn add_sent(&mut self, bytes: usize) {
         self.sent += bytes as u64;
         self.awaits |= bytes > 0;
-    }
-
-    /// What was sent last needs no reply, so that the next reception is no round trip.
-    pub(super) fn expect_no_reply(&mut self) {
-        self.awaits = false;
     }
 
     pub(super) fn add_received(&mut self, bytes: usize) {

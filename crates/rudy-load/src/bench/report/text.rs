@@ -66,7 +66,8 @@ fn summary(run: &Run) -> String {
     };
     row("connections", format!("{} opened{ended}", recorder.opened));
     if !recorder.handshakes.is_empty() {
-        row("handshakes", recorder.handshakes.describe(outcome.duration));
+        let wants_early_data = config.tls_sessions.as_deref() == Some("early_data");
+        row("handshakes", recorder.handshakes.describe(outcome.duration, wants_early_data));
     }
     if let Some(streams) = streams(run) {
         row("streams", streams);
