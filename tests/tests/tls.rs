@@ -154,17 +154,8 @@ fn revoked_certificates_are_found_by_a_list_and_by_ocsp() {
 #[test]
 fn phases_have_their_round_trips_and_a_resumed_session_sends_early_data() {
     let Some(certificates) = Certificates::new() else { return };
-    certificates.signed("a", "localhost", Valid::Now);
-    let path = certificates.path("a");
-    let key = path.replace(".pem", ".key");
-    let config = format!(
-        "listen = '127.0.0.1:0,tls'\n[[site]]\n\
-         tls = {{ certificate = '{path}', key = '{key}', early_data = true }}\n\
-         [[site.route]]\npath = '/*'\nrespond = 'hello'\n"
-    );
-    let server = Server::build().config(&config).start();
-    let address = format!("localhost:{}", server.address().port());
-    let (code, report) = report(&["--cacert", &certificates.path("authority"), &address]);
+    let (_server, url) = early_server(&certificates);
+    let (code, report) = report(&["--cacert", &certificates.path("authority"), &url]);
     assert_eq!(code, Some(0), "{report}");
     for (key, expected) in [
         ("version", Value::from("TLSv1.3")),
@@ -200,4 +191,77 @@ fn a_server_without_tls_and_a_closed_port_are_different_errors() {
     assert!(error.contains("the server does not speak TLS on this port"), "{error}");
     let output = tls(&["http://127.0.0.1/"]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
+}
+
+/// A server with early data, and a URL of it.
+fn early_server(certificates: &Certificates) -> (Server, String) {
+    certificates.signed("a", "localhost", Valid::Now);
+    let path = certificates.path("a");
+    let key = path.replace(".pem", ".key");
+    let config = format!(
+        "listen = '127.0.0.1:0,tls'\n[[site]]\n\
+         tls = {{ certificate = '{path}', key = '{key}', early_data = true }}\n\
+         [[site.route]]\npath = '/*'\nrespond = 'hello'\n"
+    );
+    let server = Server::build().config(&config).start();
+    let url = format!("https://localhost:{}/", server.address().port());
+    (server, url)
+}
+
+#[test]
+fn bench_counts_full_and_resumed_handshakes_and_early_data() {
+    let Some(certificates) = Certificates::new() else { return };
+    let (_server, url) = early_server(&certificates);
+    // A connection that is closed after a response to early data has no new ticket. A full handshake has two.
+    for (arguments, resumed) in [
+        (&["--tls-resume", "off"][..], 0..=0),
+        (&["--tls-resume", "on"], 49..=49),
+        (&["--tls-early-data"], 30..=49),
+    ] {
+        let mut command = Command::new(binary());
+        command.args(["bench", "--plain", "--json", "-", "-c", "1", "-n", "50", "--disable-keepalive"]);
+        command.args(["--cacert", &certificates.path("authority"), &url]).args(arguments);
+        let output = command.output().expect("rudy can be started");
+        let report: Value = serde_json::from_slice(&output.stdout).expect("a report");
+        let count = |key: &str| report[key].as_u64().expect("a count");
+        assert_eq!((count("succeeded"), count("handshakes")), (50, 50), "{report}");
+        assert!(resumed.contains(&count("handshakes_resumed")), "{arguments:?}: {report}");
+        let early_data = if arguments == ["--tls-early-data"] { count("handshakes_resumed") } else { 0 };
+        assert_eq!(count("early_data_accepted"), early_data, "{arguments:?}");
+        assert!(report["handshake_cpu_s"].as_f64() > Some(0.0), "{report}");
+    }
+    let output =
+        Command::new(binary()).args(["bench", "--tls-resume", "off", "http://127.0.0.1:1/"]).output();
+    assert_eq!(output.expect("rudy can be started").status.code(), Some(2));
+}
+
+#[test]
+fn a_simulated_round_trip_is_in_every_phase_but_that_of_early_data() {
+    let Some(certificates) = Certificates::new() else { return };
+    let (_server, url) = early_server(&certificates);
+    let (code, report) = report(&["--cacert", &certificates.path("authority"), "--round-trip", "50ms", &url]);
+    assert_eq!(code, Some(0), "{report}");
+    // Only lower bounds: a busy machine takes longer.
+    let at = |visit: &str, phase: &str| report[visit]["phases"][phase]["at_s"].as_f64().expect("a time");
+    let full = ["tcp_connected", "tls_done", "first_byte"].map(|phase| at("full", phase));
+    assert!(full[0] >= 0.05 && full[1] >= 0.1 && full[2] >= 0.15, "{full:?}");
+    assert!(at("resumed", "first_byte") >= 0.1, "{report}");
+}
+
+#[test]
+fn get_shows_the_handshake_and_what_k_accepts() {
+    let Some(certificates) = Certificates::new() else { return };
+    let (_server, url) = early_server(&certificates);
+    let output = Command::new(binary()).args(["get", "-k", "--http1.1", &url, &url]).output();
+    let output = output.expect("rudy can be started");
+    let text = String::from_utf8_lossy(&output.stderr);
+    for part in
+        ["X25519MLKEM768", "tls_handshake       full", "certificate         expires 2120-01-01T00:00:00Z"]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    // A machine without trusted authorities cannot judge.
+    if std::path::Path::new("/etc/ssl/certs/ca-certificates.crt").exists() {
+        assert!(text.contains("problem             an intermediate certificate is missing"), "{text}");
+    }
 }

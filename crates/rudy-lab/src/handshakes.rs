@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rudy_load::Exit;
 use rudy_stats::compare::Summary;
-use rudy_units::{Unit, grouped};
+use rudy_units::{Unit, grouped, share};
 use serde_json::json;
 
 use crate::experiment::{self, Experiment};
@@ -95,13 +95,14 @@ fn tables(experiment: &Experiment) -> String {
     let time = |metric, factor: f64| {
         move |variant: &str, workload: &str| Some(Unit::Time.text(value(variant, workload, metric)? * factor))
     };
-    let rates: [Column<'_>; 4] = [
+    let rates: [Column<'_>; 5] = [
         (
             "per second",
             Box::new(|variant, workload| Some(grouped(value(variant, workload, "requests_per_s")?.round()))),
         ),
         ("per CPU s, server", Box::new(per_cpu("cpu_us_per_request"))),
         ("per CPU s, client", Box::new(per_cpu("client_cpu_us_per_request"))),
+        ("resumed", Box::new(|variant, workload| Some(share(value(variant, workload, "resumed_share")?)))),
         ("median latency", Box::new(time("p50_ns", 1e-9))),
     ];
     let times: [Column<'_>; 2] =
