@@ -3,10 +3,10 @@
 use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
+use aws_lc_rs::signature::Ed25519KeyPair;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
-    KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_ED25519, PKCS_RSA_SHA256,
-    RsaKeySize,
+    KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_RSA_SHA256, RsaKeySize,
 };
 
 use crate::KeyType;
@@ -61,11 +61,18 @@ pub fn self_signed_with(key: KeyType, names: &[String], now: SystemTime) -> Resu
         KeyType::Rsa(4096) => KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_4096)?,
         KeyType::Ecdsa(256) => KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?,
         KeyType::Ecdsa(384) => KeyPair::generate_for(&PKCS_ECDSA_P384_SHA384)?,
-        KeyType::Ed25519 => KeyPair::generate_for(&PKCS_ED25519)?,
+        KeyType::Ed25519 => ed25519()?,
         _ => return Err(rcgen::Error::KeyGenerationUnavailable),
     };
     let certificate = for_server("Rudy self-signed certificate", names, now, VALIDITY)?;
     Ok(key.serialize_pem() + &certificate.self_signed(&key)?.pem())
+}
+
+/// rcgen writes version 2 of PKCS #8, which OpenSSL 3.0 does not read.
+fn ed25519() -> Result<KeyPair, rcgen::Error> {
+    let key = Ed25519KeyPair::generate().map_err(|_| rcgen::Error::KeyGenerationUnavailable)?;
+    let der = key.to_pkcs8v1().map_err(|_| rcgen::Error::KeyGenerationUnavailable)?;
+    KeyPair::try_from(der.as_ref())
 }
 
 /// Creates the key and the certificate of a local authority. Returns both in PEM, the key first.
