@@ -66,3 +66,26 @@ impl Handshakes {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handshakes_are_added_and_described() {
+        let handshake =
+            |is_resumed, early_data| Handshake { is_resumed, early_data, cpu: Duration::from_micros(200) };
+        let (mut one, mut other) = (Handshakes::default(), Handshakes::default());
+        one.record(&handshake(false, EarlyData::NotSent));
+        other.record(&handshake(true, EarlyData::Accepted));
+        other.record(&handshake(true, EarlyData::Rejected));
+        one.merge(&other);
+        assert_eq!(
+            one.describe(Duration::from_millis(500), true),
+            "3 (6/s): 1 full, 2 resumed, 1 with early data, 1 whose was rejected; 200 µs of client CPU each, 0 % of a core"
+        );
+        let none = Handshakes { count: 1, ..Handshakes::default() };
+        assert!(none.describe(Duration::from_secs(1), true).contains("0 resumed, 0 with early data;"));
+        assert!(none.describe(Duration::from_secs(1), false).contains("0 resumed; "));
+    }
+}
