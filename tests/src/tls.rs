@@ -50,6 +50,8 @@ pub struct Certificates {
 pub enum Valid {
     /// Valid now and for decades.
     Now,
+    /// Valid only in 2100.
+    Later,
     /// Valid only on the first day of 2020.
     Once,
     /// Valid since 2020 and for 36 hours.
@@ -113,7 +115,7 @@ impl Certificates {
         let files = ["-subj", subject, "-addext", &alternative, "-keyout", &key, "-out", "request"];
         self.openssl(&[&["req", "-utf8"], &NEW_KEY[..], &files].concat());
         let end = match valid {
-            Valid::Now => "21200101000000Z".to_owned(),
+            Valid::Later | Valid::Now => "21200101000000Z".to_owned(),
             Valid::Once => "20200102000000Z".to_owned(),
             Valid::ForAnotherDayAndAHalf => {
                 let date = Command::new("date").args(["-u", "-d", "+36 hours", "+%Y%m%d%H%M%SZ"]).output();
@@ -121,9 +123,35 @@ impl Certificates {
             }
         };
         let authority = ["-config", "ca.cnf", "-cert", "authority.pem", "-keyfile", "authority.key"];
-        let dates = ["-startdate", "20200101000000Z", "-enddate", &end];
+        let start = if valid == Valid::Later { "21000101000000Z" } else { "20200101000000Z" };
+        let dates = ["-startdate", start, "-enddate", &end];
         let files = ["-in", "request", "-out", &file, "-notext"];
         self.openssl(&[&["ca", "-batch"], &authority[..], &dates, &files].concat());
+    }
+
+    /// Creates a certificate signed by another one of this folder. `extension` is one of `openssl x509`, such as that it is an
+    /// authority itself; `arguments` are further ones of `openssl req`, such as the key, and of `openssl x509`.
+    pub fn issued(&self, issuer: &str, name: &str, extension: &str, arguments: [&[&str]; 2]) {
+        let (alternative, key, file) = names(name, "localhost");
+        let [of_request, of_certificate] = arguments;
+        let new_key = if of_request.is_empty() { &NEW_KEY[..] } else { of_request };
+        let subject = subject(name);
+        let files = ["-subj", &subject, "-addext", &alternative, "-addext", extension];
+        let files = [&files[..], &["-keyout", &key, "-out", "request"]].concat();
+        self.openssl(&[&["req"], new_key, &files].concat());
+        let (issuer, issuer_key) = (format!("{issuer}.pem"), format!("{issuer}.key"));
+        let issuer = ["-CA", &issuer, "-CAkey", &issuer_key, "-CAcreateserial", "-days", "30"];
+        let copied = ["-copy_extensions", "copyall", "-in", "request", "-out", &file];
+        self.openssl(&[&["x509", "-req"], &issuer[..], &copied, of_certificate].concat());
+    }
+
+    /// Writes an OCSP response of the authority about a certificate it has signed to `ocsp.der`.
+    pub fn ocsp(&self, name: &str) {
+        let (authority, key) = (self.path("authority"), "authority.key");
+        let responder = ["-index", "index.txt", "-CA", &authority, "-rsigner", &authority, "-rkey", key];
+        let path = self.path(name);
+        let question = ["-issuer", &authority, "-cert", &path, "-ndays", "2", "-respout", "ocsp.der"];
+        self.openssl(&[&["ocsp", "-noverify"], &responder[..], &question].concat());
     }
 
     /// Revokes these certificates, and writes the revocation list of the authority to `crl.pem`.
@@ -149,9 +177,20 @@ impl Certificates {
     /// If `openssl s_server` does not listen.
     #[must_use]
     pub fn serve(&self, name: &str) -> TlsServer {
+        self.serve_with(name, &["-www"])
+    }
+
+    /// Starts a server with a certificate and further arguments of `openssl s_server`.
+    ///
+    /// # Panics
+    ///
+    /// If `openssl s_server` does not listen.
+    #[must_use]
+    pub fn serve_with(&self, name: &str, arguments: &[&str]) -> TlsServer {
         let (key, file) = (format!("{name}.key"), format!("{name}.pem"));
         let mut child = Command::new(&self.openssl)
-            .args(["s_server", "-accept", "127.0.0.1:0", "-cert", &file, "-key", &key, "-www"])
+            .args(["s_server", "-accept", "127.0.0.1:0", "-cert", &file, "-key", &key])
+            .args(arguments)
             .current_dir(self.folder.path())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -64,6 +64,7 @@ fn help_of_every_command() {
     assert_data_eq!(success(&rudy(&["bench", "--help"])), file!["cli/bench-help.txt"]);
     assert_data_eq!(success(&rudy(&["bench", "merge", "--help"])), file!["cli/bench-merge-help.txt"]);
     assert_data_eq!(success(&rudy(&["flood", "--help"])), file!["cli/flood-help.txt"]);
+    assert_data_eq!(success(&rudy(&["tls", "--help"])), file!["cli/tls-help.txt"]);
     assert_data_eq!(success(&rudy(&["lab", "--help"])), file!["cli/lab-help.txt"]);
     assert_data_eq!(success(&rudy(&["lab", "run", "--help"])), file!["cli/lab-run-help.txt"]);
     assert_data_eq!(success(&rudy(&["lab", "report", "--help"])), file!["cli/lab-report-help.txt"]);

@@ -8,6 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use rudy_tls::KeyType;
 use tempfile::TempDir;
 
 use crate::plan::{Contents, Plan};
@@ -140,10 +141,18 @@ fn make_files(plan: &Plan) -> io::Result<TempDir> {
         match contents {
             Contents::Size(size) => write_lines(&File::create(&path)?, size.0)?,
             Contents::Text(text) => fs::write(&path, text)?,
+            Contents::Key(key) => fs::write(&path, certificate(key)?)?,
         }
         File::options().write(true).open(&path)?.set_modified(SystemTime::UNIX_EPOCH + MODIFIED)?;
     }
     Ok(folder)
+}
+
+/// A key of this type and its certificate, in PEM.
+fn certificate(key: &str) -> io::Result<String> {
+    let key: KeyType = key.parse().map_err(io::Error::other)?;
+    let names = ["localhost", "127.0.0.1"].map(str::to_owned);
+    rudy_tls::self_signed_with(key, &names, SystemTime::now()).map_err(io::Error::other)
 }
 
 /// Writes numbered lines up to `size` bytes, with a buffer.

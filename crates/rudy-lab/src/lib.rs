@@ -9,6 +9,7 @@ mod burn;
 mod compare;
 mod experiment;
 mod folders;
+mod handshakes;
 mod list;
 mod machine;
 mod messages;
@@ -22,6 +23,7 @@ mod workload;
 
 pub use burn::burn;
 pub use compare::Compare;
+pub use handshakes::{Handshakes, handshakes};
 pub use list::{list, print, show};
 pub use messages::{Messages, messages};
 pub use report::{DiffOptions, FailIfWorse, Format, ReportOptions, diff, report};

@@ -5,12 +5,15 @@ use std::io;
 use std::net::ToSocketAddrs;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::ClientConfig;
+use rustls::client::Resumption;
 use rustls::pki_types::ServerName;
 
+use crate::sessions::SessionStore;
 use crate::transport::{Remote, Security};
-use crate::{Protocols, Url};
+use crate::{Protocols, Relay, Url};
 use rudy_tls::{Trust, TrustError};
 
 /// The trusted certificates of servers, and the Unix socket to connect to instead of the host.
@@ -20,6 +23,43 @@ pub struct Access {
     pub trust: Trust,
     /// A Unix socket to connect to, instead of the URL's host.
     pub unix_socket: Option<PathBuf>,
+    /// What TLS remembers of earlier connections.
+    pub sessions: Sessions,
+    /// The round-trip time that a relay simulates; `None` connects directly.
+    pub round_trip: Option<Duration>,
+}
+
+/// What TLS remembers of earlier connections to a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Sessions {
+    /// Resumes sessions.
+    #[default]
+    Resumed,
+    /// Resumes sessions, and sends the request with the first message of the handshake.
+    EarlyData,
+    /// Each handshake is a full one.
+    Full,
+}
+
+impl Sessions {
+    /// The name in reports.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Resumed => "resumed",
+            Self::EarlyData => "early_data",
+            Self::Full => "full",
+        }
+    }
+
+    fn configure(self, config: Arc<ClientConfig>) -> Arc<ClientConfig> {
+        let mut config = Arc::unwrap_or_clone(config);
+        config.resumption = match self {
+            Self::Full => Resumption::disabled(),
+            Self::Resumed | Self::EarlyData => Resumption::store(Arc::new(SessionStore::default())),
+        };
+        config.enable_early_data = self == Self::EarlyData;
+        Arc::new(config)
+    }
 }
 
 /// The addresses of a server, and its TLS configuration.
@@ -29,6 +69,8 @@ pub struct Route {
     pub remotes: Vec<Remote>,
     /// TLS, for an `https` URL.
     pub security: Option<Security>,
+    /// The relay that the remotes lead to; keep it while they are used.
+    pub relay: Option<Arc<Relay>>,
 }
 
 /// The error of a server whose address or TLS configuration is not available.
@@ -40,6 +82,8 @@ pub enum AccessError {
     Name(String),
     /// The trusted certificates cannot be loaded.
     Trust(TrustError),
+    /// The relay cannot be started.
+    Relay(io::Error),
 }
 
 impl fmt::Display for AccessError {
@@ -52,6 +96,7 @@ impl fmt::Display for AccessError {
             }
             Self::Name(host) => write!(f, "{host:?} is not a valid name for a certificate"),
             Self::Trust(error) => error.fmt(f),
+            Self::Relay(error) => write!(f, "cannot start the relay of --round-trip: {error}"),
         }
     }
 }
@@ -66,11 +111,27 @@ impl Access {
             None => look_up(url.host(), url.port())?,
         };
         let security = if url.is_secure() { Some(self.security(url.host())?) } else { None };
-        Ok(Route { remotes, security })
+        let (remotes, relay) = self.relayed(remotes)?;
+        Ok(Route { remotes, security, relay })
+    }
+
+    /// The remotes behind a relay, if a round-trip time is simulated.
+    pub(crate) fn relayed(
+        &self,
+        remotes: Vec<Remote>,
+    ) -> Result<(Vec<Remote>, Option<Arc<Relay>>), AccessError> {
+        match (self.round_trip, remotes.first()) {
+            (Some(round_trip), Some(Remote::Ip(address))) => {
+                let relay = Relay::start(*address, round_trip).map_err(AccessError::Relay)?;
+                Ok((vec![Remote::Ip(relay.address())], Some(Arc::new(relay))))
+            }
+            _ => Ok((remotes, None)),
+        }
     }
 
     fn security(&self, host: &str) -> Result<Security, AccessError> {
-        Security::new(self.trust.client_config().map_err(AccessError::Trust)?, host)
+        let config = self.trust.client_config().map_err(AccessError::Trust)?;
+        Security::new(self.sessions.configure(config), host)
     }
 }
 

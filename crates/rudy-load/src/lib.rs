@@ -16,18 +16,22 @@ mod http_load;
 mod interrupt;
 mod poller;
 mod protocols;
+mod relay;
 mod request;
+mod sessions;
+pub mod tls;
 mod transport;
 mod url;
 
 use rudy_units as units;
 
-pub use access::{Access, AccessError, Route};
+pub use access::{Access, AccessError, Route, Sessions};
 pub use exit::Exit;
 pub use failure::{Failure, FailureKind};
 pub use http_load::http_load;
 pub use interrupt::Interrupt;
 pub use protocols::Protocols;
+pub use relay::Relay;
 pub use request::{Encoded, Http2Request, Mix, Template, WEIGHTS_MAX, WeightError, parse_field};
 pub use rudy_tls::{Trust, TrustError};
 pub use transport::{Remote, Security};

@@ -38,6 +38,12 @@ impl fmt::Display for UrlError {
 
 impl std::error::Error for UrlError {}
 
+impl UrlError {
+    pub(crate) fn new(text: &str, reason: &str) -> Self {
+        Self { text: text.to_owned(), reason: reason.to_owned() }
+    }
+}
+
 impl Url {
     /// Whether the scheme is `https`.
     #[must_use]

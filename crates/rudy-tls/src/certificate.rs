@@ -243,7 +243,7 @@ impl Facts {
 }
 
 /// Returns a DNS name or an address. Clients ignore the other kinds, and the common name (RFC 9525 §2).
-fn name(name: &GeneralName<'_>) -> Option<String> {
+pub(crate) fn name(name: &GeneralName<'_>) -> Option<String> {
     match name {
         GeneralName::DNSName(name) => Some((*name).to_owned()),
         GeneralName::IPAddress(bytes) => {

@@ -1,11 +1,15 @@
 //! Certificates made on the spot.
 
+use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
+use aws_lc_rs::signature::Ed25519KeyPair;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
-    KeyPair, KeyUsagePurpose,
+    KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_RSA_SHA256, RsaKeySize,
 };
+
+use crate::KeyType;
 
 /// The validity of a self-signed certificate: the longest that browsers accept (CA/Browser Forum, 398 days).
 const VALIDITY: Duration = Duration::from_hours(397 * 24);
@@ -25,9 +29,50 @@ const AUTHORITY_VALIDITY: Duration = Duration::from_hours(10 * 365 * 24);
 ///
 /// A name is invalid, or the system provides no random bytes.
 pub fn self_signed(names: &[String], now: SystemTime) -> Result<String, rcgen::Error> {
-    let key = KeyPair::generate()?;
+    self_signed_with(KeyType::Ecdsa(256), names, now)
+}
+
+/// The key types that certificates can be made with: `rsa-2048`, `rsa-3072`, `rsa-4096`, `p-256`, `p-384`, `ed25519`.
+impl FromStr for KeyType {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(match text {
+            "rsa-2048" => Self::Rsa(2048),
+            "rsa-3072" => Self::Rsa(3072),
+            "rsa-4096" => Self::Rsa(4096),
+            "p-256" => Self::Ecdsa(256),
+            "p-384" => Self::Ecdsa(384),
+            "ed25519" => Self::Ed25519,
+            _ => return Err("expected rsa-2048, rsa-3072, rsa-4096, p-256, p-384 or ed25519".to_owned()),
+        })
+    }
+}
+
+/// Creates a key of this type and a certificate signed with it, for these names and addresses. Returns both in PEM.
+///
+/// # Errors
+///
+/// Keys of this type cannot be made, a name is invalid, or the system provides no random bytes.
+pub fn self_signed_with(key: KeyType, names: &[String], now: SystemTime) -> Result<String, rcgen::Error> {
+    let key = match key {
+        KeyType::Rsa(2048) => KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048)?,
+        KeyType::Rsa(3072) => KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_3072)?,
+        KeyType::Rsa(4096) => KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_4096)?,
+        KeyType::Ecdsa(256) => KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?,
+        KeyType::Ecdsa(384) => KeyPair::generate_for(&PKCS_ECDSA_P384_SHA384)?,
+        KeyType::Ed25519 => ed25519()?,
+        _ => return Err(rcgen::Error::KeyGenerationUnavailable),
+    };
     let certificate = for_server("Rudy self-signed certificate", names, now, VALIDITY)?;
     Ok(key.serialize_pem() + &certificate.self_signed(&key)?.pem())
+}
+
+/// rcgen writes version 2 of PKCS #8, which OpenSSL 3.0 does not read.
+fn ed25519() -> Result<KeyPair, rcgen::Error> {
+    let key = Ed25519KeyPair::generate().map_err(|_| rcgen::Error::KeyGenerationUnavailable)?;
+    let der = key.to_pkcs8v1().map_err(|_| rcgen::Error::KeyGenerationUnavailable)?;
+    KeyPair::try_from(der.as_ref())
 }
 
 /// Creates the key and the certificate of a local authority. Returns both in PEM, the key first.
@@ -106,6 +151,18 @@ fn valid(mut certificate: CertificateParams, now: SystemTime, validity: Duration
 mod tests {
     use super::*;
     use crate::{Certificate, KeyType};
+
+    #[test]
+    fn each_key_type_has_a_name_and_a_certificate() {
+        let names = ["localhost".to_owned()];
+        for name in ["rsa-2048", "rsa-3072", "rsa-4096", "p-256", "p-384", "ed25519"] {
+            let key: KeyType = name.parse().unwrap();
+            let pem = self_signed_with(key, &names, SystemTime::UNIX_EPOCH + VALIDITY).unwrap();
+            let certificate = Certificate::from_pem(pem.as_bytes(), pem.as_bytes()).unwrap();
+            assert_eq!(certificate.key_type, key);
+        }
+        assert!("rsa-1024".parse::<KeyType>().is_err());
+    }
 
     #[test]
     fn a_self_signed_certificate_is_valid_for_its_names_for_a_year() {

@@ -19,12 +19,15 @@ mod tickets;
 
 pub use certificate::{Certificate, CertificateError, KeyType, authority_certificate};
 pub use challenge::challenge_site;
-pub use client::{Trust, TrustError};
+pub use client::{
+    Inspection, Inspector, OcspState, OcspStatus, Problem, RevocationLists, ServerCertificate, Trust,
+    TrustError, in_words,
+};
 pub use client_certificates::{
     ClientCertificate, ClientCertificateUse, ClientCertificates, ClientCertificatesError,
 };
 pub use client_hello::{ClientHello, RejectedHello, UNRECOGNIZED_NAME};
-pub use generate::{authority, certificate_request, self_signed, signed_by_authority};
+pub use generate::{authority, certificate_request, self_signed, self_signed_with, signed_by_authority};
 pub use key_log::KeyLogFile;
 pub use names::Names;
 pub use session::{RECORD_OVERHEAD_BYTES, RECORD_PLAINTEXT_BYTES_MAX, Session};

@@ -165,6 +165,8 @@ pub fn sha256(bytes: &[u8]) -> [u8; 32] {
 pub(crate) fn provider() -> Arc<CryptoProvider> {
     static PROVIDER: LazyLock<Arc<CryptoProvider>> = LazyLock::new(|| {
         let mut provider = rustls::crypto::aws_lc_rs::default_provider();
+        // The first random number takes a tenth of a second, which the first client would wait. A failure recurs in its handshake.
+        let _ = provider.secure_random.fill(&mut [0]);
         provider.cipher_suites.sort_by_key(|suite| {
             let name = suite.suite().as_str().unwrap_or_default();
             ["AES_128", "AES_256", ""].map(|cipher| name.contains(cipher)).iter().position(|found| *found)

@@ -4,13 +4,13 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use http::{HeaderName, HeaderValue, Method};
 use rudy_load::bench::{
     ArrivalsName, ConnectionOptions, ExpectedOptions, MergeOptions, Options, OutputOptions, PaceOptions,
     RequestOptions, SloSearchOptions, Sources, Split, StartAt,
 };
-use rudy_load::{Access, Exit, Trust, Url, parse_field};
+use rudy_load::{Access, Exit, Sessions, Trust, Url, parse_field};
 use rudy_stats::Slo;
 use rudy_units::Rate;
 
@@ -42,6 +42,7 @@ use crate::values::{count, number, time, unsupported};
   rudy bench -R 2k --max-p99 20ms http://127.0.0.1/     exit with code 3 if p99 is higher
   rudy bench --slo 'p99<20ms' http://127.0.0.1:8080/    the highest rate with a p99 below 20 ms
   rudy bench --http2 --streams 10 https://10.0.0.1/     10 concurrent streams on each connection
+  rudy bench --disable-keepalive --tls-resume off https://10.0.0.1/   a full TLS handshake for each request
   rudy bench -b @a.json -b @b.json http://10.0.0.1/     POST requests with two alternating bodies
   rudy bench --json - http://127.0.0.1:8080/ | jq .latency_us.p99
   rudy bench -R 1m --split 0/4 --start-at +30s --json 0.json http://10.0.0.1/
@@ -182,6 +183,15 @@ pub(crate) struct Bench {
     /// Connect to this Unix socket instead of the host in the URL
     #[arg(long, value_name = "PATH", help_heading = "Connections")]
     unix_socket: Option<PathBuf>,
+    /// Resume TLS sessions on new connections, or make a full handshake for each
+    #[arg(long, value_name = "ON|OFF", value_enum, default_value = "on", help_heading = "Connections")]
+    tls_resume: Switch,
+    /// Send the first request of a resumed session as early data, with the first message of the handshake
+    #[arg(long, conflicts_with_all = ["tls_resume", "http2"], help_heading = "Connections")]
+    tls_early_data: bool,
+    /// Simulate a longer path with this round-trip time, with a relay in this process, for few connections
+    #[arg(long, value_name = "TIME", value_parser = time, conflicts_with_all = ["unix_socket", "sources"], help_heading = "Connections")]
+    round_trip: Option<Duration>,
     /// Print the full latency distribution
     #[arg(long, visible_short_alias = 'L', help_heading = "Output")]
     latency: bool,
@@ -200,6 +210,15 @@ pub(crate) struct Bench {
     /// Print progress as lines, even on a terminal
     #[arg(long, alias = "no-tui", help_heading = "Output")]
     plain: bool,
+}
+
+/// The value of `--tls-resume`.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Switch {
+    /// Resumes sessions.
+    On,
+    /// Makes full handshakes.
+    Off,
 }
 
 /// The subcommands of `rudy bench`.
@@ -300,7 +319,16 @@ impl From<Bench> for Options {
                 sources: bench.sources,
                 connect_rate: bench.connect_rate,
             },
-            access: Access { trust, unix_socket: bench.unix_socket },
+            access: Access {
+                trust,
+                unix_socket: bench.unix_socket,
+                sessions: match (bench.tls_early_data, bench.tls_resume) {
+                    (true, _) => Sessions::EarlyData,
+                    (false, Switch::On) => Sessions::Resumed,
+                    (false, Switch::Off) => Sessions::Full,
+                },
+                round_trip: bench.round_trip,
+            },
             split: bench.split,
             start_at: bench.start_at,
             objective: objective(bench.max_p99.into_iter().chain(bench.max_error_rate)),

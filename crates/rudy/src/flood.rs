@@ -132,7 +132,7 @@ impl From<Flood> for Options {
             greetings: flood.greetings,
             holds_idle: flood.idle,
             timeout: flood.timeout,
-            access: Access { trust, unix_socket: flood.unix_socket },
+            access: Access { trust, unix_socket: flood.unix_socket, ..Access::default() },
             sources: flood.sources.map(Sources::addresses).unwrap_or_default(),
             server: flood.pid.map(Server::Pid).or(flood.run.map(Server::Command)),
             plot: flood.plot,

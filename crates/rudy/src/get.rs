@@ -156,7 +156,7 @@ impl From<Get> for Options {
                 _ => Protocols::Any,
             },
             keeps_alive: !get.no_keepalive,
-            access: Access { trust, unix_socket: get.unix_socket },
+            access: Access { trust, unix_socket: get.unix_socket, ..Access::default() },
             proxy_variable: PROXY_VARIABLES.into_iter().find(|name| is_set(name)),
             redirects: get.location.then_some(get.max_redirs),
             repeat: get.repeat,

@@ -10,6 +10,7 @@ mod lab;
 mod manual;
 mod reload;
 mod tail;
+mod tls;
 mod top;
 mod values;
 
@@ -73,6 +74,7 @@ Exit codes: 0 valid, 2 invalid.")]
     Get(Box<get::Get>),
     Bench(Box<bench::Bench>),
     Flood(Box<flood::Flood>),
+    Tls(Box<tls::Tls>),
     Lab(lab::Lab),
     Top(top::Top),
     Conns(conns::Conns),
@@ -248,6 +250,7 @@ fn main() -> ExitCode {
         Command::Get(get) => rudy_load::get::get(&(*get).into()).into(),
         Command::Bench(bench) => bench.run().into(),
         Command::Flood(flood) => rudy_load::flood::flood(&(*flood).into()).into(),
+        Command::Tls(tls) => tls.run().into(),
         Command::Lab(lab) => lab.run().into(),
         Command::Top(top) => top.run(),
         Command::Conns(conns) => conns.run(),

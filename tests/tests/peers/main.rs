@@ -9,6 +9,7 @@ mod documentation;
 mod fastcgi;
 mod fastcgi_app;
 mod generators;
+mod handshakes;
 mod http2_client;
 mod lab;
 mod paths;

@@ -12,11 +12,13 @@ const PLANS: &[(&str, &str)] = &[
     ("files", include_str!("../../../../labs/files.toml")),
     ("gateway", include_str!("../../../../labs/gateway.toml")),
     ("generators", include_str!("../../../../labs/generators.toml")),
+    ("handshakes", include_str!("../../../../labs/handshakes.toml")),
     ("hot-threads", include_str!("../../../../labs/hot-threads.toml")),
     ("leak", include_str!("../../../../labs/leak.toml")),
     ("max-rate", include_str!("../../../../labs/max-rate.toml")),
     ("schedulers", include_str!("../../../../labs/schedulers.toml")),
     ("seminar", include_str!("../../../../labs/seminar.toml")),
+    ("signatures", include_str!("../../../../labs/signatures.toml")),
 ];
 
 /// The peer files by their path in `labs`.
@@ -39,10 +41,13 @@ const PEERS: &[(&str, &str)] = peers![
     "peers/lighttpd-static.conf",
     "peers/nginx-fastcgi.conf",
     "peers/nginx-static.conf",
+    "peers/nginx-tls.conf",
+    "peers/openssl-speed.sh",
     "peers/polling-client.py",
     "peers/rudy-delay.toml",
     "peers/rudy-fastcgi.toml",
     "peers/rudy-streams.toml",
+    "peers/rudy-tls.toml",
     "peers/seminar.escript",
     "peers/streams.escript",
 ];

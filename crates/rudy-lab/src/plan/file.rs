@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
 use rudy_stats::compare::PAIRS_MAX;
+use rudy_tls::KeyType;
 use rudy_units::{Size, Time};
 use serde::Deserialize;
 use toml::Spanned;
@@ -54,6 +55,7 @@ struct FileTable {
     path: Spanned<String>,
     size: Option<Size>,
     text: Option<String>,
+    key: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -78,7 +80,7 @@ const FILE_BYTES_MAX: u64 = 1 << 30;
 ///
 /// The `nines` are none: they are a lower bound, which grows with the number of requests, so of two servers without a
 /// failure the faster one has more.
-pub(crate) const METRICS: [&str; 16] = [
+pub(crate) const METRICS: [&str; 19] = [
     "requests_per_s",
     "cpu_us_per_request",
     "cpu_user_us_per_request",
@@ -95,6 +97,9 @@ pub(crate) const METRICS: [&str; 16] = [
     "time_s",
     "cpu_s",
     "max_rate_per_s",
+    "handshakes_per_s",
+    "signatures_per_s",
+    "tls_done_ns",
 ];
 
 /// Parses a plan. `name` is used in messages, and its file stem in reports. `folder` is the folder of the
@@ -177,13 +182,17 @@ impl Reader<'_> {
         if !path.components().all(|part| matches!(part, std::path::Component::Normal(_))) {
             return Err(self.at(&table.path, "the path of a file must be inside {folder}, without `..`"));
         }
-        let contents = match (table.size, table.text) {
-            (Some(size), None) if size.0 > FILE_BYTES_MAX => {
+        let contents = match (table.size, table.text, table.key) {
+            (Some(size), None, None) if size.0 > FILE_BYTES_MAX => {
                 return Err(self.at(&table.path, "the `size` of a file must be at most 1 GiB"));
             }
-            (Some(size), None) => Contents::Size(size),
-            (None, Some(text)) => Contents::Text(text),
-            _ => return Err(self.at(&table.path, "a file has either a `size` or a `text`")),
+            (Some(size), None, None) => Contents::Size(size),
+            (None, Some(text), None) => Contents::Text(text),
+            (None, None, Some(key)) => match key.parse::<KeyType>() {
+                Ok(_) => Contents::Key(key),
+                Err(why) => return Err(self.at(&table.path, &format!("`key`: {why}"))),
+            },
+            _ => return Err(self.at(&table.path, "a file has either a `size`, a `text` or a `key`")),
         };
         Ok((table.path.into_inner(), contents))
     }
@@ -306,7 +315,8 @@ mod tests {
                 "[[file]]\npath = \"a\"\nsize = \"2GiB\"\n",
                 "x.toml:8: the `size` of a file must be at most 1 GiB",
             ),
-            ("[[file]]\npath = \"a\"\n", "either a `size` or a `text`"),
+            ("[[file]]\npath = \"a\"\n", "either a `size`, a `text` or a `key`"),
+            ("[[file]]\npath = \"a\"\nkey = \"rsa-1024\"\n", "expected rsa-2048, "),
             ("[[variant]]\nname = \"b\"\ncommand = []\n", "x.toml:8: `command` is empty"),
             ("[[variant]]\nname = \"b\"\ncommand = [\"{config}\"]\n", "there is no `config`"),
             ("[[variant]]\nname = \"b\"\ncommand = [\"b\"]\nconfig = \"no.conf\"\n", "cannot read no.conf"),

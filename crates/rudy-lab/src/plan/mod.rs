@@ -60,6 +60,8 @@ pub enum Contents {
     Size(Size),
     /// This text.
     Text(String),
+    /// A key of this type and a certificate for `localhost` and 127.0.0.1 signed with it, in PEM: `rsa-2048`, `p-256`.
+    Key(String),
 }
 
 /// A program that a plan includes as source.
@@ -122,6 +124,21 @@ pub struct Variant {
     /// The format of its output, if it runs to its end.
     #[serde(default)]
     pub output_format: OutputFormat,
+    /// Its point on a curve of variants that differ in a number.
+    #[serde(default)]
+    pub curve: Option<Curve>,
+}
+
+/// The point of a variant on a curve.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Curve {
+    /// The name of the curve, which its variants share.
+    pub name: String,
+    /// The number in which they differ.
+    pub at: u32,
+    /// What the number is, for the axis; the same for all curves of a plan.
+    pub of: String,
 }
 
 /// A companion program that starts before each run of its variants and is not measured.
@@ -196,9 +213,27 @@ pub struct Workload {
     /// How long a run is expected to take, if its kind does not determine it.
     #[serde(default)]
     pub estimate: Option<Time>,
+    /// How sessions of TLS are used; resumed by default.
+    #[serde(default)]
+    pub tls: Option<TlsUse>,
+    /// The round-trip time of a simulated path to the server.
+    #[serde(default)]
+    pub round_trip: Option<Time>,
     /// The kind.
     #[serde(flatten)]
     pub kind: Kind,
+}
+
+/// How a load generator uses sessions of TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TlsUse {
+    /// Each handshake is a full one.
+    Full,
+    /// Further connections resume sessions.
+    Resumed,
+    /// They also send the request with the first message of the handshake.
+    EarlyData,
 }
 
 /// A pause of the companion processes.
@@ -247,10 +282,13 @@ pub enum Kind {
         /// The timeout of each.
         timeout: Time,
     },
-    /// Sequential requests, each on a new connection.
+    /// Sequential requests, each on a new connection or all on one.
     Sequence {
         /// The number of requests.
         requests: u32,
+        /// Whether all have the same connection.
+        #[serde(default)]
+        keeps_alive: bool,
     },
     /// `rudy bench --slo`: searches for the maximum rate.
     MaxRate {

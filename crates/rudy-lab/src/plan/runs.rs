@@ -57,7 +57,7 @@ impl Plan {
             Kind::MaxRate { time, hold, .. } => time.0 * 8 + hold.0,
             Kind::Bench { requests: Some(requests), .. }
             | Kind::Burst { requests, .. }
-            | Kind::Sequence { requests } => REQUEST * *requests,
+            | Kind::Sequence { requests, .. } => REQUEST * *requests,
             Kind::Run { .. } => Duration::ZERO,
         };
         OVERHEAD + warmup + workload.estimate.map_or(own, |estimate| estimate.0)

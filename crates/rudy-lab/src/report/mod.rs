@@ -1,7 +1,7 @@
 //! The report of an experiment, from its records.
 
 mod analysis;
-mod chart;
+pub(crate) mod chart;
 mod diff;
 #[cfg(test)]
 pub(crate) mod fixtures;

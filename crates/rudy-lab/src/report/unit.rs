@@ -15,7 +15,7 @@ pub(super) struct Metric {
 }
 
 /// Names of metrics that differ from their keys.
-const TITLES: [(&str, &str); 23] = [
+const TITLES: [(&str, &str); 28] = [
     ("requests_per_s", "throughput"),
     ("errors", "errors"),
     ("generator_share", "CPU of the busiest client thread"),
@@ -39,6 +39,11 @@ const TITLES: [(&str, &str); 23] = [
     ("idle_private_bytes", "private memory before the workload"),
     ("private_bytes_per_connection", "memory per connection"),
     ("max_rate_per_s", "maximum sustainable rate"),
+    ("client_cpu_us_per_request", "CPU per request in the client"),
+    ("handshakes_per_s", "TLS handshakes"),
+    ("resumed_share", "resumed handshakes"),
+    ("handshake_client_cpu_us", "CPU per handshake in the client"),
+    ("tls_done_ns", "TLS done"),
 ];
 
 impl Metric {

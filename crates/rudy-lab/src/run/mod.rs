@@ -34,13 +34,20 @@ use crate::{machine, report, variant};
 /// Runs an experiment, and reports progress on stderr.
 #[must_use]
 pub fn run(options: &Options) -> Exit {
+    run_then(options, |folder, exit| {
+        show(folder);
+        match options.fail_if_worse.filter(|_| exit == Exit::Done) {
+            Some(limit) => judged(folder, limit),
+            None => exit,
+        }
+    })
+}
+
+/// Runs an experiment. `then` receives the results folder and the exit code so far.
+pub(crate) fn run_then(options: &Options, then: impl FnOnce(&Path, Exit) -> Exit) -> Exit {
     let run = |experiment: Experiment| {
         let exit = experiment.run()?;
-        show(experiment.results.folder());
-        Ok(match options.fail_if_worse.filter(|_| exit == Exit::Done) {
-            Some(limit) => judged(experiment.results.folder(), limit),
-            None => exit,
-        })
+        Ok(then(experiment.results.folder(), exit))
     };
     match Experiment::new(options).and_then(run) {
         Ok(exit) => exit,

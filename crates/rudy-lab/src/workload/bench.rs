@@ -86,10 +86,12 @@ pub(super) fn arguments(kind: &Kind, time: Option<Time>, rows: Option<&Path>) ->
             // The metric is how long the last of them waits.
             add("--timeout", timeout.to_string());
         }
-        Kind::Sequence { requests } => {
+        Kind::Sequence { requests, keeps_alive } => {
             add("-c", "1".to_owned());
             add("-n", requests.to_string());
-            add("--requests-per-connection", "1".to_owned());
+            if !keeps_alive {
+                add("--requests-per-connection", "1".to_owned());
+            }
         }
         Kind::MaxRate { .. } | Kind::Idle { .. } | Kind::Flood { .. } | Kind::Run { .. } => {}
     }
@@ -135,8 +137,19 @@ fn metrics(run: &Run, kind: &Kind, latency: Option<&Histogram>) -> BTreeMap<Stri
         metrics.insert("nines".to_owned(), run.success_rate().nines_lower_bound());
     }
     if matches!(kind, Kind::Burst { .. } | Kind::Sequence { .. }) {
-        metrics.insert("time_s".to_owned(), run.outcome.duration.as_secs_f64());
+        let mut time = run.outcome.duration;
+        if matches!(kind, Kind::Sequence { keeps_alive: true, .. }) {
+            // A connection that is kept was opened before the measurement.
+            time += recorder.connect.max() + recorder.tls.max();
+        }
+        metrics.insert("time_s".to_owned(), time.as_secs_f64());
     }
+    if recorder.requests() > 0 {
+        let cpu: Duration = run.outcome.threads.iter().map(|thread| thread.cpu).sum();
+        let each = cpu.as_secs_f64() * 1e6 / recorder.requests() as f64;
+        metrics.insert("client_cpu_us_per_request".to_owned(), each);
+    }
+    metrics.extend(handshakes(run));
     for (name, quantile) in [("p50_ns", 0.5), ("p90_ns", 0.9), ("p99_ns", 0.99), ("p999_ns", 0.999)] {
         // Without a value beyond it, a percentile would be the maximum under another name.
         let value = latency.and_then(|latency| latency.quantile_if_supported(quantile));
@@ -144,6 +157,24 @@ fn metrics(run: &Run, kind: &Kind, latency: Option<&Histogram>) -> BTreeMap<Stri
     }
     metrics.extend(latency.map(|latency| ("max_ns".to_owned(), nanoseconds(latency.max()))));
     metrics
+}
+
+/// The metrics of TLS handshakes, if there are any.
+fn handshakes(run: &Run) -> Vec<(String, f64)> {
+    let (recorder, handshakes) = (&run.outcome.recorder, &run.outcome.recorder.handshakes);
+    if handshakes.count == 0 {
+        return Vec::new();
+    }
+    let share = |count: u64| float(count) / float(handshakes.count);
+    let seconds = run.outcome.duration.as_secs_f64().max(1e-9);
+    let metrics = [
+        ("handshakes_per_s", float(handshakes.count) / seconds),
+        ("resumed_share", share(handshakes.resumed)),
+        ("early_data_share", share(handshakes.early_data_accepted)),
+        ("handshake_client_cpu_us", handshakes.cpu.as_secs_f64() * 1e6 / float(handshakes.count)),
+        ("tls_done_ns", nanoseconds(recorder.connect.mean() + recorder.tls.mean())),
+    ];
+    metrics.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 /// Whether a quantile has a value beyond it, as in [`Histogram::quantile_if_supported`], or is the maximum.

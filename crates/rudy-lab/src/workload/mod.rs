@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use rudy_units::Time;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::plan::{Kind, Workload};
+use crate::plan::{Kind, TlsUse, Workload};
 use crate::variant::{POLL, on_cores, wait_until};
 use rudy_load::Interrupt;
 
@@ -73,11 +73,30 @@ pub(crate) fn command(
         }
         kind => command.extend(bench::arguments(kind, time, rows)),
     }
+    command.extend(tls_arguments(workload, url));
     for field in &workload.headers {
         command.extend(["-H".to_owned(), field.clone()]);
     }
     command.push(format!("{url}{}", workload.path));
     command
+}
+
+/// The flags of TLS and of the path. The certificates of a variant are often made for the plan, and are not what is measured.
+fn tls_arguments(workload: &Workload, url: &str) -> Vec<String> {
+    let mut arguments = Vec::new();
+    let mut add = |words: &[&str]| arguments.extend(words.iter().map(|word| (*word).to_owned()));
+    match workload.tls {
+        Some(TlsUse::Full) => add(&["--tls-resume", "off"]),
+        Some(TlsUse::EarlyData) => add(&["--tls-early-data"]),
+        Some(TlsUse::Resumed) | None => {}
+    }
+    if url.starts_with("https:") {
+        add(&["--insecure"]);
+    }
+    if let Some(round_trip) = workload.round_trip {
+        add(&["--round-trip", &round_trip.to_string()]);
+    }
+    arguments
 }
 
 impl Generator {
@@ -173,7 +192,7 @@ fn bound(kind: &Kind) -> Duration {
             }
             Kind::Bench { time, .. } => time.0,
             Kind::Burst { timeout, .. } => timeout.0,
-            Kind::Sequence { requests } => EACH * *requests,
+            Kind::Sequence { requests, .. } => EACH * *requests,
             Kind::Flood { ramp, time, .. } | Kind::Idle { ramp, time, .. } => ramp.0 + time.0,
             Kind::MaxRate { time, hold, .. } => max_rate::bound(*time, *hold),
             Kind::Run { within, .. } => within.0,

@@ -10,6 +10,7 @@ use super::plan::{BodyProperty, Expected};
 use super::recorder::Recorder;
 use crate::Failure;
 use crate::connection::Observer;
+use crate::transport::{EarlyData, Transport};
 
 /// How often a request is sent again that the server refuses. A server that refuses it on several connections has a reason.
 const REPEATS_MAX: u8 = 3;
@@ -153,7 +154,7 @@ pub(super) struct ExchangeObserver<'a> {
 }
 
 impl Observer for ExchangeObserver<'_> {
-    fn connected(&mut self, now: Instant) {
+    fn connected(&mut self, now: Instant, _transport: &Transport) {
         // Connections that are opened during the warm-up do not count; those that are opened before it do, because
         // the measurement start is then still in the past.
         let counts = now >= self.measurement_start;
@@ -166,13 +167,18 @@ impl Observer for ExchangeObserver<'_> {
         self.set_sent_at(now);
     }
 
-    fn tls_established(&mut self, now: Instant) {
-        if let Some(connected) = self.exchange.connect_phase_start
+    fn tls_established(&mut self, now: Instant, transport: &Transport) {
+        let handshake = transport.tls_handshake();
+        if let (Some(connected), Some(handshake)) = (self.exchange.connect_phase_start, &handshake)
             && now >= self.measurement_start
         {
             self.recorder.tls.record(now - connected);
+            self.recorder.handshakes.record(handshake);
         }
-        self.set_sent_at(now);
+        // A request in early data was sent before the handshake.
+        if handshake.is_none_or(|handshake| handshake.early_data != EarlyData::Accepted) {
+            self.set_sent_at(now);
+        }
     }
 
     fn received(&mut self, bytes: usize, now: Instant) {

@@ -4,6 +4,7 @@ mod clock;
 mod command;
 mod connections;
 mod exchange;
+mod handshakes;
 mod json;
 mod merge;
 mod options;
@@ -24,6 +25,7 @@ mod view;
 mod worker;
 
 pub use command::bench;
+pub use handshakes::Handshakes;
 pub use merge::{MergeOptions, merge};
 pub use options::{
     ArrivalsName, ConnectionOptions, ExpectedOptions, Options, OutputOptions, PaceOptions, RequestOptions,

@@ -14,7 +14,7 @@ use super::requests::{Requests, expected};
 use super::sources::Sources;
 use super::split::Split;
 use crate::exit::CommandError;
-use crate::{Protocols, Remote, Url, descriptor_limit};
+use crate::{Protocols, Relay, Remote, Sessions, Url, descriptor_limit};
 
 /// Default duration of the measurement.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
@@ -63,6 +63,12 @@ pub(super) struct Prepared {
     pub(super) http_version: &'static str,
     /// The share of the plan to run; `None` is the whole plan.
     pub(super) split: Option<Split>,
+    /// How sessions of TLS are used.
+    pub(super) sessions: Sessions,
+    /// The round-trip time that the relay simulates.
+    pub(super) round_trip: Option<Duration>,
+    /// The relay to the server, which ends when this is dropped.
+    pub(super) _relay: Option<Arc<Relay>>,
 }
 
 /// Validates the options, reads the files, and looks up the server.
@@ -79,6 +85,9 @@ pub(super) fn prepare(options: &Options) -> Result<Prepared, CommandError> {
         Requests::new(&options.urls, options.url_file.as_deref(), &options.request, closes_connections)?;
     let expected = expected(&options.expected)?;
     let route = options.access.route(&url).map_err(|error| CommandError::Environment(error.to_string()))?;
+    if route.security.is_none() && options.access.sessions != Sessions::Resumed {
+        return Err("--tls-resume and --tls-early-data need an https URL".to_owned().into());
+    }
     let remotes = reachable(route.remotes, &options.connections)?;
     let connect_rate = options.connections.connect_rate.unwrap_or(DEFAULT_CONNECT_RATE);
     let protocols = options.request.protocols();
@@ -111,6 +120,9 @@ pub(super) fn prepare(options: &Options) -> Result<Prepared, CommandError> {
         urls,
         http_version: options.request.http_version(),
         split: options.split,
+        sessions: options.access.sessions,
+        round_trip: options.access.round_trip,
+        _relay: route.relay,
     })
 }
 

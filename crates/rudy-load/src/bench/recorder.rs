@@ -7,6 +7,7 @@ use std::time::Duration;
 use rudy_stats::{Histogram, SuccessRate};
 use serde::{Deserialize, Serialize};
 
+use super::handshakes::Handshakes;
 use super::json;
 use crate::{Failure, FailureKind};
 
@@ -72,6 +73,9 @@ pub struct Recorder {
     /// Connections that the server closed without a request in flight.
     #[serde(rename = "connections_closed_by_server")]
     pub closed_by_server: u64,
+    /// TLS handshakes, except during the warm-up.
+    #[serde(flatten)]
+    pub handshakes: Handshakes,
     /// HTTP/2: requests that were sent again, because the server had refused them before it processed anything.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub repeated: u64,
@@ -174,6 +178,7 @@ impl Default for Recorder {
             peak_in_flight: 0,
             opened: 0,
             closed_by_server: 0,
+            handshakes: Handshakes::default(),
             repeated: 0,
             allowed_streams: None,
             warmup_spillover: Duration::ZERO,
@@ -276,6 +281,7 @@ impl Recorder {
         self.peak_in_flight = self.peak_in_flight.max(other.peak_in_flight);
         self.opened += other.opened;
         self.closed_by_server += other.closed_by_server;
+        self.handshakes.merge(&other.handshakes);
         self.repeated += other.repeated;
         self.allow_streams(other.allowed_streams);
         self.warmup_spillover += other.warmup_spillover;

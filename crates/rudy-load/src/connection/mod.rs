@@ -8,7 +8,7 @@ use std::io;
 use std::net::IpAddr;
 use std::time::Instant;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use rudy_http::Limits;
 use rudy_http::h1::client::RequestInfo;
 use rudy_net::close::CloseMode;
@@ -239,9 +239,11 @@ impl Connection {
                 Ok(false) => return Ok(false),
                 Err(error) => return Err(Failure::Connect(error)),
             }
-            observer.connected(Instant::now());
+            observer.connected(Instant::now(), &self.transport);
             if let Some(security) = security {
                 self.transport.start_tls(security).map_err(Failure::Tls)?;
+                let early = self.transport.write_early(&self.write_buffer).map_err(Failure::Tls)?;
+                self.write_buffer.advance(early);
             }
             self.state = State::TlsHandshake;
         }
@@ -249,7 +251,7 @@ impl Connection {
             return Ok(false);
         }
         if self.transport.is_secure() {
-            observer.tls_established(Instant::now());
+            observer.tls_established(Instant::now(), &self.transport);
         }
         if self.protocols.choose_http2(self.transport.is_secure(), self.transport.application_protocol())? {
             self.protocol = Protocol::Http2(Box::new(Http2::new(Instant::now(), limits)));

@@ -6,14 +6,15 @@ use http::HeaderMap;
 use rudy_http::h1::client::ResponseHead;
 
 use crate::Failure;
+use crate::transport::Transport;
 
 /// Receives the events of a connection, with the time of each.
 pub(crate) trait Observer {
     /// TCP is connected.
-    fn connected(&mut self, _now: Instant) {}
+    fn connected(&mut self, _now: Instant, _transport: &Transport) {}
 
     /// The TLS handshake is complete.
-    fn tls_established(&mut self, _now: Instant) {}
+    fn tls_established(&mut self, _now: Instant, _transport: &Transport) {}
 
     /// HTTP/1.1: bytes of the response were received.
     fn received(&mut self, _bytes: usize, _now: Instant) {}

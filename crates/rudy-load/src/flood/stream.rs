@@ -10,6 +10,7 @@ use super::measurement::Measurement;
 use super::plan::Plan;
 use crate::Failure;
 use crate::connection::Observer;
+use crate::transport::Transport;
 
 /// The numbers of streams by phase.
 #[derive(Debug, Default)]
@@ -103,7 +104,7 @@ impl StreamObserver<'_> {
 }
 
 impl Observer for StreamObserver<'_> {
-    fn connected(&mut self, now: Instant) {
+    fn connected(&mut self, now: Instant, _transport: &Transport) {
         let now = now - self.start;
         // With HTTP/2, streams are opened later.
         self.measurement.opened += u64::from(self.plan.security.is_none() && self.plan.streams.is_none());
@@ -113,7 +114,7 @@ impl Observer for StreamObserver<'_> {
         }
     }
 
-    fn tls_established(&mut self, _now: Instant) {
+    fn tls_established(&mut self, _now: Instant, _transport: &Transport) {
         self.measurement.opened += u64::from(self.plan.streams.is_none());
     }
 

@@ -22,7 +22,7 @@ const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
 /// Looks up a name in a separate thread, because the system's resolver cannot be interrupted and may take minutes. An
 /// IP address needs no lookup; a thread would take longer than a request to this machine.
-pub(super) fn resolve(
+pub(crate) fn resolve(
     host: &str,
     port: u16,
     waiter: &Waiter,
@@ -53,7 +53,7 @@ pub(super) fn resolve(
 }
 
 /// Connects to the first address that accepts. Tries the next address after a failure or a delay.
-pub(super) fn connect(
+pub(crate) fn connect(
     remotes: &[Remote],
     waiter: &Waiter,
     until: Option<Instant>,

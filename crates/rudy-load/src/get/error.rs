@@ -9,7 +9,7 @@ use crate::{AccessError, Failure, UrlError};
 
 /// The error of a request.
 #[derive(Debug)]
-pub(super) enum GetError {
+pub(crate) enum GetError {
     /// The name lookup failed, or the certificates cannot be loaded.
     Access(AccessError),
     /// Connecting, sending or receiving failed.
@@ -32,7 +32,7 @@ pub(super) enum GetError {
 
 impl GetError {
     /// The name in JSON reports.
-    pub(super) fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Access(AccessError::Lookup(..)) => "lookup",
             Self::Access(_) => "tls",

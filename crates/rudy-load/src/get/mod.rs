@@ -13,4 +13,9 @@ mod session;
 mod wait;
 
 pub use command::get;
+pub(crate) use dial::{connect, resolve};
+pub(crate) use error::GetError;
 pub use options::Options;
+pub(crate) use report::date;
+pub(crate) use session::send;
+pub(crate) use wait::Waiter;

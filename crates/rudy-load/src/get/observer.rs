@@ -11,6 +11,7 @@ use super::output::Output;
 use super::redirect::is_redirect;
 use crate::Failure;
 use crate::connection::Observer;
+use crate::transport::Transport;
 
 /// The times of curl's phases, from the start of the request. Zero for phases that did not happen, on a
 /// reused connection or without TLS.
@@ -122,11 +123,11 @@ impl<'a> RequestObserver<'a> {
 }
 
 impl Observer for RequestObserver<'_> {
-    fn connected(&mut self, now: Instant) {
+    fn connected(&mut self, now: Instant, _transport: &Transport) {
         self.phases.connect = now - self.started;
     }
 
-    fn tls_established(&mut self, now: Instant) {
+    fn tls_established(&mut self, now: Instant, _transport: &Transport) {
         self.phases.app_connect = now - self.started;
     }
 

@@ -1,13 +1,14 @@
 //! The report of a request, as text and as JSON.
 
 use std::fmt::{self, Write as _};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, Method, Version};
 use serde_json::{Map, Value, json};
 
 use super::observer::{Head, Phases};
 use crate::Url;
+use crate::units::visible;
 
 /// The report of a request.
 #[derive(Debug)]
@@ -34,6 +35,12 @@ pub(super) struct ConnectionInfo {
     pub(super) remote: Option<String>,
     pub(super) local: Option<String>,
     pub(super) tls: Option<String>,
+    /// `full` or `resumed`, if the connection is new.
+    pub(super) tls_handshake: Option<&'static str>,
+    /// When the first certificate of the server expires.
+    pub(super) certificate_expiry: Option<SystemTime>,
+    /// What is wrong with the certificates, if they were accepted without a check.
+    pub(super) certificate_problems: Vec<String>,
 }
 
 /// A reason for which a connection was opened instead of reused.
@@ -153,6 +160,15 @@ impl fmt::Display for Report {
                 line(name, value)?;
             }
         }
+        if let Some(handshake) = connection.tls_handshake {
+            line("tls_handshake", &handshake)?;
+        }
+        if let Some(expiry) = connection.certificate_expiry {
+            line("certificate", &format_args!("expires {}", date(expiry)))?;
+        }
+        for problem in &connection.certificate_problems {
+            line("problem", &visible(problem))?;
+        }
         line("head", &format_args!("{} bytes", self.head_bytes))?;
         line("body", &self.body())?;
         for (name, value) in self.trailers.iter().flatten_fields() {
@@ -191,6 +207,9 @@ impl Report {
         set("remote", json!(connection.remote));
         set("local", json!(connection.local));
         set("tls", json!(connection.tls));
+        set("tls_handshake", json!(connection.tls_handshake));
+        set("certificate_expires", json!(connection.certificate_expiry.map(date)));
+        set("certificate_problems", json!(connection.certificate_problems));
         set("head_bytes", json!(self.head_bytes));
         set("body_bytes", json!(self.body_bytes));
         set("content_length_bytes", json!(self.head.as_ref().and_then(|head| head.length)));
@@ -213,6 +232,11 @@ fn version(version: Version) -> &'static str {
         Version::HTTP_2 => "2",
         _ => "1.1",
     }
+}
+
+/// A point in time, to the second: `2026-11-24T10:00:00Z`.
+pub(crate) fn date(time: SystemTime) -> String {
+    jiff::Timestamp::try_from(time).map_or_else(|_| "at an unknown time".to_owned(), |time| time.to_string())
 }
 
 /// More digits would exceed the precision of the clock.

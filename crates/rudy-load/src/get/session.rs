@@ -2,11 +2,12 @@
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
 use rudy_http::Limits;
 use rudy_http::h1::client::Fault;
+use rudy_tls::{Inspector, RevocationLists, ServerCertificate};
 use rustix::event::PollFlags;
 use rustls::ClientConfig;
 
@@ -20,7 +21,7 @@ use super::wait::{WaitResult, Waiter};
 use crate::connection::{Connection, DriveStatus};
 use crate::request::Encoded;
 use crate::transport::{Remote, Security};
-use crate::{AccessError, Failure, Template, Url};
+use crate::{AccessError, Failure, Template, Trust, TrustError, Url};
 
 /// Size of the read buffer.
 const SCRATCH_BYTES: usize = 64 * 1024;
@@ -38,6 +39,8 @@ pub(super) struct Session<'a> {
     scratch: Vec<u8>,
     /// Created once, because it is expensive and holds the TLS session cache.
     tls: Option<Arc<ClientConfig>>,
+    /// Finds what is wrong with certificates that are accepted without a check.
+    inspector: Option<Arc<Inspector>>,
     /// The connection to the current server.
     current: Option<PooledConnection>,
     /// Idle connections to other servers, the most recently used last.
@@ -69,6 +72,7 @@ impl<'a> Session<'a> {
             limits: Limits::for_responses(),
             scratch: vec![0; SCRATCH_BYTES],
             tls: None,
+            inspector: None,
             current: None,
             idle: Vec::new(),
             new_reason: NewConnectionReason::First,
@@ -119,10 +123,23 @@ impl<'a> Session<'a> {
     /// Prepares everything that needs no connection: the request and the TLS configuration.
     fn prepare(&mut self, url: &Url, template: &Template) -> Result<Encoded, GetError> {
         if url.is_secure() && self.tls.is_none() {
-            let config = self.options.access.trust.client_config().map_err(AccessError::Trust)?;
+            let config = self.client_config().map_err(AccessError::Trust)?;
             self.tls = Some(self.options.protocols.configure(config));
         }
         template.encode(url).map_err(GetError::Request)
+    }
+
+    /// The TLS configuration. Without a check of certificates, an inspector reports what is wrong with them.
+    fn client_config(&mut self) -> Result<Arc<ClientConfig>, TrustError> {
+        let trust = &self.options.access.trust;
+        // A machine without trusted certificates cannot judge.
+        if *trust == Trust::All
+            && let Ok((config, inspector)) = Trust::Platform.inspecting_config()
+        {
+            self.inspector = Some(inspector);
+            return Ok(Arc::new(config));
+        }
+        trust.client_config()
     }
 
     /// Sends the request and reads the response. Repeats an idempotent request if the reused connection was
@@ -257,12 +274,33 @@ impl<'a> Session<'a> {
         }
     }
 
+    fn describe_tls(&self, current: &PooledConnection, info: &mut ConnectionInfo) {
+        let transport = current.connection.transport();
+        info.tls = transport.version_and_suite().map(|(version, suite)| {
+            let group = transport.key_exchange_group().map(|group| format!(" / {group}"));
+            format!("{version} / {suite}{}", group.unwrap_or_default())
+        });
+        let Some(chain) = transport.tls().and_then(|tls| tls.peer_certificates()) else { return };
+        if let (Some(handshake), true) = (transport.tls_handshake(), info.new_reason.is_some()) {
+            info.tls_handshake = Some(if handshake.is_resumed { "resumed" } else { "full" });
+        }
+        let certificates = chain.iter().filter_map(|der| ServerCertificate::read(der).ok());
+        info.certificate_expiry = certificates.map(|certificate| certificate.not_after).min();
+        if let (Some(inspector), Ok(security)) = (&self.inspector, self.security(&current.url))
+            && let Some(security) = security
+        {
+            let lists = RevocationLists::default();
+            let inspection = inspector.inspect(chain, &security.name, SystemTime::now(), &lists);
+            info.certificate_problems = inspection.problems.iter().map(ToString::to_string).collect();
+        }
+    }
+
     fn describe_connection(&self, info: &mut ConnectionInfo) {
         if let Some(current) = &self.current {
             let transport = current.connection.transport();
             info.remote = Some(current.remote.to_string());
             info.local = transport.local_address().map(|address| address.to_string());
-            info.tls = transport.negotiated();
+            self.describe_tls(current, info);
         }
     }
 
@@ -305,7 +343,7 @@ impl Drop for Session<'_> {
 
 impl Waiter {
     /// Waits until a connection can continue. Fails with `timeout_error` at the deadline `until`.
-    fn wait_for_connection(
+    pub(crate) fn wait_for_connection(
         &self,
         connection: &Connection,
         status: DriveStatus,
@@ -328,7 +366,7 @@ impl Waiter {
 }
 
 /// Sends a request, if the protocol of the connection is known. Returns whether it was sent.
-fn send(connection: &mut Connection, request: &Encoded) -> bool {
+pub(crate) fn send(connection: &mut Connection, request: &Encoded) -> bool {
     match &request.http2 {
         _ if !connection.knows_protocol() => false,
         Some(http2) if connection.is_http2() => {

@@ -13,7 +13,7 @@ use crate::interrupt::Interrupt;
 
 /// Waits for sockets, until a deadline or a signal.
 #[derive(Debug)]
-pub(super) struct Waiter {
+pub(crate) struct Waiter {
     interrupt: Interrupt,
     /// Readable after a signal, even if it arrives just before the wait.
     signal_receiver: UnixStream,
@@ -21,7 +21,7 @@ pub(super) struct Waiter {
 
 /// The result of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum WaitResult {
+pub(crate) enum WaitResult {
     /// A socket may be ready.
     Ready,
     /// The deadline has passed.
@@ -32,7 +32,7 @@ pub(super) enum WaitResult {
 
 impl Waiter {
     /// Catches SIGINT and SIGTERM from now on.
-    pub(super) fn catch() -> io::Result<Self> {
+    pub(crate) fn catch() -> io::Result<Self> {
         let interrupt = Interrupt::catch()?;
         let (signal_receiver, signal_sender) = UnixStream::pair()?;
         for signal in [SIGINT, SIGTERM] {
@@ -43,7 +43,7 @@ impl Waiter {
     }
 
     /// Waits until one of the sockets is ready, or until the deadline. `None` waits without limit.
-    pub(super) fn wait(
+    pub(crate) fn wait(
         &self,
         sockets: &[(BorrowedFd<'_>, PollFlags)],
         until: Option<Instant>,

@@ -90,7 +90,7 @@ fn plan(options: &Options) -> Result<Plan, CommandError> {
     let requests = Requests::new(&[], Some(&options.urls), &RequestOptions::default(), true)?;
     let pace = pace(options)?;
     let trust = if options.is_insecure { Trust::All } else { Trust::Platform };
-    let route = Access { trust, unix_socket: None }.route(&requests.url);
+    let route = Access { trust, ..Access::default() }.route(&requests.url);
     let route = route.map_err(|error| CommandError::Environment(error.to_string()))?;
     let connections = match options.start {
         Start::Parallel(parallel) => parallel,

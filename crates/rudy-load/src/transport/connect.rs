@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-use super::{Remote, Transport};
+use super::{Remote, Traffic, Transport};
 
 impl Transport {
     /// Starts to connect; the socket becomes writable when that succeeds or fails. `source` is the local
@@ -21,7 +21,7 @@ impl Transport {
                 socket
             }
         };
-        Ok(Self { socket, session: None })
+        Ok(Self { socket, session: None, traffic: Traffic::default() })
     }
 }
 

@@ -1,10 +1,28 @@
-//! Explanations of rejected certificates, with advice.
+//! Explanations of rejected certificates and failed handshakes, with advice.
 
+use std::time::Duration;
+
+use rudy_tls::in_words;
 use rustls::CertificateError;
 
-/// Explains the rejection of a server's certificate. `None` for another error.
+/// Explains why a handshake has failed. `None` for another error.
 pub(crate) fn explain(error: &rustls::Error) -> Option<String> {
-    let rustls::Error::InvalidCertificate(error) = error else { return None };
+    let error = match error {
+        rustls::Error::InvalidCertificate(error) => error,
+        // The first bytes of a server without TLS are no record, such as `HTTP/1.1 400 Bad Request`.
+        rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType) => {
+            return Some("the server does not speak TLS on this port".to_owned());
+        }
+        rustls::Error::AlertReceived(
+            rustls::AlertDescription::ProtocolVersion | rustls::AlertDescription::HandshakeFailure,
+        ) => {
+            return Some(
+                "the server supports neither TLS 1.2 nor TLS 1.3 with any of the client's algorithms"
+                    .to_owned(),
+            );
+        }
+        _ => return None,
+    };
     Some(match error {
         CertificateError::NotValidForNameContext { expected, presented } => {
             let names: Vec<_> = presented.iter().map(|name| name_text(name)).collect();
@@ -13,12 +31,12 @@ pub(crate) fn explain(error: &rustls::Error) -> Option<String> {
         }
         CertificateError::ExpiredContext { time, not_after } => format!(
             "the certificate expired {} ago (-k accepts it)",
-            format_duration(time.as_secs().saturating_sub(not_after.as_secs()))
+            seconds(time.as_secs().saturating_sub(not_after.as_secs()))
         ),
         CertificateError::Expired => "the certificate has expired (-k accepts it)".to_owned(),
         CertificateError::NotValidYetContext { time, not_before } => format!(
             "the certificate will be valid {} from now (-k accepts it)",
-            format_duration(not_before.as_secs().saturating_sub(time.as_secs()))
+            seconds(not_before.as_secs().saturating_sub(time.as_secs()))
         ),
         CertificateError::UnknownIssuer => {
             "the certificate is not signed by a trusted authority (--cacert FILE adds one, -k accepts any certificate)"
@@ -39,24 +57,14 @@ pub(crate) fn explain(error: &rustls::Error) -> Option<String> {
     })
 }
 
+fn seconds(seconds: u64) -> String {
+    in_words(Duration::from_secs(seconds))
+}
+
 /// Formats `DnsName("localhost")` as `localhost`.
 fn name_text(name: &str) -> &str {
     let inner = name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
     inner.unwrap_or(name).trim_matches('"')
-}
-
-/// Formats a duration in its largest unit.
-fn format_duration(seconds: u64) -> String {
-    let (unit, name) = match seconds {
-        0..60 => (1, "second"),
-        60..3600 => (60, "minute"),
-        3600..86_400 => (3600, "hour"),
-        _ => (86_400, "day"),
-    };
-    match seconds / unit {
-        1 => format!("1 {name}"),
-        count => format!("{count} {name}s"),
-    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 mod connect;
 mod explain;
 mod tls;
+mod traffic;
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,10 +14,13 @@ use std::path::PathBuf;
 
 use rudy_net::close::{CloseMode, close_at_once};
 use rustix::net::{RecvFlags, SendFlags};
+use rustls::ClientConnection;
 use socket2::Socket;
 
 pub use self::tls::Security;
 use self::tls::Session;
+pub(crate) use self::tls::{EarlyData, Handshake};
+pub(crate) use self::traffic::{Packets, Traffic};
 
 /// The address of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -42,6 +46,8 @@ pub(crate) struct Transport {
     socket: Socket,
     /// Boxed, because a TLS session takes kilobytes and most transports have none.
     session: Option<Box<Session>>,
+    /// Counts TLS only: without it, the sizes of heads and bodies are those of the protocol.
+    traffic: Traffic,
 }
 
 impl AsFd for Transport {
@@ -71,14 +77,44 @@ impl Transport {
     /// Continues the handshake as far as possible. Returns true when it is complete.
     pub(crate) fn handshake(&mut self) -> io::Result<bool> {
         match &mut self.session {
-            Some(session) => session.handshake(&mut SocketIo(&self.socket)),
+            Some(session) => session.handshake(&mut SocketIo(&self.socket, &mut self.traffic)),
             None => Ok(true),
         }
     }
 
-    /// The negotiated TLS version and cipher suite, after the handshake.
-    pub(crate) fn negotiated(&self) -> Option<String> {
-        self.session.as_ref().and_then(|session| session.negotiated())
+    /// Sends as much as the TLS session allows as early data, before the handshake. Returns the number of bytes.
+    pub(crate) fn write_early(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.session.as_mut().map_or(Ok(0), |session| session.write_early(bytes))
+    }
+
+    /// The result of the TLS handshake, after it; `None` without TLS.
+    pub(crate) fn tls_handshake(&self) -> Option<Handshake> {
+        self.session.as_ref().map(|session| session.result())
+    }
+
+    /// The session of rustls; `None` without TLS.
+    pub(crate) fn tls(&self) -> Option<&ClientConnection> {
+        self.session.as_ref().map(|session| session.tls())
+    }
+
+    /// The bytes and round trips of TLS so far.
+    pub(crate) fn traffic(&self) -> Traffic {
+        self.traffic
+    }
+
+    /// The packets of the connection so far; `None` for a Unix socket.
+    pub(crate) fn packets(&self) -> Option<Packets> {
+        Packets::of(&self.socket)
+    }
+
+    /// The negotiated TLS version, such as `TLSv1.3`, and the cipher suite, after the handshake.
+    pub(crate) fn version_and_suite(&self) -> Option<(&'static str, String)> {
+        self.session.as_ref().and_then(|session| session.version_and_suite())
+    }
+
+    /// The group of the key exchange, after the handshake.
+    pub(crate) fn key_exchange_group(&self) -> Option<String> {
+        self.session.as_ref().and_then(|session| session.key_exchange_group())
     }
 
     /// The protocol that the server has chosen with ALPN, after the handshake.
@@ -89,7 +125,7 @@ impl Transport {
     /// Reads available data. `Ok(0)` is the end. Only `WouldBlock` shows that the TLS buffer is empty.
     pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match &mut self.session {
-            Some(session) => session.read(&mut SocketIo(&self.socket), buffer),
+            Some(session) => session.read(&mut SocketIo(&self.socket, &mut self.traffic), buffer),
             None => receive(&self.socket, buffer),
         }
     }
@@ -97,7 +133,7 @@ impl Transport {
     /// Writes as much as fits. TLS accepts a part and buffers the rest of its record: see [`Self::flush`].
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.session {
-            Some(session) => session.write(&mut SocketIo(&self.socket), bytes),
+            Some(session) => session.write(&mut SocketIo(&self.socket, &mut self.traffic), bytes),
             None => send(&self.socket, bytes),
         }
     }
@@ -105,7 +141,7 @@ impl Transport {
     /// Sends the TLS buffer. Returns true when it is empty.
     pub(crate) fn flush(&mut self) -> io::Result<bool> {
         match &mut self.session {
-            Some(session) => session.flush(&mut SocketIo(&self.socket)),
+            Some(session) => session.flush(&mut SocketIo(&self.socket, &mut self.traffic)),
             None => Ok(true),
         }
     }
@@ -134,24 +170,28 @@ impl Transport {
         if let Some(session) = &mut self.session
             && mode != CloseMode::Reset
         {
-            session.send_close_notify(&mut SocketIo(&self.socket));
+            session.send_close_notify(&mut SocketIo(&self.socket, &mut self.traffic));
         }
         close_at_once(self, mode);
     }
 }
 
-/// Adapts the socket to the traits that rustls reads from and writes to.
-struct SocketIo<'a>(&'a Socket);
+/// Adapts the socket to the traits that rustls reads from and writes to, and counts.
+struct SocketIo<'a>(&'a Socket, &'a mut Traffic);
 
 impl io::Read for SocketIo<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        receive(self.0, buffer)
+        let read = receive(self.0, buffer)?;
+        self.1.add_received(read);
+        Ok(read)
     }
 }
 
 impl io::Write for SocketIo<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        send(self.0, bytes)
+        let written = send(self.0, bytes)?;
+        self.1.add_sent(written);
+        Ok(written)
     }
 
     fn flush(&mut self) -> io::Result<()> {

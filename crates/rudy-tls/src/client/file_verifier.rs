@@ -18,7 +18,7 @@ use super::TrustError;
 #[derive(Debug)]
 pub(super) struct FileVerifier {
     webpki: Arc<WebPkiServerVerifier>,
-    certificates: Vec<CertificateDer<'static>>,
+    pub(super) certificates: Vec<CertificateDer<'static>>,
 }
 
 impl FileVerifier {

@@ -9,8 +9,9 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_t
 use rustls::pki_types::pem;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
-use rustls_platform_verifier::BuilderVerifierExt;
+use rustls_platform_verifier::Verifier;
 
+use super::Inspector;
 use super::file_verifier::FileVerifier;
 
 /// The certificates to accept from a server.
@@ -58,21 +59,51 @@ impl Trust {
     /// Builds a client configuration that offers HTTP/1.1 by ALPN (RFC 7301). Build it once and share it: it
     /// holds the tickets for session resumption.
     pub fn client_config(&self) -> Result<Arc<ClientConfig>, TrustError> {
-        let provider = Arc::new(aws_lc_rs::default_provider());
-        let builder = ClientConfig::builder_with_provider(provider.clone())
-            .with_safe_default_protocol_versions()
-            .map_err(TrustError::Rejected)?;
-        let builder = match self {
-            Self::Platform => builder.with_platform_verifier().map_err(TrustError::Rejected)?,
-            Self::File(path) => builder
-                .dangerous()
-                .with_custom_certificate_verifier(Arc::new(FileVerifier::read(path, provider)?)),
-            Self::All => builder.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAll(provider))),
-        };
-        let mut config = builder.with_no_client_auth();
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Arc::new(config))
+        let provider = provider();
+        configure(self.verifier(&provider)?, provider).map(Arc::new)
     }
+
+    /// Builds a client configuration that accepts every certificate, and the inspector that finds what is wrong with
+    /// those of a server.
+    pub fn inspecting_config(&self) -> Result<(ClientConfig, Arc<Inspector>), TrustError> {
+        let provider = provider();
+        let authorities = match self {
+            Self::File(path) => FileVerifier::read(path, provider.clone())?.certificates,
+            Self::Platform | Self::All => Vec::new(),
+        };
+        let inspector = Arc::new(Inspector::new(self.verifier(&provider)?, authorities));
+        Ok((configure(inspector.clone(), provider)?, inspector))
+    }
+
+    fn verifier(&self, provider: &Arc<CryptoProvider>) -> Result<Arc<dyn ServerCertVerifier>, TrustError> {
+        let provider = provider.clone();
+        Ok(match self {
+            Self::Platform => Arc::new(Verifier::new(provider).map_err(TrustError::Rejected)?),
+            Self::File(path) => Arc::new(FileVerifier::read(path, provider)?),
+            Self::All => Arc::new(AcceptAll(provider)),
+        })
+    }
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(aws_lc_rs::default_provider())
+}
+
+fn configure(
+    verifier: Arc<dyn ServerCertVerifier>,
+    provider: Arc<CryptoProvider>,
+) -> Result<ClientConfig, TrustError> {
+    // The first random number takes 30 ms, which would count as a part of the first handshake.
+    let random = provider.secure_random.fill(&mut [0]);
+    random.map_err(|_| TrustError::Rejected(rustls::Error::FailedToGetRandomBytes))?;
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(TrustError::Rejected)?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(config)
 }
 
 /// Accepts every certificate. Verifies the signatures of the handshake, so that the server has the key of its

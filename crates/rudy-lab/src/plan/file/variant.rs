@@ -11,7 +11,7 @@ use toml::Spanned;
 
 use super::Reader;
 use super::workload::WorkloadTable;
-use crate::plan::{Companion, OutputFormat, Ready, Variant, Workload, builtin};
+use crate::plan::{Companion, Curve, OutputFormat, Ready, Variant, Workload, builtin};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -38,6 +38,7 @@ pub(super) struct VariantTable {
     #[serde(default)]
     companions: Vec<Spanned<String>>,
     output_format: Option<OutputFormat>,
+    curve: Option<Curve>,
 }
 
 #[derive(Deserialize)]
@@ -123,6 +124,7 @@ impl Reader<'_> {
             placeholders: table.placeholders,
             companions,
             output_format: table.output_format.unwrap_or_default(),
+            curve: table.curve,
         })
     }
 

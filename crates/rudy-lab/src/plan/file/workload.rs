@@ -8,7 +8,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::Reader;
-use crate::plan::{Kind, Quick, Stall, Workload};
+use crate::plan::{Kind, Quick, Stall, TlsUse, Workload};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -35,6 +35,8 @@ pub(super) struct WorkloadTable {
     estimate: Option<Time>,
     exit_codes: Option<Vec<i32>>,
     pub(super) stall: Option<Stall>,
+    tls: Option<TlsUse>,
+    round_trip: Option<Time>,
 }
 
 #[derive(Deserialize, Clone, Copy, PartialEq)]
@@ -58,7 +60,7 @@ const AT_ONCE_MAX: u32 = 28_000;
 
 impl WorkloadTable {
     /// The given keys, and whether the kind of workload supports them.
-    fn keys(&self) -> [(&'static str, bool, bool); 14] {
+    fn keys(&self) -> [(&'static str, bool, bool); 16] {
         use KindName::{Bench, Burst, Flood, Idle, MaxRate, Run, Sequence};
         let is = |kinds: &[KindName]| kinds.contains(&self.kind);
         [
@@ -66,7 +68,9 @@ impl WorkloadTable {
             ("time", self.time.is_some(), is(&[Bench, MaxRate, Idle, Flood])),
             ("rate", self.rate.is_some(), is(&[Bench])),
             ("requests", self.requests.is_some(), is(&[Bench, Burst, Sequence])),
-            ("keepalive", self.keepalive.is_some(), is(&[Bench])),
+            ("keepalive", self.keepalive.is_some(), is(&[Bench, Sequence])),
+            ("tls", self.tls.is_some(), is(&[Bench, Burst, Sequence])),
+            ("round_trip", self.round_trip.is_some(), is(&[Bench, Burst, Sequence])),
             ("quick", self.quick.is_some(), is(&[Bench])),
             ("ramp", self.ramp.is_some(), is(&[Idle, Flood])),
             ("timeout", self.timeout.is_some(), is(&[Burst, Run])),
@@ -126,6 +130,8 @@ impl Reader<'_> {
             rounds: table.rounds,
             separate_cores: table.separate_cores,
             estimate: table.estimate,
+            tls: table.tls,
+            round_trip: table.round_trip,
             kind,
         })
     }
@@ -167,7 +173,9 @@ impl Reader<'_> {
                 Kind::Flood { connections, ramp: time(table.ramp, 5), time: time(table.time, 10) }
             }
             KindName::Burst => Kind::Burst { requests: requests()?, timeout: time(table.timeout, 60) },
-            KindName::Sequence => Kind::Sequence { requests: requests()? },
+            KindName::Sequence => {
+                Kind::Sequence { requests: requests()?, keeps_alive: table.keepalive == Some(true) }
+            }
             KindName::Run => Kind::Run {
                 n: table.n,
                 within: time(table.timeout, 60),

@@ -1,6 +1,7 @@
 //! The charts of a report: functions from the records to descriptions of data, which `rudy-charts` draws.
 
 mod baseline;
+mod curves;
 mod data;
 mod latency;
 mod lines;
@@ -33,6 +34,7 @@ pub(crate) fn charts(experiment: &Experiment) -> Vec<Chart> {
     let of_workload = [
         baseline::charts,
         sizes::charts,
+        curves::charts,
         rates::charts,
         latency::charts,
         seconds::charts,

@@ -52,7 +52,10 @@ pub(super) fn charts(experiment: &Experiment, workload: &Workload) -> Vec<Chart>
 
 fn family<'a>(experiment: &'a Experiment, workload: &Workload) -> Option<Family<'a>> {
     let (of, _) = size(workload)?;
-    let is_alike = |other: &Workload| (&other.path, &other.headers) == (&workload.path, &workload.headers);
+    let is_alike = |other: &Workload| {
+        (&other.path, &other.headers, other.tls, other.round_trip)
+            == (&workload.path, &workload.headers, workload.tls, workload.round_trip)
+    };
     let alike = experiment.plan().workloads.iter().filter(|other| is_alike(other));
     let mut workloads: Vec<(u32, &Workload)> =
         alike.filter_map(|other| Some((size(other).filter(|(what, _)| *what == of)?.1, other))).collect();

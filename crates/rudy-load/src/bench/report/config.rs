@@ -53,6 +53,12 @@ pub struct Config {
     pub timeout_s: f64,
     /// The timeout of a response, from the due time.
     pub deadline_s: Option<f64>,
+    /// How sessions of TLS were used: `full`, `resumed` or `early_data`; null without TLS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls_sessions: Option<String>,
+    /// The simulated round-trip time of the path to the server, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round_trip_s: Option<f64>,
     /// The share of a plan, if any. The rates above are those of the whole plan, the other numbers those of
     /// the share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -89,6 +95,8 @@ impl Config {
             warm_up_s: plan.warm_up.as_secs_f64(),
             timeout_s: plan.timeout.as_secs_f64(),
             deadline_s: plan.deadline.map(|deadline| deadline.as_secs_f64()),
+            tls_sessions: plan.security.as_ref().map(|_| prepared.sessions.name().to_owned()),
+            round_trip_s: prepared.round_trip.map(|time| time.as_secs_f64()),
             share: prepared.split.map(|split| ShareConfig::new(split, plan.mix.checksum())),
         }
     }
@@ -150,6 +158,11 @@ impl fmt::Display for Config {
             Some(requests) => write!(f, ", each closed after {requests} requests")?,
             None => {}
         }
+        match self.tls_sessions.as_deref() {
+            Some("full") => f.write_str(", full TLS handshakes")?,
+            Some("early_data") => f.write_str(", TLS with early data")?,
+            _ => {}
+        }
         match (self.rate, self.rate_at_end) {
             (None, _) => f.write_str(", closed loop")?,
             (Some(rate), None) => write!(f, ", open loop, {rate} requests/s in all")?,
@@ -165,6 +178,10 @@ impl fmt::Display for Config {
             write!(f, ", {}", count(requests, "request"))?;
         }
         write!(f, " to {}", self.remote)?;
+        if let Some(round_trip) = self.round_trip_s {
+            let time = units::duration(Duration::from_secs_f64(round_trip));
+            write!(f, " over a simulated path with a round trip of {time}")?;
+        }
         if let Some(share) = &self.share {
             write!(f, "; share {} of this plan", share.split())?;
         }

@@ -65,6 +65,10 @@ fn summary(run: &Run) -> String {
         ended => format!(", {ended} closed by the server between requests"),
     };
     row("connections", format!("{} opened{ended}", recorder.opened));
+    if !recorder.handshakes.is_empty() {
+        let wants_early_data = config.tls_sessions.as_deref() == Some("early_data");
+        row("handshakes", recorder.handshakes.describe(outcome.duration, wants_early_data));
+    }
     if let Some(streams) = streams(run) {
         row("streams", streams);
     }

@@ -31,6 +31,8 @@ pub(in crate::bench) fn config() -> Config {
         warm_up_s: 1.0,
         timeout_s: 10.0,
         deadline_s: None,
+        tls_sessions: None,
+        round_trip_s: None,
         share: None,
     }
 }
