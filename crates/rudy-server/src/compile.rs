@@ -49,12 +49,11 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<T
             }
         }
         let https_port = tls::https_port(config, site, &mut problems);
-        let outer = Target::new(steps.outer(&mut problems), false, Box::new(NoHandler));
+        let outer = Target::new(steps.outer(), false, Box::new(NoHandler));
         let outer = Route { paths: vec![PathPattern::everything()], handler: outer };
         let redirects = site.redirects.as_ref().map(|table| {
             let map = Arc::new(RedirectMap::read(table, &site.location.key("redirects"), &mut problems));
-            let target =
-                Target::new(steps.outer(&mut Vec::new()), false, Box::new(MappedRedirect(map.clone())));
+            let target = Target::new(steps.outer(), false, Box::new(MappedRedirect(map.clone())));
             (map, Route { paths: vec![PathPattern::everything()], handler: target })
         });
         let tls = tls::site(config, site, &resources.tls, &mut problems);

@@ -68,6 +68,7 @@ impl StepsTable {
             response_headers: self.response_headers.after(&site.response_headers),
             request_headers: self.request_headers.after(&site.request_headers),
             security_headers: self.security_headers.or(site.security_headers),
+            // They are read for the site, and for the route.
             error_pages: None,
             intercept_errors: self.intercept_errors.or(site.intercept_errors),
             body_bytes: self.body_bytes.or(site.body_bytes),
@@ -87,6 +88,17 @@ impl StepsTable {
         for (key, changes) in tables {
             problems.extend(changes.problems(paths, &location.key(key), key == "request_headers"));
         }
+    }
+
+    /// Reads the error pages, which come before those of the site. `None` without a setting.
+    fn pages(
+        &self,
+        of_site: Option<Arc<Pages>>,
+        location: &Location,
+        problems: &mut Vec<Problem>,
+    ) -> Option<Arc<Pages>> {
+        let table = self.error_pages.as_ref()?;
+        Some(Arc::new(table.read(of_site, &location.key("error_pages"), problems)))
     }
 
     fn response_fields(&self, hsts: Option<&HeaderValue>) -> Option<ResponseFields> {
@@ -110,6 +122,7 @@ impl StepsTable {
 pub(crate) struct SiteSteps<'c> {
     site: &'c config::Site,
     authorizer: Option<Authorizer>,
+    pages: Option<Arc<Pages>>,
     hsts: Option<HeaderValue>,
     /// The maximum size of a request body where no other is set.
     body_bytes: u64,
@@ -130,40 +143,23 @@ impl<'c> SiteSteps<'c> {
             let authorizer = Authorizer::new(table, &site.location.key("authorize"));
             authorizer.map_err(|more| problems.extend(more)).ok()
         });
+        let pages = site.steps.pages(None, &site.location, problems);
         let (body_bytes, body_bytes_max) = (config.limits.http.body_bytes, config.body_bytes_max());
-        Self { site, authorizer, hsts, body_bytes, body_bytes_max }
+        Self { site, authorizer, pages, hsts, body_bytes, body_bytes_max }
     }
 
     /// Returns the steps around responses of the server itself, such as 404 for a path without a route.
-    pub(crate) fn outer(&self, problems: &mut Vec<Problem>) -> Vec<Arc<dyn Step>> {
-        self.outer_of(&self.site.steps, None, problems)
+    pub(crate) fn outer(&self) -> Vec<Arc<dyn Step>> {
+        self.outer_of(&self.site.steps, self.pages.clone())
     }
 
-    fn outer_of(
-        &self,
-        settings: &StepsTable,
-        route: Option<&config::Route>,
-        problems: &mut Vec<Problem>,
-    ) -> Vec<Arc<dyn Step>> {
+    fn outer_of(&self, settings: &StepsTable, pages: Option<Arc<Pages>>) -> Vec<Arc<dyn Step>> {
         let mut steps: Vec<Arc<dyn Step>> = Vec::new();
         if let Some(fields) = settings.response_fields(self.hsts.as_ref()) {
             steps.push(Arc::new(fields));
         }
-        let of_route = route.map(|route| (&route.steps, &route.location));
-        let tables = of_route.into_iter().chain([(&self.site.steps, &self.site.location)]);
-        let tables: Vec<_> =
-            tables.filter_map(|(table, at)| Some((table.error_pages.as_ref()?, at))).collect();
-        if !tables.is_empty() {
-            let mut pages = Pages::default();
-            for (table, location) in tables {
-                // The site reports its own problems once.
-                let mut known = Vec::new();
-                let is_reported = route.is_some() && std::ptr::eq(location, &raw const self.site.location);
-                let problems = if is_reported { &mut known } else { &mut *problems };
-                table.add_to(&mut pages, &location.key("error_pages"), problems);
-            }
-            let intercepts = settings.intercept_errors == Some(true);
-            steps.push(Arc::new(ErrorPages { pages: Arc::new(pages), intercepts }));
+        if let Some(pages) = pages {
+            steps.push(Arc::new(ErrorPages { pages, intercepts: settings.intercept_errors == Some(true) }));
         }
         steps
     }
@@ -172,7 +168,8 @@ impl<'c> SiteSteps<'c> {
     pub(crate) fn of_route(&self, route: &config::Route, problems: &mut Vec<Problem>) -> Vec<Arc<dyn Step>> {
         route.steps.check(&route.paths, &route.location, problems);
         let settings = route.steps.after(&self.site.steps);
-        let mut steps = self.outer_of(&settings, Some(route), problems);
+        let own = route.steps.pages(self.pages.clone(), &route.location, problems);
+        let mut steps = self.outer_of(&settings, own.or_else(|| self.pages.clone()));
         if let Some(authorizer) = self.authorizer(route, problems) {
             steps.push(Arc::new(authorizer));
         }

@@ -91,21 +91,30 @@ impl fmt::Display for Source {
     }
 }
 
-/// The pages of a route, those of its site behind its own. The first page for a status is used.
+/// The pages of a site or a route. The first page for a status is used.
 #[derive(Debug, Default)]
 pub(super) struct Pages {
     list: Vec<(Statuses, Source)>,
     templates: Environment<'static>,
+    /// The pages of the site, behind those of a route.
+    of_site: Option<Arc<Pages>>,
 }
 
 impl Pages {
-    fn find(&self, status: StatusCode) -> Option<&Source> {
-        self.list.iter().find(|(statuses, _)| statuses.include(status)).map(|(_, source)| source)
+    /// Returns the first page, and where its template is.
+    fn find(&self, status: StatusCode) -> Option<(&Self, &Source)> {
+        let own = self.list.iter().find(|(statuses, _)| statuses.include(status));
+        own.map(|(_, source)| (self, source)).or_else(|| self.of_site.as_ref()?.find(status))
+    }
+
+    /// Returns all pages in the order of the search.
+    fn all(&self) -> Vec<&(Statuses, Source)> {
+        self.list.iter().chain(self.of_site.iter().flat_map(|pages| &pages.list)).collect()
     }
 
     /// Returns the page for a failed response.
     fn page(&self, failed: Response, kept: Request, context: Context<'_>) -> Reply {
-        let Some(source) = self.find(failed.status()) else { return failed.into() };
+        let Some((pages, source)) = self.find(failed.status()) else { return failed.into() };
         let explanation = failed.extensions.get::<Explanation>().map_or_else(String::new, |it| it.0.clone());
         let page = match source {
             Source::Path(path) => return context.page_of(failed, kept, path.clone()),
@@ -114,7 +123,7 @@ impl Pages {
                 pages::of_form(Form::Json, failed.status(), &explanation)
             }
             Source::File(content) => pages::page(failed.status(), HTML, content.clone()),
-            Source::Template(name) => match self.render(name, failed.status(), &explanation, &kept) {
+            Source::Template(name) => match pages.render(name, failed.status(), &explanation, &kept) {
                 Ok(text) => pages::page(failed.status(), HTML, text),
                 // `rudy check` renders every template, so that this does not happen.
                 Err(_) => return failed.into(),
@@ -180,8 +189,8 @@ impl Step for ErrorPages {
         let of = if self.intercepts { "errors of apps too" } else { "errors of the server" };
         let pages = self
             .pages
-            .list
-            .iter()
+            .all()
+            .into_iter()
             .map(|(statuses, source)| format!("error page for {statuses}: {source} ({of})"));
         pages.collect()
     }

@@ -1,6 +1,7 @@
 //! The settings of error pages.
 
 use std::fmt;
+use std::sync::Arc;
 
 use http::StatusCode;
 use rudy_http::semantics::path::RequestPath;
@@ -34,18 +35,18 @@ enum PageTable {
 }
 
 impl ErrorPagesTable {
-    /// Reads all pages, and adds them behind those of `pages`: first those of single statuses, then those of classes, then the
-    /// folder.
-    pub(in crate::steps) fn add_to(
+    /// Reads all pages: first those of single statuses, then those of classes, then the folder, then those of the site.
+    pub(in crate::steps) fn read(
         &self,
-        pages: &mut Pages,
+        of_site: Option<Arc<Pages>>,
         location: &Location,
         problems: &mut Vec<Problem>,
-    ) {
+    ) -> Pages {
+        let mut pages = Pages { of_site, ..Pages::default() };
         let is_single = |setting: &&PageSetting| matches!(setting.statuses, Statuses::One(_));
         let singles = self.pages.iter().filter(is_single);
         for setting in singles.chain(self.pages.iter().filter(|setting| !is_single(setting))) {
-            match setting.page.source(pages) {
+            match setting.page.source(&mut pages) {
                 Ok(source) => pages.list.push((setting.statuses, source)),
                 Err(why) => {
                     let title = format!("cannot use the error page for {}", setting.key);
@@ -54,11 +55,12 @@ impl ErrorPagesTable {
             }
         }
         if let Some(folder) = &self.folder
-            && let Err(why) = read_folder(folder, pages)
+            && let Err(why) = read_folder(folder, &mut pages)
         {
             let title = format!("cannot use the error pages in {}", folder.display());
             problems.push(Problem::value(location, title).label(why));
         }
+        pages
     }
 
     /// The files and folders with the pages.
