@@ -15,8 +15,8 @@ use crate::plan::Kind;
 use crate::report::chart::charts;
 use crate::run::{Options, run_then};
 
-/// The chart of `--plot`: the rate of full handshakes by the size of the key.
-const CHART: &str = "curve-full";
+/// The chart of `--plot`: the CPU time of a full handshake in the server, by the size of the key.
+const CHART: &str = "curve-full-cpu-per-request";
 
 /// The options of `rudy tls --matrix`.
 #[derive(Debug, Clone, Default)]

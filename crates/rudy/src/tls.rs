@@ -84,7 +84,7 @@ pub(crate) struct Tls {
     /// Measure for one second each
     #[arg(long, requires = "matrix", help_heading = "Matrix")]
     quick: bool,
-    /// Write a chart of the rate of full handshakes by the size of the key, as SVG
+    /// Write a chart of the CPU time of full handshakes by the size of the key, as SVG
     #[arg(long, value_name = "FILE", requires = "matrix", help_heading = "Matrix")]
     plot: Option<PathBuf>,
     /// Results folder to keep, for `rudy lab report`

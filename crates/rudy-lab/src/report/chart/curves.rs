@@ -1,4 +1,4 @@
-//! A metric of variants that differ in a number: a line for each curve.
+//! Metrics of variants that differ in a number: a line for each curve.
 
 use rudy_charts::{Axis, Panel, Plot, Point, Series, style};
 use rudy_units::{Unit, digits};
@@ -10,11 +10,15 @@ use crate::experiment::Experiment;
 use crate::plan::{Curve, Kind, Variant, Workload};
 use crate::report::unit::Metric;
 
-/// The chart of a workload, if at least two variants of a curve run with it.
+/// The charts of a workload, if at least two variants of a curve run with it.
 pub(super) fn charts(experiment: &Experiment, workload: &Workload) -> Vec<Chart> {
-    let Some(metric) = metric(&workload.kind).map(Metric::named) else { return Vec::new() };
+    let metrics = metrics(&workload.kind).iter().map(|name| Metric::named(name));
+    metrics.filter_map(|metric| chart_of(experiment, workload, &metric)).collect()
+}
+
+fn chart_of(experiment: &Experiment, workload: &Workload, metric: &Metric) -> Option<Chart> {
     let points = |variant: &Variant, curve: &Curve| {
-        let rounds = Rounds::of(experiment, &variant.name, &workload.name, &metric, false);
+        let rounds = Rounds::of(experiment, &variant.name, &workload.name, metric, false);
         point(&rounds, f64::from(curve.at), metric.unit, &at(curve))
     };
     let mut curves: Vec<(&Curve, Vec<Point>)> = Vec::new();
@@ -27,14 +31,15 @@ pub(super) fn charts(experiment: &Experiment, workload: &Workload) -> Vec<Chart>
         }
     }
     curves.retain(|(_, points)| points.len() > 1 && points.iter().any(|point| point.y.is_some()));
-    if curves.is_empty() { Vec::new() } else { vec![chart(&workload.name, &metric, curves)] }
+    (!curves.is_empty()).then(|| chart(&workload.name, metric, curves))
 }
 
-fn metric(kind: &Kind) -> Option<&'static str> {
+fn metrics(kind: &Kind) -> &'static [&'static str] {
     match kind {
-        Kind::Bench { rate: None, .. } => Some("requests_per_s"),
-        Kind::Sequence { .. } | Kind::Burst { .. } | Kind::Run { n: None, .. } => Some("time_s"),
-        _ => None,
+        // CPU time depends least on what else the machine does.
+        Kind::Bench { rate: None, .. } => &["cpu_us_per_request", "requests_per_s"],
+        Kind::Sequence { .. } | Kind::Burst { .. } | Kind::Run { n: None, .. } => &["time_s"],
+        _ => &[],
     }
 }
 
@@ -55,7 +60,7 @@ fn chart(workload: &str, metric: &Metric, curves: Vec<(&Curve, Vec<Point>)>) -> 
     let y = Axis::fitting(&metric.title, metric.unit, series.iter().flat_map(Series::values));
     let title = format!("{workload}: {} over {of}", metric.title);
     Chart {
-        id: format!("curve-{}", slug(workload)),
+        id: format!("curve-{}-{}", slug(workload), slug(&metric.title)),
         caption:
             "The median of the rounds, and each round as a dot. A point is hollow where a round is suspect."
                 .to_owned(),
