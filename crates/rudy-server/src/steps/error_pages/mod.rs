@@ -19,7 +19,7 @@ pub use self::table::ErrorPagesTable;
 use super::{Next, Step};
 use crate::files::access::Access;
 use crate::handlers::Call;
-use crate::internal_redirect;
+use crate::internal_redirect::{self, Redirected};
 use crate::pages::{self, Explanation, Form};
 use crate::routes::Context;
 
@@ -159,7 +159,10 @@ pub(super) struct ErrorPages {
 
 impl ErrorPages {
     fn replaces(&self, response: &Response) -> bool {
-        is_error(response.status()) && (self.intercepts || response.extensions.get::<Explanation>().is_some())
+        // The route that an internal redirect led to has its own pages, also if one of them failed.
+        is_error(response.status())
+            && response.extensions.get::<Redirected>().is_none()
+            && (self.intercepts || response.extensions.get::<Explanation>().is_some())
     }
 }
 

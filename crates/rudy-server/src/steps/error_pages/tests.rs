@@ -88,6 +88,44 @@ fn a_page_that_fails_is_not_used() {
 }
 
 #[test]
+fn the_route_that_a_rewrite_leads_to_has_its_own_pages() {
+    let app = app(r#"
+        [[site]]
+        error_pages = { 404 = "/site" }
+        [[site.route]]
+        path = "/site"
+        respond = { body = "of the site" }
+        [[site.route]]
+        path = "/route"
+        respond = { body = "of the route" }
+        [[site.route]]
+        path = "/with"
+        error_pages = { 404 = "/route" }
+        respond = 404
+        [[site.route]]
+        path = "/without"
+        respond = 404
+        [[site.route]]
+        path = "/failing"
+        error_pages = { 404 = "/none" }
+        respond = 404
+        [[site.route]]
+        path = "/to/*"
+        error_pages = { 404 = "/route" }
+        rewrite = "/{rest}"
+    "#);
+    for (target, body) in [
+        ("/to/with", "of the route"),
+        ("/to/without", "of the site"),
+        ("/to/none", "of the site"),
+        ("/to/failing", "404 Not Found\nThe requested URL was not found on this server.\n"),
+    ] {
+        let response = send(&app, "http", target, &[]);
+        assert_eq!((response.status().as_u16(), text(response).as_str()), (404, body), "{target}");
+    }
+}
+
+#[test]
 fn pages_are_checked_at_the_start() {
     for (setting, expected) in [
         ("error_pages = 'www'", "expected files such as 404.html"),
