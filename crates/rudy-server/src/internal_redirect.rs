@@ -5,9 +5,9 @@
 
 use bytes::Bytes;
 use http::header::{
-    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LENGTH, CONTENT_LOCATION,
-    CONTENT_TYPE, ETAG, EXPECT, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE,
-    LAST_MODIFIED, RANGE, TRANSFER_ENCODING, VARY, X_CONTENT_TYPE_OPTIONS,
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LENGTH,
+    CONTENT_LOCATION, CONTENT_TYPE, ETAG, EXPECT, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE,
+    IF_UNMODIFIED_SINCE, LAST_MODIFIED, RANGE, TRANSFER_ENCODING, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use http::request::Parts;
 use http::uri::PathAndQuery;
@@ -141,10 +141,20 @@ fn without_body(head: &Parts, dropped: &[HeaderName]) -> Request {
 }
 
 /// Header fields that describe the content of a response. The error page provides them, not the failed response.
-const CONTENT_FIELDS: [HeaderName; 5] =
-    [CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, VARY, X_CONTENT_TYPE_OPTIONS];
+const CONTENT_FIELDS: [HeaderName; 8] = [
+    CONTENT_DISPOSITION,
+    CONTENT_ENCODING,
+    CONTENT_LANGUAGE,
+    CONTENT_TYPE,
+    VARY,
+    X_CONTENT_TYPE_OPTIONS,
+    // RFC 9530.
+    HeaderName::from_static("content-digest"),
+    HeaderName::from_static("repr-digest"),
+];
 
-/// Header fields that are valid only for the page's own URL: with them, a cache could store the error instead of the resource.
+/// Header fields that are valid only for the page's own URL, or for the content that it replaces: with them, a cache could store the
+/// error instead of the resource.
 const URL_FIELDS: [HeaderName; 4] = [ACCEPT_RANGES, CONTENT_LOCATION, ETAG, LAST_MODIFIED];
 
 /// Replaces the content of a failed response with an error page. The page is ignored if its status is neither 200 nor that of the
@@ -160,6 +170,8 @@ pub(crate) fn with_page(failed: Response, page: Reply) -> Reply {
 
 fn apply_page(failed: &Response, mut page: Response) -> Response {
     page.set_status(failed.status());
+    // The route of the error changes the fields too, after that of the page.
+    page.extensions.remove::<Redirected>();
     let fields = page.headers_mut();
     let is_file = fields.contains_key(ETAG);
     for name in &URL_FIELDS {
@@ -169,7 +181,8 @@ fn apply_page(failed: &Response, mut page: Response) -> Response {
         // The value is from a `cache_control` rule for the file, not for the error. An application sets its own.
         fields.remove(CACHE_CONTROL);
     }
-    for name in failed.headers().keys().filter(|name| !CONTENT_FIELDS.contains(name)) {
+    let of_content = |name: &HeaderName| CONTENT_FIELDS.contains(name) || URL_FIELDS.contains(name);
+    for name in failed.headers().keys().filter(|name| !of_content(name)) {
         fields.remove(name);
         for value in failed.headers().get_all(name) {
             fields.append(name, value.clone());
@@ -203,6 +216,45 @@ mod tests {
             names.sort_unstable();
             assert_eq!(names, ["cookie", "host"]);
         }
+    }
+
+    #[test]
+    fn a_page_has_no_field_of_the_content_that_it_replaces() {
+        let response = |status, fields: &[(&'static str, &'static str)]| {
+            let mut response = Response::text(status, "text/plain", "text");
+            for (name, value) in fields {
+                let name = HeaderName::from_static(name);
+                response.headers_mut().append(name, http::HeaderValue::from_static(value));
+            }
+            response
+        };
+        let failed = [
+            ("etag", "\"failed\""),
+            ("last-modified", "Thu, 01 Jan 1970 00:00:00 GMT"),
+            ("accept-ranges", "bytes"),
+            ("content-encoding", "br"),
+            ("content-disposition", "attachment"),
+            ("repr-digest", "x"),
+            ("set-cookie", "a=1"),
+            ("set-cookie", "b=2"),
+            ("x-both", "failed"),
+        ];
+        let page = [("etag", "\"page\""), ("x-both", "page"), ("content-language", "en")];
+        let page = response(StatusCode::OK, &page);
+        let response = apply_page(&response(StatusCode::NOT_FOUND, &failed), page);
+        assert_eq!(response.status(), 404);
+        let fields = response.headers().iter();
+        let mut lines: Vec<_> =
+            fields.map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect();
+        lines.sort();
+        let expected = [
+            "content-language: en",
+            "content-type: text/plain",
+            "set-cookie: a=1",
+            "set-cookie: b=2",
+            "x-both: failed",
+        ];
+        assert_eq!(lines, expected);
     }
 
     #[test]

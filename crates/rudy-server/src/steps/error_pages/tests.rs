@@ -126,6 +126,37 @@ fn the_route_that_a_rewrite_leads_to_has_its_own_pages() {
 }
 
 #[test]
+fn a_response_with_a_page_has_the_fields_of_its_own_route() {
+    let app = app(r#"
+        [[site]]
+        error_pages = { 404 = "/page" }
+        response_headers = { X-Path = "{path}", X-Frame-Options = "DENY", Link = { add = "<a>" } }
+        [[site.route]]
+        path = "/page"
+        respond = { body = "the page" }
+        response_headers = { X-Page = "page" }
+        [[site.route]]
+        path = "/api/*"
+        respond = 404
+        response_headers = { Access-Control-Allow-Origin = "*", X-Frame-Options = false }
+    "#);
+    for (target, origin, frame, path) in
+        [("/api/x", Some("*"), None, "/api/x"), ("/none", None, Some("DENY"), "/none")]
+    {
+        let response = send(&app, "http", target, &[]);
+        let field = |name| response.headers().get(name).map(|value| value.to_str().unwrap());
+        assert_eq!(
+            (field("access-control-allow-origin"), field("x-frame-options")),
+            (origin, frame),
+            "{target}"
+        );
+        assert_eq!((field("x-path"), field("x-page")), (Some(path), Some("page")), "{target}");
+        assert_eq!(response.headers().get_all("link").iter().count(), 1, "{target}");
+        assert_eq!(text(response), "the page");
+    }
+}
+
+#[test]
 fn pages_are_checked_at_the_start() {
     for (setting, expected) in [
         ("error_pages = 'www'", "expected files such as 404.html"),
