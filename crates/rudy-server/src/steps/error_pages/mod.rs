@@ -22,6 +22,7 @@ use crate::handlers::Call;
 use crate::internal_redirect::{self, Redirected};
 use crate::pages::{self, Explanation, Form};
 use crate::routes::Context;
+use crate::routing::{request_host, without_port};
 
 /// The statuses of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,7 +140,7 @@ impl Pages {
         explanation: &str,
         request: &Request,
     ) -> Result<String, minijinja::Error> {
-        let host = String::from_utf8_lossy(crate::routing::request_host(request)).into_owned();
+        let host = String::from_utf8_lossy(without_port(request_host(request))).into_owned();
         let reason = reason_phrase(status).unwrap_or("Error");
         let path = request.uri().path();
         let page = self.templates.get_template(name)?;
