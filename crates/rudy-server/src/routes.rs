@@ -85,7 +85,7 @@ impl Context<'_> {
     pub(crate) fn resume(self, request: Request, path: &RequestPath<'static>, next: Next) -> Reply {
         match self.find(&request, path) {
             Ok(found) => next.call(request, Call { path, route: &found, context: self }),
-            Err(missing) => self.reject(request, missing),
+            Err(missing) => self.reject(request, path, missing),
         }
     }
 
@@ -128,7 +128,7 @@ impl Context<'_> {
             Err(error) => {
                 let outer = self.routes.router.outer(|| request_host(&request));
                 let response = reject_path(&request, error);
-                self.respond(request, response, outer)
+                self.respond(request, &RequestPath::from_decoded("/".to_owned()), response, outer)
             }
         };
         if is_redirected { reply.map(internal_redirect::mark) } else { reply }
@@ -137,10 +137,10 @@ impl Context<'_> {
     fn pass_on(self, request: Request, path: &RequestPath<'static>) -> Reply {
         let found = match self.find(&request, path) {
             Ok(found) => found,
-            Err(missing) => return self.reject(request, missing),
+            Err(missing) => return self.reject(request, path, missing),
         };
         match self.refuse(&request, &found) {
-            Some(response) => self.respond(request, response, Some(found.outer())),
+            Some(response) => self.respond(request, path, response, Some(found.outer())),
             None => Next::default().call(request, Call { path, route: &found, context: self }),
         }
     }
@@ -153,19 +153,21 @@ impl Context<'_> {
         self.routes.router.find(|| request_host(request), path, self.client.tls.as_deref())
     }
 
-    fn reject(self, request: Request, missing: Missing<'_, Target>) -> Reply {
+    fn reject(self, request: Request, path: &RequestPath<'static>, missing: Missing<'_, Target>) -> Reply {
         let response = not_found(&request, missing.reason);
-        self.respond(request, response, missing.outer)
+        self.respond(request, path, response, missing.outer)
     }
 
     /// Responds with a response of the server itself, and the steps of a site around it.
-    fn respond(self, request: Request, response: Response, outer: Option<RouteMatch<'_, Target>>) -> Reply {
+    fn respond(
+        self,
+        request: Request,
+        path: &RequestPath<'static>,
+        response: Response,
+        outer: Option<RouteMatch<'_, Target>>,
+    ) -> Reply {
         match outer {
-            Some(route) => {
-                let path = RequestPath::from_decoded("/".to_owned());
-                let call = Call { path: &path, route: &route, context: self };
-                Next::around(response).call(request, call)
-            }
+            Some(route) => Next::around(response).call(request, Call { path, route: &route, context: self }),
             None => response.into(),
         }
     }

@@ -125,13 +125,17 @@ fn values_can_contain_parts_of_the_request() {
         [[site]]
         response_headers = { X-Seen = "{method} {scheme}://{host}{path}{query} {client} {header.accept}", X-Json = '{"a": {}}' }
         [[site.route]]
-        path = "/*"
+        path = "/a.txt"
         files = "www"
     "#);
     assert!(send_head(&app, "/a.txt").is_none());
     let response = send(&app, "https", "/a.txt?b=c", &[("accept", "*/*")]);
     assert_eq!(lines(response.headers(), "x-seen"), ["GET https://a.org/a.txt?b=c 192.0.2.7 */*"]);
     assert_eq!(lines(response.headers(), "x-json"), [r#"{"a": {}}"#]);
+    for (target, path) in [("/none", "/none"), ("/%6Eone?x", "/none?x"), ("/..", "/")] {
+        let seen = format!("GET https://a.org{path} 192.0.2.7 ");
+        assert_eq!(lines(send(&app, "https", target, &[]).headers(), "x-seen"), [seen]);
+    }
 }
 
 #[test]
