@@ -21,7 +21,7 @@ pub(crate) enum Piece {
     Path,
     /// The part of the path that `*` matches, encoded.
     Rest,
-    /// The query with its question mark, or nothing.
+    /// The query with its question mark, or with `&` where the text has a query already; or nothing.
     Query,
     /// The host without its port.
     Host,
@@ -36,7 +36,7 @@ pub(crate) enum Piece {
 }
 
 /// The placeholders of a target, for messages.
-pub(crate) const TARGET_PLACEHOLDERS: &str = "expected {path}, {rest}, {query} (with its question mark), {host}, or a group such as {1} of a path like \"regex:^/user/([0-9]+)$\"";
+pub(crate) const TARGET_PLACEHOLDERS: &str = "expected {path}, {rest}, {query} (with its question mark or `&`), {host}, or a group such as {1} of a path like \"regex:^/user/([0-9]+)$\"";
 
 /// Why a text is not a template: a title, and what was expected.
 pub(crate) type Invalid = (String, String);
@@ -113,8 +113,11 @@ impl Template {
 
     /// Fills in the placeholders. Fails, with an explanation for the client, if the request has no valid host.
     pub(crate) fn fill(&self, subject: &Subject<'_>) -> Result<String, String> {
-        let mut text = String::new();
-        self.0.iter().try_for_each(|piece| piece.fill(subject, &mut text))?;
+        let (mut text, mut in_query) = (String::new(), false);
+        for piece in &self.0 {
+            piece.fill(subject, in_query, &mut text)?;
+            in_query |= matches!(piece, Piece::Literal(literal) if literal.contains('?'));
+        }
         Ok(text)
     }
 }
@@ -142,18 +145,21 @@ impl Piece {
         })
     }
 
-    fn fill(&self, subject: &Subject<'_>, text: &mut String) -> Result<(), String> {
+    /// Appends the value. `in_query` is whether the text has a query already.
+    fn fill(&self, subject: &Subject<'_>, in_query: bool, text: &mut String) -> Result<(), String> {
         let Subject { request, path, pattern, client } = subject;
+        // A part of the path must not become another parameter, as in nginx.
+        let encoded = |part: &str| if in_query { encode_in_query(part) } else { part.to_owned() };
         match self {
             Self::Literal(literal) => text.push_str(literal),
-            Self::Path => text.push_str(&path.encoded_from(0)),
+            Self::Path => text.push_str(&encoded(&path.encoded_from(0))),
             Self::Rest => {
                 let rest = path.encoded_from(pattern.mount());
-                text.push_str(rest.strip_prefix('/').unwrap_or(&rest));
+                text.push_str(&encoded(rest.strip_prefix('/').unwrap_or(&rest)));
             }
             Self::Query => {
                 if let Some(query) = request.uri().query() {
-                    text.push('?');
+                    text.push(if in_query { '&' } else { '?' });
                     text.push_str(&encode_query(query));
                 }
             }
@@ -162,7 +168,7 @@ impl Piece {
                 let group = pattern.group(path, name).unwrap_or_default();
                 // Two slashes would start a host.
                 let starts_host = text.is_empty() || text.ends_with('/');
-                text.push_str(if starts_host { group.trim_start_matches('/') } else { &group });
+                text.push_str(&encoded(if starts_host { group.trim_start_matches('/') } else { &group }));
             }
             Self::Method => text.push_str(request.method().as_str()),
             Self::Scheme => text.push_str(client.scheme().as_str()),
@@ -178,6 +184,11 @@ impl Piece {
         }
         Ok(())
     }
+}
+
+/// Encodes what separates parameters, and the plus sign, which is a space in a query.
+fn encode_in_query(part: &str) -> String {
+    part.replace('&', "%26").replace(';', "%3B").replace('+', "%2B")
 }
 
 /// Returns the host of the request if all its characters are valid.

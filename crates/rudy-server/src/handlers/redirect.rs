@@ -27,7 +27,8 @@ use crate::template::{Invalid, Piece, Subject, TARGET_PLACEHOLDERS, Template};
 pub struct RedirectTable {
     /// URL or path to redirect to, such as `https://{host}{path}{query}` or `/new/{rest}`. `{path}` is the path of
     /// the request, `{rest}` the part that `*` matches in a route such as `/old/*`, `{query}` the query with its
-    /// question mark, and `{host}` the host without port.
+    /// question mark (or `&` after another parameter), and `{host}` the host without port. Groups of a `regex:` path
+    /// are placeholders, too.
     #[schemars(example = "/new/{rest}")]
     pub to: String,
     /// Status of the redirect. Use 301 or 308 for a permanent move (browsers remember it), 302 or 307 for a temporary
@@ -288,6 +289,10 @@ mod tests {
             ("/old/*", "/new/{rest}", "/old", "/new/"),
             ("/old/*", "/new/{rest}", "/old/caf%C3%A9", "/new/caf%C3%A9"),
             ("/old/*", "/new?from={path}", "/old/x", "/new?from=/old/x"),
+            ("/old/*", "/new?from={rest}{query}", "/old/x?y=z", "/new?from=x&y=z"),
+            ("/old/*", "/new?from={rest}{query}", "/old/x", "/new?from=x"),
+            ("/old/*", "/new?from={rest}", "/old/x&admin=1;a+b", "/new?from=x%26admin=1%3Ba%2Bb"),
+            ("regex:^/old(.*)$", "/{1}?from={1}", "/old/x&y+z", "/x&y+z?from=/x%26y%2Bz"),
             (
                 "regex:^/user/([^/]+)/(?<page>.*)$",
                 "/u/{1}?page={page}",

@@ -71,7 +71,7 @@ fn keys_of_other_servers_have_a_hint() {
         (route("status = 403"), "`respond = 403` sends a status code"),
         (route("redirect = { url = '/new' }"), "write `to = \"/new\"`"),
         (route("redirect = { to = '/new', code = 301 }"), "write `status = 301`"),
-        (route("redirect = '/new{uri}'"), "{query} (with its question mark)"),
+        (route("redirect = '/new{uri}'"), "{query} (with its question mark or `&`)"),
         (route("files = { root = 'public', dotfiles = true }"), "write `serve_hidden = true`"),
         (route("files = { root = 'public', max_age = '1y' }"), "write `cache_control = ["),
         (route("php = { root = 'public', try_files = '/index.php' }"), "`php` runs index.php"),
