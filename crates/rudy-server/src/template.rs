@@ -122,6 +122,11 @@ impl Template {
     }
 }
 
+/// Returns whether a name in braces is a placeholder of every route, or no placeholder, so that a group cannot have it.
+pub(crate) fn is_reserved(name: &str) -> bool {
+    !matches!(Piece::parse(name), Ok(Piece::Group(_)))
+}
+
 impl Piece {
     fn parse(name: &str) -> Result<Self, Invalid> {
         Ok(match name {

@@ -10,6 +10,7 @@ use regex::bytes::{Regex, RegexBuilder};
 use rudy_http::semantics::path::RequestPath;
 
 use crate::config::written_as_text;
+use crate::template::is_reserved;
 
 /// A pattern for the paths of a route.
 ///
@@ -119,7 +120,7 @@ impl PathPattern {
                 let literal = other.text.split(SPECIAL).next().unwrap_or_default();
                 literal.strip_prefix(folder.as_str()).is_some_and(|rest| rest.starts_with('/'))
             }
-            (Kind::Below(folder), Kind::NameGlob(_)) => folder.is_empty(),
+            (Kind::Below(folder), Kind::NameGlob(_) | Kind::Regex(_)) => folder.is_empty(),
             _ => false,
         }
     }
@@ -178,7 +179,14 @@ fn glob(text: &str) -> Result<GlobMatcher, String> {
 
 fn regex(expression: &str) -> Result<Regex, String> {
     let regex = RegexBuilder::new(expression).size_limit(REGEX_BYTES_MAX).build();
-    regex.map_err(|error| error.to_string().lines().last().unwrap_or_default().trim().to_owned())
+    let regex =
+        regex.map_err(|error| error.to_string().lines().last().unwrap_or_default().trim().to_owned())?;
+    match regex.capture_names().flatten().find(|name| is_reserved(name)) {
+        Some(name) => {
+            Err(format!("{{{name}}} cannot be the placeholder of a group: choose another name than `{name}`"))
+        }
+        None => Ok(regex),
+    }
 }
 
 impl fmt::Display for PathPattern {
@@ -261,6 +269,10 @@ mod tests {
             ("*.php", "/a.php", true),
             ("*.php", "/a.html", false),
             ("*.php", "*.php", true),
+            ("/*", "regex:^/a", true),
+            ("/a/*", "regex:^/a/", false),
+            ("regex:^/a", "/a/b", true),
+            ("regex:^/a", "/a/*", false),
         ] {
             assert_eq!(pattern(first).covers(&pattern(second)), covers, "{first} covers {second}");
         }
@@ -278,6 +290,9 @@ mod tests {
             ("/a//b", "no request matches this"),
             ("/a/{b", "unclosed alternate group"),
             ("/a/[b", "unclosed character class"),
+            ("regex:^/(a", "unclosed group"),
+            ("regex:^/(?<rest>.*)$", "choose another name than `rest`"),
+            ("regex:^/(?<header.a>.*)$", "choose another name than `header.a`"),
         ] {
             let error = text.parse::<PathPattern>().unwrap_err();
             assert!(error.contains(message), "{text}: {error}");
