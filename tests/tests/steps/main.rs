@@ -1,0 +1,8 @@
+//! The steps around every handler, over real connections: header fields, error pages, limits of a route, rewrites and redirects, on
+//! every handler and over every protocol. Tests with php-fpm are in `peers/php/steps.rs`.
+
+mod apps;
+mod bodies;
+mod protocols;
+mod reload;
+mod spoofed;

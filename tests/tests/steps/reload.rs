@@ -1,0 +1,134 @@
+//! Reloads that change the steps of a site.
+
+use std::fs;
+use std::process::Command;
+
+use rudy_tests::{Load, Response, Server, binary};
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+const KEPT: &str = "the configuration is unchanged";
+const TAKEN_OVER: &str = "the configuration was reloaded";
+
+/// A server, and the folder of its configuration.
+struct Site {
+    server: Server,
+    folder: TempDir,
+}
+
+impl Site {
+    fn start(files: &[(&str, &str)], text: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a temp folder can be created");
+        write(&folder, files);
+        write(&folder, &[("rudy.toml", text)]);
+        let server = Server::build().arg("--config").arg(folder.path().join("rudy.toml")).start();
+        Self { server, folder }
+    }
+
+    fn reload(&mut self, outcome: &str) {
+        self.server.forget_lines();
+        self.server.signal(Signal::HUP);
+        self.server.wait_for_line(outcome);
+    }
+}
+
+fn write(folder: &TempDir, files: &[(&str, &str)]) {
+    for (name, text) in files {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().expect("a name in a folder")).expect("a temp folder can be written");
+        fs::write(path, text).expect("a temp folder can be written");
+    }
+}
+
+/// A configuration in which each step depends on its version.
+fn text(version: &str) -> String {
+    let (limit, timeout) = if version == "a" { ("1k", "1m") } else { ("2k", "2m") };
+    format!(
+        "listen = '127.0.0.1:0'\n[[site]]\nresponse_headers = {{ X-Version = '{version}', X-Path = '{{path}}' }}\n\
+         error_pages = {{ 404 = '/page-{version}' }}\nbody_bytes = '{limit}'\nrequest_timeout = '{timeout}'\n\
+         security_headers = {}\nredirects = 'redirects-{version}.txt'\n\
+         [[site.route]]\npath = '/page-{version}'\nrespond = {{ body = 'page {version}' }}\n\
+         [[site.route]]\npath = '/fixed'\nrespond = {{ body = 'fixed {version}' }}\n\
+         [[site.route]]\npath = 'regex:^/again(.*)$'\nrewrite = '/fixed?{version}={{1}}'\n\
+         [[site.route]]\npath = '/delayed'\ndelay = {{ time = '2ms', body = 'delayed {version}' }}\n",
+        version == "a"
+    )
+}
+
+/// Every part of a response is from the same version.
+fn check(target: &str, response: &Response) {
+    let version = response.field("x-version").unwrap_or_else(|| panic!("{target}: {}", response.head));
+    assert_eq!(response.field("x-frame-options").is_some(), version == "a", "{target}: {}", response.head);
+    let (status, body) = match target {
+        "/fixed" | "/again/x" => (200, format!("fixed {version}")),
+        "/delayed" => (200, format!("delayed {version}")),
+        "/none" => (404, format!("page {version}")),
+        _ => {
+            assert_eq!(response.field("location"), Some(&*format!("/new-{version}")), "{}", response.head);
+            return assert_eq!(response.status, 301);
+        }
+    };
+    assert_eq!((response.status, response.text()), (status, &*body), "{target}");
+}
+
+#[test]
+fn reloads_that_change_the_steps_fail_no_request() {
+    let files = [("redirects-a.txt", "/old /new-a 301\n"), ("redirects-b.txt", "/old /new-b 301\n")];
+    let mut site = Site::start(&files, &text("a"));
+    let targets = &["/fixed", "/none", "/old", "/delayed", "/again/x"];
+    let load = Load::start(site.server.address(), &[1, 3, 1000], targets, check);
+    for version in ["b", "a"].repeat(20) {
+        write(&site.folder, &[("rudy.toml", &text(version))]);
+        site.reload(TAKEN_OVER);
+        let response = site.server.get("/fixed");
+        check("/fixed", &response);
+        assert_eq!(response.field("x-version"), Some(version));
+    }
+    assert!(load.stop().responses > 100);
+}
+
+#[test]
+fn a_reload_without_one_of_its_files_changes_nothing() {
+    let text = "listen = '127.0.0.1:0'\n[[site]]\nredirects = 'redirects.txt'\n\
+                error_pages = { folder = 'errors', 403 = { file = '403.html' } }\n\
+                [[site.route]]\npath = '/secret'\nrespond = 403\n";
+    let files = [
+        ("redirects.txt", "/old /new\n"),
+        ("errors/404.html", "<p>missing"),
+        ("errors/5xx.html.j2", "<p>{{ status }}"),
+        ("403.html", "<p>secret"),
+    ];
+    let mut site = Site::start(&files, text);
+    let stays = |site: &Site| {
+        let sent = ["/old", "/none", "/secret"].map(|target| site.server.get(target));
+        let sent: Vec<_> = sent.iter().map(|response| (response.status, response.text())).collect();
+        assert_eq!(sent[1..], [(404, "<p>missing"), (403, "<p>secret")]);
+        assert_eq!(sent[0].0, 301);
+    };
+    stays(&site);
+    for (name, broken, why) in [
+        ("403.html", None, "cannot use the error page for 403"),
+        ("redirects.txt", None, "cannot read the redirects in"),
+        ("redirects.txt", Some("/old\n"), "line 1: expected a path, a target"),
+        ("errors/5xx.html.j2", Some("<p>{{ stauts }}"), "cannot use the error pages in"),
+    ] {
+        match broken {
+            None => fs::remove_file(site.folder.path().join(name)).unwrap(),
+            Some(text) => write(&site.folder, &[(name, text)]),
+        }
+        site.reload(KEPT);
+        site.server.wait_for_line(why);
+        let output = Command::new(binary()).arg("check").arg(site.folder.path().join("rudy.toml")).output();
+        let output = output.unwrap();
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{errors}");
+        assert!(errors.contains(why) && errors.contains("rudy.toml"), "{why}: {errors}");
+        stays(&site);
+        write(&site.folder, &files);
+    }
+    write(&site.folder, &[("errors/404.html", "<p>changed"), ("redirects.txt", "/older /new\n")]);
+    stays(&site);
+    site.reload(TAKEN_OVER);
+    assert_eq!(site.server.get("/none").text(), "<p>changed");
+    assert_eq!((site.server.get("/old").status, site.server.get("/older").status), (404, 301));
+}

@@ -1,0 +1,82 @@
+//! Request fields that a client sends to be taken for those of the server.
+
+use rudy_tests::fastcgi::App;
+use rudy_tests::{Http2Connection, Server};
+
+/// An app that responds with all its variables.
+fn app() -> App {
+    App::start(|mut peer| {
+        while let Some(params) = peer.request() {
+            if peer.body().is_none() {
+                return;
+            }
+            let mut response = b"Content-Type: text/plain\r\n\r\n".to_vec();
+            for (name, value) in params.iter() {
+                response.extend_from_slice(&[name, b"=", value, b"\n"].concat());
+            }
+            peer.respond(&response);
+        }
+    })
+}
+
+fn site(app: &App, changes: &str) -> Server {
+    Server::config(&format!(
+        "listen = '127.0.0.1:0,h2c'\n[[site]]\nrequest_headers = {changes}\n\
+         [[site.route]]\npath = '/*'\nfastcgi = {{ address = '{}' }}\n",
+        app.address()
+    ))
+}
+
+const SPELLINGS: [&str; 6] =
+    ["Remote-User", "REMOTE-USER", "Remote_User", "REMOTE_USER", "remote_user", "Remote-User"];
+
+#[test]
+fn no_spelling_of_a_removed_field_reaches_an_app() {
+    let app = app();
+    for (changes, expected) in [
+        ("{ Remote-User = false }", None),
+        ("{ Remote_User = false }", None),
+        ("{ remote-user = 'ann' }", Some("HTTP_REMOTE_USER=ann")),
+    ] {
+        let server = site(&app, changes);
+        for version in ["1.0", "1.1"] {
+            let mut request = format!("GET / HTTP/{version}\r\nHost: a\r\nConnection: close\r\n");
+            for name in SPELLINGS {
+                request += &format!("{name}: root\r\n");
+            }
+            let mut connection = server.connect();
+            connection.send(format!("{request}\r\n").as_bytes());
+            is_safe(connection.response().text(), expected, changes);
+        }
+        let mut connection = Http2Connection::open(server.address(), &[]);
+        let fields: Vec<_> = SPELLINGS.iter().map(|name| (name.to_lowercase(), "root")).collect();
+        let fields: Vec<_> = fields.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+        connection.request(1, "GET", "/", &fields, true);
+        is_safe(&connection.response(1).text(), expected, changes);
+    }
+}
+
+fn is_safe(variables: &str, expected: Option<&str>, changes: &str) {
+    let users: Vec<_> =
+        variables.lines().filter(|line| line.to_ascii_uppercase().contains("REMOTE_USER")).collect();
+    assert_eq!(users, expected.into_iter().collect::<Vec<_>>(), "{changes}: {variables}");
+    assert!(!variables.contains("root"), "{changes}: {variables}");
+}
+
+#[test]
+fn a_field_for_an_app_cannot_carry_lines_of_the_client() {
+    let app = app();
+    let server = site(
+        &app,
+        "{ X-Seen = '{path}{query} {header.x-in}', X-Kept = { default = 'own' }, X-More = { add = 'b' } }",
+    );
+    let mut connection = server.connect();
+    connection.send(
+        b"GET /%0d%0aX-Evil:1?%0d%0a HTTP/1.1\r\nHost: a\r\nX-In: 1\r\nX-In: 2\r\nX-Kept: sent\r\nX-More: a\r\n\r\n",
+    );
+    let response = connection.response();
+    let lines: Vec<_> = response.text().lines().filter(|line| line.starts_with("HTTP_X")).collect();
+    for expected in ["HTTP_X_SEEN=/%0D%0AX-Evil:1?%0d%0a 1, 2", "HTTP_X_KEPT=sent", "HTTP_X_MORE=a, b"] {
+        assert!(lines.contains(&expected), "{expected}: {lines:?}");
+    }
+}
