@@ -232,6 +232,44 @@ fn a_replaced_body_file_needs_a_restart() {
 }
 
 #[test]
+fn error_pages_and_redirects_are_read_at_the_start_and_by_a_reload() {
+    let Some(place) = Place::new() else { return };
+    // The folder of a list of redirects is allowed, because editors replace the file.
+    fs::create_dir(place.path("lists")).unwrap();
+    fs::create_dir(place.path("errors")).unwrap();
+    fs::write(place.path("errors/404.html"), "<p>missing").unwrap();
+    fs::write(place.path("down.html"), "<p>down").unwrap();
+    fs::write(place.path("lists/redirects.txt"), "/old /new\n").unwrap();
+    let settings = |errors: &str, redirects: &str| {
+        let pages =
+            format!("error_pages = {{ folder = \"{errors}\", 503 = {{ file = \"../down.html\" }} }}\n");
+        let routes = route("/down", "respond = 503");
+        place.write("true", &format!("{pages}redirects = \"{redirects}\"\n{routes}"));
+    };
+    settings("../errors", "../lists/redirects.txt");
+    let mut server = place.start();
+    assert_eq!(server.get("/none").text(), "<p>missing");
+    assert_eq!(server.get("/down").text(), "<p>down");
+    assert_eq!(server.get("/old").field("location"), Some("/new"));
+    fs::write(place.path("errors/404.html"), "<p>changed").unwrap();
+    fs::write(place.path("errors/400.html"), "<p>bad").unwrap();
+    fs::write(place.path("lists/new.txt"), "/old /newer\n").unwrap();
+    fs::rename(place.path("lists/new.txt"), place.path("lists/redirects.txt")).unwrap();
+    reload(&mut server, TAKEN_OVER);
+    assert_eq!((server.get("/none").text(), server.get("/..").text()), ("<p>changed", "<p>bad"));
+    assert_eq!(server.get("/old").field("location"), Some("/newer"));
+    fs::write(place.path("other/404.html"), "<p>other").unwrap();
+    for (errors, redirects) in [("../other", "../lists/redirects.txt"), ("../errors", "../other/secret.txt")]
+    {
+        settings(errors, redirects);
+        reload(&mut server, KEPT);
+        server.wait_for_line(OUTSIDE);
+        assert_eq!(server.get("/none").text(), "<p>changed");
+        assert_eq!(server.get("/old").field("location"), Some("/newer"));
+    }
+}
+
+#[test]
 fn an_app_cannot_be_started_in_the_sandbox() {
     let Some(place) = Place::new() else { return };
     place.write("true", &route("/app", "fastcgi = { command = [\"/bin/true\"] }"));

@@ -5,6 +5,7 @@ mod mediawiki;
 mod sendfile;
 mod site;
 mod slow;
+mod steps;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
