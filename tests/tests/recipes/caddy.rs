@@ -1,0 +1,147 @@
+//! `docs/from-caddy.md`.
+
+use crate::kitchen::{Recipe, check};
+
+const PAGE: &str = include_str!("../../../docs/from-caddy.md");
+
+#[test]
+fn every_configuration_for_caddy_users_responds_as_described() {
+    check(PAGE, RECIPES);
+}
+
+const RECIPES: &[Recipe] = &[
+    Recipe(
+        "Static file server",
+        &[
+            ("example.com GET /", 200, &[("content-type", "text/html; charset=utf-8")], "<p>index"),
+            ("example.com GET /assets/", 200, &[], "<!doctype html>..."),
+            ("other.com GET /", 421, &[], "421..."),
+        ],
+    ),
+    Recipe(
+        "PHP",
+        &[
+            ("example.com GET /a.css", 200, &[], "css"),
+            ("example.com GET /page?a", 200, &[], "GET /page?a script=app/public/index.php query=a body=0"),
+        ],
+    ),
+    Recipe(
+        "Redirect www",
+        &[
+            ("www.example.com GET /a?b", 301, &[("location", "https://example.com/a?b")], "301..."),
+            ("example.com GET /a.html", 200, &[], "<p>a"),
+            ("example.com GET /old", 302, &[("location", "/new")], "302..."),
+            (
+                "example.com GET /blog/a?b",
+                302,
+                &[("location", "https://blog.example.com/blog/a?b")],
+                "302...",
+            ),
+        ],
+    ),
+    Recipe(
+        "Trailing slashes",
+        &[
+            ("example.com GET /add?a", 200, &[], "GET /add?a..."),
+            ("example.com GET /remove/", 302, &[("location", "/remove")], "302..."),
+            ("example.com GET /remove", 200, &[], "GET /remove..."),
+        ],
+    ),
+    Recipe(
+        "Single-page application",
+        &[
+            ("example.com GET /api/x", 200, &[], "GET /api/x..."),
+            ("example.com GET /", 200, &[("cache-control", "no-cache")], "<p>page of the application"),
+            ("example.com GET /users/3", 200, &[("cache-control", "no-cache")], "<p>page of the application"),
+            ("example.com GET /none.js", 404, &[], "404..."),
+        ],
+    ),
+    Recipe(
+        "Header fields",
+        &[
+            (
+                "example.com GET /a.html",
+                200,
+                &[
+                    ("x-content-type-options", "nosniff"),
+                    ("x-frame-options", "DENY"),
+                    ("referrer-policy", "no-referrer"),
+                    ("cache-control", "max-age=60"),
+                    ("link", "</style.css>; rel=preload"),
+                    ("last-modified", ""),
+                ],
+                "<p>a",
+            ),
+            (
+                "example.com GET /embed/",
+                200,
+                &[("x-frame-options", ""), ("referrer-policy", "no-referrer")],
+                "<p>embedded",
+            ),
+            ("example.com GET /none", 404, &[("x-frame-options", "DENY")], "404..."),
+        ],
+    ),
+    Recipe(
+        "handle_errors",
+        &[
+            ("example.com GET /none", 404, &[], "<p>404 page"),
+            ("example.com DELETE /a.html", 405, &[], "405 Method Not Allowed"),
+            (
+                "example.com DELETE /a.html\nAccept: application/json",
+                405,
+                &[("content-type", "application/problem+json")],
+                "{...",
+            ),
+        ],
+    ),
+    Recipe(
+        "Intercept errors of apps",
+        &[
+            ("example.com GET /page?status=500", 500, &[], "<p>broken"),
+            ("example.com GET /page?status=503", 503, &[], "<p>broken"),
+            ("example.com GET /page?status=404", 404, &[], "GET /page?status=404..."),
+        ],
+    ),
+    Recipe(
+        "Rewrite",
+        &[
+            ("example.com GET /users/ann/x", 200, &[], "GET /users/ann/x script=none query=id=ann body=0"),
+            (
+                "example.com GET /p/pen-12?a=b",
+                200,
+                &[],
+                "GET /p/pen-12?a=b script=none query=name=pen&id=12&a=b body=0",
+            ),
+            ("example.com GET /p/pen", 404, &[], "404..."),
+        ],
+    ),
+    Recipe(
+        "handle_path",
+        &[
+            ("example.com GET /docs/install", 200, &[], "<p>install"),
+            ("example.com GET /docs/none", 404, &[], "404..."),
+            ("example.com GET /v1/users?a", 200, &[], "GET /v1/users?a script=none query=a body=0"),
+        ],
+    ),
+    Recipe(
+        "Respond",
+        &[
+            ("example.com GET /healthz", 200, &[], "ok"),
+            ("example.com GET /admin/x", 403, &[], ""),
+            ("example.com GET /robots.txt", 200, &[], "User-agent: *\nDisallow: /\n"),
+        ],
+    ),
+    Recipe(
+        "Request bodies and timeouts",
+        &[
+            (
+                "example.com POST /upload\nContent-Length: 1500000",
+                200,
+                &[],
+                "POST /upload script=none query= body=1500000",
+            ),
+            ("example.com POST /x\nContent-Length: 1500000\nExpect: 100-continue", 413, &[], "413..."),
+            ("example.com POST /x\nContent-Length: 5", 200, &[], "POST /x script=none query= body=5"),
+        ],
+    ),
+];

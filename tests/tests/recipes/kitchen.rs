@@ -1,0 +1,171 @@
+//! Runs the configurations of a page, with its files and an app.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use rudy_tests::fastcgi::{App, variable};
+use rudy_tests::{Response, Server};
+use tempfile::TempDir;
+
+/// The configuration below a heading, and what is requested of it.
+pub(crate) struct Recipe(pub(crate) &'static str, pub(crate) &'static [Exchange]);
+
+/// A request such as `example.org GET /x`, with lines of fields; the status; fields of the response, empty for a missing one; and the
+/// body, or its beginning if it ends in `...`.
+pub(crate) type Exchange = (&'static str, u16, &'static [(&'static str, &'static str)], &'static str);
+
+/// The files in `/srv` of all pages.
+const FILES: [(&str, &str); 38] = [
+    ("www/index.html", "<p>index"),
+    ("www/index.php", "script"),
+    ("www/403.html", "<p>403 page"),
+    ("www/404.html", "<p>404 page"),
+    ("www/50x.html", "<p>50x page"),
+    ("www/missing.html", "<p>missing page"),
+    ("www/a.html", "<p>a"),
+    ("www/a.pdf", "pdf"),
+    ("www/a.png", "png"),
+    ("www/old/a.html", "<p>old"),
+    ("www/private/a.html", "<p>private"),
+    ("www/assets/a.css", "css"),
+    ("www/embed/index.html", "<p>embedded"),
+    ("www/shop/index.html", "<p>shop"),
+    ("www/shop/404.html", "<p>404 page of the shop"),
+    ("www/pixels/one.gif", "one"),
+    ("www/pixels/empty.gif", "empty"),
+    ("www/images/one.gif", "one"),
+    ("www/images/default.gif", "default"),
+    ("www/maintained/a.html", "<p>maintained"),
+    ("www/download/x/mp3/song.mp3", "mp3"),
+    ("www/download/x/mp3/song.ra", "ra"),
+    ("errors/5xx.html", "<p>5xx page"),
+    ("errors/error.html.j2", "{{ status }} {{ reason }}"),
+    ("redirects.txt", "# old pages\n/about.html /about\n/shop https://shop.example.org/ 308\n"),
+    ("app/public/index.php", "script"),
+    ("app/public/a.css", "css"),
+    ("app/public/broken.html", "<p>broken"),
+    ("wordpress/index.php", "script"),
+    ("wordpress/wp-login.php", "script"),
+    ("wordpress/wp-config.php", "script"),
+    ("wordpress/wp-admin/index.php", "script"),
+    ("wordpress/wp-content/themes/x/style.css", "css"),
+    ("laravel/public/index.php", "script"),
+    ("laravel/public/build/app.css", "css"),
+    ("spa/index.html", "<p>page of the application"),
+    ("manual/install.html", "<p>install"),
+    ("shop/shop.php", "script"),
+];
+
+/// Runs each configuration of a page, in the order of the page.
+pub(crate) fn check(page: &str, recipes: &[Recipe]) {
+    let blocks = blocks(page);
+    let headings: Vec<_> = blocks.iter().map(|(heading, _)| *heading).collect();
+    assert_eq!(
+        headings,
+        recipes.iter().map(|recipe| recipe.0).collect::<Vec<_>>(),
+        "every block has a recipe"
+    );
+    let (folder, _app) = prepare();
+    let mut faults_of_page = Vec::new();
+    for ((heading, text), Recipe(_, exchanges)) in blocks.iter().zip(recipes) {
+        let path = folder.path().join("rudy.toml");
+        fs::write(&path, installed(text, folder.path())).expect("a temp folder can be written");
+        let server = Server::build().arg("--config").arg(&path).start();
+        assert!(!exchanges.is_empty(), "{heading} has requests");
+        let faults = exchanges.iter().filter_map(|exchange| fault(&server, exchange));
+        faults_of_page.extend(faults.map(|fault| format!("{heading}: {fault}")));
+    }
+    assert!(faults_of_page.is_empty(), "{}", faults_of_page.join("\n\n"));
+}
+
+/// Returns the heading and the text of each block of TOML.
+fn blocks(page: &str) -> Vec<(&str, &str)> {
+    let (mut heading, mut blocks) = ("", Vec::new());
+    // Every second part is in a block: its language, and its text.
+    for (number, part) in page.split("```").enumerate() {
+        if number % 2 == 0 {
+            let last =
+                part.lines().filter_map(|line| line.strip_prefix("# ").or(line.strip_prefix("## "))).last();
+            heading = last.unwrap_or(heading);
+        } else if let Some(text) = part.strip_prefix("toml\n") {
+            blocks.push((heading, text));
+        }
+    }
+    blocks
+}
+
+/// Creates the files, and sockets at which one app listens.
+fn prepare() -> (TempDir, App) {
+    let folder = tempfile::tempdir().expect("a temp folder can be created");
+    for (name, text) in FILES {
+        let path = folder.path().join("srv").join(name);
+        fs::create_dir_all(path.parent().expect("a name in a folder")).expect("a temp folder can be written");
+        fs::write(path, text).expect("a temp folder can be written");
+    }
+    let app = App::start(|mut peer| {
+        while let Some(params) = peer.request() {
+            let Some(length) = peer.body() else { return };
+            let [method, uri, query] =
+                ["REQUEST_METHOD", "REQUEST_URI", "QUERY_STRING"].map(|name| variable(&params, name));
+            let status = query.strip_prefix("status=").unwrap_or("200");
+            let script =
+                String::from_utf8_lossy(params.get("SCRIPT_FILENAME").unwrap_or_default()).into_owned();
+            let script = script.rsplit_once("/srv/").map_or("none", |(_, script)| script);
+            let fields = ["REMOTE_USER", "X_CLIENT", "X_DEBUG", "X_FORWARDED_HOST"].map(|name| {
+                let value = params.get(&format!("HTTP_{name}"));
+                value.map_or_else(String::new, |value| format!(" {name}={}", String::from_utf8_lossy(value)))
+            });
+            let text =
+                format!("{method} {uri} script={script} query={query} body={length}{}", fields.concat());
+            peer.respond(
+                format!("Status: {status}\r\nContent-Type: text/plain\r\nX-Path: app\r\n\r\n{text}")
+                    .as_bytes(),
+            );
+        }
+    });
+    fs::create_dir_all(folder.path().join("run/php")).expect("a temp folder can be written");
+    for name in ["run/app.sock", "run/php/php-fpm.sock"] {
+        symlink(app.socket(), folder.path().join(name)).expect("a temp folder can be written");
+    }
+    (folder, app)
+}
+
+/// Moves a configuration from `/` to a folder, and to a free port.
+fn installed(text: &str, folder: &Path) -> String {
+    let text = text
+        .replace("listen = \":80\"\n", "")
+        // Elsewhere, the default address is written out.
+        .replace(
+            "php = \"/srv/www\"",
+            "php = { root = \"/srv/www\", address = \"unix:/run/php/php-fpm.sock\" }",
+        );
+    let folder = folder.display();
+    let text = text.replace("/srv/", &format!("{folder}/srv/")).replace("/run/", &format!("{folder}/run/"));
+    format!("listen = \"127.0.0.1:0\"\n{text}")
+}
+
+/// Sends a request, and returns what is wrong with the response.
+fn fault(server: &Server, (request, status, fields, body): &Exchange) -> Option<String> {
+    let response = respond(server, request);
+    let field = |name| response.fields(name).collect::<Vec<_>>().join(", ");
+    let wrong = fields.iter().find(|(name, value)| field(name) != *value);
+    let text = response.text();
+    let has_body = body.strip_suffix("...").map_or(text == *body, |begin| text.starts_with(begin));
+    let is_expected = response.status == *status && wrong.is_none() && has_body;
+    (!is_expected)
+        .then(|| format!("{request}\nexpected {status} {wrong:?} {body:?}, got\n{}\n{text}", response.head))
+}
+
+fn respond(server: &Server, request: &str) -> Response {
+    let (line, fields) = request.split_once('\n').unwrap_or((request, ""));
+    let parts: Vec<_> = line.split(' ').collect();
+    let [host, method, target] = parts[..] else { panic!("{request}: a host, a method and a target") };
+    let fields: String = fields.lines().map(|line| format!("{line}\r\n")).collect();
+    let length = fields.strip_prefix("Content-Length: ").filter(|_| !fields.contains("Expect"));
+    let length = length.and_then(|rest| rest.lines().next()?.parse().ok());
+    let mut connection = server.connect();
+    connection.send(format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n{fields}\r\n").as_bytes());
+    connection.send(&vec![b'x'; length.unwrap_or(0)]);
+    connection.response()
+}

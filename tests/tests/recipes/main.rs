@@ -1,0 +1,7 @@
+//! The configurations in the pages for users of nginx and Caddy, and in the page about header fields and error pages: each is loaded,
+//! and responds as the page describes.
+
+mod caddy;
+mod headers;
+mod kitchen;
+mod nginx;
