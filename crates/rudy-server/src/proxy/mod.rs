@@ -6,6 +6,7 @@
 //!    application should know.
 //! 2. [`buffer`](crate::buffer) stores the start of the body, so that a slow client occupies no connection.
 //! 3. [`pool`] provides a [`connection`] to an upstream: idle, new, or after a wait in the queue. It carries one request at a time.
+//!    After some failures, there is another attempt ([`retries`]).
 //! 4. [`exchange`] sends the request with its body as it comes in, and receives the response.
 //! 5. [`response`] turns the response into that for the client. It passes the body on as it arrives, and reads ahead if the client is
 //!    slower than the upstream.
@@ -19,6 +20,7 @@ mod fields;
 mod forwarded;
 mod pool;
 mod response;
+mod retries;
 mod table;
 mod target;
 mod tunnel;
