@@ -1,6 +1,6 @@
 //! Which requests are sent again, and which are not.
 
-use rudy_tests::{Upstream, eventually};
+use rudy_tests::{ReservedPort, Server, Upstream, eventually};
 
 use crate::proxy;
 
@@ -61,4 +61,57 @@ fn a_post_after_a_restart_of_the_upstream_gets_a_new_connection() {
     connection.send(b"POST /app/b HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc");
     assert_eq!(connection.response().text(), "fine");
     eventually("a second connection", || (upstream.accepted() == 2).then_some(()));
+}
+
+#[test]
+fn a_request_that_an_upstream_drops_reaches_another_one() {
+    let broken = Upstream::start(|peer| drop(peer.request()));
+    let sound = Upstream::start(|peer| {
+        while let Some(request) = peer.request() {
+            peer.respond(&format!("{} {}", request.target(), String::from_utf8_lossy(&request.body)));
+        }
+    });
+    let server = Server::config(&format!(
+        "listen = [\"127.0.0.1:0\"]\n[[site]]\n[[site.route]]\npath = \"/*\"\n\
+         proxy = {{ upstreams = [\"{}\", \"{}\"] }}\n",
+        broken.url(),
+        sound.url()
+    ));
+    let mut connection = server.connect();
+    connection.send(b"PUT /a HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc");
+    assert_eq!(connection.response().text(), "/a abc");
+    assert_eq!(broken.accepted(), 1, "the first upstream got the request too");
+    // The broken one gets no new connection for a while.
+    assert_eq!(server.get("/b").text(), "/b ");
+    assert_eq!(broken.accepted(), 1);
+}
+
+#[test]
+fn a_post_is_sent_again_only_if_configured() {
+    let upstream = first_request_then_close();
+    let server = proxy(&upstream, "retry_non_idempotent = true\n");
+    assert_eq!(server.get("/app/a").text(), "a");
+    let mut connection = server.connect();
+    connection.send(b"POST /app/b HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc");
+    assert_eq!(connection.response().text(), "b");
+    assert_eq!(upstream.accepted(), 2);
+}
+
+#[test]
+fn a_request_for_an_upstream_that_is_down_goes_to_another_one() {
+    let down = ReservedPort::new();
+    let up = Upstream::start(|peer| {
+        while peer.request().is_some() {
+            peer.respond("fine");
+        }
+    });
+    let server = Server::config(&format!(
+        "listen = [\"127.0.0.1:0\"]\n[[site]]\n[[site.route]]\npath = \"/*\"\n\
+         proxy = {{ upstreams = [\"http://{}\", \"{}\"] }}\n",
+        down.address(),
+        up.url()
+    ));
+    let mut connection = server.connect();
+    connection.send(b"POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc");
+    assert_eq!(connection.response().text(), "fine");
 }

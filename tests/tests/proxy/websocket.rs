@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use rudy_tests::{Http2Connection, Server, Upstream, UpstreamPeer, http2::kind};
 use rustix::process::Signal;
 
-use crate::{proxy, proxy_with};
+use crate::proxy;
 
 /// The handshake of RFC 6455 §1.3.
 const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";

@@ -262,7 +262,11 @@ impl Exchange {
             return Poll::Ready(Err(cause));
         }
         let received = ready!(self.received.poll(cx, checkout.connection()));
-        if received.is_err() {
+        if let Err(cause) = &received {
+            // An idle connection that turns out to be closed tells nothing about its upstream.
+            if cause.is_connection_failure() && !checkout.is_reused() {
+                checkout.back_off();
+            }
             self.checkout = None;
         } else if self.received.is_complete && !checkout.connection().has_switched() {
             self.finish();

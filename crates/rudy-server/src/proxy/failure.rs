@@ -76,7 +76,7 @@ pub(super) enum Cause {
 
 impl Cause {
     /// Returns whether another connection may succeed.
-    fn is_connection_failure(&self) -> bool {
+    pub(super) fn is_connection_failure(&self) -> bool {
         match self {
             Self::ConnectionLost(_) | Self::NothingSent(_) => true,
             Self::Fault(fault) => matches!(fault, Fault::ClosedBeforeResponse),

@@ -20,9 +20,9 @@ pub(super) fn set_forwarded(fields: &mut HeaderMap, client: &Client<'_>, with_fo
     let is_trusted = client.forwarded.is_some();
     let host = fields.get(HOST).cloned();
     let given = |fields: &mut HeaderMap, name: &HeaderName| {
-        let given = join(fields, name);
+        let given = if is_trusted { join(fields, name) } else { None };
         fields.remove(name);
-        given.filter(|_| is_trusted)
+        given
     };
     let (list, elements) = (given(fields, &FOR), given(fields, &FORWARDED));
     set(fields, &FOR, append(list, address(client.peer)));

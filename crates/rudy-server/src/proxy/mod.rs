@@ -6,6 +6,7 @@
 //!    application should know.
 //! 2. [`buffer`](crate::buffer) stores the start of the body, so that a slow client occupies no connection.
 //! 3. [`pool`] provides a [`connection`] to an upstream: idle, new, or after a wait in the queue. It carries one request at a time.
+//!    After some failures, there is another attempt ([`retries`]).
 //! 4. [`exchange`] sends the request with its body as it comes in, and receives the response.
 //! 5. [`response`] turns the response into that for the client. It passes the body on as it arrives, and reads ahead if the client is
 //!    slower than the upstream.
@@ -19,6 +20,7 @@ mod fields;
 mod forwarded;
 mod pool;
 mod response;
+mod retries;
 mod table;
 mod target;
 mod tunnel;
@@ -261,5 +263,33 @@ impl ProxyRequest {
                 Upload::begun(start, trailers, body)
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The allocator caches no free blocks above 1,032 bytes, and a thousand requests may wait at a time.
+    #[test]
+    fn a_waiting_request_has_a_small_future() {
+        let Proxy(shared) = Proxy::new(&ProxyTable::from_iter(["http://a".parse().unwrap()]));
+        let info = RequestInfo {
+            upstream: "a".into(),
+            method: Method::GET,
+            uri: "/".parse().unwrap(),
+            client: rudy_net::Peer::Unix,
+            log: None,
+        };
+        let request = ProxyRequest {
+            shared,
+            info: Arc::new(info),
+            target: None,
+            fields: HeaderMap::new(),
+            offer: None,
+            buffers: Buffers::default(),
+        };
+        let future = async move { request.respond(RequestBody::empty()).await };
+        assert!(size_of_val(&future) <= 1032, "{} bytes", size_of_val(&future));
     }
 }

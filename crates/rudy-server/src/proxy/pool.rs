@@ -10,6 +10,7 @@ use rudy_net::poll_time;
 use super::connection::Connection;
 use super::exchange::{Exchange, Head, Start, Timeouts};
 use super::failure::{Attempt, Cause, Failure, Phase};
+use super::retries::{FailedAttempt, RetryBudget};
 use super::table::ProxyTable;
 use crate::error_log::ErrorLog;
 use crate::upstream::{Upload, Upstream, UpstreamOptions, Wanted};
@@ -18,6 +19,8 @@ use crate::upstream::{Upload, Upstream, UpstreamOptions, Wanted};
 #[derive(Debug)]
 pub(crate) struct ProxyPool {
     upstream: Arc<Upstream<Connection>>,
+    retries: RetryBudget,
+    retry_non_idempotent: bool,
 }
 
 impl ProxyPool {
@@ -34,7 +37,8 @@ impl ProxyPool {
         for (id, url) in (0..).zip(table.urls()) {
             upstream.pool().add(id, (&url.address).into(), table.connections.as_usize(), Instant::now());
         }
-        Arc::new(Self { upstream })
+        let retry_non_idempotent = table.retry_non_idempotent;
+        Arc::new(Self { upstream, retries: RetryBudget::new(), retry_non_idempotent })
     }
 
     /// Begins to look up the names among its addresses.
@@ -48,8 +52,7 @@ impl ProxyPool {
 
     /// Sends a request and waits for the head of the response. The body is taken out of `upload`.
     ///
-    /// A pooled connection may turn out to be closed. The request is then sent again on a new connection if its body is still available,
-    /// and either its method is idempotent or the upstream received nothing of it (RFC 9110 §9.2.2).
+    /// Some failures allow another attempt, on another connection and maybe to another upstream: see [`RetryBudget::allows`].
     ///
     /// # Errors
     ///
@@ -60,8 +63,11 @@ impl ProxyPool {
         upload: &mut Upload,
         timeouts: Timeouts,
     ) -> Result<(Head, Box<Exchange>), Failure> {
-        let is_idempotent = head.method.is_idempotent();
-        let mut wanted = if is_idempotent { Wanted::Any } else { Wanted::Alive };
+        // RFC 9110 §9.2.2: other requests must not be sent again, unless it is known that they do the same.
+        let is_repeatable = head.method.is_idempotent() || self.retry_non_idempotent;
+        let has_others = self.upstream.pool().member_count() > 1;
+        self.retries.add_request();
+        let mut wanted = if is_repeatable { Wanted::Any } else { Wanted::Alive };
         let at = poll_time();
         for attempt in 1.. {
             let start = Start { at, attempt };
@@ -69,14 +75,21 @@ impl ProxyPool {
             let mut checkout = checkout.map_err(|cause| not_connected(cause, start))?;
             // Servers of HTTP accept connections while they serve others.
             checkout.mark_accepted();
-            let may_be_dead = checkout.is_reused() && wanted != Wanted::New;
+            let may_have_been_dead = checkout.is_reused() && wanted != Wanted::New;
             let mut exchange = Exchange::begin(checkout, head, std::mem::take(upload), timeouts, start)?;
             let failure = match exchange.head().await {
                 Ok(response) => return Ok((response, exchange)),
                 Err(cause) => exchange.failure(cause),
             };
+            let failed = FailedAttempt {
+                cause: &failure.cause,
+                number: attempt,
+                may_have_been_dead,
+                is_repeatable,
+                has_others,
+            };
             match exchange.take_upload() {
-                Some(body) if may_be_dead && failure.cause.is_retryable(is_idempotent) => *upload = body,
+                Some(body) if self.retries.allows(failed) => *upload = body,
                 _ => return Err(failure),
             }
             wanted = Wanted::New;

@@ -46,6 +46,9 @@ pub struct ProxyTable {
     pub stall_timeout: Timeout,
     /// Time that an idle connection to an upstream stays open.
     pub idle_timeout: Timeout,
+    /// Also sends POST and other requests that are not idempotent again if their connection is lost. Then the application may execute them
+    /// twice.
+    pub retry_non_idempotent: bool,
     /// How much of a request body to receive before connecting to the upstream, so that slow clients do not occupy its connections.
     /// `auto`: up to its end or 64 KiB, whichever comes first; then the rest is passed on while it arrives. `full`: all of it, in a
     /// temporary file if it is large. `off`: nothing. Bodies of gRPC are always passed on at once.
@@ -110,6 +113,7 @@ impl Default for ProxyTable {
             response_timeout: Time(Duration::from_mins(1)),
             stall_timeout: Time(Duration::from_mins(1)),
             idle_timeout: Time(Duration::from_mins(1)),
+            retry_non_idempotent: false,
             request_buffering: RequestBuffering::default(),
             upgrade_protocols: None,
             // Many applications send no messages for minutes, and lost connections cost little.

@@ -12,7 +12,7 @@ use super::{Connection, Endpoint, Upstream, sweep, worker};
 use rudy_net::{Deadline, poll_time};
 use rudy_upstream::{Checkout as Requested, Permit, PooledConnection, QueuedCheckout};
 
-/// How long a member that did not accept a connection is avoided.
+/// How long a member that did not accept a connection, or has lost one, is avoided.
 const BACK_OFF: Duration = Duration::from_secs(1);
 
 /// How long a new connection may be silent before the upstream counts as not accepting it. A shorter time
@@ -185,6 +185,11 @@ impl<C: Connection> Checkout<C> {
             self.state = State::Accepted;
             self.permit.mark_accepted();
         }
+    }
+
+    /// Records that the upstream has failed on this connection: others are preferred for a while.
+    pub(crate) fn back_off(&self) {
+        self.permit.member().back_off(Instant::now() + BACK_OFF);
     }
 
     /// Closes idle connections if this new one is silent for too long after the request was sent: they may

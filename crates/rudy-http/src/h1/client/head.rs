@@ -5,9 +5,6 @@ use http::{HeaderMap, HeaderName, HeaderValue, Version};
 
 use crate::h1::{Fields, Framing};
 
-/// The number of fields for which a map has space without growing.
-const TYPICAL_FIELDS: usize = 16;
-
 /// A view of a received response head.
 #[derive(Debug, Clone, Copy)]
 pub struct ResponseHead<'a> {
@@ -61,8 +58,9 @@ impl<'a> ResponseHead<'a> {
     #[must_use]
     pub fn headers_where(&self, is_wanted: impl Fn(&str) -> bool) -> HeaderMap {
         let lines = Bytes::copy_from_slice(&self.raw[self.fields_start..]);
-        let mut map = HeaderMap::with_capacity(TYPICAL_FIELDS);
-        for (name, value) in Fields::new(&lines).filter(|(name, _)| is_wanted(name)) {
+        let fields = || Fields::new(&lines).filter(|(name, _)| is_wanted(name));
+        let mut map = HeaderMap::with_capacity(fields().count());
+        for (name, value) in fields() {
             let value = HeaderValue::from_maybe_shared(lines.slice_ref(value));
             if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), value) {
                 map.append(name, value);
