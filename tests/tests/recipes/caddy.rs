@@ -26,6 +26,13 @@ const RECIPES: &[Recipe] = &[
         ],
     ),
     Recipe(
+        "Reverse proxy",
+        &[
+            ("example.com GET /api/x?y", 200, &[], "proxied GET /api/x?y for example.com"),
+            ("example.com GET /a.html", 200, &[], "<p>a"),
+        ],
+    ),
+    Recipe(
         "Redirect www",
         &[
             ("www.example.com GET /a?b", 301, &[("location", "https://example.com/a?b")], "301..."),
@@ -50,7 +57,7 @@ const RECIPES: &[Recipe] = &[
     Recipe(
         "Single-page application",
         &[
-            ("example.com GET /api/x", 200, &[], "GET /api/x..."),
+            ("example.com GET /api/x", 200, &[], "proxied GET /api/x for example.com"),
             ("example.com GET /", 200, &[("cache-control", "no-cache")], "<p>page of the application"),
             ("example.com GET /users/3", 200, &[("cache-control", "no-cache")], "<p>page of the application"),
             ("example.com GET /none.js", 404, &[], "404..."),
@@ -120,7 +127,8 @@ const RECIPES: &[Recipe] = &[
         &[
             ("example.com GET /docs/install", 200, &[], "<p>install"),
             ("example.com GET /docs/none", 404, &[], "404..."),
-            ("example.com GET /v1/users?a", 200, &[], "GET /v1/users?a script=none query=a body=0"),
+            ("example.com GET /v1/users?a", 200, &[], "proxied GET /api/users?a for example.com"),
+            ("example.com GET /v2/users?a", 200, &[], "proxied GET /users?a for example.com"),
         ],
     ),
     Recipe(

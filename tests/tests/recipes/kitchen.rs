@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use rudy_tests::fastcgi::{App, variable};
-use rudy_tests::{Response, Server};
+use rudy_tests::{Response, Server, Upstream};
 use tempfile::TempDir;
 
 /// The configuration below a heading, and what is requested of it.
@@ -66,11 +66,12 @@ pub(crate) fn check(page: &str, recipes: &[Recipe]) {
         recipes.iter().map(|recipe| recipe.0).collect::<Vec<_>>(),
         "every block has a recipe"
     );
-    let (folder, _app) = prepare();
+    let ((folder, _app), upstream) = (prepare(), upstream());
     let mut faults_of_page = Vec::new();
     for ((heading, text), Recipe(_, exchanges)) in blocks.iter().zip(recipes) {
         let path = folder.path().join("rudy.toml");
-        fs::write(&path, installed(text, folder.path())).expect("a temp folder can be written");
+        fs::write(&path, installed(text, folder.path()).replace("http://127.0.0.1:8000", &upstream.url()))
+            .expect("a temp folder can be written");
         let server = Server::build().arg("--config").arg(&path).start();
         assert!(!exchanges.is_empty(), "{heading} has requests");
         let faults = exchanges.iter().filter_map(|exchange| fault(&server, exchange));
@@ -129,6 +130,16 @@ fn prepare() -> (TempDir, App) {
         symlink(app.socket(), folder.path().join(name)).expect("a temp folder can be written");
     }
     (folder, app)
+}
+
+fn upstream() -> Upstream {
+    Upstream::start(|peer| {
+        while let Some(request) = peer.request() {
+            let line = request.head.lines().next().and_then(|line| line.strip_suffix(" HTTP/1.1"));
+            let host = request.field("host").unwrap_or_default();
+            peer.respond(&format!("proxied {} for {host}", line.unwrap_or_default()));
+        }
+    })
 }
 
 /// Moves a configuration from `/` to a folder, and to a free port.

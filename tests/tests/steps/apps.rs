@@ -149,7 +149,7 @@ impl Protected {
 #[test]
 fn a_rewrite_into_a_protected_route_is_authorized_there() {
     let site = Protected::start();
-    for (target, asked) in [
+    for (target, expected) in [
         ("/open/secret/x", "/secret/x"),
         ("/open/secret/x?y", "/secret/x?y"),
         ("/open//secret/x", "/secret/x"),
@@ -160,12 +160,12 @@ fn a_rewrite_into_a_protected_route_is_authorized_there() {
     ] {
         let (rejected, requests) = site.get(target, "/other");
         assert_eq!((rejected.status, rejected.text()), (401, "who are you"), "{target}");
-        assert_eq!(requests, [asked], "{target}");
+        assert_eq!(requests, [expected], "{target}");
         // Permission for the path that the client sent is not enough.
         assert_eq!(site.get(target, target).0.status, 401, "{target}");
-        let (allowed, requests) = site.get(target, asked);
+        let (allowed, requests) = site.get(target, expected);
         assert_eq!((allowed.status, allowed.text()), (200, "secret"), "{target}");
-        assert_eq!(requests, [asked], "{target}");
+        assert_eq!(requests, [expected], "{target}");
         assert_eq!(allowed.fields("x-site").collect::<Vec<_>>(), ["site"], "{target}");
     }
     for target in ["/open/secret%2Fx", "/open/..%2Fsecret/x", "/id/..%2f..%2fsecret"] {

@@ -3,7 +3,7 @@
 use std::fs;
 
 use rudy_tests::fastcgi::{App, variable};
-use rudy_tests::{Certificates, Curl, CurlResult, Server, Valid};
+use rudy_tests::{Certificates, Curl, CurlResult, Server, Upstream, Valid};
 use tempfile::TempDir;
 
 /// The options of curl for each protocol, and whether it uses TLS.
@@ -54,6 +54,15 @@ fastcgi = { address = "APP" }
 intercept_errors = true
 
 [[site.route]]
+path = "/proxied/*"
+proxy = "UPSTREAM"
+intercept_errors = true
+
+[[site.route]]
+path = "/item/*"
+rewrite = "/proxied/item?id={rest}{query}"
+
+[[site.route]]
 path = "/down"
 fastcgi = { address = "127.0.0.1:1" }
 "#;
@@ -64,6 +73,7 @@ struct Site {
     server: Server,
     certificates: Certificates,
     _app: App,
+    _upstream: Upstream,
     _folder: TempDir,
 }
 
@@ -72,17 +82,17 @@ impl Site {
     fn start() -> Option<Self> {
         let (curl, certificates) = (Curl::find()?, Certificates::new()?);
         certificates.signed("a", "a.test", Valid::Now);
-        let (folder, app) = (folder(), app());
+        let (folder, app, upstream) = (folder(), app(), upstream());
         let path = certificates.path("a");
         let text = format!(
             "listen = ['127.0.0.1:0,h2c', '127.0.0.1:0,tls']\n[[site]]\nhosts = 'a.test'\n\
              tls = {{ certificate = '{path}', key = '{}' }}\n{}",
             path.replace(".pem", ".key"),
-            SITE.replace("APP", &app.address())
+            SITE.replace("APP", &app.address()).replace("UPSTREAM", &upstream.url())
         );
         fs::write(folder.path().join("rudy.toml"), text).unwrap();
         let server = Server::build().arg("--config").arg(folder.path().join("rudy.toml")).start();
-        Some(Self { curl, server, certificates, _app: app, _folder: folder })
+        Some(Self { curl, server, certificates, _app: app, _upstream: upstream, _folder: folder })
     }
 
     /// Sends a request with these arguments of curl, the last of which is the target.
@@ -137,6 +147,24 @@ fn app() -> App {
                 ),
             };
             peer.respond(response.as_bytes());
+        }
+    })
+}
+
+/// An upstream that responds with 404 if the path says so, and else with parts of the request.
+fn upstream() -> Upstream {
+    Upstream::start(|peer| {
+        while let Some(request) = peer.request() {
+            if request.target().starts_with("/proxied/missing") {
+                let head =
+                    "HTTP/1.1 404 Not Found\r\nContent-Length: 5\r\nETag: \"x\"\r\nX-App: upstream\r\n\r\n";
+                // A response to HEAD has no body.
+                peer.send(format!("{head}{}", if request.head.starts_with("HEAD") { "" } else { "there" }));
+                continue;
+            }
+            let (target, [added, user]) =
+                (request.target(), ["x-added", "remote-user"].map(|name| request.field(name)));
+            peer.respond(&format!("{target} added={added:?} user={user:?} body={}", request.body.len()));
         }
     })
 }
@@ -223,6 +251,20 @@ const REQUESTS: &[(&[&str], u64, Fields, &str)] = &[
         &[("x-both", "site"), ("content-encoding", ""), ("content-type", "text/html; charset=utf-8")],
         "<p>500 Internal Server Error at a.test/app/broken",
     ),
+    (
+        &["-H", "Remote-User: root", "-d", "0123456789", "/proxied/x?y"],
+        200,
+        &[("x-both", "site"), ("x-echo", "POST /proxied/x?y")],
+        "/proxied/x?y added=Some(\"a.test/proxied/x\") user=None body=10",
+    ),
+    (
+        &["/item/a&b?z"],
+        200,
+        &[("x-site", "site")],
+        "/proxied/item?id=a%26b&z added=Some(\"a.test/proxied/item\") user=None body=0",
+    ),
+    (&["/proxied/missing"], 404, &[("etag", ""), ("x-app", "upstream"), ("x-site", "site")], "<p>not here"),
+    (&["--head", "/proxied/missing"], 404, &[("content-length", "11"), ("x-app", "upstream")], ""),
     (&["/own/die"], 502, &[("x-site", "site")], "<p>502 Bad Gateway at a.test/own/die"),
 ];
 
