@@ -18,7 +18,7 @@ fn site() -> (Server, App) {
     });
     let address = app.address();
     let server = Server::config(&format!(
-        "listen = '127.0.0.1:0,h2c'\n[[site]]\nerror_pages = {{ 413 = '/too-large' }}\nresponse_headers = {{ X-Site = 'site' }}\n\
+        "listen = '127.0.0.1:0,h2c'\nlimits = {{ body_bytes = 2000 }}\n[[site]]\nerror_pages = {{ 413 = '/too-large' }}\nresponse_headers = {{ X-Site = 'site' }}\n\
          [[site.route]]\npath = '/too-large'\nrespond = {{ body = 'too large' }}\n\
          [[site.route]]\npath = '/streamed/*'\nbody_bytes = {MOST}\n\
          fastcgi = {{ address = '{address}', request_buffering = false, buffer_chunked = false }}\n\
@@ -66,6 +66,9 @@ fn a_larger_body_gets_413_and_the_next_request_is_served_or_the_connection_close
             }
             connection.send(&request("/large", MOST + 500));
             assert_eq!(connection.response().text(), "1500 at /large", "{place}");
+            // The limit of all sites.
+            connection.send(&request("/large", 2500));
+            is_rejected(&mut connection, &place);
         }
     }
 }
@@ -118,4 +121,7 @@ fn a_larger_body_over_http_2_does_not_end_the_connection() {
         connection.frame(kind::DATA, END, stream + 2, &vec![b'x'; length]);
         assert_eq!(connection.response(stream + 2).text(), "1500 at /large");
     }
+    connection.request(13, "POST", "/large", &[], false);
+    connection.frame(kind::DATA, END, 13, &[b'x'; 2001]);
+    assert_eq!(connection.response(13).text(), "too large");
 }

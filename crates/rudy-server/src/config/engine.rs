@@ -8,6 +8,7 @@ use rudy_net::engine::{self, Model};
 use super::{Config, Diagnostics, Location, Problem};
 use crate::acme;
 use crate::handlers::HandlerConfig;
+use crate::steps::StepsTable;
 
 /// The maximum linger timeout of engines with few threads, where a lingering connection occupies one of them.
 const SCARCE_LINGER_TIME: Duration = Duration::from_secs(1);
@@ -78,10 +79,14 @@ impl Config {
         limits
     }
 
-    /// The largest maximum size of a request body, of all sites and routes.
+    /// The maximum size of a request body that connections check: the largest of all sites and routes. None if a response to a larger
+    /// one has header fields or an error page of its site, because connections know no sites. Then each route checks it.
     pub(crate) fn body_bytes_max(&self) -> u64 {
         let routes = self.sites.iter().flat_map(|site| &site.routes).map(|route| &route.steps);
         let steps = routes.chain(self.sites.iter().map(|site| &site.steps));
+        if steps.clone().any(StepsTable::changes_errors) {
+            return u64::MAX;
+        }
         let sizes = steps.filter_map(|steps| steps.body_bytes).map(|size| size.0);
         sizes.chain([self.limits.http.body_bytes]).max().unwrap_or_default()
     }

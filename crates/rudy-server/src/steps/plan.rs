@@ -76,6 +76,11 @@ impl StepsTable {
         }
     }
 
+    /// Whether responses of the server itself depend on these settings.
+    pub(crate) fn changes_errors(&self) -> bool {
+        self.error_pages.is_some() || self.security_headers == Some(true) || !self.response_headers.is_empty()
+    }
+
     /// The files and folders that the steps read.
     pub(crate) fn paths_read(&self) -> Vec<PathBuf> {
         self.error_pages.iter().flat_map(ErrorPagesTable::paths_read).map(|path| path.0.clone()).collect()
