@@ -20,8 +20,8 @@ mod tickets;
 pub use certificate::{Certificate, CertificateError, KeyType, authority_certificate};
 pub use challenge::challenge_site;
 pub use client::{
-    Inspection, Inspector, OcspState, OcspStatus, Problem, RevocationLists, ServerCertificate, Trust,
-    TrustError, in_words,
+    ClientSession, ClientTls, Inspection, Inspector, OcspState, OcspStatus, Problem, RevocationLists,
+    ServerCertificate, Trust, TrustError, in_words, is_untrusted_certificate,
 };
 pub use client_certificates::{
     ClientCertificate, ClientCertificateUse, ClientCertificates, ClientCertificatesError,

@@ -15,6 +15,7 @@ mod lab;
 mod paths;
 mod php;
 mod pipelined;
+mod proxy;
 mod ranges;
 mod redbot;
 mod reload;

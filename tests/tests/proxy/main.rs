@@ -4,6 +4,7 @@ mod faults;
 mod forwarding;
 mod retries;
 mod streaming;
+mod tls;
 mod websocket;
 
 use rudy_tests::{Server, Upstream};

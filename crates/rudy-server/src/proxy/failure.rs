@@ -8,6 +8,7 @@ use http::header::RETRY_AFTER;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use rudy_http::h1::client::{Fault, RequestError};
 use rudy_net::{RequestBodyError, Response};
+use rudy_tls::is_untrusted_certificate;
 
 use crate::buffer::{BufferError, StoreError};
 use crate::pages;
@@ -114,6 +115,8 @@ impl Cause {
             Self::Checkout(CheckoutError::Connect(_, error)) => match error.kind() {
                 io::ErrorKind::ConnectionRefused => "connection_refused",
                 io::ErrorKind::TimedOut => "connection_timeout",
+                _ if is_untrusted_certificate(error) => "tls_certificate_error",
+                io::ErrorKind::InvalidData => "tls_protocol_error",
                 _ => "destination_unavailable",
             },
             Self::Checkout(_) => "connection_limit_reached",

@@ -37,6 +37,7 @@ use http_body::Body as _;
 use rudy_http::h1::BodyLength;
 use rudy_http::h1::client::RequestHead;
 use rudy_net::{Reply, Request, RequestBody, Response};
+use rudy_tls::ClientTls;
 
 use self::exchange::Timeouts;
 use self::failure::{Cause, Failure};
@@ -62,6 +63,7 @@ pub(crate) struct Proxy(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     table: ProxyTable,
+    tls: Vec<Option<ClientTls>>,
     timeouts: Timeouts,
     tunnel_limits: TunnelLimits,
     prefixes: Prefixes,
@@ -118,10 +120,10 @@ impl Handler for Proxy {
     }
 
     fn start(&self, start: &Start<'_>) -> io::Result<()> {
-        let Shared { table, log, pool, name, .. } = &*self.0;
+        let Shared { table, tls, log, pool, name, .. } = &*self.0;
         log.get_or_init(|| start.log.clone());
         let opened = start.apps.proxy(table, || {
-            let pool = ProxyPool::new(table);
+            let pool = ProxyPool::new(table, tls.clone());
             pool.look_up_names(start.log)?;
             Ok(pool)
         });
@@ -141,7 +143,7 @@ impl Handler for Proxy {
 
 impl Proxy {
     /// Prepares the pool of a table with at least one upstream. No connection is opened yet.
-    pub(crate) fn new(table: &ProxyTable) -> Self {
+    pub(crate) fn new(table: &ProxyTable, tls: Vec<Option<ClientTls>>) -> Self {
         let first = table.urls().first();
         let default_host = first.map_or(HeaderValue::from_static("localhost"), UpstreamUrl::host);
         let host = (table.host == HostSource::Upstream).then(|| default_host.clone());
@@ -156,6 +158,7 @@ impl Proxy {
         let (pool, log) = (OnceLock::new(), OnceLock::new());
         Self(Arc::new(Shared {
             table: table.clone(),
+            tls,
             timeouts,
             tunnel_limits,
             prefixes,
@@ -237,7 +240,7 @@ impl ProxyRequest {
                 _ => BodyLength::Chunked,
             },
         };
-        let pool = shared.pool.get_or_init(|| ProxyPool::new(&shared.table));
+        let pool = shared.pool.get_or_init(|| ProxyPool::new(&shared.table, shared.tls.clone()));
         let received = pool.send(&head, &mut upload, shared.timeouts).await?;
         if let Some(offer) = offer
             && received.0.status == StatusCode::SWITCHING_PROTOCOLS
@@ -273,7 +276,7 @@ mod tests {
     /// The allocator caches no free blocks above 1,032 bytes, and a thousand requests may wait at a time.
     #[test]
     fn a_waiting_request_has_a_small_future() {
-        let Proxy(shared) = Proxy::new(&ProxyTable::from_iter(["http://a".parse().unwrap()]));
+        let Proxy(shared) = Proxy::new(&ProxyTable::from_iter(["http://a".parse().unwrap()]), Vec::new());
         let info = RequestInfo {
             upstream: "a".into(),
             method: Method::GET,

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use rudy_http::h1::client::RequestHead;
 use rudy_net::poll_time;
+use rudy_tls::ClientTls;
 
 use super::connection::Connection;
 use super::exchange::{Exchange, Head, Start, Timeouts};
@@ -24,8 +25,8 @@ pub(crate) struct ProxyPool {
 }
 
 impl ProxyPool {
-    /// Creates the pool of a table. No connection is opened yet.
-    pub(super) fn new(table: &ProxyTable) -> Arc<Self> {
+    /// Creates the pool of a table; `tls` has what each upstream needs for TLS. No connection is opened yet.
+    pub(super) fn new(table: &ProxyTable, tls: Vec<Option<ClientTls>>) -> Arc<Self> {
         let options = UpstreamOptions {
             queue: table.queue.as_usize(),
             queue_timeout: table.queue_timeout.0,
@@ -33,7 +34,7 @@ impl ProxyPool {
             idle_timeout: table.idle_timeout.0,
             requests_per_member: None,
         };
-        let upstream = Arc::new(Upstream::new(options, None));
+        let upstream = Arc::new(Upstream::new(options, None).with_tls(tls));
         for (id, url) in (0..).zip(table.urls()) {
             upstream.pool().add(id, (&url.address).into(), table.connections.as_usize(), Instant::now());
         }

@@ -1,15 +1,19 @@
 //! The table of the `proxy` handler.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use http::uri::PathAndQuery;
+use rudy_tls::{ClientTls, Trust};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::Proxy;
 use super::upgrade::UpgradeProtocol;
 use super::url::{URL, UpstreamUrl};
-use crate::config::{Int, Location, OneOrMany, Problem, Size, TextVisitor, Time, missing, short_form};
+use crate::config::{
+    FilePath, Int, Location, OneOrMany, Problem, Size, TextVisitor, Time, missing, short_form,
+};
 use crate::handlers::{BuildContext, Handler, HandlerConfig};
 use rudy_units::Timeout;
 
@@ -19,10 +23,14 @@ use rudy_units::Timeout;
 #[schemars(transform = Self::with_short_form)]
 #[schemars(extend("examples" = ["http://127.0.0.1:3000"]))]
 pub struct ProxyTable {
-    /// URL of the upstream: `http://127.0.0.1:3000`, `http://app:3000` or `unix:/run/app.sock`. With several, each request goes to the
+    /// URL of the upstream: `http://127.0.0.1:3000`, `https://app.example` or `unix:/run/app.sock`. With several, each request goes to the
     /// least busy one. Host names are resolved again every 30 s, and the addresses of a name share its `connections`.
     #[schemars(extend("examples" = [["http://10.0.0.1:3000", "http://10.0.0.2:3000"]]))]
     pub upstreams: Option<OneOrMany<UpstreamUrl>>,
+    /// PEM file with the certificates to trust for `https` upstreams, and those signed by one of them, relative to the configuration file.
+    /// The default is what the operating system trusts. The certificate must be valid for the host of the URL.
+    #[schemars(extend("examples" = ["ca.pem"]))]
+    pub trusted_certificates: Option<FilePath>,
     /// `Host` of the requests to the upstream: `client` passes on what the client sent, `upstream` sends the host of the URL.
     pub host: HostSource,
     /// Removes the folder of the route from the path: for `/app/*`, the upstream gets `/a` for `/app/a`.
@@ -98,6 +106,7 @@ impl Default for ProxyTable {
     fn default() -> Self {
         Self {
             upstreams: None,
+            trusted_certificates: None,
             host: HostSource::default(),
             strip_prefix: false,
             add_prefix: None,
@@ -141,6 +150,22 @@ impl ProxyTable {
         problems
     }
 
+    /// Returns what is needed for TLS with each upstream.
+    fn tls(&self, location: &Location) -> Result<Vec<Option<ClientTls>>, Vec<Problem>> {
+        if self.urls().iter().all(|url| url.tls_name().is_none()) {
+            return Ok(Vec::new());
+        }
+        let trust =
+            self.trusted_certificates.as_ref().map_or(Trust::Platform, |path| Trust::File(path.0.clone()));
+        let config = trust.client_config().map_err(|error| {
+            vec![
+                Problem::value(&location.key("trusted_certificates"), error.to_string())
+                    .label("for `https` upstreams"),
+            ]
+        })?;
+        Ok(self.urls().iter().map(|url| ClientTls::new(config.clone(), url.tls_name()?)).collect())
+    }
+
     /// Returns the URLs of the upstreams.
     pub(crate) fn urls(&self) -> &[UpstreamUrl] {
         self.upstreams.as_ref().map_or(&[], OneOrMany::as_slice)
@@ -161,7 +186,15 @@ impl HandlerConfig for ProxyTable {
     }
 
     fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
-        let problems = self.problems(route.location);
-        if problems.is_empty() { Ok(Box::new(Proxy::new(self))) } else { Err(problems) }
+        let mut problems = self.problems(route.location);
+        match self.tls(route.location) {
+            Ok(tls) if problems.is_empty() => return Ok(Box::new(Proxy::new(self, tls))),
+            tls => problems.extend(tls.err().into_iter().flatten()),
+        }
+        Err(problems)
+    }
+
+    fn paths_read(&self) -> Vec<PathBuf> {
+        self.trusted_certificates.iter().map(|path| path.0.clone()).collect()
     }
 }

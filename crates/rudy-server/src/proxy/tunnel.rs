@@ -111,8 +111,8 @@ impl End for Socket {
         self.poll_write(cx, bytes)
     }
 
-    fn poll_flush(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Self::poll_flush(self, cx)
     }
 
     fn poll_finish(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {

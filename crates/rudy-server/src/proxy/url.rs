@@ -6,15 +6,17 @@ use std::str::FromStr;
 use http::HeaderValue;
 
 use crate::config::{visible, written_as_text};
+use crate::routing::without_port;
 use crate::upstream::UpstreamAddress;
 
-/// The URL of an upstream: `http://127.0.0.1:3000`, `http://app:3000` or `unix:/run/app.sock`.
+/// The URL of an upstream: `http://127.0.0.1:3000`, `https://app.example` or `unix:/run/app.sock`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct UpstreamUrl {
     /// Where to connect.
     pub(super) address: UpstreamAddress,
     /// The host and port as they were written, for `Host`.
     authority: String,
+    is_https: bool,
 }
 
 /// Describes the text, for error messages.
@@ -24,6 +26,13 @@ pub(super) const URL: &str = "the URL of an upstream (\"http://127.0.0.1:3000\")
 const HOST_OF_UNIX_SOCKET: &str = "localhost";
 
 impl UpstreamUrl {
+    /// Returns the name in the certificate of the upstream: its host without brackets. `None` without TLS.
+    pub(super) fn tls_name(&self) -> Option<&str> {
+        let host = without_port(self.authority.as_bytes());
+        let host = std::str::from_utf8(host).ok().filter(|_| self.is_https)?;
+        Some(host.trim_matches(['[', ']']))
+    }
+
     /// Returns the value of `Host` that names the upstream.
     pub(super) fn host(&self) -> HeaderValue {
         // An authority that was parsed is ASCII without control characters.
@@ -37,7 +46,7 @@ impl FromStr for UpstreamUrl {
     fn from_str(text: &str) -> Result<Self, String> {
         if text.starts_with("unix:") {
             let address = text.parse()?;
-            return Ok(Self { address, authority: HOST_OF_UNIX_SOCKET.to_owned() });
+            return Ok(Self { address, authority: HOST_OF_UNIX_SOCKET.to_owned(), is_https: false });
         }
         parse(text).map_err(|why| visible(&why))
     }
@@ -52,7 +61,8 @@ fn parse(text: &str) -> Result<UpstreamUrl, String> {
             format!("the scheme is missing: write \"http://{text}\"")
         });
     };
-    if !scheme.eq_ignore_ascii_case("http") {
+    let is_https = scheme.eq_ignore_ascii_case("https");
+    if !is_https && !scheme.eq_ignore_ascii_case("http") {
         return Err(format!("the scheme \"{scheme}\" is not supported: write \"http://{rest}\""));
     }
     let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
@@ -66,8 +76,13 @@ fn parse(text: &str) -> Result<UpstreamUrl, String> {
             "user names and passwords in URLs are not supported: remove the part up to \"@\"".to_owned()
         );
     }
-    let address = format!("{authority}{}", if has_port(authority) { "" } else { ":80" });
-    Ok(UpstreamUrl { address: address.parse()?, authority: authority.to_owned() })
+    let port = match is_https {
+        _ if has_port(authority) => "",
+        true => ":443",
+        false => ":80",
+    };
+    let address = format!("{authority}{port}").parse()?;
+    Ok(UpstreamUrl { address, authority: authority.to_owned(), is_https })
 }
 
 /// Returns whether a colon follows the host; those of an IPv6 address are in brackets.
@@ -76,12 +91,13 @@ fn has_port(authority: &str) -> bool {
 }
 
 written_as_text!(UpstreamUrl, "the URL of an upstream (\"http://127.0.0.1:3000\")",
-    { "type": "string", "description": "The URL of an upstream: its scheme, host and port, or a Unix socket.", "examples": ["http://127.0.0.1:3000", "http://app:3000", "unix:/run/app.sock"] });
+    { "type": "string", "description": "The URL of an upstream: its scheme, host and port, or a Unix socket.", "examples": ["http://127.0.0.1:3000", "https://app.example", "unix:/run/app.sock"] });
 
 impl fmt::Display for UpstreamUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.address {
             UpstreamAddress::Unix(path) => write!(f, "unix:{}", path.display()),
+            _ if self.is_https => write!(f, "https://{}", self.authority),
             _ => write!(f, "http://{}", self.authority),
         }
     }
@@ -96,6 +112,8 @@ mod tests {
         for (text, address, host) in [
             ("http://127.0.0.1:3000", "127.0.0.1:3000", "127.0.0.1:3000"),
             ("http://app", "app:80", "app"),
+            ("https://app", "app:443", "app"),
+            ("https://app:8443", "app:8443", "app:8443"),
             ("HTTP://app:8080/", "app:8080", "app:8080"),
             ("http://[::1]", "[::1]:80", "[::1]"),
             ("http://[::1]:81", "[::1]:81", "[::1]:81"),

@@ -135,7 +135,11 @@ impl<C: Connection> Upstream<C> {
 
     async fn connect(self: Arc<Self>, permit: Permit<Endpoint, C>) -> Result<Checkout<C>, CheckoutError> {
         let endpoint = permit.member().address();
-        let connected = endpoint.connect(self.options.connect_timeout).await;
+        let time = self.options.connect_timeout;
+        let connected = match (endpoint.connect(time).await, self.tls(permit.member().id())) {
+            (Ok(socket), Some(tls)) => socket.start_tls(tls, time).await,
+            (connected, _) => connected,
+        };
         let socket = connected.map_err(|error| {
             permit.member().back_off(Instant::now() + BACK_OFF);
             CheckoutError::Connect(endpoint.clone(), error)

@@ -18,6 +18,7 @@ mod request_info;
 mod response;
 mod sending;
 mod socket;
+mod tls;
 mod upload;
 mod worker;
 
@@ -27,6 +28,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
+use rudy_tls::ClientTls;
 use rudy_upstream::{OnEnd, Options, Pool};
 use tokio::task::JoinSet;
 
@@ -73,6 +75,8 @@ pub(crate) struct UpstreamOptions {
 pub(crate) struct Upstream<C> {
     pool: Arc<Pool<Endpoint, C>>,
     options: UpstreamOptions,
+    /// What is needed for TLS with each member, by its id; nothing without TLS.
+    tls: Vec<Option<ClientTls>>,
     /// Whether a task closes connections that were idle too long.
     has_sweeper: AtomicBool,
     /// The lookup tasks of the names. They end with the upstream.
@@ -88,7 +92,16 @@ impl<C: Connection> Upstream<C> {
             requests_per_member: options.requests_per_member,
         };
         let (pool, has_sweeper) = (Pool::new(pool, on_end), AtomicBool::new(false));
-        Self { pool, options, has_sweeper, lookups: OnceLock::new() }
+        Self { pool, options, tls: Vec::new(), has_sweeper, lookups: OnceLock::new() }
+    }
+
+    /// Encrypts the connections to the members with these ids, from 0.
+    pub(crate) fn with_tls(self, tls: Vec<Option<ClientTls>>) -> Self {
+        Self { tls, ..self }
+    }
+
+    fn tls(&self, member: u64) -> Option<&ClientTls> {
+        self.tls.get(usize::try_from(member).ok()?)?.as_ref()
     }
 
     /// Returns the pool.

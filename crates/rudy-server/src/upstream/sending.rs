@@ -85,7 +85,7 @@ impl<E: EncodeBody> Sending<E> {
                 let mut out = BytesMut::new();
                 ready!(self.encode_upload(cx, &mut out)).map_err(SendError::Upload)?;
                 if out.is_empty() {
-                    return Poll::Ready(Ok(()));
+                    return socket.poll_flush(cx).map_err(SendError::ConnectionLost);
                 }
                 self.output = out;
             }

@@ -9,6 +9,7 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use rudy_net::close;
+use rudy_tls::ClientSession;
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv, send,
@@ -29,6 +30,8 @@ pub(crate) struct Socket {
     registered: AsyncFd<OwnedFd>,
     /// The same socket, registered for writing.
     writable: Option<AsyncFd<OwnedFd>>,
+    /// The TLS session; `None` for an unencrypted connection.
+    pub(super) tls: Option<Box<ClientSession>>,
     /// The worker whose runtime it is registered with.
     worker: usize,
     /// The address of the other end, unless that is a Unix socket.
@@ -61,7 +64,7 @@ impl Socket {
 
     fn new(socket: OwnedFd, address: Option<SocketAddr>) -> io::Result<Self> {
         let registered = register(socket, Interest::READABLE)?;
-        Ok(Self { registered, writable: None, worker: worker::here(), address })
+        Ok(Self { registered, writable: None, tls: None, worker: worker::here(), address })
     }
 
     /// The address of the other end, unless that is a Unix socket.
@@ -73,6 +76,10 @@ impl Socket {
     /// even its end. Asks the runtime, and the kernel only after an event or with `check_kernel`. Moves the
     /// socket to the current runtime.
     pub(crate) fn is_usable(&mut self, check_kernel: bool) -> bool {
+        if self.tls.is_some() {
+            let is_here = self.worker == worker::here() || self.move_to_current_runtime().is_ok();
+            return is_here && self.has_no_plaintext();
+        }
         if self.worker != worker::here() {
             // The new runtime does not know its readiness.
             return self.has_no_input() && self.move_to_current_runtime().is_ok();
@@ -100,6 +107,25 @@ impl Socket {
 
     /// Reads; returns 0 at the end.
     pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        if self.tls.is_some() { self.poll_decrypt(cx, buffer) } else { self.poll_receive(cx, buffer) }
+    }
+
+    /// Writes as many bytes as the socket accepts.
+    pub(crate) fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        if self.tls.is_some() { self.poll_encrypt(cx, bytes) } else { self.poll_send(cx, bytes) }
+    }
+
+    /// Sends what was written and is not sent yet.
+    pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.tls.is_some() { self.poll_send_encrypted(cx) } else { Poll::Ready(Ok(())) }
+    }
+
+    /// Reads from the socket.
+    pub(super) fn poll_receive(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
         let wanted = buffer.len();
         loop {
             let mut ready = ready!(self.registered.poll_read_ready(cx))?;
@@ -122,8 +148,13 @@ impl Socket {
         }
     }
 
-    /// Writes as many bytes as the socket accepts.
-    pub(crate) fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    /// Receives what the kernel has, without waiting.
+    pub(super) fn receive_now(&self, buffer: &mut [u8]) -> Result<usize, Errno> {
+        recv(&self.registered, buffer, RecvFlags::DONTWAIT).map(|(count, _)| count)
+    }
+
+    /// Writes to the socket.
+    pub(super) fn poll_send(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let write = |socket: &OwnedFd| send(socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
         loop {
             if let Some(writable) = &self.writable {
@@ -144,6 +175,11 @@ impl Socket {
 
     /// Tells the other end that nothing more is sent.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
+        if let Some(tls) = &mut self.tls {
+            tls.finish();
+            // If the socket is full, the other end notices the end without the end of the session.
+            let _ = self.poll_send_encrypted(&mut Context::from_waker(Waker::noop()))?;
+        }
         close::stop_writing(&self.registered)
     }
 

@@ -1,4 +1,4 @@
-//! The settings of a TLS client: the certificates that it trusts, and what is wrong with those of a server.
+//! TLS for clients: the certificates that they trust, what is wrong with those of a server, and sessions.
 
 mod chain;
 mod file_verifier;
@@ -6,6 +6,7 @@ mod inspector;
 mod ocsp;
 mod problem;
 mod revocation;
+mod session;
 mod trust;
 
 pub use self::chain::ServerCertificate;
@@ -13,4 +14,5 @@ pub use self::inspector::{Inspection, Inspector};
 pub use self::ocsp::{OcspState, OcspStatus};
 pub use self::problem::{Problem, in_words};
 pub use self::revocation::RevocationLists;
+pub use self::session::{ClientSession, ClientTls, is_untrusted_certificate};
 pub use self::trust::{Trust, TrustError};

@@ -1,0 +1,151 @@
+//! The reverse proxy in front of servers with their own implementations of HTTP: Node, nginx and Python.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use rudy_tests::{ReservedPort, Server, eventually, program};
+
+/// Events, an echo, the fields of the request, and a WebSocket that sends back its bytes.
+const NODE: &str = r"
+const http = require('http'), crypto = require('crypto');
+const server = http.createServer((request, response) => {
+  if (request.url === '/events') {
+    response.writeHead(200, { 'Content-Type': 'text/event-stream' });
+    let sent = 0;
+    const timer = setInterval(() => {
+      response.write(`data: ${++sent}\n\n`);
+      if (sent === 3) { clearInterval(timer); response.end(); }
+    }, 5);
+  } else if (request.url === '/echo') {
+    response.writeHead(200, { Trailer: 'X-Length' });
+    let length = 0;
+    request.on('data', piece => { length += piece.length; response.write(piece); });
+    request.on('end', () => { response.addTrailers({ 'X-Length': String(length) }); response.end(); });
+  } else {
+    response.end(JSON.stringify(request.headers));
+  }
+});
+server.on('upgrade', (request, socket, head) => {
+  const key = request.headers['sec-websocket-key'] + '258EAFA5-E914-47DA-95CA-C5AB0DC85B11';
+  const accept = crypto.createHash('sha1').update(key).digest('base64');
+  socket.write(`HTTP/1.1 101 Go\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accept}\r\n\r\n`);
+  socket.write(head);
+  socket.pipe(socket);
+});
+server.listen(Number(process.argv[2]), '127.0.0.1');
+";
+
+/// A program that listens on a port. Dropping this kills it.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Both fail only if it has already exited.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts a program, waits until it accepts connections, and starts a proxy in front of it.
+fn start(mut command: Command, port: &ReservedPort) -> (Running, Server) {
+    let running = Running(
+        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program can be started"),
+    );
+    eventually("the program listens", || std::net::TcpStream::connect(port.address()).ok());
+    let server = Server::build()
+        .args(["--listen", "127.0.0.1:0", "--proxy", &format!("http://{}", port.address())])
+        .start();
+    (running, server)
+}
+
+fn node(port: &ReservedPort) -> Option<Command> {
+    let mut command = Command::new(program("node")?);
+    command.args(["-e", NODE, "", &port.address().port().to_string()]);
+    Some(command)
+}
+
+#[test]
+fn node_receives_fields_and_sends_events_and_trailers() {
+    let port = ReservedPort::new();
+    let Some(command) = node(&port) else { return };
+    let (_node, server) = start(command, &port);
+    let fields = server.get("/fields");
+    for field in
+        ["\"x-forwarded-for\":\"127.0.0.1\"", "\"host\":\"localhost\"", "\"x-forwarded-proto\":\"http\""]
+    {
+        assert!(fields.text().contains(field), "{}", fields.text());
+    }
+    assert_eq!(server.get("/events").text(), "data: 1\n\ndata: 2\n\ndata: 3\n\n");
+    let body = "x".repeat(300_000);
+    let mut connection = server.connect();
+    connection.send(b"POST /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n");
+    connection.send(format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len()).as_bytes());
+    let response = connection.response();
+    assert!(response.text() == body);
+    assert_eq!(response.trailers, "x-length: 300000\r\n");
+}
+
+#[test]
+fn node_speaks_websocket() {
+    let port = ReservedPort::new();
+    let Some(command) = node(&port) else { return };
+    let (_node, server) = start(command, &port);
+    let mut connection = server.connect();
+    // The first bytes come together with the request.
+    connection.send(
+        b"GET /ws HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+          Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\nfirst",
+    );
+    let response = connection.response();
+    assert_eq!(response.field("sec-websocket-accept"), Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
+    assert_eq!(connection.read_exactly(5), b"first");
+    connection.send(b"second");
+    assert_eq!(connection.read_exactly(6), b"second");
+}
+
+#[test]
+fn nginx_serves_files_and_ranges() {
+    let Some(nginx) = program("nginx") else { return };
+    let (port, folder) = (ReservedPort::new(), tempfile::tempdir().expect("a temp folder can be created"));
+    let path = folder.path().display();
+    let mut file = fs::File::create(folder.path().join("a.txt")).expect("the folder is ours");
+    file.write_all(&b"0123456789".repeat(10_000)).expect("the file is ours");
+    // As root, nginx would start its workers as another user, who cannot read the folder.
+    let config = format!(
+        "daemon off; master_process off; pid {path}/pid; error_log {path}/error.log; events {{}}\n\
+         http {{ access_log off; server {{ listen {}; root {path}; }} }}\n",
+        port.address()
+    );
+    let file = write(folder.path(), "nginx.conf", &config);
+    let mut command = Command::new(nginx);
+    command.args(["-c", &file, "-p", &path.to_string()]);
+    let (_nginx, server) = start(command, &port);
+    assert_eq!(server.get("/a.txt").body.len(), 100_000);
+    let mut connection = server.connect();
+    connection.send(b"GET /a.txt HTTP/1.1\r\nHost: localhost\r\nRange: bytes=10-14\r\n\r\n");
+    let response = connection.response();
+    assert_eq!((response.status, response.text()), (206, "01234"));
+    assert_eq!(server.get("/missing").status, 404);
+}
+
+#[test]
+fn a_server_of_http10_is_used() {
+    let Some(python) = program("python3") else { return };
+    let (port, folder) = (ReservedPort::new(), tempfile::tempdir().expect("a temp folder can be created"));
+    write(folder.path(), "a.txt", "of Python");
+    let mut command = Command::new(python);
+    let number = port.address().port().to_string();
+    command.args(["-m", "http.server", "--bind", "127.0.0.1", &number]).current_dir(folder.path());
+    let (_python, server) = start(command, &port);
+    for _ in 0..2 {
+        assert_eq!(server.get("/a.txt").text(), "of Python");
+    }
+}
+
+fn write(folder: &Path, name: &str, text: &str) -> String {
+    let file = folder.join(name);
+    fs::write(&file, text).expect("the folder is ours");
+    file.display().to_string()
+}

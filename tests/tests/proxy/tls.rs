@@ -1,0 +1,63 @@
+//! Upstreams over TLS: another Rudy.
+
+use rudy_tests::{Certificates, Server, Valid};
+
+/// Starts an upstream with this certificate, and a proxy that trusts the authority, or what the system trusts.
+fn start(certificates: &Certificates, name: &str, host: &str, trusts_authority: bool) -> (Server, Server) {
+    let pem = certificates.path(name);
+    let key = pem.replace(".pem", ".key");
+    let upstream = Server::config(&format!(
+        "listen = [\"127.0.0.1:0,tls\"]\n[[site]]\ntls = {{ certificate = \"{pem}\", key = \"{key}\" }}\n\
+         [[site.route]]\npath = \"/*\"\nrespond = {{ body = \"over TLS\" }}\n"
+    ));
+    let port = upstream.address().port();
+    let trusted = if trusts_authority {
+        format!("trusted_certificates = \"{}\"", certificates.path("authority"))
+    } else {
+        String::new()
+    };
+    let server = Server::config(&format!(
+        "listen = [\"127.0.0.1:0\"]\n[[site]]\n[[site.route]]\npath = \"/*\"\n[site.route.proxy]\n\
+         upstreams = \"https://{host}:{port}\"\nhost = \"upstream\"\n{trusted}\n"
+    ));
+    (upstream, server)
+}
+
+#[test]
+fn an_upstream_with_a_trusted_certificate_is_used() {
+    let Some(certificates) = Certificates::new() else { return };
+    certificates.signed("good", "localhost", Valid::Now);
+    let (_upstream, server) = start(&certificates, "good", "localhost", true);
+    let mut connection = server.connect();
+    // The second request reuses the connection, which has received tickets for later sessions.
+    for _ in 0..2 {
+        connection.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_eq!(connection.response().text(), "over TLS");
+    }
+}
+
+#[test]
+fn an_upstream_with_another_certificate_is_502() {
+    let Some(certificates) = Certificates::new() else { return };
+    certificates.signed("good", "localhost", Valid::Now);
+    for (host, trusts_authority) in [("127.0.0.1", true), ("localhost", false)] {
+        let (_upstream, server) = start(&certificates, "good", host, trusts_authority);
+        let response = server.get("/");
+        let error = response.field("proxy-status");
+        assert_eq!((response.status, error), (502, Some("rudy; error=tls_certificate_error")), "{host}");
+    }
+}
+
+#[test]
+fn an_upstream_that_speaks_no_tls_is_502() {
+    let plain = Server::files(&[("a", b"a")]);
+    let server = Server::config(&format!(
+        "listen = [\"127.0.0.1:0\"]\n[[site]]\n[[site.route]]\npath = \"/*\"\nproxy = \"https://{}\"\n",
+        plain.address()
+    ));
+    let response = server.get("/");
+    assert_eq!(
+        (response.status, response.field("proxy-status")),
+        (502, Some("rudy; error=tls_protocol_error"))
+    );
+}
