@@ -87,7 +87,7 @@ fn blocks(page: &str) -> Vec<(&str, &str)> {
     for (number, part) in page.split("```").enumerate() {
         if number % 2 == 0 {
             let last =
-                part.lines().filter_map(|line| line.strip_prefix("# ").or(line.strip_prefix("## "))).last();
+                part.lines().rev().find_map(|line| line.strip_prefix("# ").or(line.strip_prefix("## ")));
             heading = last.unwrap_or(heading);
         } else if let Some(text) = part.strip_prefix("toml\n") {
             blocks.push((heading, text));
@@ -172,7 +172,7 @@ fn respond(server: &Server, request: &str) -> Response {
     let (line, fields) = request.split_once('\n').unwrap_or((request, ""));
     let parts: Vec<_> = line.split(' ').collect();
     let [host, method, target] = parts[..] else { panic!("{request}: a host, a method and a target") };
-    let fields: String = fields.lines().map(|line| format!("{line}\r\n")).collect();
+    let fields = fields.lines().flat_map(|line| [line, "\r\n"]).collect::<String>();
     let length = fields.strip_prefix("Content-Length: ").filter(|_| !fields.contains("Expect"));
     let length = length.and_then(|rest| rest.lines().next()?.parse().ok());
     let mut connection = server.connect();
