@@ -90,17 +90,17 @@ impl Site {
             path.replace(".pem", ".key"),
             SITE.replace("APP", &app.address()).replace("UPSTREAM", &upstream.url())
         );
-        fs::write(folder.path().join("rudy.toml"), text).unwrap();
+        fs::write(folder.path().join("rudy.toml"), text).expect("a temp folder can be written");
         let server = Server::build().arg("--config").arg(folder.path().join("rudy.toml")).start();
         Some(Self { curl, server, certificates, _app: app, _upstream: upstream, _folder: folder })
     }
 
     /// Sends a request with these arguments of curl, the last of which is the target.
     fn request(&self, (version, is_tls): (&str, bool), arguments: &[&str]) -> CurlResult {
-        let (target, options) = arguments.split_last().unwrap();
+        let (target, options) = arguments.split_last().expect("a target");
         let scheme = if is_tls { "https" } else { "http" };
         let url = &self.server.addresses()[usize::from(is_tls)];
-        let port = url.trim_end_matches('/').rsplit(':').next().unwrap();
+        let port = url.trim_end_matches('/').rsplit(':').next().expect("a port");
         let resolve = format!("a.test:{port}:127.0.0.1");
         let (authority, url) =
             (self.certificates.path("authority"), format!("{scheme}://a.test:{port}{target}"));
@@ -110,7 +110,7 @@ impl Site {
 }
 
 fn folder() -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().expect("a temp folder can be created");
     for (name, text) in [
         ("pages/a.txt", "a file"),
         ("pages/missing.html", "<p>not here"),
@@ -120,8 +120,8 @@ fn folder() -> TempDir {
         ("redirects.txt", "/old.html /pages/a.txt\n/caf%C3%A9 https://example.org/?x 302 # moved\n"),
     ] {
         let path = folder.path().join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
+        fs::create_dir_all(path.parent().expect("a name in a folder")).expect("a temp folder can be written");
+        fs::write(path, text).expect("a temp folder can be written");
     }
     folder
 }

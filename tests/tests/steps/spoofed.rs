@@ -11,7 +11,7 @@ fn app() -> App {
                 return;
             }
             let mut response = b"Content-Type: text/plain\r\n\r\n".to_vec();
-            for (name, value) in params.iter() {
+            for (name, value) in &params {
                 response.extend_from_slice(&[name, b"=", value, b"\n"].concat());
             }
             peer.respond(&response);
@@ -40,19 +40,17 @@ fn no_spelling_of_a_removed_field_reaches_an_app() {
     ] {
         let server = site(&app, changes);
         for version in ["1.0", "1.1"] {
-            let mut request = format!("GET / HTTP/{version}\r\nHost: a\r\nConnection: close\r\n");
-            for name in SPELLINGS {
-                request += &format!("{name}: root\r\n");
-            }
+            let head = format!("GET / HTTP/{version}\r\nHost: a\r\nConnection: close\r\n");
+            let fields = SPELLINGS.map(|name| format!("{name}: root\r\n")).concat();
             let mut connection = server.connect();
-            connection.send(format!("{request}\r\n").as_bytes());
+            connection.send(format!("{head}{fields}\r\n").as_bytes());
             is_safe(connection.response().text(), expected, changes);
         }
         let mut connection = Http2Connection::open(server.address(), &[]);
         let fields: Vec<_> = SPELLINGS.iter().map(|name| (name.to_lowercase(), "root")).collect();
         let fields: Vec<_> = fields.iter().map(|(name, value)| (name.as_str(), *value)).collect();
         connection.request(1, "GET", "/", &fields, true);
-        is_safe(&connection.response(1).text(), expected, changes);
+        is_safe(connection.response(1).text(), expected, changes);
     }
 }
 
