@@ -15,6 +15,8 @@ use http::{HeaderName, Method, StatusCode, Uri};
 use rudy_http::RawTarget;
 use rudy_net::{Reply, Request, RequestBody, Response};
 
+use crate::pages::HasPage;
+
 /// Maximum number of internal redirects for one request, as in nginx.
 pub(crate) const REDIRECTS_MAX: u32 = 10;
 
@@ -172,6 +174,7 @@ fn apply_page(failed: &Response, mut page: Response) -> Response {
     page.set_status(failed.status());
     // The route of the error changes the fields too, after that of the page.
     page.extensions.remove::<Redirected>();
+    page.extensions.insert(HasPage);
     let fields = page.headers_mut();
     let is_file = fields.contains_key(ETAG);
     for name in &URL_FIELDS {

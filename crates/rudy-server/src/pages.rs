@@ -12,6 +12,10 @@ use serde_json::json;
 #[derive(Debug, Clone)]
 pub(crate) struct Explanation(pub(crate) String);
 
+/// Marks a response whose content is an error page already, in its extensions.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HasPage;
+
 /// The form in which a client wants an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {

@@ -48,7 +48,7 @@ use tokio::sync::Semaphore;
 
 use crate::error_log::ErrorLog;
 use crate::handlers::{Call, Handler, Start};
-use crate::pages::Explanation;
+use crate::pages::HasPage;
 use crate::routing::RouteMatch;
 use crate::steps::Target;
 use crate::{methods, pages};
@@ -295,7 +295,7 @@ impl Files {
                 }
                 response.headers_mut().remove(VARY);
                 // It is not replaced again.
-                response.extensions.remove::<Explanation>();
+                response.extensions.insert(HasPage);
                 entry::add_headers(response.headers_mut(), &self.0.headers);
                 response.body = entry.plain.content.all();
             }

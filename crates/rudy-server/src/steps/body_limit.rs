@@ -3,6 +3,7 @@
 use http::{Method, StatusCode};
 use http_body::Body as _;
 use rudy_net::{Reply, Request};
+use rudy_units::Size;
 
 use super::{Next, Step};
 use crate::handlers::Call;
@@ -28,7 +29,7 @@ impl Step for BodyLimit {
     }
 
     fn describe(&self) -> Vec<String> {
-        vec![format!("body: at most {} bytes, otherwise 413", self.bytes)]
+        vec![format!("body: at most {}, otherwise 413", <Size>::from(self.bytes))]
     }
 
     /// Only requests without a body are answered from their head.

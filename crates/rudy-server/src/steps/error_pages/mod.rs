@@ -20,7 +20,7 @@ use super::{Next, Step};
 use crate::files::access::Access;
 use crate::handlers::Call;
 use crate::internal_redirect::{self, Redirected};
-use crate::pages::{self, Explanation, Form};
+use crate::pages::{self, Explanation, Form, HasPage};
 use crate::routes::Context;
 use crate::routing::{request_host, without_port};
 
@@ -163,6 +163,7 @@ impl ErrorPages {
         // The route that an internal redirect led to has its own pages, also if one of them failed.
         is_error(response.status())
             && response.extensions.get::<Redirected>().is_none()
+            && response.extensions.get::<HasPage>().is_none()
             && (self.intercepts || response.extensions.get::<Explanation>().is_some())
     }
 }
