@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Write;
+use std::fs::File;
 use std::time::{Duration, SystemTime};
 
 use rudy_net::engine::Model;
@@ -62,6 +63,10 @@ fn folder() -> TempDir {
         [("page.html", b"<p>0123456789</p>".repeat(100)), ("large.txt", text), ("large.bin", binary)]
     {
         std::fs::write(folder.path().join(name), content).expect("the folder is writable");
+        // The ETag of a file that has just changed is weak, and becomes strong a moment later.
+        let file = File::options().write(true).open(folder.path().join(name)).expect("it was written");
+        let hour = Duration::from_hours(1);
+        file.set_modified(SystemTime::now() - hour).expect("the file is ours");
     }
     folder
 }
