@@ -187,8 +187,7 @@ fn a_reload_does_not_reopen_files() {
     };
     assert_eq!(open(&server), 0, "there was no request yet");
     // An hour old, because a file that has just changed does not stay open.
-    let file =
-        std::fs::File::options().write(true).open(folder.path().join("large.bin")).expect("the file exists");
+    let file = File::options().write(true).open(folder.path().join("large.bin")).expect("the file exists");
     file.set_modified(SystemTime::now() - Duration::from_hours(1)).expect("the file is writable");
     let mut connections = Vec::new();
     for _ in 0..4 {
