@@ -31,12 +31,12 @@ const DEFAULT_WINDOW_BYTES: u32 = 65_535;
 const FRAMES_FOR_REQUEST: u32 = 8;
 const FRAMES_FOR_DATA: u32 = 2;
 
-/// WINDOW_UPDATE frames that a client may send for each DATA frame that it receives, and for each KiB of it: one for the stream
+/// WINDOW_UPDATE frames that a peer may send for each DATA frame that it receives, and for each KiB of it: one for the stream
 /// and one for the connection. The HTTP/2 of Go sends both for each 4 KiB that the application reads; others, for each packet.
 const UPDATES_FOR_DATA: u32 = 2;
 const UPDATES_FOR_KIB: u32 = 2;
 
-/// The maximum of WINDOW_UPDATE frames that a client may still send for DATA in transit: those for 8 MiB.
+/// The maximum of WINDOW_UPDATE frames that a peer may still send for DATA in transit: those for 8 MiB.
 const UPDATES_IN_TRANSIT: u32 = 16 * 1024;
 
 /// Smaller DATA frames, if the window of the peer is the reason, count as its doing (CVE-2019-9511).
@@ -144,6 +144,7 @@ impl Core {
     /// Counts a request or response: real work.
     pub(super) fn count_exchange(&mut self) {
         self.frames.give_back(FRAMES_FOR_REQUEST, 0);
+        self.updates.give_back(UPDATES_FOR_DATA, 0);
     }
 
     /// Applies new settings of the peer, and acknowledges them.

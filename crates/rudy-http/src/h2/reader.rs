@@ -5,6 +5,10 @@
 use super::frame::{FrameHead, HEAD_BYTES, PAYLOAD_BYTES_MAX, flag, kind};
 use super::{ConnectionError, ErrorCode};
 
+/// The maximum size of an encoded header block, in sizes of a head. The connection survives a head that
+/// is a little too large, and the Huffman code makes some values larger.
+pub(super) const BLOCK_BYTES_FACTOR: usize = 2;
+
 /// A frame, or a piece of DATA. DATA is always in the input (`'i`), other frames may be in the buffer of the reader.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Frame<'a, 'i> {

@@ -17,6 +17,9 @@ fn flood(server: &mut Server, bytes: &[u8]) -> (u32, ErrorCode) {
     panic!("no limit");
 }
 
+/// Eight times "~" in the Huffman code (RFC 7541, appendix B).
+const TILDES: [u8; 13] = [0xff, 0xef, 0xff, 0x7f, 0xfb, 0xff, 0xdf, 0xfe, 0xff, 0xf7, 0xff, 0xbf, 0xfd];
+
 #[test]
 fn frames_without_purpose_are_limited() {
     let limit = h2::Limits::default().control_frames;
@@ -79,15 +82,44 @@ fn a_server_may_send_frames_with_each_response() {
     }
 }
 
+/// The HTTP/2 of Go sends both updates for each 4 KiB of a body that its handler reads.
+#[test]
+fn a_server_may_send_window_updates_for_small_reads() {
+    let mut server = Server::new();
+    let stream = server.request("PUT", BodyLength::Chunked);
+    let open = |stream: u32, bytes: u32| frame(kind::WINDOW_UPDATE, 0, stream, &bytes.to_be_bytes());
+    for _ in 0..2000 {
+        server.connection.encode_piece(stream, &[0; 16_384], &mut server.out).unwrap();
+        server.out.clear();
+        for _ in 0..4 {
+            server.send(&[open(stream, 4096), open(0, 4096)].concat());
+        }
+    }
+}
+
 #[test]
 fn a_header_block_has_a_maximum_size() {
+    // The Huffman code of this value is larger than the value, which is within the limit.
+    let mut server = Server::new();
+    server.get();
+    let mut fields = block(&[(":status", "200")]);
+    // 97,500 bytes of "~", whose code has 13 bits.
+    fields.extend(b"\x00\x01a\xff\xdd\xf8\x05");
+    fields.extend((0..60_000 / 8).flat_map(|_| TILDES));
+    let parts: Vec<&[u8]> = fields.chunks(16_000).collect();
+    server.send(&frame(kind::HEADERS, flag::END_STREAM, 1, parts[0]));
+    for part in &parts[1..parts.len() - 1] {
+        server.send(&frame(kind::CONTINUATION, 0, 1, part));
+    }
+    let last = frame(kind::CONTINUATION, flag::END_HEADERS, 1, parts[parts.len() - 1]);
+    assert_eq!(server.send(&last), ["1 200 Length(0) end"]);
     // Encoded.
     let mut server = Server::new();
     server.get();
     let part = vec![0; 16_000];
     server.send(&frame(kind::HEADERS, 0, 1, &part));
     let (count, code) = flood(&mut server, &frame(kind::CONTINUATION, 0, 1, &part));
-    assert_eq!((count, code), (3, ErrorCode::ENHANCE_YOUR_CALM));
+    assert_eq!((count, code), (7, ErrorCode::ENHANCE_YOUR_CALM));
     // Empty.
     let mut server = Server::new();
     server.get();

@@ -12,7 +12,7 @@ use crate::h1::{Framing, read_trailers};
 use crate::h2::body::{Piece, Received, WRONG_LENGTH};
 use crate::h2::core::Turn;
 use crate::h2::frame::{flag, put_ping};
-use crate::h2::reader::Frame;
+use crate::h2::reader::{BLOCK_BYTES_FACTOR, Frame};
 use crate::h2::stream::Receiving;
 use crate::h2::{ConnectionError, ErrorCode};
 
@@ -91,7 +91,8 @@ impl ClientConnection {
         turn: &mut Turn<'_>,
     ) -> Result<Option<Step<'i>>, ConnectionError> {
         let limits = turn.limits;
-        let Some(frame) = self.core.reader.read(input, limits.head_bytes)? else { return Ok(None) };
+        let block_bytes_max = limits.head_bytes.saturating_mul(BLOCK_BYTES_FACTOR);
+        let Some(frame) = self.core.reader.read(input, block_bytes_max)? else { return Ok(None) };
         match frame {
             Frame::Data { stream, data, flow_bytes, ends_stream, is_empty } => {
                 if is_empty && !ends_stream {
@@ -137,10 +138,13 @@ impl ClientConnection {
             }
             Frame::WindowUpdate { stream, increment } => {
                 self.check_not_idle(stream)?;
-                if let Some(code) = self.core.window_update(stream, increment)? {
-                    let fault = (code, "an invalid WINDOW_UPDATE");
-                    return Ok(Some(Step::Event(self.fail_stream(stream, fault, turn))));
-                }
+                self.core.count_update(&limits.http2, turn.now)?;
+                return Ok(Some(match self.core.window_update(stream, increment)? {
+                    Some(code) => {
+                        Step::Event(self.fail_stream(stream, (code, "an invalid WINDOW_UPDATE"), turn))
+                    }
+                    None => Step::Nothing,
+                }));
             }
             Frame::Reset { stream, code } => {
                 self.check_not_idle(stream)?;

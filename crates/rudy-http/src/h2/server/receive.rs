@@ -11,15 +11,11 @@ use crate::Limits;
 use crate::h2::body::Piece;
 use crate::h2::core::Turn;
 use crate::h2::frame::{PREFACE, flag, put_ping};
-use crate::h2::reader::Frame;
+use crate::h2::reader::{BLOCK_BYTES_FACTOR, Frame};
 use crate::h2::{ConnectionError, ErrorCode, Priority};
 
 /// RFC 7540 §5.3.1: all that is left of the priorities of that RFC.
 const DEPENDS_ON_ITSELF: &str = "a stream depends on itself";
-
-/// The maximum size of an encoded header block, in sizes of a head. A head that is a little too large gets a response, and the
-/// connection goes on; the Huffman code makes some values larger.
-const BLOCK_BYTES_FACTOR: usize = 2;
 
 /// A decoded header block, whose text is in the buffers.
 pub(super) struct Block {
