@@ -2,20 +2,19 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
+#[path = "../h2_pair/mod.rs"]
+mod h2_pair;
 mod server;
 
 use std::future::Future;
-use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use h2::Reason;
 use h2::client::{Builder, SendRequest};
-use h2::{Reason, RecvStream};
 use http::{HeaderMap, HeaderValue, Method, Request, Response};
 
+use crate::h2_pair::{PATIENCE, TRANSIT_BYTES, collect, send_body, trailers};
 use crate::server::{Options, Seen, serve};
-
-/// What a test waits for at most.
-const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Runs a client against the server. Returns what the server saw, and the error of the connection of the client.
 async fn run<F: Future<Output = ()>>(
@@ -24,7 +23,7 @@ async fn run<F: Future<Output = ()>>(
     client: impl FnOnce(SendRequest<Bytes>) -> F,
 ) -> (Seen, Option<h2::Error>) {
     let whole = async {
-        let (client_io, server_io) = tokio::io::duplex(20_000);
+        let (client_io, server_io) = tokio::io::duplex(TRANSIT_BYTES);
         let server = tokio::spawn(serve(server_io, options));
         let (sender, connection) = builder.handshake(client_io).await.unwrap();
         let connection = tokio::spawn(connection);
@@ -56,20 +55,8 @@ async fn exchange(
     let (response, mut stream) = sender.send_request(request, body.is_none())?;
     drop(sender);
     let send = async {
-        let Some((body, trailers)) = body else { return Ok(()) };
-        let mut rest = &body[..];
-        while !rest.is_empty() {
-            stream.reserve_capacity(rest.len());
-            let Some(capacity) = std::future::poll_fn(|context| stream.poll_capacity(context)).await else {
-                return Ok(());
-            };
-            let (piece, after) = rest.split_at(capacity?.min(rest.len()));
-            stream.send_data(Bytes::copy_from_slice(piece), after.is_empty() && trailers.is_none())?;
-            rest = after;
-        }
-        match trailers {
-            Some(trailers) => stream.send_trailers(trailers),
-            None if body.is_empty() => stream.send_data(Bytes::new(), true),
+        match body {
+            Some((body, trailers)) => send_body(&mut stream, &body, trailers).await,
             None => Ok(()),
         }
     };
@@ -81,22 +68,6 @@ async fn exchange(
     // An early response can end the request.
     let (_, received) = tokio::join!(send, receive);
     received
-}
-
-async fn collect(body: &mut RecvStream) -> Result<(BytesMut, Option<HeaderMap>), h2::Error> {
-    let mut bytes = BytesMut::new();
-    while let Some(piece) = body.data().await {
-        let piece = piece?;
-        bytes.extend_from_slice(&piece);
-        body.flow_control().release_capacity(piece.len())?;
-    }
-    Ok((bytes, body.trailers().await?))
-}
-
-fn trailers() -> HeaderMap {
-    let mut trailers = HeaderMap::new();
-    trailers.insert("checksum", HeaderValue::from_static("1"));
-    trailers
 }
 
 #[tokio::test]

@@ -8,7 +8,9 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use rudy_http::Limits;
 use rudy_http::h1::{BodyLength, DateLine, ResponseHead};
 use rudy_http::h2::{ConnectionError, ErrorCode, Event, HeadBuffers, ServerConnection};
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::io::DuplexStream;
+
+use crate::h2_pair::{Endpoint, pump};
 
 /// What a server saw of its client.
 #[derive(Debug, Default)]
@@ -49,35 +51,21 @@ struct Server {
 }
 
 /// Serves a connection until one side closes it.
-pub(crate) async fn serve(mut io: DuplexStream, options: Options) -> Seen {
+pub(crate) async fn serve(io: DuplexStream, options: Options) -> Seen {
     let mut out = BytesMut::new();
     let connection = ServerConnection::new(Instant::now(), false, &options.limits, &mut out);
     let (exchanges, seen) = (BTreeMap::new(), Seen::default());
     let mut server = Server { connection, options, out, exchanges, seen };
-    let (mut reader, mut writer) = tokio::io::split(&mut io);
-    let (mut buffer, mut is_open) = (vec![0; 5000], true);
-    while is_open || !server.out.is_empty() {
-        tokio::select! {
-            read = reader.read(&mut buffer), if is_open => match read {
-                Ok(0) | Err(_) => is_open = false,
-                Ok(length) => is_open = server.receive(&buffer[..length]),
-            },
-            written = writer.write_buf(&mut server.out), if !server.out.is_empty() => {
-                if written.is_err() {
-                    break;
-                }
-            }
-        }
-        server.send_bodies();
-        is_open &= !server.connection.is_over();
-    }
-    drop(writer.shutdown().await);
+    pump(io, &mut server).await;
     server.seen.requests = server.connection.requests();
     server.seen
 }
 
-impl Server {
-    /// Returns whether the connection goes on.
+impl Endpoint for Server {
+    fn out(&mut self) -> &mut BytesMut {
+        &mut self.out
+    }
+
     fn receive(&mut self, mut input: &[u8]) -> bool {
         let (mut buffers, now) = (HeadBuffers::default(), Instant::now());
         loop {
@@ -98,8 +86,7 @@ impl Server {
         }
     }
 
-    /// Sends as much of the bodies as the windows permit.
-    fn send_bodies(&mut self) {
+    fn advance(&mut self) -> bool {
         let now = Instant::now();
         for (stream, exchange) in &mut self.exchanges {
             let Some(rest) = &mut exchange.rest else { continue };
@@ -121,6 +108,7 @@ impl Server {
             }
         }
         self.exchanges.retain(|_, exchange| exchange.rest.is_some() || !exchange.path.is_empty());
+        !self.connection.is_over()
     }
 }
 
