@@ -74,6 +74,8 @@ pub(super) struct Core {
     table: PeerTable,
     /// The newest streams that this side has reset.
     reset_by_us: VecDeque<u32>,
+    /// The last of the streams that were reset before those. Frames for streams up to this one are ignored.
+    forgotten_reset: u32,
 }
 
 /// The table that the peer decodes header blocks with. This side does not use it.
@@ -105,6 +107,7 @@ impl Core {
             resets: Allowance::new(now),
             table: PeerTable::Default,
             reset_by_us: VecDeque::new(),
+            forgotten_reset: 0,
         }
     }
 
@@ -277,15 +280,17 @@ impl Core {
     pub(super) fn reset(&mut self, stream: u32, code: ErrorCode, out: &mut BytesMut) {
         put_reset(stream, code, out);
         self.streams.remove(stream);
-        if self.reset_by_us.len() == REMEMBERED_RESETS {
-            self.reset_by_us.pop_front();
+        if self.reset_by_us.len() == REMEMBERED_RESETS
+            && let Some(oldest) = self.reset_by_us.pop_front()
+        {
+            self.forgotten_reset = self.forgotten_reset.max(oldest);
         }
         self.reset_by_us.push_back(stream);
     }
 
     /// Whether frames for a closed stream may have been in transit when this side reset it.
     pub(super) fn was_reset_by_us(&self, stream: u32) -> bool {
-        self.reset_by_us.contains(&stream)
+        stream <= self.forgotten_reset || self.reset_by_us.contains(&stream)
     }
 
     /// Notes that the peer has closed a stream, too: nothing more is in transit.

@@ -137,7 +137,7 @@ async fn requests_that_the_client_cancels() {
     assert!(served.cancelled.iter().all(|code| *code == Reason::CANCEL), "{:?}", served.cancelled);
 }
 
-/// More than the client remembers, whose responses are in transit (RFC 9113 §5.1).
+/// More than either side remembers (RFC 9113 §5.1).
 #[tokio::test]
 async fn many_requests_that_the_client_cancels_at_once() {
     let mut calls = vec![Call::get("/size/1").cancelled_after(0); 1000];

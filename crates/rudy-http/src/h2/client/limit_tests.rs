@@ -66,6 +66,24 @@ fn frames_for_a_cancelled_stream_are_limited() {
     }
 }
 
+/// More than the connection remembers.
+#[test]
+fn responses_for_many_cancelled_requests_are_ignored() {
+    let mut server = Server::new();
+    server.send(&setting(3, 500));
+    let streams: Vec<u32> = (0..400).map(|_| server.get()).collect();
+    for stream in &streams {
+        server.connection.cancel(*stream, &mut server.out);
+    }
+    for stream in streams {
+        let late = [
+            headers(stream, false, &[(":status", "200")]),
+            frame(kind::DATA, flag::END_STREAM, stream, b"x"),
+        ];
+        assert_eq!(server.send(&late.concat()), [""; 0]);
+    }
+}
+
 #[test]
 fn a_server_may_send_frames_with_each_response() {
     let mut server = Server::new();
