@@ -5,7 +5,6 @@
 mod client;
 #[path = "../h2_pair/mod.rs"]
 mod h2_pair;
-mod schedules;
 mod server;
 
 use h2::Reason;
