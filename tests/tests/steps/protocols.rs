@@ -1,6 +1,7 @@
 //! One site and one table of requests, over HTTP/1.1 and HTTP/2, with and without TLS.
 
-use std::fs;
+use std::fs::{self, File};
+use std::time::{Duration, SystemTime};
 
 use rudy_tests::fastcgi::{App, variable};
 use rudy_tests::{Certificates, Curl, CurlResult, Server, Upstream, Valid};
@@ -121,7 +122,10 @@ fn folder() -> TempDir {
     ] {
         let path = folder.path().join(name);
         fs::create_dir_all(path.parent().expect("a name in a folder")).expect("a temp folder can be written");
-        fs::write(path, text).expect("a temp folder can be written");
+        fs::write(&path, text).expect("a temp folder can be written");
+        // The ETag of a file that has just changed is weak, and becomes strong a moment later.
+        let file = File::options().write(true).open(path).expect("it was written");
+        file.set_modified(SystemTime::now() - Duration::from_hours(1)).expect("the file is ours");
     }
     folder
 }
