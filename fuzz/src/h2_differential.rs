@@ -71,6 +71,8 @@ fn explained(ours: &Outcome, frame: &[u8]) -> bool {
         HEADERS | CONTINUATION => ours.accepted.iter().any(|text| text.contains(RAW)),
         // A server still serves the streams that are open; `h2` also ends.
         GOAWAY => true,
+        // A priority for a stream that is not open, which `h2` resets if the stream depends on itself.
+        PRIORITY => ours.accepted.is_empty(),
         // `h2` does not know RFC 9218 §7.1, and ignores what only a server may send.
         PRIORITY_UPDATE | PUSH_PROMISE => true,
         _ => false,
@@ -78,6 +80,7 @@ fn explained(ours: &Outcome, frame: &[u8]) -> bool {
 }
 
 const HEADERS: u8 = 1;
+const PRIORITY: u8 = 2;
 const PUSH_PROMISE: u8 = 5;
 const GOAWAY: u8 = 7;
 const CONTINUATION: u8 = 9;
