@@ -42,8 +42,8 @@ pub fn run(input: &[u8]) {
                 frame.escape_ascii()
             );
         }
-        // Later differences can follow from this one.
-        if !is_same || of_ours.has_ended || of_theirs.has_ended {
+        // Later differences can follow from this one, or from a refusal: this server still discards the body of a rejected request.
+        if !is_same || of_ours.refused.is_some() || of_ours.has_ended || of_theirs.has_ended {
             return;
         }
     }
