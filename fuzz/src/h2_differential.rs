@@ -105,7 +105,8 @@ const RAW: &str = " raw ";
 /// Describes a request. The host is that of `:authority`, or of Host without it; `h2` leaves the parts of a cookie as they are.
 fn describe<T>(stream: u32, request: &Request<T>, ends: bool) -> String {
     let fields = request.headers();
-    let authority = request.uri().authority().map(|authority| authority.as_str().to_owned());
+    let authority = request.uri().authority();
+    let authority = authority.map(|authority| authority.as_str().as_bytes().escape_ascii().to_string());
     let host = fields.get(header::HOST).map(|host| host.as_bytes().escape_ascii().to_string());
     let raw = request.extensions().get::<RawTarget>().map_or("", |_| RAW);
     let target = request.uri().path_and_query().map_or("", |target| target.as_str());
