@@ -97,6 +97,7 @@ const STRICTER: &[&str] = &[
     "TE is not trailers (RFC 9113 §8.2.2)",
     "the value of a field has a line break, NUL, or white space around it",
     "a field is not allowed as a trailer",
+    "a pseudo-field in a trailer section",
 ];
 
 /// Marks a target that the crate `http`, which `h2` uses, cannot represent.
