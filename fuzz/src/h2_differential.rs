@@ -111,7 +111,10 @@ fn describe<T>(stream: u32, request: &Request<T>, ends: bool) -> String {
     let host = fields.get(header::HOST).map(|host| host.as_bytes().escape_ascii().to_string());
     let raw = request.extensions().get::<RawTarget>().map_or("", |_| RAW);
     let target = request.uri().path_and_query().map_or("", |target| target.as_str());
-    let cookies: Vec<_> = fields.get_all(header::COOKIE).iter().map(|value| value.as_bytes()).collect();
+    // Empty parts have no meaning, and some of them are lost in the joined field.
+    let cookies = fields.get_all(header::COOKIE).iter().map(|value| value.as_bytes());
+    let cookies: Vec<_> = cookies.flat_map(|value| value.split(|byte| b"; ".contains(byte))).collect();
+    let cookies: Vec<_> = cookies.into_iter().filter(|part| !part.is_empty()).collect();
     let mut others = describe_fields(fields);
     others.retain(|(name, _)| name != "host" && name != "cookie");
     format!(
