@@ -88,8 +88,10 @@ fn with_client<F: Future<Output = ()>>(
         let get = http::Request::get("http://a/").body(()).unwrap();
         client.send_request(get, true).unwrap().0.await.unwrap();
         test(engine, client).await;
-        // An error of the protocol would be one of the connection.
-        connection.await.unwrap().unwrap();
+        // A server that stops may close the socket before the last frames of the client have arrived.
+        if let Err(error) = connection.await.unwrap() {
+            assert!(error.is_io(), "{error}");
+        }
     });
 }
 
