@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use rudy_http::h1::PreparedHead;
+use rudy_http::syntax::members;
 use rudy_net::{Head, Reply, Request, Response};
 
 use super::derived_heads::DerivedHeads;
@@ -203,6 +204,7 @@ pub(super) struct RequestFields(pub(super) Changes);
 impl Step for RequestFields {
     fn call(&self, mut request: Request, call: Call<'_>, next: Next) -> Reply {
         let changes = self.0.fill(&request, &call);
+        keep_from_connection(&changes, request.headers_mut());
         for change in &changes {
             if !matches!(change.action, Action::Add(_) | Action::Default(_)) {
                 remove_spellings(&change.name, request.headers_mut());
@@ -215,6 +217,22 @@ impl Step for RequestFields {
     fn describe(&self) -> Vec<String> {
         self.0.describe("request")
     }
+}
+
+/// Removes the changed fields from `Connection`: a proxy drops the fields that are named there, so a client could remove what the server
+/// has set.
+fn keep_from_connection(changes: &[Change<HeaderValue>], fields: &mut HeaderMap) {
+    let is_changed = |option: &[u8]| {
+        changes.iter().any(|change| change.name.as_str().as_bytes().eq_ignore_ascii_case(option))
+    };
+    let lines = fields.get_all(header::CONNECTION).iter();
+    let kept: Vec<_> =
+        lines.flat_map(|line| members(line.as_bytes())).filter(|option| !is_changed(option)).collect();
+    let kept = HeaderValue::from_bytes(&kept.join(&b", "[..]));
+    match kept {
+        Ok(kept) if !kept.is_empty() => fields.insert(header::CONNECTION, kept),
+        _ => fields.remove(header::CONNECTION),
+    };
 }
 
 /// Removes a field in all spellings that are one variable for CGI: `Remote_User` is `REMOTE_USER`, too.
@@ -266,6 +284,26 @@ mod tests {
             ["a: new", "c: 1", "c: 2", "c: 3", "d: there", "e: 1", "e: 2"]
         );
         assert_eq!(changed(changes, &[]), ["a: new", "c: 2", "c: 3", "d: d", "e: 1", "e: 2"]);
+    }
+
+    #[test]
+    fn a_client_cannot_have_a_proxy_drop_what_the_server_sets() {
+        let change = |name| Change {
+            name: HeaderName::from_static(name),
+            action: Action::Set(vec![HeaderValue::from_static("x")]),
+        };
+        for (given, kept) in [
+            (&["close"][..], Some("close")),
+            (&["X-User, keep-alive", "x-other"], Some("keep-alive, x-other")),
+            (&["x-USER"], None),
+            (&[], None),
+        ] {
+            let mut fields = HeaderMap::new();
+            fields.extend(given.iter().map(|line| (header::CONNECTION, HeaderValue::from_static(line))));
+            keep_from_connection(&[change("x-user")], &mut fields);
+            let left = fields.get(header::CONNECTION).map(|value| value.to_str().unwrap());
+            assert_eq!(left, kept, "{given:?}");
+        }
     }
 
     #[test]
