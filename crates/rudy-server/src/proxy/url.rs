@@ -58,7 +58,11 @@ fn parse(text: &str) -> Result<UpstreamUrl, String> {
         return Err(if text.is_empty() || text.starts_with('/') {
             "expected a URL, as in \"http://127.0.0.1:3000\" or \"unix:/run/app.sock\"".to_owned()
         } else {
-            format!("the scheme is missing: write \"http://{text}\"")
+            // A port alone is one of this machine.
+            let port = text.strip_prefix(':').unwrap_or(text);
+            let is_port = port.parse::<u16>().is_ok();
+            let authority = if is_port { format!("127.0.0.1:{port}") } else { text.to_owned() };
+            format!("the scheme is missing: write \"http://{authority}\"")
         });
     };
     let is_https = scheme.eq_ignore_ascii_case("https");
@@ -134,6 +138,8 @@ mod tests {
             ("", "as in \"http://127.0.0.1:3000\""),
             ("/run/app.sock", "\"unix:/run/app.sock\""),
             ("127.0.0.1:3000", "write \"http://127.0.0.1:3000\""),
+            ("3000", "write \"http://127.0.0.1:3000\""),
+            (":3000", "write \"http://127.0.0.1:3000\""),
             ("tcp://a:1", "the scheme \"tcp\" is not supported: write \"http://a:1\""),
             ("http://a/b", "write \"http://a\", and `add_prefix = \"/b\"`"),
             ("http://u:p@a", "remove the part up to \"@\""),
