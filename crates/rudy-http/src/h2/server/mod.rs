@@ -98,7 +98,7 @@ impl ServerConnection {
     /// Whether the connection ends, and no response is due: send what is encoded, then close the connection.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.shutdown == Shutdown::Final && self.core.streams.iter().all(|stream| stream.draining.is_some())
+        self.shutdown == Shutdown::Final && self.core.streams.is_empty()
     }
 
     /// Returns the deadline for the next bytes of the client: of a frame or a header block, of a request whose response is complete

@@ -4,10 +4,10 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 
-use super::ServerConnection;
 use super::event::Event;
 use super::head::HeadFault;
 use super::receive::{Block, Step};
+use super::{ServerConnection, Shutdown};
 use crate::Limits;
 use crate::h1::{BodyLength, Rejection, RequestHead, read_trailers};
 use crate::h2::body::{Piece, Received, WRONG_LENGTH};
@@ -111,10 +111,13 @@ impl ServerConnection {
         drained.is_some_and(|bytes| bytes > limits.drain_bytes)
     }
 
-    /// Resets the streams whose clients have not ended their requests in time after the response.
+    /// Resets the streams whose clients have not ended their requests in time after the response: at once if the connection is about
+    /// to end. Clients that see the end of the connection on an open stream do not trust the response (the crate `h2` reports a
+    /// broken pipe); NO_ERROR says that it is complete (RFC 9113 §8.1).
     pub fn expire(&mut self, now: Instant, limits: &Limits, out: &mut BytesMut) {
+        let is_ending = self.shutdown == Shutdown::Final;
         let is_late = |stream: &Stream| {
-            stream.draining.is_some_and(|draining| draining.since + limits.head_timeout <= now)
+            stream.draining.is_some_and(|draining| is_ending || draining.since + limits.head_timeout <= now)
         };
         let late = self.core.streams.iter().filter(|stream| is_late(stream)).map(|stream| stream.id);
         for id in late.collect::<Vec<_>>() {

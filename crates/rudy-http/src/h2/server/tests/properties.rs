@@ -331,9 +331,8 @@ impl Driver {
         let streams: Vec<_> = connection.core.streams.iter().collect();
         assert!(streams.len() <= 4 && streams.is_sorted_by(|a, b| a.id < b.id));
         assert_eq!(connection.is_idle(), streams.is_empty());
-        let has_no_due = connection.core.streams.iter().all(|stream| stream.draining.is_some());
-        assert!(!connection.is_over() || has_no_due && connection.is_shutting_down());
-        assert!(!self.had_final_goaway || connection.is_over() == has_no_due);
+        assert!(!connection.is_over() || streams.is_empty() && connection.is_shutting_down());
+        assert!(!self.had_final_goaway || connection.is_over() == streams.is_empty());
         assert!(connection.deadline(&self.client.limits).is_some() || !connection.is_idle());
         if self.has_failed {
             return;

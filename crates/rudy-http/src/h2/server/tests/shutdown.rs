@@ -72,6 +72,19 @@ fn streams_after_the_last_one_are_ignored() {
 }
 
 #[test]
+fn a_complete_response_to_an_unfinished_request_is_marked_complete() {
+    let mut client = Client::new();
+    client.send(&post(1, &[]));
+    finally_shut_down(&mut client);
+    client.respond(1, b"");
+    client.sent();
+    assert!(!client.connection.is_over());
+    client.connection.expire(client.now, &client.limits, &mut client.out);
+    assert_eq!(client.sent(), ["1 RST_STREAM NO_ERROR"]);
+    assert!(client.connection.is_over());
+}
+
+#[test]
 fn the_windows_return_the_bytes_of_ignored_streams() {
     let mut client = Client::new();
     client.send(&get(1));
