@@ -34,7 +34,9 @@ pub use http2_servers::{Peer, Reply, start_http2_server, write_files};
 pub use load::{Load, Tally};
 pub use pebble::Pebble;
 pub use port::{ReservedPort, free_port};
-pub use program::{flup, go_program, long, php_fpm, program, redbot, skip, skip_unsupported, sslyze};
+pub use program::{
+    application, flup, go_program, long, php_fpm, program, redbot, skip, skip_unsupported, sslyze,
+};
 pub use response::Response;
 pub use server::{Builder, Server};
 pub use tls::{Certificates, TlsServer, Valid};

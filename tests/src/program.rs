@@ -47,12 +47,22 @@ pub fn sslyze() -> Option<PathBuf> {
     long_program("sslyze")
 }
 
+/// Returns the path of a program in the virtual environment with applications behind a proxy, in the same way.
+#[must_use]
+pub fn application(name: &str) -> Option<PathBuf> {
+    program_in("applications", name)
+}
+
 /// Returns the path of a program in a virtual environment of the same name.
 fn long_program(name: &str) -> Option<PathBuf> {
+    program_in(name, name)
+}
+
+fn program_in(environment: &str, name: &str) -> Option<PathBuf> {
     if !long() {
         return None;
     }
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../target/{name}/bin/{name}"));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../target/{environment}/bin/{name}"));
     if !path.is_file() {
         skip(&format!("{name} is not installed; `cargo xtask setup` installs it"));
         return None;

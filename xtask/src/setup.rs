@@ -46,6 +46,17 @@ const REDBOT: &[&str] = &["redbot==2.7.1", "httplint==2026.10.4"];
 /// A scanner for TLS, which has Mozilla's recommendations.
 const SSLYZE: &[&str] = &["sslyze==6.3.1"];
 
+/// Applications behind a proxy and their clients: the cases of Autobahn for WebSockets, a server of WebSockets, a notebook with the driver
+/// of a browser, and a web server.
+const APPLICATIONS: &[&str] = &[
+    "kosoku==0.1.0",
+    "websockets==17.4",
+    "jupyterlab==4.6.6",
+    "ipykernel==7.4.0",
+    "playwright==1.65.2",
+    "gunicorn==27.0.1",
+];
+
 /// FastCGI for Python, which Debian no longer packages.
 const FLUP: &[&str] = &["flup==1.0.3"];
 
@@ -75,6 +86,7 @@ pub(crate) fn run(peers: bool) -> Outcome {
     if peers {
         python(&workspace::environment("redbot"), REDBOT)?;
         python(&workspace::environment("sslyze"), SSLYZE)?;
+        python(&workspace::environment("applications"), APPLICATIONS)?;
         unpack(DOKUWIKI, &workspace::dokuwiki(), "usr/share/dokuwiki/doku.php")?;
         unpack(MEDIAWIKI, &workspace::mediawiki(), "usr/share/mediawiki/index.php")?;
     }

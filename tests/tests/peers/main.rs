@@ -1,6 +1,7 @@
 //! Tests with other programs: clients, servers, applications and linters with their own implementations of
 //! HTTP and FastCGI, and many clients at once.
 
+mod applications;
 mod codings;
 mod conditions;
 mod connections;

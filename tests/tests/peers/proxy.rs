@@ -38,7 +38,7 @@ server.listen(Number(process.argv[2]), '127.0.0.1');
 ";
 
 /// A program that listens on a port. Dropping this kills it.
-struct Running(Child);
+pub(super) struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -48,12 +48,19 @@ impl Drop for Running {
     }
 }
 
-/// Starts a program, waits until it accepts connections, and starts a proxy in front of it.
-fn start(mut command: Command, port: &ReservedPort) -> (Running, Server) {
-    let running = Running(
-        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program can be started"),
-    );
-    eventually("the program listens", || std::net::TcpStream::connect(port.address()).ok());
+impl Running {
+    /// Starts a program, and waits until it accepts connections.
+    pub(super) fn start(command: &mut Command, port: &ReservedPort) -> Self {
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let running = Self(child.expect("the program can be started"));
+        eventually("the program listens", || std::net::TcpStream::connect(port.address()).ok());
+        running
+    }
+}
+
+/// Starts a program, and a proxy in front of it.
+pub(super) fn start(mut command: Command, port: &ReservedPort) -> (Running, Server) {
+    let running = Running::start(&mut command, port);
     let server = Server::build()
         .args(["--listen", "127.0.0.1:0", "--proxy", &format!("http://{}", port.address())])
         .start();
@@ -144,7 +151,7 @@ fn a_server_of_http10_is_used() {
     }
 }
 
-fn write(folder: &Path, name: &str, text: &str) -> String {
+pub(super) fn write(folder: &Path, name: &str, text: &str) -> String {
     let file = folder.join(name);
     fs::write(&file, text).expect("the folder is ours");
     file.display().to_string()
