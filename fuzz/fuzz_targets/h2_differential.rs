@@ -3,4 +3,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|data: &[u8]| rudy_fuzz::h2_differential::run(data));
+fuzz_target!(|data: &[u8]| rudy_fuzz::h2_differential::run_servers(data));

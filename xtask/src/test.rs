@@ -13,7 +13,7 @@ const FUZZ_SECONDS: &str = "5";
 const SERVER_TARGETS: &[&str] = &["access_log", "config", "proxy_header", "router"];
 
 /// Fuzz targets that compare with another implementation. A difference may be one that is not explained yet, which is no fault.
-const COMPARISONS: &[&str] = &["h2_differential"];
+const COMPARISONS: &[&str] = &["h2_differential", "h2_client_differential"];
 
 /// A step, and the remedy if it fails.
 struct Step {

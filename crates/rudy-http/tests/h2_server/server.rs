@@ -14,7 +14,9 @@ use crate::h2_pair::{collect, send_body};
 /// What a server does when a number of requests have arrived.
 #[derive(Debug, Clone)]
 pub(crate) enum Action {
-    /// Changes the initial window of streams, also that of the open ones, to each of these in turn.
+    /// Changes the initial window of streams, also that of the open ones, to each of these in turn. The last one must be the largest:
+    /// when the crate reduces a window, it keeps back what was read of the larger one until more arrives. A client that has used
+    /// all of the smaller window then waits without end.
     Windows(Vec<u32>),
     /// Announces the end, and then completes what has arrived.
     ShutDown,
