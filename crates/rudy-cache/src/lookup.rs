@@ -95,10 +95,13 @@ impl Policy {
         stored: &[Stored],
         now: HttpDate,
     ) -> Decision {
-        // §4.1: the fields that Vary names MUST match. §4: of several, the most recent MUST be used.
+        // §4.1: the fields that Vary names MUST match, and responses without Vary are the last choice: some origins omit it from
+        // their default response. §4: of several, the most recent MUST be used.
         let matching =
             stored.iter().enumerate().filter(|(_, stored)| stored.variant.matches(request.headers()));
-        let Some((index, stored_response)) = matching.max_by_key(|(_, stored)| stored.recency()) else {
+        let Some((index, stored_response)) =
+            matching.max_by_key(|(_, stored)| (stored.variant.is_specific(), stored.recency()))
+        else {
             let reason = if stored.is_empty() { Forward::UriMiss } else { Forward::VaryMiss };
             return Decision::Forward(reason);
         };

@@ -1,5 +1,7 @@
 //! What a validation changes in the stored responses (RFC 9111 §4.3.3 to §4.3.5).
 
+use std::cmp::Reverse;
+
 use http::header::{AUTHORIZATION, CONTENT_LENGTH, DATE, ETAG, LAST_MODIFIED, VARY};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use rudy_http::semantics::etag::Comparison;
@@ -21,8 +23,8 @@ pub struct Change {
 }
 
 impl Policy {
-    /// Updates the stored responses that a 304 is about (§4.3.4), and returns them. The most recent one of them is the response to
-    /// the request.
+    /// Updates the stored responses that a 304 is about (§4.3.4), and returns them, the most recent one first: it is the response
+    /// to the request.
     ///
     /// If there is none, no stored response may be used: the request has to be sent again without conditions. A `Set-Cookie` of
     /// the 304 is not stored by default; it is only for this client.
@@ -109,7 +111,7 @@ fn matching(request: &HeaderMap, stored: &[Stored]) -> Vec<usize> {
 /// Returns the responses that a 304 with these validators updates, by the first rule of §4.3.4 that applies.
 fn identify(received: &Validators, stored: &[Stored], candidates: Vec<usize>) -> Vec<usize> {
     let known = |index: &usize| Validators::of(&stored[*index].fields);
-    let (same, is_strong): (Vec<usize>, bool) = match (&received.tag, received.modified) {
+    let (mut same, is_strong): (Vec<usize>, bool) = match (&received.tag, received.modified) {
         (Some(tag), _) => {
             let comparison = if tag.is_weak() { Comparison::Weak } else { Comparison::Strong };
             let is_same =
@@ -124,10 +126,11 @@ fn identify(received: &Validators, stored: &[Stored], candidates: Vec<usize>) ->
         // named, so it is the one that the 304 is about. Many applications send such a 304.
         (None, None) => return if candidates.len() == 1 { candidates } else { Vec::new() },
     };
-    if is_strong {
-        return same;
+    same.sort_by_key(|index| Reverse(stored[*index].recency()));
+    if !is_strong {
+        same.truncate(1);
     }
-    same.into_iter().max_by_key(|index| stored[*index].recency()).into_iter().collect()
+    same
 }
 
 /// Whether a response to HEAD describes the stored representation: the validators that it has, and its length, are the same.

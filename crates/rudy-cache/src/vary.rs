@@ -34,7 +34,12 @@ impl Variant {
     /// Whether the request has the same values.
     #[must_use]
     pub fn matches(&self, request: &HeaderMap) -> bool {
-        self.names.is_empty() || key(&self.names, request) == self.key
+        !self.is_specific() || key(&self.names, request) == self.key
+    }
+
+    /// Whether the response depends on any field.
+    pub(crate) fn is_specific(&self) -> bool {
+        !self.names.is_empty()
     }
 }
 

@@ -37,7 +37,7 @@ impl Cache {
         let mut outcome = match (response.status(), decision) {
             (StatusCode::NOT_MODIFIED, _) => {
                 let changes = policy.freshen(request, response, stored, exchange);
-                let newest = changes.iter().map(|change| stored[change.index].clone()).next_back();
+                let newest = changes.iter().map(|change| stored[change.index].clone()).next();
                 (apply(&changes, stored), newest)
             }
             (_, _) if *request.method() == Method::HEAD => {
