@@ -26,7 +26,7 @@ pub enum Decision {
         /// Whether to respond with it if the origin cannot be reached, or responds with an error: see [`is_error`].
         stale_if_error: bool,
     },
-    /// Request a part that an incomplete stored response lacks.
+    /// Request a part that an incomplete stored response lacks: the range of the client, or the missing end.
     Extend(Selected),
     /// Forward the request.
     Forward(Forward),

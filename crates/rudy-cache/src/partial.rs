@@ -20,7 +20,10 @@ impl Stored {
     pub(crate) fn coverage<B>(&self, request: &Request<B>) -> Coverage {
         let Content::Parts { size, spans } = &self.content else { return Coverage::Enough };
         let mut lines = request.headers().get_all(RANGE).iter();
-        let requested = lines.next().filter(|_| lines.next().is_none()).map(|line| range::parse(line, *size));
+        let requested = match (lines.next(), lines.next()) {
+            (line, None) => line.map(|line| range::parse(line, *size)),
+            _ => Some(Ranges::Ignored),
+        };
         match (self.verdict(request), requested) {
             // Neither has content.
             (Verdict::NotModified, _) => Coverage::Enough,
@@ -29,8 +32,18 @@ impl Stored {
                 let is_stored = spans.iter().any(|stored| stored.contains(span));
                 if is_stored { Coverage::Enough } else { Coverage::Extensible }
             }
+            // §3.3: a response whose transfer failed MAY be completed.
+            (Verdict::Proceed, None) if self.missing_end().is_some() => Coverage::Extensible,
             // The whole, several parts, or a part of another representation (`If-Range`).
             _ => Coverage::Other,
+        }
+    }
+
+    /// Returns the start of the missing part, if it is the end and nothing else is missing.
+    pub(crate) fn missing_end(&self) -> Option<u64> {
+        match &self.content {
+            Content::Parts { spans, .. } if spans.len() == 1 && spans[0].start == 0 => Some(spans[0].end()),
+            _ => None,
         }
     }
 }

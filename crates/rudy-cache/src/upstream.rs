@@ -3,6 +3,8 @@
 use http::HeaderMap;
 use http::header::{ACCEPT_ENCODING, ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, LAST_MODIFIED, RANGE};
 
+use rudy_http::semantics::range;
+
 use crate::cache_status::Forward;
 use crate::lookup::Decision;
 use crate::stored::{Stored, Validators};
@@ -20,10 +22,7 @@ impl Decision {
             Self::Hit(_) | Self::OnlyIfCached | Self::Forward(_) => remove_conditions(fields),
             Self::Extend(selected) => {
                 remove_conditions(fields);
-                // A changed representation is then sent in whole, not a part that fits nothing (§3.4).
-                if let Some(tag) = stored[selected.index].strong_tag() {
-                    fields.insert(IF_RANGE, tag.value().clone());
-                }
+                ask_for_part(&stored[selected.index], fields);
             }
             Self::Validate { selected, .. } => add_conditions(&stored[selected.index], fields),
             Self::StaleHit(selected) => {
@@ -39,6 +38,16 @@ impl Decision {
 fn remove_conditions(fields: &mut HeaderMap) {
     fields.remove(IF_NONE_MATCH);
     fields.remove(IF_MODIFIED_SINCE);
+}
+
+/// Asks for the range of the client, or for the missing end. With `If-Range`, a changed representation is sent in whole, not a
+/// part of it that fits nothing (§3.4).
+fn ask_for_part(stored: &Stored, fields: &mut HeaderMap) {
+    let Some(tag) = stored.strong_tag() else { return };
+    if let (false, Some(start)) = (fields.contains_key(RANGE), stored.missing_end()) {
+        fields.insert(RANGE, range::starting_at(start));
+    }
+    fields.insert(IF_RANGE, tag.value().clone());
 }
 
 /// Replaces the client's conditions with those of a validation. §4.3.1: an entity tag MUST be sent, and a modification date

@@ -73,9 +73,7 @@ impl ResponseDirectives {
         let members = dictionary::parse(&text).filter(|members| !members.is_empty())?;
         let mut directives = Self { is_targeted: true, ..Self::default() };
         for (name, value) in members {
-            if value != Value::Boolean(false) {
-                directives.apply(name, &argument(name, value));
-            }
+            directives.apply(name, &argument(name, value)?);
         }
         Some(directives)
     }
@@ -106,17 +104,26 @@ impl ResponseDirectives {
     }
 }
 
-/// Maps a value of the dictionary to an argument (RFC 9213 §2.1). Durations are integers, and field names are in strings; a value
-/// of another type is invalid.
-fn argument<'a>(name: &[u8], value: Value<'a>) -> Argument<'a> {
+/// Maps a value of the dictionary to an argument (RFC 9213 §2.1). `None` if the type is not that of the directive, which makes the
+/// whole field void (RFC 8941 §2): a duration is an integer, field names are in a string, and other directives are true.
+fn argument<'a>(name: &[u8], value: Value<'a>) -> Option<Argument<'a>> {
+    let is_duration =
+        matches!(name, b"max-age" | b"s-maxage" | b"stale-while-revalidate" | b"stale-if-error");
+    let has_fields = matches!(name, b"no-cache" | b"private");
     match value {
-        Value::Boolean(_) => Argument::None,
-        Value::Integer(digits) => Argument::Text(digits.into()),
-        Value::String(text) if matches!(name, b"no-cache" | b"private") => Argument::Text(text.into()),
-        Value::Token(token) if matches!(name, b"no-cache" | b"private") => Argument::Text(token.into()),
-        Value::String(_) | Value::Token(_) | Value::Other => Argument::Invalid,
+        Value::Boolean(true) if !is_duration => Some(Argument::None),
+        Value::Integer(digits) if is_duration => Some(Argument::Text(digits.into())),
+        Value::String(text) if has_fields => Some(Argument::Text(text.into())),
+        Value::Token(token) if has_fields => Some(Argument::Text(token.into())),
+        _ if is_duration || has_fields || FLAGS.contains(&name) => None,
+        // An unknown directive may have any type.
+        _ => Some(Argument::None),
     }
 }
+
+/// The directives without an argument.
+const FLAGS: [&[u8]; 6] =
+    [b"must-revalidate", b"must-understand", b"no-store", b"proxy-revalidate", b"public", b"immutable"];
 
 impl Scope {
     /// Adds the field names of an argument. Without valid names, the directive is about everything, as many caches treat it in
@@ -225,11 +232,14 @@ mod tests {
             ("max-age=1,", "max-age=2", Some(2)),
             ("Max-Age=1", "max-age = 2", Some(9)),
             ("no-store", "max-age=2", None),
-            ("max-age=\"1\"", "", Some(0)),
-            ("max-age=1.5", "", Some(0)),
-            ("max-age=-1", "", Some(0)),
-            ("max-age=1;x, unknown", "", Some(1)),
-            ("no-store=?0, max-age=1", "", Some(1)),
+            ("max-age=\"1\"", "", Some(9)),
+            ("max-age=1.5", "", Some(9)),
+            ("max-age=-1", "", Some(9)),
+            ("max-age", "max-age=2", Some(2)),
+            ("max-age=1;x, unknown=(1 2)", "", Some(1)),
+            ("public=?0, max-age=1", "", Some(9)),
+            ("no-store=1, max-age=1", "", Some(9)),
+            ("private=1, max-age=1", "", Some(9)),
         ] {
             let fields = HeaderMap::from_iter([
                 (CACHE_CONTROL, HeaderValue::from_static("max-age=9")),

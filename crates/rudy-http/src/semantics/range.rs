@@ -61,6 +61,12 @@ impl Span {
     }
 }
 
+/// Returns the `Range` of all bytes from `start` (§14.1.1).
+#[must_use]
+pub fn starting_at(start: u64) -> HeaderValue {
+    field(format!("bytes={start}-"))
+}
+
 /// Returns the `Content-Range` of a 416 (§14.4).
 #[must_use]
 pub fn unsatisfied_content_range(size: u64) -> HeaderValue {
