@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use http::Uri;
+use rudy_http::semantics::reference::resolve;
 
 /// An HTTP URL. When it is parsed, `http://` can be omitted.
 ///
@@ -98,16 +99,7 @@ impl Url {
         if let Some(rest) = reference.strip_prefix("//") {
             return format!("{scheme}://{rest}").parse();
         }
-        let path = self.target.split('?').next().unwrap_or_default();
-        let target = match reference.chars().next() {
-            None => self.target.clone(),
-            Some('/') => remove_dot_segments(reference),
-            Some('?') => format!("{path}{reference}"),
-            Some(_) => {
-                let folder = path.rfind('/').map_or("/", |end| &path[..=end]);
-                remove_dot_segments(&format!("{folder}{reference}"))
-            }
-        };
+        let target = resolve(&self.target, reference);
         format!("{scheme}://{}{target}", self.authority()).parse()
     }
 
@@ -178,27 +170,6 @@ fn has_scheme(text: &str) -> bool {
         !scheme.is_empty()
             && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
     })
-}
-
-/// Removes dot segments (RFC 3986 §5.2.4) from a path that starts with a slash and may have a query.
-fn remove_dot_segments(target: &str) -> String {
-    let (path, query) = target.split_at(target.find('?').unwrap_or(target.len()));
-    let mut segments: Vec<&str> = Vec::new();
-    let mut ends_in_folder = false;
-    for segment in path.split('/').skip(1) {
-        ends_in_folder = matches!(segment, "." | "..");
-        match segment {
-            "." => {}
-            ".." => {
-                segments.pop();
-            }
-            _ => segments.push(segment),
-        }
-    }
-    if ends_in_folder {
-        segments.push("");
-    }
-    format!("/{}{query}", segments.join("/"))
 }
 
 #[cfg(test)]

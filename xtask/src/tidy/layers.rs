@@ -10,6 +10,7 @@ use crate::Outcome;
 /// The layer of every crate in `crates/`. A new crate needs an entry here.
 const LAYERS: &[(&str, u8)] = &[
     ("rudy-http", 0),
+    ("rudy-cache", 0),
     ("rudy-fastcgi", 0),
     ("rudy-stats", 0),
     ("rudy-units", 0),
@@ -27,10 +28,14 @@ const LAYERS: &[(&str, u8)] = &[
     ("rudy", 5),
 ];
 
-/// Allowed dependencies within a layer: the head of a CGI response has the syntax of HTTP, and an objective such as `p99<20ms`
-/// and the axis of a chart have units.
-const ALLOWED_WITHIN_LAYER: &[(&str, &str)] =
-    &[("rudy-charts", "rudy-units"), ("rudy-fastcgi", "rudy-http"), ("rudy-stats", "rudy-units")];
+/// Allowed dependencies within a layer: a cache decides by the fields of HTTP, the head of a CGI response has their syntax, and an
+/// objective such as `p99<20ms` and the axis of a chart have units.
+const ALLOWED_WITHIN_LAYER: &[(&str, &str)] = &[
+    ("rudy-cache", "rudy-http"),
+    ("rudy-charts", "rudy-units"),
+    ("rudy-fastcgi", "rudy-http"),
+    ("rudy-stats", "rudy-units"),
+];
 
 /// Workspace members outside the layers. No crate may depend on them.
 const OUTSIDE_LAYERS: &[&str] = &["fastcgi-info", "rudy-tests", "xtask"];

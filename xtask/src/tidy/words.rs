@@ -138,6 +138,7 @@ const MEASURING: &[&str] = &[
 /// Sources whose names follow the glossary.
 const NAMED: &[&str] = &[
     "crates/rudy/",
+    "crates/rudy-cache/",
     "crates/rudy-charts/",
     "crates/rudy-fastcgi/",
     "crates/rudy-fastcgi-app/",

@@ -15,6 +15,24 @@ pub struct Validators {
     pub modified: HttpDate,
 }
 
+/// What is known of the current representation: both [`Validators`], or those that an origin sent to a cache.
+#[derive(Debug, Clone, Copy)]
+pub struct Current<'a> {
+    /// The entity tag.
+    pub tag: Option<&'a EntityTag>,
+    /// The time of the last modification.
+    pub modified: Option<HttpDate>,
+    /// Whether the representation did not change twice in the second of `modified` (§8.8.2.2).
+    pub modified_is_strong: bool,
+}
+
+impl<'a> From<&'a Validators> for Current<'a> {
+    /// A file with a weak tag may just be changing.
+    fn from(Validators { tag, modified }: &'a Validators) -> Self {
+        Self { tag: Some(tag), modified: Some(*modified), modified_is_strong: !tag.is_weak() }
+    }
+}
+
 /// The result of evaluating the preconditions of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
@@ -30,19 +48,19 @@ pub enum Verdict {
 
 /// Evaluates the preconditions of a request for an existing representation, in the order of RFC 9110 §13.2.2.
 #[must_use]
-pub fn evaluate(method: &Method, fields: &impl FieldLines, current: &Validators) -> Verdict {
+pub fn evaluate<'a>(method: &Method, fields: &impl FieldLines, current: impl Into<Current<'a>>) -> Verdict {
+    let current = current.into();
     let reads = *method == Method::GET || *method == Method::HEAD;
+    let unchanged_since = |date| current.modified.is_some_and(|modified| modified <= date);
     if let Some(failed) = step_1_and_2(fields, current) {
         return failed;
     }
     if fields.has(KnownField::IfNoneMatch) {
         // Step 3. "*" is false for every existing representation (§13.1.2).
-        if etag::list_matches(fields.lines(KnownField::IfNoneMatch), &current.tag, Comparison::Weak) {
+        if etag::list_matches(fields.lines(KnownField::IfNoneMatch), current.tag, Comparison::Weak) {
             return if reads { Verdict::NotModified } else { Verdict::PreconditionFailed };
         }
-    } else if reads
-        && single_date(fields, KnownField::IfModifiedSince).is_some_and(|since| current.modified <= since)
-    {
+    } else if reads && single_date(fields, KnownField::IfModifiedSince).is_some_and(unchanged_since) {
         // Step 4. §13.1.3: MUST be ignored with If-None-Match, with another method, or if it is not one date.
         return Verdict::NotModified;
     }
@@ -54,28 +72,31 @@ pub fn evaluate(method: &Method, fields: &impl FieldLines, current: &Validators)
 }
 
 /// Evaluates `If-Match`, or `If-Unmodified-Since` without it.
-fn step_1_and_2(fields: &impl FieldLines, current: &Validators) -> Option<Verdict> {
+fn step_1_and_2(fields: &impl FieldLines, current: Current<'_>) -> Option<Verdict> {
     let holds = if fields.has(KnownField::IfMatch) {
-        etag::list_matches(fields.lines(KnownField::IfMatch), &current.tag, Comparison::Strong)
+        etag::list_matches(fields.lines(KnownField::IfMatch), current.tag, Comparison::Strong)
     } else {
-        // §13.1.4: MUST be ignored with If-Match, or if it is not a date.
-        single_date(fields, KnownField::IfUnmodifiedSince).is_none_or(|since| current.modified <= since)
+        // §13.1.4: MUST be ignored with If-Match, if it is not a date, or without a modification date.
+        let dates = single_date(fields, KnownField::IfUnmodifiedSince).zip(current.modified);
+        dates.is_none_or(|(since, modified)| modified <= since)
     };
     (!holds).then_some(Verdict::PreconditionFailed)
 }
 
 /// Whether `If-Range` matches, so that the client can combine the range with the part that it has.
-fn if_range_holds(fields: &impl FieldLines, current: &Validators) -> bool {
+fn if_range_holds(fields: &impl FieldLines, current: Current<'_>) -> bool {
     let mut lines = fields.lines(KnownField::IfRange);
     let Some(value) = lines.next() else { return true };
     if lines.next().is_some() {
         return false;
     }
-    match etag::single_matches(value, &current.tag) {
+    match etag::single_matches(value, current.tag) {
         Some(matches) => matches,
-        // §13.1.5: the date must be equal, not later, and a strong validator (§8.8.2.2): the file must not have changed twice
-        // in that second. A weak tag means that this is still unknown.
-        None => !current.tag.is_weak() && HttpDate::parse(value) == Some(current.modified),
+        // §13.1.5: the date must be equal, not later, and a strong validator.
+        None => {
+            current.modified_is_strong
+                && HttpDate::parse(value).is_some_and(|date| current.modified == Some(date))
+        }
     }
 }
 
@@ -187,6 +208,28 @@ mod tests {
             ([(IF_NONE_MATCH, WEAK_TAG), (RANGE, "bytes=0-1")], NotModified),
         ] {
             assert_eq!(verdict(&Method::GET, &fields, true), expected, "{fields:?}");
+        }
+    }
+
+    #[test]
+    fn a_representation_may_lack_validators() {
+        let nothing = Current { tag: None, modified: None, modified_is_strong: false };
+        for (field, expected) in [
+            ((IF_MATCH, "*"), Proceed),
+            ((IF_MATCH, TAG), PreconditionFailed),
+            ((IF_UNMODIFIED_SINCE, BEFORE), Proceed),
+            ((IF_NONE_MATCH, "*"), NotModified),
+            ((IF_NONE_MATCH, TAG), Proceed),
+            ((IF_MODIFIED_SINCE, AFTER), Proceed),
+            ((IF_RANGE, TAG), IgnoreRange),
+            ((IF_RANGE, SAME), IgnoreRange),
+            ((IF_RANGE, "broken"), IgnoreRange),
+        ] {
+            let range = (RANGE, "bytes=0-1");
+            let fields =
+                [&field, &range].map(|(name, value)| (name.clone(), HeaderValue::from_static(value)));
+            let fields = HeaderMap::from_iter(fields);
+            assert_eq!(evaluate(&Method::GET, &fields, nothing), expected, "{field:?}");
         }
     }
 

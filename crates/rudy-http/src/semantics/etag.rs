@@ -45,6 +45,19 @@ impl EntityTag {
         )
     }
 
+    /// Parses the `ETag` of a response. `None` if the value is not one tag.
+    #[must_use]
+    pub fn parse(value: &HeaderValue) -> Option<Self> {
+        let (_, rest) = Received::parse(value.as_bytes())?;
+        rest.is_empty().then(|| Self(value.clone()))
+    }
+
+    /// Whether the tags match.
+    #[must_use]
+    pub fn matches(&self, other: &Self, comparison: Comparison) -> bool {
+        self.as_received().matches(other.as_received(), comparison)
+    }
+
     /// Returns the field value.
     #[must_use]
     pub fn value(&self) -> &HeaderValue {
@@ -58,7 +71,7 @@ impl EntityTag {
     }
 
     fn as_received(&self) -> Received<'_> {
-        // `of_file` makes valid tags only. The fallback, an empty weak tag, has no strong match.
+        // `of_file` and `parse` make valid tags only. The fallback, an empty weak tag, has no strong match.
         Received::parse(self.0.as_bytes()).map_or(Received { weak: true, opaque: b"" }, |(tag, _)| tag)
     }
 }
@@ -72,26 +85,29 @@ pub enum Comparison {
     Weak,
 }
 
-/// Whether a field with `*` or a list of tags matches the current tag.
+/// Whether a field with `*` or a list of tags matches the current tag. Without a tag, only `*` matches.
 ///
 /// The `lines` of the field are one list (RFC 9110 §5.3). An invalid element ends its line, because the start of the next
 /// element is unknown.
 pub fn list_matches<'a>(
     lines: impl IntoIterator<Item = &'a [u8]>,
-    current: &EntityTag,
+    current: Option<&EntityTag>,
     comparison: Comparison,
 ) -> bool {
+    let current = current.map(EntityTag::as_received);
+    let is_current = |tag: Received<'_>| current.is_some_and(|current| tag.matches(current, comparison));
     lines.into_iter().any(|line| {
         let line = line.trim_ascii();
-        line == b"*" || tags(line).any(|tag| tag.matches(current.as_received(), comparison))
+        line == b"*" || tags(line).any(is_current)
     })
 }
 
 /// Whether a field with one tag (`If-Range`) matches the current tag, in a strong comparison. `None` if the field is not a tag.
 #[must_use]
-pub fn single_matches(value: &[u8], current: &EntityTag) -> Option<bool> {
+pub fn single_matches(value: &[u8], current: Option<&EntityTag>) -> Option<bool> {
     let (tag, rest) = Received::parse(value.trim_ascii())?;
-    rest.is_empty().then(|| tag.matches(current.as_received(), Comparison::Strong))
+    let is_current = |current: &EntityTag| tag.matches(current.as_received(), Comparison::Strong);
+    rest.is_empty().then(|| current.is_some_and(is_current))
 }
 
 /// A received tag.
@@ -149,7 +165,7 @@ mod tests {
     const FILE: FileIdentity = FileIdentity { size: 255, modified_ns: 16, inode: 1 };
 
     fn matches(list: &str, weak: bool, comparison: Comparison) -> bool {
-        list_matches([list.as_bytes()], &EntityTag::of_file(&FILE, "", weak), comparison)
+        list_matches([list.as_bytes()], Some(&EntityTag::of_file(&FILE, "", weak)), comparison)
     }
 
     #[test]
@@ -208,7 +224,7 @@ mod tests {
     #[test]
     fn the_lines_of_a_field_are_one_list() {
         let lines = ["\"a\"", "\"ff-10-1\""].map(str::as_bytes);
-        assert!(list_matches(lines, &EntityTag::of_file(&FILE, "", false), Comparison::Strong));
+        assert!(list_matches(lines, Some(&EntityTag::of_file(&FILE, "", false)), Comparison::Strong));
     }
 
     #[test]
@@ -222,8 +238,36 @@ mod tests {
             ("*", None),
             ("Sun, 06 Nov 1994 08:49:37 GMT", None),
         ] {
-            assert_eq!(single_matches(text.as_bytes(), &current), expected, "{text}");
+            assert_eq!(single_matches(text.as_bytes(), Some(&current)), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn a_received_tag_is_one_tag() {
+        for (text, is_weak) in [
+            ("\"a\"", Some(false)),
+            ("W/\"a,b\"", Some(true)),
+            ("\"\"", Some(false)),
+            ("\"a\", \"b\"", None),
+            ("a", None),
+            ("*", None),
+            ("", None),
+        ] {
+            let tag = EntityTag::parse(&HeaderValue::from_str(text).unwrap());
+            assert_eq!(tag.as_ref().map(EntityTag::is_weak), is_weak, "{text}");
+            assert_eq!(
+                tag.map(|tag| tag.matches(&tag, Comparison::Strong)),
+                is_weak.map(|weak| !weak),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn without_a_tag_only_the_asterisk_matches() {
+        assert!(list_matches([&b"*"[..]], None, Comparison::Strong));
+        assert!(!list_matches([&b"\"a\""[..]], None, Comparison::Weak));
+        assert_eq!(single_matches(b"\"a\"", None), Some(false));
     }
 
     #[test]
@@ -237,15 +281,15 @@ mod tests {
         #[test]
         fn every_tag_matches_itself(size: u64, modified_ns: i128, inode: u64, weak: bool) {
             let tag = EntityTag::of_file(&FileIdentity { size, modified_ns, inode }, "zstd", weak);
-            prop_assert!(list_matches([tag.value().as_bytes()], &tag, Comparison::Weak));
-            prop_assert_eq!(list_matches([tag.value().as_bytes()], &tag, Comparison::Strong), !weak);
+            prop_assert!(list_matches([tag.value().as_bytes()], Some(&tag), Comparison::Weak));
+            prop_assert_eq!(list_matches([tag.value().as_bytes()], Some(&tag), Comparison::Strong), !weak);
         }
 
         #[test]
         fn any_bytes_are_parsed_without_a_panic(bytes in proptest::collection::vec(0x20_u8.., 0..64)) {
             let tag = EntityTag::of_file(&FILE, "", false);
-            list_matches([&bytes[..]], &tag, Comparison::Weak);
-            let _ = single_matches(&bytes, &tag);
+            list_matches([&bytes[..]], Some(&tag), Comparison::Weak);
+            let _ = single_matches(&bytes, Some(&tag));
         }
     }
 }

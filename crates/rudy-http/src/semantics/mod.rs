@@ -10,6 +10,7 @@
 //! - [`media_type`]: media types by file name (§8.3).
 //! - [`path`]: canonical request paths, and paths below a folder.
 //! - [`percent`]: percent-encoding (RFC 3986 §2.1).
+//! - [`reference`](mod@reference): relative references (RFC 3986 §5).
 //! - [`reason`]: the reason phrases of status codes (§15).
 
 pub mod conditional;
@@ -23,3 +24,4 @@ pub mod path;
 pub mod percent;
 pub mod range;
 pub mod reason;
+pub mod reference;

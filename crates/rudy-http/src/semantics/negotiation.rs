@@ -97,6 +97,12 @@ impl AcceptedCodings {
         best.0
     }
 
+    /// Whether the client accepts this coding.
+    #[must_use]
+    pub fn accepts(self, coding: Coding) -> bool {
+        self.weight(coding) > 0
+    }
+
     fn weight(self, coding: Coding) -> u16 {
         match coding {
             Coding::Identity => self.identity,

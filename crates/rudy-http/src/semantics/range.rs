@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::HeaderValue;
 
-use crate::syntax::{members, parse_digits_saturating};
+use crate::syntax::{members, parse_digits, parse_digits_saturating};
 
 /// The maximum number of ranges in one request; a field with more is ignored. Clients request a few (a PDF viewer dozens),
 /// and hundreds of small ranges are an attack (§17.15). Apache's limit is 200.
@@ -44,6 +44,12 @@ impl Span {
         field(format!("bytes {}-{}/{size}", self.start, self.end() - 1))
     }
 
+    /// Whether all bytes of the other span are in this one.
+    #[must_use]
+    pub fn contains(self, other: Self) -> bool {
+        self.start <= other.start && other.end() <= self.end()
+    }
+
     /// Whether the spans overlap or are adjacent.
     fn touches(self, other: Self) -> bool {
         self.start <= other.end() && other.start <= self.end()
@@ -55,10 +61,39 @@ impl Span {
     }
 }
 
+/// Returns the `Range` of all bytes from `start` (§14.1.1).
+#[must_use]
+pub fn starting_at(start: u64) -> HeaderValue {
+    field(format!("bytes={start}-"))
+}
+
 /// Returns the `Content-Range` of a 416 (§14.4).
 #[must_use]
 pub fn unsatisfied_content_range(size: u64) -> HeaderValue {
     field(format!("bytes */{size}"))
+}
+
+/// Parses the `Content-Range` of a 206 with one part: the part, and the size of the representation if it is known (§14.4).
+///
+/// `None` also for a value that a recipient MUST NOT use: the last position is before the first, or not within the size.
+#[must_use]
+pub fn parse_content_range(value: &HeaderValue) -> Option<(Span, Option<u64>)> {
+    let text = value.as_bytes();
+    let space = text.iter().position(|&byte| byte == b' ')?;
+    let range = text[..space].eq_ignore_ascii_case(b"bytes").then(|| &text[space + 1..])?;
+    let dash = range.iter().position(|&byte| byte == b'-')?;
+    let slash = range.iter().position(|&byte| byte == b'/').filter(|slash| *slash > dash)?;
+    let (first, last) = (parse_digits(&range[..dash])?, parse_digits(&range[dash + 1..slash])?);
+    let size = match &range[slash + 1..] {
+        b"*" => None,
+        size => Some(parse_digits(size)?),
+    };
+    if size.is_some_and(|size| size <= last) {
+        return None;
+    }
+    // The end of the span, one more than the last position, also has to fit 64 bits.
+    let length = last.checked_add(1)?.checked_sub(first).filter(|length| *length > 0)?;
+    Some((Span { start: first, length }, size))
 }
 
 /// Parses a `Range` field for a representation of `size` bytes.
@@ -94,7 +129,7 @@ fn byte_ranges(value: &[u8]) -> Option<&[u8]> {
 }
 
 /// Adds a span, joined with all spans that it touches. One pass is enough, because the existing spans do not touch.
-fn insert(spans: &mut Vec<Span>, span: Span) {
+pub fn insert(spans: &mut Vec<Span>, span: Span) {
     let whole = spans.iter().filter(|other| other.touches(span)).fold(span, |sum, other| sum.joined(*other));
     match spans.iter().position(|other| other.touches(span)) {
         None => spans.push(span),
@@ -212,6 +247,30 @@ mod tests {
 
     fn several(spans: &[(u64, u64)]) -> Ranges {
         Ranges::Several(spans.iter().map(|&(start, length)| Span { start, length }).collect())
+    }
+
+    #[test]
+    fn a_content_range_is_within_its_size() {
+        let part = |start, length, size| Some((Span { start, length }, size));
+        for (text, expected) in [
+            ("bytes 0-0/1", part(0, 1, Some(1))),
+            ("Bytes 3-5/10", part(3, 3, Some(10))),
+            ("bytes 3-5/*", part(3, 3, None)),
+            ("bytes 0-18446744073709551614/18446744073709551615", part(0, u64::MAX, Some(u64::MAX))),
+            ("bytes 0-18446744073709551615/*", None),
+            ("bytes 5-3/10", None),
+            ("bytes 3-5/5", None),
+            ("bytes */10", None),
+            ("bytes 3/5-10", None),
+            ("bytes=3-5/10", None),
+            ("bytes 3-5", None),
+            ("bytes  3-5/10", None),
+            ("bytes 3-5/10 ", None),
+            ("lines 3-5/10", None),
+            ("", None),
+        ] {
+            assert_eq!(parse_content_range(&HeaderValue::from_str(text).unwrap()), expected, "{text:?}");
+        }
     }
 
     #[test]

@@ -1,0 +1,117 @@
+//! `Cache-Status` (RFC 9211).
+
+use std::fmt;
+
+use http::{HeaderValue, StatusCode};
+
+use crate::lookup::Decision;
+
+/// Why a request is forwarded: the parameter `fwd` (RFC 9211 §2.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Forward {
+    /// The cache was not used.
+    Bypass,
+    /// The method requires it.
+    Method,
+    /// No response is stored for the URI.
+    UriMiss,
+    /// Responses are stored for the URI, but none matches by `Vary`.
+    VaryMiss,
+    /// A fresh response is stored, but the client asks for a newer one.
+    Request,
+    /// The stored response is stale.
+    Stale,
+    /// The stored response lacks the requested part.
+    Partial,
+}
+
+impl Forward {
+    /// Returns the token of the parameter.
+    #[must_use]
+    pub fn token(self) -> &'static str {
+        match self {
+            Self::Bypass => "bypass",
+            Self::Method => "method",
+            Self::UriMiss => "uri-miss",
+            Self::VaryMiss => "vary-miss",
+            Self::Request => "request",
+            Self::Stale => "stale",
+            Self::Partial => "partial",
+        }
+    }
+}
+
+/// How the cache handled a request.
+///
+/// It has no `key` and no `detail`: both would show clients what the configuration looks like. A response may already have a line
+/// of a cache nearer to the origin; this one is appended after it (§2).
+///
+/// ```
+/// # use rudy_cache::{CacheStatus, Decision, Forward};
+/// # use http::StatusCode;
+/// let mut status = CacheStatus::of(&Decision::Forward(Forward::UriMiss));
+/// status.forward_status = Some(StatusCode::OK);
+/// status.stored = true;
+/// assert_eq!(status.to_string(), "Rudy; fwd=uri-miss; fwd-status=200; stored");
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CacheStatus {
+    /// §2.1: the request was not forwarded.
+    pub hit: bool,
+    /// §2.2: why it was forwarded.
+    pub forward: Option<Forward>,
+    /// §2.3: the status that the next server sent.
+    pub forward_status: Option<StatusCode>,
+    /// §2.4: for how many seconds the response remains fresh. Negative if it is stale.
+    pub ttl: Option<i64>,
+    /// §2.5: whether the forwarded response was stored.
+    pub stored: bool,
+    /// §2.6: whether the request shared a forwarded one.
+    pub collapsed: bool,
+}
+
+impl CacheStatus {
+    /// Returns what is known before the request is forwarded.
+    #[must_use]
+    pub fn of(decision: &Decision) -> Self {
+        let forwarded = |reason| Self { forward: Some(reason), ..Self::default() };
+        match decision {
+            Decision::Hit(selected) | Decision::StaleHit(selected) => {
+                Self { hit: true, ttl: Some(selected.ttl), ..Self::default() }
+            }
+            Decision::Validate { reason, .. } | Decision::Forward(reason) => forwarded(*reason),
+            Decision::Extend(_) => forwarded(Forward::Partial),
+            Decision::OnlyIfCached => Self::default(),
+        }
+    }
+
+    /// Returns the field value.
+    #[must_use]
+    pub fn to_value(&self) -> HeaderValue {
+        HeaderValue::try_from(self.to_string()).expect("tokens and numbers are field characters")
+    }
+}
+
+impl fmt::Display for CacheStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Rudy")?;
+        if self.hit {
+            f.write_str("; hit")?;
+        }
+        if let Some(reason) = self.forward {
+            write!(f, "; fwd={}", reason.token())?;
+        }
+        if let Some(status) = self.forward_status {
+            write!(f, "; fwd-status={}", status.as_u16())?;
+        }
+        if let Some(ttl) = self.ttl {
+            write!(f, "; ttl={ttl}")?;
+        }
+        for (is_set, name) in [(self.stored, "stored"), (self.collapsed, "collapsed")] {
+            if is_set {
+                write!(f, "; {name}")?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,193 @@
+//! The primary key of a stored response (RFC 9111 §2), and the keys that a request invalidates (§4.4).
+
+use std::fmt;
+
+use http::header::{CONTENT_LOCATION, LOCATION};
+use http::{Request, Response};
+use rudy_http::semantics::reference::resolve;
+
+/// The target URI of a request, as the primary key (RFC 9111 §2). The method is no part of it: only GET is stored.
+///
+/// Scheme and host are in lower case, and a default port is omitted (RFC 9110 §4.2.3). Path and query are unchanged: two spellings
+/// of a path may be different resources of the origin.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Key {
+    text: Box<[u8]>,
+    /// The length of scheme and authority at the start of the text.
+    origin: usize,
+}
+
+impl Key {
+    /// Creates the key of a request. `host` is the `Host` field, and `target` the path with the query.
+    ///
+    /// ```
+    /// # use rudy_cache::Key;
+    /// let key = Key::new(true, b"Example.org:443", b"/a?b");
+    /// assert_eq!(key.as_bytes(), b"https://example.org/a?b");
+    /// ```
+    #[must_use]
+    pub fn new(is_secure: bool, host: &[u8], target: &[u8]) -> Self {
+        let (scheme, port): (&[u8], &[u8]) =
+            if is_secure { (b"https://", b":443") } else { (b"http://", b":80") };
+        let host = host.strip_suffix(port).or(host.strip_suffix(b":")).unwrap_or(host);
+        let mut text = [scheme, host].concat();
+        text.make_ascii_lowercase();
+        let origin = text.len();
+        if !target.starts_with(b"/") {
+            text.push(b'/');
+        }
+        text.extend_from_slice(target);
+        Self { text: text.into(), origin }
+    }
+
+    /// Returns the URI.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// Resolves a reference in a response (RFC 3986 §5). `None` if it is not of the same origin, or not UTF-8.
+    fn resolve(&self, reference: &[u8]) -> Option<Self> {
+        let reference = std::str::from_utf8(reference).ok()?.split('#').next()?;
+        let (origin, target) = self.text.split_at(self.origin);
+        let (scheme, host) = origin.split_at(origin.iter().position(|byte| *byte == b'/')? + 2);
+        let key = match reference.split_once("//") {
+            Some((before, after)) if is_scheme(before) => {
+                let end = after.find(['/', '?']).unwrap_or(after.len());
+                let is_secure =
+                    if before.is_empty() { scheme == HTTPS } else { before.len() == "https:".len() };
+                Self::new(is_secure, &after.as_bytes()[..end], resolve("/", &after[end..]).as_bytes())
+            }
+            // Relative. A URI with another scheme also ends here: it becomes the key of a path that does not exist.
+            _ => {
+                let target = resolve(std::str::from_utf8(target).ok()?, reference);
+                Self::new(scheme == HTTPS, host, target.as_bytes())
+            }
+        };
+        (key.text[..key.origin] == *origin).then_some(key)
+    }
+}
+
+const HTTPS: &[u8] = b"https://";
+
+/// Whether the text before `//` is empty, `http:` or `https:`.
+fn is_scheme(before: &str) -> bool {
+    ["", "http:", "https:"].iter().any(|scheme| before.eq_ignore_ascii_case(scheme))
+}
+
+/// Returns the keys whose responses a request invalidates (§4.4), once its response has arrived: the target of an unsafe request
+/// that succeeded, MUST; those in `Location` and `Content-Location`, MAY. Other origins MUST NOT be affected: one site could
+/// otherwise empty the cache of another.
+///
+/// Methods that are not known to be safe count as unsafe.
+#[must_use]
+pub fn invalidated<B, C>(request: &Request<B>, response: &Response<C>, target: &Key) -> Vec<Key> {
+    let succeeded = response.status().is_success() || response.status().is_redirection();
+    if request.method().is_safe() || !succeeded {
+        return Vec::new();
+    }
+    let references = [LOCATION, CONTENT_LOCATION].map(|name| response.headers().get(name));
+    let others =
+        references.into_iter().flatten().filter_map(|reference| target.resolve(reference.as_bytes()));
+    let mut keys = vec![target.clone()];
+    for key in others {
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+    keys
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\"", self.text.escape_ascii())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(key: &Key) -> &str {
+        std::str::from_utf8(key.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn rfc_9110_section_4_2_3_scheme_host_and_port_are_normalized() {
+        for (is_secure, host, target, expected) in [
+            (false, "A.Example", "/B?C", "http://a.example/B?C"),
+            (false, "a:80", "/", "http://a/"),
+            (true, "a:80", "/", "https://a:80/"),
+            (true, "a:443", "/", "https://a/"),
+            (true, "a:", "/", "https://a/"),
+            (false, "[::1]:80", "/%7e//../x", "http://[::1]/%7e//../x"),
+            (false, "a", "?q", "http://a/?q"),
+            (false, "a", "", "http://a/"),
+        ] {
+            assert_eq!(text(&Key::new(is_secure, host.as_bytes(), target.as_bytes())), expected);
+        }
+        assert_ne!(
+            Key::new(false, b"a", b"/<\xff"),
+            Key::new(false, b"a", b"/%3C%FF"),
+            "bytes are unchanged"
+        );
+    }
+
+    fn keys(method: &str, status: u16, fields: &[(&str, &str)]) -> Vec<String> {
+        let request = Request::builder().method(method).body(()).unwrap();
+        let mut response = Response::builder().status(status);
+        for (name, value) in fields {
+            response = response.header(*name, *value);
+        }
+        let target = Key::new(true, b"a.example", b"/b/c?d");
+        let keys = invalidated(&request, &response.body(()).unwrap(), &target);
+        keys.iter().map(|key| text(key).trim_start_matches("https://a.example").to_owned()).collect()
+    }
+
+    #[test]
+    fn section_4_4_an_unsafe_request_that_succeeds_invalidates_its_target() {
+        for (method, status, expected) in [
+            ("PUT", 200, true),
+            ("POST", 201, true),
+            ("DELETE", 204, true),
+            ("PATCH", 303, true),
+            ("M-SEARCH", 200, true),
+            ("POST", 400, false),
+            ("POST", 500, false),
+            ("GET", 200, false),
+            ("HEAD", 200, false),
+            ("OPTIONS", 200, false),
+        ] {
+            assert_eq!(!keys(method, status, &[]).is_empty(), expected, "{method} {status}");
+        }
+    }
+
+    #[test]
+    fn section_4_4_location_is_invalidated_only_on_the_same_origin() {
+        for (reference, expected) in [
+            ("/e", Some("/e")),
+            ("e?f#g", Some("/b/e?f")),
+            ("../e", Some("/e")),
+            ("?f", Some("/b/c?f")),
+            ("/e//f", Some("/e//f")),
+            ("https://A.example:443/e/../f", Some("/f")),
+            ("HTTPS://a.example", Some("/")),
+            ("https://a.example?f", Some("/?f")),
+            ("//a.example/e", Some("/e")),
+            ("", None),
+            ("#g", None),
+            ("http://a.example/e", None),
+            ("https://b.example/e", None),
+            ("//b.example/e", None),
+            ("https://a.example:8443/e", None),
+            ("https://a.example@b.example/e", None),
+            ("https://u@a.example/e", None),
+        ] {
+            let found = keys("POST", 201, &[("location", reference)]);
+            assert_eq!(found[0], "/b/c?d");
+            assert_eq!(found.get(1).map(String::as_str), expected, "{reference}");
+        }
+        let both = keys("POST", 201, &[("location", "/e"), ("content-location", "/f")]);
+        assert_eq!(both, ["/b/c?d", "/e", "/f"]);
+    }
+}

@@ -1,0 +1,57 @@
+//! The settings of a cache.
+
+use http::{HeaderMap, HeaderName};
+use rudy_http::semantics::date::HttpDate;
+
+use crate::Seconds;
+use crate::directives::{RequestDirectives, ResponseDirectives};
+
+/// The settings of a cache. Its methods are the decisions.
+///
+/// The default follows RFC 9111 wherever the RFC decides, and chooses the cautious side where it leaves a choice.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Policy {
+    /// Fields with directives for this cache, such as `CDN-Cache-Control`, from the highest priority to the lowest. The first that
+    /// is valid and not empty replaces `Cache-Control` and `Expires` (RFC 9213 §2.2).
+    pub targets: Vec<HeaderName>,
+    /// The freshness of responses that do not declare their own (§4.2.2). By default, they are validated before each use.
+    pub heuristic: Option<Heuristic>,
+    /// Whether to ignore the client's `Cache-Control`, for clients that reload too often.
+    pub ignore_client: bool,
+    /// Whether to store responses with `Set-Cookie`. §7.3 permits it, but a shared cookie is a shared session.
+    pub store_set_cookie: bool,
+    /// For how long a stale response may replace an error, whatever the origin says. §4.2.4 permits such a configuration,
+    /// but not against `must-revalidate` and the like.
+    pub stale_if_error: Seconds,
+    /// Whether `stale-while-revalidate` and `stale-if-error` count beside `s-maxage`. By §5.2.2.10 they do not. Many CDNs
+    /// ignore that section, and frameworks such as Next.js send both.
+    pub stale_beside_s_maxage: bool,
+}
+
+/// Heuristic freshness (RFC 9111 §4.2.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Heuristic {
+    /// The share of the time since the last modification for which a response is fresh. §4.2.2: typically 10 %.
+    pub percent: u8,
+    /// The longest time for which a response is fresh.
+    pub max: Seconds,
+}
+
+/// The times of an exchange with the origin, from which the age of its response is computed (§4.2.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exchange {
+    /// The time at which the request was sent: `request_time`.
+    pub requested_at: HttpDate,
+    /// The time at which the response was received: `response_time`.
+    pub received_at: HttpDate,
+}
+
+impl Policy {
+    pub(crate) fn of_client(&self, fields: &HeaderMap) -> RequestDirectives {
+        if self.ignore_client { RequestDirectives::default() } else { RequestDirectives::parse(fields) }
+    }
+
+    pub(crate) fn of_origin(&self, fields: &HeaderMap) -> ResponseDirectives {
+        ResponseDirectives::parse(fields, &self.targets)
+    }
+}

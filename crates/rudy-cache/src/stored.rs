@@ -1,0 +1,160 @@
+//! The metadata of a stored response.
+
+use http::header::{AGE, CONTENT_LENGTH, DATE, LAST_MODIFIED};
+use http::{HeaderMap, Request, StatusCode};
+use rudy_http::semantics::conditional::{self, Current, Verdict};
+use rudy_http::semantics::date::HttpDate;
+use rudy_http::semantics::etag::EntityTag;
+use rudy_http::semantics::range::Span;
+use rudy_http::syntax::parse_digits;
+
+use crate::freshness::{Freshness, age_field, date_of};
+use crate::seconds::Seconds;
+use crate::vary::Variant;
+
+/// A stored response without its content.
+///
+/// It is made by [`Policy::store`](crate::Policy::store) and can be written to a file with [`Stored::encode`]. The times in it are
+/// dates, not instants of a process, so it keeps its age across restarts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stored {
+    pub(crate) status: StatusCode,
+    /// With a valid `Date`, and without the fields of §3.1.
+    pub(crate) fields: HeaderMap,
+    pub(crate) variant: Variant,
+    pub(crate) content: Content,
+    pub(crate) received_at: HttpDate,
+    /// `corrected_initial_age` (§4.2.3).
+    pub(crate) initial_age: Seconds,
+    pub(crate) freshness: Freshness,
+    /// Whether a request with `Authorization` led to this response or to an update of it (§3.5).
+    pub(crate) is_authorized: bool,
+    /// Whether it needs a validation before its next use (§4.4).
+    pub(crate) is_invalid: bool,
+}
+
+/// The part of the content that is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Content {
+    /// All of it.
+    Whole,
+    /// Some of it: an incomplete response (§3.3), which always has a strong entity tag.
+    Parts {
+        /// The size of the whole content.
+        size: u64,
+        /// The stored parts. They do not touch each other.
+        spans: Vec<Span>,
+    },
+}
+
+impl Stored {
+    /// Returns the status: that of the whole response also if the content is incomplete.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// Returns the stored fields, as the origin sent them. A response needs `Age` too: see [`Stored::fields_at`].
+    #[must_use]
+    pub fn fields(&self) -> &HeaderMap {
+        &self.fields
+    }
+
+    /// Returns the fields of a response that is `age` old. §4: it MUST have an `Age`.
+    #[must_use]
+    pub fn fields_at(&self, age: Seconds) -> HeaderMap {
+        let mut fields = self.fields.clone();
+        fields.insert(AGE, age_field(age));
+        fields
+    }
+
+    /// Returns the part of the content that is stored.
+    #[must_use]
+    pub fn content(&self) -> &Content {
+        &self.content
+    }
+
+    /// Returns the part of the request on which the response depends.
+    #[must_use]
+    pub fn variant(&self) -> &Variant {
+        &self.variant
+    }
+
+    /// Returns `current_age` (§4.2.3). A clock that was set back does not make a response younger than it was on arrival.
+    #[must_use]
+    pub fn age(&self, now: HttpDate) -> Seconds {
+        self.initial_age.plus(Seconds::between(self.received_at, now))
+    }
+
+    /// Requires a validation before the next use (§4.4): after a purge, or a change that the cache knows of.
+    pub fn invalidate(&mut self) {
+        self.is_invalid = true;
+    }
+
+    /// Records that a transfer ended after `received` bytes of a whole response. Returns whether they are of any use (§3.3): the
+    /// size is known, and a strong entity tag proves later that further parts belong to it (§3.4).
+    #[must_use]
+    pub fn truncate(&mut self, received: u64) -> bool {
+        let length = self.fields.get(CONTENT_LENGTH).and_then(|length| parse_digits(length.as_bytes()));
+        let Some(size) = length.filter(|size| (1..*size).contains(&received)) else { return false };
+        if self.status != StatusCode::OK || self.content != Content::Whole || self.strong_tag().is_none() {
+            return false;
+        }
+        self.content = Content::Parts { size, spans: vec![Span { start: 0, length: received }] };
+        true
+    }
+
+    /// Evaluates the preconditions of a GET or HEAD request for this response (§4.3.2).
+    #[must_use]
+    pub fn verdict<B>(&self, request: &Request<B>) -> Verdict {
+        // RFC 9110 §13.2.1: conditions are ignored if the response without them is not successful.
+        if self.status != StatusCode::OK {
+            return Verdict::Proceed;
+        }
+        let validators = Validators::of(&self.fields);
+        let current = Current {
+            tag: validators.tag.as_ref(),
+            // §4.3.2: without Last-Modified, the date of the response is compared with If-Modified-Since.
+            modified: validators.modified.or_else(|| date_of(&self.fields, &DATE)),
+            modified_is_strong: validators.modified_is_strong,
+        };
+        conditional::evaluate(request.method(), request.headers(), current)
+    }
+
+    pub(crate) fn strong_tag(&self) -> Option<EntityTag> {
+        Validators::of(&self.fields).strong_tag()
+    }
+
+    /// Orders responses by their time (§4): by `Date`, and by the time of receipt if that is equal.
+    pub(crate) fn recency(&self) -> (Option<HttpDate>, HttpDate) {
+        (date_of(&self.fields, &DATE), self.received_at)
+    }
+}
+
+/// The validators in the fields of a response (RFC 9110 §8.8).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Validators {
+    pub(crate) tag: Option<EntityTag>,
+    pub(crate) modified: Option<HttpDate>,
+    /// RFC 9110 §8.8.2.2: the response was sent at least one second after the modification.
+    pub(crate) modified_is_strong: bool,
+}
+
+impl Validators {
+    pub(crate) fn of(fields: &HeaderMap) -> Self {
+        let mut tags = fields.get_all(http::header::ETAG).iter();
+        let tag = tags.next().and_then(EntityTag::parse).filter(|_| tags.next().is_none());
+        let modified = date_of(fields, &LAST_MODIFIED);
+        let modified_is_strong =
+            modified.zip(date_of(fields, &DATE)).is_some_and(|(modified, date)| modified < date);
+        Self { tag, modified, modified_is_strong }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tag.is_none() && self.modified.is_none()
+    }
+
+    pub(crate) fn strong_tag(self) -> Option<EntityTag> {
+        self.tag.filter(|tag| !tag.is_weak())
+    }
+}

@@ -1,0 +1,67 @@
+//! The fields of a request to the origin (RFC 9111 §4.3.1).
+
+use http::HeaderMap;
+use http::header::{ACCEPT_ENCODING, ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, LAST_MODIFIED, RANGE};
+
+use rudy_http::semantics::range;
+
+use crate::cache_status::Forward;
+use crate::lookup::Decision;
+use crate::stored::{Stored, Validators};
+use crate::vary::accept_encoding;
+
+impl Decision {
+    /// Changes the fields of the client's request for the request to the origin.
+    ///
+    /// The client's own conditions are not sent: a full response can be stored, and [`Stored::verdict`] then evaluates them. The
+    /// request that follows a [`Decision::StaleHit`] is a GET for the whole, whatever the client asked for.
+    pub fn prepare(&self, stored: &[Stored], fields: &mut HeaderMap) {
+        match self {
+            Self::Forward(Forward::Method | Forward::Bypass) => return,
+            Self::Forward(Forward::Partial) => {}
+            Self::Hit(_) | Self::OnlyIfCached | Self::Forward(_) => remove_conditions(fields),
+            Self::Extend(selected) => {
+                remove_conditions(fields);
+                ask_for_part(&stored[selected.index], fields);
+            }
+            Self::Validate { selected, .. } => add_conditions(&stored[selected.index], fields),
+            Self::StaleHit(selected) => {
+                fields.remove(RANGE);
+                fields.remove(IF_RANGE);
+                add_conditions(&stored[selected.index], fields);
+            }
+        }
+        fields.insert(ACCEPT_ENCODING, accept_encoding(fields));
+    }
+}
+
+fn remove_conditions(fields: &mut HeaderMap) {
+    fields.remove(IF_NONE_MATCH);
+    fields.remove(IF_MODIFIED_SINCE);
+}
+
+/// Asks for the range of the client, or for the missing end. With `If-Range`, a changed representation is sent in whole, not a
+/// part of it that fits nothing (§3.4).
+fn ask_for_part(stored: &Stored, fields: &mut HeaderMap) {
+    let Some(tag) = stored.strong_tag() else { return };
+    if let (false, Some(start)) = (fields.contains_key(RANGE), stored.missing_end()) {
+        fields.insert(RANGE, range::starting_at(start));
+    }
+    fields.insert(IF_RANGE, tag.value().clone());
+}
+
+/// Replaces the client's conditions with those of a validation. §4.3.1: an entity tag MUST be sent, and a modification date
+/// SHOULD, unless the request is for a part.
+fn add_conditions(stored: &Stored, fields: &mut HeaderMap) {
+    remove_conditions(fields);
+    let validators = Validators::of(&stored.fields);
+    if let (Some(_), Some(tag)) = (validators.tag, stored.fields.get(ETAG)) {
+        fields.insert(IF_NONE_MATCH, tag.clone());
+    }
+    // The date in its original format: origins often compare the text.
+    if let (Some(_), Some(date), false) =
+        (validators.modified, stored.fields.get(LAST_MODIFIED), fields.contains_key(RANGE))
+    {
+        fields.insert(IF_MODIFIED_SINCE, date.clone());
+    }
+}

@@ -1,0 +1,157 @@
+//! The fields by which a response was selected (RFC 9111 §4.1).
+
+use http::header::{ACCEPT_ENCODING, VARY};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use rudy_http::semantics::negotiation::{AcceptedCodings, Coding};
+use rudy_http::syntax::members;
+
+/// The part of a request that `Vary` names: only requests with the same values can use the response.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Variant {
+    /// Sorted, without repetitions.
+    pub(crate) names: Vec<HeaderName>,
+    /// The values of these fields in the request that led to the response.
+    pub(crate) key: Vec<u8>,
+}
+
+impl Variant {
+    /// Returns the variant of a response to a request. `None` if no other request can use the response: `Vary` has a member `*`,
+    /// or one that is not a field name.
+    #[must_use]
+    pub fn new(request: &HeaderMap, response: &HeaderMap) -> Option<Self> {
+        let lines = response.get_all(VARY).iter();
+        let names = lines.flat_map(|line| members(line.as_bytes())).map(|name| {
+            // "*" is a token too.
+            HeaderName::from_bytes(name).ok().filter(|_| name != b"*")
+        });
+        let mut names = names.collect::<Option<Vec<_>>>()?;
+        names.sort_by(|a, b| a.as_str().cmp(b.as_str()));
+        names.dedup();
+        let key = key(&names, request);
+        Some(Self { names, key })
+    }
+
+    /// Whether the request has the same values.
+    #[must_use]
+    pub fn matches(&self, request: &HeaderMap) -> bool {
+        !self.is_specific() || key(&self.names, request) == self.key
+    }
+
+    /// Whether the response depends on any field.
+    pub(crate) fn is_specific(&self) -> bool {
+        !self.names.is_empty()
+    }
+}
+
+/// Returns the values of the fields in a request.
+///
+/// §4.1: values match if they differ only in the division into lines. A missing field matches only a missing one. Nothing else is
+/// normalised except `Accept-Encoding`: whitespace and case have a meaning in some fields.
+fn key(names: &[HeaderName], request: &HeaderMap) -> Vec<u8> {
+    let mut key = Vec::new();
+    for name in names {
+        if *name == ACCEPT_ENCODING {
+            push_value(&mut key, [&accept_encoding(request)]);
+        } else {
+            push_value(&mut key, request.get_all(name));
+        }
+    }
+    key
+}
+
+/// Appends the lines of a field as one value (RFC 9110 §5.3). A value has no control characters, so the marks around it are clear.
+fn push_value<'a>(key: &mut Vec<u8>, lines: impl IntoIterator<Item = &'a HeaderValue>) {
+    let mut separator: &[u8] = b"\x01";
+    for line in lines {
+        key.extend_from_slice(separator);
+        key.extend_from_slice(line.as_bytes());
+        separator = b", ";
+    }
+    key.push(0);
+}
+
+/// Returns `Accept-Encoding` reduced to the codings that Rudy knows, without weights and in one order.
+///
+/// Browsers send a dozen spellings of the same set. The origin is asked with this value too, so it sends nothing that the client
+/// does not accept, and one stored response serves all these spellings.
+#[must_use]
+pub fn accept_encoding(request: &HeaderMap) -> HeaderValue {
+    let accepted = AcceptedCodings::parse(request.get_all(ACCEPT_ENCODING));
+    let [brotli, zstd, gzip] =
+        [Coding::Brotli, Coding::Zstd, Coding::Gzip].map(|coding| accepted.accepts(coding));
+    HeaderValue::from_static(match (brotli, zstd, gzip) {
+        (false, false, false) => "identity",
+        (false, false, true) => "gzip",
+        (false, true, false) => "zstd",
+        (false, true, true) => "zstd, gzip",
+        (true, false, false) => "br",
+        (true, false, true) => "br, gzip",
+        (true, true, false) => "br, zstd",
+        (true, true, true) => "br, zstd, gzip",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(lines: &[(&'static str, &'static str)]) -> HeaderMap {
+        let lines = lines.iter();
+        lines.map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))).collect()
+    }
+
+    fn variant(vary: &'static str, request: &[(&'static str, &'static str)]) -> Option<Variant> {
+        Variant::new(&fields(request), &fields(&[("vary", vary)]))
+    }
+
+    #[test]
+    fn section_4_1_a_request_matches_if_all_named_fields_match() {
+        for (vary, first, second, expected) in [
+            ("", &[("a", "1")][..], &[][..], true),
+            ("a", &[("a", "1"), ("b", "1")], &[("a", "1"), ("b", "2")], true),
+            ("a", &[("a", "1")], &[("a", "2")], false),
+            ("A, b", &[("a", "1"), ("b", "1")], &[("a", "1"), ("b", "2")], false),
+            ("a", &[("a", "1")], &[], false),
+            ("a", &[], &[], true),
+            ("a", &[("a", "")], &[], false),
+            ("a, b", &[("a", "1")], &[("b", "1")], false),
+            ("a", &[("a", "1"), ("a", "2")], &[("a", "1, 2")], true),
+            ("a", &[("a", "1"), ("a", "2")], &[("a", "2, 1")], false),
+            ("a", &[("a", "x y")], &[("a", "X y")], false),
+        ] {
+            let variant = variant(vary, first).unwrap();
+            assert_eq!(variant.matches(&fields(second)), expected, "{vary}: {first:?} {second:?}");
+        }
+    }
+
+    #[test]
+    fn section_4_1_an_asterisk_matches_no_request() {
+        for vary in ["*", "a, *", "a b", "\u{e9}"] {
+            let line = HeaderValue::from_bytes(vary.as_bytes()).unwrap();
+            let response = HeaderMap::from_iter([(VARY, line)]);
+            assert_eq!(Variant::new(&HeaderMap::new(), &response), None, "{vary}");
+        }
+    }
+
+    #[test]
+    fn the_names_in_vary_are_a_set() {
+        assert_eq!(variant("a, B,,a", &[("a", "1")]), variant("b, A", &[("a", "1")]));
+    }
+
+    #[test]
+    fn accept_encoding_is_reduced_to_a_set() {
+        for (first, second, same) in [
+            ("gzip, deflate, br", "br;q=1.0, gzip;q=0.8, *;q=0.1, zstd;q=0", true),
+            ("gzip", "x-gzip", true),
+            ("gzip", "gzip, br", false),
+            ("deflate", "identity", true),
+            ("", "gzip;q=0", true),
+        ] {
+            let variant = variant("accept-encoding", &[("accept-encoding", first)]).unwrap();
+            assert_eq!(variant.matches(&fields(&[("accept-encoding", second)])), same, "{first} | {second}");
+        }
+        let none = variant("accept-encoding", &[]).unwrap();
+        assert!(none.matches(&fields(&[("accept-encoding", "identity")])));
+        assert_eq!(accept_encoding(&fields(&[("accept-encoding", "gzip, zstd;q=0.5")])), "zstd, gzip");
+    }
+}
