@@ -265,10 +265,15 @@ impl Exchange {
         if let Err(cause) = &received {
             // An idle connection that turns out to be closed tells nothing about its upstream.
             if cause.is_connection_failure() && !checkout.is_reused() {
-                checkout.back_off();
+                checkout.record_failure();
             }
             self.checkout = None;
-        } else if self.received.is_complete && !checkout.connection().has_switched() {
+            return Poll::Ready(received);
+        }
+        if self.received.head.is_some() {
+            checkout.record_success();
+        }
+        if self.received.is_complete && !checkout.connection().has_switched() {
             self.finish();
         }
         Poll::Ready(received)

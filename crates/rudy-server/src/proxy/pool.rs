@@ -7,14 +7,15 @@ use std::time::Instant;
 use rudy_http::h1::client::RequestHead;
 use rudy_net::poll_time;
 use rudy_tls::ClientTls;
+use rudy_upstream::MemberOptions;
 
 use super::connection::Connection;
 use super::exchange::{Exchange, Head, Start, Timeouts};
 use super::failure::{Attempt, Cause, Failure, Phase};
 use super::retries::{FailedAttempt, RetryBudget};
-use super::table::ProxyTable;
+use super::table::{ProxyTable, UpstreamTable};
 use crate::error_log::ErrorLog;
-use crate::upstream::{Upload, Upstream, UpstreamOptions, Wanted};
+use crate::upstream::{Selection, Upload, Upstream, UpstreamOptions, Wanted};
 
 /// The upstreams of one table.
 #[derive(Debug)]
@@ -33,10 +34,13 @@ impl ProxyPool {
             connect_timeout: table.connect_timeout.0,
             idle_timeout: table.idle_timeout.0,
             requests_per_member: None,
+            choice: table.choice.of_pool(),
         };
         let upstream = Arc::new(Upstream::new(options, None).with_tls(tls));
-        for (id, url) in (0..).zip(table.urls()) {
-            upstream.pool().add(id, (&url.address).into(), table.connections.as_usize(), Instant::now());
+        for (id, UpstreamTable { url, weight }) in (0..).zip(table.upstreams()) {
+            let hash = rudy_upstream::hash(url.to_string().as_bytes());
+            let member = MemberOptions { limit: table.connections.as_usize(), weight: weight.as_u32(), hash };
+            upstream.pool().add(id, (&url.address).into(), member, Instant::now());
         }
         let retry_non_idempotent = table.retry_non_idempotent;
         Arc::new(Self { upstream, retries: RetryBudget::new(), retry_non_idempotent })
@@ -51,7 +55,8 @@ impl ProxyPool {
         self.upstream.look_up_names(log)
     }
 
-    /// Sends a request and waits for the head of the response. The body is taken out of `upload`.
+    /// Sends a request and waits for the head of the response. The body is taken out of `upload`; `key` selects the upstream: see
+    /// [`UpstreamChoice`](super::UpstreamChoice).
     ///
     /// Some failures allow another attempt, on another connection and maybe to another upstream: see [`RetryBudget::allows`].
     ///
@@ -62,21 +67,24 @@ impl ProxyPool {
         &self,
         head: &RequestHead<'_>,
         upload: &mut Upload,
+        key: Option<u64>,
         timeouts: Timeouts,
     ) -> Result<(Head, Box<Exchange>), Failure> {
         // RFC 9110 §9.2.2: other requests must not be sent again, unless it is known that they do the same.
         let is_repeatable = head.method.is_idempotent() || self.retry_non_idempotent;
         let has_others = self.upstream.pool().member_count() > 1;
         self.retries.add_request();
-        let mut wanted = if is_repeatable { Wanted::Any } else { Wanted::Alive };
+        let wanted = if is_repeatable { Wanted::Any } else { Wanted::Alive };
+        let mut selection = Selection { wanted, key, tried: Vec::new() };
         let at = poll_time();
         for attempt in 1.. {
             let start = Start { at, attempt };
-            let checkout = self.upstream.checkout(wanted, || Ok(())).await;
+            let checkout = self.upstream.checkout(&mut selection, || Ok(())).await;
             let mut checkout = checkout.map_err(|cause| not_connected(cause, start))?;
             // Servers of HTTP accept connections while they serve others.
             checkout.mark_accepted();
-            let may_have_been_dead = checkout.is_reused() && wanted != Wanted::New;
+            let may_have_been_dead = checkout.is_reused() && selection.wanted != Wanted::New;
+            let member = checkout.member();
             let mut exchange = Exchange::begin(checkout, head, std::mem::take(upload), timeouts, start)?;
             let failure = match exchange.head().await {
                 Ok(response) => return Ok((response, exchange)),
@@ -93,7 +101,10 @@ impl ProxyPool {
                 Some(body) if self.retries.allows(failed) => *upload = body,
                 _ => return Err(failure),
             }
-            wanted = Wanted::New;
+            selection.wanted = Wanted::New;
+            if !may_have_been_dead {
+                selection.tried.push(member);
+            }
         }
         unreachable!("the attempts have no end")
     }
