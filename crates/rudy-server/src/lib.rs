@@ -45,8 +45,8 @@ pub use handlers::{
 };
 pub use php::PhpTable;
 pub use proxy::{
-    HashKey, HostSource, ProxyTable, RequestBuffering, UpgradeProtocol, UpstreamChoice, UpstreamTable,
-    UpstreamUrl,
+    EjectionTable, HashKey, HostSource, ProxyTable, RequestBuffering, UpgradeProtocol, UpstreamChoice,
+    UpstreamTable, UpstreamUrl,
 };
 pub use resources::Resources;
 pub use routing::{HostPattern, PathPattern};

@@ -94,10 +94,10 @@ impl<A, C> Pool<A, C> {
         // Other workers may have taken the last connection of the chosen member: choose again, once. They release what they
         // have taken, which ends the wait in the queue.
         let found =
-            member.and_then(|member| self.find_of(queue, worker, Some(member), options.preference, now));
+            member.and_then(|member| self.find_of(queue, worker, Some(&member), options.preference, now));
         found.or_else(|| {
             let member = self.choose(worker, options, now)?;
-            self.find_of(queue, worker, Some(member), options.preference, now)
+            self.find_of(queue, worker, Some(&member), options.preference, now)
         })
     }
 
@@ -106,18 +106,18 @@ impl<A, C> Pool<A, C> {
         &self,
         queue: &Queue<A, C>,
         worker: usize,
-        member: Option<Arc<Member<A>>>,
+        member: Option<&Arc<Member<A>>>,
         preference: Preference,
         now: Instant,
     ) -> Option<Found<A, C>> {
-        let (accepts_idle, of) = (preference == Preference::Any, member.as_deref());
+        let (accepts_idle, of) = (preference == Preference::Any, member.map(Arc::as_ref));
         if accepts_idle
             && let Some(idle) = self.take_own(worker, of).or_else(|| self.take_least_recent(worker, of))
         {
             return Some(Found::Idle(idle));
         }
-        let reserved = match &member {
-            Some(member) => queue.reserve_on(member.clone(), now),
+        let reserved = match member {
+            Some(member) => member.reserve().then(|| member.clone()),
             None => queue.reserve(now),
         };
         if let Some(reserved) = reserved {

@@ -110,7 +110,7 @@ pub fn hash(bytes: &[u8]) -> u64 {
     mix(bytes.iter().fold(start, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)))
 }
 
-/// Distributes the bits of a number, so that similar numbers become unrelated ones: the finalizer of SplitMix64 (Steele,
+/// Distributes the bits of a number, so that similar numbers become unrelated ones: the finalizer of `SplitMix64` (Steele,
 /// Lea, Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014).
 pub(crate) fn mix(number: u64) -> u64 {
     let mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -239,43 +239,29 @@ mod tests {
 
     #[test]
     fn members_that_are_up_and_not_tried_come_first() {
-        let all = candidates(&[1, 1, 1]);
-        let table: &[(&str, &dyn Fn(&mut [Candidate]), &[usize])] = &[
-            ("all are up", &|_| {}, &[0, 1, 2]),
-            ("one is down", &|all| all[1].is_up = false, &[0, 2]),
-            ("all are down", &|all| all.iter_mut().for_each(|one| one.is_up = false), &[0, 1, 2]),
-            ("one was tried", &|all| all[0].was_tried = true, &[1, 2]),
-            ("all were tried", &|all| all.iter_mut().for_each(|one| one.was_tried = true), &[0, 1, 2]),
-            (
-                "the only one that is up was tried",
-                &|all| {
-                    (all[0].was_tried, all[1].is_up, all[2].is_up) = (true, false, false);
-                },
-                &[0],
-            ),
-            (
-                "all are down, one was tried",
-                &|all| {
-                    all.iter_mut().for_each(|one| one.is_up = false);
-                    all[2].was_tried = true;
-                },
-                &[0, 1],
-            ),
-            ("one is at its limit", &|all| all[2].has_capacity = false, &[0, 1]),
-            (
-                "the only one that is up is at its limit",
-                &|all| {
-                    (all[0].has_capacity, all[1].is_up, all[2].is_up) = (false, false, false);
-                },
-                &[],
-            ),
+        // Each member is up or down; it was tried, or is full.
+        let table: &[(&[&str], &[usize])] = &[
+            (&["up", "up", "up"], &[0, 1, 2]),
+            (&["up", "down", "up"], &[0, 2]),
+            (&["down", "down"], &[0, 1]),
+            (&["up tried", "up", "up"], &[1, 2]),
+            (&["up tried", "up tried"], &[0, 1]),
+            (&["up tried", "down", "down"], &[0]),
+            (&["down", "down", "down tried"], &[0, 1]),
+            (&["up", "up", "up full"], &[0, 1]),
+            (&["up full", "down", "down"], &[]),
+            (&["up full", "up tried"], &[]),
         ];
-        for (case, change, expected) in table {
-            let mut candidates = all.clone();
-            change(&mut candidates);
+        for (states, expected) in table {
+            let mut candidates = candidates(&vec![1; states.len()]);
+            for (candidate, state) in candidates.iter_mut().zip(*states) {
+                candidate.is_up = state.starts_with("up");
+                candidate.was_tried = state.ends_with("tried");
+                candidate.has_capacity = !state.ends_with("full");
+            }
             keep_best(&mut candidates);
             let kept: Vec<_> = candidates.iter().map(|candidate| candidate.member).collect();
-            assert_eq!(kept, *expected, "{case}");
+            assert_eq!(kept, *expected, "{states:?}");
         }
     }
 }

@@ -78,5 +78,5 @@ pub use choice::{Choice, hash};
 pub use circuit::CircuitOptions;
 pub use member::{Member, MemberOptions};
 pub use permit::{Permit, PooledConnection};
-pub use pool::{Checkout, CheckoutOptions, OnEnd, Options, Pool, Preference, QueueFull};
+pub use pool::{Change, Checkout, CheckoutOptions, OnChange, OnEnd, Options, Pool, Preference, QueueFull};
 pub use queued::{QueuedCheckout, Rejected};

@@ -246,7 +246,16 @@ impl<A> Member<A> {
         self.in_flight.fetch_sub(1, SeqCst);
     }
 
-    /// Counts a new connection. The caller holds the queue's lock and has found capacity.
+    /// Counts a new connection and its request, if the member has capacity. The caller holds the queue's lock.
+    pub(crate) fn reserve(&self) -> bool {
+        let is_reserved = self.open.load(SeqCst) < self.limit.load(SeqCst) && self.begin_request();
+        if is_reserved {
+            self.open_one();
+        }
+        is_reserved
+    }
+
+    /// Counts a new connection. The caller holds the queue's lock.
     pub(crate) fn open_one(&self) {
         self.open.fetch_add(1, SeqCst);
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::member::Member;
-use crate::pool::Pool;
+use crate::pool::{Change, Pool};
 use crate::sync::atomic::Ordering::SeqCst;
 use crate::worker::IdleConnection;
 
@@ -68,20 +68,19 @@ impl<A, C> Permit<A, C> {
     }
 
     /// Records that the member has failed: it did not accept a connection, or has lost one. Too many consecutive failures
-    /// eject it ([`CircuitOptions`](crate::CircuitOptions)), unless it is the only one. Returns whether it gets no requests
-    /// from now on, as long as others are up.
-    pub fn record_failure(&self, now: Instant) -> bool {
-        !self.pool.has_one_member.load(SeqCst) && self.member().record_failure(now)
+    /// eject it ([`CircuitOptions`](crate::CircuitOptions)), unless it is the only one; `why` is for [`Pool::on_change`].
+    pub fn record_failure(&self, now: Instant, why: &dyn fmt::Display) {
+        if !self.pool.has_one_member.load(SeqCst) && self.member().record_failure(now) {
+            self.pool.report(self.member(), Change::Ejected { why });
+        }
     }
 
-    /// Records that the member has served the request. Returns whether this ends an ejection: only requests that began
-    /// during the ejection can.
-    pub fn record_success(&self, now: Instant) -> bool {
-        let ends = self.member().record_success(self.is_trial, now);
-        if ends {
+    /// Records that the member has served the request. This ends an ejection if the request began during it.
+    pub fn record_success(&self, now: Instant) {
+        if self.member().record_success(self.is_trial, now) {
             self.pool.serve_waiters();
+            self.pool.report(self.member(), Change::Returned);
         }
-        ends
     }
 
     /// Ends the request and returns the connection to the pool. The oldest waiter gets it. Without waiters it becomes idle,

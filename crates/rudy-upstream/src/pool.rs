@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Instant;
 
 use crate::choice::Choice;
@@ -74,10 +74,26 @@ pub struct QueueFull;
 /// A callback that gets a member whenever a request to that member ends.
 pub type OnEnd<A> = Box<dyn Fn(&Member<A>) + Send + Sync>;
 
+/// A change of a member.
+#[derive(Clone, Copy)]
+pub enum Change<'a> {
+    /// It is ejected: it gets no requests, as long as others are up.
+    Ejected {
+        /// The last failure.
+        why: &'a dyn fmt::Display,
+    },
+    /// It gets requests again.
+    Returned,
+}
+
+/// A callback that gets each change of a member.
+pub type OnChange<A> = Box<dyn Fn(&Member<A>, Change<'_>) + Send + Sync>;
+
 /// A pool of connections `C` to addresses `A`. See the [crate].
 pub struct Pool<A, C> {
     options: Options,
     on_end: Option<OnEnd<A>>,
+    on_change: OnceLock<OnChange<A>>,
     pub(crate) workers: Box<[Worker<A, C>]>,
     /// The lock of the slow path. Lock order: this one before a worker's.
     queue: Mutex<Queue<A, C>>,
@@ -99,6 +115,7 @@ impl<A, C> Pool<A, C> {
         Arc::new(Self {
             options,
             on_end,
+            on_change: OnceLock::new(),
             workers: (0..workers).map(Worker::new).collect(),
             queue: Mutex::new(Queue::new(workers)),
             queued: AtomicUsize::new(0),
@@ -206,6 +223,17 @@ impl<A, C> Pool<A, C> {
     /// Number of requests that wait for a connection.
     pub fn queued(&self) -> usize {
         self.queued.load(SeqCst)
+    }
+
+    /// Calls `on_change` without holding locks whenever a member is ejected or returns. The first callback stays.
+    pub fn on_change(&self, on_change: OnChange<A>) {
+        self.on_change.get_or_init(|| on_change);
+    }
+
+    pub(crate) fn report(&self, member: &Member<A>, change: Change<'_>) {
+        if let Some(on_change) = self.on_change.get() {
+            on_change(member, change);
+        }
     }
 
     pub(crate) fn options(&self) -> &Options {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
 
-use crate::decide::{self, MemberState};
+use crate::decide;
 use crate::member::Member;
 
 #[derive(Debug)]
@@ -52,23 +52,12 @@ impl<A, C> Queue<A, C> {
         // A member that has just reached its request limit is not chosen again.
         while let Some(index) = decide::least_busy(self.members.iter().map(|member| member.load(now))) {
             let member = &self.members[index];
-            if member.begin_request() {
+            if member.reserve() {
                 member.begin_trial(now);
-                member.open_one();
                 return Some(member.clone());
             }
         }
         None
-    }
-
-    /// As [`Self::reserve`], on this member.
-    pub(crate) fn reserve_on(&self, member: Arc<Member<A>>, now: Instant) -> Option<Arc<Member<A>>> {
-        let MemberState { open, limit, .. } = member.load(now);
-        let is_reserved = open < limit && member.begin_request();
-        is_reserved.then(|| {
-            member.open_one();
-            member
-        })
     }
 
     /// Adds a waiter and returns its key.

@@ -1,6 +1,7 @@
 //! The reverse proxy in front of a scripted upstream.
 
 mod choice;
+mod ejection;
 mod faults;
 mod forwarding;
 mod retries;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use http::{HeaderMap, HeaderName, header};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 use rudy_http::syntax::is_token;
 use rudy_net::Peer;
 use rudy_upstream::{Choice, hash};
@@ -70,7 +70,7 @@ fn address_hash(client: Peer) -> Option<u64> {
 
 /// Returns the value of the first cookie of this name (RFC 6265 §5.4).
 fn cookie<'a>(fields: &'a HeaderMap, name: &str) -> Option<&'a [u8]> {
-    let lines = fields.get_all(header::COOKIE).iter().map(|line| line.as_bytes());
+    let lines = fields.get_all(header::COOKIE).iter().map(HeaderValue::as_bytes);
     let mut pairs = lines.flat_map(|line| line.split(|byte| *byte == b';'));
     pairs.find_map(|pair| pair.trim_ascii().strip_prefix(name.as_bytes())?.strip_prefix(b"="))
 }

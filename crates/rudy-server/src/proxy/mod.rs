@@ -11,10 +11,12 @@
 //! 5. [`response`] turns the response into that for the client. It passes the body on as it arrives, and reads ahead if the client is
 //!    slower than the upstream.
 //! 6. Or both change to another protocol ([`upgrade`]), such as WebSocket, and bytes pass through a [`tunnel`].
-//! 7. If there is no response, [`failure`] determines the status and the log line.
+//! 7. If there is no response, [`failure`] determines the status and the log line. An upstream that fails gets no requests for a
+//!    while ([`ejection`]).
 
 mod choice;
 mod connection;
+mod ejection;
 mod exchange;
 mod failure;
 mod fields;
@@ -41,6 +43,7 @@ use rudy_net::{Reply, Request, RequestBody, Response};
 use rudy_tls::ClientTls;
 
 pub use self::choice::{HashKey, UpstreamChoice};
+pub use self::ejection::EjectionTable;
 use self::exchange::Timeouts;
 use self::failure::{Cause, Failure};
 pub(crate) use self::pool::ProxyPool;
@@ -126,7 +129,7 @@ impl Handler for Proxy {
         log.get_or_init(|| start.log.clone());
         let opened = start.apps.proxy(table, || {
             let pool = ProxyPool::new(table, tls.clone());
-            pool.look_up_names(start.log)?;
+            pool.start(start.log)?;
             Ok(pool)
         });
         let opened = opened.map_err(|error| io::Error::new(error.kind(), format!("{name}: {error}")))?;

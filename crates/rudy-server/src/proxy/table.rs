@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use super::Proxy;
 use super::choice::UpstreamChoice;
+use super::ejection::EjectionTable;
 use super::upgrade::UpgradeProtocol;
 use super::url::{URL, UpstreamUrl};
 use crate::config::{
@@ -32,6 +33,12 @@ pub struct ProxyTable {
     /// `round-robin`: one after the other. `hash:address`, `hash:path`, `hash:field:NAME`, `hash:cookie:NAME`: always the same one for the
     /// same client address, path, field or cookie, as long as it is up.
     pub choice: UpstreamChoice,
+    /// When one of several upstreams gets no requests for a while, because it has failed.
+    #[schemars(extend("examples" = [{ "failures": 3 }]))]
+    pub ejection: EjectionTable,
+    /// Time in which the share of an upstream that returns grows from a tenth to its weight. The default is none.
+    #[schemars(extend("examples" = ["30s"]))]
+    pub slow_start: Option<Timeout>,
     /// PEM file with the certificates to trust for `https` upstreams, and those signed by one of them, relative to the configuration file.
     /// The default is what the operating system trusts. The certificate must be valid for the host of the URL.
     #[schemars(extend("examples" = ["ca.pem"]))]
@@ -141,6 +148,8 @@ impl Default for ProxyTable {
         Self {
             upstreams: None,
             choice: UpstreamChoice::default(),
+            ejection: EjectionTable::default(),
+            slow_start: None,
             trusted_certificates: None,
             host: HostSource::default(),
             strip_prefix: false,

@@ -1,5 +1,6 @@
 //! Checks out a connection for a request, and tracks its state during the request.
 
+use std::fmt::Display;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -158,8 +159,9 @@ impl<C: Connection> Upstream<C> {
             (connected, _) => connected,
         };
         let socket = connected.map_err(|error| {
-            permit.record_failure(Instant::now());
-            CheckoutError::Connect(endpoint.clone(), error)
+            let failure = CheckoutError::Connect(endpoint.clone(), error);
+            permit.record_failure(Instant::now(), &failure);
+            failure
         })?;
         if !self.has_sweeper.swap(true, Ordering::SeqCst) {
             tokio::spawn(sweep(Arc::downgrade(&self), self.options.idle_timeout));
@@ -219,8 +221,8 @@ impl<C: Connection> Checkout<C> {
     }
 
     /// Records that the member has failed to serve the request: see [`CircuitOptions`](rudy_upstream::CircuitOptions).
-    pub(crate) fn record_failure(&self) {
-        self.permit.record_failure(Instant::now());
+    pub(crate) fn record_failure(&self, why: &dyn Display) {
+        self.permit.record_failure(Instant::now(), why);
     }
 
     /// Closes idle connections if this new one is silent for too long after the request was sent: they may

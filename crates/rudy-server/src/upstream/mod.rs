@@ -71,6 +71,8 @@ pub(crate) struct UpstreamOptions {
     pub(crate) requests_per_member: Option<u64>,
     /// How a member is chosen.
     pub(crate) choice: Choice,
+    /// When a member is ejected.
+    pub(crate) circuit: CircuitOptions,
 }
 
 /// An upstream: its members and the connections to them.
@@ -93,7 +95,7 @@ impl<C: Connection> Upstream<C> {
             queue: options.queue,
             requests_per_member: options.requests_per_member,
             choice: options.choice,
-            circuit: CircuitOptions::default(),
+            circuit: options.circuit,
         };
         let (pool, has_sweeper) = (Pool::new(pool, on_end), AtomicBool::new(false));
         Self { pool, options, tls: Vec::new(), has_sweeper, lookups: OnceLock::new() }

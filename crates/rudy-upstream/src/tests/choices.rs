@@ -8,7 +8,7 @@ use crate::CheckoutOptions;
 
 /// Returns a pool of members that are chosen in this way.
 fn pool_with(choice: Choice, workers: usize, limits: &[usize]) -> TestPool {
-    let circuit = CircuitOptions { ejection_max: Duration::from_secs(60), ..CircuitOptions::default() };
+    let circuit = CircuitOptions { ejection_max: Duration::from_mins(1), ..CircuitOptions::default() };
     pool(Options { choice, circuit, ..options(workers) }, limits)
 }
 

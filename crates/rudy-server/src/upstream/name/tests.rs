@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rudy_upstream::Choice;
+use rudy_upstream::{Choice, CircuitOptions};
 use tokio::sync::Notify;
 
 use super::Name;
@@ -254,6 +254,7 @@ fn options() -> UpstreamOptions {
         idle_timeout: LONG,
         requests_per_member: None,
         choice: Choice::IdleFirst,
+        circuit: CircuitOptions::default(),
     }
 }
 
