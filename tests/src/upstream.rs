@@ -62,7 +62,13 @@ impl Upstream {
     /// Starts a server that calls `serve` for each accepted connection on a new thread. The connection closes when `serve` returns.
     #[must_use]
     pub fn start(serve: impl Fn(&mut UpstreamPeer) + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        Self::start_at(([127, 0, 0, 1], 0).into(), serve)
+    }
+
+    /// As [`Self::start`], at this address.
+    #[must_use]
+    pub fn start_at(address: SocketAddr, serve: impl Fn(&mut UpstreamPeer) + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind(address).expect("the address is free");
         let address = listener.local_addr().expect("the socket is bound");
         let shared = Arc::new(Shared {
             serve: Box::new(serve),

@@ -44,7 +44,10 @@ pub use handlers::{
     StatusTable, StreamFormat, StreamTable, TailTable,
 };
 pub use php::PhpTable;
-pub use proxy::{HostSource, ProxyTable, RequestBuffering, UpgradeProtocol, UpstreamUrl};
+pub use proxy::{
+    EjectionTable, HashKey, HostSource, ProxyTable, RequestBuffering, UpgradeProtocol, UpstreamChoice,
+    UpstreamTable, UpstreamUrl,
+};
 pub use resources::Resources;
 pub use routing::{HostPattern, PathPattern};
 pub use steps::{ErrorPagesTable, FieldChanges, StepsTable};

@@ -22,7 +22,7 @@ pub(crate) struct MemberState {
     pub(crate) accepts_requests: bool,
     pub(crate) open: usize,
     pub(crate) limit: usize,
-    pub(crate) is_backed_off: bool,
+    pub(crate) is_up: bool,
     pub(crate) in_flight: usize,
 }
 
@@ -47,10 +47,10 @@ pub(crate) fn oldest(queues: impl Iterator<Item = WorkerQueue>) -> Option<(usize
     waiting.min_by_key(|(_, since)| *since)
 }
 
-/// Returns the member that gets a new connection: the least busy one below its limit. A member that is backed off gets one
-/// only if all others are, too: waiting for another member is better than failing.
+/// Returns the member that gets a new connection: the least busy one below its limit. A member that is not up gets one
+/// only if no other is: waiting for another member is better than failing.
 pub(crate) fn least_busy(members: impl Iterator<Item = MemberState> + Clone) -> Option<usize> {
-    let is_up = |load: &MemberState| load.accepts_requests && !load.is_backed_off;
+    let is_up = |load: &MemberState| load.accepts_requests && load.is_up;
     let any_is_up = members.clone().any(|load| is_up(&load));
     let is_candidate =
         |load: &MemberState| load.accepts_requests && load.open < load.limit && (is_up(load) || !any_is_up);
@@ -121,21 +121,20 @@ mod tests {
 
     #[test]
     fn a_new_connection_goes_to_the_least_busy_member_below_its_limit() {
-        let free =
-            MemberState { accepts_requests: true, open: 0, limit: 4, is_backed_off: false, in_flight: 0 };
+        let free = MemberState { accepts_requests: true, open: 0, limit: 4, is_up: true, in_flight: 0 };
         let busy = MemberState { open: 2, in_flight: 2, ..free };
         let full = MemberState { open: 4, ..free };
         let shrunk = MemberState { open: 4, limit: 2, ..free };
         let retired = MemberState { accepts_requests: false, ..free };
-        let backed_off = MemberState { is_backed_off: true, ..free };
+        let ejected = MemberState { is_up: false, ..free };
         let table: &[(&str, &[MemberState], Option<usize>)] = &[
             ("no member", &[], None),
             ("none below its limit", &[full, shrunk, retired], None),
             ("the first of equals", &[free, free], Some(0)),
             ("the less busy", &[busy, free], Some(1)),
-            ("a busy one before one that is backed off", &[backed_off, busy], Some(1)),
-            ("none before one that is backed off", &[full, backed_off], None),
-            ("one that is backed off, where all are", &[backed_off, backed_off], Some(0)),
+            ("a busy one before one that is ejected", &[ejected, busy], Some(1)),
+            ("none before one that is ejected", &[full, ejected], None),
+            ("one that is ejected, where all are", &[ejected, ejected], Some(0)),
         ];
         for (case, members, expected) in table {
             assert_eq!(least_busy(members.iter().copied()), *expected, "{case}");

@@ -14,10 +14,6 @@ pub(crate) struct AtomicInstant {
 }
 
 impl AtomicInstant {
-    pub(crate) fn none(origin: Instant) -> Self {
-        Self { origin, nanos: AtomicU64::new(0) }
-    }
-
     pub(crate) fn at(origin: Instant) -> Self {
         Self { origin, nanos: AtomicU64::new(1) }
     }
@@ -58,14 +54,13 @@ mod tests {
             || {
                 let origin = Instant::now();
                 let later = origin + Duration::from_millis(5);
-                let time = AtomicInstant::none(origin);
-                assert_eq!(time.load(), None);
+                let time = AtomicInstant::at(origin);
+                assert_eq!(time.load(), Some(origin));
                 time.store(later);
                 assert_eq!((time.load(), time.get_or_store(origin)), (Some(later), later));
                 time.clear();
                 assert_eq!((time.load(), time.get_or_store(later)), (None, later));
                 assert_eq!(time.load(), Some(later));
-                assert_eq!(AtomicInstant::at(origin).load(), Some(origin));
             },
             1,
         );

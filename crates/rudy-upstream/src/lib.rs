@@ -8,7 +8,8 @@
 //!   returns a [`QueuedCheckout`].
 //! - [`Permit`] counts the connection. [Release](Permit::release) it with a connection that can serve another request, or
 //!   drop it to free its capacity.
-//! - [`Member`] holds the state of one address or process.
+//! - [`Member`] holds the state of one address or process. Its circuit decides whether it gets requests after failures
+//!   ([`CircuitOptions`]), and a [`Choice`] which of several members gets a request.
 //!
 //! # Locks
 //!
@@ -28,11 +29,18 @@
 //!
 //! ```
 //! use std::time::{Duration, Instant};
-//! use rudy_upstream::{Checkout, Options, Pool, Preference};
+//! use rudy_upstream::{Checkout, Choice, CircuitOptions, Options, Pool, Preference};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let now = Instant::now();
-//! let pool = Pool::new(Options { workers: 1, queue: 100, requests_per_member: None }, None);
+//! let options = Options {
+//!     workers: 1,
+//!     queue: 100,
+//!     requests_per_member: None,
+//!     choice: Choice::LeastBusy,
+//!     circuit: CircuitOptions::default(),
+//! };
+//! let pool = Pool::new(options, None);
 //! pool.add(0, "app:9000", 1, now);
 //!
 //! let Checkout::Ready(pooled) = pool.checkout(0, Preference::Any, now)? else { unreachable!("below the limit") };
@@ -49,6 +57,10 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod checkout;
+mod choice;
+mod choose;
+mod circuit;
 mod decide;
 mod instant;
 mod member;
@@ -62,7 +74,9 @@ mod sync;
 mod tests;
 mod worker;
 
-pub use member::Member;
+pub use choice::{Choice, hash};
+pub use circuit::CircuitOptions;
+pub use member::{Member, MemberOptions};
 pub use permit::{Permit, PooledConnection};
-pub use pool::{Checkout, OnEnd, Options, Pool, Preference, QueueFull};
+pub use pool::{Change, Checkout, CheckoutOptions, OnChange, OnEnd, Options, Pool, Preference, QueueFull};
 pub use queued::{QueuedCheckout, Rejected};

@@ -3,17 +3,44 @@
 //! All counts are sequentially consistent. Several rules need this: one thread writes a count and then reads another,
 //! while a second thread does the reverse. On x86 only a plain store would be cheaper otherwise.
 
+use std::sync::PoisonError;
 use std::time::Instant;
 
+use crate::choice::Candidate;
+use crate::circuit::{Circuit, CircuitOptions, WHOLE};
 use crate::decide::MemberState;
 use crate::instant::AtomicInstant;
+use crate::pool::Options;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use crate::sync::{Mutex, MutexGuard};
+
+/// The settings of a member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemberOptions {
+    /// Maximum number of connections.
+    pub limit: usize,
+    /// Its share of the requests in relation to the other members, at least 1.
+    pub weight: u32,
+    /// The [hash](crate::hash) of its name, for [`Choice::Hash`](crate::Choice::Hash).
+    pub hash: u64,
+}
+
+/// A connection limit alone.
+impl From<usize> for MemberOptions {
+    fn from(limit: usize) -> Self {
+        Self { limit, weight: 1, hash: 0 }
+    }
+}
 
 /// An address or a process of the upstream.
 #[derive(Debug)]
 pub struct Member<A> {
     id: u64,
     address: A,
+    weight: u64,
+    hash: u64,
+    /// The virtual time of its next turn in a round robin.
+    turn: AtomicU64,
     requests_max: u64,
     requests: AtomicU64,
     limit: AtomicUsize,
@@ -26,23 +53,31 @@ pub struct Member<A> {
     is_retired: AtomicBool,
     /// None while unknown. Has no meaning while a request is in flight.
     idle_since: AtomicInstant,
-    backed_off_until: AtomicInstant,
+    circuit: Mutex<Circuit>,
+    circuit_options: CircuitOptions,
+    /// Whether the circuit is closed: then requests do not lock it.
+    is_closed: AtomicBool,
 }
 
 impl<A> Member<A> {
-    pub(crate) fn new(id: u64, address: A, limit: usize, requests_max: Option<u64>, now: Instant) -> Self {
+    pub(crate) fn new(id: u64, address: A, member: MemberOptions, pool: &Options, now: Instant) -> Self {
         Self {
             id,
             address,
-            requests_max: requests_max.unwrap_or(u64::MAX),
+            weight: u64::from(member.weight.max(1)),
+            hash: member.hash,
+            turn: AtomicU64::new(0),
+            requests_max: pool.requests_per_member.unwrap_or(u64::MAX),
             requests: AtomicU64::new(0),
-            limit: AtomicUsize::new(limit),
+            limit: AtomicUsize::new(member.limit),
             open: AtomicUsize::new(0),
             in_flight: AtomicUsize::new(0),
             unaccepted: AtomicUsize::new(0),
             is_retired: AtomicBool::new(false),
             idle_since: AtomicInstant::at(now),
-            backed_off_until: AtomicInstant::none(now),
+            circuit: Mutex::default(),
+            circuit_options: pool.circuit,
+            is_closed: AtomicBool::new(true),
         }
     }
 
@@ -77,16 +112,42 @@ impl<A> Member<A> {
         (self.in_flight() == 0).then(|| self.idle_since.get_or_store(now))
     }
 
-    /// Records that connecting to this member failed. The pool prefers other members for new connections until this time,
-    /// or until a connection succeeds.
-    pub fn back_off(&self, until: Instant) {
-        self.backed_off_until.store(until);
+    /// Records a failure. Returns whether it begins an ejection of a member that was up.
+    pub(crate) fn record_failure(&self, now: Instant) -> bool {
+        self.change_circuit(|circuit| circuit.fail(now, &self.circuit_options))
     }
 
-    pub(crate) fn clear_back_off(&self) {
-        if self.backed_off_until.load().is_some() {
-            self.backed_off_until.clear();
-        }
+    /// Records a success. Returns whether it ends an ejection.
+    pub(crate) fn record_success(&self, is_trial: bool, now: Instant) -> bool {
+        !self.is_closed.load(SeqCst)
+            && self.change_circuit(|circuit| circuit.succeed(is_trial, now, &self.circuit_options))
+    }
+
+    /// Begins the trial of a member whose ejection is over. Returns `false` if another request is its trial.
+    pub(crate) fn begin_trial(&self, now: Instant) -> bool {
+        self.is_closed.load(SeqCst)
+            || self.change_circuit(|circuit| circuit.begin_trial(now, &self.circuit_options))
+    }
+
+    /// Whether the member is ejected or on trial.
+    pub(crate) fn is_ejected(&self) -> bool {
+        !self.is_closed.load(SeqCst) && self.circuit().is_ejected()
+    }
+
+    fn is_up(&self, now: Instant) -> bool {
+        self.is_closed.load(SeqCst) || self.circuit().is_up(now)
+    }
+
+    fn change_circuit(&self, change: impl FnOnce(&mut Circuit) -> bool) -> bool {
+        let mut circuit = self.circuit();
+        let changed = change(&mut circuit);
+        self.is_closed.store(circuit.is_closed(), SeqCst);
+        changed
+    }
+
+    /// Ignores poisoning: each change is complete.
+    fn circuit(&self) -> MutexGuard<'_, Circuit> {
+        self.circuit.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn load(&self, now: Instant) -> MemberState {
@@ -94,9 +155,48 @@ impl<A> Member<A> {
             accepts_requests: self.accepts_requests(),
             open: self.open.load(SeqCst),
             limit: self.limit.load(SeqCst),
-            is_backed_off: self.backed_off_until.load().is_some_and(|until| now < until),
+            is_up: self.is_up(now),
             in_flight: self.in_flight(),
         }
+    }
+
+    /// Describes the member with this index for the choice of one; `None` if it accepts no requests.
+    pub(crate) fn candidate(&self, member: usize, tried: &[u64], now: Instant) -> Option<Candidate> {
+        if !self.accepts_requests() {
+            return None;
+        }
+        let (mut is_up, mut is_half_open, mut share) = (true, false, WHOLE);
+        if !self.is_closed.load(SeqCst) {
+            self.change_circuit(|circuit| {
+                (is_up, is_half_open) = (circuit.is_up(now), circuit.is_ejected());
+                share = circuit.share(now, &self.circuit_options);
+                false
+            });
+        }
+        let in_flight = self.in_flight();
+        Some(Candidate {
+            member,
+            weight: self.weight * share,
+            full_weight: self.weight,
+            in_flight,
+            turn: self.turn(),
+            hash: self.hash,
+            // Not the number of open connections: an idle one can be used.
+            has_capacity: in_flight < self.limit.load(SeqCst),
+            is_up,
+            is_half_open: is_up && is_half_open,
+            was_tried: tried.contains(&self.id),
+        })
+    }
+
+    /// Returns the virtual time of its next turn.
+    pub(crate) fn turn(&self) -> u64 {
+        self.turn.load(SeqCst)
+    }
+
+    /// Takes the turn of a candidate, and sets its next one. Returns `false` if another worker has taken it.
+    pub(crate) fn take_turn(&self, candidate: &Candidate, next: u64) -> bool {
+        self.turn.compare_exchange(candidate.turn, next, SeqCst, SeqCst).is_ok()
     }
 
     pub(crate) fn in_flight(&self) -> usize {
@@ -146,7 +246,16 @@ impl<A> Member<A> {
         self.in_flight.fetch_sub(1, SeqCst);
     }
 
-    /// Counts a new connection. The caller holds the queue's lock and has found capacity.
+    /// Counts a new connection and its request, if the member has capacity. The caller holds the queue's lock.
+    pub(crate) fn reserve(&self) -> bool {
+        let is_reserved = self.open.load(SeqCst) < self.limit.load(SeqCst) && self.begin_request();
+        if is_reserved {
+            self.open_one();
+        }
+        is_reserved
+    }
+
+    /// Counts a new connection. The caller holds the queue's lock.
     pub(crate) fn open_one(&self) {
         self.open.fetch_add(1, SeqCst);
     }

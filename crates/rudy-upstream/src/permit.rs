@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::member::Member;
-use crate::pool::Pool;
+use crate::pool::{Change, Pool};
+use crate::sync::atomic::Ordering::SeqCst;
 use crate::worker::IdleConnection;
 
 /// An idle connection for a request, or a permit to open one.
@@ -27,11 +28,14 @@ pub struct Permit<A, C> {
     member: Option<Arc<Member<A>>>,
     worker: usize,
     is_unaccepted: bool,
+    /// Whether the member was ejected at the begin of the request, whose success then ends the ejection.
+    is_trial: bool,
 }
 
 impl<A, C> Permit<A, C> {
     pub(crate) fn new(pool: Arc<Pool<A, C>>, member: Arc<Member<A>>, worker: usize) -> Self {
-        Self { pool, member: Some(member), worker, is_unaccepted: false }
+        let is_trial = member.is_ejected();
+        Self { pool, member: Some(member), worker, is_unaccepted: false, is_trial }
     }
 
     /// The member to which the connection leads.
@@ -55,11 +59,28 @@ impl<A, C> Permit<A, C> {
         }
     }
 
-    /// Marks the connection as accepted by the upstream, which has sent a byte. Reverts [`Self::mark_unaccepted`] and ends
-    /// the [back-off](Member::back_off) of the member.
+    /// Marks the connection as accepted by the upstream. Reverts [`Self::mark_unaccepted`].
     pub fn mark_accepted(&mut self) {
-        self.member().clear_back_off();
-        self.remove_unaccepted();
+        if self.is_unaccepted {
+            self.is_unaccepted = false;
+            self.member().remove_unaccepted();
+        }
+    }
+
+    /// Records that the member has failed: it did not accept a connection, or has lost one. Too many consecutive failures
+    /// eject it ([`CircuitOptions`](crate::CircuitOptions)), unless it is the only one; `why` is for [`Pool::on_change`].
+    pub fn record_failure(&self, now: Instant, why: &dyn fmt::Display) {
+        if !self.pool.has_one_member.load(SeqCst) && self.member().record_failure(now) {
+            self.pool.report(self.member(), Change::Ejected { why });
+        }
+    }
+
+    /// Records that the member has served the request. This ends an ejection if the request began during it.
+    pub fn record_success(&self, now: Instant) {
+        if self.member().record_success(self.is_trial, now) {
+            self.pool.serve_waiters();
+            self.pool.report(self.member(), Change::Returned);
+        }
     }
 
     /// Ends the request and returns the connection to the pool. The oldest waiter gets it. Without waiters it becomes idle,
@@ -70,19 +91,12 @@ impl<A, C> Permit<A, C> {
             self.pool.release(self.worker, IdleConnection { member, connection, since: now });
         }
     }
-
-    fn remove_unaccepted(&mut self) {
-        if self.is_unaccepted {
-            self.is_unaccepted = false;
-            self.member().remove_unaccepted();
-        }
-    }
 }
 
 impl<A, C> Drop for Permit<A, C> {
     fn drop(&mut self) {
         if self.member.is_some() {
-            self.remove_unaccepted();
+            self.mark_accepted();
         }
         if let Some(member) = self.member.take() {
             self.pool.end_without_connection(self.worker, &member);

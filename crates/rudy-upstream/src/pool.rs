@@ -2,16 +2,18 @@
 
 use std::error::Error;
 use std::fmt;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Instant;
 
-use crate::member::Member;
-use crate::permit::{Permit, PooledConnection};
+use crate::choice::Choice;
+use crate::circuit::CircuitOptions;
+use crate::member::{Member, MemberOptions};
+use crate::permit::PooledConnection;
 use crate::queue::{Assignment, Queue};
 use crate::queued::QueuedCheckout;
-use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use crate::sync::{Mutex, MutexGuard};
-use crate::worker::{IdleConnection, Worker};
+use crate::worker::Worker;
 
 /// The limits of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +24,28 @@ pub struct Options {
     pub queue: usize,
     /// Maximum number of requests per member; `None` for no limit.
     pub requests_per_member: Option<u64>,
+    /// How the member for a request is chosen.
+    pub choice: Choice,
+    /// When members are ejected.
+    pub circuit: CircuitOptions,
+}
+
+/// What a request needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CheckoutOptions<'a> {
+    /// Which connections it accepts.
+    pub preference: Preference,
+    /// The [hash](crate::hash) of its key, for [`Choice::Hash`].
+    pub key: Option<u64>,
+    /// The ids of the members that have failed to serve it: others are chosen, if any is up.
+    pub tried: &'a [u64],
+}
+
+/// A request without a key, for any member.
+impl From<Preference> for CheckoutOptions<'_> {
+    fn from(preference: Preference) -> Self {
+        Self { preference, key: None, tried: &[] }
+    }
 }
 
 /// Which connections a checkout accepts.
@@ -50,26 +74,35 @@ pub struct QueueFull;
 /// A callback that gets a member whenever a request to that member ends.
 pub type OnEnd<A> = Box<dyn Fn(&Member<A>) + Send + Sync>;
 
+/// A change of a member.
+#[derive(Clone, Copy)]
+pub enum Change<'a> {
+    /// It is ejected: it gets no requests, as long as others are up.
+    Ejected {
+        /// The last failure.
+        why: &'a dyn fmt::Display,
+    },
+    /// It gets requests again.
+    Returned,
+}
+
+/// A callback that gets each change of a member.
+pub type OnChange<A> = Box<dyn Fn(&Member<A>, Change<'_>) + Send + Sync>;
+
 /// A pool of connections `C` to addresses `A`. See the [crate].
 pub struct Pool<A, C> {
     options: Options,
     on_end: Option<OnEnd<A>>,
+    on_change: OnceLock<OnChange<A>>,
     pub(crate) workers: Box<[Worker<A, C>]>,
     /// The lock of the slow path. Lock order: this one before a worker's.
     queue: Mutex<Queue<A, C>>,
     /// Number of waiters, plus the checkout that is searching for a connection. A release takes the slow path while it is
     /// not 0. Changes only under the queue's lock.
     pub(crate) queued: AtomicUsize,
-    has_one_member: AtomicBool,
-}
-
-/// What a slow checkout found.
-enum Found<A, C> {
-    Idle(IdleConnection<A, C>),
-    /// Capacity for a new connection.
-    New(Arc<Member<A>>),
-    /// An idle connection to close, whose capacity a new one takes.
-    Replace(IdleConnection<A, C>),
+    pub(crate) has_one_member: AtomicBool,
+    /// The virtual time of the last turn in a round robin.
+    pub(crate) last_turn: AtomicU64,
 }
 
 impl<A, C> Pool<A, C> {
@@ -82,117 +115,13 @@ impl<A, C> Pool<A, C> {
         Arc::new(Self {
             options,
             on_end,
-            workers: (0..workers).map(|_| Worker::new()).collect(),
+            on_change: OnceLock::new(),
+            workers: (0..workers).map(Worker::new).collect(),
             queue: Mutex::new(Queue::new(workers)),
             queued: AtomicUsize::new(0),
             has_one_member: AtomicBool::new(false),
+            last_turn: AtomicU64::new(0),
         })
-    }
-
-    /// Returns a connection for a request of `worker` (modulo the number of workers), or queues the request.
-    ///
-    /// # Errors
-    ///
-    /// [`QueueFull`] if the queue is full.
-    pub fn checkout(
-        self: &Arc<Self>,
-        worker: usize,
-        preference: Preference,
-        now: Instant,
-    ) -> Result<Checkout<A, C>, QueueFull> {
-        let worker = worker % self.workers.len();
-        if preference == Preference::Any
-            && self.queued.load(SeqCst) == 0
-            && let Some(idle) = self.take_own(worker)
-        {
-            return Ok(Checkout::Ready(self.use_idle(worker, idle)));
-        }
-        self.checkout_slow(worker, preference, now)
-    }
-
-    fn checkout_slow(
-        self: &Arc<Self>,
-        worker: usize,
-        preference: Preference,
-        now: Instant,
-    ) -> Result<Checkout<A, C>, QueueFull> {
-        let mut queue = self.queue();
-        // Increment before the search. A release that read 0 under its worker's lock has pushed its connection before the
-        // search takes that lock; a later release reads more than 0 and waits for the queue's lock. The same holds for a
-        // close: it frees its capacity before the search, or it reads more than 0 and serves the waiters.
-        let waiters = self.queued.fetch_add(1, SeqCst);
-        let found = if waiters == 0 { self.find(&queue, worker, preference, now) } else { None };
-        if found.is_none() && waiters < self.options.queue {
-            let key = queue.push(worker, now);
-            return Ok(Checkout::Queued(QueuedCheckout::new(self.clone(), worker, key)));
-        }
-        self.queued.fetch_sub(1, SeqCst);
-        drop(queue);
-        found.map(|found| Checkout::Ready(self.use_found(worker, found))).ok_or(QueueFull)
-    }
-
-    /// Finds a connection or capacity for one, and counts it for the worker. The caller holds the queue's lock.
-    fn find(
-        &self,
-        queue: &Queue<A, C>,
-        worker: usize,
-        preference: Preference,
-        now: Instant,
-    ) -> Option<Found<A, C>> {
-        let accepts_idle = preference == Preference::Any;
-        if accepts_idle && let Some(idle) = self.take_own(worker).or_else(|| self.take_least_recent(worker)) {
-            return Some(Found::Idle(idle));
-        }
-        if let Some(member) = queue.reserve(now) {
-            self.workers[worker].add_connection();
-            return Some(Found::New(member));
-        }
-        if accepts_idle { None } else { self.take_least_recent(worker).map(Found::Replace) }
-    }
-
-    fn take_own(&self, worker: usize) -> Option<IdleConnection<A, C>> {
-        self.workers[worker].take_best(self.has_one_member.load(SeqCst))
-    }
-
-    /// Takes the least recently used connection of any worker. The caller holds the queue's lock and is counted in
-    /// `queued`, so no stack grows during the search.
-    fn take_least_recent(&self, worker: usize) -> Option<IdleConnection<A, C>> {
-        loop {
-            let idle = self.workers.iter().filter_map(|worker| Some((worker, worker.least_recent()?)));
-            let (owner, _) = idle.min_by_key(|(_, since)| *since)?;
-            // The owner may have taken the connection in the meantime.
-            if let Some(idle) = owner.take_least_recent() {
-                owner.remove_connection();
-                self.workers[worker].add_connection();
-                return Some(idle);
-            }
-        }
-    }
-
-    fn use_found(self: &Arc<Self>, worker: usize, found: Found<A, C>) -> PooledConnection<A, C> {
-        let member = match found {
-            Found::Idle(idle) => return self.use_idle(worker, idle),
-            Found::New(member) => member,
-            Found::Replace(IdleConnection { member, connection, .. }) => {
-                drop(connection);
-                member
-            }
-        };
-        PooledConnection { connection: None, permit: Permit::new(self.clone(), member, worker) }
-    }
-
-    fn use_idle(self: &Arc<Self>, worker: usize, idle: IdleConnection<A, C>) -> PooledConnection<A, C> {
-        let permit = Permit::new(self.clone(), idle.member, worker);
-        PooledConnection { connection: Some(idle.connection), permit }
-    }
-
-    pub(crate) fn assign(
-        self: &Arc<Self>,
-        worker: usize,
-        assignment: Assignment<A, C>,
-    ) -> PooledConnection<A, C> {
-        let permit = Permit::new(self.clone(), assignment.member, worker);
-        PooledConnection { connection: assignment.connection, permit }
     }
 
     /// Removes a waiter from the queue. Returns the connection if one was already assigned.
@@ -218,9 +147,9 @@ impl<A, C> Pool<A, C> {
         }
     }
 
-    /// Adds a member with a connection limit, and serves the waiters first.
-    pub fn add(&self, id: u64, address: A, limit: usize, now: Instant) {
-        let member = Member::new(id, address, limit, self.options.requests_per_member, now);
+    /// Adds a member, and serves the waiters first.
+    pub fn add(&self, id: u64, address: A, options: impl Into<MemberOptions>, now: Instant) {
+        let member = Member::new(id, address, options.into(), &self.options, now);
         self.change_members(|members| members.push(Arc::new(member)));
         self.serve_waiters();
     }
@@ -246,6 +175,10 @@ impl<A, C> Pool<A, C> {
         let mut queue = self.queue();
         change(&mut queue.members);
         self.has_one_member.store(queue.members.len() == 1, SeqCst);
+        if self.options.choice != Choice::IdleFirst {
+            let members: Arc<[_]> = queue.members.clone().into();
+            self.workers.iter().for_each(|worker| worker.chooser().set_members(members.clone()));
+        }
     }
 
     /// Sets the connection limit of a member. Connections over a lower limit are closed when they are released.
@@ -290,6 +223,21 @@ impl<A, C> Pool<A, C> {
     /// Number of requests that wait for a connection.
     pub fn queued(&self) -> usize {
         self.queued.load(SeqCst)
+    }
+
+    /// Calls `on_change` without holding locks whenever a member is ejected or returns. The first callback stays.
+    pub fn on_change(&self, on_change: OnChange<A>) {
+        self.on_change.get_or_init(|| on_change);
+    }
+
+    pub(crate) fn report(&self, member: &Member<A>, change: Change<'_>) {
+        if let Some(on_change) = self.on_change.get() {
+            on_change(member, change);
+        }
+    }
+
+    pub(crate) fn options(&self) -> &Options {
+        &self.options
     }
 
     pub(crate) fn on_end(&self) -> Option<&OnEnd<A>> {

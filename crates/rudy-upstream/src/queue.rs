@@ -52,8 +52,8 @@ impl<A, C> Queue<A, C> {
         // A member that has just reached its request limit is not chosen again.
         while let Some(index) = decide::least_busy(self.members.iter().map(|member| member.load(now))) {
             let member = &self.members[index];
-            if member.begin_request() {
-                member.open_one();
+            if member.reserve() {
+                member.begin_trial(now);
                 return Some(member.clone());
             }
         }

@@ -1,5 +1,6 @@
 //! The pool under `shuttle`, with connections that are counted.
 
+mod choices;
 mod races;
 mod rules;
 
@@ -11,7 +12,10 @@ use std::time::{Duration, Instant};
 
 use shuttle::future::block_on;
 
-use crate::{Checkout, Options, Permit, Pool, PooledConnection, Preference, QueuedCheckout, Rejected};
+use crate::{
+    Checkout, Choice, CircuitOptions, MemberOptions, Options, Permit, Pool, PooledConnection, Preference,
+    QueuedCheckout, Rejected,
+};
 
 /// A pool whose members have the ids 0, 1, ...
 type TestPool = Arc<Pool<Upstream, Connection>>;
@@ -52,7 +56,13 @@ impl Drop for Connection {
 }
 
 fn options(workers: usize) -> Options {
-    Options { workers, queue: 8, requests_per_member: None }
+    Options {
+        workers,
+        queue: 8,
+        requests_per_member: None,
+        choice: Choice::IdleFirst,
+        circuit: CircuitOptions::default(),
+    }
 }
 
 /// Returns a pool of members 0, 1, ... with these limits.

@@ -3,6 +3,7 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
+use crate::choose::Chooser;
 use crate::decide;
 use crate::member::Member;
 use crate::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -25,11 +26,18 @@ pub(crate) struct Worker<A, C> {
     idle: Mutex<Vec<IdleConnection<A, C>>>,
     /// Number of connections: idle, in use or being opened. Grows only under the queue's lock.
     connections: AtomicUsize,
+    chooser: Mutex<Chooser<A>>,
 }
 
 impl<A, C> Worker<A, C> {
-    pub(crate) fn new() -> Self {
-        Self { idle: Mutex::new(Vec::new()), connections: AtomicUsize::new(0) }
+    pub(crate) fn new(number: usize) -> Self {
+        let chooser = Mutex::new(Chooser::new(number));
+        Self { idle: Mutex::new(Vec::new()), connections: AtomicUsize::new(0), chooser }
+    }
+
+    /// Ignores poisoning: a choice that was interrupted leaves only candidates, which the next one replaces.
+    pub(crate) fn chooser(&self) -> MutexGuard<'_, Chooser<A>> {
+        self.chooser.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ignores poisoning: each change is one step, so a panic leaves the stack consistent.
@@ -59,14 +67,19 @@ impl<A, C> Worker<A, C> {
         })
     }
 
-    /// Takes the least recently used connection, and counts the request.
-    pub(crate) fn take_least_recent(&self) -> Option<IdleConnection<A, C>> {
-        self.take(|idle| idle.iter().position(is_usable))
+    /// Takes the most recently used connection to a member, and counts the request.
+    pub(crate) fn take_most_recent(&self, member: &Member<A>) -> Option<IdleConnection<A, C>> {
+        self.take(|idle| idle.iter().rposition(|idle| is_usable_for(idle, Some(member))))
     }
 
-    /// Since when the least recently used connection is idle.
-    pub(crate) fn least_recent(&self) -> Option<Instant> {
-        self.idle().iter().find(|idle| is_usable(idle)).map(|idle| idle.since)
+    /// Takes the least recently used connection to the member, or to any, and counts the request.
+    pub(crate) fn take_least_recent(&self, member: Option<&Member<A>>) -> Option<IdleConnection<A, C>> {
+        self.take(|idle| idle.iter().position(|idle| is_usable_for(idle, member)))
+    }
+
+    /// Since when the least recently used connection to the member, or to any, is idle.
+    pub(crate) fn least_recent(&self, member: Option<&Member<A>>) -> Option<Instant> {
+        self.idle().iter().find(|idle| is_usable_for(idle, member)).map(|idle| idle.since)
     }
 
     fn take(
@@ -86,4 +99,8 @@ impl<A, C> Worker<A, C> {
 
 fn is_usable<A, C>(idle: &IdleConnection<A, C>) -> bool {
     idle.member.accepts_requests()
+}
+
+fn is_usable_for<A, C>(idle: &IdleConnection<A, C>, member: Option<&Member<A>>) -> bool {
+    is_usable(idle) && member.is_none_or(|member| idle.member.id() == member.id())
 }

@@ -1,5 +1,7 @@
 //! The reverse proxy in front of a scripted upstream.
 
+mod choice;
+mod ejection;
 mod faults;
 mod forwarding;
 mod retries;
@@ -20,5 +22,13 @@ fn proxy_with(upstream: &Upstream, top: &str, more: &str) -> Server {
         "listen = [\"127.0.0.1:0,h2c\"]\n{top}\n[[site]]\n[[site.route]]\npath = \"/app/*\"\n\
          [site.route.proxy]\nupstreams = \"{}\"\n{more}\n",
         upstream.url()
+    ))
+}
+
+/// Starts a server whose requests go to these upstreams, the elements of a list, with more keys for its table.
+fn proxy_to(upstreams: &str, more: &str) -> Server {
+    Server::config(&format!(
+        "listen = [\"127.0.0.1:0\"]\n[[site]]\n[[site.route]]\npath = \"/*\"\n\
+         [site.route.proxy]\nupstreams = [{upstreams}]\n{more}\n"
     ))
 }

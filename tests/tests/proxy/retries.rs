@@ -1,8 +1,8 @@
 //! Which requests are sent again, and which are not.
 
-use rudy_tests::{ReservedPort, Server, Upstream, eventually};
+use rudy_tests::{ReservedPort, Upstream, eventually};
 
-use crate::proxy;
+use crate::{proxy, proxy_to};
 
 /// Serves one request per connection, and closes idle connections only when told.
 fn first_request_then_close() -> Upstream {
@@ -71,12 +71,8 @@ fn a_request_that_an_upstream_drops_reaches_another_one() {
             peer.respond(&format!("{} {}", request.target(), String::from_utf8_lossy(&request.body)));
         }
     });
-    let server = Server::config(&format!(
-        "listen = [\"127.0.0.1:0\"]\n[[site]]\n[[site.route]]\npath = \"/*\"\n\
-         proxy = {{ upstreams = [\"{}\", \"{}\"] }}\n",
-        broken.url(),
-        sound.url()
-    ));
+    let upstreams = format!("\"{}\", \"{}\"", broken.url(), sound.url());
+    let server = proxy_to(&upstreams, "choice = \"round-robin\"");
     let mut connection = server.connect();
     connection.send(b"PUT /a HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc");
     assert_eq!(connection.response().text(), "/a abc");
@@ -105,12 +101,8 @@ fn a_request_for_an_upstream_that_is_down_goes_to_another_one() {
             peer.respond("fine");
         }
     });
-    let server = Server::config(&format!(
-        "listen = [\"127.0.0.1:0\"]\n[[site]]\n[[site.route]]\npath = \"/*\"\n\
-         proxy = {{ upstreams = [\"http://{}\", \"{}\"] }}\n",
-        down.address(),
-        up.url()
-    ));
+    let upstreams = format!("\"http://{}\", \"{}\"", down.address(), up.url());
+    let server = proxy_to(&upstreams, "choice = \"round-robin\"");
     let mut connection = server.connect();
     connection.send(b"POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc");
     assert_eq!(connection.response().text(), "fine");

@@ -7,6 +7,7 @@ use std::time::Instant;
 use http::{Method, Uri};
 use rudy_fastcgi::{Limits, Role};
 use rudy_net::Client;
+use rudy_upstream::{Choice, CircuitOptions};
 
 use super::apps::Apps;
 use super::connection::Connection;
@@ -146,6 +147,8 @@ fn upstream_options(table: &AppTable) -> UpstreamOptions {
         connect_timeout: table.connect_timeout.0,
         idle_timeout: table.idle_timeout.0,
         requests_per_member: table.processes.requests.map(|most| most.0),
+        choice: Choice::IdleFirst,
+        circuit: CircuitOptions::default(),
     }
 }
 

@@ -243,6 +243,7 @@ impl Exchange {
             Ok(())
         }))?;
         checkout.mark_accepted();
+        checkout.record_success();
         if is_done {
             self.finish();
         }

@@ -119,7 +119,8 @@ impl Pool {
             processes.grow();
             Ok(())
         };
-        let checkout = self.upstream.checkout(wanted, on_wait).await;
+        let mut selection = wanted.into();
+        let checkout = self.upstream.checkout(&mut selection, on_wait).await;
         let mut checkout = checkout.map_err(|failure| match failure {
             Failure::Checkout(CheckoutError::Rejected) => self.not_running().unwrap_or(failure),
             failure => failure,

@@ -11,6 +11,7 @@ use rudy_http::h1::{BodyLength, Framing};
 use rudy_net::{Deadline, poll_time, send_interim};
 
 use super::connection::Connection;
+use super::ejection::FailureStatuses;
 use super::failure::{Attempt, Cause, Failure, Phase};
 use super::fields::response_fields;
 use crate::upstream::{Checkout, Connection as _, EncodeBody, Endpoint, Sending, Upload};
@@ -53,6 +54,7 @@ pub(super) struct Exchange {
     sending: Sending<BodyEncoder>,
     received: Received,
     timeouts: Timeouts,
+    failure_statuses: FailureStatuses,
     /// When the upstream times out; set while the exchange waits for it.
     deadline: Option<Deadline>,
 }
@@ -113,6 +115,7 @@ impl Exchange {
         head: &RequestHead<'_>,
         upload: Upload,
         timeouts: Timeouts,
+        failure_statuses: FailureStatuses,
         start: Start,
     ) -> Result<Box<Self>, Cause> {
         let endpoint = checkout.endpoint();
@@ -131,6 +134,7 @@ impl Exchange {
             sending,
             received,
             timeouts,
+            failure_statuses,
             deadline: None,
         }))
     }
@@ -241,7 +245,9 @@ impl Exchange {
         };
         let deadline = self.deadline.get_or_insert_with(|| Deadline::at(poll_time() + time));
         ready!(deadline.poll_passed(cx));
-        self.checkout = None;
+        if let Some(checkout) = self.checkout.take() {
+            checkout.record_failure(&cause);
+        }
         Poll::Ready(Err(cause))
     }
 
@@ -264,11 +270,21 @@ impl Exchange {
         let received = ready!(self.received.poll(cx, checkout.connection()));
         if let Err(cause) = &received {
             // An idle connection that turns out to be closed tells nothing about its upstream.
-            if cause.is_connection_failure() && !checkout.is_reused() {
-                checkout.back_off();
+            let was_dead = checkout.is_reused() && !self.received.has_begun && cause.is_connection_failure();
+            if cause.is_upstream_failure() && !was_dead {
+                checkout.record_failure(cause);
             }
             self.checkout = None;
-        } else if self.received.is_complete && !checkout.connection().has_switched() {
+            return Poll::Ready(received);
+        }
+        if let Some(Head { status, .. }) = &self.received.head {
+            if self.failure_statuses.contains(*status) {
+                checkout.record_failure(&format_args!("the status of its response is {status}"));
+            } else {
+                checkout.record_success();
+            }
+        }
+        if self.received.is_complete && !checkout.connection().has_switched() {
             self.finish();
         }
         Poll::Ready(received)

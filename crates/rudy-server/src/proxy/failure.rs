@@ -85,6 +85,13 @@ impl Cause {
         }
     }
 
+    /// Returns whether the upstream has failed, and not the client or this machine.
+    pub(super) fn is_upstream_failure(&self) -> bool {
+        let is_invalid = matches!(self, Self::Fault(_) | Self::TooManyInterim(_));
+        let is_late = matches!(self, Self::ResponseTimeout(_) | Self::StallTimeout(_));
+        is_invalid || is_late || matches!(self, Self::ConnectionLost(_) | Self::NothingSent(_))
+    }
+
     /// Returns whether the request can be sent again on another connection: it `is_repeatable`, or nothing of it was sent.
     pub(super) fn is_retryable(&self, is_repeatable: bool) -> bool {
         matches!(self, Self::NothingSent(_)) || is_repeatable && self.is_connection_failure()

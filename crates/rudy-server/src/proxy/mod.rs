@@ -5,15 +5,18 @@
 //! 1. [`target`] determines the path. [`fields`] removes what belongs to the client's connection, [`forwarded`] and [`via`] add what the
 //!    application should know.
 //! 2. [`buffer`](crate::buffer) stores the start of the body, so that a slow client occupies no connection.
-//! 3. [`pool`] provides a [`connection`] to an upstream: idle, new, or after a wait in the queue. It carries one request at a time.
+//! 3. [`pool`] provides a [`connection`] to an upstream ([`choice`]): idle, new, or after a wait in the queue. It carries one request at a time.
 //!    After some failures, there is another attempt ([`retries`]).
 //! 4. [`exchange`] sends the request with its body as it comes in, and receives the response.
 //! 5. [`response`] turns the response into that for the client. It passes the body on as it arrives, and reads ahead if the client is
 //!    slower than the upstream.
 //! 6. Or both change to another protocol ([`upgrade`]), such as WebSocket, and bytes pass through a [`tunnel`].
-//! 7. If there is no response, [`failure`] determines the status and the log line.
+//! 7. If there is no response, [`failure`] determines the status and the log line. An upstream that fails gets no requests for a
+//!    while ([`ejection`]).
 
+mod choice;
 mod connection;
+mod ejection;
 mod exchange;
 mod failure;
 mod fields;
@@ -39,10 +42,12 @@ use rudy_http::h1::client::RequestHead;
 use rudy_net::{Reply, Request, RequestBody, Response};
 use rudy_tls::ClientTls;
 
+pub use self::choice::{HashKey, UpstreamChoice};
+pub use self::ejection::EjectionTable;
 use self::exchange::Timeouts;
 use self::failure::{Cause, Failure};
 pub(crate) use self::pool::ProxyPool;
-pub use self::table::{HostSource, ProxyTable, RequestBuffering};
+pub use self::table::{HostSource, ProxyTable, RequestBuffering, UpstreamTable};
 use self::target::Prefixes;
 use self::tunnel::TunnelLimits;
 use self::upgrade::Offer;
@@ -124,7 +129,7 @@ impl Handler for Proxy {
         log.get_or_init(|| start.log.clone());
         let opened = start.apps.proxy(table, || {
             let pool = ProxyPool::new(table, tls.clone());
-            pool.look_up_names(start.log)?;
+            pool.start(start.log)?;
             Ok(pool)
         });
         let opened = opened.map_err(|error| io::Error::new(error.kind(), format!("{name}: {error}")))?;
@@ -144,7 +149,7 @@ impl Handler for Proxy {
 impl Proxy {
     /// Prepares the pool of a table with at least one upstream. No connection is opened yet.
     pub(crate) fn new(table: &ProxyTable, tls: Vec<Option<ClientTls>>) -> Self {
-        let first = table.urls().first();
+        let first = table.urls().next();
         let default_host = first.map_or(HeaderValue::from_static("localhost"), UpstreamUrl::host);
         let host = (table.host == HostSource::Upstream).then(|| default_host.clone());
         let name = first.map(ToString::to_string).unwrap_or_default().into();
@@ -241,7 +246,8 @@ impl ProxyRequest {
             },
         };
         let pool = shared.pool.get_or_init(|| ProxyPool::new(&shared.table, shared.tls.clone()));
-        let received = pool.send(&head, &mut upload, shared.timeouts).await?;
+        let key = shared.table.choice.key(info.client, info.uri.path(), fields);
+        let received = pool.send(&head, &mut upload, key, shared.timeouts).await?;
         if let Some(offer) = offer
             && received.0.status == StatusCode::SWITCHING_PROTOCOLS
         {

@@ -2,19 +2,22 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rudy_http::h1::client::RequestHead;
 use rudy_net::poll_time;
 use rudy_tls::ClientTls;
+use rudy_upstream::{Change, MemberOptions};
 
 use super::connection::Connection;
+use super::ejection::FailureStatuses;
 use super::exchange::{Exchange, Head, Start, Timeouts};
 use super::failure::{Attempt, Cause, Failure, Phase};
 use super::retries::{FailedAttempt, RetryBudget};
-use super::table::ProxyTable;
+use super::table::{ProxyTable, UpstreamTable};
+use super::url::UpstreamUrl;
 use crate::error_log::ErrorLog;
-use crate::upstream::{Upload, Upstream, UpstreamOptions, Wanted};
+use crate::upstream::{Selection, Upload, Upstream, UpstreamOptions, Wanted};
 
 /// The upstreams of one table.
 #[derive(Debug)]
@@ -22,6 +25,10 @@ pub(crate) struct ProxyPool {
     upstream: Arc<Upstream<Connection>>,
     retries: RetryBudget,
     retry_non_idempotent: bool,
+    /// The statuses of responses that are failures of the upstream.
+    failure_statuses: FailureStatuses,
+    /// The URLs of the upstreams, in the order of their ids.
+    urls: Arc<[UpstreamUrl]>,
 }
 
 impl ProxyPool {
@@ -33,25 +40,39 @@ impl ProxyPool {
             connect_timeout: table.connect_timeout.0,
             idle_timeout: table.idle_timeout.0,
             requests_per_member: None,
+            choice: table.choice.of_pool(),
+            circuit: table.ejection.circuit(table.slow_start.map_or(Duration::ZERO, |time| time.0)),
         };
         let upstream = Arc::new(Upstream::new(options, None).with_tls(tls));
-        for (id, url) in (0..).zip(table.urls()) {
-            upstream.pool().add(id, (&url.address).into(), table.connections.as_usize(), Instant::now());
+        for (id, UpstreamTable { url, weight }) in (0..).zip(table.upstreams()) {
+            let hash = rudy_upstream::hash(url.to_string().as_bytes());
+            let member = MemberOptions { limit: table.connections.as_usize(), weight: weight.as_u32(), hash };
+            upstream.pool().add(id, (&url.address).into(), member, Instant::now());
         }
-        let retry_non_idempotent = table.retry_non_idempotent;
-        Arc::new(Self { upstream, retries: RetryBudget::new(), retry_non_idempotent })
+        Arc::new(Self {
+            upstream,
+            retries: RetryBudget::new(),
+            retry_non_idempotent: table.retry_non_idempotent,
+            failure_statuses: table.ejection.statuses(),
+            urls: table.urls().cloned().collect(),
+        })
     }
 
-    /// Begins to look up the names among its addresses.
+    /// Begins to look up the names among its addresses, and to log which upstreams are ejected.
     ///
     /// # Errors
     ///
     /// Those of [`Upstream::look_up_names`].
-    pub(super) fn look_up_names(&self, log: &ErrorLog) -> io::Result<()> {
+    pub(super) fn start(&self, log: &ErrorLog) -> io::Result<()> {
+        let (urls, changes) = (self.urls.clone(), log.clone());
+        self.upstream
+            .pool()
+            .on_change(Box::new(move |member, change| log_change(&changes, &urls, member.id(), change)));
         self.upstream.look_up_names(log)
     }
 
-    /// Sends a request and waits for the head of the response. The body is taken out of `upload`.
+    /// Sends a request and waits for the head of the response. The body is taken out of `upload`; `key` selects the upstream: see
+    /// [`UpstreamChoice`](super::UpstreamChoice).
     ///
     /// Some failures allow another attempt, on another connection and maybe to another upstream: see [`RetryBudget::allows`].
     ///
@@ -62,22 +83,26 @@ impl ProxyPool {
         &self,
         head: &RequestHead<'_>,
         upload: &mut Upload,
+        key: Option<u64>,
         timeouts: Timeouts,
     ) -> Result<(Head, Box<Exchange>), Failure> {
         // RFC 9110 §9.2.2: other requests must not be sent again, unless it is known that they do the same.
         let is_repeatable = head.method.is_idempotent() || self.retry_non_idempotent;
         let has_others = self.upstream.pool().member_count() > 1;
         self.retries.add_request();
-        let mut wanted = if is_repeatable { Wanted::Any } else { Wanted::Alive };
+        let wanted = if is_repeatable { Wanted::Any } else { Wanted::Alive };
+        let mut selection = Selection { wanted, key, tried: Vec::new() };
         let at = poll_time();
         for attempt in 1.. {
             let start = Start { at, attempt };
-            let checkout = self.upstream.checkout(wanted, || Ok(())).await;
+            let checkout = self.upstream.checkout(&mut selection, || Ok(())).await;
             let mut checkout = checkout.map_err(|cause| not_connected(cause, start))?;
             // Servers of HTTP accept connections while they serve others.
             checkout.mark_accepted();
-            let may_have_been_dead = checkout.is_reused() && wanted != Wanted::New;
-            let mut exchange = Exchange::begin(checkout, head, std::mem::take(upload), timeouts, start)?;
+            let may_have_been_dead = checkout.is_reused() && selection.wanted != Wanted::New;
+            let member = checkout.member();
+            let body = std::mem::take(upload);
+            let mut exchange = Exchange::begin(checkout, head, body, timeouts, self.failure_statuses, start)?;
             let failure = match exchange.head().await {
                 Ok(response) => return Ok((response, exchange)),
                 Err(cause) => exchange.failure(cause),
@@ -93,9 +118,26 @@ impl ProxyPool {
                 Some(body) if self.retries.allows(failed) => *upload = body,
                 _ => return Err(failure),
             }
-            wanted = Wanted::New;
+            selection.wanted = Wanted::New;
+            if !may_have_been_dead {
+                selection.tried.push(member);
+            }
         }
         unreachable!("the attempts have no end")
+    }
+}
+
+/// Logs that an upstream gets no requests, or gets them again.
+fn log_change(log: &ErrorLog, urls: &[UpstreamUrl], id: u64, change: Change<'_>) {
+    let Some(url) = usize::try_from(id).ok().and_then(|index| urls.get(index)) else { return };
+    match change {
+        Change::Ejected { why } => {
+            log.recurring_error(
+                &format!("{url} is ejected"),
+                &format!("{url} is ejected and gets no requests: {why}"),
+            );
+        }
+        Change::Returned => log.notice(&format!("{url} gets requests again")),
     }
 }
 

@@ -9,6 +9,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::Proxy;
+use super::choice::UpstreamChoice;
+use super::ejection::EjectionTable;
 use super::upgrade::UpgradeProtocol;
 use super::url::{URL, UpstreamUrl};
 use crate::config::{
@@ -23,10 +25,20 @@ use rudy_units::Timeout;
 #[schemars(transform = Self::with_short_form)]
 #[schemars(extend("examples" = ["http://127.0.0.1:3000"]))]
 pub struct ProxyTable {
-    /// URL of the upstream: `http://127.0.0.1:3000`, `https://app.example` or `unix:/run/app.sock`. With several, each request goes to the
-    /// least busy one. Host names are resolved again every 30 s, and the addresses of a name share its `connections`.
+    /// URL of the upstream: `http://127.0.0.1:3000`, `https://app.example` or `unix:/run/app.sock`. Of several, `choice` determines which
+    /// one gets a request. Host names are resolved again every 30 s, and the addresses of a name share its `connections`.
     #[schemars(extend("examples" = [["http://10.0.0.1:3000", "http://10.0.0.2:3000"]]))]
-    pub upstreams: Option<OneOrMany<UpstreamUrl>>,
+    pub upstreams: Option<OneOrMany<UpstreamTable>>,
+    /// How one of several upstreams is chosen. `least-busy`: the one with fewer requests in progress, of two that are chosen at random.
+    /// `round-robin`: one after the other. `hash:address`, `hash:path`, `hash:field:NAME`, `hash:cookie:NAME`: always the same one for the
+    /// same client address, path, field or cookie, as long as it is up.
+    pub choice: UpstreamChoice,
+    /// When one of several upstreams gets no requests for a while, because it has failed.
+    #[schemars(extend("examples" = [{ "failures": 3 }]))]
+    pub ejection: EjectionTable,
+    /// Time in which the share of an upstream that returns grows from a tenth to its weight. The default is none.
+    #[schemars(extend("examples" = ["30s"]))]
+    pub slow_start: Option<Timeout>,
     /// PEM file with the certificates to trust for `https` upstreams, and those signed by one of them, relative to the configuration file.
     /// The default is what the operating system trusts. The certificate must be valid for the host of the URL.
     #[schemars(extend("examples" = ["ca.pem"]))]
@@ -74,6 +86,35 @@ pub struct ProxyTable {
     pub response_buffer: Size,
 }
 
+/// An upstream: a table, or its URL alone.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, remote = "Self")]
+#[schemars(transform = Self::with_short_form)]
+pub struct UpstreamTable {
+    /// URL of the upstream.
+    #[schemars(extend("examples" = ["http://10.0.0.1:3000"]))]
+    pub url: UpstreamUrl,
+    /// Its share of the requests in relation to the other upstreams.
+    #[serde(default = "one")]
+    #[schemars(default = "one")]
+    pub weight: Int<1, 1000>,
+}
+
+fn one() -> Int<1, 1000> {
+    Int(1)
+}
+
+/// An upstream of weight 1.
+impl From<UpstreamUrl> for UpstreamTable {
+    fn from(url: UpstreamUrl) -> Self {
+        Self { url, weight: one() }
+    }
+}
+
+short_form!(UpstreamTable, SHORT, "the URL of an upstream (\"http://127.0.0.1:3000\") or a table", r#"{ "type": "string" }"#, {
+    visit_str(url: &str) => TextVisitor::new(URL).visit_str(url).map(|url: UpstreamUrl| url.into());
+});
+
 /// The source of `Host` in requests to an upstream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -106,6 +147,9 @@ impl Default for ProxyTable {
     fn default() -> Self {
         Self {
             upstreams: None,
+            choice: UpstreamChoice::default(),
+            ejection: EjectionTable::default(),
+            slow_start: None,
             trusted_certificates: None,
             host: HostSource::default(),
             strip_prefix: false,
@@ -152,7 +196,7 @@ impl ProxyTable {
 
     /// Returns what is needed for TLS with each upstream.
     fn tls(&self, location: &Location) -> Result<Vec<Option<ClientTls>>, Vec<Problem>> {
-        if self.urls().iter().all(|url| url.tls_name().is_none()) {
+        if self.urls().all(|url| url.tls_name().is_none()) {
             return Ok(Vec::new());
         }
         let trust =
@@ -163,26 +207,34 @@ impl ProxyTable {
                     .label("for `https` upstreams"),
             ]
         })?;
-        Ok(self.urls().iter().map(|url| ClientTls::new(config.clone(), url.tls_name()?)).collect())
+        Ok(self.urls().map(|url| ClientTls::new(config.clone(), url.tls_name()?)).collect())
+    }
+
+    /// Returns the upstreams.
+    pub(super) fn upstreams(&self) -> &[UpstreamTable] {
+        self.upstreams.as_ref().map_or(&[], OneOrMany::as_slice)
     }
 
     /// Returns the URLs of the upstreams.
-    pub(crate) fn urls(&self) -> &[UpstreamUrl] {
-        self.upstreams.as_ref().map_or(&[], OneOrMany::as_slice)
+    pub(super) fn urls(&self) -> impl Iterator<Item = &UpstreamUrl> {
+        self.upstreams().iter().map(|upstream| &upstream.url)
     }
 }
 
 /// A proxy for these upstreams, with defaults.
 impl FromIterator<UpstreamUrl> for ProxyTable {
     fn from_iter<I: IntoIterator<Item = UpstreamUrl>>(urls: I) -> Self {
-        Self { upstreams: Some(urls.into_iter().collect()), ..Self::default() }
+        Self { upstreams: Some(urls.into_iter().map(Into::into).collect()), ..Self::default() }
     }
 }
 
 impl HandlerConfig for ProxyTable {
     fn describe(&self) -> String {
-        let urls: Vec<_> = self.urls().iter().map(ToString::to_string).collect();
-        urls.join(" ")
+        let upstream = |upstream: &UpstreamTable| match upstream.weight {
+            Int(1) => upstream.url.to_string(),
+            Int(weight) => format!("{} (weight {weight})", upstream.url),
+        };
+        self.upstreams().iter().map(upstream).collect::<Vec<_>>().join(" ")
     }
 
     fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {

@@ -41,7 +41,8 @@ impl<'s> Walk<'s> {
     /// so recursion ends.
     fn add_table(&mut self, schema: &'s Value, id: String, place: TablePath) {
         if let Some(known) = self.tables.iter_mut().find(|table| table.id == id) {
-            if !known.paths.contains(&place) {
+            // A list of tables may also be a single one, at the same path.
+            if known.paths.iter().all(|known| known.path != place.path) {
                 known.paths.push(place);
             }
             return;

@@ -1,5 +1,6 @@
 //! Checks out a connection for a request, and tracks its state during the request.
 
+use std::fmt::Display;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,10 +11,9 @@ use std::time::{Duration, Instant};
 use super::error::CheckoutError;
 use super::{Connection, Endpoint, Upstream, sweep, worker};
 use rudy_net::{Deadline, poll_time};
-use rudy_upstream::{Checkout as Requested, Permit, PooledConnection, QueuedCheckout};
-
-/// How long a member that did not accept a connection, or has lost one, is avoided.
-const BACK_OFF: Duration = Duration::from_secs(1);
+use rudy_upstream::{
+    Checkout as Requested, CheckoutOptions, Permit, PooledConnection, Preference, QueuedCheckout,
+};
 
 /// How long a new connection may be silent before the upstream counts as not accepting it. A shorter time
 /// would close idle connections while responses are slow; a longer one would leave requests in the accept
@@ -29,6 +29,23 @@ pub(crate) enum Wanted {
     Alive,
     /// A new connection.
     New,
+}
+
+/// What a request needs: which connection, and of which member.
+#[derive(Debug)]
+pub(crate) struct Selection {
+    pub(crate) wanted: Wanted,
+    /// The hash that determines the member, if members are chosen by hash.
+    pub(crate) key: Option<u64>,
+    /// The members that have failed to serve the request. A checkout appends those that accept no connection.
+    pub(crate) tried: Vec<u64>,
+}
+
+/// A connection to any member.
+impl From<Wanted> for Selection {
+    fn from(wanted: Wanted) -> Self {
+        Self { wanted, key: None, tried: Vec::new() }
+    }
 }
 
 /// A connection for one request. Dropping this closes it.
@@ -62,8 +79,8 @@ enum Step<C> {
         deadline: Deadline,
         timeout: Duration,
     },
-    /// A new connection is being opened.
-    Connecting(Pin<Box<dyn Future<Output = Result<Checkout<C>, CheckoutError>> + Send>>),
+    /// A new connection to the member with this id is being opened.
+    Connecting(u64, Pin<Box<dyn Future<Output = Result<Checkout<C>, CheckoutError>> + Send>>),
 }
 
 impl<C> Step<C> {
@@ -81,7 +98,7 @@ impl<C: Connection> Upstream<C> {
     // Not an `async fn`: its future would be 350 bytes larger, and a thousand requests may wait here.
     pub(crate) fn checkout<'a, E: From<CheckoutError>>(
         self: &'a Arc<Self>,
-        wanted: Wanted,
+        selection: &'a mut Selection,
         on_wait: impl Fn() -> Result<(), E> + 'a,
     ) -> impl Future<Output = Result<Checkout<C>, E>> + 'a {
         let mut step = Step::Begin;
@@ -89,7 +106,7 @@ impl<C: Connection> Upstream<C> {
         poll_fn(move |cx| {
             loop {
                 let pooled = match &mut step {
-                    Step::Begin => match self.request(wanted)? {
+                    Step::Begin => match self.request(selection)? {
                         Requested::Ready(pooled) => pooled,
                         Requested::Queued(queued) => {
                             on_wait()?;
@@ -104,10 +121,11 @@ impl<C: Connection> Upstream<C> {
                             return Poll::Ready(Err(CheckoutError::QueueTimeout(*timeout).into()));
                         }
                     },
-                    Step::Connecting(connect) => match ready!(connect.as_mut().poll(cx)) {
-                        // Try the next member.
+                    Step::Connecting(member, connect) => match ready!(connect.as_mut().poll(cx)) {
+                        // Try another member.
                         Err(_) if failed_connects + 1 < self.pool.member_count() => {
                             failed_connects += 1;
+                            selection.tried.push(*member);
                             step = Step::Begin;
                             continue;
                         }
@@ -115,21 +133,21 @@ impl<C: Connection> Upstream<C> {
                     },
                 };
                 // If the upstream has closed the idle connection, a new one takes its place.
-                step = match use_idle(pooled, wanted != Wanted::Any) {
+                step = match use_idle(pooled, selection.wanted != Wanted::Any) {
                     Ok(checkout) => return Poll::Ready(Ok(checkout)),
-                    Err(permit) => Step::Connecting(Box::pin(self.clone().connect(permit))),
+                    Err(permit) => {
+                        let member = permit.member().id();
+                        Step::Connecting(member, Box::pin(self.clone().connect(permit)))
+                    }
                 };
             }
         })
     }
 
-    fn request(&self, wanted: Wanted) -> Result<Requested<Endpoint, C>, CheckoutError> {
-        let wanted = if wanted == Wanted::New {
-            rudy_upstream::Preference::New
-        } else {
-            rudy_upstream::Preference::Any
-        };
-        let checkout = self.pool.checkout(worker::here(), wanted, poll_time());
+    fn request(&self, selection: &Selection) -> Result<Requested<Endpoint, C>, CheckoutError> {
+        let preference = if selection.wanted == Wanted::New { Preference::New } else { Preference::Any };
+        let options = CheckoutOptions { preference, key: selection.key, tried: &selection.tried };
+        let checkout = self.pool.checkout(worker::here(), options, poll_time());
         checkout.map_err(|_| CheckoutError::QueueFull(self.options.queue))
     }
 
@@ -141,8 +159,9 @@ impl<C: Connection> Upstream<C> {
             (connected, _) => connected,
         };
         let socket = connected.map_err(|error| {
-            permit.member().back_off(Instant::now() + BACK_OFF);
-            CheckoutError::Connect(endpoint.clone(), error)
+            let failure = CheckoutError::Connect(endpoint.clone(), error);
+            permit.record_failure(Instant::now(), &failure);
+            failure
         })?;
         if !self.has_sweeper.swap(true, Ordering::SeqCst) {
             tokio::spawn(sweep(Arc::downgrade(&self), self.options.idle_timeout));
@@ -183,7 +202,12 @@ impl<C: Connection> Checkout<C> {
         matches!(self.state, State::Reused)
     }
 
-    /// Records that the upstream has accepted the connection, because it sent something.
+    /// Returns the id of the member.
+    pub(crate) fn member(&self) -> u64 {
+        self.permit.member().id()
+    }
+
+    /// Records that the upstream has accepted the connection.
     pub(crate) fn mark_accepted(&mut self) {
         if matches!(self.state, State::New { .. }) {
             self.state = State::Accepted;
@@ -191,9 +215,14 @@ impl<C: Connection> Checkout<C> {
         }
     }
 
-    /// Records that the upstream has failed on this connection: others are preferred for a while.
-    pub(crate) fn back_off(&self) {
-        self.permit.member().back_off(Instant::now() + BACK_OFF);
+    /// Records that the member serves the request.
+    pub(crate) fn record_success(&self) {
+        self.permit.record_success(poll_time());
+    }
+
+    /// Records that the member has failed to serve the request: see [`CircuitOptions`](rudy_upstream::CircuitOptions).
+    pub(crate) fn record_failure(&self, why: &dyn Display) {
+        self.permit.record_failure(Instant::now(), why);
     }
 
     /// Closes idle connections if this new one is silent for too long after the request was sent: they may

@@ -29,13 +29,13 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use rudy_tls::ClientTls;
-use rudy_upstream::{OnEnd, Options, Pool};
+use rudy_upstream::{Choice, CircuitOptions, OnEnd, Options, Pool};
 use tokio::task::JoinSet;
 
 use crate::error_log::ErrorLog;
 
 pub use self::address::UpstreamAddress;
-pub(crate) use self::checkout::{Checkout, Wanted};
+pub(crate) use self::checkout::{Checkout, Selection, Wanted};
 pub(crate) use self::endpoint::Endpoint;
 pub(crate) use self::error::CheckoutError;
 use self::name::Name;
@@ -69,6 +69,10 @@ pub(crate) struct UpstreamOptions {
     pub(crate) idle_timeout: Duration,
     /// The number of requests after which a member gets no more.
     pub(crate) requests_per_member: Option<u64>,
+    /// How a member is chosen.
+    pub(crate) choice: Choice,
+    /// When a member is ejected.
+    pub(crate) circuit: CircuitOptions,
 }
 
 /// An upstream: its members and the connections to them.
@@ -90,6 +94,8 @@ impl<C: Connection> Upstream<C> {
             workers: std::thread::available_parallelism().map_or(1, usize::from),
             queue: options.queue,
             requests_per_member: options.requests_per_member,
+            choice: options.choice,
+            circuit: options.circuit,
         };
         let (pool, has_sweeper) = (Pool::new(pool, on_end), AtomicBool::new(false));
         Self { pool, options, tls: Vec::new(), has_sweeper, lookups: OnceLock::new() }

@@ -9,7 +9,7 @@ use super::*;
 use crate::QueueFull;
 
 /// Runs the test in Shuttle's scheduler, which its primitives need even for one thread.
-fn once(test: impl Fn() + Send + Sync + 'static) {
+pub(super) fn once(test: impl Fn() + Send + Sync + 'static) {
     check_random(test, 1);
 }
 
@@ -162,23 +162,23 @@ fn a_new_connection_replaces_the_least_recently_used_idle_one() {
 }
 
 #[test]
-fn a_backed_off_member_gets_no_new_connections_while_another_accepts_requests() {
+fn an_ejected_member_gets_no_new_connections_while_another_accepts_requests() {
     once(|| {
         let pool = pool(options(1), &[2, 1]);
         let member = |ms| ready(pool.checkout(0, Preference::New, at(ms)).unwrap()).permit.member().id();
         assert_eq!(member(0), 0);
-        pool.member(0).unwrap().back_off(at(1000));
+        assert!(pool.member(0).unwrap().record_failure(at(0)));
         assert_eq!((member(0), member(999), member(1000)), (1, 1, 0));
-        pool.member(0).unwrap().back_off(at(2000));
+        assert!(!pool.member(0).unwrap().record_failure(at(1000)), "it was ejected already");
         let other = open(&pool, 0, 0);
         assert_eq!(other.1.member().id(), 1);
         let waits = pool.checkout(0, Preference::New, at(0)).unwrap();
         assert!(matches!(waits, Checkout::Queued(_)), "waiting is better than failing");
         drop((waits, other));
         pool.retire(1);
-        let (_, mut permit) = open(&pool, 0, 0);
-        assert_eq!(permit.member().id(), 0, "a backed-off member is better than none");
-        permit.mark_accepted();
+        let (_, permit) = open(&pool, 0, 0);
+        assert_eq!(permit.member().id(), 0, "an ejected member is better than none");
+        permit.record_success(at(0));
         drop(permit);
         assert_eq!(member(0), 0);
     });

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rudy_upstream::{Choice, CircuitOptions};
 use tokio::sync::Notify;
 
 use super::Name;
@@ -252,6 +253,8 @@ fn options() -> UpstreamOptions {
         connect_timeout: LONG,
         idle_timeout: LONG,
         requests_per_member: None,
+        choice: Choice::IdleFirst,
+        circuit: CircuitOptions::default(),
     }
 }
 
@@ -278,7 +281,9 @@ fn connections_to_removed_addresses_are_closed_and_lookups_end_with_the_upstream
     upstream.pool().add(0, Endpoint::Name(name.clone()), 3, Instant::now());
     upstream.look_up_names(&log().0).unwrap();
     run(async {
-        let open = || async { upstream.checkout(Wanted::New, || Ok::<_, CheckoutError>(())).await.unwrap() };
+        let open = || async {
+            upstream.checkout(&mut Wanted::New.into(), || Ok::<_, CheckoutError>(())).await.unwrap()
+        };
         let [idle, mut used] = [open().await, open().await];
         assert!(matches!(used.endpoint(), Endpoint::Ip(address) if address == old));
         idle.release();

@@ -1,0 +1,139 @@
+//! Which member gets a request, and which connection of it.
+
+use shuttle::{check_random, thread};
+
+use super::rules::once;
+use super::*;
+use crate::CheckoutOptions;
+
+/// Returns a pool of members that are chosen in this way.
+fn pool_with(choice: Choice, workers: usize, limits: &[usize]) -> TestPool {
+    let circuit = CircuitOptions { ejection_max: Duration::from_mins(1), ..CircuitOptions::default() };
+    pool(Options { choice, circuit, ..options(workers) }, limits)
+}
+
+/// Serves a request, and returns its member and whether its connection was reused.
+fn serve(pool: &TestPool, options: CheckoutOptions<'_>, ms: u64) -> (u64, bool) {
+    let pooled = ready(pool.checkout(0, options, at(ms)).unwrap());
+    let (id, is_reused) = (pooled.permit.member().id(), pooled.connection.is_some());
+    let (connection, permit) = opened(pooled, 0);
+    permit.record_success(at(ms));
+    permit.release(connection, at(ms));
+    (id, is_reused)
+}
+
+fn any() -> CheckoutOptions<'static> {
+    Preference::Any.into()
+}
+
+#[test]
+fn members_take_turns_and_each_uses_its_own_idle_connection() {
+    once(|| {
+        let pool = pool_with(Choice::RoundRobin, 2, &[9, 9, 9]);
+        let turns = [(); 6].map(|()| serve(&pool, any(), 0));
+        let expected = [(0, false), (1, false), (2, false), (0, true), (1, true), (2, true)];
+        assert_eq!(turns, expected);
+        let other_worker = ready(pool.checkout(1, Preference::Any, at(0)).unwrap());
+        assert!(other_worker.connection.is_some(), "the idle one of another worker");
+        assert_eq!(other_worker.permit.member().id(), 0);
+    });
+}
+
+#[test]
+fn workers_share_the_turns() {
+    check_random(
+        || {
+            let pool = pool_with(Choice::RoundRobin, 2, &[9, 9]);
+            let serve = |worker: usize| {
+                let pool = pool.clone();
+                thread::spawn(move || {
+                    for _ in 0..3 {
+                        let (connection, permit) = take(&pool, worker, Preference::Any, 0);
+                        permit.release(connection, at(0));
+                    }
+                })
+            };
+            for worker in [0, 1].map(serve) {
+                worker.join().unwrap();
+            }
+            let served: Vec<_> = pool.members().iter().map(|member| member.requests()).collect();
+            assert_eq!(served, [3, 3]);
+            assert_all_idle(&pool, &upstreams(&pool));
+        },
+        200,
+    );
+}
+
+#[test]
+fn a_key_leads_to_the_same_member_until_that_one_fails() {
+    once(|| {
+        let pool = pool_with(Choice::Hash, 1, &[]);
+        for id in 0..3 {
+            let options = MemberOptions { limit: 9, weight: 1, hash: crate::hash(&[b'0' + id]) };
+            pool.add(u64::from(id), Upstream::new(9), options, at(0));
+        }
+        let with = |key: u64| CheckoutOptions { key: Some(key), ..any() };
+        let before: Vec<_> = (0..50).map(|key| serve(&pool, with(key), 0).0).collect();
+        assert!((0..3).all(|id| before.contains(&id)), "{before:?}");
+        pool.member(1).unwrap().record_failure(at(0));
+        let after = (0..50).map(|key| serve(&pool, with(key), 0).0);
+        assert!(before.iter().zip(after).all(|(before, after)| after != 1 && [after, 1].contains(before)));
+        assert_eq!((0..50).map(|key| serve(&pool, with(key), 1000).0).collect::<Vec<_>>(), before);
+        assert!((0..50).map(|_| serve(&pool, any(), 1000).0).any(|id| id == 1), "without a key");
+    });
+}
+
+#[test]
+fn a_member_that_returns_gets_one_request_as_a_trial() {
+    once(|| {
+        let pool = pool_with(Choice::RoundRobin, 1, &[9, 9]);
+        let failed = pool.member(0).unwrap();
+        assert!(failed.record_failure(at(0)));
+        assert_eq!([0, 0, 999].map(|ms| serve(&pool, any(), ms).0), [1, 1, 1]);
+        // The trial fails: twice the time passes until the next one.
+        let trial = ready(pool.checkout(0, any(), at(1000)).unwrap());
+        assert_eq!((trial.permit.member().id(), serve(&pool, any(), 1000).0), (0, 1));
+        assert!(!failed.record_failure(at(1000)));
+        drop(trial);
+        assert_eq!([1000, 2999].map(|ms| serve(&pool, any(), ms).0), [1, 1]);
+        assert_eq!([3000; 5].map(|ms| serve(&pool, any(), ms).0), [0, 0, 1, 0, 1], "it is up again");
+    });
+}
+
+#[test]
+fn if_all_members_are_ejected_all_get_requests() {
+    once(|| {
+        let pool = pool_with(Choice::RoundRobin, 1, &[9, 9]);
+        pool.members().iter().for_each(|member| {
+            member.record_failure(at(0));
+        });
+        let first = serve(&pool, any(), 0).0;
+        assert_eq!([serve(&pool, any(), 0).0, serve(&pool, any(), 0).0], [first, first], "it is up again");
+    });
+}
+
+#[test]
+fn a_request_is_not_sent_twice_to_a_member_if_there_is_another() {
+    once(|| {
+        let pool = pool_with(Choice::LeastBusy, 1, &[9, 9, 9]);
+        let tried = |tried| CheckoutOptions { tried, ..any() };
+        assert!((0..20).all(|_| serve(&pool, tried(&[0, 2]), 0).0 == 1));
+        pool.retire(1);
+        assert!((0..20).all(|_| serve(&pool, tried(&[0]), 0).0 == 2));
+        pool.retire(2);
+        assert_eq!(serve(&pool, tried(&[0]), 0).0, 0);
+    });
+}
+
+#[test]
+fn a_request_waits_for_a_member_that_is_up() {
+    once(|| {
+        let pool = pool_with(Choice::LeastBusy, 1, &[1, 1]);
+        pool.member(1).unwrap().record_failure(at(0));
+        let (connection, permit) = take(&pool, 0, Preference::Any, 0);
+        let mut waits = queued(pool.checkout(0, any(), at(0)).unwrap());
+        permit.release(connection, at(0));
+        let Poll::Ready(Ok(pooled)) = poll(&mut waits) else { panic!("a connection was assigned") };
+        assert_eq!((pooled.permit.member().id(), pooled.connection.is_some()), (0, true));
+    });
+}
