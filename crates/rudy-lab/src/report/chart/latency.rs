@@ -84,8 +84,8 @@ fn medians(rounds: &[Vec<Place>]) -> Vec<Place> {
 
 /// The points of a line; the maximum is apart from the others.
 fn points(variant: &str, medians: &[Place], is_suspect: bool) -> Vec<Point> {
-    let mut points = Vec::new();
-    for (quantile, seconds) in medians {
+    let (mut points, last) = (Vec::new(), medians.last());
+    for place @ (quantile, seconds) in medians {
         let name = if *quantile < 1.0 { format!("p{}", digits(quantile * 100.0)) } else { "max".to_owned() };
         let warning = if is_suspect { ", suspect" } else { "" };
         let tip = format!("{variant}, {name}: {}{warning}", Unit::Time.text(*seconds));
@@ -96,7 +96,8 @@ fn points(variant: &str, medians: &[Place], is_suspect: bool) -> Vec<Point> {
             x: *quantile,
             y: Some(*seconds),
             is_hollow: is_suspect,
-            tip: if is_marked(*quantile) { tip } else { String::new() },
+            // The last one always: rounds may have none of the others in common.
+            tip: if is_marked(*quantile) || Some(place) == last { tip } else { String::new() },
             ..Point::default()
         });
     }

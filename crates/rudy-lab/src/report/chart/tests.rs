@@ -124,6 +124,15 @@ proptest! {
     }
 }
 
+/// Found by the property: what the rounds of a variant have in common is only its fastest request.
+#[test]
+fn a_chart_without_common_percentiles_has_a_tip() {
+    let mut numbers = [0.0; 13];
+    (numbers[4], numbers[7], numbers[8]) = (1e-12, -5.8e155, -4.2e46);
+    let variants = ["D", "a", "|"].map(str::to_owned);
+    assert_eq!(check(&charts(&experiment(&variants, 3, &numbers))), Ok(()));
+}
+
 fn usual(variants: usize) -> Experiment {
     let variants: Vec<String> = (0..variants).map(|number| format!("variant {number}")).collect();
     experiment(&variants, 3, &[1e6, 2e6, 3e6, 1.5e6, 4e6])
