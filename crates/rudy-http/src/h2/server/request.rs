@@ -113,7 +113,7 @@ impl ServerConnection {
 
     /// Resets the streams whose clients have not ended their requests in time after the response: at once if the connection is about
     /// to end. Clients that see the end of the connection on an open stream do not trust the response (the crate `h2` reports a
-    /// broken pipe); NO_ERROR says that it is complete (RFC 9113 §8.1).
+    /// broken pipe); NO_ERROR shows that it is complete (RFC 9113 §8.1).
     pub fn expire(&mut self, now: Instant, limits: &Limits, out: &mut BytesMut) {
         let is_ending = self.shutdown == Shutdown::Final;
         let is_late = |stream: &Stream| {
