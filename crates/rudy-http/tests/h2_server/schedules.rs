@@ -88,7 +88,9 @@ proptest! {
         let mut calls = calls;
         if streams < 100 {
             // The crate ends the connection if trailers are in transit for a stream that it refuses.
-            calls.iter_mut().for_each(|call| call.trailers.clear());
+            for call in &mut calls {
+                call.trailers.clear();
+            }
         }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let (outcome, served) = runtime.block_on(run(&calls, limits, &builder, &actions));
