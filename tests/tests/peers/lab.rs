@@ -86,6 +86,16 @@ fn one_app_process_responds_behind_each_web_server() {
 }
 
 #[test]
+fn both_versions_of_http_serve_a_file() {
+    if !long() || program("nginx").is_none() {
+        return;
+    }
+    for run in runs("http2", &[]) {
+        assert_eq!(run["metrics"]["errors"], 0.0, "{run}");
+    }
+}
+
+#[test]
 fn the_spinning_acceptor_of_a_jetty_is_found_and_a_healthy_one_is_not_accused() {
     if !long() || ["java", "javac", "jcmd", "mvn"].iter().any(|name| program(name).is_none()) {
         return;

@@ -300,6 +300,7 @@ mod tests {
     fn an_invalid_plan_is_an_error_with_its_line() {
         for (more, expected) in [
             ("connections = 0\n", "from 1 to 28000"),
+            ("streams = 0\n", "from 1 to 28000"),
             ("rate = -1.0\n", "above 0"),
             ("ramp = \"1s\"\n", "does not support `ramp`"),
             ("path = \"a\"\n", "must start with a slash"),

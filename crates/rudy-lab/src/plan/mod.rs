@@ -274,6 +274,9 @@ pub enum Kind {
         /// Whether each request has its own connection.
         #[serde(default)]
         is_closing: bool,
+        /// The number of concurrent streams per connection with HTTP/2; `None` is HTTP/1.1.
+        #[serde(default)]
+        streams: Option<u32>,
     },
     /// Concurrent requests, each on a new connection.
     Burst {

@@ -62,9 +62,12 @@ struct Row {
 pub(super) fn arguments(kind: &Kind, time: Option<Time>, rows: Option<&Path>) -> Vec<String> {
     let mut command: Vec<String> =
         ["bench", "--plain", "--json", "-", "--warm-up-time", "0"].map(str::to_owned).to_vec();
+    if matches!(kind, Kind::Bench { streams: Some(_), .. }) {
+        command.push("--http2".to_owned());
+    }
     let mut add = |name: &str, value: String| command.extend([name.to_owned(), value]);
     match kind {
-        Kind::Bench { connections, time: own, rate, requests, is_closing } => {
+        Kind::Bench { connections, time: own, rate, requests, is_closing, streams } => {
             add("-c", connections.to_string());
             match requests {
                 // Requests of the warm-up have a duration.
@@ -76,6 +79,9 @@ pub(super) fn arguments(kind: &Kind, time: Option<Time>, rows: Option<&Path>) ->
             }
             if let Some(rate) = rate {
                 add("-R", rate.to_string());
+            }
+            if let Some(streams) = streams {
+                add("--streams", streams.to_string());
             }
         }
         // Each request has its own connection, like independent browsers.
@@ -270,6 +276,7 @@ mod tests {
             rate: None,
             requests: None,
             is_closing: false,
+            streams: None,
         }
     }
 
@@ -322,9 +329,18 @@ mod tests {
     #[test]
     fn a_number_of_requests_is_none_of_a_warm_up() {
         let time = Time(Duration::from_secs(1));
-        let bench = Kind::Bench { connections: 2, time, rate: None, requests: Some(1000), is_closing: true };
+        let bench = Kind::Bench {
+            connections: 2,
+            time,
+            rate: None,
+            requests: Some(1000),
+            is_closing: true,
+            streams: Some(10),
+        };
         let command = |warm_up| arguments(&bench, warm_up, None).join(" ");
-        assert!(command(None).ends_with("-c 2 -n 1000 --requests-per-connection 1"), "{}", command(None));
+        let expected = "-c 2 -n 1000 --requests-per-connection 1 --streams 10";
+        assert!(command(None).ends_with(expected), "{}", command(None));
+        assert!(command(None).contains(" --http2 "), "{}", command(None));
         assert!(command(Some(time)).contains("-d 1s") && !command(Some(time)).contains("-n "));
     }
 

@@ -23,6 +23,7 @@ pub(super) struct WorkloadTable {
     rate: Option<f64>,
     requests: Option<u32>,
     keepalive: Option<bool>,
+    streams: Option<u32>,
     quick: Option<Quick>,
     ramp: Option<Time>,
     timeout: Option<Time>,
@@ -60,7 +61,7 @@ const AT_ONCE_MAX: u32 = 28_000;
 
 impl WorkloadTable {
     /// The given keys, and whether the kind of workload supports them.
-    fn keys(&self) -> [(&'static str, bool, bool); 16] {
+    fn keys(&self) -> [(&'static str, bool, bool); 17] {
         use KindName::{Bench, Burst, Flood, Idle, MaxRate, Run, Sequence};
         let is = |kinds: &[KindName]| kinds.contains(&self.kind);
         [
@@ -69,6 +70,7 @@ impl WorkloadTable {
             ("rate", self.rate.is_some(), is(&[Bench])),
             ("requests", self.requests.is_some(), is(&[Bench, Burst, Sequence])),
             ("keepalive", self.keepalive.is_some(), is(&[Bench, Sequence])),
+            ("streams", self.streams.is_some(), is(&[Bench])),
             ("tls", self.tls.is_some(), is(&[Bench, Burst, Sequence])),
             ("round_trip", self.round_trip.is_some(), is(&[Bench, Burst, Sequence])),
             ("quick", self.quick.is_some(), is(&[Bench])),
@@ -98,9 +100,11 @@ impl Reader<'_> {
         let wrong = |expected: &str| Err(self.at(&table.name, expected));
         // The requests of a bench are sequential per connection.
         let at_once = table.requests.filter(|_| table.kind != KindName::Bench);
-        if [table.connections, at_once].into_iter().flatten().any(|count| !(1..=AT_ONCE_MAX).contains(&count))
-        {
-            return wrong(&format!("`connections` and `requests` must be numbers from 1 to {AT_ONCE_MAX}"));
+        let mut counts = [table.connections, at_once, table.streams].into_iter().flatten();
+        if counts.any(|count| !(1..=AT_ONCE_MAX).contains(&count)) {
+            return wrong(&format!(
+                "`connections`, `requests` and `streams` must be numbers from 1 to {AT_ONCE_MAX}"
+            ));
         }
         if table.kind == KindName::Bench {
             self.check_bench(&table)?;
@@ -165,6 +169,7 @@ impl Reader<'_> {
                 rate: table.rate,
                 requests: table.requests,
                 is_closing: table.keepalive == Some(false),
+                streams: table.streams,
             },
             KindName::Idle => {
                 Kind::Idle { connections, ramp: time(table.ramp, 5), time: time(table.time, 10) }
