@@ -3,6 +3,7 @@
 use std::hash::{Hash, Hasher};
 
 use crate::key::Key;
+use crate::vary::Variant;
 
 /// The secret of a store, from a random source. Without it, clients cannot choose keys whose hashes are equal, or fill one bucket
 /// of a table. It belongs to the folder of the store: with another seed, all objects are unknown.
@@ -16,12 +17,23 @@ pub type Seed = [u8; 16];
 pub struct ObjectId([u64; 2]);
 
 impl ObjectId {
-    /// Computes the id of the object for a key. `variant` is empty, or tells apart the responses by [`Variant`](crate::Variant).
+    /// Computes the id of the object for a key and a variant.
+    ///
+    /// The default variant is that of responses without `Vary`. A store also keeps there the fields that the other responses for
+    /// the key depend on, and finds the response to a request with [`Variant::select`].
     #[must_use]
-    pub fn new(seed: &Seed, key: &Key, variant: &[u8]) -> Self {
+    pub fn new(seed: &Seed, key: &Key, variant: &Variant) -> Self {
         let key = key.as_bytes();
-        // With its length, so that no other key and variant have the same bytes together.
-        let input = [&(key.len() as u64).to_le_bytes(), key, variant].concat();
+        // With the length of each part, so that different parts do not have the same bytes together.
+        let mut input = Vec::with_capacity(key.len() + variant.key.len() + 64);
+        input.extend_from_slice(&(key.len() as u64).to_le_bytes());
+        input.extend_from_slice(key);
+        for name in &variant.names {
+            input.extend_from_slice(&(name.as_str().len() as u64).to_le_bytes());
+            input.extend_from_slice(name.as_str().as_bytes());
+        }
+        input.extend_from_slice(&0_u64.to_le_bytes());
+        input.extend_from_slice(&variant.key);
         Self(sip_hash(seed, &input))
     }
 
@@ -114,6 +126,10 @@ impl State {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use http::{HeaderMap, HeaderName};
+
     use super::*;
 
     #[test]
@@ -137,16 +153,29 @@ mod tests {
 
     #[test]
     fn seed_key_and_variant_determine_the_id() {
-        let (a, b) = (Key::new(true, b"a", b"/x"), Key::new(true, b"a", b"/xy"));
-        let id = ObjectId::new(&[0; 16], &a, b"y");
-        assert_eq!(id, ObjectId::new(&[0; 16], &a, b"y"));
-        assert_eq!(id, ObjectId::from_bytes(id.to_bytes()));
-        for other in [
-            ObjectId::new(&[1; 16], &a, b"y"),
-            ObjectId::new(&[0; 16], &b, b""),
-            ObjectId::new(&[0; 16], &a, b""),
-        ] {
-            assert_ne!(id, other);
-        }
+        let fields = |lines: &[(&'static str, &str)]| -> HeaderMap {
+            lines
+                .iter()
+                .map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap()))
+                .collect()
+        };
+        let variant =
+            |vary, request: &[_]| Variant::new(&fields(request), &fields(&[("vary", vary)])).unwrap();
+        let [key, other_key] = [b"/x", b"/y"].map(|path| Key::new(true, b"a", path));
+        let german = variant("accept-language", &[("accept-language", "de")]);
+        let ids = [
+            ObjectId::new(&[0; 16], &key, &german),
+            ObjectId::new(&[1; 16], &key, &german),
+            ObjectId::new(&[0; 16], &other_key, &german),
+            ObjectId::new(&[0; 16], &key, &Variant::default()),
+            ObjectId::new(&[0; 16], &key, &variant("accept-language", &[])),
+            ObjectId::new(&[0; 16], &key, &variant("accept", &[("accept", "de")])),
+        ];
+        assert_eq!(BTreeSet::from(ids).len(), ids.len(), "all differ");
+        // Another request with the same value has the same id, whichever variant its fields were taken from.
+        let english = variant("Accept-Language", &[("accept-language", "en")]);
+        let selected = english.select(&fields(&[("accept-language", "de"), ("accept", "*/*")]));
+        assert_eq!(ids[0], ObjectId::new(&[0; 16], &key, &selected));
+        assert_eq!(ids[0], ObjectId::from_bytes(ids[0].to_bytes()));
     }
 }

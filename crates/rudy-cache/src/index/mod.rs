@@ -43,9 +43,11 @@ const USES_MAX: u8 = 3;
 /// The objects of a store, without their content: an id of 128 bits and a size for each.
 ///
 /// ```
-/// # use rudy_cache::{Key, index::{BLOCK_BYTES, Capacity, Index, ObjectId}};
+/// # use rudy_cache::{Key, Variant, index::{BLOCK_BYTES, Capacity, Index, ObjectId}};
 /// let mut index = Index::new(Capacity { bytes: 2 * BLOCK_BYTES, objects: 100 });
-/// let ids = [b"/a", b"/b", b"/c"].map(|path| ObjectId::new(&[0; 16], &Key::new(true, b"example.org", path), b""));
+/// let ids = [b"/a", b"/b", b"/c"].map(|path| {
+///     ObjectId::new(&[0; 16], &Key::new(true, b"example.org", path), &Variant::default())
+/// });
 /// let mut evicted = Vec::new();
 /// for id in ids {
 ///     assert!(index.insert(id, 100, |id| evicted.push(id)));
