@@ -21,7 +21,7 @@ use rudy_http::semantics::range::Span;
 
 use crate::freshness::Freshness;
 use crate::seconds::Seconds;
-use crate::stored::{Content, Stored};
+use crate::stored::{Content, Stored, Validators};
 use crate::vary::Variant;
 
 /// The version of the format. A record with another one is not read: a lost cache is a cold cache.
@@ -89,6 +89,7 @@ impl Stored {
         let [initial_age, lifetime, stale_while_revalidate, stale_if_error] =
             [seconds()?, seconds()?, seconds()?, seconds()?];
         let has = |flag| flags & flag != 0;
+        let (content, variant, fields) = (get_content(input)?, get_variant(input)?, get_fields(input)?);
         let stored = Self {
             status,
             received_at: HttpDate::from_unix_seconds(received_at),
@@ -103,9 +104,10 @@ impl Stored {
             },
             is_authorized: has(AUTHORIZED),
             is_invalid: has(INVALID),
-            content: get_content(input)?,
-            variant: get_variant(input)?,
-            fields: get_fields(input)?,
+            validators: Validators::of(&fields),
+            content,
+            variant,
+            fields,
         };
         if flags & !FLAGS == 0 && input.is_empty() { Ok(stored) } else { Err(InvalidRecord) }
     }
@@ -272,6 +274,7 @@ mod tests {
                 status: StatusCode::from_u16(status).unwrap(),
                 received_at: HttpDate::from_unix_seconds(received_at),
                 variant: Variant { names, key },
+                validators: Validators::of(&fields),
                 fields, content, initial_age, freshness, is_authorized, is_invalid,
             }
         }
@@ -311,6 +314,7 @@ mod tests {
         let stored = Stored {
             status: StatusCode::OK,
             fields: HeaderMap::new(),
+            validators: Validators::of(&HeaderMap::new()),
             variant: Variant::default(),
             content: Content::Whole,
             received_at: HttpDate::from_unix_seconds(1),

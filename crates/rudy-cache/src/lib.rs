@@ -26,6 +26,8 @@
 //! | 9211: `Cache-Status` | [`CacheStatus`] |
 //! | 9213: `CDN-Cache-Control` | [`Policy::targets`] |
 //!
+//! [`index`] decides which objects a store of limited size keeps.
+//!
 //! `tests/cases` has a conversation of a client, a cache and an origin for each rule. Not implemented, because no section requires
 //! it: storing responses to POST (RFC 9110 §9.3.3), and several entity tags in one validation (§4.3.1, MAY).
 
@@ -37,6 +39,7 @@ mod directives;
 mod encoding;
 mod fields;
 mod freshness;
+pub mod index;
 mod key;
 mod lookup;
 mod partial;

@@ -120,14 +120,14 @@ impl Policy {
             Use::Fresh | Use::AllowedByClient => Decision::Hit(selected),
             Use::WhileRevalidating => Decision::StaleHit(selected),
             Use::AfterValidation(reason) => {
-                let stale_if_error =
-                    reason == Forward::Stale && self.may_replace_error(client, stored, selected.age);
+                let stale_if_error = self.may_replace_error(client, stored, selected.age);
                 Decision::Validate { selected, reason, stale_if_error }
             }
         }
     }
 
-    /// Whether a stale response may replace an error, by the client, the origin (RFC 5861 §4) or the settings (§4.2.4).
+    /// Whether the response may replace an error, by the client, the origin (RFC 5861 §4) or the settings (§4.2.4). Then it also may
+    /// if it is fresh, and the client only asked for a younger one.
     fn may_replace_error(&self, client: &RequestDirectives, stored: &Stored, age: Seconds) -> bool {
         let freshness = &stored.freshness;
         let forbidden =

@@ -64,8 +64,8 @@ impl Policy {
         // The part has to be storable by itself.
         let newer = self.store(request, response, exchange)?;
         let (span, size) = part(response.headers()).ok_or(NotStored::Partial)?;
-        let tags = newer.strong_tag().zip(stored.strong_tag());
-        let is_same = tags.is_some_and(|(newer, stored)| newer.matches(&stored, Comparison::Strong));
+        let tags = newer.validators.strong_tag().zip(stored.validators.strong_tag());
+        let is_same = tags.is_some_and(|(newer, stored)| newer.matches(stored, Comparison::Strong));
         let Content::Parts { size: stored_size, spans } = &mut stored.content else {
             return Err(NotStored::OtherRepresentation);
         };

@@ -1,6 +1,6 @@
 //! The metadata of a stored response.
 
-use http::header::{AGE, CONTENT_LENGTH, DATE, LAST_MODIFIED};
+use http::header::{AGE, CONTENT_LENGTH, DATE, ETAG, LAST_MODIFIED};
 use http::{HeaderMap, Request, StatusCode};
 use rudy_http::semantics::conditional::{self, Current, Verdict};
 use rudy_http::semantics::date::HttpDate;
@@ -21,6 +21,8 @@ pub struct Stored {
     pub(crate) status: StatusCode,
     /// With a valid `Date`, and without the fields of §3.1.
     pub(crate) fields: HeaderMap,
+    /// Parsed once from the fields: a hit needs them.
+    pub(crate) validators: Validators,
     pub(crate) variant: Variant,
     pub(crate) content: Content,
     pub(crate) received_at: HttpDate,
@@ -97,7 +99,10 @@ impl Stored {
     pub fn truncate(&mut self, received: u64) -> bool {
         let length = self.fields.get(CONTENT_LENGTH).and_then(|length| parse_digits(length.as_bytes()));
         let Some(size) = length.filter(|size| (1..*size).contains(&received)) else { return false };
-        if self.status != StatusCode::OK || self.content != Content::Whole || self.strong_tag().is_none() {
+        if self.status != StatusCode::OK
+            || self.content != Content::Whole
+            || self.validators.strong_tag().is_none()
+        {
             return false;
         }
         self.content = Content::Parts { size, spans: vec![Span { start: 0, length: received }] };
@@ -111,50 +116,46 @@ impl Stored {
         if self.status != StatusCode::OK {
             return Verdict::Proceed;
         }
-        let validators = Validators::of(&self.fields);
+        let Validators { tag, modified, date, modified_is_strong } = &self.validators;
         let current = Current {
-            tag: validators.tag.as_ref(),
+            tag: tag.as_ref(),
             // §4.3.2: without Last-Modified, the date of the response is compared with If-Modified-Since.
-            modified: validators.modified.or_else(|| date_of(&self.fields, &DATE)),
-            modified_is_strong: validators.modified_is_strong,
+            modified: modified.or(*date),
+            modified_is_strong: *modified_is_strong,
         };
         conditional::evaluate(request.method(), request.headers(), current)
     }
 
-    pub(crate) fn strong_tag(&self) -> Option<EntityTag> {
-        Validators::of(&self.fields).strong_tag()
-    }
-
     /// Orders responses by their time (§4): by `Date`, and by the time of receipt if that is equal.
     pub(crate) fn recency(&self) -> (Option<HttpDate>, HttpDate) {
-        (date_of(&self.fields, &DATE), self.received_at)
+        (self.validators.date, self.received_at)
     }
 }
 
-/// The validators in the fields of a response (RFC 9110 §8.8).
+/// The validators in the fields of a response (RFC 9110 §8.8), and its date.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Validators {
     pub(crate) tag: Option<EntityTag>,
     pub(crate) modified: Option<HttpDate>,
+    pub(crate) date: Option<HttpDate>,
     /// RFC 9110 §8.8.2.2: the response was sent at least one second after the modification.
     pub(crate) modified_is_strong: bool,
 }
 
 impl Validators {
     pub(crate) fn of(fields: &HeaderMap) -> Self {
-        let mut tags = fields.get_all(http::header::ETAG).iter();
+        let mut tags = fields.get_all(ETAG).iter();
         let tag = tags.next().and_then(EntityTag::parse).filter(|_| tags.next().is_none());
-        let modified = date_of(fields, &LAST_MODIFIED);
-        let modified_is_strong =
-            modified.zip(date_of(fields, &DATE)).is_some_and(|(modified, date)| modified < date);
-        Self { tag, modified, modified_is_strong }
+        let (modified, date) = (date_of(fields, &LAST_MODIFIED), date_of(fields, &DATE));
+        let modified_is_strong = modified.zip(date).is_some_and(|(modified, date)| modified < date);
+        Self { tag, modified, date, modified_is_strong }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.tag.is_none() && self.modified.is_none()
     }
 
-    pub(crate) fn strong_tag(self) -> Option<EntityTag> {
-        self.tag.filter(|tag| !tag.is_weak())
+    pub(crate) fn strong_tag(&self) -> Option<&EntityTag> {
+        self.tag.as_ref().filter(|tag| !tag.is_weak())
     }
 }

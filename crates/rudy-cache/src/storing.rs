@@ -116,14 +116,16 @@ impl Policy {
         // §3.3: a 206 is stored as an incomplete 200.
         let status = if status == StatusCode::PARTIAL_CONTENT { StatusCode::OK } else { status };
         let is_authorized = request.contains_key(AUTHORIZATION);
+        let validators = Validators::of(&fields);
         Ok(Stored {
-            freshness: self.check(status, &fields, &directives, is_authorized)?,
+            freshness: self.check(status, &fields, &validators, &directives, is_authorized)?,
             variant: Variant::new(request, response).ok_or(NotStored::VaryAny)?,
             initial_age: initial_age(response, exchange),
             received_at: exchange.received_at,
             is_invalid: false,
             status,
             fields,
+            validators,
             content,
             is_authorized,
         })
@@ -134,6 +136,7 @@ impl Policy {
         &self,
         status: StatusCode,
         fields: &HeaderMap,
+        validators: &Validators,
         directives: &ResponseDirectives,
         is_authorized: bool,
     ) -> Result<Freshness, NotStored> {
@@ -158,7 +161,7 @@ impl Policy {
             return Err(NotStored::NotCacheable);
         }
         let freshness = self.freshness(status, fields, directives);
-        if !self.is_ever_used(&freshness) && Validators::of(fields).is_empty() {
+        if !self.is_ever_used(&freshness) && validators.is_empty() {
             return Err(NotStored::NoValidator);
         }
         Ok(freshness)

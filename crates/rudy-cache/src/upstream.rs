@@ -1,13 +1,13 @@
 //! The fields of a request to the origin (RFC 9111 §4.3.1).
 
 use http::HeaderMap;
-use http::header::{ACCEPT_ENCODING, ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, LAST_MODIFIED, RANGE};
+use http::header::{ACCEPT_ENCODING, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, LAST_MODIFIED, RANGE};
 
 use rudy_http::semantics::range;
 
 use crate::cache_status::Forward;
 use crate::lookup::Decision;
-use crate::stored::{Stored, Validators};
+use crate::stored::Stored;
 use crate::vary::accept_encoding;
 
 impl Decision {
@@ -43,7 +43,7 @@ fn remove_conditions(fields: &mut HeaderMap) {
 /// Asks for the range of the client, or for the missing end. With `If-Range`, a changed representation is sent in whole, not a
 /// part of it that fits nothing (§3.4).
 fn ask_for_part(stored: &Stored, fields: &mut HeaderMap) {
-    let Some(tag) = stored.strong_tag() else { return };
+    let Some(tag) = stored.validators.strong_tag() else { return };
     if let (false, Some(start)) = (fields.contains_key(RANGE), stored.missing_end()) {
         fields.insert(RANGE, range::starting_at(start));
     }
@@ -54,13 +54,12 @@ fn ask_for_part(stored: &Stored, fields: &mut HeaderMap) {
 /// SHOULD, unless the request is for a part.
 fn add_conditions(stored: &Stored, fields: &mut HeaderMap) {
     remove_conditions(fields);
-    let validators = Validators::of(&stored.fields);
-    if let (Some(_), Some(tag)) = (validators.tag, stored.fields.get(ETAG)) {
-        fields.insert(IF_NONE_MATCH, tag.clone());
+    if let Some(tag) = &stored.validators.tag {
+        fields.insert(IF_NONE_MATCH, tag.value().clone());
     }
     // The date in its original format: origins often compare the text.
     if let (Some(_), Some(date), false) =
-        (validators.modified, stored.fields.get(LAST_MODIFIED), fields.contains_key(RANGE))
+        (stored.validators.modified, stored.fields.get(LAST_MODIFIED), fields.contains_key(RANGE))
     {
         fields.insert(IF_MODIFIED_SINCE, date.clone());
     }

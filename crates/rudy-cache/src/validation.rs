@@ -97,7 +97,9 @@ impl Policy {
         }
         let directives = self.of_origin(&stored.fields);
         remove_qualified(&mut stored.fields, &directives);
-        stored.freshness = self.check(stored.status, &stored.fields, &directives, stored.is_authorized)?;
+        stored.validators = Validators::of(&stored.fields);
+        let Stored { status, fields, validators, is_authorized, .. } = &*stored;
+        stored.freshness = self.check(*status, fields, validators, &directives, *is_authorized)?;
         stored.is_invalid = false;
         Ok(())
     }
@@ -110,12 +112,12 @@ fn matching(request: &HeaderMap, stored: &[Stored]) -> Vec<usize> {
 
 /// Returns the responses that a 304 with these validators updates, by the first rule of §4.3.4 that applies.
 fn identify(received: &Validators, stored: &[Stored], candidates: Vec<usize>) -> Vec<usize> {
-    let known = |index: &usize| Validators::of(&stored[*index].fields);
+    let known = |index: &usize| &stored[*index].validators;
     let (mut same, is_strong): (Vec<usize>, bool) = match (&received.tag, received.modified) {
         (Some(tag), _) => {
             let comparison = if tag.is_weak() { Comparison::Weak } else { Comparison::Strong };
             let is_same =
-                |index: &usize| known(index).tag.is_some_and(|known| known.matches(tag, comparison));
+                |index: &usize| known(index).tag.as_ref().is_some_and(|known| known.matches(tag, comparison));
             (candidates.into_iter().filter(is_same).collect(), !tag.is_weak())
         }
         (None, Some(modified)) => {

@@ -31,6 +31,12 @@ impl Variant {
         Some(Self { names, key })
     }
 
+    /// Returns the variant of another request, by the same fields.
+    #[must_use]
+    pub fn select(&self, request: &HeaderMap) -> Self {
+        Self { names: self.names.clone(), key: key(&self.names, request) }
+    }
+
     /// Whether the request has the same values.
     #[must_use]
     pub fn matches(&self, request: &HeaderMap) -> bool {

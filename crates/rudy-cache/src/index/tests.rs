@@ -1,0 +1,230 @@
+//! The index against a model with plain vectors, and what S3-FIFO promises.
+
+use std::collections::BTreeSet;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+
+fn id(number: u64) -> ObjectId {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&number.to_le_bytes());
+    ObjectId::from_bytes(bytes)
+}
+
+fn number(id: ObjectId) -> u64 {
+    u64::from_le_bytes(id.to_bytes()[..8].try_into().unwrap())
+}
+
+fn capacity(blocks: u64, objects: u32) -> Capacity {
+    Capacity { bytes: blocks * BLOCK_BYTES, objects }
+}
+
+/// Inserts an object of some blocks, and returns the numbers of the evicted ones.
+fn insert(index: &mut Index, number_of_object: u64, blocks: u64) -> Vec<u64> {
+    let mut evicted = Vec::new();
+    index.insert(id(number_of_object), blocks * BLOCK_BYTES, |id| evicted.push(number(id)));
+    evicted
+}
+
+/// The algorithm of the paper with three vectors, the oldest object first. Each object has its blocks and uses.
+#[derive(Default)]
+struct Model {
+    space: u64,
+    objects: usize,
+    small: Vec<(u64, u64, u8)>,
+    main: Vec<(u64, u64, u8)>,
+    ghosts: Vec<u64>,
+}
+
+impl Model {
+    fn live(&mut self) -> impl Iterator<Item = &mut (u64, u64, u8)> {
+        self.small.iter_mut().chain(&mut self.main)
+    }
+
+    fn hit(&mut self, number: u64) {
+        if let Some(object) = self.live().find(|object| object.0 == number) {
+            object.2 = (object.2 + 1).min(3);
+        }
+    }
+
+    fn remove(&mut self, number: u64) {
+        self.small.retain(|object| object.0 != number);
+        self.main.retain(|object| object.0 != number);
+    }
+
+    fn insert(&mut self, number: u64, blocks: u64) -> Vec<u64> {
+        let known = self.live().any(|object| object.0 == number);
+        if blocks > self.space || self.objects == 0 {
+            self.remove(number);
+            return if known { vec![number] } else { Vec::new() };
+        }
+        if let Some(at) = self.small.iter().position(|object| object.0 == number) {
+            let (_, _, uses) = self.small.remove(at);
+            self.small.push((number, blocks, uses));
+        } else if let Some(at) = self.main.iter().position(|object| object.0 == number) {
+            let (_, _, uses) = self.main.remove(at);
+            self.main.push((number, blocks, uses));
+        } else if self.ghosts.contains(&number) {
+            self.ghosts.retain(|ghost| *ghost != number);
+            self.main.push((number, blocks, 0));
+        } else {
+            self.small.push((number, blocks, 0));
+        }
+        let mut evicted = Vec::new();
+        while self.live().map(|object| object.1).sum::<u64>() > self.space
+            || self.live().count() > self.objects
+        {
+            evicted.extend(self.advance(number));
+        }
+        let surplus = self.ghosts.len().saturating_sub(self.small.len() + self.main.len());
+        self.ghosts.drain(..surplus);
+        evicted
+    }
+
+    fn advance(&mut self, protected: u64) -> Option<u64> {
+        let others = |queue: &[(u64, u64, u8)]| queue.iter().any(|object| object.0 != protected);
+        let small_blocks: u64 = self.small.iter().map(|object| object.1).sum();
+        if others(&self.small) && (small_blocks > self.space / 10 || !others(&self.main)) {
+            let (number, blocks, uses) = self.small.remove(0);
+            if uses > 1 {
+                self.main.push((number, blocks, 0));
+                return None;
+            }
+            self.ghosts.push(number);
+            return Some(number);
+        }
+        let (number, blocks, uses) = self.main.remove(0);
+        if uses == 0 && number != protected {
+            return Some(number);
+        }
+        self.main.push((number, blocks, uses.saturating_sub(1)));
+        None
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Insert(u64, u64),
+    Hit(u64),
+    Remove(u64),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        4 => (0..40_u64, 0..12_u64).prop_map(|(number, blocks)| Step::Insert(number, blocks)),
+        4 => (0..40_u64).prop_map(Step::Hit),
+        1 => (0..40_u64).prop_map(Step::Remove),
+    ];
+    vec(step, 0..200)
+}
+
+proptest! {
+    #[test]
+    fn the_index_evicts_what_the_model_evicts(steps in steps(), space in 0_u64..60, objects in 0_u32..20) {
+        let mut index = Index::new(capacity(space, objects));
+        let mut model = Model { space, objects: objects as usize, ..Model::default() };
+        for step in steps {
+            match step {
+                Step::Insert(number, blocks) => {
+                    prop_assert_eq!(insert(&mut index, number, blocks), model.insert(number, blocks));
+                    prop_assert_eq!(index.contains(id(number)), blocks <= space && objects > 0);
+                }
+                Step::Hit(number) => {
+                    let known = model.live().any(|object| object.0 == number);
+                    prop_assert_eq!(index.hit(id(number)), known);
+                    model.hit(number);
+                }
+                Step::Remove(number) => {
+                    prop_assert_eq!(index.remove(id(number)), model.live().any(|object| object.0 == number));
+                    model.remove(number);
+                }
+            }
+            prop_assert_eq!(index.bytes(), model.live().map(|object| object.1).sum::<u64>() * BLOCK_BYTES);
+            prop_assert_eq!(index.len() as usize, model.live().count());
+            prop_assert!(index.bytes() <= space * BLOCK_BYTES && index.len() <= objects);
+        }
+        for number in 0..40 {
+            prop_assert_eq!(index.contains(id(number)), model.live().any(|object| object.0 == number));
+        }
+    }
+
+    #[test]
+    fn a_smaller_capacity_evicts_until_the_rest_fits(
+        blocks in vec(1_u64..5, 1..30),
+        (space, objects) in (0_u64..40, 0_u32..30),
+    ) {
+        let mut index = Index::new(capacity(200, 30));
+        for (number, blocks) in (0..).zip(&blocks) {
+            prop_assert_eq!(insert(&mut index, number, *blocks), vec![]);
+        }
+        let mut evicted = BTreeSet::new();
+        index.resize(capacity(space, objects), |id| { evicted.insert(number(id)); });
+        prop_assert!(index.bytes() <= space * BLOCK_BYTES && index.len() <= objects);
+        for (number, _) in (0..).zip(&blocks) {
+            prop_assert_eq!(index.contains(id(number)), !evicted.contains(&number));
+        }
+    }
+}
+
+#[test]
+fn a_scan_evicts_no_object_that_is_used_repeatedly() {
+    let mut index = Index::new(capacity(1000, 1000));
+    for number in 0..500 {
+        insert(&mut index, number, 1);
+    }
+    for _ in 0..2 {
+        assert!((0..500).all(|number| index.hit(id(number))));
+    }
+    for number in 1000..100_000 {
+        insert(&mut index, number, 1);
+    }
+    assert!((0..500).all(|number| index.contains(id(number))));
+}
+
+#[test]
+fn an_object_that_returns_soon_enters_the_main_queue() {
+    let mut index = Index::new(capacity(10, 10));
+    for number in 0..11 {
+        insert(&mut index, number, 1);
+    }
+    assert!(!index.contains(id(0)), "it was the first to leave");
+    insert(&mut index, 0, 1);
+    // Others come and go through the small queue.
+    for number in 20..40 {
+        insert(&mut index, number, 1);
+    }
+    assert!(index.contains(id(0)));
+}
+
+#[test]
+fn the_size_is_in_blocks_of_the_disk() {
+    let mut index = Index::new(Capacity { bytes: 3 * BLOCK_BYTES - 1, objects: 10 });
+    for (number, bytes) in [(0, 0), (1, 1), (2, BLOCK_BYTES)] {
+        assert!(index.insert(id(number), bytes, |_| panic!("there is space")));
+    }
+    assert_eq!(index.bytes(), 2 * BLOCK_BYTES);
+    assert!(!index.insert(id(3), 2 * BLOCK_BYTES + 1, |_| panic!("nothing leaves for it")));
+    assert!(!index.insert(id(3), u64::MAX, |_| panic!("nothing leaves for it")));
+    let mut evicted = Vec::new();
+    assert!(!index.insert(id(1), 3 * BLOCK_BYTES, |id| evicted.push(number(id))));
+    assert_eq!(evicted, [1], "its older version may not remain");
+}
+
+/// The worst moment is just after both tables have doubled, with as many ghosts as objects.
+#[test]
+fn an_object_needs_at_most_256_bytes() {
+    for objects in [1_000, 14_400, 29_000, 60_000_u32] {
+        let mut index = Index::new(capacity(u64::from(objects), objects));
+        for number in 0..3 * u64::from(objects) {
+            insert(&mut index, number, 1);
+        }
+        assert_eq!((index.len(), index.slots.count(Queue::Ghost)), (objects, objects));
+        // A table of the standard library is at most 7/8 full, and has a byte of its own for each place.
+        let place = size_of::<(ObjectId, u32)>() + 1;
+        let memory = index.slots.capacity() * size_of::<Slot>() + index.by_id.capacity() * 8 / 7 * place;
+        let each = memory / objects as usize;
+        assert!(each <= 256, "{each} bytes for each of {objects} objects");
+    }
+}
