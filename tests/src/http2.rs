@@ -72,12 +72,26 @@ impl Http2Connection {
     pub fn open(address: SocketAddr, settings: &[(u16, u32)]) -> Self {
         let mut connection = Self::connect(address);
         connection.send(PREFACE);
+        connection.send_settings(settings);
+        connection
+    }
+
+    /// Sends these settings as a server, and reads the preface of the client. `None` when the connection is closed.
+    pub(crate) fn accept(stream: TcpStream, settings: &[(u16, u32)]) -> Option<Self> {
+        let mut connection = Self { stream, decoder: Decoder::new(4096) };
+        connection.send_settings(settings);
+        let mut preface = [0; PREFACE.len()];
+        connection.stream.read_exact(&mut preface).ok()?;
+        assert_eq!(&preface, PREFACE, "the client speaks HTTP/2");
+        Some(connection)
+    }
+
+    fn send_settings(&mut self, settings: &[(u16, u32)]) {
         let payload = settings.iter().flat_map(|(id, value)| {
             let value = value.to_be_bytes();
             id.to_be_bytes().into_iter().chain(value)
         });
-        connection.frame(kind::SETTINGS, 0, 0, &payload.collect::<Vec<_>>());
-        connection
+        self.frame(kind::SETTINGS, 0, 0, &payload.collect::<Vec<_>>());
     }
 
     /// Connects, and sends nothing.
@@ -159,6 +173,36 @@ impl Http2Connection {
             let payload = if frame.kind == kind::PING { &frame.payload[..] } else { &[] };
             self.frame(frame.kind, END, 0, payload);
         }
+    }
+
+    /// Reads, as a server, until the head of a request. Returns its stream and its path; `None` at the end of the connection.
+    pub fn next_request(&mut self) -> Option<(u32, String)> {
+        loop {
+            let frame = self.next_frame()?;
+            self.acknowledge(&frame);
+            if frame.kind == kind::HEADERS {
+                let mut path = String::new();
+                let mut field = |name: &[u8], value: &[u8]| {
+                    if name == b":path" {
+                        path = String::from_utf8_lossy(value).into_owned();
+                    }
+                };
+                self.decoder.decode(&frame.payload, &mut Vec::new(), &mut field).expect("a valid block");
+                return Some((frame.stream, path));
+            }
+        }
+    }
+
+    /// Sends, as a server, a head with this status and these fields.
+    pub fn head(&mut self, stream: u32, status: &str, fields: &[(&str, &str)], ends: bool) {
+        let flags = if ends { END | END_HEADERS } else { END_HEADERS };
+        self.frame(kind::HEADERS, flags, stream, &block(&[&[(":status", status)], fields].concat()));
+    }
+
+    /// Sends, as a server, a 200 with this body.
+    pub fn respond(&mut self, stream: u32, body: &str) {
+        self.head(stream, "200", &[], false);
+        self.frame(kind::DATA, END, stream, body.as_bytes());
     }
 
     /// Reads responses until those of these streams are complete, opens windows for their bodies, and returns them in this order.

@@ -10,6 +10,7 @@ mod engines;
 pub mod fastcgi;
 pub mod http2;
 mod http2_servers;
+mod http2_upstream;
 mod load;
 pub mod pebble;
 mod port;
@@ -31,11 +32,12 @@ pub use descriptors::descriptors;
 pub use engines::engines;
 pub use http2::{Http2Connection, Http2Response};
 pub use http2_servers::{Peer, Reply, start_http2_server, write_files};
+pub use http2_upstream::Http2Upstream;
 pub use load::{Load, Tally};
 pub use pebble::Pebble;
 pub use port::{ReservedPort, free_port};
 pub use program::{
-    application, flup, go_program, long, php_fpm, program, redbot, skip, skip_unsupported, sslyze,
+    application, flup, go_program, grpc, long, php_fpm, program, redbot, skip, skip_unsupported, sslyze,
 };
 pub use response::Response;
 pub use server::{Builder, Server};

@@ -53,6 +53,12 @@ pub fn application(name: &str) -> Option<PathBuf> {
     program_in("applications", name)
 }
 
+/// Returns the path of a Python with gRPC, in the same way.
+#[must_use]
+pub fn grpc() -> Option<PathBuf> {
+    program_in("applications", "python")
+}
+
 /// Returns the path of a program in a virtual environment of the same name.
 fn long_program(name: &str) -> Option<PathBuf> {
     program_in(name, name)

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use crate::PATIENCE;
+use crate::http2::Http2Connection;
 use crate::response::{read_chunk, read_chunks};
 
 /// A server on a free port of 127.0.0.1, with a thread for each connection. Stops when dropped.
@@ -209,6 +210,12 @@ impl UpstreamPeer {
     pub fn wait_for_end(&mut self) {
         // A reset is an end too.
         let _ = std::io::copy(&mut self.stream, &mut std::io::sink());
+    }
+
+    /// Begins HTTP/2: sends SETTINGS, and reads the preface of the client. `None` when the connection is closed.
+    pub fn http2(&mut self, settings: &[(u16, u32)]) -> Option<Http2Connection> {
+        let stream = self.socket().try_clone().expect("a descriptor is free");
+        Http2Connection::accept(stream, settings)
     }
 
     /// Returns the socket.

@@ -47,7 +47,7 @@ const REDBOT: &[&str] = &["redbot==2.7.1", "httplint==2026.10.4"];
 const SSLYZE: &[&str] = &["sslyze==6.3.1"];
 
 /// Applications behind a proxy and their clients: the cases of Autobahn for WebSockets, a server of WebSockets, a notebook with the driver
-/// of a browser, and a web server.
+/// of a browser, a web server, and gRPC.
 const APPLICATIONS: &[&str] = &[
     "kosoku==0.1.0",
     "websockets==17.4",
@@ -55,6 +55,7 @@ const APPLICATIONS: &[&str] = &[
     "ipykernel==7.4.0",
     "playwright==1.65.2",
     "gunicorn==27.0.1",
+    "grpcio==1.85.1",
 ];
 
 /// FastCGI for Python, which Debian no longer packages.

@@ -21,7 +21,7 @@ pub use certificate::{Certificate, CertificateError, KeyType, authority_certific
 pub use challenge::challenge_site;
 pub use client::{
     ClientSession, ClientTls, Inspection, Inspector, OcspState, OcspStatus, Problem, RevocationLists,
-    ServerCertificate, Trust, TrustError, in_words, is_untrusted_certificate,
+    ServerCertificate, Trust, TrustError, in_words, is_untrusted_certificate, same_error,
 };
 pub use client_certificates::{
     ClientCertificate, ClientCertificateUse, ClientCertificates, ClientCertificatesError,

@@ -1,11 +1,11 @@
-//! The reverse proxy in front of servers with their own implementations of HTTP: Node, nginx and Python.
+//! The reverse proxy in front of servers with their own implementations of HTTP: Node, nginx, Python and gRPC.
 
 use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use rudy_tests::{ReservedPort, Server, eventually, program};
+use rudy_tests::{Certificates, ReservedPort, Server, Valid, eventually, grpc, program};
 
 /// Events, an echo, the fields of the request, and a WebSocket that sends back its bytes.
 const NODE: &str = r"
@@ -37,6 +37,33 @@ server.on('upgrade', (request, socket, head) => {
 server.listen(Number(process.argv[2]), '127.0.0.1');
 ";
 
+/// A server of HTTP/2: an echo with its length as a trailer, the version, and a WebSocket. With a certificate, also one of HTTP/1.1, whose
+/// WebSocket is the only one.
+const NODE_HTTP2: &str = r"
+const http2 = require('http2'), fs = require('fs'), crypto = require('crypto');
+const [port, cert, key] = process.argv.slice(2);
+const server = cert
+  ? http2.createSecureServer({ cert: fs.readFileSync(cert), key: fs.readFileSync(key), allowHTTP1: true })
+  : http2.createServer({ settings: { enableConnectProtocol: true } });
+server.on('request', (request, response) => {
+  if (request.url !== '/echo') { response.end(request.httpVersion); return; }
+  let length = 0;
+  request.on('data', piece => { length += piece.length; response.write(piece); });
+  request.on('end', () => { response.addTrailers({ 'x-length': String(length) }); response.end(); });
+});
+server.on('connect', (request, response) => {
+  response.stream.respond({ ':status': 200 });
+  response.stream.pipe(response.stream);
+});
+server.on('upgrade', (request, socket, head) => {
+  const key = request.headers['sec-websocket-key'] + '258EAFA5-E914-47DA-95CA-C5AB0DC85B11';
+  const accept = crypto.createHash('sha1').update(key).digest('base64');
+  socket.write(`HTTP/1.1 101 Go\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accept}\r\n\r\n`);
+  socket.pipe(socket);
+});
+server.listen(Number(port), '127.0.0.1');
+";
+
 /// A program that listens on a port. Dropping this kills it.
 pub(super) struct Running(Child);
 
@@ -65,6 +92,13 @@ pub(super) fn start(mut command: Command, port: &ReservedPort) -> (Running, Serv
         .args(["--listen", "127.0.0.1:0", "--proxy", &format!("http://{}", port.address())])
         .start();
     (running, server)
+}
+
+/// Starts a proxy, which accepts HTTP/2, for the upstream in this table.
+fn proxy(table: &str) -> Server {
+    Server::config(&format!(
+        "listen = [\"127.0.0.1:0,h2c\"]\n[[site]]\n[[site.route]]\npath = \"/*\"\n[site.route.proxy]\n{table}\n"
+    ))
 }
 
 fn node(port: &ReservedPort) -> Option<Command> {
@@ -101,15 +135,75 @@ fn node_speaks_websocket() {
     let (_node, server) = start(command, &port);
     let mut connection = server.connect();
     // The first bytes come together with the request.
-    connection.send(
-        b"GET /ws HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-          Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\nfirst",
-    );
+    connection.send(HANDSHAKE);
     let response = connection.response();
     assert_eq!(response.field("sec-websocket-accept"), Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
     assert_eq!(connection.read_exactly(5), b"first");
     connection.send(b"second");
     assert_eq!(connection.read_exactly(6), b"second");
+}
+
+/// The handshake of a WebSocket, and its first message.
+const HANDSHAKE: &[u8] =
+    b"GET /ws HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+    Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\nfirst";
+
+fn check_http2(server: &Server, version: &str) {
+    assert_eq!(server.get("/").text(), version);
+    let body = "x".repeat(300_000);
+    let mut connection = server.connect();
+    connection.send(b"POST /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n");
+    connection.send(format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len()).as_bytes());
+    let response = connection.response();
+    assert!(response.text() == body);
+    assert_eq!(response.trailers, "x-length: 300000\r\n");
+    let mut connection = server.connect();
+    connection.send(HANDSHAKE);
+    let response = connection.response();
+    assert_eq!(response.field("sec-websocket-accept"), Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
+    assert_eq!(connection.read_exactly(5), b"first");
+}
+
+#[test]
+fn node_speaks_http2_and_websocket_over_it() {
+    let port = ReservedPort::new();
+    let Some(node) = program("node") else { return };
+    let mut command = Command::new(node);
+    command.args(["-e", NODE_HTTP2, "", &port.address().port().to_string()]);
+    let _node = Running::start(&mut command, &port);
+    check_http2(&proxy(&format!("upstreams = \"h2c://{}\"", port.address())), "2.0");
+}
+
+#[test]
+fn node_chooses_http2_over_tls_and_speaks_websocket_over_http11_only() {
+    let (port, certificates) = (ReservedPort::new(), Certificates::new());
+    let (Some(node), Some(certificates)) = (program("node"), certificates) else { return };
+    certificates.signed("good", "localhost", Valid::Now);
+    let pem = certificates.path("good");
+    let number = port.address().port().to_string();
+    let mut command = Command::new(node);
+    command.args(["-e", NODE_HTTP2, "", &number, &pem, &pem.replace(".pem", ".key")]);
+    let _node = Running::start(&mut command, &port);
+    let table = format!(
+        "upstreams = \"https://localhost:{number}\"\nhost = \"upstream\"\ntrusted_certificates = \"{}\"",
+        certificates.path("authority")
+    );
+    check_http2(&proxy(&table), "2.0");
+}
+
+#[test]
+fn grpc_passes_with_streams_trailers_and_cancellation() {
+    let Some(python) = grpc() else { return };
+    let (port, script) =
+        (ReservedPort::new(), concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/grpc_calls.py"));
+    let mut command = Command::new(&python);
+    command.args([script, "serve", &port.address().to_string()]);
+    let _server = Running::start(&mut command, &port);
+    let server = proxy(&format!("upstreams = \"h2c://{}\"", port.address()));
+    let called = Command::new(python).args([script, "call", &server.address().to_string()]).output();
+    let called = called.expect("the program can be started");
+    let (stdout, stderr) = (String::from_utf8_lossy(&called.stdout), String::from_utf8_lossy(&called.stderr));
+    assert_eq!(stdout.trim(), "passed", "{stderr}");
 }
 
 #[test]

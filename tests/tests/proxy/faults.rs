@@ -1,14 +1,14 @@
-//! An upstream that closes, hangs or violates the protocol in each phase: the client gets the right status, no connection or descriptor
+//! An upstream that closes, hangs or violates the protocol in each phase: the client of HTTP/1.1 or HTTP/2 gets the right status, no connection or descriptor
 //! leaks, and the next request is served.
 
 use rudy_observe::Process;
-use rudy_tests::{Server, Upstream, UpstreamPeer, eventually};
+use rudy_tests::{Http2Connection, Server, Upstream, UpstreamPeer, eventually};
 
 use crate::proxy;
 
 /// The outcome for the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Outcome {
+pub(crate) enum Outcome {
     /// An error response from the proxy, with this type in `Proxy-Status`.
     Error(u16, &'static str),
     /// The complete response of the upstream.
@@ -125,8 +125,11 @@ fn send(what: &str, peer: &mut UpstreamPeer) -> bool {
     false
 }
 
-/// Sends a GET. Returns the status, the type in `Proxy-Status`, the body, and whether it is complete.
-fn get(server: &Server, target: &str) -> (u16, String, Vec<u8>, bool) {
+/// A response: the status, the type in `Proxy-Status`, the body, and whether it is complete.
+type Received = (u16, String, Vec<u8>, bool);
+
+/// Sends a GET over HTTP/1.1.
+fn get(server: &Server, target: &str) -> Received {
     let request = format!("GET {target} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
     let bytes = server.exchange(request.as_bytes());
     // After interim responses.
@@ -147,27 +150,27 @@ fn get(server: &Server, target: &str) -> (u16, String, Vec<u8>, bool) {
     (status, error, body.to_vec(), body.len() == length)
 }
 
-#[test]
-fn each_failure_of_an_upstream_has_the_expected_outcome_and_the_next_request_is_served() {
-    let upstream = Upstream::start(|peer| {
-        while let Some(request) = peer.request() {
-            let name = request.target().strip_prefix("/app/").expect("the prefix of the route").to_owned();
-            if name == "fine" {
-                peer.respond("fine");
-            } else if !serve(&name, peer) {
-                return;
-            }
-        }
-    });
-    let server = proxy(&upstream, "response_timeout = \"300ms\"\nstall_timeout = \"300ms\"\n");
+/// Sends a GET over HTTP/2.
+fn get_http2(server: &Server, target: &str) -> Received {
+    let mut connection = Http2Connection::open(server.address(), &[]);
+    connection.get(1, target);
+    let response = connection.response(1);
+    let error = response.field("proxy-status").and_then(|value| value.strip_prefix("rudy; error="));
+    (response.status, error.unwrap_or_default().to_owned(), response.body.clone(), response.reset.is_none())
+}
+
+/// Requests each case of an upstream, whose `/app/fine` must succeed after each of them.
+pub(crate) fn check(server: &Server, cases: &[(&str, Outcome)]) {
     assert_eq!(server.get("/app/fine").text(), "fine");
     let descriptors = || {
         let mut process = Process::open(server.pid()).expect("the server runs");
         process.descriptors().expect("the server is ours").open.expect("the server is ours")
     };
     let before = descriptors();
-    for (name, outcome) in CASES {
-        let (status, error, body, is_whole) = get(&server, &format!("/app/{name}"));
+    for ((name, outcome), get) in
+        cases.iter().flat_map(|case| [(case, get as fn(&Server, &str) -> Received), (case, get_http2)])
+    {
+        let (status, error, body, is_whole) = get(server, &format!("/app/{name}"));
         let body = String::from_utf8_lossy(&body).into_owned();
         match *outcome {
             Error(expected, kind) => {
@@ -180,6 +183,21 @@ fn each_failure_of_an_upstream_has_the_expected_outcome_and_the_next_request_is_
         assert_eq!(server.get("/app/fine").text(), "fine", "after {name}");
         eventually(name, || (descriptors() <= before).then_some(()));
     }
+}
+
+#[test]
+fn each_failure_of_an_upstream_has_the_expected_outcome_and_the_next_request_is_served() {
+    let upstream = Upstream::start(|peer| {
+        while let Some(request) = peer.request() {
+            let name = request.target().strip_prefix("/app/").expect("the prefix of the route").to_owned();
+            if name == "fine" {
+                peer.respond("fine");
+            } else if !serve(&name, peer) {
+                return;
+            }
+        }
+    });
+    check(&proxy(&upstream, "response_timeout = \"300ms\"\nstall_timeout = \"300ms\"\n"), CASES);
 }
 
 #[test]

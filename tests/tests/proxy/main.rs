@@ -4,6 +4,9 @@ mod choice;
 mod ejection;
 mod faults;
 mod forwarding;
+mod http2;
+mod http2_faults;
+mod http2_websocket;
 mod retries;
 mod streaming;
 mod tls;
@@ -14,6 +17,15 @@ use rudy_tests::{Server, Upstream};
 /// Starts a server whose requests go to the upstream, with more keys for its table.
 fn proxy(upstream: &Upstream, more: &str) -> Server {
     proxy_with(upstream, "", more)
+}
+
+/// Starts a server whose requests go to the upstream with this URL. All its connections have one worker, so that they share
+/// connections to the upstream.
+fn proxy_to(url: &str, more: &str) -> Server {
+    Server::config(&format!(
+        "listen = [\"127.0.0.1:0,h2c\"]\nengine = \"task\"\n[[site]]\n[[site.route]]\npath = \"/app/*\"\n\
+         [site.route.proxy]\nupstreams = \"{url}\"\n{more}\n"
+    ))
 }
 
 /// Like [`proxy`], with more keys at the top of the configuration.

@@ -12,7 +12,7 @@ use crate::proxy;
 
 /// The handshake of RFC 6455 §1.3.
 const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
-const ACCEPT: &str = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
+pub(crate) const ACCEPT: &str = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
 
 const SWITCH: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n";
 
@@ -22,7 +22,7 @@ fn accept(key: &str) -> String {
     STANDARD.encode(digest(&SHA1_FOR_LEGACY_USE_ONLY, text.as_bytes()))
 }
 
-fn handshake(target: &str, upgrade: &str) -> String {
+pub(crate) fn handshake(target: &str, upgrade: &str) -> String {
     format!(
         "GET {target} HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Upgrade\r\nUpgrade: {upgrade}\r\n\
          Sec-WebSocket-Key: {KEY}\r\nSec-WebSocket-Version: 13\r\n\r\n"
@@ -210,7 +210,7 @@ fn a_websocket_over_http2_reaches_an_upstream_over_http11() {
 }
 
 /// The header block of a request for a WebSocket over HTTP/2 (RFC 8441 §5).
-fn tunnel(path: &str) -> Vec<u8> {
+pub(crate) fn tunnel(path: &str) -> Vec<u8> {
     rudy_tests::http2::block(&[
         (":method", "CONNECT"),
         (":protocol", "websocket"),

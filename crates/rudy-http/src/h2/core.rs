@@ -250,6 +250,11 @@ impl Core {
 
     /// Records received bytes of a stream that were passed on or dropped, which opens the windows.
     pub(super) fn pass_on(&mut self, stream: u32, bytes: u32, out: &mut BytesMut) {
+        self.open_stream_window(stream, bytes, out);
+        self.open_connection_window(bytes, out);
+    }
+
+    pub(super) fn open_stream_window(&mut self, stream: u32, bytes: u32, out: &mut BytesMut) {
         if let Some(stream) = self.streams.get_mut(stream) {
             stream.receive_window.pass_on(bytes);
             // After the end, the window of the stream is of no use.
@@ -259,6 +264,9 @@ impl Core {
                 put_window_update(stream.id, increment, out);
             }
         }
+    }
+
+    pub(super) fn open_connection_window(&mut self, bytes: u32, out: &mut BytesMut) {
         self.receive_window.pass_on(bytes);
         self.open_window(out);
     }

@@ -9,7 +9,7 @@ use rudy_fastcgi::gateway::{Event, GatewayConnection};
 use rudy_fastcgi::{Fault, Limits, RequestId, Role};
 
 use super::failure::Failure;
-use crate::upstream::{self, Socket};
+use crate::upstream::{Socket, SocketConnection};
 
 /// The size of the read buffer: four records of php-fpm, which writes responses in pieces of 8 KiB.
 const READ_BYTES: usize = 32 * 1024;
@@ -28,7 +28,7 @@ pub(super) struct Connection {
     incomplete: Vec<u8>,
 }
 
-impl upstream::Connection for Connection {
+impl SocketConnection for Connection {
     fn new(socket: Socket) -> Self {
         Self { socket, protocol: GatewayConnection::new(), incomplete: Vec::new() }
     }

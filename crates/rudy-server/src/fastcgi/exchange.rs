@@ -17,7 +17,7 @@ use super::connection::Connection;
 use super::failure::Failure;
 use super::params::Params;
 use super::stderr::Stderr;
-use crate::upstream::{Checkout, Connection as _, EncodeBody, RequestInfo, Sending, Upload};
+use crate::upstream::{Checkout, EncodeBody, RequestInfo, Sending, SocketConnection as _, Upload};
 
 /// How much of an unwanted response body is read so that the connection can be reused: reading more would
 /// cost more than a new connection.

@@ -48,7 +48,7 @@ impl Pool {
         connections: Connections,
         output: AppOutput,
     ) -> Arc<Self> {
-        let pool = Arc::new(Self::of(Upstream::new(options, None), connections, output));
+        let pool = Arc::new(Self::of(Upstream::new(options, None, ()), connections, output));
         for (id, address) in (0..).zip(addresses) {
             pool.upstream.pool().add(id, address.into(), connections.each, Instant::now());
         }
@@ -74,7 +74,7 @@ impl Pool {
                     pool.request_ended(member);
                 }
             };
-            Self::of(Upstream::new(options, Some(Box::new(on_end))), connections, output)
+            Self::of(Upstream::new(options, Some(Box::new(on_end)), ()), connections, output)
         });
         let members: Weak<Self> = Arc::downgrade(&pool);
         let started = Processes::start(processes, log, pool.output(), members)?;

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::connection::Connection;
 use super::pool::Pool;
-use crate::upstream::{Connection as _, Endpoint};
+use crate::upstream::{Endpoint, SocketConnection as _};
 
 /// The timeout of the query. Many apps close the connection on it, and some send nothing at all.
 const TIMEOUT: Duration = Duration::from_secs(5);

@@ -1,97 +1,88 @@
-//! A connection to an upstream over HTTP/1.1. It carries one request at a time.
+//! What the pool has for a request: a connection of HTTP/1.1, or a stream of HTTP/2.
 
-use std::cell::RefCell;
-use std::sync::LazyLock;
-use std::task::{Context, Poll, ready};
+use std::io;
+use std::net::SocketAddr;
+use std::task::{Context, Poll};
 
-use rudy_http::Limits;
-use rudy_http::h1::client::{ClientConnection, Fault, InputEnd, RequestInfo, ResponseEvent};
+use super::http1::Http1Connection;
+use super::http2::{Connections, Http2Stream};
+use super::tunnel::End;
+use crate::upstream::{self, Dial, SocketConnection as _};
 
-use super::failure::Cause;
-use crate::upstream::{self, Socket};
-
-/// The size of the read buffer. Larger reads save system calls, but delay the first byte that the client gets.
-const READ_BYTES: usize = 64 * 1024;
-
-/// The limits of a response. Heads of 32 KiB are four times what nginx accepts.
-pub(super) static LIMITS: LazyLock<Limits> =
-    LazyLock::new(|| Limits { head_bytes: READ_BYTES / 2, ..Limits::for_responses() });
-
-thread_local! {
-    /// The read buffer of all connections of this thread. A connection stores only an incomplete head or chunk line.
-    static READ: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES].into());
-}
-
-/// A socket with its protocol state. It has no buffer between requests.
+/// A connection to an upstream for one request.
 #[derive(Debug)]
-pub(super) struct Connection {
-    socket: Socket,
-    protocol: ClientConnection,
-    /// Received bytes that are part of an incomplete head or chunk line, or follow the response.
-    unused: Vec<u8>,
-}
-
-impl upstream::Connection for Connection {
-    fn new(socket: Socket) -> Self {
-        Self { socket, protocol: ClientConnection::new(), unused: Vec::new() }
-    }
-
-    fn socket(&mut self) -> &mut Socket {
-        &mut self.socket
-    }
+pub(super) enum Connection {
+    /// It has no other requests.
+    Http1(Http1Connection),
+    /// It is a stream of a connection that many requests share.
+    Http2(Http2Stream),
 }
 
 impl Connection {
-    /// Expects the response to a request.
-    pub(super) fn begin(&mut self, request: RequestInfo) {
-        self.protocol.expect_response(request);
+    /// Returns whether other requests were sent on it before, so that it may be dead.
+    pub(super) fn has_served(&self) -> bool {
+        matches!(self, Self::Http2(stream) if stream.has_served())
+    }
+}
+
+impl upstream::Connection for Connection {
+    type Shared = Connections;
+
+    async fn open<'a>(shared: &'a Connections, dial: Dial<'a>) -> io::Result<Self> {
+        shared.open(dial).await
     }
 
-    /// Reads once, and passes the decoded events to `on_event`.
-    pub(super) fn poll_receive(
-        &mut self,
-        cx: &mut Context<'_>,
-        mut on_event: impl FnMut(ResponseEvent<'_>) -> Result<(), Cause>,
-    ) -> Poll<Result<(), Cause>> {
-        READ.with_borrow_mut(|buffer| {
-            // Less than the buffer: a head, a chunk line and a trailer section have a lower limit.
-            let kept = self.unused.len().min(buffer.len());
-            buffer[..kept].copy_from_slice(&self.unused[..kept]);
-            let received =
-                ready!(self.socket.poll_read(cx, &mut buffer[kept..])).map_err(Cause::ConnectionLost)?;
-            if received == 0 {
-                return Poll::Ready(match self.protocol.end_of_input().map_err(Cause::Fault)? {
-                    InputEnd::ResponseComplete => on_event(ResponseEvent::End(None)),
-                    InputEnd::BetweenResponses => Err(Cause::Fault(Fault::ClosedBeforeResponse)),
-                });
-            }
-            let mut bytes = &buffer[..kept + received];
-            while !self.protocol.is_idle() {
-                let (used, event) = self.protocol.decode(bytes, &LIMITS).map_err(Cause::Fault)?;
-                bytes = &bytes[used..];
-                match event {
-                    ResponseEvent::NeedData => break,
-                    event => on_event(event)?,
-                }
-            }
-            self.unused.clear();
-            self.unused.extend_from_slice(bytes);
-            Poll::Ready(Ok(()))
+    fn is_usable(&mut self, check_kernel: bool) -> bool {
+        match self {
+            Self::Http1(connection) => connection.socket().is_usable(check_kernel),
+            Self::Http2(stream) => stream.is_usable(check_kernel),
+        }
+    }
+
+    fn address(&mut self) -> Option<SocketAddr> {
+        match self {
+            Self::Http1(connection) => connection.socket().address(),
+            Self::Http2(stream) => stream.address(),
+        }
+    }
+
+    fn clear_waker(&mut self) {
+        match self {
+            Self::Http1(connection) => connection.socket().clear_waker(),
+            // It has none after the end of its request.
+            Self::Http2(_) => {}
+        }
+    }
+}
+
+/// The upstream's end of a tunnel.
+impl End for Connection {
+    fn poll_receive(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        match self {
+            Self::Http1(connection) => connection.socket().poll_read(cx, buffer),
+            Self::Http2(stream) => stream.poll_read(cx, buffer),
+        }
+    }
+
+    fn poll_send(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self {
+            Self::Http1(connection) => connection.socket().poll_write(cx, bytes),
+            Self::Http2(stream) => stream.poll_send(cx, bytes),
+        }
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Self::Http1(connection) => connection.socket().poll_flush(cx),
+            // The task of the connection sends it.
+            Self::Http2(_) => Poll::Ready(Ok(())),
+        }
+    }
+
+    fn poll_finish(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(match self {
+            Self::Http1(connection) => connection.socket().finish(),
+            Self::Http2(stream) => stream.finish(None),
         })
-    }
-
-    /// Returns whether the upstream has changed to another protocol.
-    pub(super) fn has_switched(&self) -> bool {
-        self.protocol.has_switched()
-    }
-
-    /// Takes the received bytes that follow the response.
-    pub(super) fn take_unused(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.unused)
-    }
-
-    /// Returns whether another request can be sent: the response is complete, and nothing follows it.
-    pub(super) fn can_be_reused(&self) -> bool {
-        self.protocol.can_be_reused() && self.unused.is_empty()
     }
 }

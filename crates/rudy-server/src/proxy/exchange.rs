@@ -4,17 +4,19 @@ use std::future::poll_fn;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
-use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, HeaderValue, StatusCode};
-use rudy_http::h1::client::{RequestHead, ResponseEvent, ResponseHead, encode_chunk, encode_last_chunk};
-use rudy_http::h1::{BodyLength, Framing};
-use rudy_net::{Deadline, poll_time, send_interim};
+use bytes::Bytes;
+use http::StatusCode;
+use http::header::{HeaderMap, HeaderValue, SEC_WEBSOCKET_ACCEPT};
+use rudy_http::h1::client::RequestHead;
+use rudy_net::{Deadline, poll_time};
 
 use super::connection::Connection;
 use super::ejection::FailureStatuses;
 use super::failure::{Attempt, Cause, Failure, Phase};
-use super::fields::response_fields;
-use crate::upstream::{Checkout, Connection as _, EncodeBody, Endpoint, Sending, Upload};
+use super::received::{Head, Received};
+use super::sending::{self, Sending};
+use super::upgrade::Offer;
+use crate::upstream::{Checkout, Endpoint, Upload};
 
 /// How much of an unwanted response body is read so that the connection can be reused: reading more would cost more than a new
 /// connection.
@@ -22,10 +24,6 @@ const DISCARD_BYTES_MAX: usize = 256 * 1024;
 
 /// How long to wait for the rest of an unwanted body. A stream has no end.
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// The maximum number of interim responses. 102 Processing may come every few seconds while a request takes minutes; more than this
-/// is a flood.
-const INTERIM_MAX: u32 = 100;
 
 /// The start of a request, for the log.
 #[derive(Debug, Clone, Copy)]
@@ -50,8 +48,12 @@ pub(super) struct Exchange {
     /// `None` once the response is complete and the connection released.
     checkout: Option<Checkout<Connection>>,
     endpoint: Endpoint,
+    /// Whether the connection has served other requests, and may have been closed before this one.
+    may_have_been_dead: bool,
     start: Start,
-    sending: Sending<BodyEncoder>,
+    sending: Sending,
+    /// The tunnel that a successful response opens.
+    tunnel: Option<Box<Tunnel>>,
     received: Received,
     timeouts: Timeouts,
     failure_statuses: FailureStatuses,
@@ -59,49 +61,11 @@ pub(super) struct Exchange {
     deadline: Option<Deadline>,
 }
 
-/// Encodes the body of a request.
-enum BodyEncoder {
-    /// The head has its length.
-    Plain,
-    Chunked,
-}
-
-impl EncodeBody for BodyEncoder {
-    fn encode_piece(&self, piece: &[u8], out: &mut BytesMut) {
-        match self {
-            Self::Plain => out.extend_from_slice(piece),
-            Self::Chunked => encode_chunk(piece, out),
-        }
-    }
-
-    fn encode_end(&self, trailers: Option<&HeaderMap>, out: &mut BytesMut) {
-        if let Self::Chunked = self {
-            encode_last_chunk(trailers, out);
-        }
-    }
-}
-
-/// The head of a response.
-#[derive(Debug)]
-pub(super) struct Head {
-    pub(super) status: StatusCode,
-    /// The fields without those of the connection.
-    pub(super) fields: HeaderMap,
-    /// The length of the body, if known.
-    pub(super) length: Option<u64>,
-    /// The protocol that the connection changes to, with status 101.
-    pub(super) upgrade: Option<HeaderValue>,
-}
-
-/// Parts of the response that were received and not passed on yet.
-#[derive(Default)]
-struct Received {
-    head: Option<Head>,
-    has_begun: bool,
-    body: BytesMut,
-    trailers: Option<HeaderMap>,
-    interim: u32,
-    is_complete: bool,
+/// A tunnel that was requested over HTTP/2, in words of HTTP/1.1.
+struct Tunnel {
+    protocol: HeaderValue,
+    /// `Sec-WebSocket-Accept` for the client.
+    accept: Option<HeaderValue>,
 }
 
 impl Exchange {
@@ -109,30 +73,29 @@ impl Exchange {
     ///
     /// # Errors
     ///
-    /// The head cannot be encoded. Nothing was sent.
+    /// The head cannot be encoded, or the connection has ended. Nothing was sent.
     pub(super) fn begin(
         mut checkout: Checkout<Connection>,
         head: &RequestHead<'_>,
         upload: Upload,
+        offer: Option<&Offer>,
         timeouts: Timeouts,
         failure_statuses: FailureStatuses,
         start: Start,
     ) -> Result<Box<Self>, Cause> {
         let endpoint = checkout.endpoint();
-        let mut encoded = Ok(());
-        let sending = Sending::begin(upload, checkout.connection(), |connection, out| {
-            connection.begin(head.info());
-            encoded = head.encode(out);
-            if head.body == BodyLength::Chunked { BodyEncoder::Chunked } else { BodyEncoder::Plain }
-        });
-        encoded.map_err(Cause::Request)?;
-        let received = Received::default();
+        let may_have_been_dead = checkout.is_reused() || checkout.connection().has_served();
+        let sending = sending::begin(checkout.connection(), head, upload, offer)?;
+        let is_http2 = matches!(checkout.connection(), Connection::Http2(_));
+        let tunnel = offer.filter(|_| is_http2).map(|offer| Box::new(Tunnel::new(offer)));
         Ok(Box::new(Self {
             checkout: Some(checkout),
             endpoint,
+            may_have_been_dead,
             start,
             sending,
-            received,
+            tunnel,
+            received: Received::default(),
             timeouts,
             failure_statuses,
             deadline: None,
@@ -144,7 +107,10 @@ impl Exchange {
         poll_fn(|cx| {
             loop {
                 if let Some(head) = self.received.head.take() {
-                    return Poll::Ready(Ok(head));
+                    return Poll::Ready(Ok(match &self.tunnel {
+                        Some(tunnel) => tunnel.translate(head),
+                        None => head,
+                    }));
                 }
                 ready!(self.poll_progress(cx))?;
             }
@@ -182,6 +148,11 @@ impl Exchange {
         self.received.trailers.is_some()
     }
 
+    /// Returns whether the connection may have been closed before the request.
+    pub(super) fn may_have_been_dead(&self) -> bool {
+        self.may_have_been_dead
+    }
+
     /// Returns the request's body for another attempt, if it can be read again.
     pub(super) fn take_upload(&mut self) -> Option<Upload> {
         self.sending.take_upload()
@@ -190,7 +161,10 @@ impl Exchange {
     /// Returns the connection after the head of a 101, and the bytes that follow it.
     pub(super) fn into_switched(mut self: Box<Self>) -> Option<(Checkout<Connection>, Vec<u8>)> {
         let mut checkout = self.checkout.take()?;
-        let received = checkout.connection().take_unused();
+        let received = match checkout.connection() {
+            Connection::Http1(connection) => connection.take_unused(),
+            Connection::Http2(_) => self.received.body.to_vec(),
+        };
         Some((checkout, received))
     }
 
@@ -213,6 +187,13 @@ impl Exchange {
     /// Discards the rest of the response if it is short and comes soon; otherwise closes the connection. Does not wait.
     pub(super) fn discard(mut self: Box<Self>) {
         let mut discarded = 0;
+        if let Some(checkout) = &mut self.checkout
+            && let Connection::Http2(stream) = checkout.connection()
+        {
+            // Others share the connection.
+            stream.end();
+            return self.finish();
+        }
         // Usually all of it has been received.
         if self.poll_discard(&mut Context::from_waker(Waker::noop()), &mut discarded).is_pending() {
             let rest = async move { poll_fn(|cx| self.poll_discard(cx, &mut discarded)).await };
@@ -254,7 +235,7 @@ impl Exchange {
     fn poll_send_and_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Cause>> {
         let Some(checkout) = &mut self.checkout else { return Poll::Ready(Ok(())) };
         let sent = self.sending.sent();
-        let sending = self.sending.poll(cx, checkout.connection().socket());
+        let sending = self.sending.poll(cx, checkout.connection());
         if self.sending.sent() > sent {
             // The upstream reads the request, so it is not stuck.
             self.deadline = None;
@@ -270,7 +251,7 @@ impl Exchange {
         let received = ready!(self.received.poll(cx, checkout.connection()));
         if let Err(cause) = &received {
             // An idle connection that turns out to be closed tells nothing about its upstream.
-            let was_dead = checkout.is_reused() && !self.received.has_begun && cause.is_connection_failure();
+            let was_dead = self.may_have_been_dead && !self.received.has_begun && cause.ends_connection();
             if cause.is_upstream_failure() && !was_dead {
                 checkout.record_failure(cause);
             }
@@ -284,7 +265,7 @@ impl Exchange {
                 checkout.record_success();
             }
         }
-        if self.received.is_complete && !checkout.connection().has_switched() {
+        if self.received.is_complete && !has_switched(checkout.connection()) {
             self.finish();
         }
         Poll::Ready(received)
@@ -292,55 +273,41 @@ impl Exchange {
 
     /// Handles the end of the response. The connection is reused unless the upstream may still wait for unread input.
     fn finish(&mut self) {
-        if let Some(mut checkout) = self.checkout.take()
-            && self.sending.is_done()
-            && checkout.connection().can_be_reused()
-        {
+        let Some(mut checkout) = self.checkout.take() else { return };
+        let can_be_reused = match checkout.connection() {
+            Connection::Http1(connection) => self.sending.is_done() && connection.can_be_reused(),
+            Connection::Http2(stream) => {
+                stream.end();
+                true
+            }
+        };
+        if can_be_reused {
             checkout.release();
         }
     }
 }
 
-impl Received {
-    /// Reads once.
-    fn poll(&mut self, cx: &mut Context<'_>, connection: &mut Connection) -> Poll<Result<(), Cause>> {
-        connection.poll_receive(cx, |event| {
-            match event {
-                ResponseEvent::Informational(head) => self.pass_interim(&head)?,
-                ResponseEvent::Head(head) => self.begin(&head),
-                ResponseEvent::Data(data) => self.body.extend_from_slice(data),
-                ResponseEvent::End(trailers) => (self.trailers, self.is_complete) = (trailers, true),
-                ResponseEvent::NeedData => {}
-            }
-            Ok(())
-        })
-    }
-
-    fn begin(&mut self, head: &ResponseHead<'_>) {
-        let length = match head.framing() {
-            Framing::Length(length) => Some(length),
-            // The response to HEAD has the length of that to GET.
-            Framing::None => head.get("content-length").and_then(rudy_http::syntax::parse_digits),
-            Framing::Chunked | Framing::UntilClose => None,
-        };
-        let upgrade = || head.get("upgrade").and_then(|value| HeaderValue::from_bytes(value).ok());
-        let upgrade = if head.status() == 101 { upgrade() } else { None };
-        self.has_begun = true;
-        self.head = Some(Head { status: status(head), fields: response_fields(head), length, upgrade });
-    }
-
-    /// Passes an interim response on. It gets lost if the client does not read, or uses HTTP/1.0.
-    fn pass_interim(&mut self, head: &ResponseHead<'_>) -> Result<(), Cause> {
-        self.interim += 1;
-        if self.interim > INTERIM_MAX {
-            return Err(Cause::TooManyInterim(INTERIM_MAX));
-        }
-        let _is_sent = send_interim(status(head), response_fields(head));
-        Ok(())
-    }
+/// Returns whether the connection has changed to another protocol.
+fn has_switched(connection: &Connection) -> bool {
+    matches!(connection, Connection::Http1(connection) if connection.has_switched())
 }
 
-/// Returns the status. All values that the decoder accepts are valid: 100 to 999.
-fn status(head: &ResponseHead<'_>) -> StatusCode {
-    StatusCode::from_u16(head.status()).unwrap_or(StatusCode::BAD_GATEWAY)
+impl Tunnel {
+    fn new(offer: &Offer) -> Self {
+        let protocol = HeaderValue::from_str(offer.protocol());
+        Self { protocol: protocol.unwrap_or(HeaderValue::from_static("")), accept: offer.accept() }
+    }
+
+    /// Turns the head that opens a tunnel (RFC 8441 §5) into the one that an upgrade would have.
+    fn translate(&self, head: Head) -> Head {
+        if !head.status.is_success() {
+            return head;
+        }
+        let mut fields = head.fields;
+        if let Some(accept) = &self.accept {
+            fields.insert(SEC_WEBSOCKET_ACCEPT, accept.clone());
+        }
+        let status = StatusCode::SWITCHING_PROTOCOLS;
+        Head { status, fields, length: None, upgrade: Some(self.protocol.clone()) }
+    }
 }

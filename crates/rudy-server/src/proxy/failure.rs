@@ -7,6 +7,7 @@ use std::time::Duration;
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use rudy_http::h1::client::{Fault, RequestError};
+use rudy_http::h2::{ConnectionError, ErrorCode};
 use rudy_net::{RequestBodyError, Response};
 use rudy_tls::is_untrusted_certificate;
 
@@ -59,12 +60,24 @@ pub(super) enum Cause {
     ConnectionLost(io::Error),
     /// The connection was lost before any byte of the request was sent.
     NothingSent(io::Error),
+    /// The upstream has refused the stream without processing the request.
+    Refused,
+    /// The upstream has announced the end of the connection, and does not process the request.
+    GoneAway,
+    /// The upstream has reset the stream.
+    Reset(ErrorCode),
+    /// The upstream violated HTTP/2 in this response.
+    Http2Stream(ConnectionError),
+    /// The upstream violated HTTP/2, which has ended the connection.
+    Http2(ConnectionError),
     /// The upstream violated the protocol, or closed the connection too early.
     Fault(Fault),
     /// The upstream sent more than this many interim responses.
     TooManyInterim(u32),
     /// The upstream changed to another protocol, and why it must not.
     Upgrade(&'static str),
+    /// The upstream does not accept tunnels.
+    NoTunnels,
     /// The request cannot be expressed in HTTP/1.1.
     Request(RequestError),
     /// A request body cannot be stored.
@@ -79,7 +92,7 @@ impl Cause {
     /// Returns whether another connection may succeed.
     pub(super) fn is_connection_failure(&self) -> bool {
         match self {
-            Self::ConnectionLost(_) | Self::NothingSent(_) => true,
+            Self::ConnectionLost(_) | Self::NothingSent(_) | Self::Reset(_) => true,
             Self::Fault(fault) => matches!(fault, Fault::ClosedBeforeResponse),
             _ => false,
         }
@@ -88,13 +101,20 @@ impl Cause {
     /// Returns whether the upstream has failed, and not the client or this machine.
     pub(super) fn is_upstream_failure(&self) -> bool {
         let is_invalid = matches!(self, Self::Fault(_) | Self::TooManyInterim(_));
+        let is_invalid = is_invalid || matches!(self, Self::Http2Stream(_) | Self::Http2(_) | Self::Reset(_));
         let is_late = matches!(self, Self::ResponseTimeout(_) | Self::StallTimeout(_));
         is_invalid || is_late || matches!(self, Self::ConnectionLost(_) | Self::NothingSent(_))
     }
 
-    /// Returns whether the request can be sent again on another connection: it `is_repeatable`, or nothing of it was sent.
+    /// Returns whether the connection has failed, and not only one of its streams.
+    pub(super) fn ends_connection(&self) -> bool {
+        self.is_connection_failure() && !matches!(self, Self::Reset(_))
+    }
+
+    /// Returns whether the request can be sent again on another connection: it `is_repeatable`, or was not processed (RFC 9113 §8.7).
     pub(super) fn is_retryable(&self, is_repeatable: bool) -> bool {
-        matches!(self, Self::NothingSent(_)) || is_repeatable && self.is_connection_failure()
+        matches!(self, Self::NothingSent(_) | Self::Refused | Self::GoneAway)
+            || is_repeatable && self.is_connection_failure()
     }
 
     /// Returns the status for the client if no response was sent yet.
@@ -103,6 +123,7 @@ impl Cause {
             Self::Checkout(CheckoutError::QueueFull(_) | CheckoutError::QueueTimeout(_)) => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
+            Self::Refused => StatusCode::SERVICE_UNAVAILABLE,
             Self::ResponseTimeout(_) | Self::StallTimeout(_) => StatusCode::GATEWAY_TIMEOUT,
             Self::Checkout(CheckoutError::Connect(_, error)) if error.kind() == io::ErrorKind::TimedOut => {
                 StatusCode::GATEWAY_TIMEOUT
@@ -122,20 +143,33 @@ impl Cause {
             Self::Checkout(CheckoutError::Connect(_, error)) => match error.kind() {
                 io::ErrorKind::ConnectionRefused => "connection_refused",
                 io::ErrorKind::TimedOut => "connection_timeout",
+                io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => "connection_terminated",
                 _ if is_untrusted_certificate(error) => "tls_certificate_error",
+                _ if is_violation(error) => "http_protocol_error",
                 io::ErrorKind::InvalidData => "tls_protocol_error",
                 _ => "destination_unavailable",
             },
             Self::Checkout(_) => "connection_limit_reached",
             Self::ResponseTimeout(_) => "http_response_timeout",
             Self::StallTimeout(_) => "connection_read_timeout",
-            Self::ConnectionLost(_) | Self::NothingSent(_) => "connection_terminated",
+            Self::ConnectionLost(_) | Self::NothingSent(_) | Self::GoneAway | Self::Reset(_) => {
+                "connection_terminated"
+            }
+            Self::Refused => "destination_unavailable",
+            Self::Http2Stream(ConnectionError { code: ErrorCode::ENHANCE_YOUR_CALM, .. }) => {
+                "http_response_header_section_size"
+            }
             Self::Fault(fault) => proxy_error_of_fault(fault),
-            Self::TooManyInterim(_) => "http_protocol_error",
-            Self::Upgrade(_) => "http_upgrade_failed",
+            Self::TooManyInterim(_) | Self::Http2Stream(_) | Self::Http2(_) => "http_protocol_error",
+            Self::Upgrade(_) | Self::NoTunnels => "http_upgrade_failed",
             Self::Request(_) | Self::Buffer(_) | Self::BufferRead(_) | Self::Client(_) => return None,
         })
     }
+}
+
+/// Returns whether a connection of HTTP/2 could not be opened because the upstream violated the protocol.
+fn is_violation(error: &io::Error) -> bool {
+    error.get_ref().and_then(|error| error.downcast_ref::<ConnectionError>()).is_some()
 }
 
 fn proxy_error_of_fault(fault: &Fault) -> &'static str {
@@ -196,11 +230,17 @@ impl RequestFailure for Failure {
             Cause::Checkout(CheckoutError::Connect(..)) => "no connection to the upstream",
             Cause::Checkout(_) => "too many requests wait for the upstream",
             Cause::ResponseTimeout(_) | Cause::StallTimeout(_) => "the upstream is too slow",
-            Cause::ConnectionLost(_) | Cause::NothingSent(_) => "the upstream closed the connection",
-            Cause::Fault(fault) if fault.is_early_close() => "the upstream closed the connection",
-            Cause::Fault(_) | Cause::TooManyInterim(_) | Cause::Upgrade(_) => {
-                "invalid response of the upstream"
+            Cause::ConnectionLost(_) | Cause::NothingSent(_) | Cause::GoneAway => {
+                "the upstream closed the connection"
             }
+            Cause::Refused | Cause::Reset(_) => "the upstream reset the request",
+            Cause::NoTunnels => "the upstream does not accept WebSockets",
+            Cause::Fault(fault) if fault.is_early_close() => "the upstream closed the connection",
+            Cause::Fault(_)
+            | Cause::Http2Stream(_)
+            | Cause::Http2(_)
+            | Cause::TooManyInterim(_)
+            | Cause::Upgrade(_) => "invalid response of the upstream",
             Cause::Request(_) => "invalid request for an upstream",
             Cause::Buffer(_) => "no space for a body",
             Cause::BufferRead(_) => "cannot read a stored body",
@@ -239,6 +279,14 @@ impl fmt::Display for Cause {
             Self::ConnectionLost(error) | Self::NothingSent(error) => {
                 write!(f, "the connection was lost: {error}")
             }
+            Self::Refused => f.write_str("the upstream refused the request (REFUSED_STREAM)"),
+            Self::GoneAway => f.write_str("the upstream announced the end of the connection (GOAWAY)"),
+            Self::Reset(code) => write!(f, "the upstream reset the request ({code})"),
+            Self::Http2Stream(error) | Self::Http2(error) => error.fmt(f),
+            Self::NoTunnels => f.write_str(
+                "the upstream accepts no WebSockets over HTTP/2 (SETTINGS_ENABLE_CONNECT_PROTOCOL, RFC 8441); \
+                 if it accepts them over HTTP/1.1, use `http` instead of `h2c` in its URL",
+            ),
             Self::Fault(fault) => fault.fmt(f),
             Self::TooManyInterim(limit) => {
                 write!(f, "the upstream sent more than {limit} interim responses (1xx)")

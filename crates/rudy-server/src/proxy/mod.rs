@@ -7,7 +7,8 @@
 //! 2. [`buffer`](crate::buffer) stores the start of the body, so that a slow client occupies no connection.
 //! 3. [`pool`] provides a [`connection`] to an upstream ([`choice`]): idle, new, or after a wait in the queue. It carries one request at a time.
 //!    After some failures, there is another attempt ([`retries`]).
-//! 4. [`exchange`] sends the request with its body as it comes in, and receives the response.
+//!    Over HTTP/2, a connection carries many ([`http2`]).
+//! 4. [`exchange`] sends the request with its body as it comes in ([`sending`]), and receives the response ([`received`]).
 //! 5. [`response`] turns the response into that for the client. It passes the body on as it arrives, and reads ahead if the client is
 //!    slower than the upstream.
 //! 6. Or both change to another protocol ([`upgrade`]), such as WebSocket, and bytes pass through a [`tunnel`].
@@ -21,9 +22,13 @@ mod exchange;
 mod failure;
 mod fields;
 mod forwarded;
+mod http1;
+mod http2;
 mod pool;
+mod received;
 mod response;
 mod retries;
+mod sending;
 mod table;
 mod target;
 mod tunnel;
@@ -247,7 +252,7 @@ impl ProxyRequest {
         };
         let pool = shared.pool.get_or_init(|| ProxyPool::new(&shared.table, shared.tls.clone()));
         let key = shared.table.choice.key(info.client, info.uri.path(), fields);
-        let received = pool.send(&head, &mut upload, key, shared.timeouts).await?;
+        let received = pool.send(&head, &mut upload, offer.as_deref(), key, shared.timeouts).await?;
         if let Some(offer) = offer
             && received.0.status == StatusCode::SWITCHING_PROTOCOLS
         {

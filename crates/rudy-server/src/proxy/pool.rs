@@ -11,13 +11,16 @@ use rudy_upstream::{Change, MemberOptions};
 
 use super::connection::Connection;
 use super::ejection::FailureStatuses;
-use super::exchange::{Exchange, Head, Start, Timeouts};
+use super::exchange::{Exchange, Start, Timeouts};
 use super::failure::{Attempt, Cause, Failure, Phase};
+use super::http2::{Connections, Speaks};
+use super::received::Head;
 use super::retries::{FailedAttempt, RetryBudget};
 use super::table::{ProxyTable, UpstreamTable};
+use super::upgrade::Offer;
 use super::url::UpstreamUrl;
 use crate::error_log::ErrorLog;
-use crate::upstream::{Selection, Upload, Upstream, UpstreamOptions, Wanted};
+use crate::upstream::{Checkout, Selection, Upload, Upstream, UpstreamOptions, Wanted};
 
 /// The upstreams of one table.
 #[derive(Debug)]
@@ -43,7 +46,13 @@ impl ProxyPool {
             choice: table.choice.of_pool(),
             circuit: table.ejection.circuit(table.slow_start.map_or(Duration::ZERO, |time| time.0)),
         };
-        let upstream = Arc::new(Upstream::new(options, None).with_tls(tls));
+        let versions = table.urls().enumerate().map(|(id, url)| match tls.get(id) {
+            Some(Some(tls)) => Speaks::Negotiated(tls.clone().with_http2()),
+            _ if url.is_http2() => Speaks::Http2,
+            _ => Speaks::Http1,
+        });
+        let connections = Connections::new(versions.collect());
+        let upstream = Arc::new(Upstream::new(options, None, connections).with_tls(tls));
         for (id, UpstreamTable { url, weight }) in (0..).zip(table.upstreams()) {
             let hash = rudy_upstream::hash(url.to_string().as_bytes());
             let member = MemberOptions { limit: table.connections.as_usize(), weight: weight.as_u32(), hash };
@@ -71,8 +80,8 @@ impl ProxyPool {
         self.upstream.look_up_names(log)
     }
 
-    /// Sends a request and waits for the head of the response. The body is taken out of `upload`; `key` selects the upstream: see
-    /// [`UpstreamChoice`](super::UpstreamChoice).
+    /// Sends a request and waits for the head of the response. The body is taken out of `upload`; `offer` is a request for a tunnel, and
+    /// `key` selects the upstream: see [`UpstreamChoice`](super::UpstreamChoice).
     ///
     /// Some failures allow another attempt, on another connection and maybe to another upstream: see [`RetryBudget::allows`].
     ///
@@ -83,6 +92,7 @@ impl ProxyPool {
         &self,
         head: &RequestHead<'_>,
         upload: &mut Upload,
+        offer: Option<&Offer>,
         key: Option<u64>,
         timeouts: Timeouts,
     ) -> Result<(Head, Box<Exchange>), Failure> {
@@ -99,14 +109,19 @@ impl ProxyPool {
             let mut checkout = checkout.map_err(|cause| not_connected(cause, start))?;
             // Servers of HTTP accept connections while they serve others.
             checkout.mark_accepted();
-            let may_have_been_dead = checkout.is_reused() && selection.wanted != Wanted::New;
-            let member = checkout.member();
-            let body = std::mem::take(upload);
-            let mut exchange = Exchange::begin(checkout, head, body, timeouts, self.failure_statuses, start)?;
+            if offer.is_some() {
+                checkout = Box::pin(self.accept_tunnels(checkout, start)).await?;
+            }
+            let (member, body) = (checkout.member(), std::mem::take(upload));
+            let mut exchange =
+                Exchange::begin(checkout, head, body, offer, timeouts, self.failure_statuses, start)?;
             let failure = match exchange.head().await {
                 Ok(response) => return Ok((response, exchange)),
                 Err(cause) => exchange.failure(cause),
             };
+            let may_have_been_dead = exchange.may_have_been_dead()
+                && selection.wanted != Wanted::New
+                && failure.cause.ends_connection();
             let failed = FailedAttempt {
                 cause: &failure.cause,
                 number: attempt,
@@ -119,11 +134,29 @@ impl ProxyPool {
                 _ => return Err(failure),
             }
             selection.wanted = Wanted::New;
-            if !may_have_been_dead {
+            // An upstream that restarts has announced it, and serves the request on a new connection.
+            if !may_have_been_dead && !matches!(failure.cause, Cause::GoneAway) {
                 selection.tried.push(member);
             }
         }
         unreachable!("the attempts have no end")
+    }
+
+    /// Returns a connection on which the upstream accepts a tunnel: that of HTTP/2, or else one of HTTP/1.1.
+    async fn accept_tunnels(
+        &self,
+        mut checkout: Checkout<Connection>,
+        start: Start,
+    ) -> Result<Checkout<Connection>, Failure> {
+        let Connection::Http2(stream) = checkout.connection() else { return Ok(checkout) };
+        if stream.accepts_tunnels() {
+            return Ok(checkout);
+        }
+        if !stream.is_https() {
+            return Err(not_connected(Cause::NoTunnels, start));
+        }
+        let reopened = self.upstream.reopen(checkout).await;
+        reopened.map_err(|error| not_connected(error.into(), start))
     }
 }
 

@@ -9,8 +9,9 @@ use bytes::Bytes;
 use http::{Method, StatusCode, header};
 use rudy_net::{Body, BodyError, BodyPiece, BodyStream, RequestBody, Response};
 
-use super::exchange::{Exchange, Head};
+use super::exchange::Exchange;
 use super::failure::{Cause, Failure};
+use super::received::Head;
 use super::tunnel::{Tunnel, TunnelBody, TunnelLimits};
 use super::upgrade::Offer;
 use crate::buffer::{Buffer, BufferError, Buffers};

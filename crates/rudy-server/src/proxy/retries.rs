@@ -54,7 +54,11 @@ impl RetryBudget {
         if !cause.is_retryable(is_repeatable) {
             return false;
         }
-        may_have_been_dead || has_others && number < ATTEMPTS_MAX && self.pay()
+        // A restart ends many connections at once as well.
+        let is_free = may_have_been_dead || matches!(cause, Cause::GoneAway) && number < ATTEMPTS_MAX;
+        // An upstream that refuses a stream may have room for it a moment later.
+        let may_help = has_others || matches!(cause, Cause::Refused);
+        is_free || may_help && number < ATTEMPTS_MAX && self.pay()
     }
 
     fn pay(&self) -> bool {
@@ -68,6 +72,7 @@ mod tests {
     use std::io;
 
     use rudy_http::h1::client::Fault;
+    use rudy_http::h2::ErrorCode;
 
     use super::*;
 
@@ -86,6 +91,11 @@ mod tests {
             (&nothing_sent, false, false, true, true),
             (&begun, true, true, true, false),
             (&timeout, true, true, true, false),
+            // RFC 9113 §8.7: whatever the method is.
+            (&Cause::GoneAway, false, false, false, true),
+            (&Cause::Refused, false, false, false, true),
+            (&Cause::Reset(ErrorCode::CANCEL), false, false, true, false),
+            (&Cause::Reset(ErrorCode::CANCEL), false, true, true, true),
         ] {
             let failed = FailedAttempt { cause, number: 1, may_have_been_dead, is_repeatable, has_others };
             assert_eq!(RetryBudget::new().allows(failed), is_sent_again, "{failed:?}");

@@ -25,8 +25,9 @@ use rudy_units::Timeout;
 #[schemars(transform = Self::with_short_form)]
 #[schemars(extend("examples" = ["http://127.0.0.1:3000"]))]
 pub struct ProxyTable {
-    /// URL of the upstream: `http://127.0.0.1:3000`, `https://app.example` or `unix:/run/app.sock`. Of several, `choice` determines which
-    /// one gets a request. Host names are resolved again every 30 s, and the addresses of a name share its `connections`.
+    /// URL of the upstream: `http://127.0.0.1:3000`, `https://app.example`, `h2c://127.0.0.1:50051` (HTTP/2 without TLS, as for gRPC) or
+    /// `unix:/run/app.sock`. Of several, `choice` determines which one gets a request. Host names are resolved again every 30 s, and the
+    /// addresses of a name share its `connections`.
     #[schemars(extend("examples" = [["http://10.0.0.1:3000", "http://10.0.0.2:3000"]]))]
     pub upstreams: Option<OneOrMany<UpstreamTable>>,
     /// How one of several upstreams is chosen. `least-busy`: the one with fewer requests in progress, of two that are chosen at random.
@@ -52,7 +53,7 @@ pub struct ProxyTable {
     pub add_prefix: Option<String>,
     /// Also sends `Forwarded` (RFC 7239), besides `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host`.
     pub forwarded: bool,
-    /// Maximum number of connections to each upstream. Further requests wait in the queue.
+    /// Maximum number of connections to each upstream, and of requests at a time over HTTP/2. Further requests wait in the queue.
     pub connections: Int<1, 65535>,
     /// Maximum number of requests that wait for a connection. Further requests get 503.
     pub queue: Int<0, 1_000_000>,

@@ -14,7 +14,7 @@ use rudy_net::{BodyError, BodyPiece, BodyStream, Deadline, RequestBody, Upgraded
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::connection::Connection;
-use crate::upstream::{Checkout, Connection as _, Socket};
+use crate::upstream::Checkout;
 
 /// How much is read at once.
 const READ_BYTES: usize = 64 * 1024;
@@ -75,7 +75,7 @@ struct Direction {
 }
 
 /// An end of a tunnel.
-trait End {
+pub(super) trait End {
     fn poll_receive(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>>;
     fn poll_send(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>>;
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
@@ -99,24 +99,6 @@ impl End for UpgradedIo {
 
     fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(self).poll_shutdown(cx)
-    }
-}
-
-impl End for Socket {
-    fn poll_receive(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-        self.poll_read(cx, buffer)
-    }
-
-    fn poll_send(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.poll_write(cx, bytes)
-    }
-
-    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Self::poll_flush(self, cx)
-    }
-
-    fn poll_finish(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(self.finish())
     }
 }
 
@@ -189,8 +171,8 @@ impl Upstream {
         Self { checkout, limits, idle: Deadline::at(now + limits.idle), lifetime }
     }
 
-    fn socket(&mut self) -> &mut Socket {
-        self.checkout.connection().socket()
+    fn end(&mut self) -> &mut Connection {
+        self.checkout.connection()
     }
 
     /// Ready when a limit has been reached. `has_moved`: there was data in this poll.
@@ -230,9 +212,9 @@ impl Tunnel {
         }
         let Self { client, upstream, to_client, to_upstream } = self;
         let mut budget = POLL_BYTES_MAX;
-        let socket = upstream.checkout.connection().socket();
-        let sent = to_upstream.poll(cx, client, socket, &mut budget);
-        let received = to_client.poll(cx, socket, client, &mut budget);
+        let end = upstream.end();
+        let sent = to_upstream.poll(cx, client, end, &mut budget);
+        let received = to_client.poll(cx, end, client, &mut budget);
         match (sent, received) {
             (Poll::Ready(Err(_)), _) | (_, Poll::Ready(Err(_))) | (Poll::Ready(_), Poll::Ready(_)) => {
                 Poll::Ready(())
@@ -259,8 +241,7 @@ impl TunnelBody {
         let mut has_moved = false;
         while !self.has_request_ended {
             while !self.pending.is_empty() {
-                let Poll::Ready(sent) =
-                    self.upstream.checkout.connection().socket().poll_write(cx, &self.pending)
+                let Poll::Ready(sent) = self.upstream.checkout.connection().poll_send(cx, &self.pending)
                 else {
                     return Ok(has_moved);
                 };
@@ -271,7 +252,7 @@ impl TunnelBody {
             if let Some(frame) = frame.transpose()? {
                 self.pending = frame.into_data().unwrap_or_default();
             } else {
-                self.upstream.socket().finish()?;
+                let _ = self.upstream.end().poll_finish(cx)?;
                 self.has_request_ended = true;
             }
         }
@@ -283,7 +264,7 @@ impl TunnelBody {
             return Poll::Ready(Some(Ok(BodyPiece::Data(std::mem::take(&mut self.first)))));
         }
         READ.with_borrow_mut(|buffer| {
-            Poll::Ready(match ready!(self.upstream.socket().poll_read(cx, buffer)) {
+            Poll::Ready(match ready!(self.upstream.end().poll_receive(cx, buffer)) {
                 Ok(0) => None,
                 Ok(received) => Some(Ok(BodyPiece::Data(Bytes::copy_from_slice(&buffer[..received])))),
                 Err(error) => Some(Err(error.into())),

@@ -78,6 +78,16 @@ impl Offer {
         }
     }
 
+    /// Returns the protocol that the client prefers.
+    pub(super) fn protocol(&self) -> &str {
+        self.tokens.split(", ").next().unwrap_or_default()
+    }
+
+    /// Returns the value of `Sec-WebSocket-Accept` for the client.
+    pub(super) fn accept(&self) -> Option<HeaderValue> {
+        HeaderValue::try_from(accept(self.key.as_ref()?)).ok()
+    }
+
     /// Checks the response of an upstream that changes the protocol to `token`.
     ///
     /// # Errors

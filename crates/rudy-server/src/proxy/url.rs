@@ -9,14 +9,35 @@ use crate::config::{visible, written_as_text};
 use crate::routing::without_port;
 use crate::upstream::UpstreamAddress;
 
-/// The URL of an upstream: `http://127.0.0.1:3000`, `https://app.example` or `unix:/run/app.sock`.
+/// The URL of an upstream: `http://127.0.0.1:3000`, `https://app.example`, `h2c://127.0.0.1:50051` or `unix:/run/app.sock`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct UpstreamUrl {
     /// Where to connect.
     pub(super) address: UpstreamAddress,
     /// The host and port as they were written, for `Host`.
     authority: String,
-    is_https: bool,
+    scheme: Scheme,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Scheme {
+    Http,
+    /// HTTP/2 or HTTP/1.1 over TLS.
+    Https,
+    /// HTTP/2 without TLS. IANA has no scheme for it; `h2c` is that of Caddy, and its name in HTTP/1.1 (RFC 7540 §3.1).
+    H2c,
+}
+
+impl Scheme {
+    const ALL: [Self; 3] = [Self::Http, Self::Https, Self::H2c];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+            Self::H2c => "h2c",
+        }
+    }
 }
 
 /// Describes the text, for error messages.
@@ -29,8 +50,13 @@ impl UpstreamUrl {
     /// Returns the name in the certificate of the upstream: its host without brackets. `None` without TLS.
     pub(super) fn tls_name(&self) -> Option<&str> {
         let host = without_port(self.authority.as_bytes());
-        let host = std::str::from_utf8(host).ok().filter(|_| self.is_https)?;
+        let host = std::str::from_utf8(host).ok().filter(|_| self.scheme == Scheme::Https)?;
         Some(host.trim_matches(['[', ']']))
+    }
+
+    /// Returns whether the upstream speaks HTTP/2 without TLS.
+    pub(super) fn is_http2(&self) -> bool {
+        self.scheme == Scheme::H2c
     }
 
     /// Returns the value of `Host` that names the upstream.
@@ -46,7 +72,7 @@ impl FromStr for UpstreamUrl {
     fn from_str(text: &str) -> Result<Self, String> {
         if text.starts_with("unix:") {
             let address = text.parse()?;
-            return Ok(Self { address, authority: HOST_OF_UNIX_SOCKET.to_owned(), is_https: false });
+            return Ok(Self { address, authority: HOST_OF_UNIX_SOCKET.to_owned(), scheme: Scheme::Http });
         }
         parse(text).map_err(|why| visible(&why))
     }
@@ -65,10 +91,9 @@ fn parse(text: &str) -> Result<UpstreamUrl, String> {
             format!("the scheme is missing: write \"http://{authority}\"")
         });
     };
-    let is_https = scheme.eq_ignore_ascii_case("https");
-    if !is_https && !scheme.eq_ignore_ascii_case("http") {
+    let Some(known) = Scheme::ALL.into_iter().find(|known| scheme.eq_ignore_ascii_case(known.name())) else {
         return Err(format!("the scheme \"{scheme}\" is not supported: write \"http://{rest}\""));
-    }
+    };
     let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     if !matches!(path, "" | "/") {
         return Err(format!(
@@ -80,13 +105,13 @@ fn parse(text: &str) -> Result<UpstreamUrl, String> {
             "user names and passwords in URLs are not supported: remove the part up to \"@\"".to_owned()
         );
     }
-    let port = match is_https {
+    let port = match known {
         _ if has_port(authority) => "",
-        true => ":443",
-        false => ":80",
+        Scheme::Https => ":443",
+        Scheme::Http | Scheme::H2c => ":80",
     };
     let address = format!("{authority}{port}").parse()?;
-    Ok(UpstreamUrl { address, authority: authority.to_owned(), is_https })
+    Ok(UpstreamUrl { address, authority: authority.to_owned(), scheme: known })
 }
 
 /// Returns whether a colon follows the host; those of an IPv6 address are in brackets.
@@ -95,14 +120,13 @@ fn has_port(authority: &str) -> bool {
 }
 
 written_as_text!(UpstreamUrl, "the URL of an upstream (\"http://127.0.0.1:3000\")",
-    { "type": "string", "description": "The URL of an upstream: its scheme, host and port, or a Unix socket.", "examples": ["http://127.0.0.1:3000", "https://app.example", "unix:/run/app.sock"] });
+    { "type": "string", "description": "The URL of an upstream: its scheme, host and port, or a Unix socket.", "examples": ["http://127.0.0.1:3000", "https://app.example", "h2c://127.0.0.1:50051", "unix:/run/app.sock"] });
 
 impl fmt::Display for UpstreamUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.address {
             UpstreamAddress::Unix(path) => write!(f, "unix:{}", path.display()),
-            _ if self.is_https => write!(f, "https://{}", self.authority),
-            _ => write!(f, "http://{}", self.authority),
+            _ => write!(f, "{}://{}", self.scheme.name(), self.authority),
         }
     }
 }
@@ -119,6 +143,7 @@ mod tests {
             ("https://app", "app:443", "app"),
             ("https://app:8443", "app:8443", "app:8443"),
             ("HTTP://app:8080/", "app:8080", "app:8080"),
+            ("h2c://app:50051", "app:50051", "app:50051"),
             ("http://[::1]", "[::1]:80", "[::1]"),
             ("http://[::1]:81", "[::1]:81", "[::1]:81"),
             ("unix:/run/app.sock", "unix:/run/app.sock", "localhost"),

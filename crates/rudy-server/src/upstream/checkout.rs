@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use super::error::CheckoutError;
-use super::{Connection, Endpoint, Upstream, sweep, worker};
+use super::{Connection, Dial, Endpoint, Upstream, sweep, worker};
 use rudy_net::{Deadline, poll_time};
 use rudy_upstream::{
     Checkout as Requested, CheckoutOptions, Permit, PooledConnection, Preference, QueuedCheckout,
@@ -137,7 +137,7 @@ impl<C: Connection> Upstream<C> {
                     Ok(checkout) => return Poll::Ready(Ok(checkout)),
                     Err(permit) => {
                         let member = permit.member().id();
-                        Step::Connecting(member, Box::pin(self.clone().connect(permit)))
+                        Step::Connecting(member, Box::pin(self.clone().connect(permit, false)))
                     }
                 };
             }
@@ -151,14 +151,27 @@ impl<C: Connection> Upstream<C> {
         checkout.map_err(|_| CheckoutError::QueueFull(self.options.queue))
     }
 
-    async fn connect(self: Arc<Self>, permit: Permit<Endpoint, C>) -> Result<Checkout<C>, CheckoutError> {
-        let endpoint = permit.member().address();
-        let time = self.options.connect_timeout;
-        let connected = match (endpoint.connect(time).await, self.tls(permit.member().id())) {
-            (Ok(socket), Some(tls)) => socket.start_tls(tls, time).await,
-            (connected, _) => connected,
-        };
-        let socket = connected.map_err(|error| {
+    /// Replaces the connection of a checkout by a new one that serves this request alone.
+    ///
+    /// # Errors
+    ///
+    /// No connection can be opened.
+    pub(crate) async fn reopen(
+        self: &Arc<Self>,
+        Checkout { connection, permit, .. }: Checkout<C>,
+    ) -> Result<Checkout<C>, CheckoutError> {
+        drop(connection);
+        self.clone().connect(permit, true).await
+    }
+
+    async fn connect(
+        self: Arc<Self>,
+        permit: Permit<Endpoint, C>,
+        is_exclusive: bool,
+    ) -> Result<Checkout<C>, CheckoutError> {
+        let (member, endpoint) = (permit.member().id(), permit.member().address());
+        let dial = Dial { member, endpoint, tls: self.tls(member), options: &self.options, is_exclusive };
+        let connection = C::open(&self.shared, dial).await.map_err(|error| {
             let failure = CheckoutError::Connect(endpoint.clone(), error);
             permit.record_failure(Instant::now(), &failure);
             failure
@@ -167,7 +180,7 @@ impl<C: Connection> Upstream<C> {
             tokio::spawn(sweep(Arc::downgrade(&self), self.options.idle_timeout));
         }
         let unaccepted_after = Deadline::at(Instant::now() + UNACCEPTED_AFTER);
-        Ok(Checkout { connection: C::new(socket), permit, state: State::New { unaccepted_after } })
+        Ok(Checkout { connection, permit, state: State::New { unaccepted_after } })
     }
 }
 
@@ -177,8 +190,8 @@ fn use_idle<C: Connection>(
     check_kernel: bool,
 ) -> Result<Checkout<C>, Permit<Endpoint, C>> {
     let PooledConnection { connection, permit } = pooled;
-    let usable = connection
-        .and_then(|mut connection| connection.socket().is_usable(check_kernel).then_some(connection));
+    let usable =
+        connection.and_then(|mut connection| connection.is_usable(check_kernel).then_some(connection));
     match usable {
         Some(connection) => Ok(Checkout { connection, permit, state: State::Reused }),
         None => Err(permit),
@@ -193,7 +206,7 @@ impl<C: Connection> Checkout<C> {
 
     /// Returns the address of the other end; of a name, that is one of several.
     pub(crate) fn endpoint(&mut self) -> Endpoint {
-        let address = self.connection.socket().address();
+        let address = self.connection.address();
         address.map_or_else(|| self.permit.member().address().clone(), Endpoint::Ip)
     }
 
@@ -241,11 +254,11 @@ impl<C: Connection> Checkout<C> {
     /// name's.
     pub(crate) fn release(self) {
         let Self { mut connection, permit, .. } = self;
-        if !permit.member().address().still_has(connection.socket().address()) {
+        if !permit.member().address().still_has(connection.address()) {
             drop(connection);
             return;
         }
-        connection.socket().clear_waker();
+        connection.clear_waker();
         permit.release(connection, poll_time());
     }
 }

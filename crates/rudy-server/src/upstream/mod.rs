@@ -4,12 +4,13 @@
 //! 2. [`name`] resolves host names. The addresses of a name are alternatives of one member.
 //! 3. [`Upstream`] has the pool. `rudy-upstream` decides which connection a request gets; this module closes
 //!    connections that were idle too long.
-//! 4. [`checkout`] waits for a connection, opens one, or moves one to the runtime of the request's worker.
+//! 4. [`checkout`] waits for a connection, has one opened ([`dial`]), or moves one to the runtime of the request's worker.
 //! 5. [`Socket`] is a connection that the runtime of the current worker polls.
 //! 6. [`Sending`] sends a request with its [`Upload`]; [`ReadAhead`] receives a response. [`RequestInfo`] describes both in the log.
 
 mod address;
 mod checkout;
+mod dial;
 mod endpoint;
 mod error;
 mod name;
@@ -24,6 +25,7 @@ mod worker;
 
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
@@ -36,6 +38,7 @@ use crate::error_log::ErrorLog;
 
 pub use self::address::UpstreamAddress;
 pub(crate) use self::checkout::{Checkout, Selection, Wanted};
+pub(crate) use self::dial::Dial;
 pub(crate) use self::endpoint::Endpoint;
 pub(crate) use self::error::CheckoutError;
 use self::name::Name;
@@ -46,9 +49,32 @@ pub(crate) use self::response::{HeadOnlyBody, has_no_body, is_of_events, take_un
 pub(crate) use self::sending::{EncodeBody, SendError, Sending};
 pub(crate) use self::socket::{Socket, register};
 pub(crate) use self::upload::{Upload, UploadError, may_be_endless};
+pub(crate) use self::worker::here;
 
-/// A protocol on a connection.
+/// What the pool has for each request: a connection, or a part of one.
 pub(crate) trait Connection: Send + Sized + 'static {
+    /// What the connections of an upstream share.
+    type Shared: Send + Sync + 'static;
+
+    /// Opens a connection for a request that got none from the pool.
+    fn open<'a>(
+        shared: &'a Self::Shared,
+        dial: Dial<'a>,
+    ) -> impl Future<Output = io::Result<Self>> + Send + 'a;
+
+    /// Returns whether an idle connection can be used for another request of the current worker. With `check_kernel`, as far as the kernel
+    /// knows.
+    fn is_usable(&mut self, check_kernel: bool) -> bool;
+
+    /// Returns the address of the other end, unless that is a Unix socket.
+    fn address(&mut self) -> Option<SocketAddr>;
+
+    /// Removes the waker of the last request.
+    fn clear_waker(&mut self);
+}
+
+/// A protocol that uses a socket for one request at a time.
+pub(crate) trait SocketConnection: Send + Sized + 'static {
     /// Creates a connection on a socket that was just opened.
     fn new(socket: Socket) -> Self;
 
@@ -76,9 +102,10 @@ pub(crate) struct UpstreamOptions {
 }
 
 /// An upstream: its members and the connections to them.
-pub(crate) struct Upstream<C> {
+pub(crate) struct Upstream<C: Connection> {
     pool: Arc<Pool<Endpoint, C>>,
     options: UpstreamOptions,
+    shared: C::Shared,
     /// What is needed for TLS with each member, by its id; nothing without TLS.
     tls: Vec<Option<ClientTls>>,
     /// Whether a task closes connections that were idle too long.
@@ -89,7 +116,7 @@ pub(crate) struct Upstream<C> {
 
 impl<C: Connection> Upstream<C> {
     /// Creates an upstream without members. `on_end` is called at the end of each request to a member.
-    pub(crate) fn new(options: UpstreamOptions, on_end: Option<OnEnd<Endpoint>>) -> Self {
+    pub(crate) fn new(options: UpstreamOptions, on_end: Option<OnEnd<Endpoint>>, shared: C::Shared) -> Self {
         let pool = Options {
             workers: std::thread::available_parallelism().map_or(1, usize::from),
             queue: options.queue,
@@ -98,7 +125,7 @@ impl<C: Connection> Upstream<C> {
             circuit: options.circuit,
         };
         let (pool, has_sweeper) = (Pool::new(pool, on_end), AtomicBool::new(false));
-        Self { pool, options, tls: Vec::new(), has_sweeper, lookups: OnceLock::new() }
+        Self { pool, options, shared, tls: Vec::new(), has_sweeper, lookups: OnceLock::new() }
     }
 
     /// Encrypts the connections to the members with these ids, from 0.
@@ -158,15 +185,15 @@ async fn look_up_periodically<C: Connection>(weak: Weak<Upstream<C>>, name: Arc<
     loop {
         name.look_up(&log).await;
         let Some(upstream) = weak.upgrade() else { return };
-        upstream.pool.close_idle_where(|member, connection| {
-            !member.address().still_has(connection.socket().address())
-        });
+        upstream
+            .pool
+            .close_idle_where(|member, connection| !member.address().still_has(connection.address()));
         drop(upstream);
         name.next_lookup().await;
     }
 }
 
-impl<C> fmt::Debug for Upstream<C> {
+impl<C: Connection> fmt::Debug for Upstream<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Upstream")
             .field("pool", &self.pool)

@@ -8,7 +8,7 @@ use bytes::{Buf, BytesMut};
 use http::HeaderMap;
 
 use super::upload::{Upload, UploadError};
-use super::{Connection, Socket};
+use super::{Socket, SocketConnection};
 
 /// How much of a body is encoded at once: two pieces as they come from a socket.
 const OUTPUT_BYTES: usize = 64 * 1024;
@@ -53,7 +53,7 @@ pub(crate) enum SendError {
 impl<E: EncodeBody> Sending<E> {
     /// Starts a request: `encode_head` appends its head, and returns the encoder of its body. What the socket does not accept at once is
     /// sent by later polls, which also report errors.
-    pub(crate) fn begin<C: Connection>(
+    pub(crate) fn begin<C: SocketConnection>(
         upload: Upload,
         connection: &mut C,
         encode_head: impl FnOnce(&mut C, &mut BytesMut) -> E,

@@ -68,8 +68,13 @@ impl Socket {
     }
 
     /// The address of the other end, unless that is a Unix socket.
-    pub(super) fn address(&self) -> Option<SocketAddr> {
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
         self.address
+    }
+
+    /// Returns whether the other end has chosen HTTP/2 in the TLS handshake.
+    pub(crate) fn has_chosen_http2(&self) -> bool {
+        self.tls.as_ref().is_some_and(|session| session.is_http2())
     }
 
     /// Returns whether an idle connection can be used for another request: nothing was received on it, not
@@ -100,7 +105,7 @@ impl Socket {
     }
 
     /// Returns whether the kernel has nothing to read.
-    fn has_no_input(&self) -> bool {
+    pub(crate) fn has_no_input(&self) -> bool {
         let peeked = recv(&self.registered, &mut [0], RecvFlags::PEEK | RecvFlags::DONTWAIT);
         matches!(peeked, Err(Errno::AGAIN))
     }

@@ -15,7 +15,7 @@ thread_local! {
 }
 
 /// Returns the number of the current runtime, from 0.
-pub(super) fn here() -> usize {
+pub(crate) fn here() -> usize {
     let Ok(id) = Handle::try_current().map(|handle| handle.id()) else { return 0 };
     match HERE.get() {
         Some((last, number)) if last == id => number,

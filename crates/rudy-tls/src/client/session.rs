@@ -6,6 +6,9 @@ use std::sync::Arc;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
 
+/// The name of HTTP/2 in ALPN.
+const HTTP2: &[u8] = b"h2";
+
 /// What a client needs for sessions with one server. Sessions of one configuration resume each other.
 #[derive(Debug, Clone)]
 pub struct ClientTls {
@@ -17,6 +20,8 @@ pub struct ClientTls {
 #[derive(Debug)]
 pub struct ClientSession {
     connection: ClientConnection,
+    /// Decrypted bytes that were not read, before those in the connection.
+    plaintext: Vec<u8>,
     /// Encrypted bytes that were not sent yet.
     output: Vec<u8>,
 }
@@ -28,12 +33,29 @@ pub fn is_untrusted_certificate(error: &io::Error) -> bool {
     matches!(error, Some(rustls::Error::InvalidCertificate(_)))
 }
 
+/// Returns an error with the same kind, meaning and text, for another request that fails because of it.
+#[must_use]
+pub fn same_error(error: &io::Error) -> io::Error {
+    match error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>()) {
+        Some(of_tls) => io::Error::new(error.kind(), of_tls.clone()),
+        None => io::Error::new(error.kind(), error.to_string()),
+    }
+}
+
 impl ClientTls {
     /// Creates the settings for a server. `None` if its name is neither a host name nor an IP address.
     #[must_use]
     pub fn new(config: Arc<ClientConfig>, name: &str) -> Option<Self> {
         let name = ServerName::try_from(name.to_owned()).ok()?;
         Some(Self { config, name })
+    }
+
+    /// Also offers HTTP/2 by ALPN, first of all (RFC 9113 §3.2).
+    #[must_use]
+    pub fn with_http2(self) -> Self {
+        let mut config = (*self.config).clone();
+        config.alpn_protocols.insert(0, HTTP2.to_vec());
+        Self { config: Arc::new(config), ..self }
     }
 
     /// Begins a session.
@@ -44,7 +66,7 @@ impl ClientTls {
     pub fn session(&self) -> io::Result<ClientSession> {
         let connection =
             ClientConnection::new(self.config.clone(), self.name.clone()).map_err(io::Error::other)?;
-        Ok(ClientSession { connection, output: Vec::new() })
+        Ok(ClientSession { connection, plaintext: Vec::new(), output: Vec::new() })
     }
 }
 
@@ -53,6 +75,12 @@ impl ClientSession {
     #[must_use]
     pub fn is_handshaking(&self) -> bool {
         self.connection.is_handshaking()
+    }
+
+    /// Whether the server has chosen HTTP/2, after the handshake.
+    #[must_use]
+    pub fn is_http2(&self) -> bool {
+        self.connection.alpn_protocol() == Some(HTTP2)
     }
 
     /// Receives bytes from the socket; none at its end. Take the decrypted bytes out with [`Self::read`] before the next call.
@@ -64,10 +92,14 @@ impl ClientSession {
         loop {
             self.connection.read_tls(&mut bytes)?;
             let processed = self.connection.process_new_packets();
-            processed.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+            let state = processed.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
             if bytes.is_empty() {
                 return Ok(());
             }
+            // The connection reads nothing more while it has 16 KiB: the end of one record may be followed by others.
+            let start = self.plaintext.len();
+            self.plaintext.resize(start + state.plaintext_bytes_to_read(), 0);
+            self.connection.reader().read_exact(&mut self.plaintext[start..])?;
         }
     }
 
@@ -77,6 +109,12 @@ impl ClientSession {
     ///
     /// The connection has ended without the end of the session, so that bytes may be missing.
     pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        if !self.plaintext.is_empty() {
+            let read = buffer.len().min(self.plaintext.len());
+            buffer[..read].copy_from_slice(&self.plaintext[..read]);
+            self.plaintext.drain(..read);
+            return Ok(Some(read));
+        }
         match self.connection.reader().read(buffer) {
             Ok(read) => Ok(Some(read)),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
@@ -115,5 +153,71 @@ impl ClientSession {
     /// Removes the first bytes of [`Self::output`], which were sent.
     pub fn sent(&mut self, bytes: usize) {
         self.output.drain(..bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use rustls::pki_types::pem::PemObject;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    use rustls::{ServerConfig, ServerConnection};
+
+    use super::*;
+    use crate::{Trust, self_signed};
+
+    /// A session after the handshake, and its server.
+    fn sessions() -> (ClientSession, ServerConnection) {
+        let pem = self_signed(&["localhost".to_owned()], SystemTime::UNIX_EPOCH).unwrap();
+        let certificate = CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
+        let key = PrivateKeyDer::from_pem_slice(pem.as_bytes()).unwrap();
+        let config =
+            ServerConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
+                .with_safe_default_protocol_versions()
+                .unwrap()
+                .with_no_client_auth()
+                .with_single_cert(vec![certificate], key)
+                .unwrap();
+        let mut server = ServerConnection::new(Arc::new(config)).unwrap();
+        server.set_buffer_limit(None);
+        let tls = ClientTls::new(Trust::All.client_config().unwrap(), "localhost").unwrap();
+        let mut client = tls.with_http2().session().unwrap();
+        while client.is_handshaking() || server.is_handshaking() {
+            let output = client.output().unwrap().to_vec();
+            client.sent(output.len());
+            server.read_tls(&mut &output[..]).unwrap();
+            server.process_new_packets().unwrap();
+            let mut output = Vec::new();
+            while server.wants_write() {
+                server.write_tls(&mut output).unwrap();
+            }
+            client.receive(&output).unwrap();
+        }
+        (client, server)
+    }
+
+    #[test]
+    fn records_of_any_size_are_decrypted_however_they_are_split() {
+        let (mut client, mut server) = sessions();
+        assert!(!client.is_http2(), "the server chooses nothing");
+        let mut sent = Vec::new();
+        for length in [16_384, 100, 16_384, 16_384, 9, 5000] {
+            let piece = vec![b'a' + u8::try_from(sent.len() % 26).unwrap(); length];
+            server.writer().write_all(&piece).unwrap();
+            sent.extend_from_slice(&piece);
+        }
+        let mut encrypted = Vec::new();
+        while server.wants_write() {
+            server.write_tls(&mut encrypted).unwrap();
+        }
+        let (mut received, mut buffer) = (Vec::new(), vec![0; 10_000]);
+        for piece in encrypted.chunks(16_000) {
+            client.receive(piece).unwrap();
+            while let Some(read) = client.read(&mut buffer).unwrap() {
+                received.extend_from_slice(&buffer[..read]);
+            }
+        }
+        assert!(received == sent);
     }
 }

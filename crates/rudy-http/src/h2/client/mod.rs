@@ -8,6 +8,8 @@ mod head;
 mod limit_tests;
 #[cfg(test)]
 mod pair_tests;
+#[cfg(test)]
+mod proxy_tests;
 mod receive;
 mod request;
 mod send;
@@ -116,6 +118,12 @@ impl ClientConnection {
     #[must_use]
     pub fn concurrent_streams(&self) -> Option<u32> {
         self.has_settings.then_some(self.core.peer.concurrent_streams)
+    }
+
+    /// Whether the server accepts [requests for tunnels](Request::tunnel) (RFC 8441 §3). Known after its SETTINGS.
+    #[must_use]
+    pub fn accepts_tunnels(&self) -> bool {
+        self.core.peer.extended_connect
     }
 
     /// Returns the number of open streams.

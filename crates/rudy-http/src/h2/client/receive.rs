@@ -234,7 +234,10 @@ impl ClientConnection {
         let Some(state) = self.core.streams.get_mut(stream) else {
             return Err(ConnectionError::new(ErrorCode::INTERNAL_ERROR, "a head without a stream"));
         };
+        // RFC 9110 §9.3.6: a tunnel has no length. Other responses to its request are ordinary ones.
+        state.is_tunnel &= (200..300).contains(&status);
         let framing = match length {
+            _ if state.is_tunnel && !ends => Framing::Chunked,
             // RFC 9110 §6.4.1: regardless of the fields.
             _ if state.is_head || matches!(status, 204 | 304) => Framing::None,
             Some(length) => Framing::Length(length),

@@ -19,6 +19,7 @@ pub struct Request {
     fields: Vec<Field>,
     body: BodyLength,
     is_head: bool,
+    is_tunnel: bool,
 }
 
 /// A field in the text.
@@ -39,44 +40,74 @@ impl Request {
     /// The head is invalid or ambiguous, or its target is an absolute URI.
     pub fn new(head: &RequestHead<'_>, scheme: &str) -> Result<Self, RequestError> {
         head.check_for_http2()?;
-        let mut request = Self {
-            text: Vec::new(),
-            fields: Vec::new(),
-            body: head.body,
-            is_head: head.method == Method::HEAD,
-        };
+        let mut request = Self::empty(head.body);
+        request.is_head = head.method == Method::HEAD;
         let method = head.method.as_str();
         request.add(":method", method.as_bytes(), index(method == "GET" || method == "POST"));
         // RFC 9113 §8.5: a CONNECT has neither a scheme nor a path.
         if head.method != Method::CONNECT {
-            if !head.target.starts_with('/') && head.target != "*" {
-                return Err(RequestError::BadTarget(head.target.to_owned()));
-            }
-            request.add(":scheme", scheme.as_bytes(), Indexing::Incremental);
-            // Paths differ from request to request.
-            request.add(":path", head.target.as_bytes(), Indexing::Without);
+            request.add_target(head.target, scheme)?;
         }
+        request.add_fields(head);
+        Ok(request)
+    }
+
+    /// Creates a request for a tunnel of a protocol such as `websocket` (RFC 8441 §4) from a GET of HTTP/1.1 with `Upgrade`. Its
+    /// body and that of a successful response are the directions of the tunnel. Send it only to a server that
+    /// [accepts it](super::ClientConnection::accepts_tunnels).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::new`].
+    pub fn tunnel(head: &RequestHead<'_>, scheme: &str, protocol: &str) -> Result<Self, RequestError> {
+        head.check_for_http2()?;
+        let mut request = Self::empty(BodyLength::Chunked);
+        request.is_tunnel = true;
+        request.add(":method", Method::CONNECT.as_str().as_bytes(), Indexing::Incremental);
+        request.add(":protocol", protocol.as_bytes(), Indexing::Incremental);
+        request.add_target(head.target, scheme)?;
+        request.add_fields(&RequestHead { body: BodyLength::Chunked, ..*head });
+        Ok(request)
+    }
+
+    fn empty(body: BodyLength) -> Self {
+        Self { text: Vec::new(), fields: Vec::new(), body, is_head: false, is_tunnel: false }
+    }
+
+    fn add_target(&mut self, target: &str, scheme: &str) -> Result<(), RequestError> {
+        if !target.starts_with('/') && target != "*" {
+            return Err(RequestError::BadTarget(target.to_owned()));
+        }
+        self.add(":scheme", scheme.as_bytes(), Indexing::Incremental);
+        // Paths differ from request to request.
+        self.add(":path", target.as_bytes(), Indexing::Without);
+        Ok(())
+    }
+
+    /// Adds the authority and the fields without those of an HTTP/1.1 connection.
+    fn add_fields(&mut self, head: &RequestHead<'_>) {
         if let Some(host) = head.fields.get(header::HOST) {
-            request.add(":authority", host.as_bytes(), Indexing::Incremental);
+            self.add(":authority", host.as_bytes(), Indexing::Incremental);
         }
         for (name, value) in head.fields {
             let is_omitted = [header::HOST, header::CONTENT_LENGTH].contains(name)
                 || is_for_connection(name.as_str().as_bytes())
+                // RFC 8441 §5: a key and its echo have no purpose.
+                || (self.is_tunnel && name == header::SEC_WEBSOCKET_KEY)
                 || (name == header::TE && !value.as_bytes().eq_ignore_ascii_case(b"trailers"));
             if !is_omitted {
                 let indexing =
                     if value.is_sensitive() { Indexing::Never } else { indexing(name, value.len()) };
-                request.add(name.as_str(), value.as_bytes().trim_ascii(), indexing);
+                self.add(name.as_str(), value.as_bytes().trim_ascii(), indexing);
             }
         }
         match head.body {
             BodyLength::Known(length) if length > 0 || head.expects_content() => {
                 let mut buffer = itoa::Buffer::new();
-                request.add("content-length", buffer.format(length).as_bytes(), Indexing::Without);
+                self.add("content-length", buffer.format(length).as_bytes(), Indexing::Without);
             }
             _ => {}
         }
-        Ok(request)
     }
 
     /// Returns the length of the body.
@@ -88,6 +119,11 @@ impl Request {
     /// Whether the method is HEAD, so that the response has no body.
     pub(super) fn is_head(&self) -> bool {
         self.is_head
+    }
+
+    /// Whether a successful response opens a tunnel.
+    pub(super) fn is_tunnel(&self) -> bool {
+        self.is_tunnel
     }
 
     pub(super) fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8], Indexing)> {
@@ -167,6 +203,44 @@ mod tests {
         );
         let connect = request("CONNECT", "a:1", &[("host", "a:1")], BodyLength::Known(0)).unwrap();
         assert_eq!(connect, [":method CONNECT Without", ":authority a:1 Incremental"]);
+    }
+
+    #[test]
+    fn an_upgrade_becomes_a_connect_with_a_protocol() {
+        let mut fields = HeaderMap::new();
+        for (name, value) in [
+            ("host", "a"),
+            ("connection", "upgrade"),
+            ("upgrade", "websocket"),
+            ("sec-websocket-key", "x"),
+            ("sec-websocket-version", "13"),
+        ] {
+            fields.insert(name, HeaderValue::from_static(value));
+        }
+        let head = RequestHead {
+            method: &Method::GET,
+            target: "/chat",
+            version: Version::HTTP_11,
+            fields: &fields,
+            body: BodyLength::Known(0),
+        };
+        let request = Request::tunnel(&head, "http", "websocket").unwrap();
+        let lines: Vec<_> = request
+            .fields()
+            .map(|(name, value, _)| format!("{} {}", name.escape_ascii(), value.escape_ascii()))
+            .collect();
+        assert_eq!(
+            lines,
+            [
+                ":method CONNECT",
+                ":protocol websocket",
+                ":scheme http",
+                ":path /chat",
+                ":authority a",
+                "sec-websocket-version 13"
+            ]
+        );
+        assert_eq!(request.body(), BodyLength::Chunked);
     }
 
     #[test]

@@ -7,10 +7,13 @@ use super::request::indexing;
 use super::{ClientConnection, Request};
 use crate::h1::{BodyLength, LengthError};
 use crate::h2::ErrorCode;
-use crate::h2::frame::{begin_block, end_block};
+use crate::h2::frame::{begin_block, end_block, put_ping};
 use crate::h2::hpack::Indexing;
 use crate::h2::stream::{Receiving, Sending, Stream};
 use crate::h2::window::SendWindow;
+
+/// The payload of [`ClientConnection::ping`].
+const PING: [u8; 8] = *b"rudyping";
 
 impl ClientConnection {
     /// Encodes the head of a request, and returns its stream. `None` if no [stream is available](Self::available_streams). Unless
@@ -41,7 +44,7 @@ impl ClientConnection {
             expected: None,
             received: 0,
             is_head: request.is_head(),
-            is_tunnel: false,
+            is_tunnel: request.is_tunnel(),
             expects_continue: false,
             draining: None,
         });
@@ -107,6 +110,23 @@ impl ClientConnection {
     /// Records that bytes of a response body are no longer stored, which opens the windows.
     pub fn pass_on(&mut self, stream: u32, bytes: usize, out: &mut BytesMut) {
         self.core.pass_on(stream, u32::try_from(bytes).unwrap_or(u32::MAX), out);
+    }
+
+    /// Opens the window of the connection for the bytes of an event [`Data`](super::Event::Data), before they are passed on. Then a stream
+    /// whose data waits does not slow the others: it stores at most its own window, which [`Self::open_stream_window`] opens. Use both
+    /// instead of [`Self::pass_on`].
+    pub fn open_connection_window(&mut self, bytes: usize, out: &mut BytesMut) {
+        self.core.open_connection_window(u32::try_from(bytes).unwrap_or(u32::MAX), out);
+    }
+
+    /// Records that bytes of a response body are no longer stored, which opens the window of their stream.
+    pub fn open_stream_window(&mut self, stream: u32, bytes: usize, out: &mut BytesMut) {
+        self.core.open_stream_window(stream, u32::try_from(bytes).unwrap_or(u32::MAX), out);
+    }
+
+    /// Encodes a PING, to find out whether the server still responds. Its acknowledgement is no event.
+    pub fn ping(&mut self, out: &mut BytesMut) {
+        put_ping(0, PING, out);
     }
 
     /// Cancels a request. No events for the stream follow.

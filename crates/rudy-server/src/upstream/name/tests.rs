@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 use super::Name;
 use super::lookup::LookupTiming;
 use crate::error_log::ErrorLog;
-use crate::upstream::{CheckoutError, Connection, Endpoint, Socket, Upstream, UpstreamOptions, Wanted};
+use crate::upstream::{CheckoutError, Endpoint, Socket, SocketConnection, Upstream, UpstreamOptions, Wanted};
 
 const LONG: Duration = Duration::from_mins(1);
 
@@ -236,7 +236,7 @@ fn the_last_good_addresses_stay_and_each_change_is_logged_once() {
 /// A connection without a protocol.
 struct Plain(Socket);
 
-impl Connection for Plain {
+impl SocketConnection for Plain {
     fn new(socket: Socket) -> Self {
         Self(socket)
     }
@@ -277,7 +277,7 @@ fn connections_to_removed_addresses_are_closed_and_lookups_end_with_the_upstream
         Ok(vec![if has_moved.load(Relaxed) { new } else { old }])
     };
     let name = Arc::new(Name::with("app", 9000, Box::new(look_up), ON_DEMAND));
-    let upstream = Arc::new(Upstream::<Plain>::new(options(), None));
+    let upstream = Arc::new(Upstream::<Plain>::new(options(), None, ()));
     upstream.pool().add(0, Endpoint::Name(name.clone()), 3, Instant::now());
     upstream.look_up_names(&log().0).unwrap();
     run(async {

@@ -1,0 +1,171 @@
+//! Which connection a request gets, and when another one is opened.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rudy_tls::{ClientTls, same_error};
+
+use super::connection::AGE_MAX;
+use super::{Http2Connection, Http2Stream};
+use crate::proxy::connection::Connection;
+use crate::proxy::http1::Http1Connection;
+use crate::upstream::{Dial, SocketConnection as _, here};
+
+/// The version of HTTP of an upstream.
+#[derive(Debug, Clone)]
+pub(in crate::proxy) enum Speaks {
+    Http1,
+    /// Without TLS, known from its URL (RFC 9113 §3.3).
+    Http2,
+    /// What it chooses in the TLS handshake.
+    Negotiated(ClientTls),
+}
+
+/// The connections of a proxy to all its upstreams.
+#[derive(Debug)]
+pub(in crate::proxy) struct Connections {
+    /// By the id of the member.
+    speaks: Vec<Speaks>,
+    /// By the id of the member and the worker.
+    places: Mutex<HashMap<(u64, usize), Arc<Place>>>,
+}
+
+/// The connections of a worker to an upstream.
+#[derive(Debug, Default)]
+struct Place {
+    /// Held by the request that opens a connection, for which the others wait.
+    gate: tokio::sync::Mutex<()>,
+    state: Mutex<PlaceState>,
+}
+
+#[derive(Debug, Default)]
+struct PlaceState {
+    /// In the order in which they were opened. Requests use the first ones, so that the others become idle and close.
+    connections: Vec<Arc<Http2Connection>>,
+    /// Whether the upstream has chosen HTTP/1.1. Then each request opens a connection, and does not wait.
+    is_http1: bool,
+    /// The number of failed attempts, and the error of the last one.
+    failures: u64,
+    error: Option<io::Error>,
+}
+
+impl Connections {
+    /// `speaks` has the version of each member, by its id.
+    pub(in crate::proxy) fn new(speaks: Vec<Speaks>) -> Self {
+        Self { speaks, places: Mutex::default() }
+    }
+
+    /// Returns a stream of an open connection, or opens a connection.
+    ///
+    /// # Errors
+    ///
+    /// The upstream cannot be reached, or does not speak the protocol.
+    pub(in crate::proxy) async fn open(&self, dial: Dial<'_>) -> io::Result<Connection> {
+        let speaks = usize::try_from(dial.member).ok().and_then(|member| self.speaks.get(member));
+        match speaks {
+            Some(speaks @ (Speaks::Http2 | Speaks::Negotiated(_))) if !dial.is_exclusive => {
+                self.place(dial.member).open(dial, speaks).await
+            }
+            _ => Ok(Connection::Http1(Http1Connection::new(dial.socket().await?))),
+        }
+    }
+
+    fn place(&self, member: u64) -> Arc<Place> {
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        places.entry((member, here())).or_default().clone()
+    }
+}
+
+/// Connections of a configuration that is no longer in use close after their requests.
+impl Drop for Connections {
+    fn drop(&mut self) {
+        let places = self.places.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for place in places.values() {
+            place.state().connections.drain(..).for_each(|connection| connection.shut_down());
+        }
+    }
+}
+
+impl Place {
+    fn state(&self) -> MutexGuard<'_, PlaceState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn open(&self, dial: Dial<'_>, speaks: &Speaks) -> io::Result<Connection> {
+        let failures = self.state().failures;
+        if let Some(stream) = self.reserve(&dial).await {
+            return Ok(Connection::Http2(stream));
+        }
+        let is_http1 = self.state().is_http1;
+        let gate = if is_http1 { None } else { Some(self.gate.lock().await) };
+        if gate.is_some() {
+            if let Some(stream) = self.reserve(&dial).await {
+                return Ok(Connection::Http2(stream));
+            }
+            // To repeat the attempt for each request that waited would take a timeout for each.
+            if let Some(error) = self.failure_since(failures) {
+                return Err(error);
+            }
+        }
+        // The others need connections of their own as well.
+        let _gate = gate.filter(|_| !self.state().is_http1);
+        let opened = self.connect(&dial, speaks).await;
+        if let Err(error) = &opened {
+            let mut state = self.state();
+            state.failures += 1;
+            state.error = Some(same_error(error));
+        }
+        opened
+    }
+
+    /// Reserves a stream of an open connection. One that was silent must prove first that it is alive.
+    async fn reserve(&self, dial: &Dial<'_>) -> Option<Http2Stream> {
+        loop {
+            let connection = self.first_with_room(dial)?;
+            if connection.is_silent() {
+                connection.confirm().await;
+            }
+            if let Some(stream) = connection.reserve() {
+                return Some(stream);
+            }
+        }
+    }
+
+    /// Returns the first connection with room, and forgets those that ended or should not get further requests.
+    fn first_with_room(&self, dial: &Dial<'_>) -> Option<Arc<Http2Connection>> {
+        let mut state = self.state();
+        state.connections.retain(|connection| {
+            let is_current = dial.still_has(connection.address) && connection.opened.elapsed() < AGE_MAX;
+            if !is_current {
+                connection.shut_down();
+            }
+            is_current && !connection.has_ended()
+        });
+        state.connections.iter().find(|connection| connection.has_room()).cloned()
+    }
+
+    fn failure_since(&self, failures: u64) -> Option<io::Error> {
+        let state = self.state();
+        state.error.as_ref().filter(|_| state.failures > failures).map(same_error)
+    }
+
+    async fn connect(&self, dial: &Dial<'_>, speaks: &Speaks) -> io::Result<Connection> {
+        let (tls, scheme) = match speaks {
+            Speaks::Negotiated(tls) => (Some(tls), "https"),
+            Speaks::Http1 | Speaks::Http2 => (None, "http"),
+        };
+        let socket = dial.socket_with(tls).await?;
+        let is_http1 = tls.is_some() && !socket.has_chosen_http2();
+        self.state().is_http1 = is_http1;
+        if is_http1 {
+            return Ok(Connection::Http1(Http1Connection::new(socket)));
+        }
+        let connection = Http2Connection::start(socket, scheme, dial.idle_timeout());
+        connection.wait_for_settings(dial.timeout()).await?;
+        let stream = connection.reserve();
+        self.state().connections.push(connection);
+        let why = "it accepts no requests (SETTINGS_MAX_CONCURRENT_STREAMS is 0, or GOAWAY)";
+        stream.map(Connection::Http2).ok_or_else(|| io::Error::other(why))
+    }
+}

@@ -1,0 +1,269 @@
+//! What a request has of a connection.
+
+use std::io;
+use std::mem;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use bytes::{Buf, BytesMut};
+use http::{HeaderMap, StatusCode};
+use rudy_http::h2::client::Request;
+
+use super::connection::{Http2Connection, OUTPUT_BYTES, State};
+use crate::proxy::failure::Cause;
+use crate::proxy::received::{Head, INTERIM_MAX};
+use crate::upstream::{Socket, here};
+
+/// A stream of a connection. Dropping it cancels its request.
+#[derive(Debug)]
+pub(in crate::proxy) struct Http2Stream {
+    connection: Arc<Http2Connection>,
+    usage: Usage,
+}
+
+/// What a stream counts as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Usage {
+    /// In the pool, for a later request.
+    Idle,
+    Reserved,
+    Open(u32),
+}
+
+/// Parts of a response that were received and not taken.
+#[derive(Debug, Default)]
+pub(in crate::proxy) struct Parts {
+    pub(in crate::proxy) interim: Vec<(StatusCode, HeaderMap)>,
+    pub(in crate::proxy) head: Option<Head>,
+    pub(in crate::proxy) body: BytesMut,
+    pub(in crate::proxy) trailers: Option<HeaderMap>,
+    pub(in crate::proxy) is_complete: bool,
+}
+
+/// The state of a stream in its connection.
+#[derive(Debug, Default)]
+pub(super) struct StreamState {
+    pub(super) parts: Parts,
+    failure: Option<Cause>,
+    /// The waker of the request.
+    pub(super) waker: Option<Waker>,
+    /// Whether it waits in [`State::blocked`].
+    pub(super) is_blocked: bool,
+}
+
+impl Parts {
+    fn is_empty(&self) -> bool {
+        let Self { interim, head, body, trailers: _, is_complete } = self;
+        interim.is_empty() && head.is_none() && body.is_empty() && !is_complete
+    }
+}
+
+impl StreamState {
+    /// Ends the stream with a failure, unless its response is complete: an upstream may reset the stream then, to stop the request's body
+    /// (RFC 9113 §8.1).
+    pub(super) fn fail(&mut self, cause: Cause, wakers: &mut Vec<Waker>) {
+        if !self.parts.is_complete {
+            self.failure.get_or_insert(cause);
+        }
+        wakers.extend(self.waker.take());
+    }
+
+    fn wait(&mut self, cx: &Context<'_>) {
+        if self.waker.as_ref().is_none_or(|waker| !waker.will_wake(cx.waker())) {
+            self.waker = Some(cx.waker().clone());
+        }
+    }
+
+    pub(super) fn add_interim(&mut self, status: StatusCode, fields: HeaderMap) -> Result<(), Cause> {
+        if self.parts.interim.len() >= INTERIM_MAX as usize {
+            return Err(Cause::TooManyInterim(INTERIM_MAX));
+        }
+        self.parts.interim.push((status, fields));
+        Ok(())
+    }
+}
+
+impl Http2Stream {
+    pub(super) fn reserved(connection: Arc<Http2Connection>) -> Self {
+        Self { connection, usage: Usage::Reserved }
+    }
+
+    pub(in crate::proxy) fn address(&self) -> Option<SocketAddr> {
+        self.connection.address
+    }
+
+    /// Returns whether the connection has had other streams.
+    pub(in crate::proxy) fn has_served(&self) -> bool {
+        self.connection.with(|state| state.has_served)
+    }
+
+    /// Returns whether the upstream accepts requests for tunnels.
+    pub(in crate::proxy) fn accepts_tunnels(&self) -> bool {
+        self.connection.with(|state| state.protocol.accepts_tunnels())
+    }
+
+    /// Returns whether the connection is encrypted.
+    pub(in crate::proxy) fn is_https(&self) -> bool {
+        self.connection.scheme == "https"
+    }
+
+    /// Reserves a stream of the same connection for another request, if it is one of the current worker.
+    pub(in crate::proxy) fn is_usable(&mut self, check_kernel: bool) -> bool {
+        if self.connection.worker != here() || self.connection.is_silent() {
+            return false;
+        }
+        let is_reserved = self.connection.with(|state| {
+            if check_kernel {
+                state.receive_available();
+            }
+            state.reserve()
+        });
+        if is_reserved {
+            self.usage = Usage::Reserved;
+        }
+        is_reserved
+    }
+
+    /// Encodes the head of a request. `make` gets the scheme.
+    ///
+    /// # Errors
+    ///
+    /// The head cannot be encoded, or the connection has ended. Nothing was sent.
+    pub(in crate::proxy) fn begin(
+        &mut self,
+        make: impl FnOnce(&str) -> Result<Request, Cause>,
+    ) -> Result<(), Cause> {
+        let request = make(self.connection.scheme)?;
+        let begun = self.connection.with(|state| {
+            if state.end.is_some() {
+                return None;
+            }
+            let stream = state.protocol.request(&request, &mut state.output)?;
+            state.reserved -= 1;
+            state.has_served = true;
+            state.streams.insert(stream, StreamState::default());
+            state.wake_task();
+            Some(stream)
+        });
+        let stream = begun.ok_or(Cause::GoneAway)?;
+        self.usage = Usage::Open(stream);
+        Ok(())
+    }
+
+    /// Takes what was received. Ready when there is something.
+    pub(in crate::proxy) fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<Parts, Cause>> {
+        self.poll_with(cx, mem::take, |parts| parts.body.len())
+    }
+
+    /// Reads bytes of a tunnel; returns 0 at the end.
+    pub(in crate::proxy) fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        let read = |parts: &mut Parts| {
+            let length = parts.body.len().min(buffer.len());
+            parts.body.split_to(length).copy_to_slice(&mut buffer[..length]);
+            length
+        };
+        self.poll_with(cx, read, |length| *length).map_err(|cause| io::Error::other(cause.to_string()))
+    }
+
+    /// Takes some of what was received, and opens the window for it.
+    fn poll_with<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        take: impl FnOnce(&mut Parts) -> T,
+        bytes: impl FnOnce(&T) -> usize,
+    ) -> Poll<Result<T, Cause>> {
+        let Usage::Open(id) = self.usage else { return Poll::Ready(Err(Cause::GoneAway)) };
+        self.connection.with(|state| {
+            let Some(stream) = state.streams.get_mut(&id) else {
+                return Poll::Ready(Err(Cause::GoneAway));
+            };
+            if stream.parts.is_empty() {
+                if let Some(cause) = stream.failure.take() {
+                    return Poll::Ready(Err(cause));
+                }
+                stream.wait(cx);
+                return Poll::Pending;
+            }
+            let taken = take(&mut stream.parts);
+            let queued = state.output.len();
+            state.protocol.open_stream_window(id, bytes(&taken), &mut state.output);
+            if state.output.len() > queued {
+                state.wake_task();
+            }
+            Poll::Ready(Ok(taken))
+        })
+    }
+
+    /// Encodes a part of a body, as far as the windows and the output have room. If the stream was closed, what was received tells why.
+    pub(in crate::proxy) fn poll_send(
+        &mut self,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let Usage::Open(id) = self.usage else { return Poll::Pending };
+        self.connection.with(|state| {
+            let State { protocol, output, streams, blocked, .. } = state;
+            let Some(stream) = streams.get_mut(&id) else { return Poll::Pending };
+            let window = if output.len() < OUTPUT_BYTES { protocol.window(id) } else { 0 };
+            let length = bytes.len().min(OUTPUT_BYTES).min(usize::try_from(window).unwrap_or(usize::MAX));
+            if length == 0 {
+                stream.wait(cx);
+                if !mem::replace(&mut stream.is_blocked, true) {
+                    blocked.push_back(id);
+                }
+                return Poll::Pending;
+            }
+            let encoded = protocol.encode_piece(id, &bytes[..length], output);
+            state.wake_task();
+            Poll::Ready(encoded.map(|()| length).map_err(io::Error::other))
+        })
+    }
+
+    /// Ends the body of the request.
+    ///
+    /// # Errors
+    ///
+    /// It is shorter than its Content-Length.
+    pub(in crate::proxy) fn finish(&mut self, trailers: Option<&HeaderMap>) -> io::Result<()> {
+        let Usage::Open(id) = self.usage else { return Ok(()) };
+        self.connection.with(|state| {
+            let finished = state.protocol.finish(id, trailers, &mut state.output);
+            state.wake_task();
+            finished.map_err(io::Error::other)
+        })
+    }
+
+    /// Ends the request, and cancels what is left of it.
+    pub(in crate::proxy) fn end(&mut self) {
+        match mem::replace(&mut self.usage, Usage::Idle) {
+            Usage::Idle => {}
+            Usage::Reserved => self.connection.with(|state| state.reserved -= 1),
+            Usage::Open(stream) => self.connection.with(|state| state.remove(stream)),
+        }
+    }
+}
+
+impl Drop for Http2Stream {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl State {
+    /// Receives what the kernel has, such as the end of the connection.
+    fn receive_available(&mut self) {
+        if self.socket.as_ref().is_none_or(Socket::has_no_input) {
+            return;
+        }
+        // The task must wait again: only the last waker is woken.
+        self.wake_task();
+        if let Poll::Ready(Err(end)) = self.poll_receive(&mut Context::from_waker(Waker::noop())) {
+            self.close(end);
+        }
+    }
+}

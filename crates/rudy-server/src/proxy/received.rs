@@ -1,0 +1,123 @@
+//! What was received of a response, over any version of HTTP.
+
+use std::task::{Context, Poll, ready};
+
+use bytes::BytesMut;
+use http::{HeaderMap, HeaderValue, StatusCode};
+use rudy_http::h1::Framing;
+use rudy_http::h1::client::{ResponseEvent, ResponseHead};
+use rudy_net::send_interim;
+
+use super::connection::Connection;
+use super::failure::Cause;
+use super::fields::response_fields;
+use super::http1::Http1Connection;
+use super::http2::Parts;
+
+/// The maximum number of interim responses. 102 Processing may come every few seconds while a request takes minutes; more than this
+/// is a flood.
+pub(super) const INTERIM_MAX: u32 = 100;
+
+/// The head of a response.
+#[derive(Debug)]
+pub(super) struct Head {
+    pub(super) status: StatusCode,
+    /// The fields without those of the connection.
+    pub(super) fields: HeaderMap,
+    /// The length of the body, if known.
+    pub(super) length: Option<u64>,
+    /// The protocol that the connection changes to, with status 101.
+    pub(super) upgrade: Option<HeaderValue>,
+}
+
+/// Parts of the response that were received and not passed on yet.
+#[derive(Debug, Default)]
+pub(super) struct Received {
+    pub(super) head: Option<Head>,
+    pub(super) has_begun: bool,
+    pub(super) body: BytesMut,
+    pub(super) trailers: Option<HeaderMap>,
+    interim: u32,
+    pub(super) is_complete: bool,
+}
+
+impl Head {
+    pub(super) fn new(head: &ResponseHead<'_>) -> Self {
+        let length = match head.framing() {
+            Framing::Length(length) => Some(length),
+            // The response to HEAD has the length of that to GET.
+            Framing::None => head.get("content-length").and_then(rudy_http::syntax::parse_digits),
+            Framing::Chunked | Framing::UntilClose => None,
+        };
+        let upgrade = || head.get("upgrade").and_then(|value| HeaderValue::from_bytes(value).ok());
+        let upgrade = if head.status() == 101 { upgrade() } else { None };
+        Self { status: status(head), fields: response_fields(head), length, upgrade }
+    }
+}
+
+impl Received {
+    /// Receives once.
+    pub(super) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        connection: &mut Connection,
+    ) -> Poll<Result<(), Cause>> {
+        match connection {
+            Connection::Http1(connection) => self.poll_http1(cx, connection),
+            Connection::Http2(stream) => Poll::Ready(self.take(ready!(stream.poll_receive(cx))?)),
+        }
+    }
+
+    fn poll_http1(
+        &mut self,
+        cx: &mut Context<'_>,
+        connection: &mut Http1Connection,
+    ) -> Poll<Result<(), Cause>> {
+        connection.poll_receive(cx, |event| {
+            match event {
+                ResponseEvent::Informational(head) => {
+                    self.pass_interim(status(&head), response_fields(&head))?;
+                }
+                ResponseEvent::Head(head) => self.begin(Head::new(&head)),
+                ResponseEvent::Data(data) => self.body.extend_from_slice(data),
+                ResponseEvent::End(trailers) => (self.trailers, self.is_complete) = (trailers, true),
+                ResponseEvent::NeedData => {}
+            }
+            Ok(())
+        })
+    }
+
+    fn take(&mut self, parts: Parts) -> Result<(), Cause> {
+        let Parts { interim, head, body, trailers, is_complete } = parts;
+        for (status, fields) in interim {
+            self.pass_interim(status, fields)?;
+        }
+        if let Some(head) = head {
+            self.begin(head);
+        }
+        // A caller takes a piece before it polls for the next one.
+        self.body.unsplit(body);
+        (self.trailers, self.is_complete) = (trailers, is_complete);
+        Ok(())
+    }
+
+    fn begin(&mut self, head: Head) {
+        self.has_begun = true;
+        self.head = Some(head);
+    }
+
+    /// Passes an interim response on. It gets lost if the client does not read, or uses HTTP/1.0.
+    fn pass_interim(&mut self, status: StatusCode, fields: HeaderMap) -> Result<(), Cause> {
+        self.interim += 1;
+        if self.interim > INTERIM_MAX {
+            return Err(Cause::TooManyInterim(INTERIM_MAX));
+        }
+        let _is_sent = send_interim(status, fields);
+        Ok(())
+    }
+}
+
+/// Returns the status. All values that the decoder accepts are valid: 100 to 999.
+pub(super) fn status(head: &ResponseHead<'_>) -> StatusCode {
+    StatusCode::from_u16(head.status()).unwrap_or(StatusCode::BAD_GATEWAY)
+}

@@ -1,0 +1,77 @@
+//! Opens connections to a member.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use rudy_tls::ClientTls;
+
+use super::{Connection, Endpoint, Socket, SocketConnection, UpstreamOptions};
+
+/// A member to which a connection is opened.
+#[derive(Clone, Copy)]
+pub(crate) struct Dial<'a> {
+    /// The id of the member.
+    pub(crate) member: u64,
+    pub(super) endpoint: &'a Endpoint,
+    pub(super) tls: Option<&'a ClientTls>,
+    pub(super) options: &'a UpstreamOptions,
+    /// Whether the request needs a connection of its own.
+    pub(crate) is_exclusive: bool,
+}
+
+impl Dial<'_> {
+    /// Opens a socket, encrypted if the member needs TLS.
+    ///
+    /// # Errors
+    ///
+    /// There is no connection, or no session, in time.
+    pub(crate) async fn socket(&self) -> io::Result<Socket> {
+        self.socket_with(self.tls).await
+    }
+
+    /// As [`Self::socket`], with other settings for TLS.
+    pub(crate) async fn socket_with(&self, tls: Option<&ClientTls>) -> io::Result<Socket> {
+        let time = self.timeout();
+        let socket = self.endpoint.connect(time).await?;
+        match tls {
+            Some(tls) => socket.start_tls(tls, time).await,
+            None => Ok(socket),
+        }
+    }
+
+    /// How long each part of opening a connection may take.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.options.connect_timeout
+    }
+
+    /// How long an idle connection stays open.
+    pub(crate) fn idle_timeout(&self) -> Duration {
+        self.options.idle_timeout
+    }
+
+    /// Returns whether the member still has the address of a connection.
+    pub(crate) fn still_has(&self, address: Option<SocketAddr>) -> bool {
+        self.endpoint.still_has(address)
+    }
+}
+
+impl<C: SocketConnection> Connection for C {
+    type Shared = ();
+
+    async fn open<'a>((): &'a (), dial: Dial<'a>) -> io::Result<Self> {
+        dial.socket().await.map(Self::new)
+    }
+
+    fn is_usable(&mut self, check_kernel: bool) -> bool {
+        self.socket().is_usable(check_kernel)
+    }
+
+    fn address(&mut self) -> Option<SocketAddr> {
+        self.socket().address()
+    }
+
+    fn clear_waker(&mut self) {
+        self.socket().clear_waker();
+    }
+}
