@@ -20,7 +20,7 @@ const QUANTITIES: [Quantity; 2] = [
 /// The metrics whose warnings affect the values over time.
 const METRICS: [&str; 2] = ["requests_per_s", "p99_ns"];
 
-/// Minimum number of seconds for a chart.
+/// Minimum number of seconds with a value for a chart.
 const SECONDS_MIN: usize = 3;
 
 /// The chart of a workload whose generator reports every second.
@@ -28,7 +28,10 @@ pub(super) fn charts(experiment: &Experiment, workload: &Workload) -> Vec<Chart>
     let mut runs: Vec<(usize, &Run)> = Vec::new();
     for (index, variant) in experiment.plan().variants.iter().enumerate() {
         let Some(run) = experiment.measured(&variant.name, &workload.name).next() else { continue };
-        let seconds = run.intervals.iter().filter(|interval| drawable(interval.t_s).is_some());
+        let has_value = |interval: &&Interval| {
+            drawable(interval.t_s).is_some() && QUANTITIES.iter().any(|(_, _, of)| of(interval).is_some())
+        };
+        let seconds = run.intervals.iter().filter(has_value);
         runs.extend((seconds.count() >= SECONDS_MIN).then_some((index, run)));
     }
     if runs.is_empty() || !matches!(workload.kind, Kind::Bench { .. }) {

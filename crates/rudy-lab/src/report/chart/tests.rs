@@ -124,13 +124,17 @@ proptest! {
     }
 }
 
-/// Found by the property: what the rounds of a variant have in common is only its fastest request.
+/// Records that the property has found: rounds with no percentile in common but that of the fastest request, and seconds
+/// without a value.
 #[test]
-fn a_chart_without_common_percentiles_has_a_tip() {
-    let mut numbers = [0.0; 13];
-    (numbers[4], numbers[7], numbers[8]) = (1e-12, -5.8e155, -4.2e46);
-    let variants = ["D", "a", "|"].map(str::to_owned);
-    assert_eq!(check(&charts(&experiment(&variants, 3, &numbers))), Ok(()));
+fn records_with_few_values_give_no_empty_chart() {
+    let mut sparse = [0.0; 13];
+    (sparse[4], sparse[7], sparse[8]) = (1e-12, -5.8e155, -4.2e46);
+    let cases = [(&["D", "a", "|"][..], 3, &sparse[..]), (&["a"], 1, &[0.0, 0.0, f64::INFINITY])];
+    for (variants, rounds, numbers) in cases {
+        let variants: Vec<String> = variants.iter().map(|name| (*name).to_owned()).collect();
+        assert_eq!(check(&charts(&experiment(&variants, rounds, numbers))), Ok(()));
+    }
 }
 
 fn usual(variants: usize) -> Experiment {
