@@ -17,7 +17,7 @@
 //!
 //! | RFC | where |
 //! |---|---|
-//! | 9111 §2, §4.4: keys and invalidation | [`Key`], [`invalidated`] |
+//! | 9111 §2, §4.4: keys and invalidation | [`Policy::key`], [`Policy::invalidated`] |
 //! | 9111 §3: storing; §3.1, §3.2: fields; §3.3, §3.4: parts; §3.5: credentials | [`Policy::store`], [`Policy::combine`] |
 //! | 9111 §4: use; §4.1: `Vary`; §4.2: freshness and age; §5.2.1: request directives | [`Policy::lookup`], [`Variant`] |
 //! | 9111 §4.3: validation | [`Decision::prepare`], [`Policy::freshen`], [`Policy::freshen_from_head`], [`Stored::verdict`] |
@@ -53,7 +53,7 @@ mod vary;
 
 pub use cache_status::{CacheStatus, Forward};
 pub use encoding::InvalidRecord;
-pub use key::{Key, invalidated};
+pub use key::{Key, QueryRules};
 pub use lookup::{Decision, Selected, is_error};
 pub use policy::{Exchange, Heuristic, Policy};
 pub use rudy_http::semantics::conditional::Verdict;
