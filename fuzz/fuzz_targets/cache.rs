@@ -3,7 +3,7 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use libfuzzer_sys::fuzz_target;
-use rudy_cache::{Decision, Exchange, Heuristic, HttpDate, Key, Policy, Seconds, Stored, invalidated};
+use rudy_cache::{Decision, Exchange, Heuristic, HttpDate, Key, Policy, QueryRules, Seconds, Stored};
 use rudy_http::syntax::split_field;
 
 fuzz_target!(|data: &[u8]| {
@@ -33,6 +33,7 @@ fn conversation(kind: u8, seconds: i64, text: &[u8]) {
         store_set_cookie: kind & 32 != 0,
         stale_if_error: Seconds::new(u64::from(kind & 64)),
         stale_beside_s_maxage: kind & 128 != 0,
+        query: QueryRules { ignored: vec!["x*".into()], sorted: kind & 8 != 0 },
     };
     let mut heads = text.split(|byte| *byte == 0).map(fields);
     let mut head = || heads.next().unwrap_or_default();
@@ -73,7 +74,7 @@ fn conversation(kind: u8, seconds: i64, text: &[u8]) {
     *second.method_mut() = http::Method::POST;
     *response.status_mut() = http::StatusCode::OK;
     let origin: &[u8] = b"https://a.example/";
-    for key in invalidated(&second, &response, &Key::new(true, b"a.example", b"/b?c")) {
+    for key in policy.invalidated(&second, &response, &Key::new(true, b"a.example", b"/b?c")) {
         assert!(key.as_bytes().starts_with(origin), "{key:?}");
     }
 }

@@ -17,7 +17,7 @@ pub enum Forward {
     UriMiss,
     /// Responses are stored for the URI, but none matches by `Vary`.
     VaryMiss,
-    /// A fresh response is stored, but the client asks for a newer one.
+    /// A fresh response is stored, but the client requires a newer one.
     Request,
     /// The stored response is stale.
     Stale,

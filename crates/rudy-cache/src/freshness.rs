@@ -9,7 +9,7 @@ use crate::directives::{ResponseDirectives, Scope};
 use crate::policy::{Exchange, Heuristic, Policy};
 use crate::seconds::Seconds;
 
-/// What the origin says about the use of a response, computed once when it is stored.
+/// How a response may be used, computed once when it is stored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Freshness {
     /// `freshness_lifetime` (§4.2): the response is fresh while its age is less.

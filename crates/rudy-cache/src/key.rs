@@ -6,6 +6,8 @@ use http::header::{CONTENT_LOCATION, LOCATION};
 use http::{Request, Response};
 use rudy_http::semantics::reference::resolve;
 
+use crate::policy::Policy;
+
 /// The target URI of a request, as the primary key (RFC 9111 §2). The method is no part of it: only GET is stored.
 ///
 /// Scheme and host are in lower case, and a default port is omitted (RFC 9110 §4.2.3). Path and query are unchanged: two spellings
@@ -18,7 +20,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// Creates the key of a request. `host` is the `Host` field, and `target` the path with the query.
+    /// Creates the key of a request, with its whole query.
     ///
     /// ```
     /// # use rudy_cache::Key;
@@ -44,6 +46,12 @@ impl Key {
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.text
+    }
+
+    fn with_query(self, rules: &QueryRules) -> Self {
+        let (origin, target) = self.text.split_at(self.origin);
+        let text = [origin, &rules.apply(target)].concat();
+        Self { text: text.into(), origin: self.origin }
     }
 
     /// Resolves a reference in a response (RFC 3986 §5). `None` if it is not of the same origin, or not UTF-8.
@@ -75,27 +83,74 @@ fn is_scheme(before: &str) -> bool {
     ["", "http:", "https:"].iter().any(|scheme| before.eq_ignore_ascii_case(scheme))
 }
 
-/// Returns the keys whose responses a request invalidates (§4.4), once its response has arrived: the target of an unsafe request
-/// that succeeded, MUST; those in `Location` and `Content-Location`, MAY. Other origins MUST NOT be affected: one site could
-/// otherwise empty the cache of another.
+/// The parameters of a query that are part of the key. By default all, in their order.
 ///
-/// Methods that are not known to be safe count as unsafe.
-#[must_use]
-pub fn invalidated<B, C>(request: &Request<B>, response: &Response<C>, target: &Key) -> Vec<Key> {
-    let succeeded = response.status().is_success() || response.status().is_redirection();
-    if request.method().is_safe() || !succeeded {
-        return Vec::new();
-    }
-    let references = [LOCATION, CONTENT_LOCATION].map(|name| response.headers().get(name));
-    let others =
-        references.into_iter().flatten().filter_map(|reference| target.resolve(reference.as_bytes()));
-    let mut keys = vec![target.clone()];
-    for key in others {
-        if !keys.contains(&key) {
-            keys.push(key);
+/// Names are compared as the client sent them, not decoded. The origin receives the whole query: a rule that ignores a parameter on
+/// which a response depends lets one client choose the response of another.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct QueryRules {
+    /// Names of parameters that are no part of the key: `fbclid`, or `utm_*` for all that begin with `utm_`.
+    pub ignored: Vec<String>,
+    /// Whether the order of parameters with different names is irrelevant.
+    pub sorted: bool,
+}
+
+impl QueryRules {
+    /// Returns the target as it is in a key.
+    fn apply(&self, target: &[u8]) -> Vec<u8> {
+        let Some(mark) = target.iter().position(|byte| *byte == b'?').filter(|_| *self != Self::default())
+        else {
+            return target.to_vec();
+        };
+        let (path, query) = (&target[..mark], &target[mark + 1..]);
+        let parameters = query.split(|byte| *byte == b'&').filter(|parameter| !parameter.is_empty());
+        let mut kept: Vec<_> = parameters.filter(|parameter| !self.ignores(name(parameter))).collect();
+        if self.sorted {
+            // Values of one name keep their order: it often has a meaning.
+            kept.sort_by_key(|parameter| name(parameter));
         }
+        let separator: &[u8] = if kept.is_empty() { b"" } else { b"?" };
+        [path, separator, &kept.join(&b'&')].concat()
     }
-    keys
+
+    fn ignores(&self, name: &[u8]) -> bool {
+        self.ignored.iter().any(|ignored| match ignored.strip_suffix('*') {
+            Some(start) => name.starts_with(start.as_bytes()),
+            None => name == ignored.as_bytes(),
+        })
+    }
+}
+
+/// Returns the name of a parameter, `name=value` or `name`.
+fn name(parameter: &[u8]) -> &[u8] {
+    parameter.split(|byte| *byte == b'=').next().unwrap_or_default()
+}
+
+impl Policy {
+    /// Returns the key of a request. `host` is the `Host` field, and `target` the path with the query.
+    #[must_use]
+    pub fn key(&self, is_secure: bool, host: &[u8], target: &[u8]) -> Key {
+        Key::new(is_secure, host, &self.query.apply(target))
+    }
+
+    /// Returns the keys whose responses a request invalidates (§4.4), once its response has arrived: the target of an unsafe
+    /// request that succeeded, MUST; those in `Location` and `Content-Location`, MAY. Other origins MUST NOT be affected: one site
+    /// could otherwise empty the cache of another.
+    ///
+    /// Methods that are not known to be safe count as unsafe.
+    #[must_use]
+    pub fn invalidated<B, C>(&self, request: &Request<B>, response: &Response<C>, target: &Key) -> Vec<Key> {
+        let succeeded = response.status().is_success() || response.status().is_redirection();
+        if request.method().is_safe() || !succeeded {
+            return Vec::new();
+        }
+        let mut keys = vec![target.clone()];
+        for reference in [LOCATION, CONTENT_LOCATION].iter().filter_map(|name| response.headers().get(name)) {
+            let key = target.resolve(reference.as_bytes()).map(|key| key.with_query(&self.query));
+            keys.extend(key.filter(|key| !keys.contains(key)));
+        }
+        keys
+    }
 }
 
 impl fmt::Debug for Key {
@@ -140,7 +195,7 @@ mod tests {
             response = response.header(*name, *value);
         }
         let target = Key::new(true, b"a.example", b"/b/c?d");
-        let keys = invalidated(&request, &response.body(()).unwrap(), &target);
+        let keys = Policy::default().invalidated(&request, &response.body(()).unwrap(), &target);
         keys.iter().map(|key| text(key).trim_start_matches("https://a.example").to_owned()).collect()
     }
 
@@ -189,5 +244,33 @@ mod tests {
         }
         let both = keys("POST", 201, &[("location", "/e"), ("content-location", "/f")]);
         assert_eq!(both, ["/b/c?d", "/e", "/f"]);
+    }
+
+    #[test]
+    fn query_rules_ignore_and_sort_parameters() {
+        let ignored = || vec!["fbclid".into(), "utm_*".into()];
+        for (ignored, sorted, target, expected) in [
+            (vec![], false, "/a?b=1&&utm_x", "/a?b=1&&utm_x"),
+            (vec![], false, "/a?", "/a?"),
+            (ignored(), false, "/a", "/a"),
+            (ignored(), false, "/a?c=1&utm_x=2&b&fbclid&fbclid2&xutm_y", "/a?c=1&b&fbclid2&xutm_y"),
+            (ignored(), false, "/a?utm_x=?&utm_=2", "/a"),
+            (ignored(), false, "/utm_x?%75tm_x=1", "/utm_x?%75tm_x=1"),
+            (vec![], true, "/a?c=1&b=2&c=0&a&", "/a?a&b=2&c=1&c=0"),
+        ] {
+            let policy = Policy { query: QueryRules { ignored, sorted }, ..Policy::default() };
+            let key = policy.key(true, b"a.example", target.as_bytes());
+            assert_eq!(text(&key), format!("https://a.example{expected}"), "{target}");
+        }
+    }
+
+    #[test]
+    fn query_rules_apply_to_invalidated_keys() {
+        let query = QueryRules { ignored: vec!["x".into()], sorted: false };
+        let policy = Policy { query, ..Policy::default() };
+        let request = Request::post("/").body(()).unwrap();
+        let response = Response::builder().header("location", "/c?x=1&y").body(()).unwrap();
+        let keys = policy.invalidated(&request, &response, &policy.key(true, b"a", b"/b?x"));
+        assert_eq!(keys, [Key::new(true, b"a", b"/b"), Key::new(true, b"a", b"/c?y")]);
     }
 }

@@ -1,7 +1,7 @@
 //! The decisions of a shared HTTP cache (RFC 9111), as pure functions: messages and the time go in, decisions come out.
 //!
 //! This crate stores nothing, opens nothing and reads no clock. A cache is a map from [`Key`] to a list of responses, each with
-//! its metadata, [`Stored`]. For each request, the caller asks a [`Policy`]:
+//! its metadata, [`Stored`]. For each request, the caller uses a [`Policy`]:
 //!
 //! ```text
 //! lookup ── Hit ───────────────► respond with Stored::fields_at and the content; Stored::verdict decides about 304
@@ -17,9 +17,9 @@
 //!
 //! | RFC | where |
 //! |---|---|
-//! | 9111 §2, §4.4: keys and invalidation | [`Key`], [`invalidated`] |
+//! | 9111 §2, §4.4: keys and invalidation | [`Policy::key`], [`Policy::invalidated`] |
 //! | 9111 §3: storing; §3.1, §3.2: fields; §3.3, §3.4: parts; §3.5: credentials | [`Policy::store`], [`Policy::combine`] |
-//! | 9111 §4: use; §4.1: `Vary`; §4.2: freshness and age; §5.2.1: what clients ask | [`Policy::lookup`], [`Variant`] |
+//! | 9111 §4: use; §4.1: `Vary`; §4.2: freshness and age; §5.2.1: request directives | [`Policy::lookup`], [`Variant`] |
 //! | 9111 §4.3: validation | [`Decision::prepare`], [`Policy::freshen`], [`Policy::freshen_from_head`], [`Stored::verdict`] |
 //! | 5861: `stale-while-revalidate`, `stale-if-error` | [`Decision::StaleHit`], [`Decision::Validate`] |
 //! | 8246: `immutable` | [`Policy::lookup`] |
@@ -53,7 +53,7 @@ mod vary;
 
 pub use cache_status::{CacheStatus, Forward};
 pub use encoding::InvalidRecord;
-pub use key::{Key, invalidated};
+pub use key::{Key, QueryRules};
 pub use lookup::{Decision, Selected, is_error};
 pub use policy::{Exchange, Heuristic, Policy};
 pub use rudy_http::semantics::conditional::Verdict;

@@ -127,7 +127,7 @@ impl Policy {
     }
 
     /// Whether the response may replace an error, by the client, the origin (RFC 5861 §4) or the settings (§4.2.4). Then it also may
-    /// if it is fresh, and the client only asked for a younger one.
+    /// if it is fresh, and the client requires a younger one.
     fn may_replace_error(&self, client: &RequestDirectives, stored: &Stored, age: Seconds) -> bool {
         let freshness = &stored.freshness;
         let forbidden =
@@ -144,7 +144,7 @@ pub(crate) enum Coverage {
     Enough,
     /// Further parts, combined with the stored ones, can satisfy it.
     Extensible,
-    /// None: the client asks for a part of another representation.
+    /// None: the client requests the whole, or a part of another representation.
     Other,
 }
 

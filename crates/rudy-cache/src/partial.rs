@@ -52,8 +52,9 @@ impl Policy {
     /// Adds the part in a 206 to an incomplete response, and returns the position of its content. The response is complete when
     /// [`Stored::content`] is [`Content::Whole`].
     ///
-    /// §3.4: parts are combined only with the same strong validator. After an error, the part and what is stored belong to
-    /// different versions, so discard what is stored: the part is the newer one, and can be stored by itself.
+    /// §3.4: parts are combined only with the same strong validator. After [`NotStored::OtherRepresentation`], discard what is stored
+    /// if it matches the request: the part is of a newer version, and can be stored by itself. After another error, the part is not
+    /// stored.
     pub fn combine<B, C>(
         &self,
         request: &Request<B>,

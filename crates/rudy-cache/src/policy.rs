@@ -5,6 +5,7 @@ use rudy_http::semantics::date::HttpDate;
 
 use crate::Seconds;
 use crate::directives::{RequestDirectives, ResponseDirectives};
+use crate::key::QueryRules;
 
 /// The settings of a cache. Its methods are the decisions.
 ///
@@ -20,9 +21,11 @@ pub struct Policy {
     pub ignore_client: bool,
     /// Whether to store responses with `Set-Cookie`. §7.3 permits it, but a shared cookie is a shared session.
     pub store_set_cookie: bool,
-    /// For how long a stale response may replace an error, whatever the origin says. §4.2.4 permits such a configuration,
+    /// For how long a stale response may replace an error, whatever the origin permits. §4.2.4 permits such a configuration,
     /// but not against `must-revalidate` and the like.
     pub stale_if_error: Seconds,
+    /// Which parameters of a query are part of the key.
+    pub query: QueryRules,
     /// Whether `stale-while-revalidate` and `stale-if-error` count beside `s-maxage`. By §5.2.2.10 they do not. Many CDNs
     /// ignore that section, and frameworks such as Next.js send both.
     pub stale_beside_s_maxage: bool,

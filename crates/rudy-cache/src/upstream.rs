@@ -2,7 +2,6 @@
 
 use http::HeaderMap;
 use http::header::{ACCEPT_ENCODING, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, LAST_MODIFIED, RANGE};
-
 use rudy_http::semantics::range;
 
 use crate::cache_status::Forward;
@@ -14,15 +13,14 @@ impl Decision {
     /// Changes the fields of the client's request for the request to the origin.
     ///
     /// The client's own conditions are not sent: a full response can be stored, and [`Stored::verdict`] then evaluates them. The
-    /// request that follows a [`Decision::StaleHit`] is a GET for the whole, whatever the client asked for.
+    /// request that follows a [`Decision::StaleHit`] is a GET for the whole, whatever the client requested.
     pub fn prepare(&self, stored: &[Stored], fields: &mut HeaderMap) {
         match self {
             Self::Forward(Forward::Method | Forward::Bypass) => return,
-            Self::Forward(Forward::Partial) => {}
             Self::Hit(_) | Self::OnlyIfCached | Self::Forward(_) => remove_conditions(fields),
             Self::Extend(selected) => {
                 remove_conditions(fields);
-                ask_for_part(&stored[selected.index], fields);
+                request_part(&stored[selected.index], fields);
             }
             Self::Validate { selected, .. } => add_conditions(&stored[selected.index], fields),
             Self::StaleHit(selected) => {
@@ -40,9 +38,9 @@ fn remove_conditions(fields: &mut HeaderMap) {
     fields.remove(IF_MODIFIED_SINCE);
 }
 
-/// Asks for the range of the client, or for the missing end. With `If-Range`, a changed representation is sent in whole, not a
+/// Requests the range of the client, or the missing end. With `If-Range`, a changed representation is sent in whole, not a
 /// part of it that fits nothing (§3.4).
-fn ask_for_part(stored: &Stored, fields: &mut HeaderMap) {
+fn request_part(stored: &Stored, fields: &mut HeaderMap) {
     let Some(tag) = stored.validators.strong_tag() else { return };
     if let (false, Some(start)) = (fields.contains_key(RANGE), stored.missing_end()) {
         fields.insert(RANGE, range::starting_at(start));

@@ -27,7 +27,8 @@ impl Policy {
     /// to the request.
     ///
     /// If there is none, no stored response may be used: the request has to be sent again without conditions. A `Set-Cookie` of
-    /// the 304 is not stored by default; it is only for this client.
+    /// the 304 is not stored by default; it is only for this client. A 304 after [`Forward::Bypass`](crate::Forward::Bypass) is
+    /// about the conditions of the client, and only for the client.
     pub fn freshen<B, C>(
         &self,
         request: &Request<B>,
@@ -90,14 +91,14 @@ impl Policy {
         stored.initial_age = initial_age(newer, exchange);
         stored.received_at = exchange.received_at;
         stored.is_authorized |= request.contains_key(AUTHORIZATION);
+        let directives = self.of_origin(&stored.fields);
+        remove_qualified(&mut stored.fields, &directives);
+        stored.validators = Validators::of(&stored.fields);
         // Until the checks below have passed.
         stored.is_invalid = true;
         if newer.contains_key(VARY) {
             stored.variant = Variant::new(request, newer).ok_or(NotStored::VaryAny)?;
         }
-        let directives = self.of_origin(&stored.fields);
-        remove_qualified(&mut stored.fields, &directives);
-        stored.validators = Validators::of(&stored.fields);
         let Stored { status, fields, validators, is_authorized, .. } = &*stored;
         stored.freshness = self.check(*status, fields, validators, &directives, *is_authorized)?;
         stored.is_invalid = false;

@@ -78,8 +78,8 @@ fn push_value<'a>(key: &mut Vec<u8>, lines: impl IntoIterator<Item = &'a HeaderV
 
 /// Returns `Accept-Encoding` reduced to the codings that Rudy knows, without weights and in one order.
 ///
-/// Browsers send a dozen spellings of the same set. The origin is asked with this value too, so it sends nothing that the client
-/// does not accept, and one stored response serves all these spellings.
+/// Browsers send a dozen spellings of the same set. The request to the origin has this value too, so the response is acceptable to
+/// the client, and one stored response serves all these spellings.
 #[must_use]
 pub fn accept_encoding(request: &HeaderMap) -> HeaderValue {
     let accepted = AcceptedCodings::parse(request.get_all(ACCEPT_ENCODING));

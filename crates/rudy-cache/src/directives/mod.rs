@@ -1,7 +1,7 @@
 //! Cache directives: `Cache-Control` of requests and responses (RFC 9111 §5.2), and fields that target one kind of cache
 //! (RFC 9213).
 //!
-//! Origins contradict themselves, and proxies merge fields. §4.2.1 asks for caution: a directive with an invalid value, or with
+//! Origins contradict themselves, and proxies merge fields. §4.2.1 recommends caution: a directive with an invalid value, or with
 //! several different ones, counts as the most restrictive value.
 
 mod dictionary;

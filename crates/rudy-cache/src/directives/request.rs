@@ -7,7 +7,7 @@ use super::member::{Argument, Member, members};
 use super::{record, seconds_of};
 use crate::Seconds;
 
-/// What a client asks of the cache.
+/// What a client requires of the cache.
 ///
 /// `Pragma` is ignored: §5.4 deprecates it, and clients that send it today also send `Cache-Control`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use super::member::{Argument, Member, members};
 use super::record;
 use crate::Seconds;
 
-/// What an origin says about a response.
+/// The directives of an origin for a response.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ResponseDirectives {
     /// Whether they come from a targeted field, so that `Expires` is ignored too (RFC 9213 §2.2).

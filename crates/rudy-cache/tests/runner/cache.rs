@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use http::{Method, Request, Response, StatusCode};
-use rudy_cache::{Change, Content, Decision, Exchange, Key, Policy, Stored, invalidated, is_error};
+use rudy_cache::{Change, Content, Decision, Exchange, Key, Policy, Stored, is_error};
 
 #[derive(Default)]
 pub(crate) struct Cache {
@@ -64,7 +64,7 @@ impl Cache {
     }
 
     fn invalidate(&mut self, request: &Request<()>, response: &Response<()>, key: &Key) -> String {
-        let keys = invalidated(request, response, key);
+        let keys = self.policy.invalidated(request, response, key);
         let found = keys.iter().filter(|key| self.responses.remove(key).is_some());
         let mut found: Vec<_> =
             found.map(|key| String::from_utf8_lossy(key.as_bytes()).into_owned()).collect();
