@@ -57,6 +57,8 @@ fn help_of_every_command() {
         success(&rudy(&["certificates", "trust", "--help"])),
         file!["cli/certificates-trust-help.txt"]
     );
+    assert_data_eq!(success(&rudy(&["upstreams", "--help"])), file!["cli/upstreams-help.txt"]);
+    assert_data_eq!(success(&rudy(&["upstreams", "drain", "--help"])), file!["cli/upstreams-drain-help.txt"]);
     assert_data_eq!(success(&rudy(&["completions", "--help"])), file!["cli/completions-help.txt"]);
     assert_data_eq!(success(&rudy(&["manual", "--help"])), file!["cli/manual-help.txt"]);
     assert_data_eq!(success(&rudy(&["tail", "--help"])), file!["cli/tail-help.txt"]);

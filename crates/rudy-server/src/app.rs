@@ -20,6 +20,7 @@ use crate::error_log::ErrorLog;
 use crate::fastcgi::Apps;
 use crate::files::access::Access;
 use crate::handlers::{Metrics, Start};
+use crate::proxy::Proxy;
 use crate::routes::{Context, Routes};
 use crate::routing::Router;
 use crate::steps::Target;
@@ -83,6 +84,11 @@ impl App {
     pub fn start(&self, apps: &Apps, log: &ErrorLog) -> io::Result<()> {
         let start = Start { apps, log };
         self.routes.router.handlers().try_for_each(|target| target.start(&start))
+    }
+
+    /// Returns the proxies of all routes.
+    pub(crate) fn proxies(&self) -> impl Iterator<Item = &Proxy> {
+        self.routes.router.handlers().filter_map(|target| target.handler.proxy())
     }
 
     /// Uses these counters, which outlive the configuration.

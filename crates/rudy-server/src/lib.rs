@@ -35,6 +35,7 @@ mod template;
 mod tls;
 mod topic;
 mod upstream;
+pub mod upstreams;
 mod user;
 
 pub use app::App;
@@ -45,8 +46,8 @@ pub use handlers::{
 };
 pub use php::PhpTable;
 pub use proxy::{
-    EjectionTable, HashKey, HostSource, ProxyTable, RequestBuffering, UpgradeProtocol, UpstreamChoice,
-    UpstreamTable, UpstreamUrl,
+    EjectionTable, HashKey, HealthCheckPath, HealthCheckTable, HostSource, ProxyTable, RequestBuffering,
+    UpgradeProtocol, UpstreamChoice, UpstreamTable, UpstreamUrl,
 };
 pub use resources::Resources;
 pub use routing::{HostPattern, PathPattern};

@@ -44,6 +44,17 @@ impl<A, C> Pool<A, C> {
         self.checkout_slow(worker, member, &options, now)
     }
 
+    /// Returns a permit for a connection that checks a member, beyond its limit if necessary: that a member does not respond
+    /// must be noticed. Success and failure of the connection count for nothing. `None` if the member is retired or unknown.
+    pub fn permit_for_check(self: &Arc<Self>, worker: usize, id: u64) -> Option<Permit<A, C>> {
+        let (worker, queue) = (worker % self.workers.len(), self.queue());
+        let member = queue.member(id).filter(|member| member.begin_request())?.clone();
+        member.open_one();
+        self.workers[worker].add_connection();
+        drop(queue);
+        Some(Permit::for_check(self.clone(), member, worker))
+    }
+
     /// Whether requests are for a certain member, and not for any connection.
     fn chooses(&self) -> bool {
         self.options().choice != Choice::IdleFirst && !self.has_one_member.load(SeqCst)

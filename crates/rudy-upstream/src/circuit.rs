@@ -39,6 +39,21 @@ pub(crate) struct Circuit {
     trial_until: Option<Instant>,
     /// When the member returned, until its slow start is over.
     returned_at: Option<Instant>,
+    /// Whether the caller has found that the member does not work.
+    is_unhealthy: bool,
+}
+
+/// Whether a member gets requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Availability {
+    /// It gets requests.
+    Up,
+    /// It gets none for this time, because requests have failed. With no time left, it gets one as a trial.
+    Ejected(Duration),
+    /// It gets none: see [`Pool::set_health`](crate::Pool::set_health).
+    Unhealthy,
+    /// It gets none: see [`Pool::retire`](crate::Pool::retire).
+    Retired,
 }
 
 /// A share in thousandths.
@@ -61,7 +76,17 @@ impl Circuit {
     /// Whether the member gets requests, or one as a trial.
     pub(crate) fn is_up(&self, now: Instant) -> bool {
         let is_over = |until: Option<Instant>| until.is_none_or(|until| until <= now);
-        is_over(self.ejected_until) && is_over(self.trial_until)
+        !self.is_unhealthy && is_over(self.ejected_until) && is_over(self.trial_until)
+    }
+
+    /// Returns whether the member gets requests, and if not, why.
+    pub(crate) fn availability(&self, now: Instant) -> Availability {
+        let left = self.ejected_until.max(self.trial_until).map(|until| until.saturating_duration_since(now));
+        match left {
+            _ if self.is_unhealthy => Availability::Unhealthy,
+            Some(left) if self.is_ejected() => Availability::Ejected(left),
+            _ => Availability::Up,
+        }
     }
 
     /// Begins a trial, unless another one has begun. A trial without a result ends after the time of an ejection.
@@ -92,12 +117,22 @@ impl Circuit {
     pub(crate) fn succeed(&mut self, is_trial: bool, now: Instant, options: &CircuitOptions) -> bool {
         let ends = self.is_ejected() && is_trial;
         if ends {
-            *self = Self::default();
+            *self = Self { is_unhealthy: self.is_unhealthy, ..Self::default() };
             self.start_slowly(now, options);
         } else if !self.is_ejected() {
             self.failures = 0;
         }
         ends
+    }
+
+    /// Records whether the member is healthy. Returns whether that is new.
+    pub(crate) fn set_healthy(&mut self, is_healthy: bool, now: Instant, options: &CircuitOptions) -> bool {
+        let changes = self.is_unhealthy == is_healthy;
+        self.is_unhealthy = !is_healthy;
+        if changes && is_healthy {
+            self.start_slowly(now, options);
+        }
+        changes
     }
 
     /// Begins the slow start.
@@ -147,6 +182,8 @@ mod tests {
         assert!(!circuit.fail(start, &OPTIONS) && !circuit.fail(start, &OPTIONS));
         assert!(circuit.fail(start, &OPTIONS) && !circuit.is_up(start));
         assert!(!circuit.is_up(seconds(start, 0.999)) && circuit.is_up(seconds(start, 1.0)));
+        let left = [0.0, 2.0].map(|after| circuit.availability(seconds(start, after)));
+        assert_eq!(left, [1, 0].map(|left| Availability::Ejected(Duration::from_secs(left))));
     }
 
     #[test]
@@ -180,6 +217,20 @@ mod tests {
         assert!(circuit.begin_trial(seconds(start, 1.0), &OPTIONS));
         assert!(!circuit.begin_trial(seconds(start, 1.999), &OPTIONS));
         assert!(circuit.begin_trial(seconds(start, 2.0), &OPTIONS));
+    }
+
+    #[test]
+    fn an_unhealthy_member_is_not_up_and_no_request_decides() {
+        let (mut circuit, start) = (Circuit::default(), Instant::now());
+        assert!(circuit.set_healthy(false, start, &OPTIONS) && !circuit.set_healthy(false, start, &OPTIONS));
+        assert!(!circuit.is_up(start) && !circuit.begin_trial(start, &OPTIONS));
+        assert_eq!(circuit.availability(start), Availability::Unhealthy);
+        (0..3).for_each(|_| {
+            circuit.fail(start, &OPTIONS);
+        });
+        assert!(circuit.succeed(true, start, &OPTIONS) && !circuit.is_up(start), "the ejection is over");
+        assert!(circuit.set_healthy(true, start, &OPTIONS) && circuit.is_up(start));
+        assert_eq!(circuit.share(start, &OPTIONS), 100);
     }
 
     #[test]

@@ -75,7 +75,7 @@ mod tests;
 mod worker;
 
 pub use choice::{Choice, hash};
-pub use circuit::CircuitOptions;
+pub use circuit::{Availability, CircuitOptions};
 pub use member::{Member, MemberOptions};
 pub use permit::{Permit, PooledConnection};
 pub use pool::{Change, Checkout, CheckoutOptions, OnChange, OnEnd, Options, Pool, Preference, QueueFull};

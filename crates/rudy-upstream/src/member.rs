@@ -4,14 +4,17 @@
 //! while a second thread does the reverse. On x86 only a plain store would be cheaper otherwise.
 
 use std::sync::PoisonError;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::choice::Candidate;
-use crate::circuit::{Circuit, CircuitOptions, WHOLE};
+use crate::circuit::{Availability, Circuit, CircuitOptions, WHOLE};
 use crate::decide::MemberState;
 use crate::instant::AtomicInstant;
 use crate::pool::Options;
-use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use crate::sync::atomic::{
+    AtomicBool, AtomicU64, AtomicUsize,
+    Ordering::{Relaxed, SeqCst},
+};
 use crate::sync::{Mutex, MutexGuard};
 
 /// The settings of a member.
@@ -50,6 +53,10 @@ pub struct Member<A> {
     in_flight: AtomicUsize,
     /// Number of connections that the upstream has not accepted yet.
     unaccepted: AtomicUsize,
+    /// Number of failed requests.
+    failures: AtomicU64,
+    /// The moving average of the latency in microseconds, or 0 for none.
+    latency: AtomicU64,
     is_retired: AtomicBool,
     /// None while unknown. Has no meaning while a request is in flight.
     idle_since: AtomicInstant,
@@ -73,6 +80,8 @@ impl<A> Member<A> {
             open: AtomicUsize::new(0),
             in_flight: AtomicUsize::new(0),
             unaccepted: AtomicUsize::new(0),
+            failures: AtomicU64::new(0),
+            latency: AtomicU64::new(0),
             is_retired: AtomicBool::new(false),
             idle_since: AtomicInstant::at(now),
             circuit: Mutex::default(),
@@ -112,6 +121,40 @@ impl<A> Member<A> {
         (self.in_flight() == 0).then(|| self.idle_since.get_or_store(now))
     }
 
+    /// Returns whether the member gets requests, and if not, why.
+    pub fn availability(&self, now: Instant) -> Availability {
+        if self.is_retired() { Availability::Retired } else { self.circuit().availability(now) }
+    }
+
+    /// Number of connections: idle, in use, or being opened.
+    pub fn open(&self) -> usize {
+        self.open.load(SeqCst)
+    }
+
+    /// Number of failures that were recorded.
+    pub fn failures(&self) -> u64 {
+        self.failures.load(Relaxed)
+    }
+
+    pub(crate) fn count_failure(&self) {
+        self.failures.fetch_add(1, Relaxed);
+    }
+
+    /// Returns the time from a request to its response: a moving average, in which the last ten requests or so matter.
+    pub fn latency(&self) -> Option<Duration> {
+        let latency = self.latency.load(Relaxed);
+        (latency > 0).then(|| Duration::from_micros(latency))
+    }
+
+    /// Updates the average. Two workers at the same time may lose a value, which matters less than the cost of a lock.
+    pub(crate) fn record_latency(&self, latency: Duration) {
+        let (average, latest) =
+            (self.latency.load(Relaxed), u64::try_from(latency.as_micros()).unwrap_or(u64::MAX));
+        let latest = latest.max(1);
+        let next = if average == 0 { latest } else { average - average / 8 + latest / 8 };
+        self.latency.store(next.max(1), Relaxed);
+    }
+
     /// Records a failure. Returns whether it begins an ejection of a member that was up.
     pub(crate) fn record_failure(&self, now: Instant) -> bool {
         self.change_circuit(|circuit| circuit.fail(now, &self.circuit_options))
@@ -121,6 +164,11 @@ impl<A> Member<A> {
     pub(crate) fn record_success(&self, is_trial: bool, now: Instant) -> bool {
         !self.is_closed.load(SeqCst)
             && self.change_circuit(|circuit| circuit.succeed(is_trial, now, &self.circuit_options))
+    }
+
+    /// Records whether the member is healthy. Returns whether that is new.
+    pub(crate) fn set_healthy(&self, is_healthy: bool, now: Instant) -> bool {
+        self.change_circuit(|circuit| circuit.set_healthy(is_healthy, now, &self.circuit_options))
     }
 
     /// Begins the trial of a member whose ejection is over. Returns `false` if another request is its trial.
@@ -199,7 +247,8 @@ impl<A> Member<A> {
         self.turn.compare_exchange(candidate.turn, next, SeqCst, SeqCst).is_ok()
     }
 
-    pub(crate) fn in_flight(&self) -> usize {
+    /// Number of connections in use or being opened.
+    pub fn in_flight(&self) -> usize {
         self.in_flight.load(SeqCst)
     }
 
@@ -220,6 +269,19 @@ impl<A> Member<A> {
 
     pub(crate) fn retire(&self) {
         self.is_retired.store(true, SeqCst);
+    }
+
+    pub(crate) fn is_retired(&self) -> bool {
+        self.is_retired.load(SeqCst)
+    }
+
+    /// Reverts [`Self::retire`].
+    pub(crate) fn restore(&self, now: Instant) {
+        self.change_circuit(|circuit| {
+            circuit.start_slowly(now, &self.circuit_options);
+            true
+        });
+        self.is_retired.store(false, SeqCst);
     }
 
     /// Counts a request on a connection that is in use. Returns `false` if the member accepts no more requests.

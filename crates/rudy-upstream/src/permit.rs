@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::member::Member;
 use crate::pool::{Change, Pool};
@@ -28,14 +28,28 @@ pub struct Permit<A, C> {
     member: Option<Arc<Member<A>>>,
     worker: usize,
     is_unaccepted: bool,
-    /// Whether the member was ejected at the begin of the request, whose success then ends the ejection.
-    is_trial: bool,
+    purpose: Purpose,
+}
+
+/// What a connection is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// A request.
+    Request,
+    /// A request to a member that is ejected, whose success ends the ejection.
+    Trial,
+    /// A check by the caller.
+    Check,
 }
 
 impl<A, C> Permit<A, C> {
     pub(crate) fn new(pool: Arc<Pool<A, C>>, member: Arc<Member<A>>, worker: usize) -> Self {
-        let is_trial = member.is_ejected();
-        Self { pool, member: Some(member), worker, is_unaccepted: false, is_trial }
+        let purpose = if member.is_ejected() { Purpose::Trial } else { Purpose::Request };
+        Self { pool, member: Some(member), worker, is_unaccepted: false, purpose }
+    }
+
+    pub(crate) fn for_check(pool: Arc<Pool<A, C>>, member: Arc<Member<A>>, worker: usize) -> Self {
+        Self { pool, member: Some(member), worker, is_unaccepted: false, purpose: Purpose::Check }
     }
 
     /// The member to which the connection leads.
@@ -70,14 +84,26 @@ impl<A, C> Permit<A, C> {
     /// Records that the member has failed: it did not accept a connection, or has lost one. Too many consecutive failures
     /// eject it ([`CircuitOptions`](crate::CircuitOptions)), unless it is the only one; `why` is for [`Pool::on_change`].
     pub fn record_failure(&self, now: Instant, why: &dyn fmt::Display) {
+        if self.purpose == Purpose::Check {
+            return;
+        }
+        self.member().count_failure();
         if !self.pool.has_one_member.load(SeqCst) && self.member().record_failure(now) {
             self.pool.report(self.member(), Change::Ejected { why });
         }
     }
 
+    /// Records the time from the request to its response.
+    pub fn record_latency(&self, latency: Duration) {
+        if self.purpose != Purpose::Check {
+            self.member().record_latency(latency);
+        }
+    }
+
     /// Records that the member has served the request. This ends an ejection if the request began during it.
     pub fn record_success(&self, now: Instant) {
-        if self.member().record_success(self.is_trial, now) {
+        let is_trial = self.purpose == Purpose::Trial;
+        if self.purpose != Purpose::Check && self.member().record_success(is_trial, now) {
             self.pool.serve_waiters();
             self.pool.report(self.member(), Change::Returned);
         }

@@ -82,8 +82,15 @@ pub enum Change<'a> {
         /// The last failure.
         why: &'a dyn fmt::Display,
     },
-    /// It gets requests again.
+    /// A request has succeeded, so it gets requests again.
     Returned,
+    /// It gets no requests, as long as others are up: see [`Pool::set_health`].
+    Unhealthy {
+        /// What the caller has found.
+        why: &'a dyn fmt::Display,
+    },
+    /// It is healthy again.
+    Healthy,
 }
 
 /// A callback that gets each change of a member.
@@ -163,6 +170,19 @@ impl<A, C> Pool<A, C> {
         self.close_idle_of(id);
     }
 
+    /// Sends requests to a retired member again.
+    pub fn restore(&self, id: u64, now: Instant) {
+        if let Some(member) = self.member(id) {
+            member.restore(now);
+        }
+        self.serve_waiters();
+    }
+
+    /// Whether all members are [retired](Self::retire), so that none serves a request that waits.
+    pub fn is_retired(&self) -> bool {
+        self.queue().members.iter().all(|member| member.is_retired())
+    }
+
     /// [Retires](Self::retire) a member and removes it from the pool.
     pub fn remove(&self, id: u64) {
         self.change_members(|members| {
@@ -225,7 +245,16 @@ impl<A, C> Pool<A, C> {
         self.queued.load(SeqCst)
     }
 
-    /// Calls `on_change` without holding locks whenever a member is ejected or returns. The first callback stays.
+    /// Records what the caller has found to be wrong with a member, or that it is healthy. One that is not gets no requests, as
+    /// long as others are up.
+    pub fn set_health(&self, id: u64, problem: Option<&dyn fmt::Display>, now: Instant) {
+        let changes = |member: &Arc<Member<A>>| member.set_healthy(problem.is_none(), now);
+        let Some(member) = self.member(id).filter(changes) else { return };
+        self.serve_waiters();
+        self.report(&member, problem.map_or(Change::Healthy, |why| Change::Unhealthy { why }));
+    }
+
+    /// Calls `on_change` without holding locks whenever a member changes. The first callback stays.
     pub fn on_change(&self, on_change: OnChange<A>) {
         self.on_change.get_or_init(|| on_change);
     }

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use shuttle::future::block_on;
 
 use crate::{
-    Checkout, Choice, CircuitOptions, MemberOptions, Options, Permit, Pool, PooledConnection, Preference,
-    QueuedCheckout, Rejected,
+    Availability, Change, Checkout, Choice, CircuitOptions, MemberOptions, Options, Permit, Pool,
+    PooledConnection, Preference, QueuedCheckout, Rejected,
 };
 
 /// A pool whose members have the ids 0, 1, ...

@@ -12,6 +12,7 @@ mod reload;
 mod tail;
 mod tls;
 mod top;
+mod upstreams;
 mod values;
 
 use std::net::Ipv4Addr;
@@ -70,6 +71,7 @@ Exit codes: 0 valid, 2 invalid.")]
     },
     Reload(reload::Reload),
     Certificates(certificates::Certificates),
+    Upstreams(upstreams::Upstreams),
     Tail(tail::Tail),
     Get(Box<get::Get>),
     Bench(Box<bench::Bench>),
@@ -246,6 +248,7 @@ fn main() -> ExitCode {
         Command::Manual(manual) => manual.run().into(),
         Command::Reload(reload) => rudy_server::reload::run(&reload.into()).into(),
         Command::Certificates(certificates) => certificates.run().into(),
+        Command::Upstreams(upstreams) => upstreams.run().into(),
         Command::Tail(tail) => rudy_server::tail::run(&tail.into()).into(),
         Command::Get(get) => rudy_load::get::get(&(*get).into()).into(),
         Command::Bench(bench) => bench.run().into(),

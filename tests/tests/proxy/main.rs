@@ -1,9 +1,11 @@
 //! The reverse proxy in front of a scripted upstream.
 
+mod admin;
 mod choice;
 mod ejection;
 mod faults;
 mod forwarding;
+mod health;
 mod http2;
 mod http2_faults;
 mod http2_websocket;

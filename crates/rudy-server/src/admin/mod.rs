@@ -10,5 +10,7 @@ mod socket;
 
 pub(crate) use self::client::ask;
 pub(crate) use self::path::default_folder;
-pub(crate) use self::protocol::{CertificateStatus, LastError, Request, Response};
+pub(crate) use self::protocol::{
+    CertificateStatus, LastError, Request, Response, UpstreamState, UpstreamStatus,
+};
 pub(crate) use self::socket::AdminSocket;

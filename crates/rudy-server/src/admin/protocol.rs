@@ -11,6 +11,18 @@ pub(super) const REQUEST_BYTES_MAX: u64 = 64 * 1024;
 pub(crate) enum Request {
     /// The certificates of all sites.
     Certificates,
+    /// The upstreams of all proxies.
+    Upstreams,
+    /// Sends no more requests to an upstream.
+    DrainUpstream {
+        /// Its URL, or its host and port.
+        name: String,
+    },
+    /// Sends requests to a drained upstream again.
+    RestoreUpstream {
+        /// Its URL, or its host and port.
+        name: String,
+    },
 }
 
 /// The response to a request.
@@ -19,6 +31,8 @@ pub(crate) enum Request {
 pub(crate) enum Response {
     /// To [`Request::Certificates`].
     Certificates(Vec<CertificateStatus>),
+    /// To the requests about upstreams.
+    Upstreams(Vec<UpstreamStatus>),
     /// Why there is no other response.
     Error(String),
 }
@@ -48,6 +62,49 @@ pub(crate) struct CertificateStatus {
     /// Why it could not be replaced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) last_error: Option<LastError>,
+}
+
+/// An upstream of a running server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct UpstreamStatus {
+    /// The first host and path of each route that uses it; empty if none does since a reload.
+    pub(crate) routes: Vec<String>,
+    /// Its URL in the configuration.
+    pub(crate) url: String,
+    /// The addresses of its host.
+    pub(crate) addresses: Vec<String>,
+    /// Whether it gets requests.
+    pub(crate) state: UpstreamState,
+    /// How long it is ejected still, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ejected_ms: Option<u64>,
+    /// The number of requests in progress.
+    pub(crate) active: usize,
+    /// The number of connections, idle or in use.
+    pub(crate) connections: usize,
+    /// The number of requests since the start.
+    pub(crate) requests: u64,
+    /// The number of failed ones.
+    pub(crate) failures: u64,
+    /// The moving average of the time from a request to its response, in microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) latency_us: Option<u64>,
+}
+
+/// Whether an upstream gets requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum UpstreamState {
+    /// It gets requests.
+    Up,
+    /// It gets none for a while, because requests have failed.
+    Ejected,
+    /// It gets none, because its health checks fail.
+    Unhealthy,
+    /// It finishes its requests and gets no new ones.
+    Draining,
+    /// It gets no requests and has none.
+    Drained,
 }
 
 /// An error that was not resolved since.

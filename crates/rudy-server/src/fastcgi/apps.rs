@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 
 use super::pool::Pool;
 use super::processes::Processes;
+use crate::App;
+use crate::admin::UpstreamStatus;
 use crate::config::AppTable;
-use crate::proxy::{ProxyPool, ProxyTable};
+use crate::proxy::{ProxyPool, ProxyTable, UpstreamChange};
 use crate::registry::Registry;
 
 /// How long to wait for killed processes. The kernel ends them in milliseconds, unless one waits for a disk.
@@ -37,6 +39,26 @@ impl Apps {
         open: impl FnOnce() -> io::Result<Arc<ProxyPool>>,
     ) -> io::Result<Arc<ProxyPool>> {
         self.proxies.get_or_create(table, open)
+    }
+
+    /// Returns the state of all upstreams; `app` is the current configuration.
+    pub(crate) fn upstreams(&self, app: &App) -> Vec<UpstreamStatus> {
+        let status = |pool: &Arc<ProxyPool>| {
+            let proxies = app.proxies().filter(|proxy| proxy.uses(pool));
+            pool.status(&proxies.map(|proxy| proxy.route().to_owned()).collect::<Vec<_>>())
+        };
+        self.proxies.values().iter().flat_map(status).collect()
+    }
+
+    /// Changes the upstreams with this name. Returns whether there is one.
+    pub(crate) fn change_upstream(&self, name: &str, change: UpstreamChange) -> bool {
+        // All pools, and not only the first one.
+        self.proxies.values().iter().filter(|pool| pool.change(name, change)).count() > 0
+    }
+
+    /// Returns the URLs of the upstreams that the operator has drained.
+    pub(crate) fn drained_upstreams(&self) -> Vec<String> {
+        self.proxies.values().iter().flat_map(|pool| pool.drained()).collect()
     }
 
     /// Terminates all processes, at the same time, and waits for their end.

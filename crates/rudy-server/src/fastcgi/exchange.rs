@@ -243,7 +243,6 @@ impl Exchange {
             Ok(())
         }))?;
         checkout.mark_accepted();
-        checkout.record_success();
         if is_done {
             self.finish();
         }

@@ -125,6 +125,8 @@ impl Pool {
             Failure::Checkout(CheckoutError::Rejected) => self.not_running().unwrap_or(failure),
             failure => failure,
         })?;
+        // Only connections that are not accepted count as failures, so this is a success.
+        checkout.record_success();
         if !checkout.is_reused() && self.query_limits.swap(false, Ordering::Relaxed) {
             tokio::spawn(values::query_limits(Arc::downgrade(self), checkout.endpoint()));
         }

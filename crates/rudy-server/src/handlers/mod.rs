@@ -42,7 +42,7 @@ use crate::fastcgi::{Apps, FastcgiTable};
 use crate::files::{FilesTable, Folders};
 use crate::methods::READ_METHODS;
 use crate::php::PhpTable;
-use crate::proxy::ProxyTable;
+use crate::proxy::{Proxy, ProxyTable};
 use crate::routes::Context;
 use crate::routing::{PathPattern, RouteMatch};
 use crate::steps::Target;
@@ -74,6 +74,11 @@ pub(crate) trait Handler: Debug + Send + Sync {
     /// Whether HTTP/2 clients may request tunnels (RFC 8441).
     fn accepts_tunnels(&self) -> bool {
         false
+    }
+
+    /// Returns the proxy, if the handler is one.
+    fn proxy(&self) -> Option<&Proxy> {
+        None
     }
 
     /// Returns the supported methods, for `Allow`.

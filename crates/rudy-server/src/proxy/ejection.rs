@@ -59,7 +59,7 @@ impl EjectionTable {
 }
 
 /// Statuses from 500 to 599, each as a bit.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct FailureStatuses(u128);
 
 impl FailureStatuses {

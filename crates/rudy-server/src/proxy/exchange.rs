@@ -51,6 +51,8 @@ pub(super) struct Exchange {
     /// Whether the connection has served other requests, and may have been closed before this one.
     may_have_been_dead: bool,
     start: Start,
+    /// When the request was begun on this connection.
+    begun: Instant,
     sending: Sending,
     /// The tunnel that a successful response opens.
     tunnel: Option<Box<Tunnel>>,
@@ -93,6 +95,7 @@ impl Exchange {
             endpoint,
             may_have_been_dead,
             start,
+            begun: poll_time(),
             sending,
             tunnel,
             received: Received::default(),
@@ -259,6 +262,7 @@ impl Exchange {
             return Poll::Ready(received);
         }
         if let Some(Head { status, .. }) = &self.received.head {
+            checkout.record_latency(poll_time().saturating_duration_since(self.begun));
             if self.failure_statuses.contains(*status) {
                 checkout.record_failure(&format_args!("the status of its response is {status}"));
             } else {

@@ -120,10 +120,10 @@ impl Cause {
     /// Returns the status for the client if no response was sent yet.
     fn status(&self) -> StatusCode {
         match self {
-            Self::Checkout(CheckoutError::QueueFull(_) | CheckoutError::QueueTimeout(_)) => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
-            Self::Refused => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Checkout(
+                CheckoutError::QueueFull(_) | CheckoutError::QueueTimeout(_) | CheckoutError::Drained,
+            )
+            | Self::Refused => StatusCode::SERVICE_UNAVAILABLE,
             Self::ResponseTimeout(_) | Self::StallTimeout(_) => StatusCode::GATEWAY_TIMEOUT,
             Self::Checkout(CheckoutError::Connect(_, error)) if error.kind() == io::ErrorKind::TimedOut => {
                 StatusCode::GATEWAY_TIMEOUT
@@ -149,13 +149,13 @@ impl Cause {
                 io::ErrorKind::InvalidData => "tls_protocol_error",
                 _ => "destination_unavailable",
             },
+            Self::Checkout(CheckoutError::Drained) | Self::Refused => "destination_unavailable",
             Self::Checkout(_) => "connection_limit_reached",
             Self::ResponseTimeout(_) => "http_response_timeout",
             Self::StallTimeout(_) => "connection_read_timeout",
             Self::ConnectionLost(_) | Self::NothingSent(_) | Self::GoneAway | Self::Reset(_) => {
                 "connection_terminated"
             }
-            Self::Refused => "destination_unavailable",
             Self::Http2Stream(ConnectionError { code: ErrorCode::ENHANCE_YOUR_CALM, .. }) => {
                 "http_response_header_section_size"
             }
@@ -192,6 +192,9 @@ impl Failure {
         let explanation = match (&self.cause, status) {
             (Cause::Client(error), _) => format!("Bad request: {error}."),
             (Cause::Request(error), _) => format!("Bad request: {error}."),
+            (Cause::Checkout(CheckoutError::Drained), _) => {
+                "The application is under maintenance. Try again soon.".to_owned()
+            }
             (_, StatusCode::SERVICE_UNAVAILABLE) => {
                 "The application is overloaded. Try again soon.".to_owned()
             }
@@ -228,6 +231,7 @@ impl RequestFailure for Failure {
     fn kind(&self) -> &'static str {
         match &self.cause {
             Cause::Checkout(CheckoutError::Connect(..)) => "no connection to the upstream",
+            Cause::Checkout(CheckoutError::Drained) => "all upstreams are drained",
             Cause::Checkout(_) => "too many requests wait for the upstream",
             Cause::ResponseTimeout(_) | Cause::StallTimeout(_) => "the upstream is too slow",
             Cause::ConnectionLost(_) | Cause::NothingSent(_) | Cause::GoneAway => {

@@ -13,7 +13,7 @@
 //!    slower than the upstream.
 //! 6. Or both change to another protocol ([`upgrade`]), such as WebSocket, and bytes pass through a [`tunnel`].
 //! 7. If there is no response, [`failure`] determines the status and the log line. An upstream that fails gets no requests for a
-//!    while ([`ejection`]).
+//!    while ([`ejection`]). Requests of Rudy itself notice failures, too ([`health`]).
 
 mod choice;
 mod connection;
@@ -22,6 +22,7 @@ mod exchange;
 mod failure;
 mod fields;
 mod forwarded;
+mod health;
 mod http1;
 mod http2;
 mod pool;
@@ -29,6 +30,7 @@ mod received;
 mod response;
 mod retries;
 mod sending;
+mod status;
 mod table;
 mod target;
 mod tunnel;
@@ -51,7 +53,9 @@ pub use self::choice::{HashKey, UpstreamChoice};
 pub use self::ejection::EjectionTable;
 use self::exchange::Timeouts;
 use self::failure::{Cause, Failure};
+pub use self::health::{HealthCheckPath, HealthCheckTable};
 pub(crate) use self::pool::ProxyPool;
+pub(crate) use self::status::UpstreamChange;
 pub use self::table::{HostSource, ProxyTable, RequestBuffering, UpstreamTable};
 use self::target::Prefixes;
 use self::tunnel::TunnelLimits;
@@ -77,6 +81,8 @@ struct Shared {
     timeouts: Timeouts,
     tunnel_limits: TunnelLimits,
     prefixes: Prefixes,
+    /// The first host and path of the route.
+    route: String,
     /// The name in the log: the first upstream.
     name: Arc<str>,
     /// `Host` of each request, unless that of the client is passed on.
@@ -132,9 +138,14 @@ impl Handler for Proxy {
     fn start(&self, start: &Start<'_>) -> io::Result<()> {
         let Shared { table, tls, log, pool, name, .. } = &*self.0;
         log.get_or_init(|| start.log.clone());
+        let drained = start.apps.drained_upstreams();
         let opened = start.apps.proxy(table, || {
             let pool = ProxyPool::new(table, tls.clone());
-            pool.start(start.log)?;
+            // A reload with another setting does not end the operator's work on an upstream.
+            for url in &drained {
+                pool.change(url, UpstreamChange::Drain);
+            }
+            pool.start(table, start.log)?;
             Ok(pool)
         });
         let opened = opened.map_err(|error| io::Error::new(error.kind(), format!("{name}: {error}")))?;
@@ -146,14 +157,18 @@ impl Handler for Proxy {
         true
     }
 
+    fn proxy(&self) -> Option<&Proxy> {
+        Some(self)
+    }
+
     fn methods(&self) -> &'static str {
         APP_METHODS
     }
 }
 
 impl Proxy {
-    /// Prepares the pool of a table with at least one upstream. No connection is opened yet.
-    pub(crate) fn new(table: &ProxyTable, tls: Vec<Option<ClientTls>>) -> Self {
+    /// Prepares the pool of a table with at least one upstream, for a route with this name. No connection is opened yet.
+    pub(crate) fn new(table: &ProxyTable, tls: Vec<Option<ClientTls>>, route: String) -> Self {
         let first = table.urls().next();
         let default_host = first.map_or(HeaderValue::from_static("localhost"), UpstreamUrl::host);
         let host = (table.host == HostSource::Upstream).then(|| default_host.clone());
@@ -172,12 +187,23 @@ impl Proxy {
             timeouts,
             tunnel_limits,
             prefixes,
+            route,
             name,
             host,
             default_host,
             pool,
             log,
         }))
+    }
+
+    /// Returns the first host and path of its route.
+    pub(crate) fn route(&self) -> &str {
+        &self.0.route
+    }
+
+    /// Returns whether it uses this pool.
+    pub(crate) fn uses(&self, pool: &Arc<ProxyPool>) -> bool {
+        self.0.pool.get().is_some_and(|used| Arc::ptr_eq(used, pool))
     }
 
     /// Turns a request of a client into one for an upstream.
@@ -287,7 +313,8 @@ mod tests {
     /// The allocator caches no free blocks above 1,032 bytes, and a thousand requests may wait at a time.
     #[test]
     fn a_waiting_request_has_a_small_future() {
-        let Proxy(shared) = Proxy::new(&ProxyTable::from_iter(["http://a".parse().unwrap()]), Vec::new());
+        let Proxy(shared) =
+            Proxy::new(&ProxyTable::from_iter(["http://a".parse().unwrap()]), Vec::new(), "a/*".into());
         let info = RequestInfo {
             upstream: "a".into(),
             method: Method::GET,

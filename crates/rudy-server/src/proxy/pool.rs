@@ -1,18 +1,20 @@
 //! The upstreams of a proxy: their connections, and the attempts to send a request to them.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use rudy_http::h1::client::RequestHead;
 use rudy_net::poll_time;
 use rudy_tls::ClientTls;
 use rudy_upstream::{Change, MemberOptions};
+use tokio::task::JoinSet;
 
 use super::connection::Connection;
 use super::ejection::FailureStatuses;
 use super::exchange::{Exchange, Start, Timeouts};
 use super::failure::{Attempt, Cause, Failure, Phase};
+use super::health;
 use super::http2::{Connections, Speaks};
 use super::received::Head;
 use super::retries::{FailedAttempt, RetryBudget};
@@ -20,18 +22,20 @@ use super::table::{ProxyTable, UpstreamTable};
 use super::upgrade::Offer;
 use super::url::UpstreamUrl;
 use crate::error_log::ErrorLog;
-use crate::upstream::{Checkout, Selection, Upload, Upstream, UpstreamOptions, Wanted};
+use crate::upstream::{Checkout, CheckoutError, Selection, Upload, Upstream, UpstreamOptions, Wanted};
 
 /// The upstreams of one table.
 #[derive(Debug)]
 pub(crate) struct ProxyPool {
-    upstream: Arc<Upstream<Connection>>,
+    pub(super) upstream: Arc<Upstream<Connection>>,
     retries: RetryBudget,
     retry_non_idempotent: bool,
     /// The statuses of responses that are failures of the upstream.
     failure_statuses: FailureStatuses,
     /// The URLs of the upstreams, in the order of their ids.
     urls: Arc<[UpstreamUrl]>,
+    /// The tasks of the health checks. They end with the pool.
+    checks: OnceLock<JoinSet<()>>,
 }
 
 impl ProxyPool {
@@ -64,20 +68,35 @@ impl ProxyPool {
             retry_non_idempotent: table.retry_non_idempotent,
             failure_statuses: table.ejection.statuses(),
             urls: table.urls().cloned().collect(),
+            checks: OnceLock::new(),
         })
     }
 
-    /// Begins to look up the names among its addresses, and to log which upstreams are ejected.
+    /// Begins to look up the names among its addresses, to check its upstreams, and to log which of them get no requests.
     ///
     /// # Errors
     ///
-    /// Those of [`Upstream::look_up_names`].
-    pub(super) fn start(&self, log: &ErrorLog) -> io::Result<()> {
+    /// The system cannot create the threads.
+    pub(super) fn start(&self, table: &ProxyTable, log: &ErrorLog) -> io::Result<()> {
         let (urls, changes) = (self.urls.clone(), log.clone());
         self.upstream
             .pool()
             .on_change(Box::new(move |member, change| log_change(&changes, &urls, member.id(), change)));
+        if let Some(check) = &table.health_check {
+            let checks = health::start(&self.upstream, &self.urls, check)?;
+            self.checks.get_or_init(|| checks);
+        }
         self.upstream.look_up_names(log)
+    }
+
+    /// Returns the ids of its upstreams with their URLs.
+    pub(super) fn urls(&self) -> impl Iterator<Item = (u64, &UpstreamUrl)> {
+        (0..).zip(&*self.urls)
+    }
+
+    /// Returns an error if no upstream gets requests, because the operator has drained all.
+    fn check_drained(&self) -> Result<(), Cause> {
+        if self.upstream.pool().is_retired() { Err(CheckoutError::Drained.into()) } else { Ok(()) }
     }
 
     /// Sends a request and waits for the head of the response. The body is taken out of `upload`; `offer` is a request for a tunnel, and
@@ -105,7 +124,7 @@ impl ProxyPool {
         let at = poll_time();
         for attempt in 1.. {
             let start = Start { at, attempt };
-            let checkout = self.upstream.checkout(&mut selection, || Ok(())).await;
+            let checkout = self.upstream.checkout(&mut selection, || self.check_drained()).await;
             let mut checkout = checkout.map_err(|cause| not_connected(cause, start))?;
             // Servers of HTTP accept connections while they serve others.
             checkout.mark_accepted();
@@ -171,6 +190,10 @@ fn log_change(log: &ErrorLog, urls: &[UpstreamUrl], id: u64, change: Change<'_>)
             );
         }
         Change::Returned => log.notice(&format!("{url} gets requests again")),
+        Change::Unhealthy { why } => {
+            log.error(&format!("{url} is unhealthy and gets no requests: the health check failed: {why}"));
+        }
+        Change::Healthy => log.notice(&format!("{url} is healthy")),
     }
 }
 

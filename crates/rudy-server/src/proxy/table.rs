@@ -11,6 +11,7 @@ use serde::Deserialize;
 use super::Proxy;
 use super::choice::UpstreamChoice;
 use super::ejection::EjectionTable;
+use super::health::HealthCheckTable;
 use super::upgrade::UpgradeProtocol;
 use super::url::{URL, UpstreamUrl};
 use crate::config::{
@@ -44,6 +45,9 @@ pub struct ProxyTable {
     /// The default is what the operating system trusts. The certificate must be valid for the host of the URL.
     #[schemars(extend("examples" = ["ca.pem"]))]
     pub trusted_certificates: Option<FilePath>,
+    /// Requests of Rudy that decide whether an upstream gets requests: the path, or a table. The default is none.
+    #[schemars(extend("examples" = ["/health"]))]
+    pub health_check: Option<HealthCheckTable>,
     /// `Host` of the requests to the upstream: `client` passes on what the client sent, `upstream` sends the host of the URL.
     pub host: HostSource,
     /// Removes the folder of the route from the path: for `/app/*`, the upstream gets `/a` for `/app/a`.
@@ -151,6 +155,7 @@ impl Default for ProxyTable {
             choice: UpstreamChoice::default(),
             ejection: EjectionTable::default(),
             slow_start: None,
+            health_check: None,
             trusted_certificates: None,
             host: HostSource::default(),
             strip_prefix: false,
@@ -222,6 +227,13 @@ impl ProxyTable {
     }
 }
 
+/// Returns the first host and path of a route, as in `example.org/api/*`.
+fn name_of(route: &BuildContext<'_>) -> String {
+    let host = route.site.hosts.first().map(ToString::to_string).unwrap_or_default();
+    let path = route.paths.first().map(ToString::to_string).unwrap_or_default();
+    format!("{host}{path}")
+}
+
 /// A proxy for these upstreams, with defaults.
 impl FromIterator<UpstreamUrl> for ProxyTable {
     fn from_iter<I: IntoIterator<Item = UpstreamUrl>>(urls: I) -> Self {
@@ -235,13 +247,19 @@ impl HandlerConfig for ProxyTable {
             Int(1) => upstream.url.to_string(),
             Int(weight) => format!("{} (weight {weight})", upstream.url),
         };
-        self.upstreams().iter().map(upstream).collect::<Vec<_>>().join(" ")
+        let upstreams = self.upstreams().iter().map(upstream).collect::<Vec<_>>().join(" ");
+        match &self.health_check {
+            Some(HealthCheckTable { path, interval: Time(interval), .. }) => {
+                format!("{upstreams}, health check {path} every {}", rudy_units::duration(*interval))
+            }
+            None => upstreams,
+        }
     }
 
     fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
         let mut problems = self.problems(route.location);
         match self.tls(route.location) {
-            Ok(tls) if problems.is_empty() => return Ok(Box::new(Proxy::new(self, tls))),
+            Ok(tls) if problems.is_empty() => return Ok(Box::new(Proxy::new(self, tls, name_of(route)))),
             tls => problems.extend(tls.err().into_iter().flatten()),
         }
         Err(problems)

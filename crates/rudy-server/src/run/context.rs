@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use rudy_units::visible;
 use tokio::runtime::Runtime;
 
 use super::exit::Failure;
@@ -14,6 +15,7 @@ use crate::admin;
 use crate::buffer::Buffers;
 use crate::config::Config;
 use crate::error_log::ErrorLog;
+use crate::proxy::UpstreamChange;
 use crate::{App, Apps, Metrics, Resources, Topics};
 
 /// The state that all configurations of a process share. Clones share it too.
@@ -52,11 +54,26 @@ impl Context {
         })
     }
 
-    /// Responds to a request to the admin socket.
-    pub(super) fn respond(&self, request: &admin::Request) -> admin::Response {
+    /// Responds to a request to the admin socket; `app` is the current configuration.
+    pub(super) fn respond(&self, request: &admin::Request, app: &App) -> admin::Response {
         match request {
             admin::Request::Certificates => admin::Response::Certificates(self.resources.tls.certificates()),
+            admin::Request::Upstreams => admin::Response::Upstreams(self.apps.upstreams(app)),
+            admin::Request::DrainUpstream { name } => self.change_upstream(name, UpstreamChange::Drain, app),
+            admin::Request::RestoreUpstream { name } => self.change_upstream(name, UpstreamChange::Up, app),
         }
+    }
+
+    fn change_upstream(&self, name: &str, change: UpstreamChange, app: &App) -> admin::Response {
+        if !self.apps.change_upstream(name, change) {
+            return admin::Response::Error(format!("no upstream is named \"{}\"", visible(name)));
+        }
+        let done = match change {
+            UpstreamChange::Drain => "is drained: it finishes its requests and gets no new ones",
+            UpstreamChange::Up => "gets requests",
+        };
+        self.errors.notice(&format!("by `rudy upstreams`, {} {done}", visible(name)));
+        admin::Response::Upstreams(self.apps.upstreams(app))
     }
 
     /// Creates the folders for certificates from an authority.

@@ -178,8 +178,9 @@ impl Server {
         replaces: Option<u32>,
     ) -> Result<Option<AdminSocket>, Failure> {
         let (path, context) = (config.admin_socket.as_deref(), self.context.clone());
+        let current_app = self.current_app.clone();
         let what = format!("open the admin socket {}", path.unwrap_or(Path::new("")).display());
-        let respond = Arc::new(move |request| context.respond(&request));
+        let respond = Arc::new(move |request| context.respond(&request, &current_app.current()));
         AdminSocket::open(path, replaces, &self.runtime, respond).map_err(Failure::cannot(&what))
     }
 

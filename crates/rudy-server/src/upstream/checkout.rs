@@ -151,6 +151,23 @@ impl<C: Connection> Upstream<C> {
         checkout.map_err(|_| CheckoutError::QueueFull(self.options.queue))
     }
 
+    /// Returns a permit to check a member: see [`Pool::permit_for_check`](rudy_upstream::Pool::permit_for_check).
+    pub(crate) fn permit_for_check(&self, member: u64) -> Option<Permit<Endpoint, C>> {
+        self.pool.permit_for_check(worker::here(), member)
+    }
+
+    /// Opens a connection.
+    ///
+    /// # Errors
+    ///
+    /// The member accepts none in time.
+    pub(crate) async fn open(
+        self: &Arc<Self>,
+        permit: Permit<Endpoint, C>,
+    ) -> Result<Checkout<C>, CheckoutError> {
+        self.clone().connect(permit, false).await
+    }
+
     /// Replaces the connection of a checkout by a new one that serves this request alone.
     ///
     /// # Errors
@@ -226,6 +243,11 @@ impl<C: Connection> Checkout<C> {
             self.state = State::Accepted;
             self.permit.mark_accepted();
         }
+    }
+
+    /// Records the time from the request to its response.
+    pub(crate) fn record_latency(&self, latency: Duration) {
+        self.permit.record_latency(latency);
     }
 
     /// Records that the member serves the request.

@@ -52,6 +52,14 @@ impl Endpoint {
         })
     }
 
+    /// Returns its addresses: of a name, those that it resolves to.
+    pub(crate) fn addresses(&self) -> Vec<String> {
+        match self {
+            Self::Name(name) => name.addresses().iter().map(ToString::to_string).collect(),
+            other => vec![other.to_string()],
+        }
+    }
+
     /// Returns whether this endpoint still has the address of a connection: that of a name may have changed.
     pub(super) fn still_has(&self, address: Option<SocketAddr>) -> bool {
         match (self, address) {

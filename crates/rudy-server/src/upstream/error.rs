@@ -13,6 +13,8 @@ pub(crate) enum CheckoutError {
     QueueFull(usize),
     /// No connection became free within [`UpstreamOptions::queue_timeout`](super::UpstreamOptions::queue_timeout).
     QueueTimeout(Duration),
+    /// All members are drained.
+    Drained,
     /// The waiting requests were rejected.
     Rejected,
     /// No connection to the upstream could be opened.
@@ -28,6 +30,7 @@ impl fmt::Display for CheckoutError {
             Self::QueueTimeout(time) => {
                 write!(f, "no connection became free within {time:?} (`queue_timeout`)")
             }
+            Self::Drained => f.write_str("all upstreams are drained (`rudy upstreams up NAME`)"),
             Self::Rejected => f.write_str("no process is running, and none can be started"),
             Self::Connect(address, error) => {
                 write!(f, "cannot connect to {address}: {error}; is the app running?")

@@ -42,6 +42,7 @@ pub(crate) use self::dial::Dial;
 pub(crate) use self::endpoint::Endpoint;
 pub(crate) use self::error::CheckoutError;
 use self::name::Name;
+pub(crate) use self::name::background_runtime;
 pub(crate) use self::name::unresolved;
 pub(crate) use self::read_ahead::{PieceSource, ReadAhead};
 pub(crate) use self::request_info::{RequestFailure, RequestInfo};
@@ -153,7 +154,7 @@ impl<C: Connection> Upstream<C> {
         for member in self.pool.members() {
             if let Endpoint::Name(name) = member.address() {
                 let task = look_up_periodically(Arc::downgrade(self), name.clone(), log.clone());
-                lookups.spawn_on(task, &name::runtime()?);
+                lookups.spawn_on(task, &background_runtime()?);
             }
         }
         self.lookups.get_or_init(|| lookups);

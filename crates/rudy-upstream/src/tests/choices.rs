@@ -101,6 +101,38 @@ fn a_member_that_returns_gets_one_request_as_a_trial() {
 }
 
 #[test]
+fn an_unhealthy_member_gets_no_requests_but_checks_beyond_its_limit() {
+    once(|| {
+        let pool = pool_with(Choice::RoundRobin, 1, &[9, 9]);
+        let changes = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let seen = changes.clone();
+        pool.on_change(Box::new(move |member, change| {
+            let change = match change {
+                Change::Unhealthy { why } => why.to_string(),
+                Change::Healthy => "healthy".to_owned(),
+                Change::Ejected { .. } | Change::Returned => panic!("no request has failed"),
+            };
+            seen.lock().unwrap().push((member.id(), change));
+        }));
+        pool.set_health(0, Some(&"down"), at(0));
+        pool.set_health(0, Some(&"down"), at(0));
+        pool.set_limit(0, 0);
+        let check = pool.permit_for_check(5, 0).unwrap();
+        check.record_failure(at(0), &"a check");
+        assert_eq!((check.member().id(), pool.open()), (0, 1));
+        drop(check);
+        pool.set_limit(0, 9);
+        assert!((0..4).all(|_| serve(&pool, any(), 0).0 == 1));
+        pool.set_health(0, None, at(0));
+        assert!((0..4).any(|_| serve(&pool, any(), 0).0 == 0));
+        assert_eq!(*changes.lock().unwrap(), [(0, "down".to_owned()), (0, "healthy".to_owned())]);
+        pool.retire(0);
+        assert!(pool.permit_for_check(0, 0).is_none() && pool.permit_for_check(0, 7).is_none());
+        assert_eq!(pool.open(), pool.idle());
+    });
+}
+
+#[test]
 fn if_all_members_are_ejected_all_get_requests() {
     once(|| {
         let pool = pool_with(Choice::RoundRobin, 1, &[9, 9]);
@@ -109,6 +141,41 @@ fn if_all_members_are_ejected_all_get_requests() {
         });
         let first = serve(&pool, any(), 0).0;
         assert_eq!([serve(&pool, any(), 0).0, serve(&pool, any(), 0).0], [first, first], "it is up again");
+    });
+}
+
+#[test]
+fn a_retired_member_can_be_restored() {
+    once(|| {
+        let pool = pool_with(Choice::RoundRobin, 1, &[9, 9]);
+        let member = pool.member(0).unwrap();
+        pool.retire(0);
+        assert!((0..4).all(|_| serve(&pool, any(), 0).0 == 1));
+        assert_eq!((member.availability(at(0)), pool.is_retired()), (Availability::Retired, false));
+        pool.retire(1);
+        assert!(pool.is_retired());
+        let mut waits = queued(pool.checkout(0, any(), at(0)).unwrap());
+        pool.restore(0, at(0));
+        let Poll::Ready(Ok(pooled)) = poll(&mut waits) else { panic!("a waiter is served") };
+        assert_eq!((pooled.permit.member().id(), member.availability(at(0))), (0, Availability::Up));
+    });
+}
+
+#[test]
+fn the_latency_is_a_moving_average() {
+    once(|| {
+        let pool = pool_with(Choice::RoundRobin, 1, &[9]);
+        let (_connection, permit) = take(&pool, 0, Preference::Any, 0);
+        let average = |ms| {
+            permit.record_latency(Duration::from_millis(ms));
+            permit.member().latency().unwrap()
+        };
+        assert_eq!(average(8), Duration::from_millis(8));
+        assert_eq!(average(16), Duration::from_millis(9));
+        let later = (0..100).fold(Duration::ZERO, |_, _| average(1));
+        assert!(later < Duration::from_micros(1100), "{later:?}");
+        permit.record_failure(at(0), &"lost");
+        assert_eq!(permit.member().failures(), 1);
     });
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 use super::answer::{unresolved_line, usable};
-use super::lookup::{resolve, runtime};
+use super::lookup::{background_runtime, resolve};
 use crate::upstream::UpstreamAddress;
 
 /// The timeout of all lookups together: that of one name server in resolv.conf(5).
@@ -23,7 +23,7 @@ pub(crate) fn unresolved(addresses: impl Iterator<Item = UpstreamAddress>) -> Ve
     if names.is_empty() {
         return Vec::new();
     }
-    let runtime = match runtime() {
+    let runtime = match background_runtime() {
         Ok(runtime) => runtime,
         Err(error) => return vec![format!("cannot resolve the names of apps: {error}")],
     };

@@ -58,16 +58,16 @@ pub(super) fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     (host, port).to_socket_addrs().map(Iterator::collect)
 }
 
-/// Returns the runtime of all lookups, which starts with the first name. The runtimes of the engines cannot
-/// be used: they wait for their blocking threads at the end, and a lookup may hang.
-pub(in crate::upstream) fn runtime() -> io::Result<Handle> {
+/// Returns the runtime of all lookups and health checks, which starts with the first one. The runtimes of the engines
+/// cannot be used: they wait for their blocking threads at the end, and a lookup may hang.
+pub(crate) fn background_runtime() -> io::Result<Handle> {
     static RUNTIME: Mutex<Option<Runtime>> = Mutex::new(None);
     let mut runtime = RUNTIME.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(runtime) = &*runtime {
         return Ok(runtime.handle().clone());
     }
     let mut builder = Builder::new_multi_thread();
-    builder.worker_threads(1).max_blocking_threads(LOOKUPS_MAX).thread_name("lookup").enable_time();
+    builder.worker_threads(1).max_blocking_threads(LOOKUPS_MAX).thread_name("upstreams").enable_all();
     Ok(runtime.insert(builder.build()?).handle().clone())
 }
 

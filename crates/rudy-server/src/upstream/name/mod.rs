@@ -20,7 +20,7 @@ use tokio::sync::watch;
 
 use self::alternatives::Alternatives;
 pub(crate) use self::check::unresolved;
-pub(super) use self::lookup::runtime;
+pub(crate) use self::lookup::background_runtime;
 use self::lookup::{LookUp, LookupState, LookupTiming};
 
 /// A host name and a port, with the results of its lookups.
@@ -43,6 +43,11 @@ impl Name {
     fn with(host: &str, port: u16, look_up: LookUp, timing: LookupTiming) -> Self {
         let (host, state) = (host.to_owned(), watch::Sender::default());
         Self { host, port, alternatives: Alternatives::default(), state, look_up, timing }
+    }
+
+    /// Returns the addresses of the last successful lookup.
+    pub(super) fn addresses(&self) -> Vec<SocketAddr> {
+        self.alternatives.addresses()
     }
 
     /// Returns whether the last successful lookup has this address.

@@ -1,0 +1,88 @@
+//! The state of the upstreams, and its change by the operator: `rudy upstreams`.
+
+use std::time::Instant;
+
+use rudy_upstream::{Availability, Member};
+
+use super::pool::ProxyPool;
+use super::url::UpstreamUrl;
+use crate::admin::{UpstreamState, UpstreamStatus};
+use crate::upstream::Endpoint;
+
+/// What the operator does with an upstream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum UpstreamChange {
+    /// It finishes its requests and gets no new ones.
+    Drain,
+    /// It gets requests again.
+    Up,
+}
+
+impl ProxyPool {
+    /// Returns the state of its upstreams, which these routes use. If a reload has removed the last route, only upstreams with requests in
+    /// progress are returned.
+    pub(crate) fn status(&self, routes: &[String]) -> Vec<UpstreamStatus> {
+        let now = Instant::now();
+        let members = self.upstream.pool().members();
+        let members = members.iter().filter(|member| !routes.is_empty() || member.in_flight() > 0);
+        let of_member = |member| {
+            let (_, url) = self.urls().find(|(id, _)| *id == Member::id(member))?;
+            let mut status = status(url, member, now);
+            if routes.is_empty() {
+                status.state = UpstreamState::Draining;
+            }
+            Some(UpstreamStatus { routes: routes.to_vec(), ..status })
+        };
+        members.filter_map(|member| of_member(&**member)).collect()
+    }
+
+    /// Changes the upstreams with this URL, or with this host and port. Returns whether there is one.
+    pub(crate) fn change(&self, name: &str, change: UpstreamChange) -> bool {
+        let mut is_known = false;
+        for (id, _) in self.urls().filter(|(_, url)| is_named(url, name)) {
+            is_known = true;
+            match change {
+                UpstreamChange::Drain => self.upstream.pool().retire(id),
+                UpstreamChange::Up => self.upstream.pool().restore(id, Instant::now()),
+            }
+        }
+        is_known
+    }
+
+    /// Returns the URLs of the upstreams that the operator has drained.
+    pub(crate) fn drained(&self) -> Vec<String> {
+        let is_drained = |id| {
+            let member = self.upstream.pool().member(id);
+            member.is_some_and(|member| member.availability(Instant::now()) == Availability::Retired)
+        };
+        self.urls().filter(|(id, _)| is_drained(*id)).map(|(_, url)| url.to_string()).collect()
+    }
+}
+
+fn is_named(url: &UpstreamUrl, name: &str) -> bool {
+    let url = url.to_string();
+    url == name || url.split_once("://").is_some_and(|(_, authority)| authority == name)
+}
+
+fn status(url: &UpstreamUrl, member: &Member<Endpoint>, now: Instant) -> UpstreamStatus {
+    let active = member.in_flight();
+    let (state, ejected_ms) = match member.availability(now) {
+        Availability::Up => (UpstreamState::Up, None),
+        Availability::Ejected(left) => (UpstreamState::Ejected, Some(left.as_millis())),
+        Availability::Unhealthy => (UpstreamState::Unhealthy, None),
+        Availability::Retired if active > 0 => (UpstreamState::Draining, None),
+        Availability::Retired => (UpstreamState::Drained, None),
+    };
+    UpstreamStatus {
+        routes: Vec::new(),
+        url: url.to_string(),
+        addresses: member.address().addresses(),
+        state,
+        ejected_ms: ejected_ms.map(|left| u64::try_from(left).unwrap_or(u64::MAX)),
+        active,
+        connections: member.open(),
+        requests: member.requests(),
+        failures: member.failures(),
+        latency_us: member.latency().map(|latency| u64::try_from(latency.as_micros()).unwrap_or(u64::MAX)),
+    }
+}
