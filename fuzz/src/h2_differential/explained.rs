@@ -15,6 +15,7 @@ const END_HEADERS: u8 = 4;
 const STRICTER: &[&str] = &[
     "rejected",
     "Host differs from :authority",
+    "the scheme has an invalid character",
     "a pseudo-field is empty, or has a space or a control character",
     ":path is not a path",
     "a pseudo-field is missing, or one too many",
@@ -28,6 +29,7 @@ const STRICTER: &[&str] = &[
 const STRICTER_CLIENT: &[&str] = &[
     "a pseudo-field other than :status",
     "a response with status 101",
+    "an interim response ends the stream",
     "the response has more than one Content-Length",
     "the value of a field has a control character",
     "a server sent SETTINGS_ENABLE_PUSH with 1",
