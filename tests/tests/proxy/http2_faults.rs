@@ -1,7 +1,7 @@
 //! As [`faults`](crate::faults), for an upstream that speaks HTTP/2.
 
 use rudy_tests::http2::{END, END_HEADERS, block, kind};
-use rudy_tests::{Http2Connection, Upstream};
+use rudy_tests::{Http2Connection, Upstream, UpstreamPeer};
 
 use crate::faults::Outcome::{self, Complete, Error, ErrorOrTruncated, Truncated};
 use crate::faults::check;
@@ -180,7 +180,7 @@ fn each_failure_of_an_upstream_has_the_expected_outcome_and_the_next_request_is_
 
 #[test]
 fn an_upstream_that_sends_no_settings_is_504() {
-    let upstream = Upstream::start(|peer| peer.wait_for_end());
+    let upstream = Upstream::start(UpstreamPeer::wait_for_end);
     let server = proxy_http2(&upstream.url().replace("http", "h2c"), "connect_timeout = \"300ms\"\n");
     let response = server.get("/app/");
     let error = response.field("proxy-status");

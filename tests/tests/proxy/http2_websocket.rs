@@ -1,4 +1,4 @@
-//! WebSockets through an upstream that speaks HTTP/2 (RFC 8441).
+//! `WebSocket` through an upstream that speaks HTTP/2 (RFC 8441).
 
 use std::sync::mpsc;
 
@@ -22,7 +22,7 @@ fn upstream(accepts_tunnels: bool) -> (Http2Upstream, mpsc::Receiver<(String, He
         },
         move |request: Request<RecvStream>, respond| {
             let protocol = request.extensions().get::<h2::ext::Protocol>();
-            let line = format!("{} {:?}", request.method(), protocol.map(|protocol| protocol.as_str()));
+            let line = format!("{} {:?}", request.method(), protocol.map(h2::ext::Protocol::as_str));
             sender.send((line, request.headers().clone())).expect("the test runs");
             echo(request, respond)
         },
