@@ -46,7 +46,7 @@ const REDBOT: &[&str] = &["redbot==2.7.1", "httplint==2026.10.4"];
 /// A scanner for TLS, which has Mozilla's recommendations.
 const SSLYZE: &[&str] = &["sslyze==6.3.1"];
 
-/// Applications behind a proxy and their clients: the cases of Autobahn for WebSockets, a server of WebSockets, a notebook with the driver
+/// Applications behind a proxy and their clients: the cases of Autobahn for `WebSocket`, a server of it, a notebook with the driver
 /// of a browser, a web server, and gRPC.
 const APPLICATIONS: &[&str] = &[
     "kosoku==0.1.0",

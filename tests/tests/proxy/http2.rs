@@ -9,7 +9,7 @@ use h2::server::SendResponse;
 use http::{HeaderMap, HeaderValue, Request, Response, Version};
 use rudy_tests::{Certificates, Http2Connection, Http2Upstream, Server, Upstream, Valid, http2::kind};
 
-use crate::proxy_to;
+use crate::proxy_http2;
 
 /// Responds with this status and body.
 fn respond(mut respond: SendResponse<Bytes>, body: impl Into<Bytes>) {
@@ -27,7 +27,7 @@ fn a_request_is_forwarded_over_http2() {
             async move { respond(response, "fine") }
         },
     );
-    let server = proxy_to(&upstream.url(), "");
+    let server = proxy_http2(&upstream.url(), "");
     let mut connection = server.connect();
     connection.send(
         b"GET /app/a?b HTTP/1.1\r\nHost: a.example\r\nConnection: keep-alive, X-Hop\r\nX-Hop: 1\r\nTE: trailers\r\n\
@@ -51,7 +51,7 @@ fn a_request_is_forwarded_over_http2() {
     assert_eq!(fields["x-forwarded-for"], "127.0.0.1");
 }
 
-/// Starts an upstream that accepts this many streams on a connection, reports each request, and responds when it is told.
+/// Starts an upstream that accepts this many streams on a connection, reports each request, and responds when the test releases them.
 fn held(streams: u32) -> (Http2Upstream, mpsc::Receiver<()>, tokio::sync::watch::Sender<bool>) {
     let (sender, requests) = mpsc::channel();
     let (release, released) = tokio::sync::watch::channel(false);
@@ -75,7 +75,7 @@ fn held(streams: u32) -> (Http2Upstream, mpsc::Receiver<()>, tokio::sync::watch:
 fn requests_at_a_time_share_connections_up_to_the_streams_that_the_upstream_accepts() {
     for (streams, connections) in [(100, 1), (5, 4)] {
         let (upstream, requests, release) = held(streams);
-        let server = proxy_to(&upstream.url(), "");
+        let server = proxy_http2(&upstream.url(), "");
         let mut clients: Vec<_> = (0..20).map(|_| server.connect()).collect();
         for client in &mut clients {
             client.send(b"GET /app/ HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -97,7 +97,7 @@ fn requests_at_a_time_share_connections_up_to_the_streams_that_the_upstream_acce
 #[test]
 fn requests_over_the_limit_wait_although_a_connection_has_streams() {
     let (upstream, requests, _release) = held(100);
-    let server = proxy_to(&upstream.url(), "connections = 1\nqueue = 0\n");
+    let server = proxy_http2(&upstream.url(), "connections = 1\nqueue = 0\n");
     let mut first = server.connect();
     first.send(b"GET /app/ HTTP/1.1\r\nHost: a\r\n\r\n");
     requests.recv().expect("the upstream runs");
@@ -139,7 +139,7 @@ fn echo() -> Http2Upstream {
 #[test]
 fn bodies_trailers_and_interim_responses_pass() {
     let upstream = echo();
-    let server = proxy_to(&upstream.url(), "");
+    let server = proxy_http2(&upstream.url(), "");
     let body: Vec<u8> = (0..5_000_000_u32).flat_map(u32::to_be_bytes).take(5_000_000).collect();
     let mut connection = server.connect();
     connection.send(b"POST /app/ HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nTransfer-Encoding: chunked\r\n\r\n");
@@ -170,7 +170,7 @@ fn bodies_trailers_and_interim_responses_pass() {
 #[test]
 fn grpc_streams_in_both_directions() {
     let upstream = echo();
-    let server = proxy_to(&upstream.url(), "");
+    let server = proxy_http2(&upstream.url(), "");
     let mut connection = Http2Connection::open(server.address(), &[]);
     let fields = [("content-type", "application/grpc+proto"), ("te", "trailers")];
     connection.request(1, "POST", "/app/", &fields, false);
@@ -200,7 +200,7 @@ fn a_client_that_does_not_read_delays_no_other_request_on_its_connection() {
             }
         },
     );
-    let server = proxy_to(&upstream.url(), "response_buffer = 0\n");
+    let server = proxy_http2(&upstream.url(), "response_buffer = 0\n");
     // Ten windows of streams are more than that of the connection.
     let stalled: Vec<_> = (0..10)
         .map(|_| {
@@ -234,7 +234,7 @@ fn a_client_that_disconnects_resets_its_stream_and_no_other() {
             }
         },
     );
-    let server = proxy_to(&upstream.url(), "");
+    let server = proxy_http2(&upstream.url(), "");
     let mut connection = server.connect();
     connection.send(b"GET /app/ HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(events.recv(), Ok(None));
@@ -266,7 +266,7 @@ fn a_response_before_the_end_of_the_request_ends_the_upload() {
             }
         },
     );
-    let server = proxy_to(&upstream.url(), "");
+    let server = proxy_http2(&upstream.url(), "");
     let mut connection = server.connect();
     connection.send(b"POST /app/ HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n");
     connection.send(&vec![b'x'; 200_000]);
@@ -292,7 +292,7 @@ fn a_post_that_the_upstream_has_not_processed_is_sent_again() {
             }
         }
     });
-    let server = proxy_to(&upstream.url().replace("http", "h2c"), "");
+    let server = proxy_http2(&upstream.url().replace("http", "h2c"), "");
     let mut connection = server.connect();
     for expected in ["first", "second"] {
         connection.send(b"POST /app/ HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc");
@@ -309,7 +309,7 @@ fn a_post_after_a_restart_of_the_upstream_gets_a_new_connection() {
             connection.respond(stream, "fine");
         }
     });
-    let server = proxy_to(&upstream.url().replace("http", "h2c"), "");
+    let server = proxy_http2(&upstream.url().replace("http", "h2c"), "");
     assert_eq!(server.get("/app/").text(), "fine");
     upstream.close_all();
     let mut connection = server.connect();
@@ -329,10 +329,10 @@ fn an_idle_connection_closes_after_its_timeout_and_with_its_configuration() {
         sender.send(()).expect("the test runs");
     });
     let url = upstream.url().replace("http", "h2c");
-    let server = proxy_to(&url, "idle_timeout = \"300ms\"\n");
+    let server = proxy_http2(&url, "idle_timeout = \"300ms\"\n");
     assert_eq!(server.get("/app/").text(), "fine");
     ends.recv().expect("the connection is closed");
-    let mut server = proxy_to(&url, "");
+    let mut server = proxy_http2(&url, "");
     assert_eq!(server.get("/app/").text(), "fine");
     let file = server.path().join("rudy.toml");
     let text = std::fs::read_to_string(&file).expect("the file exists").replace(&url, "http://127.0.0.1:1");
@@ -363,7 +363,7 @@ fn an_https_upstream_chooses_the_version() {
         ));
         let url = format!("https://localhost:{}", upstream.address().port());
         let server =
-            proxy_to(&url, &format!("host = \"upstream\"\ntrusted_certificates = \"{authority}\"\n"));
+            proxy_http2(&url, &format!("host = \"upstream\"\ntrusted_certificates = \"{authority}\"\n"));
         for _ in 0..2 {
             assert_eq!(server.get("/app/").text(), "fine");
             let head = heads.recv().expect("the application runs");
@@ -381,7 +381,7 @@ fn an_upstream_without_http2_is_502_with_the_reason_in_the_log() {
             peer.respond("fine");
         }
     });
-    let mut server = proxy_to(&upstream.url().replace("http", "h2c"), "");
+    let mut server = proxy_http2(&upstream.url().replace("http", "h2c"), "");
     let response = server.get("/app/");
     let error = response.field("proxy-status");
     assert_eq!((response.status, error), (502, Some("rudy; error=http_protocol_error")));

@@ -1,11 +1,11 @@
 //! As [`faults`](crate::faults), for an upstream that speaks HTTP/2.
 
 use rudy_tests::http2::{END, END_HEADERS, block, kind};
-use rudy_tests::{Http2Connection, Upstream};
+use rudy_tests::{Http2Connection, Upstream, UpstreamPeer};
 
 use crate::faults::Outcome::{self, Complete, Error, ErrorOrTruncated, Truncated};
 use crate::faults::check;
-use crate::proxy_to;
+use crate::proxy_http2;
 
 const CASES: &[(&str, Outcome)] = &[
     ("closes", Error(502, "connection_terminated")),
@@ -175,13 +175,13 @@ fn each_failure_of_an_upstream_has_the_expected_outcome_and_the_next_request_is_
         }
     });
     let url = upstream.url().replace("http", "h2c");
-    check(&proxy_to(&url, "response_timeout = \"300ms\"\nstall_timeout = \"300ms\"\n"), CASES);
+    check(&proxy_http2(&url, "response_timeout = \"300ms\"\nstall_timeout = \"300ms\"\n"), CASES);
 }
 
 #[test]
 fn an_upstream_that_sends_no_settings_is_504() {
-    let upstream = Upstream::start(|peer| peer.wait_for_end());
-    let server = proxy_to(&upstream.url().replace("http", "h2c"), "connect_timeout = \"300ms\"\n");
+    let upstream = Upstream::start(UpstreamPeer::wait_for_end);
+    let server = proxy_http2(&upstream.url().replace("http", "h2c"), "connect_timeout = \"300ms\"\n");
     let response = server.get("/app/");
     let error = response.field("proxy-status");
     assert_eq!((response.status, error), (504, Some("rudy; error=connection_timeout")));
@@ -194,7 +194,7 @@ fn an_upstream_that_accepts_no_streams_is_502() {
             connection.next_request();
         }
     });
-    let response = proxy_to(&upstream.url().replace("http", "h2c"), "").get("/app/");
+    let response = proxy_http2(&upstream.url().replace("http", "h2c"), "").get("/app/");
     let error = response.field("proxy-status");
     assert_eq!((response.status, error), (502, Some("rudy; error=destination_unavailable")));
 }

@@ -1,4 +1,4 @@
-//! WebSockets through an upstream that speaks HTTP/2 (RFC 8441).
+//! `WebSocket` through an upstream that speaks HTTP/2 (RFC 8441).
 
 use std::sync::mpsc;
 
@@ -8,7 +8,7 @@ use h2::server::SendResponse;
 use http::{HeaderMap, Method, Request, Response};
 use rudy_tests::{Http2Connection, Http2Upstream, http2::kind};
 
-use crate::proxy_to;
+use crate::proxy_http2;
 use crate::websocket::{ACCEPT, handshake, tunnel};
 
 /// An upstream that sends back what it receives, after `hi! `. Reports the heads of its requests.
@@ -22,7 +22,7 @@ fn upstream(accepts_tunnels: bool) -> (Http2Upstream, mpsc::Receiver<(String, He
         },
         move |request: Request<RecvStream>, respond| {
             let protocol = request.extensions().get::<h2::ext::Protocol>();
-            let line = format!("{} {:?}", request.method(), protocol.map(|protocol| protocol.as_str()));
+            let line = format!("{} {:?}", request.method(), protocol.map(h2::ext::Protocol::as_str));
             sender.send((line, request.headers().clone())).expect("the test runs");
             echo(request, respond)
         },
@@ -52,7 +52,7 @@ async fn echo(mut request: Request<RecvStream>, mut respond: SendResponse<Bytes>
 #[test]
 fn a_websocket_over_http11_reaches_an_upstream_over_http2() {
     let (upstream, heads) = upstream(true);
-    let server = proxy_to(&upstream.url(), "");
+    let server = proxy_http2(&upstream.url(), "");
     let mut connection = server.connect();
     connection.send(handshake("/app/echo", "websocket").as_bytes());
     let response = connection.response();
@@ -78,7 +78,7 @@ fn a_websocket_over_http11_reaches_an_upstream_over_http2() {
 #[test]
 fn a_websocket_over_http2_reaches_an_upstream_over_http2() {
     let (upstream, heads) = upstream(true);
-    let server = proxy_to(&upstream.url(), "");
+    let server = proxy_http2(&upstream.url(), "");
     let mut connection = Http2Connection::open(server.address(), &[]);
     connection.wait_for(kind::SETTINGS);
     connection.frame(kind::HEADERS, 4, 1, &tunnel("/app/echo"));
@@ -95,7 +95,7 @@ fn a_websocket_over_http2_reaches_an_upstream_over_http2() {
 #[test]
 fn a_tunnel_that_the_upstream_refuses_is_a_response() {
     let (upstream, _heads) = upstream(true);
-    let server = proxy_to(&upstream.url(), "");
+    let server = proxy_http2(&upstream.url(), "");
     let mut connection = server.connect();
     connection.send(handshake("/app/refused", "websocket").as_bytes());
     assert_eq!(connection.response().status, 403);
@@ -108,7 +108,7 @@ fn a_tunnel_that_the_upstream_refuses_is_a_response() {
 #[test]
 fn an_upstream_without_tunnels_is_502_with_the_reason_in_the_log() {
     let (upstream, heads) = upstream(false);
-    let mut server = proxy_to(&upstream.url(), "");
+    let mut server = proxy_http2(&upstream.url(), "");
     let mut connection = server.connect();
     connection.send(handshake("/app/echo", "websocket").as_bytes());
     let response = connection.response();

@@ -23,7 +23,7 @@ fn proxy(upstream: &Upstream, more: &str) -> Server {
 
 /// Starts a server whose requests go to the upstream with this URL. All its connections have one worker, so that they share
 /// connections to the upstream.
-fn proxy_to(url: &str, more: &str) -> Server {
+fn proxy_http2(url: &str, more: &str) -> Server {
     Server::config(&format!(
         "listen = [\"127.0.0.1:0,h2c\"]\nengine = \"task\"\n[[site]]\n[[site.route]]\npath = \"/app/*\"\n\
          [site.route.proxy]\nupstreams = \"{url}\"\n{more}\n"

@@ -278,7 +278,7 @@ impl ProxyRequest {
         };
         let pool = shared.pool.get_or_init(|| ProxyPool::new(&shared.table, shared.tls.clone()));
         let key = shared.table.choice.key(info.client, info.uri.path(), fields);
-        let received = pool.send(&head, &mut upload, offer.as_deref(), key, shared.timeouts).await?;
+        let received = pool.send(&head, &mut upload, offer.as_deref(), key, &shared.timeouts).await?;
         if let Some(offer) = offer
             && received.0.status == StatusCode::SWITCHING_PROTOCOLS
         {

@@ -113,7 +113,7 @@ impl ProxyPool {
         upload: &mut Upload,
         offer: Option<&Offer>,
         key: Option<u64>,
-        timeouts: Timeouts,
+        timeouts: &Timeouts,
     ) -> Result<(Head, Box<Exchange>), Failure> {
         // RFC 9110 §9.2.2: other requests must not be sent again, unless it is known that they do the same.
         let is_repeatable = head.method.is_idempotent() || self.retry_non_idempotent;
@@ -133,7 +133,7 @@ impl ProxyPool {
             }
             let (member, body) = (checkout.member(), std::mem::take(upload));
             let mut exchange =
-                Exchange::begin(checkout, head, body, offer, timeouts, self.failure_statuses, start)?;
+                Exchange::begin(checkout, head, body, offer, *timeouts, self.failure_statuses, start)?;
             let failure = match exchange.head().await {
                 Ok(response) => return Ok((response, exchange)),
                 Err(cause) => exchange.failure(cause),

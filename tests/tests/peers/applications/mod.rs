@@ -1,4 +1,4 @@
-//! The reverse proxy in front of applications in Python: a server of WebSockets that the cases of Autobahn test, `JupyterLab` in a
+//! The reverse proxy in front of applications in Python: a server of `WebSocket` that the cases of Autobahn test, `JupyterLab` in a
 //! browser, and gunicorn.
 
 use std::collections::BTreeSet;
