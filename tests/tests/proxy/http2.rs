@@ -51,7 +51,7 @@ fn a_request_is_forwarded_over_http2() {
     assert_eq!(fields["x-forwarded-for"], "127.0.0.1");
 }
 
-/// Starts an upstream that accepts this many streams on a connection, reports each request, and responds when it is told.
+/// Starts an upstream that accepts this many streams on a connection, reports each request, and responds when it is notified.
 fn held(streams: u32) -> (Http2Upstream, mpsc::Receiver<()>, tokio::sync::watch::Sender<bool>) {
     let (sender, requests) = mpsc::channel();
     let (release, released) = tokio::sync::watch::channel(false);
