@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::choice::named;
-use crate::proxy_to;
+use crate::proxy_to_all;
 
 /// Runs `rudy upstreams` with these arguments. Returns its exit code and output.
 fn upstreams(server: &Server, arguments: &[&str]) -> (Option<i32>, String) {
@@ -43,7 +43,7 @@ fn a_drained_upstream_finishes_its_requests_and_gets_no_new_ones() {
     });
     let other = named("other");
     let list = format!("\"{}\", \"{}\"", slow.url(), other.url());
-    let mut server = proxy_to(&list, "choice = \"round-robin\"");
+    let mut server = proxy_to_all(&list, "choice = \"round-robin\"");
     let mut first = server.connect();
     first.send(b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
     has_begun.recv().expect("the upstream gets the first request");
@@ -87,7 +87,7 @@ fn the_state_of_each_upstream_is_shown_and_outlives_a_reload_of_other_routes() {
     let sound = named("fine");
     let list = format!("\"{}\", \"{}\"", broken.url(), sound.url());
     let ejection = "ejection = { duration = \"1h\", duration_max = \"1h\" }\nchoice = \"round-robin\"";
-    let mut server = proxy_to(&list, ejection);
+    let mut server = proxy_to_all(&list, ejection);
     assert_eq!(server.get("/a").text(), "fine");
     server.wait_for_line(&format!("{} is ejected and gets no requests: ", broken.url()));
     let (_, text) = upstreams(&server, &[]);

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use rudy_tests::{Server, Upstream};
 
-use crate::proxy_to;
+use crate::proxy_to_all;
 
 /// An upstream that responds with its name.
 pub(crate) fn named(name: &'static str) -> Upstream {
@@ -30,7 +30,7 @@ fn counts(server: &Server, requests: usize) -> BTreeMap<String, usize> {
 fn upstreams_take_turns_in_proportion_to_their_weights() {
     let (a, b, c) = (named("a"), named("b"), named("c"));
     let upstreams = format!("{{ url = \"{}\", weight = 2 }}, \"{}\", \"{}\"", a.url(), b.url(), c.url());
-    let server = proxy_to(&upstreams, "choice = \"round-robin\"");
+    let server = proxy_to_all(&upstreams, "choice = \"round-robin\"");
     let expected = [("a", 8), ("b", 4), ("c", 4)].map(|(name, count)| (name.to_owned(), count));
     assert_eq!(counts(&server, 16), expected.into());
 }
@@ -54,7 +54,7 @@ fn a_busy_upstream_gets_no_more_requests_than_an_idle_one() {
     let (begun, has_begun) = channel();
     let ((release_a, a), (release_b, b)) = (channel(), channel());
     let (a, b) = (waiting("a", begun.clone(), a), waiting("b", begun, b));
-    let server = proxy_to(&format!("\"{}\", \"{}\"", a.url(), b.url()), "");
+    let server = proxy_to_all(&format!("\"{}\", \"{}\"", a.url(), b.url()), "");
     let mut first = server.connect();
     first.send(b"GET /wait HTTP/1.1\r\nHost: a\r\n\r\n");
     let busy = has_begun.recv().expect("an upstream got the request");
@@ -68,7 +68,7 @@ fn a_busy_upstream_gets_no_more_requests_than_an_idle_one() {
 fn a_key_leads_to_the_same_upstream_and_only_the_keys_of_a_lost_one_move() {
     let upstreams = [named("a"), named("b"), named("c")];
     let urls = upstreams.each_ref().map(|upstream| format!("\"{}\"", upstream.url())).join(", ");
-    let server = proxy_to(&urls, "choice = \"hash:cookie:session\"");
+    let server = proxy_to_all(&urls, "choice = \"hash:cookie:session\"");
     let get = |session: usize| {
         let mut connection = server.connect();
         let head = format!("GET / HTTP/1.1\r\nHost: a\r\nCookie: theme=dark; session={session}\r\n\r\n");

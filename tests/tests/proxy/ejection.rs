@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use rudy_tests::{Load, Upstream, eventually, free_port};
 
 use crate::choice::named;
-use crate::proxy_to;
+use crate::proxy_to_all;
 
 /// Starts an upstream on this address, as after a restart.
 fn restarted(address: SocketAddr) -> Upstream {
@@ -23,7 +23,7 @@ fn restarted(address: SocketAddr) -> Upstream {
 fn a_rolling_restart_of_three_upstreams_fails_no_idempotent_request() {
     let mut upstreams = [(); 3].map(|()| restarted(([127, 0, 0, 1], free_port()).into()));
     let urls = upstreams.each_ref().map(|upstream| format!("\"{}\"", upstream.url())).join(", ");
-    let mut server = proxy_to(&urls, "ejection = { duration = \"50ms\" }");
+    let mut server = proxy_to_all(&urls, "ejection = { duration = \"50ms\" }");
     let load = Load::start(server.address(), &[1, 10, 1000, 1000], &["/a", "/b"], |target, response| {
         assert_eq!((response.status, response.text()), (200, "fine"), "{target}");
     });
@@ -53,7 +53,7 @@ fn an_upstream_that_responds_with_a_failure_status_is_ejected() {
     let upstreams = format!("\"{}\", \"{}\"", failing.url(), fine.url());
     let ejection =
         "ejection = { failures = 3, statuses = [502, 503], duration = \"1h\", duration_max = \"1h\" }";
-    let mut server = proxy_to(&upstreams, &format!("choice = \"round-robin\"\n{ejection}"));
+    let mut server = proxy_to_all(&upstreams, &format!("choice = \"round-robin\"\n{ejection}"));
     let mut statuses = BTreeMap::new();
     for _ in 0..20 {
         *statuses.entry(server.get("/a").status).or_insert(0) += 1;
@@ -75,7 +75,7 @@ fn if_all_upstreams_are_ejected_requests_are_still_sent() {
         })
     };
     let (first, second) = (upstream(), upstream());
-    let mut server = proxy_to(
+    let mut server = proxy_to_all(
         &format!("\"{}\", \"{}\"", first.url(), second.url()),
         "ejection = { duration = \"1h\", duration_max = \"1h\" }",
     );
@@ -104,7 +104,7 @@ fn one_request_after_an_ejection_decides() {
         }
     });
     let other = named("b");
-    let mut server = proxy_to(
+    let mut server = proxy_to_all(
         &format!("\"{}\", \"{}\"", failing.url(), other.url()),
         "choice = \"round-robin\"\nejection = { duration = \"20ms\", duration_max = \"20ms\" }",
     );

@@ -195,3 +195,27 @@ fn the_quick_command_line_serves_an_application() {
     let server = Server::build().args(["--listen", "127.0.0.1:0", "--proxy", &upstream.url()]).start();
     forward(&server, &requests, "GET /any HTTP/1.1\r\nHost: localhost\r\n\r\n");
 }
+
+#[test]
+fn redirects_and_cookies_of_an_upstream_lead_to_this_server() {
+    let upstream = Upstream::start(|peer| {
+        while let Some(request) = peer.request() {
+            let host = request.field("x-own-host").unwrap_or_default().to_owned();
+            peer.send(format!(
+                "HTTP/1.1 302 Found\r\nLocation: http://{host}/login?next=/\r\nSet-Cookie: a=b; Path=/\r\n\
+                 Content-Length: 0\r\n\r\n"
+            ));
+        }
+    });
+    let get = |server: &Server| {
+        let mut connection = server.connect();
+        let host = upstream.address();
+        connection.send(format!("GET /app/a HTTP/1.1\r\nHost: a\r\nX-Own-Host: {host}\r\n\r\n").as_bytes());
+        let response = connection.response();
+        ["location", "set-cookie"].map(|name| response.field(name).unwrap_or_default().to_owned())
+    };
+    let server = proxy(&upstream, "strip_prefix = true\nrewrite_location = true\nrewrite_cookies = true");
+    assert_eq!(get(&server), ["/app/login?next=/", "a=b; Path=/app/"]);
+    let server = proxy(&upstream, "strip_prefix = true");
+    assert_eq!(get(&server), [format!("{}/login?next=/", upstream.url()), "a=b; Path=/".to_owned()]);
+}

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use rudy_tests::{Server, Upstream};
 use rustix::process::Signal;
 
-use crate::proxy_to;
+use crate::proxy_to_all;
 
 /// An upstream that responds to health checks with a status that can be changed.
 fn checked(name: &'static str, status: &Arc<AtomicUsize>) -> Upstream {
@@ -32,7 +32,7 @@ fn an_unhealthy_upstream_gets_no_requests_until_it_is_healthy_again() {
     let status = Arc::new(AtomicUsize::new(204));
     let (sick, sound) = (checked("sick", &status), checked("sound", &Arc::new(AtomicUsize::new(200))));
     let list = format!("\"{}\", \"{}\"", sick.url(), sound.url());
-    let mut server = proxy_to(&list, &format!("choice = \"round-robin\"\n{CHECK}"));
+    let mut server = proxy_to_all(&list, &format!("choice = \"round-robin\"\n{CHECK}"));
     let get = |server: &Server| server.get("/a").text().to_owned();
     assert_eq!([get(&server), get(&server)], ["sick", "sound"]);
     status.store(500, SeqCst);
@@ -55,7 +55,7 @@ fn an_upstream_that_hangs_is_unhealthy_and_the_last_one_gets_requests_anyway() {
         }
     });
     let check = "health_check = { interval = \"10ms\", timeout = \"20ms\", unhealthy = 1 }";
-    let mut server = proxy_to(&format!("\"{}\"", hanging.url()), check);
+    let mut server = proxy_to_all(&format!("\"{}\"", hanging.url()), check);
     server.wait_for_line("is unhealthy and gets no requests: the health check failed: ");
     assert_eq!(server.get("/a").text(), "fine");
 }
@@ -74,7 +74,7 @@ fn a_reload_that_removes_an_upstream_ends_its_checks() {
         let _ = ended.send(());
     });
     let check = "health_check = { interval = \"10ms\", timeout = \"1h\" }";
-    let mut server = proxy_to(&format!("\"{}\"", upstream.url()), check);
+    let mut server = proxy_to_all(&format!("\"{}\"", upstream.url()), check);
     has_begun.recv().expect("there is a check");
     let file = server.path().join("rudy.toml");
     let text = fs::read_to_string(&file).expect("the configuration can be read");

@@ -40,7 +40,7 @@ fn proxy_with(upstream: &Upstream, top: &str, more: &str) -> Server {
 }
 
 /// Starts a server whose requests go to these upstreams, the elements of a list, with more keys for its table.
-fn proxy_to(upstreams: &str, more: &str) -> Server {
+fn proxy_to_all(upstreams: &str, more: &str) -> Server {
     Server::config(&format!(
         "listen = [\"127.0.0.1:0\"]\n[[site]]\n[[site.route]]\npath = \"/*\"\n\
          [site.route.proxy]\nupstreams = [{upstreams}]\n{more}\n"

@@ -2,7 +2,7 @@
 
 use rudy_tests::{ReservedPort, Upstream, eventually};
 
-use crate::{proxy, proxy_to};
+use crate::{proxy, proxy_to_all};
 
 /// Serves one request per connection, and closes idle connections only when told.
 fn first_request_then_close() -> Upstream {
@@ -72,7 +72,7 @@ fn a_request_that_an_upstream_drops_reaches_another_one() {
         }
     });
     let upstreams = format!("\"{}\", \"{}\"", broken.url(), sound.url());
-    let server = proxy_to(&upstreams, "choice = \"round-robin\"");
+    let server = proxy_to_all(&upstreams, "choice = \"round-robin\"");
     let mut connection = server.connect();
     connection.send(b"PUT /a HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc");
     assert_eq!(connection.response().text(), "/a abc");
@@ -102,7 +102,7 @@ fn a_request_for_an_upstream_that_is_down_goes_to_another_one() {
         }
     });
     let upstreams = format!("\"http://{}\", \"{}\"", down.address(), up.url());
-    let server = proxy_to(&upstreams, "choice = \"round-robin\"");
+    let server = proxy_to_all(&upstreams, "choice = \"round-robin\"");
     let mut connection = server.connect();
     connection.send(b"POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc");
     assert_eq!(connection.response().text(), "fine");

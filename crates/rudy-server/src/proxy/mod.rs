@@ -29,6 +29,7 @@ mod pool;
 mod received;
 mod response;
 mod retries;
+mod rewrite;
 mod sending;
 mod status;
 mod table;
@@ -55,6 +56,7 @@ use self::exchange::Timeouts;
 use self::failure::{Cause, Failure};
 pub use self::health::{HealthCheckPath, HealthCheckTable};
 pub(crate) use self::pool::ProxyPool;
+use self::rewrite::Rewrites;
 pub(crate) use self::status::UpstreamChange;
 pub use self::table::{HostSource, ProxyTable, RequestBuffering, UpstreamTable};
 use self::target::Prefixes;
@@ -68,7 +70,7 @@ use crate::error_log::ErrorLog;
 use crate::handlers::{Call, Handler, Start};
 use crate::methods::{APP_METHODS, method_not_allowed};
 use crate::pages;
-use crate::upstream::{RequestInfo, Upload, may_be_endless};
+use crate::upstream::{RequestInfo, Selection, Upload, Wanted, may_be_endless};
 
 /// A proxy with its settings. Clones share everything.
 #[derive(Debug, Clone)]
@@ -81,6 +83,7 @@ struct Shared {
     timeouts: Timeouts,
     tunnel_limits: TunnelLimits,
     prefixes: Prefixes,
+    rewrites: Option<Rewrites>,
     /// The first host and path of the route.
     route: String,
     /// The name in the log: the first upstream.
@@ -100,7 +103,9 @@ struct ProxyRequest {
     /// The request for the log.
     info: Arc<RequestInfo>,
     /// The target, unless it is that of the client.
-    target: Option<String>,
+    target: Option<Box<str>>,
+    /// The length of the folder of the route.
+    mount: usize,
     fields: HeaderMap,
     /// The request for another protocol.
     offer: Option<Box<Offer>>,
@@ -186,6 +191,7 @@ impl Proxy {
             tls,
             timeouts,
             tunnel_limits,
+            rewrites: Rewrites::new(table, &prefixes),
             prefixes,
             route,
             name,
@@ -210,7 +216,8 @@ impl Proxy {
     fn prepare(&self, head: Parts, offer: Option<Offer>, call: &Call<'_>) -> ProxyRequest {
         let Parts { mut method, uri, version, headers: mut fields, .. } = head;
         let client = call.context.client;
-        let target = target::target(&uri, call.path, call.below().mount().len(), &self.0.prefixes);
+        let mount = call.below().mount().len();
+        let target = target::target(&uri, call.path, mount, &self.0.prefixes).map(String::into_boxed_str);
         fields::remove_connection_fields(&mut fields);
         if let Some(offer) = &offer {
             method = Method::GET;
@@ -231,6 +238,7 @@ impl Proxy {
             shared: self.0.clone(),
             info,
             target,
+            mount,
             fields,
             offer: offer.map(Box::new),
             buffers: call.context.routes.buffers.clone(),
@@ -258,7 +266,7 @@ impl ProxyRequest {
     }
 
     async fn response(&self, body: RequestBody) -> Result<Response, Failure> {
-        let Self { shared, info, target, fields, offer, buffers } = self;
+        let Self { shared, info, target, mount, fields, offer, buffers } = self;
         let of_client = || info.uri.path_and_query().map_or("/", |target| target.as_str());
         let (mut upload, client) = match offer {
             // The body is a direction of the tunnel.
@@ -278,7 +286,12 @@ impl ProxyRequest {
         };
         let pool = shared.pool.get_or_init(|| ProxyPool::new(&shared.table, shared.tls.clone()));
         let key = shared.table.choice.key(info.client, info.uri.path(), fields);
-        let received = pool.send(&head, &mut upload, offer.as_deref(), key, &shared.timeouts).await?;
+        let selection = Selection { key, ..Selection::from(Wanted::Any) };
+        let mut received =
+            pool.send(&head, &mut upload, offer.as_deref(), selection, &shared.timeouts).await?;
+        if let Some(rewrites) = &shared.rewrites {
+            rewrites.apply(&mut received.0.fields, &target::folder(&info.uri, *mount));
+        }
         if let Some(offer) = offer
             && received.0.status == StatusCode::SWITCHING_PROTOCOLS
         {
@@ -326,6 +339,7 @@ mod tests {
             shared,
             info: Arc::new(info),
             target: None,
+            mount: 0,
             fields: HeaderMap::new(),
             offer: None,
             buffers: Buffers::default(),

@@ -100,7 +100,7 @@ impl ProxyPool {
     }
 
     /// Sends a request and waits for the head of the response. The body is taken out of `upload`; `offer` is a request for a tunnel, and
-    /// `key` selects the upstream: see [`UpstreamChoice`](super::UpstreamChoice).
+    /// `selection` has the key that selects the upstream: see [`UpstreamChoice`](super::UpstreamChoice).
     ///
     /// Some failures allow another attempt, on another connection and maybe to another upstream: see [`RetryBudget::allows`].
     ///
@@ -112,18 +112,17 @@ impl ProxyPool {
         head: &RequestHead<'_>,
         upload: &mut Upload,
         offer: Option<&Offer>,
-        key: Option<u64>,
+        mut selection: Selection,
         timeouts: &Timeouts,
     ) -> Result<(Head, Box<Exchange>), Failure> {
         // RFC 9110 §9.2.2: other requests must not be sent again, unless it is known that they do the same.
         let is_repeatable = head.method.is_idempotent() || self.retry_non_idempotent;
         let has_others = self.upstream.pool().member_count() > 1;
         self.retries.add_request();
-        let wanted = if is_repeatable { Wanted::Any } else { Wanted::Alive };
-        let mut selection = Selection { wanted, key, tried: Vec::new() };
-        let at = poll_time();
-        for attempt in 1.. {
-            let start = Start { at, attempt };
+        selection.wanted = if is_repeatable { Wanted::Any } else { Wanted::Alive };
+        let mut start = Start { at: poll_time(), attempt: 0 };
+        loop {
+            start.attempt += 1;
             let checkout = self.upstream.checkout(&mut selection, || self.check_drained()).await;
             let mut checkout = checkout.map_err(|cause| not_connected(cause, start))?;
             // Servers of HTTP accept connections while they serve others.
@@ -143,7 +142,7 @@ impl ProxyPool {
                 && failure.cause.ends_connection();
             let failed = FailedAttempt {
                 cause: &failure.cause,
-                number: attempt,
+                number: start.attempt,
                 may_have_been_dead,
                 is_repeatable,
                 has_others,
@@ -158,7 +157,6 @@ impl ProxyPool {
                 selection.tried.push(member);
             }
         }
-        unreachable!("the attempts have no end")
     }
 
     /// Returns a connection on which the upstream accepts a tunnel: that of HTTP/2, or else one of HTTP/1.1.

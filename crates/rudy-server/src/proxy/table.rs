@@ -55,6 +55,12 @@ pub struct ProxyTable {
     /// Prefix to add to the path, after `strip_prefix`: with `/v1`, the upstream gets `/v1/a` for `/a`.
     #[schemars(extend("examples" = ["/v1"]))]
     pub add_prefix: Option<String>,
+    /// Rewrites `Location` and `Content-Location` of responses: the URL of an upstream becomes a path, and `strip_prefix` and `add_prefix`
+    /// are reverted. An application that knows its address from `Host` and `X-Forwarded-Proto` does not need it.
+    pub rewrite_location: bool,
+    /// Rewrites `Set-Cookie` of responses: `strip_prefix` and `add_prefix` are reverted in `Path`, and a `Domain` that is the host of an
+    /// upstream is removed.
+    pub rewrite_cookies: bool,
     /// Also sends `Forwarded` (RFC 7239), besides `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host`.
     pub forwarded: bool,
     /// Maximum number of connections to each upstream, and of requests at a time over HTTP/2. Further requests wait in the queue.
@@ -160,6 +166,8 @@ impl Default for ProxyTable {
             host: HostSource::default(),
             strip_prefix: false,
             add_prefix: None,
+            rewrite_location: false,
+            rewrite_cookies: false,
             forwarded: false,
             // Well below the ports of one address, with room for many WebSockets. An application that serves fewer
             // requests at once has a queue of its own.

@@ -41,6 +41,13 @@ pub(super) fn target(uri: &Uri, path: &RequestPath<'_>, mount: usize, prefixes: 
     Some(target)
 }
 
+/// Returns the folder of the route of a request, the first `mount` bytes of its canonical path, as it is spelled in a URL.
+pub(super) fn folder(uri: &Uri, mount: usize) -> String {
+    let Ok(path) = RequestPath::parse(uri.path()) else { return String::new() };
+    let (path, below) = (path.encoded_from(0), path.encoded_from(mount));
+    path.strip_suffix(below.as_str()).unwrap_or_default().to_owned()
+}
+
 /// Returns whether a path has a segment `.` or `..`, plain or percent-encoded.
 fn has_dot_segments(path: &str) -> bool {
     let is_dot = |segment: &str| {
@@ -53,6 +60,15 @@ fn has_dot_segments(path: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folder_is_spelled_as_in_a_url() {
+        for (path, mount, expected) in
+            [("/app/a", 4, "/app"), ("/a%20b/c", 4, "/a%20b"), ("/app", 4, "/app"), ("/a", 0, "")]
+        {
+            assert_eq!(folder(&path.parse().unwrap(), mount), expected, "{path}");
+        }
+    }
 
     #[test]
     fn the_spelling_of_the_client_is_passed_on_without_dot_segments() {

@@ -49,9 +49,18 @@ const HOST_OF_UNIX_SOCKET: &str = "localhost";
 impl UpstreamUrl {
     /// Returns the name in the certificate of the upstream: its host without brackets. `None` without TLS.
     pub(super) fn tls_name(&self) -> Option<&str> {
-        let host = without_port(self.authority.as_bytes());
-        let host = std::str::from_utf8(host).ok().filter(|_| self.scheme == Scheme::Https)?;
-        Some(host.trim_matches(['[', ']']))
+        (self.scheme == Scheme::Https).then(|| self.host_name().trim_matches(['[', ']']))
+    }
+
+    /// Returns the host without the port.
+    pub(super) fn host_name(&self) -> &str {
+        std::str::from_utf8(without_port(self.authority.as_bytes())).unwrap_or(&self.authority)
+    }
+
+    /// Returns the origin of its resources, as in `http://127.0.0.1:3000`.
+    pub(super) fn origin(&self) -> String {
+        let scheme = if self.scheme == Scheme::Https { "https" } else { "http" };
+        format!("{scheme}://{}", self.authority)
     }
 
     /// Returns whether the upstream speaks HTTP/2 without TLS.
