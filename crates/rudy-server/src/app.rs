@@ -291,6 +291,7 @@ mod tests {
         let app = app(&format!(
             r#"
             [[site]]
+            error_pages = {{ 404 = "/error", 405 = "/gone" }}
             [[site.route]]
             path = "*.php"
             respond = {{ body = "ran" }}
@@ -307,7 +308,6 @@ mod tests {
             index = ["index.php"]
             try_files = ["{{path}}", "{{path}}.php"]
             fallback = "index.php"
-            error_pages = {{ 404 = "error", 405 = "gone" }}
         "#
         ));
         let text = |response: &Response| match &response.body {
@@ -342,10 +342,11 @@ mod tests {
         std::fs::write(folder.path().join("sorry.html"), "sorry").unwrap();
         std::fs::write(folder.path().join("a.txt"), "text").unwrap();
         let app = app(&format!(
-            "[[site]]\n[[site.route]]\npath = '/sorry.html'\n[site.route.files]\nroot = '{root}'\n\
+            "[[site]]\nerror_pages = {{ 404 = '/sorry.html', 405 = '/sorry.html' }}\n\
+             response_headers = {{ X-Of-The-Site = 'yes' }}\n\
+             [[site.route]]\npath = '/sorry.html'\n[site.route.files]\nroot = '{root}'\n\
              cache_control = [{{ pattern = '*', value = 'max-age=31536000' }}]\n\
-             [[site.route]]\npath = '/*'\n[site.route.files]\nroot = '{root}'\n\
-             error_pages = {{ 404 = 'sorry.html', 405 = 'sorry.html' }}\nheaders = {{ X-Of-The-Site = 'yes' }}\n"
+             [[site.route]]\npath = '/*'\n[site.route.files]\nroot = '{root}'\n"
         ));
         for (method, target, status) in [("GET", "/nothing", 404), ("DELETE", "/a.txt", 405)] {
             let response = send(&app, method, "a.org", target);
@@ -370,7 +371,7 @@ mod tests {
         let root = folder.path().display();
         let app = app(&format!(
             "[[site]]\n\
-             [[site.route]]\npath = '/a/*'\nfiles = {{ root = '{root}', error_pages = {{ 404 = 'b/x' }} }}\n\
+             [[site.route]]\npath = '/a/*'\nerror_pages = {{ 404 = '/a/b/x' }}\nfiles = '{root}'\n\
              [[site.route]]\npath = '*.loop'\nfiles = {{ root = '{root}', fallback = 'a.round' }}\n\
              [[site.route]]\npath = '*.round'\nfiles = {{ root = '{root}', fallback = 'a.loop' }}\n"
         ));
@@ -450,6 +451,7 @@ mod tests {
             r#"
             [[site]]
             hosts = ["files.org"]
+            error_pages = {{ 404 = "/far/404.html" }}
             [[site.route]]
             path = "*.php"
             respond = {{ body = "ran" }}
@@ -459,7 +461,6 @@ mod tests {
             root = '{root}'
             follow_symlinks = true
             index = ["index.php", "index.html"]
-            error_pages = {{ 404 = "far/404.html" }}
             [[site]]
             hosts = ["php.org"]
             [[site.route]]
