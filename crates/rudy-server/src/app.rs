@@ -4,10 +4,10 @@ use std::io;
 use std::sync::Arc;
 
 use http::StatusCode;
-use rudy_http::h1::RequestHead;
+use rudy_http::h1::{Rejection, RequestHead};
 use rudy_net::{
-    Client, ClientHello, ExchangeOutcome, Forwarded, Limits, Observer, Peer, Reply, Request, Response,
-    Service, Tls, TlsSite,
+    Client, ClientHello, ExchangeOutcome, Forwarded, Limits, Observer, Peer, Reply, Request, RequestBody,
+    Response, Service, Tls, TlsSite,
 };
 
 use crate::Resources;
@@ -147,6 +147,18 @@ impl Service for App {
         Context { client, routes: &self.routes, access: Access::Cached }.reply(request)
     }
 
+    fn respond_to_rejected(
+        &self,
+        rejection: Rejection,
+        head: Option<RequestHead<'_>>,
+        client: &Client<'_>,
+    ) -> Option<Response> {
+        let request = head.map(|head| head.into_request().map(|_| RequestBody::empty()));
+        let request = request.map(|request| with_forwarded_host(request, client));
+        Context { client, routes: &self.routes, access: Access::Cached }
+            .respond_to_rejected(request, rejection)
+    }
+
     fn limits(&self) -> &Arc<Limits> {
         &self.limits
     }
@@ -172,7 +184,7 @@ impl Service for App {
 #[cfg(test)]
 mod tests {
     use http::header;
-    use rudy_net::{Body, RequestBody};
+    use rudy_net::Body;
 
     use super::*;
 

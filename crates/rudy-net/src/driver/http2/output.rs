@@ -277,7 +277,7 @@ impl Http2 {
             }
             self.half_closed = Some(now);
         }
-        self.reject_slow_uploads(connection, &limits, now, scratch);
+        self.reject_slow_uploads(connection, &limits, poll_cx, scratch);
         let mut at = 0;
         while let Some(exchange) = self.exchanges.get(at) {
             if is_past(exchange.window_deadline(&limits.http)) {
