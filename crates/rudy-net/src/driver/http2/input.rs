@@ -194,6 +194,7 @@ impl Http2 {
             let malformed = |reason: &str| RequestBodyError::Malformed(reason.to_owned());
             upload.fail(reason.map_or(RequestBodyError::PeerGone, malformed));
         }
+        self.drop_upload(&mut exchange, turn.out);
         if let Some(record) = &mut exchange.record {
             record.finish(if reason.is_some() { EndReason::Aborted } else { EndReason::PeerGone });
         }
