@@ -125,7 +125,7 @@ impl Driver {
                     self.respond(stream, &date);
                 }
             }
-            Event::Rejected { stream, rejection } => {
+            Event::Rejected { stream, rejection, .. } => {
                 self.end_body(None);
                 self.events.push(format!("{stream} {rejection}"));
                 self.open.remove(&stream);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
-use rudy_http::h1::RequestHead;
+use rudy_http::h1::{Rejection, RequestHead};
 
 use crate::close::LingerLimits;
 use crate::{Client, ClientHello, Forwarded, Peer, Reply, Request, Response, Tls, TlsSite};
@@ -48,6 +48,17 @@ pub trait Service: Send + Sync + 'static {
 
     /// Responds to a request. Must not block: use [`Reply::Later`] to wait.
     fn call(&self, request: Request, client: &Client<'_>) -> Reply;
+
+    /// Returns the response to a request that the connection rejects, such as a page, instead of a text. The head
+    /// is `None` if it is malformed or incomplete. Only a response whose body is in memory is sent.
+    fn respond_to_rejected(
+        &self,
+        _rejection: Rejection,
+        _head: Option<RequestHead<'_>>,
+        _client: &Client<'_>,
+    ) -> Option<Response> {
+        None
+    }
 
     /// Returns the limits for the next request of each connection. Shared, so that an exchange holds its
     /// limits without the service.

@@ -4,10 +4,10 @@ use std::io;
 use std::sync::Arc;
 
 use http::StatusCode;
-use rudy_http::h1::RequestHead;
+use rudy_http::h1::{Rejection, RequestHead};
 use rudy_net::{
-    Client, ClientHello, ExchangeOutcome, Forwarded, Limits, Observer, Peer, Reply, Request, Response,
-    Service, Tls, TlsSite,
+    Client, ClientHello, ExchangeOutcome, Forwarded, Limits, Observer, Peer, Reply, Request, RequestBody,
+    Response, Service, Tls, TlsSite,
 };
 
 use crate::Resources;
@@ -147,6 +147,18 @@ impl Service for App {
         Context { client, routes: &self.routes, access: Access::Cached }.reply(request)
     }
 
+    fn respond_to_rejected(
+        &self,
+        rejection: Rejection,
+        head: Option<RequestHead<'_>>,
+        client: &Client<'_>,
+    ) -> Option<Response> {
+        let request = head.map(|head| head.into_request().map(|_| RequestBody::empty()));
+        let request = request.map(|request| with_forwarded_host(request, client));
+        Context { client, routes: &self.routes, access: Access::Cached }
+            .respond_to_rejected(request, rejection)
+    }
+
     fn limits(&self) -> &Arc<Limits> {
         &self.limits
     }
@@ -172,7 +184,7 @@ impl Service for App {
 #[cfg(test)]
 mod tests {
     use http::header;
-    use rudy_net::{Body, RequestBody};
+    use rudy_net::Body;
 
     use super::*;
 
@@ -291,6 +303,7 @@ mod tests {
         let app = app(&format!(
             r#"
             [[site]]
+            error_pages = {{ 404 = "/error", 405 = "/gone" }}
             [[site.route]]
             path = "*.php"
             respond = {{ body = "ran" }}
@@ -307,7 +320,6 @@ mod tests {
             index = ["index.php"]
             try_files = ["{{path}}", "{{path}}.php"]
             fallback = "index.php"
-            error_pages = {{ 404 = "error", 405 = "gone" }}
         "#
         ));
         let text = |response: &Response| match &response.body {
@@ -342,10 +354,11 @@ mod tests {
         std::fs::write(folder.path().join("sorry.html"), "sorry").unwrap();
         std::fs::write(folder.path().join("a.txt"), "text").unwrap();
         let app = app(&format!(
-            "[[site]]\n[[site.route]]\npath = '/sorry.html'\n[site.route.files]\nroot = '{root}'\n\
+            "[[site]]\nerror_pages = {{ 404 = '/sorry.html', 405 = '/sorry.html' }}\n\
+             response_headers = {{ X-Of-The-Site = 'yes' }}\n\
+             [[site.route]]\npath = '/sorry.html'\n[site.route.files]\nroot = '{root}'\n\
              cache_control = [{{ pattern = '*', value = 'max-age=31536000' }}]\n\
-             [[site.route]]\npath = '/*'\n[site.route.files]\nroot = '{root}'\n\
-             error_pages = {{ 404 = 'sorry.html', 405 = 'sorry.html' }}\nheaders = {{ X-Of-The-Site = 'yes' }}\n"
+             [[site.route]]\npath = '/*'\n[site.route.files]\nroot = '{root}'\n"
         ));
         for (method, target, status) in [("GET", "/nothing", 404), ("DELETE", "/a.txt", 405)] {
             let response = send(&app, method, "a.org", target);
@@ -370,7 +383,7 @@ mod tests {
         let root = folder.path().display();
         let app = app(&format!(
             "[[site]]\n\
-             [[site.route]]\npath = '/a/*'\nfiles = {{ root = '{root}', error_pages = {{ 404 = 'b/x' }} }}\n\
+             [[site.route]]\npath = '/a/*'\nerror_pages = {{ 404 = '/a/b/x' }}\nfiles = '{root}'\n\
              [[site.route]]\npath = '*.loop'\nfiles = {{ root = '{root}', fallback = 'a.round' }}\n\
              [[site.route]]\npath = '*.round'\nfiles = {{ root = '{root}', fallback = 'a.loop' }}\n"
         ));
@@ -450,6 +463,7 @@ mod tests {
             r#"
             [[site]]
             hosts = ["files.org"]
+            error_pages = {{ 404 = "/far/404.html" }}
             [[site.route]]
             path = "*.php"
             respond = {{ body = "ran" }}
@@ -459,7 +473,6 @@ mod tests {
             root = '{root}'
             follow_symlinks = true
             index = ["index.php", "index.html"]
-            error_pages = {{ 404 = "far/404.html" }}
             [[site]]
             hosts = ["php.org"]
             [[site.route]]

@@ -6,8 +6,8 @@ mod tests;
 use std::sync::Arc;
 
 use http::uri::Scheme;
-use http::{Method, StatusCode};
-use rudy_http::h1::RequestHead;
+use http::{Method, StatusCode, header};
+use rudy_http::h1::{Rejection, RequestHead};
 use rudy_http::semantics::path::{PathError, RequestPath};
 use rudy_net::{Client, Reply, Request, Response, Tls};
 
@@ -15,6 +15,7 @@ use crate::acme::is_challenge_path;
 use crate::buffer::Buffers;
 use crate::files::access::{Access, on_pool};
 use crate::handlers::{Call, Metrics};
+use crate::internal_redirect::ErrorPageFor;
 use crate::methods::{method_not_allowed, reject_unknown_method, respond_unless_read};
 use crate::routing::{Missing, NotFound, RouteMatch, Router, explain_rejected, request_host};
 use crate::steps::{Next, Target};
@@ -76,9 +77,41 @@ impl Context<'_> {
         // RFC 9110 §7.4: a request for an https URL over an unencrypted connection MUST be rejected.
         if request.uri().scheme() == Some(&Scheme::HTTPS) && self.client.scheme() != Scheme::HTTPS {
             let explanation = "This connection does not use TLS, so it cannot serve an https URL.";
-            return pages::error(StatusCode::MISDIRECTED_REQUEST, request.headers(), explanation).into();
+            let response = pages::error(StatusCode::MISDIRECTED_REQUEST, request.headers(), explanation);
+            let outer = self.routes.router.outer(|| request_host(&request), None);
+            let path = path_or_root(&request);
+            return self.respond(request, &path, response, outer);
         }
         self.route(request, None)
+    }
+
+    /// Responds to a request that the connection has rejected. It is `None` if its head is malformed or incomplete. No handler is
+    /// called, so an error page that is a path of the site is not used.
+    pub(crate) fn respond_to_rejected(
+        self,
+        request: Option<Request>,
+        rejection: Rejection,
+    ) -> Option<Response> {
+        let (router, tls) = (&self.routes.router, self.client.tls.as_deref());
+        let outer = match &request {
+            Some(request) => router.outer(|| request_host(request), tls),
+            None => router.outer_of_connection(tls),
+        };
+        let mut request = request.unwrap_or_default();
+        let status = rejection.status();
+        // As if the request were one for a page: then no other request is made for its page.
+        request.extensions_mut().insert(ErrorPageFor(status));
+        let explanation = format!("Request rejected: {rejection}.");
+        let mut response = pages::error(status, request.headers(), &explanation);
+        if let Some(allow) = rejection.fields().remove(header::ALLOW) {
+            response.headers_mut().insert(header::ALLOW, allow);
+        }
+        let path = path_or_root(&request);
+        match self.respond(request, &path, response, outer) {
+            Reply::Now(response) => Some(response),
+            // No step waits before it has called a handler.
+            Reply::Later(_) => None,
+        }
     }
 
     /// Passes a request for `path` on to what comes next on its route, after a step has waited.
@@ -126,7 +159,8 @@ impl Context<'_> {
         let reply = match instead.map_or_else(parse, Ok) {
             Ok(path) => self.pass_on(request, &path),
             Err(error) => {
-                let outer = self.routes.router.outer(|| request_host(&request));
+                let tls = self.client.tls.as_deref();
+                let outer = self.routes.router.outer(|| request_host(&request), tls);
                 let response = reject_path(&request, error);
                 self.respond(request, &RequestPath::from_decoded("/".to_owned()), response, outer)
             }
@@ -196,6 +230,12 @@ impl Context<'_> {
         };
         Some(method_not_allowed(request, handler.methods(), explanation))
     }
+}
+
+/// Returns the path of a request without a route, for its header fields: the root if the path is invalid.
+fn path_or_root(request: &Request) -> RequestPath<'static> {
+    RequestPath::parse(request.uri().path())
+        .map_or_else(|_| RequestPath::from_decoded("/".to_owned()), RequestPath::into_owned)
 }
 
 fn reject_path(request: &Request, error: PathError) -> Response {

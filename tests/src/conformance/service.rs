@@ -94,14 +94,15 @@ fn record(saw: &Mutex<Vec<String>>, lines: impl IntoIterator<Item = String>) {
     saw.lock().unwrap_or_else(PoisonError::into_inner).extend(lines);
 }
 
-/// Reads the complete body, then responds. If the body fails, the connection discards this response.
+/// Reads the complete body, then responds. Leaves the response to a body that fails to the connection.
 async fn respond_to_body(
     request: request::Parts,
     mut body: RequestBody,
     saw: Arc<Mutex<Vec<String>>>,
 ) -> Response {
     let mut whole = WholeBody::default();
-    while let Some(Ok(frame)) = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+    while let Some(frame) = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+        let Ok(frame) = frame else { return std::future::pending().await };
         match frame.into_data() {
             Ok(data) => whole.bytes.extend_from_slice(&data),
             Err(frame) => whole.trailers = frame.into_trailers().unwrap_or_default(),

@@ -177,7 +177,7 @@ fn an_authorizer_gets_the_path_that_selected_the_route() {
 fn files_that_match_a_script_route_are_run_and_never_sent() {
     let routes = "[[site.route]]\npath = '*.php'\nfastcgi = { address = '{app}', root = '{root}' }\n\
                   [[site.route]]\npath = '/*'\n[site.route.files]\nroot = '{root}'\n\
-                  index = ['index.php']\nfallback = 'index.php'\nerror_pages = { 404 = 'sorry.php' }\n";
+                  index = ['index.php']\nfallback = 'index.php'\n[site.route.error_pages]\n404 = '/sorry.php'\n";
     let source = "<?php $password = 'hunter2';";
     let files = [
         ("index.php", source),

@@ -4,5 +4,6 @@
 mod apps;
 mod bodies;
 mod protocols;
+mod rejections;
 mod reload;
 mod spoofed;

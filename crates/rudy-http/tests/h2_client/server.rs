@@ -142,7 +142,7 @@ impl Handler<'_> {
                     self.connection.shut_down(self.out);
                 }
             }
-            Event::Rejected { stream, rejection } => {
+            Event::Rejected { stream, rejection, .. } => {
                 self.exchanges.remove(&stream);
                 self.connection.reject(stream, rejection, (&date, now), self.out);
             }

@@ -5,13 +5,14 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use bytes::BytesMut;
+use http::StatusCode;
 use rudy_http::h1::{Phase, Rejection};
 
 use super::input::{Input, InputFault};
 use super::output::Output;
 use super::poll_context::PollContext;
 use super::pump::Pump;
-use super::record::{Record, report_rejection};
+use super::record::Record;
 use super::upload::Upload;
 use super::{Connection, State, Upgrade};
 use crate::close::CloseMode;
@@ -90,18 +91,28 @@ impl Handler {
         poll_cx: &mut PollContext<'_, '_>,
         scratch: &mut Scratch,
     ) -> Poll<State> {
-        match self.exchange.poll_input(connection, poll_cx, &mut scratch.out) {
-            Poll::Pending => {}
-            Poll::Ready(InputFault::Rejected(rejection)) => {
-                return Poll::Ready(self.reject(rejection, connection, poll_cx.now, scratch));
-            }
+        let rejection = match self.exchange.poll_input(connection, poll_cx, &mut scratch.out) {
+            Poll::Pending => None,
+            Poll::Ready(InputFault::Rejected(rejection)) => Some(rejection),
             Poll::Ready(InputFault::Incomplete) => {
                 return Poll::Ready(self.exchange.end(Fault(EndReason::PeerGone, CloseMode::NoLinger)));
             }
             Poll::Ready(InputFault::PeerGone) => {
                 return Poll::Ready(self.exchange.end(EndReason::PeerGone.into()));
             }
-        }
+        };
+        self.poll_service(rejection, connection, poll_cx, scratch)
+    }
+
+    /// Polls the service. If the body was rejected, the service knows it, and its response is used if it is there at once and has the
+    /// status of the rejection.
+    fn poll_service<S: ServiceSource>(
+        &mut self,
+        rejection: Option<Rejection>,
+        connection: &mut Connection<S>,
+        poll_cx: &mut PollContext<'_, '_>,
+        scratch: &mut Scratch,
+    ) -> Poll<State> {
         // Interim responses would accumulate while the client does not read.
         let accepts_interim = !self.exchange.output.is_blocked();
         let (response, interim) = poll_cx.poll_handler(accepts_interim, |cx| self.future.as_mut().poll(cx));
@@ -109,10 +120,28 @@ impl Handler {
             // HTTP/1.0 clients do not receive it (RFC 9110 §15.2).
             let _is_sent = connection.machine.encode_interim(status, &fields, &mut scratch.out);
         }
-        let response = match response {
-            Ok(response) => std::task::ready!(response),
-            Err(_) => connection.internal_error(),
+        let response = match (response, rejection) {
+            (Ok(Poll::Ready(response)), None) => response,
+            (Ok(Poll::Ready(response)), Some(rejection)) if response.status() == rejection.status() => {
+                response
+            }
+            (Ok(Poll::Pending), None) => return Poll::Pending,
+            (Ok(_), Some(rejection)) => {
+                let exchange = std::mem::take(&mut self.exchange).without_upload();
+                let Scratch { out, date, .. } = scratch;
+                let earlier = Vec::new();
+                return Poll::Ready(connection.respond_to_rejected(rejection, exchange, earlier, date, out));
+            }
+            (Err(_), _) => connection.internal_error(),
         };
+        if let Some(rejection) = rejection {
+            connection.context.worker.counters.rejected.add(1);
+            if self.exchange.record().is_none() {
+                connection.report_rejected(rejection, connection.machine.requests(), poll_cx.now);
+            }
+            // The start of the next request is unknown.
+            connection.machine.close_after_response();
+        }
         let exchange = std::mem::take(&mut self.exchange);
         Poll::Ready(connection.respond(response, exchange, poll_cx, scratch))
     }
@@ -125,32 +154,12 @@ impl Handler {
         scratch: &mut Scratch,
     ) -> Option<State> {
         if self.exchange.has_slow_upload(connection, poll_cx.now) {
-            return Some(self.reject(Rejection::BodyTooSlow, connection, poll_cx.now, scratch));
+            return match self.poll_service(Some(Rejection::BodyTooSlow), connection, poll_cx, scratch) {
+                Poll::Ready(state) => Some(state),
+                Poll::Pending => None,
+            };
         }
         self.exchange.check_deadlines(connection, poll_cx).map(|fault| self.exchange.end(fault))
-    }
-
-    /// Rejects a request during its exchange. Drops the service's future.
-    fn reject<S: ServiceSource>(
-        &mut self,
-        rejection: Rejection,
-        connection: &mut Connection<S>,
-        now: Instant,
-        scratch: &mut Scratch,
-    ) -> State {
-        connection.context.worker.counters.rejected.add(1);
-        connection.machine.reject(rejection, &scratch.date, &mut scratch.out);
-        let mut exchange = std::mem::take(&mut self.exchange);
-        let details = exchange.details.get_or_insert_default();
-        details.input.upload = None;
-        if let Some(record) = &mut details.record {
-            record.begin(rejection.status());
-        } else {
-            let number = connection.machine.requests();
-            report_rejection(&*connection.load_service(), &connection.client(number), rejection, now);
-        }
-        exchange.output.push(&mut scratch.out, Vec::new());
-        State::Body(Box::new(exchange))
     }
 }
 
@@ -167,6 +176,21 @@ impl Exchange {
         let mut output = Output::default();
         output.push(out, records);
         Self { pump: Pump::default(), output, details: None }
+    }
+
+    /// Reads no more of the request body.
+    fn without_upload(mut self) -> Self {
+        if let Some(details) = &mut self.details {
+            details.input.upload = None;
+        }
+        self
+    }
+
+    /// Records the start of the response. Returns `false` without a record.
+    pub(super) fn begin_record(&mut self, status: StatusCode) -> bool {
+        let Some(record) = self.record() else { return false };
+        record.begin(status);
+        true
     }
 
     fn upload(&self) -> Option<&Upload> {
@@ -338,9 +362,7 @@ impl<S: ServiceSource> Connection<S> {
     ) -> State {
         let Scratch { out, date, .. } = scratch;
         let status = self.begin(&mut response, exchange.upload(), date, out);
-        if let Some(record) = exchange.record() {
-            record.begin(status);
-        }
+        exchange.begin_record(status);
         if response.upgrade.is_none()
             && let Some(body_bytes) = self.encode_small_body(&response.body, poll_cx.now, out)
         {

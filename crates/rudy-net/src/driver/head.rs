@@ -13,7 +13,7 @@ use tokio::io::ReadBuf;
 use super::exchange::{Exchange, Handler};
 use super::poll_context::{POLL_BYTES_MAX, PollContext, yield_now};
 use super::pump::GATHERED_BYTES;
-use super::record::{Record, report_closed, report_rejection};
+use super::record::{Record, report_closed};
 use super::upload::Upload;
 use super::{Connection, State};
 use crate::close::CloseMode;
@@ -136,8 +136,7 @@ impl<S: ServiceSource> Connection<S> {
             Timeout::NotYet => Poll::Ready(State::Close(CloseMode::Reset)),
             Timeout::Close => Poll::Ready(State::Close(CloseMode::NoLinger)),
             Timeout::Reject(rejection) => {
-                self.reject(rejection, date, out);
-                Poll::Ready(State::Body(Box::new(Exchange::flush(out, Vec::new()))))
+                Poll::Ready(self.respond_to_rejected(rejection, Exchange::default(), Vec::new(), date, out))
             }
         }
     }
@@ -166,10 +165,7 @@ impl<S: ServiceSource> Connection<S> {
                 Ok(Some(Event::Request(head))) => match self.handle_request(&service, head, batch) {
                     Ok(Some(next)) => return BatchEnd::Next(next),
                     Ok(None) => {}
-                    Err(rejection) => {
-                        self.reject(rejection, batch.date, batch.out);
-                        return BatchEnd::NeedsInput;
-                    }
+                    Err(rejection) => return self.reject(rejection, batch),
                 },
                 // Body events occur only during an exchange.
                 Ok(None | Some(_)) => return BatchEnd::NeedsInput,
@@ -180,10 +176,7 @@ impl<S: ServiceSource> Connection<S> {
                     report_closed(&*service, &self.client(0), reason, batch.now);
                     return BatchEnd::Next(State::Close(CloseMode::Linger));
                 }
-                Err(rejection) => {
-                    self.reject(rejection, batch.date, batch.out);
-                    return BatchEnd::NeedsInput;
-                }
+                Err(rejection) => return self.reject(rejection, batch),
             }
             bytes = &[];
         }
@@ -282,13 +275,11 @@ impl<S: ServiceSource> Connection<S> {
         Some(whole.len() as u64)
     }
 
-    /// Encodes a rejection, and reports it to the service.
-    fn reject(&mut self, rejection: Rejection, date: &DateLine, out: &mut BytesMut) {
-        let since = self.machine.waiting_since();
-        self.context.worker.counters.rejected.add(1);
-        self.machine.reject(rejection, date, out);
-        let number = self.machine.requests();
-        report_rejection(&*self.load_service(), &self.client(number), rejection, since);
+    /// Responds to a rejected request after those before it.
+    fn reject(&mut self, rejection: Rejection, batch: &mut RequestBatch<'_, '_>) -> BatchEnd {
+        let earlier = std::mem::take(batch.records);
+        let exchange = Exchange::default();
+        BatchEnd::Next(self.respond_to_rejected(rejection, exchange, earlier, batch.date, batch.out))
     }
 
     /// Attaches the body that the request head announces: in memory, if all of it arrived with the head.

@@ -19,6 +19,7 @@ mod poll_context;
 mod proxy_header;
 mod pump;
 mod record;
+mod reject;
 #[cfg(test)]
 mod tests;
 mod upgrade;

@@ -3,7 +3,6 @@
 use std::time::Instant;
 
 use http::StatusCode;
-use rudy_http::h1::Rejection;
 
 use crate::{Client, EndReason, ExchangeOutcome, Observer, Service};
 
@@ -39,7 +38,7 @@ impl Record {
         }
     }
 
-    fn outcome(&self, end_reason: EndReason) -> ExchangeOutcome {
+    pub(super) fn outcome(&self, end_reason: EndReason) -> ExchangeOutcome {
         let duration = self.received.elapsed();
         let wait = self.began.map_or(duration, |began| began.saturating_duration_since(self.received));
         ExchangeOutcome { status: self.status, body_bytes: self.body_bytes, wait, duration, end_reason }
@@ -61,16 +60,4 @@ pub(super) fn report_answered<S: Service>(
     let mut record = Record::new(None, Instant::now());
     record.status = Some(status);
     service.rejected(client, reason, &record.outcome(EndReason::Completed));
-}
-
-/// Reports to the service that a peer was rejected before there was a complete request.
-pub(super) fn report_rejection<S: Service>(
-    service: &S,
-    client: &Client<'_>,
-    rejection: Rejection,
-    since: Instant,
-) {
-    let mut record = Record::new(None, since);
-    record.status = Some(rejection.status());
-    service.rejected(client, &rejection.to_string(), &record.outcome(EndReason::Completed));
 }

@@ -10,11 +10,16 @@ use super::file::MainFile;
 use super::schema::schema_of;
 
 /// Keys that were renamed or moved since earlier versions.
-const REPLACED: [(&str, &str); 20] = [
+const REPLACED: [(&str, &str); 22] = [
     ("answer_time", "`response_timeout`"),
     ("app_root", "`upstream_root`"),
     ("connect_time", "`connect_timeout`"),
+    (
+        "error_pages",
+        "`error_pages = { 404 = \"/404.html\" }` in the [[site.route]] or [[site]], with a path of the site",
+    ),
     ("head_time", "`head_timeout`"),
+    ("headers", "`response_headers = { Name = \"value\" }` in the [[site.route]] or [[site]]"),
     ("hidden", "`serve_hidden`"),
     ("history_time", "`history_timeout`"),
     ("idle_time", "`idle_timeout`"),

@@ -177,7 +177,7 @@ impl Representation {
         let validators = validators(stat, "", now_ns);
         let mut headers = common.clone();
         headers.insert(CONTENT_TYPE, media_type);
-        headers.entry(X_CONTENT_TYPE_OPTIONS).or_insert(HeaderValue::from_static("nosniff"));
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
         Self::new(content, validators, headers, common.clone())
     }
@@ -236,33 +236,16 @@ fn validators(stat: &Stat, coding: &str, now_ns: i128) -> Validators {
     }
 }
 
-/// Returns the fields of both a 200 and a 304 (RFC 9110 §15.4.5), without the entity tag. A matching `cache_control` rule overrides
-/// `Cache-Control` in `headers`.
-pub(super) fn common_fields(
-    varies: bool,
-    cache_control: Option<&HeaderValue>,
-    headers: &HeaderMap,
-) -> HeaderMap {
-    let mut fields = headers.clone();
+/// Returns the fields of both a 200 and a 304 (RFC 9110 §15.4.5), without the entity tag.
+pub(super) fn common_fields(varies: bool, cache_control: Option<&HeaderValue>) -> HeaderMap {
+    let mut fields = HeaderMap::new();
     if varies {
-        fields.append(VARY, HeaderValue::from_static("Accept-Encoding"));
+        fields.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
     }
     if let Some(value) = cache_control {
         fields.insert(CACHE_CONTROL, value.clone());
     }
     fields
-}
-
-/// Adds the configured fields to a response that is not a file. They replace fields of the same name, except `Vary`, which is a list.
-pub(super) fn add_headers(fields: &mut HeaderMap, headers: &HeaderMap) {
-    for name in headers.keys() {
-        if name != VARY {
-            fields.remove(name);
-        }
-        for value in headers.get_all(name) {
-            fields.append(name, value.clone());
-        }
-    }
 }
 
 impl Content {

@@ -70,7 +70,7 @@ impl Files {
         }
     }
 
-    /// Logs that a configured file (error page, fallback, or a file of `try_files`) is missing.
+    /// Logs that a configured file (fallback, or a file of `try_files`) is missing.
     pub(super) fn log_missing(&self, path: &str) {
         if let Some(log) = self.0.log.get() {
             let path = self.0.root.path().join(path);

@@ -77,7 +77,7 @@ impl Files {
         let in_memory = all().all(|stat| stat.size <= self.0.entries.file_bytes_max());
         let mtime_is_stable = all().all(|stat| stat.identity().is_mtime_stable(now_ns));
         let varies = on_the_fly || siblings.iter().any(Option::is_some);
-        let common = entry::common_fields(varies, self.0.cache_rules.value(path), &self.0.headers);
+        let common = entry::common_fields(varies, self.0.cache_rules.value(path));
         let content = Content::of(opened, in_memory, access)?;
         let plain = Representation::plain(content, &stat, now_ns, media_type, &common);
         let mut coded = [(); 3].map(|()| if on_the_fly { Coded::OnTheFly } else { Coded::No });

@@ -37,7 +37,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, LOCATION, VARY, X_CONTENT_TYPE_OPTIONS};
+use http::header::{ACCEPT, CACHE_CONTROL, LOCATION, VARY, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use rudy_http::h1::RequestHead;
 use rudy_http::semantics::negotiation;
@@ -48,7 +48,6 @@ use tokio::sync::Semaphore;
 
 use crate::error_log::ErrorLog;
 use crate::handlers::{Call, Handler, Start};
-use crate::pages::HasPage;
 use crate::routing::RouteMatch;
 use crate::steps::Target;
 use crate::{methods, pages};
@@ -73,7 +72,6 @@ struct Shared {
     root: Arc<Root>,
     options: FilesOptions,
     cache_rules: CacheRules,
-    headers: HeaderMap,
     entries: Entries,
     revalidate_after_ms: u64,
     log: OnceLock<ErrorLog>,
@@ -89,7 +87,6 @@ impl Shared {
         Ok(Self {
             root,
             cache_rules: CacheRules::new(&options.cache_control)?,
-            headers: options.headers.to_map(),
             entries: Entries::new(&options),
             revalidate_after_ms: u64::try_from(options.revalidate_after.as_millis()).unwrap_or(u64::MAX),
             log: OnceLock::new(),
@@ -104,13 +101,8 @@ impl Shared {
 pub(crate) enum Outcome {
     /// A response from this folder.
     Reply(Reply),
-    /// An internal redirect to another route, because that matches the index, the fallback, a file of `try_files` or the error page.
-    Redirect {
-        /// The path that the other route matches.
-        path: RequestPath<'static>,
-        /// The failed response if the path is that of an error page. Boxed, because it is rare and larger than a reply.
-        failed: Option<Box<Response>>,
-    },
+    /// An internal redirect to this path, because another route matches the index, the fallback or a file of `try_files`.
+    Redirect(RequestPath<'static>),
 }
 
 impl Handler for Files {
@@ -124,8 +116,7 @@ impl Handler for Files {
             context.access,
         ) {
             Ok(Outcome::Reply(reply)) => reply,
-            Ok(Outcome::Redirect { path, failed: None }) => context.redirect(request, path),
-            Ok(Outcome::Redirect { path, failed: Some(failed) }) => context.page_of(*failed, request, path),
+            Ok(Outcome::Redirect(path)) => context.redirect(request, path),
             Err(WouldBlock) => context.reply_on_pool(request, path.clone()),
         }
     }
@@ -180,14 +171,29 @@ impl Files {
         other_routes: Option<OtherRoutes<'_>>,
         access: Access,
     ) -> Result<Outcome, WouldBlock> {
-        let failed = match self.respond_without_page(request, path, other_routes, access)? {
-            Outcome::Reply(Reply::Now(response)) if response.status().as_u16() >= 400 => response,
-            outcome => return Ok(outcome),
+        let path = match FolderPath::new(path) {
+            Ok(path) => path,
+            Err(error) => {
+                let explanation = format!("Bad request: {error}.");
+                let response = pages::error(StatusCode::BAD_REQUEST, request.headers(), &explanation);
+                return Ok(Outcome::Reply(response.into()));
+            }
         };
-        let page = self.page_for(failed.status());
-        Ok(match page.and_then(|page| other_routes.and_then(|find| find(page))) {
-            Some(path) => Outcome::Redirect { path, failed: Some(Box::new(failed)) },
-            None => Outcome::Reply(self.with_page(failed, access)?.into()),
+        if let Some(response) = methods::respond_unless_read(request) {
+            // Another route can support this method.
+            let path = match other_routes.filter(|_| methods::is_known(request.method())) {
+                Some(other_routes) => self.path_on_other_route(path, other_routes, access)?,
+                None => None,
+            };
+            return Ok(match path {
+                Some(path) => Outcome::Redirect(path),
+                None => Outcome::Reply(response.into()),
+            });
+        }
+        Ok(match self.resolve(request, path, other_routes, access)? {
+            Resolved::Entry(key, entry) => Outcome::Reply(self.respond(request, &key, &entry)),
+            Resolved::Reply(reply) => Outcome::Reply(reply),
+            Resolved::OtherRoute(path) => Outcome::Redirect(path),
         })
     }
 
@@ -202,44 +208,10 @@ impl Files {
         };
         match outcome {
             Outcome::Reply(reply) => reply.response().await,
-            Outcome::Redirect { .. } => {
+            Outcome::Redirect(_) => {
                 unreachable!("no redirect happens without other routes")
             }
         }
-    }
-
-    /// Responds like [`Self::respond_to`], but without the configured error pages.
-    fn respond_without_page(
-        &self,
-        request: &Request,
-        path: PathBelow<'_>,
-        other_routes: Option<OtherRoutes<'_>>,
-        access: Access,
-    ) -> Result<Outcome, WouldBlock> {
-        let path = match FolderPath::new(path) {
-            Ok(path) => path,
-            Err(error) => {
-                let explanation = format!("Bad request: {error}.");
-                let response = self.error(StatusCode::BAD_REQUEST, request.headers(), &explanation);
-                return Ok(Outcome::Reply(response.into()));
-            }
-        };
-        if let Some(response) = methods::respond_unless_read(request) {
-            // Another route can support this method.
-            let path = match other_routes.filter(|_| methods::is_known(request.method())) {
-                Some(other_routes) => self.path_on_other_route(path, other_routes, access)?,
-                None => None,
-            };
-            return Ok(match path {
-                Some(path) => Outcome::Redirect { path, failed: None },
-                None => Outcome::Reply(self.with_headers(response).into()),
-            });
-        }
-        Ok(match self.resolve(request, path, other_routes, access)? {
-            Resolved::Entry(key, entry) => Outcome::Reply(self.respond(request, &key, &entry)),
-            Resolved::Reply(reply) => Outcome::Reply(reply),
-            Resolved::OtherRoute(path) => Outcome::Redirect { path, failed: None },
-        })
     }
 
     /// Responds as [`Self::send`] does if the request is a GET or HEAD and its path is cached.
@@ -274,58 +246,6 @@ impl Files {
         can_be_sent.then(|| respond::ready(&entry, head.method(), head)).flatten()
     }
 
-    /// Returns a generated error page; `explanation` is a sentence for the user.
-    #[must_use]
-    pub fn error(&self, status: StatusCode, headers: &HeaderMap, explanation: &str) -> Response {
-        self.with_headers(pages::error(status, headers, explanation))
-    }
-
-    /// Adds the configured header fields to a generated response.
-    fn with_headers(&self, mut response: Response) -> Response {
-        entry::add_headers(response.headers_mut(), &self.0.headers);
-        response
-    }
-
-    /// Replaces a generated error page by the one configured for its status, if any.
-    fn with_page(&self, mut response: Response, access: Access) -> Result<Response, WouldBlock> {
-        match self.page_for(response.status()).map(|path| self.configured_file(path, access)) {
-            Some(Ok((_, entry))) => {
-                if let Some(media_type) = entry.plain.whole.headers().get(CONTENT_TYPE) {
-                    response.headers_mut().insert(CONTENT_TYPE, media_type.clone());
-                }
-                response.headers_mut().remove(VARY);
-                // It is not replaced again.
-                response.extensions.insert(HasPage);
-                entry::add_headers(response.headers_mut(), &self.0.headers);
-                response.body = entry.plain.content.all();
-            }
-            Some(Err(Failure::WouldBlock)) => return Err(WouldBlock),
-            Some(Err(failure)) => self.log_failure(&failure),
-            None => {}
-        }
-        Ok(response)
-    }
-
-    /// Returns the configured error page for a status.
-    fn page_for(&self, status: StatusCode) -> Option<&str> {
-        self.0.options.error_pages.iter().find(|(of, _)| *of == status).map(|(_, path)| path.as_str())
-    }
-
-    /// Redirects a request for a folder without a slash at its end to the URL with one.
-    ///
-    /// The location begins with exactly one slash: `//host/` would be the URL of another host (RFC 3986 §4.2).
-    pub(crate) fn redirect(&self, request: &Request, path: PathBelow<'_>) -> Response {
-        let query = request.uri().query().map(|query| format!("?{}", encode_query(query)));
-        let folder = path.whole().encoded_from(0);
-        let location = format!("{}/{}", folder.trim_end_matches('/'), query.unwrap_or_default());
-        let mut response = Response::new(StatusCode::MOVED_PERMANENTLY);
-        // The location is visible ASCII, so the fallback to the root is never used.
-        let location = HeaderValue::try_from(location).unwrap_or(HeaderValue::from_static("/"));
-        response.headers_mut().insert(LOCATION, location);
-        entry::add_headers(response.headers_mut(), &self.0.headers);
-        response
-    }
-
     /// Lists a folder on the thread pool for blocking work: thousands of entries take milliseconds.
     fn list(&self, request: &Request, folder: String) -> Reply {
         let files = self.clone();
@@ -334,7 +254,7 @@ impl Files {
         Reply::Later(Box::pin(on_pool(move |access| {
             files.listing(&folder, order, &headers).or_else(|cause| {
                 let failure = Failure::of(&folder, cause, access);
-                files.with_page(files.error_response(&headers, &failure)?, access)
+                files.error_response(&headers, &failure)
             })
         })))
     }
@@ -344,20 +264,33 @@ impl Files {
         let offers = ["text/html", "application/json"];
         let is_json = negotiation::choose_media_type(headers.get_all(ACCEPT), &offers) == Some(offers[1]);
         Ok(if is_json {
-            self.listing_response(listing.to_json()?, "application/json")
+            listing_response(listing.to_json()?, "application/json")
         } else {
-            self.listing_response(listing.to_html()?, "text/html; charset=utf-8")
+            listing_response(listing.to_html()?, "text/html; charset=utf-8")
         })
     }
+}
 
-    fn listing_response(&self, page: String, media_type: &'static str) -> Response {
-        let mut response = Response::text(StatusCode::OK, media_type, page);
-        let headers = response.headers_mut();
-        headers.insert(VARY, HeaderValue::from_static("Accept"));
-        // A listing has no validator, so caches must not reuse it.
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        entry::add_headers(headers, &self.0.headers);
-        response
-    }
+/// Redirects a request for a folder without a slash at its end to the URL with one.
+///
+/// The location begins with exactly one slash: `//host/` would be the URL of another host (RFC 3986 §4.2).
+pub(crate) fn redirect_to_folder(request: &Request, path: PathBelow<'_>) -> Response {
+    let query = request.uri().query().map(|query| format!("?{}", encode_query(query)));
+    let folder = path.whole().encoded_from(0);
+    let location = format!("{}/{}", folder.trim_end_matches('/'), query.unwrap_or_default());
+    let mut response = Response::new(StatusCode::MOVED_PERMANENTLY);
+    // The location is visible ASCII, so the fallback to the root is never used.
+    let location = HeaderValue::try_from(location).unwrap_or(HeaderValue::from_static("/"));
+    response.headers_mut().insert(LOCATION, location);
+    response
+}
+
+fn listing_response(page: String, media_type: &'static str) -> Response {
+    let mut response = Response::text(StatusCode::OK, media_type, page);
+    let headers = response.headers_mut();
+    headers.insert(VARY, HeaderValue::from_static("Accept"));
+    // A listing has no validator, so caches must not reuse it.
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
 }

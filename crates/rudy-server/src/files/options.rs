@@ -1,6 +1,5 @@
 //! The configuration of the `files` handler and its errors.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -8,11 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
-use http::header::{
-    ACCEPT_RANGES, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, DATE, ETAG,
-    LAST_MODIFIED, TRANSFER_ENCODING,
-};
-use http::{HeaderName, HeaderValue, StatusCode};
+use http::HeaderValue;
 use rudy_http::semantics::negotiation::Coding;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
@@ -20,8 +15,8 @@ use serde::de::{Deserializer, Error as _, Visitor};
 
 use super::Files;
 use crate::config::{
-    Fields, FilePath, Int, Location, OneOrMany, Problem, Size, Time, as_size, as_time, count, field_value,
-    marker, short_form, two_lines,
+    FilePath, Int, Location, OneOrMany, Problem, Size, Time, as_size, as_time, count, field_value, marker,
+    short_form, two_lines,
 };
 use crate::handlers::{BuildContext, Handler, HandlerConfig};
 
@@ -109,15 +104,9 @@ pub struct FilesOptions {
     #[serde(deserialize_with = "below_root::one")]
     #[schemars(example = &"index.html")]
     pub fallback: Option<String>,
-    /// Error pages by status, relative to `root`: `{ 404 = "not-found.html" }`.
-    #[serde(deserialize_with = "error_pages")]
-    #[schemars(with = "BTreeMap<String, String>", extend("examples" = [{ "404": "not-found.html" }]))]
-    pub error_pages: Vec<(StatusCode, String)>,
     /// `Cache-Control` by file name. The first pattern that matches applies.
     #[schemars(extend("examples" = [[{ "pattern": "*.css", "value": "max-age=3600" }]]))]
     pub cache_control: Vec<CacheRule>,
-    /// Header fields to add to every response.
-    pub headers: Fields,
     /// Serves files and folders whose names begin with a dot. `/.well-known/` is always served.
     pub serve_hidden: bool,
     /// Serves PHP source files (`.php`, `.phtml`, `.phar` and similar; on a site that runs PHP also `.inc` and backup
@@ -165,9 +154,7 @@ impl Default for FilesOptions {
             browse: false,
             try_files: Vec::new(),
             fallback: None,
-            error_pages: Vec::new(),
             cache_control: Vec::new(),
-            headers: Fields::default(),
             serve_hidden: false,
             serve_source: false,
             on_php_site: false,
@@ -275,8 +262,6 @@ pub enum FilesError {
     Pattern(globset::Error),
     /// The path of this option is not below the root.
     Path(&'static str, String),
-    /// The server sets this header field itself.
-    Header(HeaderName),
 }
 
 impl fmt::Display for FilesError {
@@ -295,10 +280,7 @@ impl fmt::Display for FilesError {
             ),
             Self::Pattern(error) => write!(f, "invalid glob in `cache_control`: {error}"),
             Self::Path(option, path) => {
-                write!(f, "{option}: \"{path}\" is not a path below the root, such as \"pages/404.html\"")
-            }
-            Self::Header(name) => {
-                write!(f, "the server sets the header field {name} itself, so `headers` cannot")
+                write!(f, "{option}: \"{path}\" is not a path below the root, such as \"pages/home.html\"")
             }
         }
     }
@@ -309,7 +291,7 @@ impl std::error::Error for FilesError {
         match self {
             Self::Root(_, error) | Self::NoOpenat2(error) => Some(error),
             Self::Pattern(error) => Some(error),
-            Self::Path(..) | Self::Header(_) => None,
+            Self::Path(..) => None,
         }
     }
 }
@@ -321,7 +303,6 @@ impl FilesError {
             Self::Root(..) | Self::NoOpenat2(_) => "root",
             Self::Pattern(_) => "cache_control",
             Self::Path(option, _) => option,
-            Self::Header(_) => "headers",
         };
         Problem::value(&location.key(key), self.to_string())
     }
@@ -347,27 +328,20 @@ impl FilesOptions {
         let literals = self.try_files.iter().filter(|path| !path.contains(PATH));
         (literals.map(|path| ("try_files", path.as_str())))
             .chain(self.fallback.iter().map(|path| ("fallback", path.as_str())))
-            .chain(self.error_pages.iter().map(|(_, path)| ("error_pages", path.as_str())))
     }
 
     /// Returns errors that would otherwise only show at the first request.
     pub(crate) fn problems(&self) -> Vec<FilesError> {
         let paths = (self.index.iter().map(|path| ("index", path)))
             .chain(self.try_files.iter().map(|path| ("try_files", path)))
-            .chain(self.fallback.iter().map(|path| ("fallback", path)))
-            .chain(self.error_pages.iter().map(|(_, path)| ("error_pages", path)));
+            .chain(self.fallback.iter().map(|path| ("fallback", path)));
         // Only `try_files` replaces `{path}`.
         let is_valid = |option: &str, path: &str| match option {
             "try_files" => is_below(&path.replace(PATH, "path")),
             _ => is_below(path) && !path.contains(PATH),
         };
         let invalid = paths.filter(|(option, path)| !is_valid(option, path));
-        let mut problems: Vec<_> =
-            invalid.map(|(option, path)| FilesError::Path(option, path.clone())).collect();
-        let names = self.headers.names().map(|(_, name)| name);
-        let forbidden = names.filter(|name| FORBIDDEN_HEADERS.contains(name));
-        problems.extend(forbidden.map(|name| FilesError::Header(name.clone())));
-        problems
+        invalid.map(|(option, path)| FilesError::Path(option, path.clone())).collect()
     }
 }
 
@@ -418,27 +392,6 @@ mod below_root {
     }
 }
 
-fn error_pages<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(StatusCode, String)>, D::Error> {
-    /// The status of an error, as a key.
-    #[derive(PartialEq, Eq, PartialOrd, Ord)]
-    struct ErrorStatus(StatusCode);
-
-    impl<'de> Deserialize<'de> for ErrorStatus {
-        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-            let key = String::deserialize(deserializer)?;
-            let status = key.parse().ok().filter(|status: &StatusCode| (400..600).contains(&status.as_u16()));
-            let not = || {
-                let title = format!("\"{}\" is not the status of an error", key.escape_debug());
-                D::Error::custom(two_lines(title, "expected 400 to 599"))
-            };
-            status.map(Self).ok_or_else(not)
-        }
-    }
-
-    let pages = BTreeMap::<ErrorStatus, String>::deserialize(deserializer)?;
-    Ok(pages.into_iter().map(|(status, page)| (status.0, below_root::stripped(&page))).collect())
-}
-
 fn pattern<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let pattern = String::deserialize(deserializer)?;
     match Glob::new(&pattern) {
@@ -449,20 +402,6 @@ fn pattern<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Erro
 
 /// The placeholder for the requested path in `try_files`.
 pub(super) const PATH: &str = "{path}";
-
-/// Header fields that the server sets, because they describe the content and the framing.
-const FORBIDDEN_HEADERS: [HeaderName; 10] = [
-    ACCEPT_RANGES,
-    CONNECTION,
-    CONTENT_ENCODING,
-    CONTENT_LENGTH,
-    CONTENT_RANGE,
-    CONTENT_TYPE,
-    DATE,
-    ETAG,
-    LAST_MODIFIED,
-    TRANSFER_ENCODING,
-];
 
 /// Returns whether a path in the options, which is not percent-encoded, is below the root.
 fn is_below(path: &str) -> bool {

@@ -13,7 +13,8 @@ use super::entry::{Dependency, Entry};
 use super::failure::Failure;
 use super::find::{FolderPath, Lookup, OtherRoutes, find, open_if_exists};
 use super::root::{Kind, Opened};
-use super::{Files, clock, source};
+use super::{Files, clock, redirect_to_folder, source};
+use crate::pages;
 
 /// A resolved path.
 pub(super) enum Resolved<'a> {
@@ -66,7 +67,7 @@ impl Files {
                 Resolved::Entry(key.into(), entry)
             }
             Lookup::OtherRoute(path) => Resolved::OtherRoute(path),
-            Lookup::MissingSlash => Resolved::Reply(self.redirect(request, path.below).into()),
+            Lookup::MissingSlash => Resolved::Reply(redirect_to_folder(request, path.below).into()),
             Lookup::Listing => Resolved::Reply(self.list(request, path.name().to_owned())),
         })
     }
@@ -103,7 +104,7 @@ impl Files {
         age_ms < self.0.revalidate_after_ms
     }
 
-    /// Returns the entry and the key of a configured file (error page, fallback, or a file of `try_files`).
+    /// Returns the entry and the key of a configured file (fallback, or a file of `try_files`).
     pub(super) fn configured_file(
         &self,
         path: &str,
@@ -148,7 +149,7 @@ impl Files {
     ) -> Result<Response, WouldBlock> {
         self.log_failure(failure);
         let (status, explanation) = failure.status()?;
-        Ok(self.error(status, headers, explanation))
+        Ok(pages::error(status, headers, explanation))
     }
 }
 

@@ -17,6 +17,7 @@ use super::Files;
 use super::cache::{Compressed, CompressedKey};
 use super::compress::{self, CompressedFile};
 use super::entry::{Coded, Content, Entry, Representation, Selection};
+use crate::pages;
 
 impl Files {
     /// Responds with `entry`, whose key is `key`.
@@ -26,43 +27,8 @@ impl Files {
             return response.into();
         }
         match entry.select(headers, has_range(method, headers)) {
-            Selection::Ready(ready) => self.respond_conditionally(request, ready).into(),
+            Selection::Ready(ready) => respond_conditionally(request, ready).into(),
             Selection::Compress(coding) => self.respond_compressed(request, key, entry, coding),
-        }
-    }
-
-    fn respond_conditionally(&self, request: &Request, ready: &Representation) -> Response {
-        let headers = request.headers();
-        match conditional::evaluate(request.method(), headers, &ready.validators) {
-            Verdict::NotModified => ready.not_modified_response(),
-            Verdict::PreconditionFailed => self.error(
-                StatusCode::PRECONDITION_FAILED,
-                headers,
-                "The file does not match the preconditions of the request.",
-            ),
-            Verdict::Proceed if *request.method() == Method::GET => self.respond_with_ranges(headers, ready),
-            Verdict::Proceed | Verdict::IgnoreRange => ready.ok_response(),
-        }
-    }
-
-    fn respond_with_ranges(&self, headers: &HeaderMap, ready: &Representation) -> Response {
-        let mut lines = headers.get_all(RANGE).iter();
-        let (Some(line), None) = (lines.next(), lines.next()) else { return ready.ok_response() };
-        let size = ready.content.length();
-        match range::parse(line, size) {
-            Ranges::Ignored => ready.ok_response(),
-            Ranges::One(span) => one_part(ready, span, size),
-            Ranges::Several(spans) => several_parts(ready, &spans, size),
-            Ranges::Unsatisfiable => {
-                let status = StatusCode::RANGE_NOT_SATISFIABLE;
-                let mut response = self.error(
-                    status,
-                    headers,
-                    &format!("The range is not in the file, which has {size} bytes."),
-                );
-                response.headers_mut().insert(CONTENT_RANGE, range::unsatisfied_content_range(size));
-                response
-            }
         }
     }
 
@@ -72,12 +38,12 @@ impl Files {
         if let Some(compressed) = self.0.entries.compressed.get(&key) {
             self.update_entry(&key, entry, &compressed);
             let ready = compressed.as_deref().unwrap_or(&entry.plain);
-            return Reply::Now(self.respond_conditionally(request, ready));
+            return Reply::Now(respond_conditionally(request, ready));
         }
         let plan = entry.plain.compressed(entry.plain.content.clone(), &entry.stat, coding);
         let verdict = conditional::evaluate(request.method(), request.headers(), &plan.validators);
         if matches!(verdict, Verdict::NotModified | Verdict::PreconditionFailed) {
-            return Reply::Now(self.respond_conditionally(request, &plan));
+            return Reply::Now(respond_conditionally(request, &plan));
         }
         let (files, entry) = (self.clone(), entry.clone());
         Reply::Later(Box::pin(async move {
@@ -137,6 +103,41 @@ impl Files {
 
     fn level(&self, coding: Coding) -> u8 {
         self.0.options.compression.as_ref().map_or(1, |compression| compression.level(coding))
+    }
+}
+
+fn respond_conditionally(request: &Request, ready: &Representation) -> Response {
+    let headers = request.headers();
+    match conditional::evaluate(request.method(), headers, &ready.validators) {
+        Verdict::NotModified => ready.not_modified_response(),
+        Verdict::PreconditionFailed => pages::error(
+            StatusCode::PRECONDITION_FAILED,
+            headers,
+            "The file does not match the preconditions of the request.",
+        ),
+        Verdict::Proceed if *request.method() == Method::GET => respond_with_ranges(headers, ready),
+        Verdict::Proceed | Verdict::IgnoreRange => ready.ok_response(),
+    }
+}
+
+fn respond_with_ranges(headers: &HeaderMap, ready: &Representation) -> Response {
+    let mut lines = headers.get_all(RANGE).iter();
+    let (Some(line), None) = (lines.next(), lines.next()) else { return ready.ok_response() };
+    let size = ready.content.length();
+    match range::parse(line, size) {
+        Ranges::Ignored => ready.ok_response(),
+        Ranges::One(span) => one_part(ready, span, size),
+        Ranges::Several(spans) => several_parts(ready, &spans, size),
+        Ranges::Unsatisfiable => {
+            let status = StatusCode::RANGE_NOT_SATISFIABLE;
+            let mut response = pages::error(
+                status,
+                headers,
+                &format!("The range is not in the file, which has {size} bytes."),
+            );
+            response.headers_mut().insert(CONTENT_RANGE, range::unsatisfied_content_range(size));
+            response
+        }
     }
 }
 

@@ -24,9 +24,10 @@ use self::decide::{Plan, decide};
 use crate::config::{AppTable, FilePath, Location, Problem, missing, short_form};
 use crate::fastcgi::{Fastcgi, FastcgiTable, Script};
 use crate::files::access::WouldBlock;
-use crate::files::{Files, FilesOptions, Folders, OtherRoutes, Outcome};
+use crate::files::{Files, FilesOptions, Folders, OtherRoutes, Outcome, redirect_to_folder};
 use crate::handlers::{BuildContext, Call, Handler, HandlerConfig, Start};
 use crate::methods::APP_METHODS;
+use crate::pages;
 use crate::routes::Context;
 use crate::routing::RouteMatch;
 use crate::steps::Target;
@@ -178,18 +179,15 @@ impl Php {
             Ok(Plan::Send) => {
                 return match self.files.respond_to(&request, path, other_routes, context.access) {
                     Ok(Outcome::Reply(reply)) => reply,
-                    Ok(Outcome::Redirect { path, .. }) => context.redirect(request, path),
+                    Ok(Outcome::Redirect(path)) => context.redirect(request, path),
                     Err(WouldBlock) => on_pool(request),
                 };
             }
-            Ok(Plan::AddSlash) => return self.files.redirect(&request, path).into(),
+            Ok(Plan::AddSlash) => return redirect_to_folder(&request, path).into(),
             Ok(Plan::NotFound) => match path.in_folder() {
                 Ok(_) => {
-                    return self.error(
-                        &request,
-                        StatusCode::NOT_FOUND,
-                        "The requested URL was not found on this server.",
-                    );
+                    let explanation = "The requested URL was not found on this server.";
+                    return pages::error(StatusCode::NOT_FOUND, request.headers(), explanation).into();
                 }
                 Err(error) => Err(error),
             },
@@ -198,7 +196,10 @@ impl Php {
         };
         match script {
             Ok(script) => self.app.run(request, script, context),
-            Err(error) => self.error(&request, StatusCode::BAD_REQUEST, &format!("Bad request: {error}.")),
+            Err(error) => {
+                let explanation = format!("Bad request: {error}.");
+                pages::error(StatusCode::BAD_REQUEST, request.headers(), &explanation).into()
+            }
         }
     }
 
@@ -206,9 +207,5 @@ impl Php {
     /// which may have a new `index.php`.
     fn respond_to_head(&self, head: &RequestHead<'_>, path: PathBelow<'_>) -> Option<Response> {
         if path.names_directory() { None } else { self.files.respond_to_head(head, path, None) }
-    }
-
-    fn error(&self, request: &Request, status: StatusCode, explanation: &str) -> Reply {
-        self.files.error(status, request.headers(), explanation).into()
     }
 }

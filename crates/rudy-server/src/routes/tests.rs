@@ -93,7 +93,7 @@ impl Server {
         let root = folder.path().display();
         let files = format!(
             "files = {{ root = '{root}', revalidate_after = '1h', cache_max_file_size = '64KiB', \
-             index = ['index.html', 'index.php'], error_pages = {{ 404 = 'sub/index.html' }} }}"
+             index = ['index.html', 'index.php'] }}, error_pages = {{ 404 = '/sub/index.html' }}"
         );
         let app = format!("address = 'unix:{root}/none.sock'");
         let text = format!(

@@ -110,14 +110,8 @@ impl<H> Route<H> {
 #[derive(Debug)]
 pub(crate) struct Missing<'r, H> {
     pub(crate) reason: NotFound,
-    /// The route of the site for responses of the server itself, if there is a site.
+    /// The route for responses of the server itself, if there is a site for them.
     pub(crate) outer: Option<RouteMatch<'r, H>>,
-}
-
-impl<H> From<NotFound> for Missing<'_, H> {
-    fn from(reason: NotFound) -> Self {
-        Self { reason, outer: None }
-    }
 }
 
 /// Why a request has no route.
@@ -231,9 +225,7 @@ impl<H> Router<H> {
     /// site if its certificate is valid for the name.
     pub(crate) fn tls_site(&self, server_name: Option<&str>) -> Option<Arc<TlsSite>> {
         let Some(name) = server_name else {
-            let only = || self.sites.first().filter(|_| self.sites.len() == 1);
-            let default = self.hosts.find(|| b"").and_then(|site| self.sites.get(site));
-            return Some(default.or_else(only)?.tls.as_ref()?.load_full());
+            return Some(self.unnamed_site()?.tls.as_ref()?.load_full());
         };
         let (number, is_default) = self.hosts.find_or_default(name)?;
         let site = self.sites.get(number)?;
@@ -263,9 +255,27 @@ impl<H> Router<H> {
         self.hosts.find(host).and_then(|site| self.sites.get(site)).ok_or(not_found)
     }
 
+    /// Returns the site for clients that name none: the default site, or the only one.
+    fn unnamed_site(&self) -> Option<&Site<H>> {
+        let default = self.hosts.find(|| b"").and_then(|site| self.sites.get(site));
+        default.or_else(|| self.sites.first().filter(|_| self.sites.len() == 1))
+    }
+
     /// Returns the route of the host's site for responses of the server itself.
-    pub(crate) fn outer<'h>(&self, host: impl Fn() -> &'h [u8]) -> Option<RouteMatch<'_, H>> {
-        self.site(&host).ok().map(Site::outer_match)
+    pub(crate) fn outer<'h>(
+        &self,
+        host: impl Fn() -> &'h [u8],
+        tls: Option<&Tls>,
+    ) -> Option<RouteMatch<'_, H>> {
+        self.site(&host).map_or_else(|_| self.outer_of_connection(tls), |site| Some(site.outer_match()))
+    }
+
+    /// Returns the route for responses to requests whose host is unknown, or has no site: that of the site to which the connection was
+    /// made, as far as that is known.
+    pub(crate) fn outer_of_connection(&self, tls: Option<&Tls>) -> Option<RouteMatch<'_, H>> {
+        let name = tls.and_then(|tls| tls.server_name.as_deref());
+        let named = name.and_then(|name| self.sites.get(self.hosts.find_or_default(name)?.0));
+        named.or_else(|| self.unnamed_site()).map(Site::outer_match)
     }
 
     /// Returns the first route of the host's site that matches the path.
@@ -275,7 +285,10 @@ impl<H> Router<H> {
         path: &RequestPath<'_>,
         tls: Option<&Tls>,
     ) -> Result<RouteMatch<'_, H>, Missing<'_, H>> {
-        let site = self.site(&host)?;
+        let site = match self.site(&host) {
+            Ok(site) => site,
+            Err(reason) => return Err(Missing { reason, outer: self.outer_of_connection(tls) }),
+        };
         if tls.is_some_and(|tls| !site.may_use(tls, host())) {
             return Err(site.missing(NotFound::OtherSite));
         }

@@ -31,7 +31,6 @@ pub use check::check;
 pub use exit::Exit;
 pub use explain::explain;
 pub use hosts::AllowedHost;
-use http::StatusCode;
 pub use manual::{Page, write_manual};
 use rudy_net::engine::Model;
 use rudy_net::listen::{Address, Endpoint, InheritedSockets};
@@ -48,6 +47,7 @@ use crate::config::{
 use crate::files::{FilesOptions, FilesTable};
 use crate::handlers::HandlerTable;
 use crate::proxy::{ProxyTable, UpstreamUrl};
+use crate::steps::ErrorPagesTable;
 
 /// The port of `rudy serve --tls` without `--listen`.
 const DEFAULT_TLS_PORT: u16 = 8443;
@@ -157,7 +157,7 @@ impl Options {
     /// Loads the configuration and applies the options.
     fn config(&self, inherited: &InheritedSockets) -> Result<Config, Failure> {
         let mut config = match &self.source {
-            Source::Folder { path, browse, spa, .. } => Config::for_files(files(path, *browse, *spa)?),
+            Source::Folder { path, browse, spa, .. } => static_site(files(path, *browse, *spa)?),
             Source::Proxy { upstreams, .. } => {
                 let table = upstreams.iter().cloned().collect::<ProxyTable>();
                 Config::for_handler(HandlerTable::Proxy(Box::new(table)))
@@ -227,9 +227,16 @@ fn files(path: &Path, browse: bool, spa: bool) -> Result<FilesTable, Failure> {
     // Symbolic links in the path stay, so that the root can be switched by changing a link.
     let root = std::path::absolute(path).map_err(|error| invalid(error.to_string()))?;
     let fallback = spa.then(|| "index.html".to_owned());
-    // As usual for hosts of static sites.
-    let error_pages = ["404.html"].into_iter().filter(|page| root.join(page).is_file());
-    let error_pages = error_pages.map(|page| (StatusCode::NOT_FOUND, page.to_owned())).collect();
-    let options = FilesOptions { browse, fallback, error_pages, ..FilesOptions::default() };
+    let options = FilesOptions { browse, fallback, ..FilesOptions::default() };
     Ok(FilesTable { root: FilePath(root), options })
+}
+
+/// Returns the configuration for a folder. As usual for hosts of static sites, `404.html` is the page for missing files.
+fn static_site(files: FilesTable) -> Config {
+    let has_page = files.root.join("404.html").is_file();
+    let mut config = Config::for_files(files);
+    for site in &mut config.sites {
+        site.steps.error_pages = has_page.then(|| ErrorPagesTable::of_missing("/404.html"));
+    }
+    config
 }

@@ -61,7 +61,8 @@ impl ServerConnection {
     // The functions below count used bytes in an out-parameter and avoid `?`: each tuple and each `?` would
     // copy the 232 bytes of a request again.
 
-    /// Parses `input` in place, because most heads arrive in one read, and buffers the rest.
+    /// Parses `input` in place, because most heads arrive in one read, and buffers the rest. That includes a rejected head, because
+    /// the response to it depends on it.
     fn receive_direct<'a>(
         &mut self,
         input: &'a [u8],
@@ -70,7 +71,7 @@ impl ServerConnection {
     ) -> Result<Option<Event<'a>>, Rejection> {
         let mut used = 0;
         let event = self.advance(input, &mut used, now, limits);
-        if event.is_ok() && used < input.len() {
+        if used < input.len() {
             self.buffer.push(&input[used..]);
         }
         event
@@ -88,11 +89,8 @@ impl ServerConnection {
         let mut used = 0;
         let event = self.advance(buffer.as_slice(), &mut used, now, limits);
         let event = event.map(|event| event.map(Event::into_owned));
-        // Nothing is read after a rejection.
-        if event.is_ok() {
-            buffer.consume(used);
-            self.buffer = buffer;
-        }
+        buffer.consume(used);
+        self.buffer = buffer;
         event
     }
 
@@ -112,11 +110,7 @@ impl ServerConnection {
                 if lines.is_at_start() {
                     self.wait_started = now;
                 }
-                let event = self.advance_head(rest, used, limits);
-                if event.is_err() {
-                    self.request.is_head = is_head_request(rest);
-                }
-                event
+                self.advance_head(rest, used, limits)
             }
             Receiving::Body(decoder) => {
                 let (more, decoded) = decoder.decode(rest, limits)?;

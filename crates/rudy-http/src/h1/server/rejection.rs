@@ -73,7 +73,8 @@ pub enum Rejection {
 
 impl Rejection {
     /// Returns the fields of the response, without those that the connection adds.
-    pub(crate) fn fields(self) -> HeaderMap {
+    #[must_use]
+    pub fn fields(self) -> HeaderMap {
         let mut fields = HeaderMap::new();
         fields.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
         if self == Self::ConnectNotAllowed {

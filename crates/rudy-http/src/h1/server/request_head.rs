@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{Method, Request, Version};
 
 use super::Rejection;
-use super::field_scan::FieldPositions;
+use super::field_scan::{FieldPositions, FieldScan};
 use super::head_lines::{CompleteHead, HeadLines};
 use super::request_line::RequestLine;
 use crate::Limits;
@@ -48,10 +48,7 @@ impl<'a> RequestHead<'a> {
     /// Checks the head in `bytes`, which `complete` describes.
     pub(super) fn new(bytes: &'a [u8], complete: CompleteHead, limits: &Limits) -> Result<Self, Rejection> {
         let CompleteHead { line, section, scan } = complete;
-        let method = line.method(bytes)?;
-        let target = TargetParts::find(bytes, line.target(), &method).ok_or(Rejection::BadTarget)?;
-        scan.check_lines(section.fields)?;
-        scan.check_host(line.version, target.needs_host)?;
+        let (method, target) = check_syntax(bytes, &line, section.fields, &scan)?;
         if method == Method::CONNECT {
             return Err(Rejection::ConnectNotAllowed);
         }
@@ -68,6 +65,25 @@ impl<'a> RequestHead<'a> {
             body,
             keep_alive,
             expects_continue,
+        })
+    }
+
+    /// Reads a rejected head again, for the response. It has no body. `None` if the head is incomplete or malformed, so that its
+    /// host is unknown.
+    #[must_use]
+    pub fn of_rejected(bytes: &'a [u8], limits: &Limits) -> Option<Self> {
+        let CompleteHead { line, section, scan } = HeadLines::default().find(bytes, limits).ok()??;
+        let (method, target) = check_syntax(bytes, &line, section.fields, &scan).ok()?;
+        Some(Self {
+            bytes: Cow::Borrowed(bytes),
+            line,
+            method,
+            target,
+            field_count: section.fields,
+            positions: scan.positions,
+            body: BodyLength::Known(0),
+            keep_alive: false,
+            expects_continue: false,
         })
     }
 
@@ -177,7 +193,8 @@ impl<'a> RequestHead<'a> {
         };
         let mut request = Request::new(self.body);
         // A tunnel over HTTP/2 has the target of a GET.
-        let written_method = if self.method == Method::CONNECT { &Method::GET } else { &self.method };
+        let is_tunnel = self.method == Method::CONNECT && self.line.version == Version::HTTP_2;
+        let written_method = if is_tunnel { &Method::GET } else { &self.method };
         let (uri, raw_target) =
             parse_target(&bytes, self.line.target(), written_method).expect("the target has been checked");
         build_fields(&bytes, self.line.end(), self.field_count, request.headers_mut())
@@ -190,6 +207,20 @@ impl<'a> RequestHead<'a> {
         }
         request
     }
+}
+
+/// Checks all lines of a head. Returns its method and target.
+fn check_syntax(
+    bytes: &[u8],
+    line: &RequestLine,
+    fields: usize,
+    scan: &FieldScan,
+) -> Result<(Method, TargetParts), Rejection> {
+    let method = line.method(bytes)?;
+    let target = TargetParts::find(bytes, line.target(), &method).ok_or(Rejection::BadTarget)?;
+    scan.check_lines(fields)?;
+    scan.check_host(line.version, target.needs_host)?;
+    Ok((method, target))
 }
 
 impl FieldLines for RequestHead<'_> {

@@ -161,13 +161,30 @@ impl ServerConnection {
         Ok(())
     }
 
-    /// Encodes a rejection, after which the connection closes. If the response has begun, nothing is encoded, and the caller
-    /// must close the connection.
+    /// Makes the response to a rejected request due: the caller [begins](Self::begin) it, and the connection closes after it.
+    /// Returns `false` if a response has begun. Then the caller must close the connection.
+    #[must_use]
+    pub fn begin_rejection(&mut self) -> bool {
+        self.request.keep_alive = false;
+        match self.sending {
+            // RFC 9110 §9.3.2: no content for HEAD, even if its head is incomplete.
+            Sending::Idle => self.request.is_head = is_head_request(self.buffer.as_slice()),
+            Sending::ResponseDue => {}
+            Sending::Body(_) | Sending::Upgrade | Sending::Close => {
+                self.sending = Sending::Close;
+                return false;
+            }
+        }
+        self.sending = Sending::ResponseDue;
+        true
+    }
+
+    /// Encodes a rejection as a text, after which the connection closes. If the response has begun, nothing is encoded, and the
+    /// caller must close the connection.
     pub fn reject(&mut self, rejection: Rejection, date: &DateLine, out: &mut BytesMut) {
-        if matches!(self.sending, Sending::Idle | Sending::ResponseDue) {
+        if self.begin_rejection() {
             self.encode_rejection(rejection, date, out);
         }
-        self.request.keep_alive = false;
         self.sending = Sending::Close;
     }
 
@@ -178,9 +195,7 @@ impl ServerConnection {
         let length = text.len() as u64;
         ResponseHead::Fields(status, &rejection.fields()).encode(out);
         encode_head_end(Framing::Length(length), Some(length), Some("close"), date, out);
-        // RFC 9110 §9.3.2: no content for HEAD, even if its head is incomplete.
-        let is_incomplete_head = self.sending == Sending::Idle && is_head_request(self.buffer.as_slice());
-        if !self.request.is_head && !is_incomplete_head {
+        if !self.request.is_head {
             out.extend_from_slice(text.as_bytes());
         }
     }

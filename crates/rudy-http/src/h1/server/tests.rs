@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 
 use super::ServerConnection;
 use crate::Limits;
-use crate::h1::{DateLine, Event, LengthError, Phase, Rejection, ResponseHead, Timeout};
+use crate::h1::{DateLine, Event, LengthError, Phase, Rejection, RequestHead, ResponseHead, Timeout};
 
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const POST: &[u8] = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n";
@@ -173,8 +173,58 @@ fn nothing_is_read_after_a_rejection() {
     let mut harness = Harness::new();
     let rejection = harness.receive(b"GET  / HTTP/1.1\r\n").unwrap_err();
     harness.reject(rejection);
+    let buffered = harness.connection.buffered_bytes();
     assert!(harness.receive(GET).unwrap().is_none());
-    assert!(harness.connection.buffer.is_empty(), "later input is not buffered");
+    assert_eq!(harness.connection.buffered_bytes(), buffered, "later input is not buffered");
+}
+
+#[test]
+fn a_rejected_head_can_be_read_again_if_only_its_meaning_is_wrong() {
+    let host_of = |request: &str, split: usize| {
+        let mut harness = Harness::new();
+        let (first, rest) = request.as_bytes().split_at(split);
+        let rejection = match harness.receive(first) {
+            Ok(event) => {
+                assert!(event.is_none(), "{request:?}");
+                harness.receive(rest).unwrap_err()
+            }
+            Err(rejection) => rejection,
+        };
+        let head = RequestHead::of_rejected(harness.connection.buffered(), &harness.limits);
+        let host = head.as_ref().map(|head| String::from_utf8(head.host().to_vec()).unwrap());
+        let request = head.map(RequestHead::into_request);
+        assert!(request.is_none_or(|request| request.headers().contains_key("host")));
+        (rejection.status().as_u16(), host)
+    };
+    let host = |name: &str| Some(name.to_owned());
+    for (request, status, expected) in [
+        ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999\r\n\r\n", 413, host("a")),
+        ("\r\nCONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n", 405, host("a:1")),
+        ("GET / HTTP/1.1\r\nHost: a\r\nExpect: x\r\n\r\n", 417, host("a")),
+        ("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400, None),
+        ("GET / HTTP/1.1\r\nHost: a\r\nX : b\r\n\r\n", 400, None),
+        ("GET / HTTP/1.1\r\nHost: a b\r\n\r\n", 400, None),
+        ("GET / HTTP/3.0\r\nHost: a\r\n\r\n", 505, None),
+    ] {
+        for split in 0..request.len() {
+            assert_eq!(host_of(request, split), (status, expected.clone()), "{request:?} {split}");
+        }
+    }
+}
+
+/// A service can respond with a page instead of the text.
+#[test]
+fn any_response_to_a_rejection_is_the_last_one() {
+    for (request, has_body) in [("GET", true), ("HEAD", false)] {
+        let mut harness = Harness::new();
+        harness.receive(format!("{request}  / HTTP/1.1\r\n").as_bytes()).unwrap_err();
+        assert!(harness.connection.begin_rejection());
+        harness.begin(StatusCode::BAD_REQUEST);
+        assert_eq!(harness.connection.sends_body(), has_body);
+        assert!(harness.out.windows(19).any(|line| line == b"connection: close\r\n"));
+        harness.finish();
+        assert_eq!(harness.connection.phase(), Phase::Close);
+    }
 }
 
 #[test]

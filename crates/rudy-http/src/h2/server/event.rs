@@ -23,6 +23,8 @@ pub enum Event<'a> {
         stream: u32,
         /// Why.
         rejection: Rejection,
+        /// The head, in the form of HTTP/1.1, as far as it was accepted. `None` if the body is rejected.
+        head: Option<&'a [u8]>,
     },
     /// A piece of a request body. Call [`ServerConnection::pass_on`](super::ServerConnection::pass_on) when it is no longer stored.
     Data {

@@ -64,7 +64,7 @@ impl ServerConnection {
         });
         Ok(match head {
             Ok(head) => Event::Request { stream, head: head.with_body(body), priority: block.priority },
-            Err(rejection) => Event::Rejected { stream, rejection },
+            Err(rejection) => Event::Rejected { stream, rejection, head: Some(text) },
         })
     }
 
@@ -94,7 +94,7 @@ impl ServerConnection {
             }
             Received::TooLarge => {
                 let rejection = Rejection::BodyTooLarge;
-                Ok(Step::Event(Event::Rejected { stream: id, rejection }))
+                Ok(Step::Event(Event::Rejected { stream: id, rejection, head: None }))
             }
             Received::Accepted => Ok(match data {
                 [] if !ends => Step::Nothing,

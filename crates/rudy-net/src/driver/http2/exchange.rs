@@ -29,9 +29,12 @@ pub(super) struct Exchange {
     pub(super) pace: Pace,
 }
 
+/// The future of a response.
+pub(super) type HandlerFuture = Pin<Box<dyn Future<Output = Response> + Send>>;
+
 pub(super) enum Phase {
     /// Waits for the service.
-    Handler(Pin<Box<dyn Future<Output = Response> + Send>>),
+    Handler(HandlerFuture),
     /// The response has not begun, because the client does not read.
     Response(Box<Response>),
     /// Sends the body.
@@ -149,6 +152,11 @@ impl Upload {
             pace.start_waiting(poll_cx.now);
         }
         0
+    }
+
+    /// Returns how much is stored, because the service has not requested it.
+    pub(super) fn stored_bytes(&self) -> usize {
+        self.received.len()
     }
 
     fn record_bytes(&mut self, bytes: u64, now: Instant) {

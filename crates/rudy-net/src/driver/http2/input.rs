@@ -1,31 +1,29 @@
 //! Reads from the client, and begins exchanges.
 
-use std::sync::Arc;
 use std::task::Poll;
 use std::time::Instant;
 
 use bytes::BytesMut;
 use http::StatusCode;
-use rudy_http::Limits;
-use rudy_http::h1::{DateLine, Rejection, RequestHead};
+use rudy_http::h1::{DateLine, RequestHead};
 use rudy_http::h2::{Event, Priority};
 use tokio::io::ReadBuf;
 
-use super::exchange::{Exchange, Phase, Upload, body_error};
+use super::exchange::{Exchange, Phase, Upload};
 use super::windows::GrownWindows;
 use super::{Fault, Http2};
 use crate::driver::poll_context::PollContext;
-use crate::driver::record::{Record, report_closed, report_rejection};
+use crate::driver::record::{Record, report_closed};
 use crate::driver::{Connection, internal_error};
 use crate::engine::ServiceSource;
 use crate::scratch::Scratch;
 use crate::{EndReason, Reply, RequestBodyError};
 
 /// What the handling of an event needs.
-struct Turn<'t> {
-    now: Instant,
-    date: &'t DateLine,
-    out: &'t mut BytesMut,
+pub(super) struct Turn<'t> {
+    pub(super) now: Instant,
+    pub(super) date: &'t DateLine,
+    pub(super) out: &'t mut BytesMut,
 }
 
 impl Http2 {
@@ -63,7 +61,7 @@ impl Http2 {
             poll_cx.counters.received_bytes.add(read as u64);
         }
         poll_cx.budget_bytes = poll_cx.budget_bytes.saturating_sub(read as u64);
-        self.handle_input(connection, read, poll_cx.now, scratch)?;
+        self.handle_input(connection, read, poll_cx, scratch)?;
         Ok(true)
     }
 
@@ -71,9 +69,10 @@ impl Http2 {
         &mut self,
         connection: &mut Connection<S>,
         read: usize,
-        now: Instant,
+        poll_cx: &mut PollContext<'_, '_>,
         scratch: &mut Scratch,
     ) -> Result<(), Fault> {
+        let now = poll_cx.now;
         let Scratch { input, out, date, head: buffers, .. } = scratch;
         self.windows.set(self.machine.grown_bytes());
         let windows_total = connection.info.limits.http.http2.windows_total_bytes;
@@ -89,8 +88,11 @@ impl Http2 {
                 Event::Request { stream, head, priority } => {
                     self.begin_exchange(connection, (stream, priority), head, &mut turn);
                 }
-                Event::Rejected { stream, rejection } => {
-                    self.reject(connection, stream, rejection, &mut turn);
+                Event::Rejected { stream, rejection, head: Some(head) } => {
+                    self.reject_head(connection, (stream, rejection), head, &mut turn);
+                }
+                Event::Rejected { stream, rejection, head: None } => {
+                    self.reject_body(connection, (stream, rejection), poll_cx, &mut turn);
                 }
                 Event::Data { stream, data, ends } => self.receive_body(stream, data, ends, &mut turn),
                 Event::End { stream, trailers } => {
@@ -98,7 +100,9 @@ impl Http2 {
                         upload.receive_end(trailers, now);
                     }
                 }
-                Event::Reset { stream, reason, .. } => self.drop_exchange(connection, stream, reason, now),
+                Event::Reset { stream, reason, .. } => {
+                    self.drop_exchange(connection, stream, reason, &mut turn);
+                }
                 Event::Priority { stream, priority } => {
                     if let Some(at) = self.position(stream) {
                         self.exchanges[at].priority = priority;
@@ -108,7 +112,7 @@ impl Http2 {
         }
     }
 
-    fn position(&self, stream: u32) -> Option<usize> {
+    pub(super) fn position(&self, stream: u32) -> Option<usize> {
         self.exchanges.binary_search_by_key(&stream, |exchange| exchange.stream).ok()
     }
 
@@ -133,20 +137,27 @@ impl Http2 {
         let attach = |_: &mut _, request, _| Ok(Upload::attach(request));
         let (reply, upload, record) = match connection.dispatch(&*service, head, place, attach) {
             Ok(dispatched) => dispatched,
-            Err(rejection) => return self.reject(connection, stream, rejection, turn),
+            Err(rejection) => return self.reject_head(connection, (stream, rejection), &[], turn),
         };
-        let (phase, may_begin) = match reply.unwrap_or_else(|| internal_error().into()) {
-            Reply::Later(future) => (Phase::Handler(future), false),
-            // While the client does not read, responses do not accumulate.
-            Reply::Now(response) => (Phase::Response(Box::new(response)), self.may_encode(turn.out)),
+        let phase = match reply.unwrap_or_else(|| internal_error().into()) {
+            Reply::Later(future) => Phase::Handler(future),
+            Reply::Now(response) => Phase::Response(Box::new(response)),
         };
-        let exchange = Exchange::new(stream, priority, phase, upload, record);
-        let exchange = if may_begin {
+        self.add(Exchange::new(stream, priority, phase, upload, record), turn);
+    }
+
+    /// Adds an exchange. If its response is known, begins it.
+    pub(super) fn add(&mut self, exchange: Exchange, turn: &mut Turn<'_>) {
+        // While the client does not read, responses do not accumulate.
+        let exchange = if self.may_encode(turn.out) {
             self.begin_response(exchange, turn.date, turn.now, turn.out)
         } else {
             Some(exchange)
         };
-        self.exchanges.extend(exchange);
+        if let Some(exchange) = exchange {
+            let at = self.exchanges.partition_point(|other| other.stream < exchange.stream);
+            self.exchanges.insert(at, exchange);
+        }
     }
 
     /// Stores a piece of a body for its service.
@@ -161,61 +172,13 @@ impl Http2 {
         }
     }
 
-    /// Rejects a request, whose exchange may have begun.
-    fn reject<S: ServiceSource>(
-        &mut self,
-        connection: &mut Connection<S>,
-        stream: u32,
-        rejection: Rejection,
-        turn: &mut Turn<'_>,
-    ) {
-        connection.context.worker.counters.rejected.add(1);
-        self.machine.reject(stream, rejection, (turn.date, turn.now), turn.out);
-        if let Some(at) = self.position(stream) {
-            let mut exchange = self.exchanges.remove(at);
-            if let Some(upload) = &mut exchange.upload {
-                upload.fail(body_error(rejection));
-            }
-            if let Some(mut record) = exchange.record.take() {
-                let has_begun = matches!(exchange.phase, Phase::Body(_));
-                if has_begun {
-                    return record.finish(EndReason::Aborted);
-                }
-                record.begin(rejection.status());
-                return self.encoded.push(record);
-            }
-        }
-        let service = connection.load_service();
-        report_rejection(&*service, &connection.client(self.machine.requests()), rejection, turn.now);
-    }
-
-    /// Rejects requests whose bodies are too slow.
-    pub(super) fn reject_slow_uploads<S: ServiceSource>(
-        &mut self,
-        connection: &mut Connection<S>,
-        limits: &Arc<crate::Limits>,
-        now: Instant,
-        scratch: &mut Scratch,
-    ) {
-        let is_slow = |exchange: &Exchange, limits: &Limits| {
-            let deadline = exchange.upload.as_ref().and_then(|upload| upload.deadline(limits));
-            deadline.is_some_and(|deadline| deadline <= now)
-        };
-        let slow = self.exchanges.iter().filter(|exchange| is_slow(exchange, &limits.http));
-        let slow: Vec<_> = slow.map(|exchange| exchange.stream).collect();
-        let Scratch { out, date, .. } = scratch;
-        for stream in slow {
-            self.reject(connection, stream, Rejection::BodyTooSlow, &mut Turn { now, date, out });
-        }
-    }
-
     /// Drops an exchange whose stream has been reset. `reason` is what the client did wrong.
     fn drop_exchange<S: ServiceSource>(
         &mut self,
         connection: &mut Connection<S>,
         stream: u32,
         reason: Option<&'static str>,
-        now: Instant,
+        turn: &mut Turn<'_>,
     ) {
         let exchange = self.position(stream).map(|at| self.exchanges.remove(at));
         if let Some(reason) = reason {
@@ -223,7 +186,7 @@ impl Http2 {
             if exchange.is_none() {
                 let service = connection.load_service();
                 let client = connection.client(self.machine.requests());
-                report_closed(&*service, &client, &format!("HTTP/2: {reason}"), now);
+                report_closed(&*service, &client, &format!("HTTP/2: {reason}"), turn.now);
             }
         }
         let Some(mut exchange) = exchange else { return };
@@ -231,6 +194,7 @@ impl Http2 {
             let malformed = |reason: &str| RequestBodyError::Malformed(reason.to_owned());
             upload.fail(reason.map_or(RequestBodyError::PeerGone, malformed));
         }
+        self.drop_upload(&mut exchange, turn.out);
         if let Some(record) = &mut exchange.record {
             record.finish(if reason.is_some() { EndReason::Aborted } else { EndReason::PeerGone });
         }

@@ -8,6 +8,7 @@ mod exchange;
 mod framing;
 mod input;
 mod output;
+mod reject;
 mod schedule;
 mod start;
 mod windows;

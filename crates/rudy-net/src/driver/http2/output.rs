@@ -102,6 +102,7 @@ impl Http2 {
             }
             return Some(exchange);
         };
+        self.drop_upload(&mut exchange, out);
         self.machine.close(stream, now);
         if let Some(mut record) = exchange.record.take() {
             record.body_bytes += body_bytes;
@@ -137,7 +138,7 @@ impl Http2 {
                 break;
             }
             self.output.release();
-            self.close_sent(poll_cx.now);
+            self.close_sent(poll_cx.now, &mut scratch.out);
             self.encoded.drain(..).for_each(|mut record| record.finish(EndReason::Completed));
             if poll_cx.budget_bytes == 0 {
                 break;
@@ -222,16 +223,28 @@ impl Http2 {
     }
 
     /// Closes the streams whose responses the kernel has.
-    fn close_sent(&mut self, now: Instant) {
-        for mut exchange in self.exchanges.extract_if(.., |exchange| matches!(exchange.phase, Phase::Sent)) {
+    fn close_sent(&mut self, now: Instant, out: &mut BytesMut) {
+        let is_sent = |exchange: &mut Exchange| matches!(exchange.phase, Phase::Sent);
+        let sent: Vec<_> = self.exchanges.extract_if(.., is_sent).collect();
+        for mut exchange in sent {
+            self.drop_upload(&mut exchange, out);
             self.machine.close(exchange.stream, now);
             self.encoded.extend(exchange.record.take());
+        }
+    }
+
+    /// Drops what is stored of a request body, which no longer counts in the window of the connection.
+    pub(super) fn drop_upload(&mut self, exchange: &mut Exchange, out: &mut BytesMut) {
+        let stored = exchange.upload.take().map_or(0, |upload| upload.stored_bytes());
+        if stored > 0 {
+            self.machine.pass_on(exchange.stream, stored, out);
         }
     }
 
     /// Resets a stream whose response cannot be completed.
     fn abort(&mut self, at: usize, end_reason: EndReason, now: Instant, out: &mut BytesMut) {
         let mut exchange = self.exchanges.remove(at);
+        self.drop_upload(&mut exchange, out);
         let code = match end_reason {
             EndReason::PeerStalled => ErrorCode::CANCEL,
             _ => ErrorCode::INTERNAL_ERROR,
@@ -277,7 +290,7 @@ impl Http2 {
             }
             self.half_closed = Some(now);
         }
-        self.reject_slow_uploads(connection, &limits, now, scratch);
+        self.reject_slow_uploads(connection, &limits, poll_cx, scratch);
         let mut at = 0;
         while let Some(exchange) = self.exchanges.get(at) {
             if is_past(exchange.window_deadline(&limits.http)) {

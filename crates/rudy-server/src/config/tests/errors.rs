@@ -635,9 +635,7 @@ index = ["a.html"]
 browse = true
 try_files = ["{{path}}", "{{path}}.html"]
 fallback = "app.html"
-error_pages = {{ 404 = "404.html" }}
 cache_control = [{{ pattern = "*.css", value = "max-age=60" }}]
-headers = {{ X-Frame-Options = "DENY" }}
 serve_hidden = true
 serve_source = true
 follow_symlinks = true
@@ -654,9 +652,9 @@ listing_entries = 7
     let config = load(&[("rudy.toml", &text)]).unwrap();
     let HandlerTable::Files(files) = &config.sites[0].routes[0].handler else { panic!("files") };
     let usual = crate::files::FilesOptions::default();
-    assert_eq!((&*files.options.index[0], &*files.options.error_pages[0].1), ("a.html", "404.html"));
+    assert_eq!((&*files.options.index[0], files.options.fallback.as_deref()), ("a.html", Some("app.html")));
     assert_eq!((files.options.cache_size, files.options.revalidate_after.as_secs()), (1 << 20, 5));
-    assert!(files.options.compression != usual.compression && files.options.headers != usual.headers);
+    assert!(files.options.compression != usual.compression);
 
     let output = errors(
         r#"[[site]]
@@ -671,9 +669,7 @@ path = "/b/*"
 [site.route.files]
 root = "also-missing"
 index = ["../secret"]
-error_pages = { 404 = "/404.html", 200 = "x", oops = "y" }
 cache_control = [{ pattern = "[", value = "a" }, { pattern = "*", value = "a\nb" }]
-headers = { ETag = "x", "a b" = "c" }
 compression = { level = 12 }
 "#,
     );
@@ -698,55 +694,31 @@ error: cannot open the folder also-missing: No such file or directory (os error 
 11 | root = "also-missing"
    |        ^^^^^^^^^^^^^^
 
-error: index: "../secret" is not a path below the root, such as "pages/404.html"
+error: index: "../secret" is not a path below the root, such as "pages/home.html"
   --> rudy.toml:12:9
    |
 12 | index = ["../secret"]
    |         ^^^^^^^^^^^^^
 
-error: "200" is not the status of an error
-  --> rudy.toml:13:36
-   |
-13 | error_pages = { 404 = "/404.html", 200 = "x", oops = "y" }
-   |                                    ^^^ expected 400 to 599
-
-error: "oops" is not the status of an error
-  --> rudy.toml:13:47
-   |
-13 | error_pages = { 404 = "/404.html", 200 = "x", oops = "y" }
-   |                                               ^^^^ expected 400 to 599
-
 error: invalid pattern
-  --> rudy.toml:14:30
+  --> rudy.toml:13:30
    |
-14 | cache_control = [{ pattern = "[", value = "a" }, { pattern = "*", value = "a/nb" }]
+13 | cache_control = [{ pattern = "[", value = "a" }, { pattern = "*", value = "a/nb" }]
    |                              ^^^ unclosed character class; missing ']'
 
 error: a field value cannot contain line feeds or control characters
-  --> rudy.toml:14:75
+  --> rudy.toml:13:75
    |
-14 | cache_control = [{ pattern = "[", value = "a" }, { pattern = "*", value = "a/nb" }]
+13 | cache_control = [{ pattern = "[", value = "a" }, { pattern = "*", value = "a/nb" }]
    |                                                                           ^^^^^^
 
-error: the server sets the header field etag itself, so `headers` cannot
-  --> rudy.toml:15:11
-   |
-15 | headers = { ETag = "x", "a b" = "c" }
-   |           ^^^^^^^^^^^^^^^^^^^^^^^^^^^
-
-error: "a b" is not a field name
-  --> rudy.toml:15:25
-   |
-15 | headers = { ETag = "x", "a b" = "c" }
-   |                         ^^^^^ expected letters, digits and hyphens
-
 error: 12 is out of range
-  --> rudy.toml:16:25
+  --> rudy.toml:14:25
    |
-16 | compression = { level = 12 }
+14 | compression = { level = 12 }
    |                         ^^ expected 1 to 9
 
-11 errors in the configuration
+7 errors in the configuration
 
 "#]]
     );

@@ -177,7 +177,11 @@ fn a_misplaced_key_gets_the_correct_line() {
         ("root = 'public'\nlisten = 80", "write this before the first [[site]]"),
         ("root = 'public'\naccess_log = 'x'", "write this before the first [[site]]"),
         ("root = 'public'\nlimits = {}", "write this before the first [[site]]"),
-        ("root = 'public'\nheaders = {}", "`files = { root = \"...\", headers = ... }` in place of `root`"),
+        ("root = 'public'\nheaders = {}", "replaced by `response_headers = { Name = \"value\" }`"),
+        (
+            "route = [{ path = '/*', files = { root = '.', error_pages = { 404 = '404.html' } } }]",
+            "replaced by `error_pages = { 404 = \"/404.html\" }` in the [[site.route]] or [[site]]",
+        ),
         ("root = 'public'\nerror_pages = {}", "expected for example 404 = \"/not-found\""),
         ("root = 'public'\ncompression = true", "`files = { root = \"...\", compression = ... }`"),
         (

@@ -125,13 +125,12 @@ fn the_thread_pool_serves_another_file_system_in_the_folder() {
 }
 
 #[test]
-fn the_thread_pool_handles_error_pages_siblings_and_other_methods_too() {
-    let pages = vec![(StatusCode::NOT_FOUND, "far/404.html".into())];
-    let options = FilesOptions { error_pages: pages, ..FilesOptions::default() };
-    let (site, _far) = site_with_link(&[("404.html", "page"), ("a.txt.gz", "small")], options);
+fn the_thread_pool_handles_fallbacks_siblings_and_other_methods_too() {
+    let options = FilesOptions { fallback: Some("far/app.html".into()), ..FilesOptions::default() };
+    let (site, _far) = site_with_link(&[("app.html", "page"), ("a.txt.gz", "small")], options);
     symlink("far/a.txt.gz", site.folder.path().join("a.txt.gz")).unwrap();
     site.write("a.txt", "text");
-    for (path, status) in [("/nothing", 404), ("/a.txt", 200)] {
+    for (path, status) in [("/nothing", 200), ("/a.txt", 200)] {
         assert_eq!(get(&site, path, Access::Cached), Err(WouldBlock), "{path}");
         assert_eq!(get(&site, path, Access::Blocking), Ok(status), "{path}");
     }

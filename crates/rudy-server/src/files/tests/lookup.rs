@@ -1,7 +1,5 @@
 //! Tests lookups, and the fields of every response.
 
-use http::HeaderName;
-
 use super::super::{CacheRule, FilesError};
 use super::*;
 
@@ -148,32 +146,6 @@ fn a_fallback_is_served_for_pages_but_not_for_missing_assets() {
 }
 
 #[test]
-fn errors_have_their_configured_pages() {
-    let pages = vec![
-        (StatusCode::NOT_FOUND, "errors/404.html".into()),
-        (StatusCode::METHOD_NOT_ALLOWED, "errors/404.html".into()),
-        (StatusCode::BAD_REQUEST, "gone.html".into()),
-    ];
-    let site = Site::with_options(
-        &[("errors/404.html", "<p>not here</p>")],
-        FilesOptions { error_pages: pages, ..FilesOptions::default() },
-    );
-    let response = site.get("/nothing");
-    assert_eq!(response.brief(), (404, "<p>not here</p>"));
-    assert_eq!(response.field("content-type"), "text/html; charset=utf-8");
-    assert!(!response.headers.contains_key("etag") && !response.headers.contains_key("accept-ranges"));
-    assert_eq!(site.get("/errors/404.html").status, 200);
-    let rejected = site.request(&Method::POST, "/", &[]);
-    assert_eq!((rejected.brief(), rejected.field("allow")), ((405, "<p>not here</p>"), "GET, HEAD, OPTIONS"));
-    // If an error page is missing, the generated page is sent.
-    let response = site.get("/a%2Fb");
-    assert_eq!(response.status, 400);
-    assert!(response.text().contains("encoded slash"), "{}", response.text());
-    let response = site.files.error(StatusCode::NOT_FOUND, &HeaderMap::new(), "");
-    assert_eq!((response.status().as_u16(), response.body.length()), (404, Some(15)));
-}
-
-#[test]
 fn the_first_matching_pattern_sets_cache_control() {
     let rule = |pattern: &str, value: &'static str| CacheRule {
         pattern: pattern.into(),
@@ -211,13 +183,11 @@ fn source_code_is_never_sent() {
         ("CONFIG.PHP", "<?php 2"),
         ("page.php", "<?php 3"),
         ("db.inc", "password"),
-        ("404.php", "<?php 4"),
     ];
     let options = || FilesOptions {
         index: vec!["index.php".into(), "index.html".into()],
         try_files: vec!["{path}".into(), "{path}.php".into()],
         fallback: Some("page.php".into()),
-        error_pages: vec![(StatusCode::NOT_FOUND, "404.php".into())],
         browse: true,
         ..FilesOptions::default()
     };
@@ -253,39 +223,6 @@ fn a_listing_omits_source_code() {
 }
 
 #[test]
-fn configured_fields_are_in_every_response() {
-    let field =
-        |name: &'static str, value: &'static str| (HeaderName::from_static(name), value.parse().unwrap());
-    let headers =
-        [field("x-frame-options", "DENY"), field("vary", "origin"), field("x-content-type-options", "none")];
-    let headers = headers.into_iter().collect();
-    let site = Site::with_options(
-        &[("a.txt", "hello"), ("d/index.html", "x")],
-        FilesOptions { headers, browse: true, ..FilesOptions::default() },
-    );
-    for (method, target, fields, status) in [
-        (Method::GET, "/a.txt", &[][..], 200),
-        (Method::GET, "/a.txt", &[("range", "bytes=0-1")], 206),
-        (Method::GET, "/a.txt", &[("range", "bytes=9-")], 416),
-        (Method::GET, "/a.txt", &[("if-none-match", "*")], 304),
-        (Method::GET, "/d", &[], 301),
-        (Method::GET, "/gone", &[], 404),
-        (Method::GET, "/", &[], 200),
-        (Method::POST, "/a.txt", &[], 405),
-        (Method::OPTIONS, "/a.txt", &[], 204),
-    ] {
-        let response = site.request(&method, target, fields);
-        assert_eq!(
-            (response.status.as_u16(), response.field("x-frame-options")),
-            (status, "DENY"),
-            "{method} {target}"
-        );
-        assert!(response.headers.get_all("vary").iter().any(|value| value == "origin"));
-        assert!(response.field("x-content-type-options") != "nosniff", "the configured value wins");
-    }
-}
-
-#[test]
 fn invalid_options_are_rejected_at_the_start() {
     let folder = TempDir::new().unwrap();
     let folders = Folders::default();
@@ -305,18 +242,7 @@ fn invalid_options_are_rejected_at_the_start() {
             FilesOptions { fallback: Some("{path}.html".into()), ..default() },
             "fallback: \"{path}.html\" is not",
         ),
-        (
-            FilesOptions { error_pages: vec![(StatusCode::NOT_FOUND, "/".into())], ..default() },
-            "error_pages: ",
-        ),
         (FilesOptions { cache_control: vec![rule], ..default() }, "invalid glob in `cache_control`"),
-        (
-            FilesOptions {
-                headers: [(http::header::DATE, "x".parse().unwrap())].into_iter().collect(),
-                ..default()
-            },
-            "the server sets the header field date itself",
-        ),
     ] {
         let message = open(options);
         assert!(message.contains(expected), "{message}");

@@ -35,6 +35,13 @@ enum PageTable {
 }
 
 impl ErrorPagesTable {
+    /// Returns the table with a path of the site as the page for 404.
+    pub(crate) fn of_missing(path: &str) -> Self {
+        let statuses = Statuses::One(StatusCode::NOT_FOUND);
+        let page = PageTable::Path(path.to_owned());
+        Self { folder: None, pages: vec![PageSetting { key: "404".to_owned(), statuses, page }] }
+    }
+
     /// Reads all pages: first those of single statuses, then those of classes, then the folder, then those of the site.
     pub(in crate::steps) fn read(
         &self,

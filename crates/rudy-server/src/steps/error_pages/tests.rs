@@ -66,20 +66,6 @@ fn a_program_gets_the_page_unless_it_accepts_only_json() {
 }
 
 #[test]
-fn the_page_of_a_handler_comes_before_those_of_its_site() {
-    let app = app(r#"
-        [[site]]
-        intercept_errors = true
-        error_pages = "errors"
-        [[site.route]]
-        path = "/*"
-        files = { root = "www", error_pages = { 404 = "a.txt" } }
-    "#);
-    assert_eq!(text(send(&app, "http", "/none", &[])), "text");
-    assert_eq!(text(send(&app, "http", "/..", &HTML)).get(..7), Some("<p>400 "));
-}
-
-#[test]
 fn a_page_that_fails_is_not_used() {
     let app = app(r#"
         [[site]]

@@ -122,7 +122,7 @@ impl Client {
                 let host = String::from_utf8_lossy(head.host());
                 format!("{stream} {} {host} {target} {:?}", head.method(), head.body_length())
             }
-            Event::Rejected { stream, rejection } => format!("{stream} rejected {}", rejection.status()),
+            Event::Rejected { stream, rejection, .. } => format!("{stream} rejected {}", rejection.status()),
             Event::End { stream, trailers: None } => format!("{stream} end"),
             Event::End { stream, trailers: Some(fields) } => format!("{stream} end {fields:?}"),
             Event::Reset { stream, code, reason: None } => format!("{stream} cancelled {code}"),
