@@ -9,7 +9,7 @@ use instant_acme::{
 use rudy_tls::{Certificate, certificate_request};
 
 use crate::failure::Failure;
-use crate::nonce::patiently;
+use crate::nonce::{POLL_TRIES, patiently};
 use crate::{Challenge, ChallengeKind, Publish};
 
 /// The maximum time that an authority may take to verify a challenge, or to sign.
@@ -53,7 +53,7 @@ pub(crate) async fn order(
     }
     ready?;
     patiently!(placed.finalize_csr(&request))?;
-    let chain = patiently!(placed.poll_certificate(&POLL))?;
+    let chain = patiently!(placed.poll_certificate(&POLL), POLL_TRIES)?;
     check(&order.name, &chain, &key)?;
     Ok(Issued { key, chain })
 }
@@ -117,7 +117,7 @@ async fn authorize(
         publisher.publish(&challenge).await.map_err(Failure::local)?;
         patiently!(handle.set_ready())?;
     }
-    match patiently!(placed.poll_ready(&POLL)) {
+    match patiently!(placed.poll_ready(&POLL), POLL_TRIES) {
         Ok(OrderStatus::Invalid) => Err(why_invalid(placed).await.unwrap_or_else(|| {
             Failure::local("the authority could not verify the challenge, and did not say why")
         })),
