@@ -47,14 +47,41 @@ pub enum FieldValue<'a> {
 impl<'a> RequestHead<'a> {
     /// Checks the head in `bytes`, which `complete` describes.
     pub(super) fn new(bytes: &'a [u8], complete: CompleteHead, limits: &Limits) -> Result<Self, Rejection> {
+        Self::read(bytes, complete, |method, line, scan| {
+            if *method == Method::CONNECT {
+                return Err(Rejection::ConnectNotAllowed);
+            }
+            Ok(Semantics {
+                body: scan.body_length(line.version, limits)?,
+                expects_continue: scan.expects_continue(line.version)?,
+                keep_alive: scan.connection.keep_alive(line.version == Version::HTTP_10),
+            })
+        })
+    }
+
+    /// Reads a rejected head again, for the response. It has no body. `None` if the head is incomplete or malformed, so that its
+    /// host is unknown.
+    #[must_use]
+    pub fn of_rejected(bytes: &'a [u8], limits: &Limits) -> Option<Self> {
+        let complete = HeadLines::default().find(bytes, limits).ok()??;
+        let semantics = Semantics { body: BodyLength::Known(0), expects_continue: false, keep_alive: false };
+        Self::read(bytes, complete, |_, _, _| Ok(semantics)).ok()
+    }
+
+    /// Checks all lines of a head, then takes what they mean from `semantics`. Generic, so that its copy for requests that are not
+    /// rejected is compiled into their path: a call would copy the method and the target of each.
+    #[inline]
+    fn read(
+        bytes: &'a [u8],
+        complete: CompleteHead,
+        semantics: impl FnOnce(&Method, &RequestLine, &FieldScan) -> Result<Semantics, Rejection>,
+    ) -> Result<Self, Rejection> {
         let CompleteHead { line, section, scan } = complete;
-        let (method, target) = check_syntax(bytes, &line, section.fields, &scan)?;
-        if method == Method::CONNECT {
-            return Err(Rejection::ConnectNotAllowed);
-        }
-        let body = scan.body_length(line.version, limits)?;
-        let expects_continue = scan.expects_continue(line.version)?;
-        let keep_alive = scan.connection.keep_alive(line.version == Version::HTTP_10);
+        let method = line.method(bytes)?;
+        let target = TargetParts::find(bytes, line.target(), &method).ok_or(Rejection::BadTarget)?;
+        scan.check_lines(section.fields)?;
+        scan.check_host(line.version, target.needs_host)?;
+        let Semantics { body, expects_continue, keep_alive } = semantics(&method, &line, &scan)?;
         Ok(Self {
             bytes: Cow::Borrowed(bytes),
             line,
@@ -65,25 +92,6 @@ impl<'a> RequestHead<'a> {
             body,
             keep_alive,
             expects_continue,
-        })
-    }
-
-    /// Reads a rejected head again, for the response. It has no body. `None` if the head is incomplete or malformed, so that its
-    /// host is unknown.
-    #[must_use]
-    pub fn of_rejected(bytes: &'a [u8], limits: &Limits) -> Option<Self> {
-        let CompleteHead { line, section, scan } = HeadLines::default().find(bytes, limits).ok()??;
-        let (method, target) = check_syntax(bytes, &line, section.fields, &scan).ok()?;
-        Some(Self {
-            bytes: Cow::Borrowed(bytes),
-            line,
-            method,
-            target,
-            field_count: section.fields,
-            positions: scan.positions,
-            body: BodyLength::Known(0),
-            keep_alive: false,
-            expects_continue: false,
         })
     }
 
@@ -209,18 +217,11 @@ impl<'a> RequestHead<'a> {
     }
 }
 
-/// Checks all lines of a head. Returns its method and target.
-fn check_syntax(
-    bytes: &[u8],
-    line: &RequestLine,
-    fields: usize,
-    scan: &FieldScan,
-) -> Result<(Method, TargetParts), Rejection> {
-    let method = line.method(bytes)?;
-    let target = TargetParts::find(bytes, line.target(), &method).ok_or(Rejection::BadTarget)?;
-    scan.check_lines(fields)?;
-    scan.check_host(line.version, target.needs_host)?;
-    Ok((method, target))
+/// What the fields of a head mean for its connection.
+struct Semantics {
+    body: BodyLength,
+    expects_continue: bool,
+    keep_alive: bool,
 }
 
 impl FieldLines for RequestHead<'_> {
