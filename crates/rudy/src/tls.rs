@@ -72,7 +72,7 @@ pub(crate) struct Tls {
     /// Measure handshakes with each type of key instead, against servers that this command starts
     ///
     /// Runs the plan `handshakes` of `rudy lab`: RSA 2048, 3072 and 4096, P-256, P-384 and Ed25519; full handshakes, resumed ones
-    /// and early data; with and without keep-alive; Rudy and nginx; and ten resources over a path of 117 ms. Takes six minutes.
+    /// and early data; with and without keep-alive; Rudy and nginx; and ten resources over a path of 117 ms. Takes four minutes.
     #[arg(long, conflicts_with = "server", help_heading = "Matrix")]
     matrix: bool,
     /// Number of rounds; the tables have the medians
