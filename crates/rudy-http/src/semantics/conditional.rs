@@ -28,6 +28,7 @@ pub struct Current<'a> {
 
 impl<'a> From<&'a Validators> for Current<'a> {
     /// A file with a weak tag may just be changing.
+    #[inline]
     fn from(Validators { tag, modified }: &'a Validators) -> Self {
         Self { tag: Some(tag), modified: Some(*modified), modified_is_strong: !tag.is_weak() }
     }
