@@ -153,9 +153,19 @@ impl Socket {
         }
     }
 
-    /// Receives what the kernel has, without waiting.
-    pub(super) fn receive_now(&self, buffer: &mut [u8]) -> Result<usize, Errno> {
-        recv(&self.registered, buffer, RecvFlags::DONTWAIT).map(|(count, _)| count)
+    /// Reads what the kernel has, without asking the runtime, which may not have seen the event yet. `None` if there is nothing; 0 at the
+    /// end.
+    pub(crate) fn read_now(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        if self.tls.is_some() { self.decrypt_now(buffer) } else { self.receive_now(buffer) }
+    }
+
+    /// As [`Self::read_now`], without decryption.
+    pub(super) fn receive_now(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        match recv(&self.registered, buffer, RecvFlags::DONTWAIT) {
+            Ok((count, _)) => Ok(Some(count)),
+            Err(Errno::AGAIN) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Writes to the socket.

@@ -6,7 +6,6 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use rudy_tls::{ClientSession, ClientTls};
-use rustix::io::Errno;
 use tokio::time::timeout;
 
 use super::Socket;
@@ -103,20 +102,18 @@ impl Socket {
 
     /// Returns whether an idle connection is open and has no decrypted bytes. It may have tickets for later sessions.
     pub(super) fn has_no_plaintext(&mut self) -> bool {
-        let mut buffer = [0; RECEIVE_BYTES];
+        matches!(self.decrypt_now(&mut [0]), Ok(None))
+    }
+
+    /// As [`Socket::read_now`], decrypted.
+    pub(super) fn decrypt_now(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        let mut encrypted = [0; RECEIVE_BYTES];
         loop {
-            let received = match self.receive_now(&mut buffer) {
-                Err(Errno::AGAIN) => return true,
-                Err(_) | Ok(0) => return false,
-                Ok(received) => received,
-            };
-            let is_silent = self.session().and_then(|session| {
-                session.receive(&buffer[..received])?;
-                Ok(session.read(&mut [0])?.is_none())
-            });
-            if !is_silent.unwrap_or(false) {
-                return false;
+            if let Some(read) = self.session()?.read(buffer)? {
+                return Ok(Some(read));
             }
+            let Some(received) = self.receive_now(&mut encrypted)? else { return Ok(None) };
+            self.session()?.receive(&encrypted[..received])?;
         }
     }
 

@@ -175,9 +175,14 @@ impl Http2Connection {
         })
     }
 
-    /// Reserves a stream. `None` if there is none.
+    /// Reserves a stream. `None` if there is none, or if the upstream has closed the idle connection.
     pub(super) fn reserve(self: &Arc<Self>) -> Option<Http2Stream> {
-        let is_reserved = self.with(State::reserve);
+        let is_reserved = self.with(|state| {
+            if state.is_idle() {
+                state.receive_available();
+            }
+            state.reserve()
+        });
         is_reserved.then(|| Http2Stream::reserved(self.clone()))
     }
 

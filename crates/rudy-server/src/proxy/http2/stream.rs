@@ -13,7 +13,7 @@ use rudy_http::h2::client::Request;
 use super::connection::{Http2Connection, OUTPUT_BYTES, State};
 use crate::proxy::failure::Cause;
 use crate::proxy::received::{Head, INTERIM_MAX};
-use crate::upstream::{Socket, here};
+use crate::upstream::here;
 
 /// A stream of a connection. Dropping it cancels its request.
 #[derive(Debug)]
@@ -251,19 +251,5 @@ impl Http2Stream {
 impl Drop for Http2Stream {
     fn drop(&mut self) {
         self.end();
-    }
-}
-
-impl State {
-    /// Receives what the kernel has, such as the end of the connection.
-    fn receive_available(&mut self) {
-        if self.socket.as_ref().is_none_or(Socket::has_no_input) {
-            return;
-        }
-        // The task must wait again: only the last waker is woken.
-        self.wake_task();
-        if let Poll::Ready(Err(end)) = self.poll_receive(&mut Context::from_waker(Waker::noop())) {
-            self.close(end);
-        }
     }
 }

@@ -115,18 +115,40 @@ impl State {
     }
 
     /// Receives once.
-    pub(super) fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
+    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
         READ.with_borrow_mut(|buffer| {
             let Some(socket) = &mut self.socket else { return Poll::Ready(Err(End::Closed)) };
             let received = ready!(socket.poll_read(cx, buffer)).map_err(|error| End::lost(&error))?;
-            if received == 0 {
-                return Poll::Ready(Err(End::Closed));
-            }
-            self.last_received = Instant::now();
-            let decoded = self.decode(&buffer[..received]);
-            self.wake_blocked();
-            Poll::Ready(decoded)
+            Poll::Ready(self.receive(&buffer[..received]))
         })
+    }
+
+    /// Receives what the kernel has, such as the end of the connection.
+    pub(super) fn receive_available(&mut self) {
+        let ended = READ.with_borrow_mut(|buffer| {
+            for _ in 0..READS_MAX {
+                let Some(socket) = &mut self.socket else { break };
+                let received = socket.read_now(buffer).map_err(|error| End::lost(&error))?;
+                let Some(received) = received else { break };
+                self.receive(&buffer[..received])?;
+                // There may be acknowledgements to send.
+                self.wake_task();
+            }
+            Ok(())
+        });
+        if let Err(end) = ended {
+            self.close(end);
+        }
+    }
+
+    fn receive(&mut self, input: &[u8]) -> Result<(), End> {
+        if input.is_empty() {
+            return Err(End::Closed);
+        }
+        self.last_received = Instant::now();
+        let decoded = self.decode(input);
+        self.wake_blocked();
+        decoded
     }
 
     fn decode(&mut self, mut input: &[u8]) -> Result<(), End> {
