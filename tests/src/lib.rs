@@ -39,6 +39,7 @@ pub use port::{ReservedPort, free_port};
 pub use program::{
     application, flup, go_program, grpc, long, php_fpm, program, redbot, skip, skip_unsupported, sslyze,
 };
+pub use random::Random;
 pub use response::Response;
 pub use server::{Builder, Server};
 pub use tls::{Certificates, TlsServer, Valid};

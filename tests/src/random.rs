@@ -2,10 +2,12 @@
 
 /// A `SplitMix64` generator, which needs few lines.
 #[derive(Debug, Clone)]
-pub(crate) struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// Creates a generator from a seed.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
@@ -14,6 +16,7 @@ impl Random {
         Self(self.next())
     }
 
+    /// Returns the next number.
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -21,21 +24,31 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    pub(crate) fn below(&mut self, end: usize) -> usize {
+    /// Returns a number below the end.
+    ///
+    /// # Panics
+    ///
+    /// The end is 0.
+    pub fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.next() % end as u64).expect("less than a usize")
     }
 
     /// Returns a number in the range.
-    pub(crate) fn within(&mut self, range: std::ops::Range<usize>) -> usize {
+    pub fn within(&mut self, range: std::ops::Range<usize>) -> usize {
         range.start + self.below(range.end - range.start)
     }
 
     /// Returns true in `percent` of 100 cases.
-    pub(crate) fn chance(&mut self, percent: usize) -> bool {
+    pub fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 
-    pub(crate) fn pick<'a, T>(&mut self, all: &'a [T]) -> &'a T {
+    /// Returns one of the elements.
+    ///
+    /// # Panics
+    ///
+    /// There are none.
+    pub fn pick<'a, T>(&mut self, all: &'a [T]) -> &'a T {
         &all[self.below(all.len())]
     }
 }

@@ -1,4 +1,4 @@
-//! Parses headers of the PROXY protocol, versions 1 and 2, without I/O. Section numbers refer to
+//! Parses headers of the PROXY protocol, versions 1 and 2, and encodes those of version 2, without I/O. Section numbers refer to
 //! <https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt>.
 
 use std::fmt;
@@ -185,6 +185,39 @@ fn v2_client(family: u8, rest: &[u8]) -> Option<ProxiedClient> {
 fn expect_prefix(bytes: &[u8], prefix: &[u8]) -> Result<(), ProxyHeaderError> {
     let length = bytes.len().min(prefix.len());
     if bytes[..length] == prefix[..length] { Ok(()) } else { Err(ProxyHeaderError::NotAHeader) }
+}
+
+/// Encodes a version 2 header (§2.2) for a connection on behalf of a client, which has connected to `destination`, if known.
+#[must_use]
+pub fn encode(client: ProxiedClient, destination: Option<SocketAddr>) -> Vec<u8> {
+    let (command, family, addresses) = match client {
+        ProxiedClient::ProxyItself => (0x20, 0x00, Vec::new()),
+        ProxiedClient::Unknown => (0x21, 0x00, Vec::new()),
+        ProxiedClient::Address(source) => {
+            let (family, addresses) = address_block(source, destination);
+            (0x21, family, addresses)
+        }
+    };
+    // Two addresses of IPv6 and two ports have 36 bytes.
+    let length = u8::try_from(addresses.len()).unwrap_or_default();
+    [V2_SIGNATURE, &[command, family, 0, length], &addresses].concat()
+}
+
+/// Returns the family and the address block. Addresses of different families are all written as IPv6.
+fn address_block(source: SocketAddr, destination: Option<SocketAddr>) -> (u8, Vec<u8>) {
+    let unknown = || SocketAddr::new(IpAddr::from(Ipv4Addr::UNSPECIFIED), 0);
+    let destination = destination.unwrap_or_else(unknown);
+    let ports = [source.port().to_be_bytes(), destination.port().to_be_bytes()].concat();
+    match (source.ip().to_canonical(), destination.ip().to_canonical()) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => (0x11, [&from.octets(), &to.octets(), &ports[..]].concat()),
+        (from, to) => {
+            let octets = |address: IpAddr| match address {
+                IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+                IpAddr::V6(address) => address.octets(),
+            };
+            (0x21, [&octets(from), &octets(to), &ports[..]].concat())
+        }
+    }
 }
 
 #[cfg(test)]

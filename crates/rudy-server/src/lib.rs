@@ -46,8 +46,8 @@ pub use handlers::{
 };
 pub use php::PhpTable;
 pub use proxy::{
-    EjectionTable, HashKey, HealthCheckPath, HealthCheckTable, HostSource, ProxyTable, RequestBuffering,
-    UpgradeProtocol, UpstreamChoice, UpstreamTable, UpstreamUrl,
+    CookieName, EjectionTable, HashKey, HealthCheckPath, HealthCheckTable, HostSource, ProxyTable,
+    RequestBuffering, SameSite, StickyTable, UpgradeProtocol, UpstreamChoice, UpstreamTable, UpstreamUrl,
 };
 pub use resources::Resources;
 pub use routing::{HostPattern, PathPattern};

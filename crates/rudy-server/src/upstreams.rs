@@ -53,12 +53,13 @@ pub fn run(options: &Options) -> Exit {
 }
 
 /// The names of the columns. Those of numbers are aligned to the right.
-const COLUMNS: [(&str, bool); 8] = [
+const COLUMNS: [(&str, bool); 9] = [
     ("UPSTREAM", false),
     ("ADDRESS", false),
     ("STATE", false),
     ("ACTIVE", true),
     ("CONNECTIONS", true),
+    ("TUNNELS", true),
     ("REQUESTS", true),
     ("FAILURES", true),
     ("LATENCY", true),
@@ -76,10 +77,10 @@ fn text(all: &[UpstreamStatus]) -> String {
     let rows: Vec<_> = all.iter().map(cells).collect();
     let header = COLUMNS.map(|(name, _)| name.to_owned());
     let width = |column: usize| {
-        let cells = rows.iter().chain([&header]).map(|row: &[String; 8]| row[column].chars().count());
+        let cells = rows.iter().chain([&header]).map(|row: &[String; 9]| row[column].chars().count());
         cells.max().unwrap_or(0)
     };
-    let widths: [usize; 8] = std::array::from_fn(width);
+    let widths: [usize; 9] = std::array::from_fn(width);
     let mut lines = vec![line(&header, &widths)];
     let mut routes = None;
     for (status, row) in all.iter().zip(&rows) {
@@ -93,7 +94,7 @@ fn text(all: &[UpstreamStatus]) -> String {
     lines.join("\n") + "\n"
 }
 
-fn line(cells: &[String; 8], widths: &[usize; 8]) -> String {
+fn line(cells: &[String; 9], widths: &[usize; 9]) -> String {
     let padded = cells.iter().zip(widths).zip(COLUMNS).map(|((cell, width), (_, is_number))| {
         if is_number { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
     });
@@ -101,7 +102,7 @@ fn line(cells: &[String; 8], widths: &[usize; 8]) -> String {
     line.trim_end().to_owned()
 }
 
-fn cells(status: &UpstreamStatus) -> [String; 8] {
+fn cells(status: &UpstreamStatus) -> [String; 9] {
     let state = match status.state {
         UpstreamState::Up => "up".to_owned(),
         UpstreamState::Ejected => match status.ejected_ms.unwrap_or(0) {
@@ -121,6 +122,7 @@ fn cells(status: &UpstreamStatus) -> [String; 8] {
         state,
         count(status.active as u64),
         count(status.connections as u64),
+        count(status.tunnels as u64),
         count(status.requests),
         count(status.failures),
         latency,
@@ -141,6 +143,7 @@ mod tests {
             ejected_ms: None,
             active: 2,
             connections: 12,
+            tunnels: 1,
             requests: 12_345,
             failures: 1,
             latency_us: Some(1230),
@@ -154,12 +157,12 @@ mod tests {
             ..up.clone()
         };
         let draining = UpstreamStatus { routes: Vec::new(), state: UpstreamState::Draining, ..up.clone() };
-        let expected = "  UPSTREAM         ADDRESS                      STATE               ACTIVE  CONNECTIONS  REQUESTS  FAILURES  LATENCY
+        let expected = "  UPSTREAM         ADDRESS                      STATE               ACTIVE  CONNECTIONS  TUNNELS  REQUESTS  FAILURES  LATENCY
 example.org/api/*
-  http://app:3000  10.0.0.1:3000 10.0.0.2:3000  up                       2           12    12,345         1  1.23 ms
-  unix:/a\\u{1b}    unknown                      ejected for 1.50 s       2           12    12,345         1        -
+  http://app:3000  10.0.0.1:3000 10.0.0.2:3000  up                       2           12        1    12,345         1  1.23 ms
+  unix:/a\\u{1b}    unknown                      ejected for 1.50 s       2           12        1    12,345         1        -
 of earlier configurations
-  http://app:3000  10.0.0.1:3000 10.0.0.2:3000  draining                 2           12    12,345         1  1.23 ms
+  http://app:3000  10.0.0.1:3000 10.0.0.2:3000  draining                 2           12        1    12,345         1  1.23 ms
 ";
         assert_eq!(text(&[up, ejected, draining]), expected);
         assert_eq!(text(&[]), "no route of this server is a proxy\n");

@@ -9,6 +9,7 @@ mod client;
 mod client_certificates;
 mod client_hello;
 mod generate;
+mod handshake;
 mod key_log;
 mod names;
 mod session;
@@ -20,14 +21,15 @@ mod tickets;
 pub use certificate::{Certificate, CertificateError, KeyType, authority_certificate};
 pub use challenge::challenge_site;
 pub use client::{
-    ClientSession, ClientTls, Inspection, Inspector, OcspState, OcspStatus, Problem, RevocationLists,
-    ServerCertificate, Trust, TrustError, in_words, is_untrusted_certificate, same_error,
+    ClientSession, ClientSettings, ClientTls, Inspection, Inspector, OcspState, OcspStatus, Problem,
+    RevocationLists, ServerCertificate, Trust, TrustError, in_words, is_untrusted_certificate, same_error,
 };
 pub use client_certificates::{
     ClientCertificate, ClientCertificateUse, ClientCertificates, ClientCertificatesError,
 };
 pub use client_hello::{ClientHello, RejectedHello, UNRECOGNIZED_NAME};
 pub use generate::{authority, certificate_request, self_signed, self_signed_with, signed_by_authority};
+pub use handshake::PendingHandshake;
 pub use key_log::KeyLogFile;
 pub use names::Names;
 pub use session::{RECORD_OVERHEAD_BYTES, RECORD_PLAINTEXT_BYTES_MAX, Session};
@@ -55,6 +57,8 @@ pub struct Tls {
     /// Whether the handshake is not complete: what was received is early data, which a third party may have recorded
     /// and sent again (RFC 8470 §3).
     pub is_early: bool,
+    /// The handshake, while it is not complete.
+    pub handshake: Option<Arc<PendingHandshake>>,
     /// Whether client and server have agreed on HTTP/2 (ALPN, RFC 7301).
     pub is_http2: bool,
     /// The policy of the site that the client was accepted by.

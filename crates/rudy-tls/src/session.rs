@@ -75,6 +75,7 @@ impl Session {
             server_name: server_name.map(Into::into),
             is_resumed: self.connection.handshake_kind() == Some(HandshakeKind::Resumed),
             is_early: self.is_handshaking(),
+            handshake: self.is_handshaking().then(Default::default),
             is_http2: self.connection.alpn_protocol() == Some(b"h2"),
             policy: site.policy,
             asks_clients: site.client_certificates.is_some(),

@@ -13,7 +13,12 @@ pub enum Choice {
     /// One after the other.
     RoundRobin,
     /// The member that the [key](crate::CheckoutOptions::key) of the request leads to; without a key, as [`Self::LeastBusy`].
-    Hash,
+    Hash {
+        /// The most requests in flight of a member, in percent of the average, above 100; `None` for no limit. The requests above it
+        /// go to the next members for their keys (Mirrokni, Thorup, Zadimoghaddam, "Consistent Hashing with Bounded
+        /// Loads", 2018).
+        balance_percent: Option<u32>,
+    },
 }
 
 /// A member that can get a request.
@@ -95,11 +100,37 @@ pub(crate) fn next_turn(turn: u64, weight: u64) -> u64 {
 
 /// Returns the member that a key leads to, by weighted rendezvous hashing (Schindelhauer and Schomaker, "Weighted
 /// Distributed Hash Tables", 2005). If a member leaves, only its keys move. Unlike a ring, it needs no table, and keys
-/// spread evenly over few members.
-pub(crate) fn by_hash(candidates: &[Candidate], key: u64) -> Option<Candidate> {
+/// spread evenly over few members. Members with more requests in flight than `balance_percent` of their share get no more.
+pub(crate) fn by_hash(candidates: &[Candidate], key: u64, balance_percent: Option<u32>) -> Option<Candidate> {
     let distance =
         |candidate: &Candidate| -unit(mix(key ^ candidate.hash)).ln() / float(candidate.full_weight);
-    candidates.iter().min_by(|one, other| distance(one).total_cmp(&distance(other))).copied()
+    let bound = balance_percent.map(|percent| Bound::new(candidates, percent));
+    let has_room = |candidate: &&Candidate| bound.is_none_or(|bound| bound.has_room(candidate));
+    let nearest = candidates.iter().filter(has_room);
+    nearest.min_by(|one, other| distance(one).total_cmp(&distance(other))).copied()
+}
+
+/// The most requests in flight that a member may have.
+#[derive(Debug, Clone, Copy)]
+struct Bound {
+    percent: u128,
+    /// The requests in flight of all members, with the one whose member is chosen.
+    in_flight: u128,
+    weight: u128,
+}
+
+impl Bound {
+    fn new(candidates: &[Candidate], percent: u32) -> Self {
+        let in_flight: usize = candidates.iter().map(|candidate| candidate.in_flight).sum();
+        let weight = candidates.iter().map(|candidate| u128::from(candidate.weight)).sum();
+        Self { percent: percent.max(100).into(), in_flight: in_flight as u128 + 1, weight }
+    }
+
+    /// Whether a member has less than its share, rounded up. At least one has: all together have less than their shares.
+    fn has_room(self, candidate: &Candidate) -> bool {
+        let share = self.percent * self.in_flight * u128::from(candidate.weight);
+        (candidate.in_flight as u128) * 100 * self.weight < share
+    }
 }
 
 /// Returns the hash of a name or of a key: FNV-1a. It is the same in all processes, so that several proxies and a
@@ -175,7 +206,7 @@ mod tests {
             let count = members.len();
             let busy = counts(count, |random| least_busy(&members, mix(random)));
             assert!(is_proportional(&busy, weights), "least busy: {busy:?} for {weights:?}");
-            let hashed = counts(count, |key| by_hash(&members, mix(key)));
+            let hashed = counts(count, |key| by_hash(&members, mix(key), None));
             assert!(is_proportional(&hashed, weights), "hash: {hashed:?} for {weights:?}");
             let mut now = 0;
             let turns = counts(count, |_| {
@@ -213,12 +244,33 @@ mod tests {
     fn only_the_keys_of_a_member_that_leaves_move_and_they_return_with_it() {
         let all = candidates(&[1, 1, 2, 1, 1]);
         let without = [&all[..2], &all[3..]].concat();
-        let moved = (0..10_000).map(mix).filter(|key| by_hash(&all, *key) != by_hash(&without, *key));
+        let moved =
+            (0..10_000).map(mix).filter(|key| by_hash(&all, *key, None) != by_hash(&without, *key, None));
         let moved: Vec<_> = moved.collect();
-        assert!(moved.iter().all(|key| by_hash(&all, *key) == Some(all[2])));
+        assert!(moved.iter().all(|key| by_hash(&all, *key, None) == Some(all[2])));
         assert!((2933..3733).contains(&moved.len()), "a third: {}", moved.len());
         let reversed: Vec<_> = all.iter().rev().copied().collect();
-        assert!((0..1000).map(mix).all(|key| by_hash(&all, key) == by_hash(&reversed, key)));
+        assert!((0..1000).map(mix).all(|key| by_hash(&all, key, None) == by_hash(&reversed, key, None)));
+    }
+
+    #[test]
+    fn a_popular_key_spreads_over_the_members_as_far_as_the_bound_demands() {
+        for weights in WEIGHTS {
+            for percent in [101, 125, 200] {
+                let mut members = candidates(weights);
+                // The requests of one key, none of which ends.
+                for count in 1..=1000_u64 {
+                    let chosen = by_hash(&members, 7, Some(percent)).expect("a member has room");
+                    members[chosen.member].in_flight += 1;
+                    let total: u64 = weights.iter().sum();
+                    let share = (u64::from(percent) * count * chosen.full_weight).div_ceil(100 * total);
+                    assert!(members[chosen.member].in_flight as u64 <= share, "{weights:?} {percent}");
+                }
+            }
+        }
+        let idle = candidates(&[1, 1, 1]);
+        let same = |key| by_hash(&idle, key, Some(101)) == by_hash(&idle, key, None);
+        assert!((0..1000).map(mix).all(same), "a bound moves no key while members are idle");
     }
 
     #[test]

@@ -43,9 +43,12 @@ impl<A> Chooser<A> {
                 |(index, member): (usize, &Arc<Member<A>>)| member.candidate(index, options.tried, now);
             self.candidates.extend(self.members.iter().enumerate().filter_map(candidate));
             choice::keep_best(&mut self.candidates);
-            let chosen = match (choice, options.key) {
-                (Choice::RoundRobin, _) => self.take_turn(last_turn)?,
-                (Choice::Hash, Some(key)) => choice::by_hash(&self.candidates, key)?,
+            let chosen = match (self.preferred(options), choice, options.key) {
+                (Some(preferred), ..) => preferred,
+                (None, Choice::RoundRobin, _) => self.take_turn(last_turn)?,
+                (None, Choice::Hash { balance_percent }, Some(key)) => {
+                    choice::by_hash(&self.candidates, key, balance_percent)?
+                }
                 _ => {
                     let random = self.random();
                     choice::least_busy(&self.candidates, random)?
@@ -57,6 +60,17 @@ impl<A> Chooser<A> {
                 return Some(member.clone());
             }
         }
+    }
+
+    /// Returns the member that the request prefers, if it is one of the best.
+    fn preferred(&self, options: &CheckoutOptions<'_>) -> Option<Candidate> {
+        let id = options.preferred?;
+        self.candidates.iter().find(|candidate| self.members[candidate.member].id() == id).copied()
+    }
+
+    /// Returns all members.
+    pub(crate) fn members(&self) -> Arc<[Arc<Member<A>>]> {
+        self.members.clone()
     }
 
     /// Returns the member whose turn is next. If another worker takes its turn meanwhile, the loop sees the new one.

@@ -17,13 +17,21 @@ pub struct CircuitOptions {
     pub ejection_max: Duration,
     /// Time in which the share of a member that returns grows from a tenth to its weight.
     pub slow_start: Duration,
+    /// How many times the median latency of the other members ejects a member; `None` if its latency does not matter.
+    pub latency_ratio: Option<u32>,
 }
 
 /// The first failure ejects a member for a second.
 impl Default for CircuitOptions {
     fn default() -> Self {
         let second = Duration::from_secs(1);
-        Self { failures: 1, ejection: second, ejection_max: second, slow_start: Duration::ZERO }
+        Self {
+            failures: 1,
+            ejection: second,
+            ejection_max: second,
+            slow_start: Duration::ZERO,
+            latency_ratio: None,
+        }
     }
 }
 
@@ -106,6 +114,11 @@ impl Circuit {
         if is_running || !self.is_ejected() && self.failures < options.failures {
             return false;
         }
+        self.eject(now, options)
+    }
+
+    /// Begins an ejection. Returns whether the member was up before.
+    pub(crate) fn eject(&mut self, now: Instant, options: &CircuitOptions) -> bool {
         self.ejections = self.ejections.saturating_add(1);
         self.ejected_until = now.checked_add(ejection(self.ejections, options));
         (self.trial_until, self.returned_at) = (None, None);
@@ -168,6 +181,7 @@ mod tests {
         ejection: Duration::from_secs(1),
         ejection_max: Duration::from_secs(5),
         slow_start: Duration::from_secs(10),
+        latency_ratio: None,
     };
 
     fn seconds(start: Instant, seconds: f64) -> Instant {

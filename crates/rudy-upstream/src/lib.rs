@@ -69,6 +69,7 @@ mod pool;
 mod queue;
 mod queued;
 mod release;
+mod slowness;
 mod sync;
 #[cfg(test)]
 mod tests;

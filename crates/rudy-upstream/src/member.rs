@@ -11,6 +11,7 @@ use crate::circuit::{Availability, Circuit, CircuitOptions, WHOLE};
 use crate::decide::MemberState;
 use crate::instant::AtomicInstant;
 use crate::pool::Options;
+use crate::slowness;
 use crate::sync::atomic::{
     AtomicBool, AtomicU64, AtomicUsize,
     Ordering::{Relaxed, SeqCst},
@@ -53,10 +54,14 @@ pub struct Member<A> {
     in_flight: AtomicUsize,
     /// Number of connections that the upstream has not accepted yet.
     unaccepted: AtomicUsize,
+    /// Number of connections that are tunnels.
+    tunnels: AtomicUsize,
     /// Number of failed requests.
     failures: AtomicU64,
     /// The moving average of the latency in microseconds, or 0 for none.
     latency: AtomicU64,
+    /// Number of latencies since the start or the last ejection.
+    latencies: AtomicU64,
     is_retired: AtomicBool,
     /// None while unknown. Has no meaning while a request is in flight.
     idle_since: AtomicInstant,
@@ -80,8 +85,10 @@ impl<A> Member<A> {
             open: AtomicUsize::new(0),
             in_flight: AtomicUsize::new(0),
             unaccepted: AtomicUsize::new(0),
+            tunnels: AtomicUsize::new(0),
             failures: AtomicU64::new(0),
             latency: AtomicU64::new(0),
+            latencies: AtomicU64::new(0),
             is_retired: AtomicBool::new(false),
             idle_since: AtomicInstant::at(now),
             circuit: Mutex::default(),
@@ -131,6 +138,19 @@ impl<A> Member<A> {
         self.open.load(SeqCst)
     }
 
+    /// Number of connections that are [tunnels](crate::Permit::begin_tunnel).
+    pub fn tunnels(&self) -> usize {
+        self.tunnels.load(Relaxed)
+    }
+
+    pub(crate) fn add_tunnel(&self) {
+        self.tunnels.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn remove_tunnel(&self) {
+        self.tunnels.fetch_sub(1, Relaxed);
+    }
+
     /// Number of failures that were recorded.
     pub fn failures(&self) -> u64 {
         self.failures.load(Relaxed)
@@ -144,6 +164,28 @@ impl<A> Member<A> {
     pub fn latency(&self) -> Option<Duration> {
         let latency = self.latency.load(Relaxed);
         (latency > 0).then(|| Duration::from_micros(latency))
+    }
+
+    /// Returns the average if enough latencies are in it to compare members.
+    pub(crate) fn known_latency(&self) -> Option<Duration> {
+        self.latency().filter(|_| self.latencies.load(Relaxed) >= slowness::LATENCIES_MIN)
+    }
+
+    /// Counts a latency. Returns whether it is time to compare the average with those of other members.
+    pub(crate) fn count_latency(&self) -> bool {
+        let count = self.latencies.fetch_add(1, Relaxed) + 1;
+        count >= slowness::LATENCIES_MIN && count.is_multiple_of(slowness::LATENCIES_MIN)
+    }
+
+    /// Ejects a member that is up because of its latency, which is measured again from then on. Returns whether it was ejected.
+    pub(crate) fn eject_slow(&self, now: Instant) -> bool {
+        let is_ejected =
+            self.change_circuit(|circuit| !circuit.is_ejected() && circuit.eject(now, &self.circuit_options));
+        if is_ejected {
+            self.latencies.store(0, Relaxed);
+            self.latency.store(0, Relaxed);
+        }
+        is_ejected
     }
 
     /// Updates the average. Two workers at the same time may lose a value, which matters less than the cost of a lock.
@@ -182,7 +224,7 @@ impl<A> Member<A> {
         !self.is_closed.load(SeqCst) && self.circuit().is_ejected()
     }
 
-    fn is_up(&self, now: Instant) -> bool {
+    pub(crate) fn is_up(&self, now: Instant) -> bool {
         self.is_closed.load(SeqCst) || self.circuit().is_up(now)
     }
 
@@ -286,8 +328,15 @@ impl<A> Member<A> {
 
     /// Counts a request on a connection that is in use. Returns `false` if the member accepts no more requests.
     pub(crate) fn count_request(&self) -> bool {
+        if self.is_retired.load(SeqCst) {
+            return false;
+        }
+        if self.requests_max == u64::MAX {
+            self.requests.fetch_add(1, SeqCst);
+            return true;
+        }
         let add = |requests| (requests < self.requests_max).then_some(requests + 1);
-        !self.is_retired.load(SeqCst) && self.requests.fetch_update(SeqCst, SeqCst, add).is_ok()
+        self.requests.fetch_update(SeqCst, SeqCst, add).is_ok()
     }
 
     /// Counts a request on an idle or new connection. Returns `false` if the member accepts no more requests.

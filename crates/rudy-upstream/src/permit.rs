@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::member::Member;
 use crate::pool::{Change, Pool};
+use crate::slowness;
 use crate::sync::atomic::Ordering::SeqCst;
 use crate::worker::IdleConnection;
 
@@ -28,6 +29,7 @@ pub struct Permit<A, C> {
     member: Option<Arc<Member<A>>>,
     worker: usize,
     is_unaccepted: bool,
+    is_tunnel: bool,
     purpose: Purpose,
 }
 
@@ -45,11 +47,12 @@ enum Purpose {
 impl<A, C> Permit<A, C> {
     pub(crate) fn new(pool: Arc<Pool<A, C>>, member: Arc<Member<A>>, worker: usize) -> Self {
         let purpose = if member.is_ejected() { Purpose::Trial } else { Purpose::Request };
-        Self { pool, member: Some(member), worker, is_unaccepted: false, purpose }
+        Self { pool, member: Some(member), worker, is_unaccepted: false, is_tunnel: false, purpose }
     }
 
     pub(crate) fn for_check(pool: Arc<Pool<A, C>>, member: Arc<Member<A>>, worker: usize) -> Self {
-        Self { pool, member: Some(member), worker, is_unaccepted: false, purpose: Purpose::Check }
+        let (member, purpose) = (Some(member), Purpose::Check);
+        Self { pool, member, worker, is_unaccepted: false, is_tunnel: false, purpose }
     }
 
     /// The member to which the connection leads.
@@ -81,6 +84,13 @@ impl<A, C> Permit<A, C> {
         }
     }
 
+    /// Counts the connection as a tunnel: it carries another protocol, and stays open until the permit is dropped.
+    pub fn begin_tunnel(&mut self) {
+        if !std::mem::replace(&mut self.is_tunnel, true) {
+            self.member().add_tunnel();
+        }
+    }
+
     /// Records that the member has failed: it did not accept a connection, or has lost one. Too many consecutive failures
     /// eject it ([`CircuitOptions`](crate::CircuitOptions)), unless it is the only one; `why` is for [`Pool::on_change`].
     pub fn record_failure(&self, now: Instant, why: &dyn fmt::Display) {
@@ -93,10 +103,35 @@ impl<A, C> Permit<A, C> {
         }
     }
 
-    /// Records the time from the request to its response.
-    pub fn record_latency(&self, latency: Duration) {
-        if self.purpose != Purpose::Check {
-            self.member().record_latency(latency);
+    /// Records the time from the request to its response. A member that is much slower than the others is ejected
+    /// ([`CircuitOptions::latency_ratio`](crate::CircuitOptions::latency_ratio)).
+    pub fn record_latency(&self, latency: Duration, now: Instant) {
+        if self.purpose == Purpose::Check {
+            return;
+        }
+        self.member().record_latency(latency);
+        if let Some(ratio) = self.pool.options().circuit.latency_ratio
+            && self.member().count_latency()
+        {
+            self.eject_if_slow(ratio, now);
+        }
+    }
+
+    /// Compares the member with the others that are up: so the last one is never ejected.
+    fn eject_if_slow(&self, ratio: u32, now: Instant) {
+        let member = self.member();
+        let Some(latency) = member.known_latency() else { return };
+        let members = self.pool.workers[self.worker].chooser().members();
+        let is_other = |other: &&Arc<Member<A>>| {
+            other.id() != member.id() && other.accepts_requests() && !other.is_ejected() && other.is_up(now)
+        };
+        let others = members.iter().filter(is_other).filter_map(|other| other.known_latency());
+        if let Some(median) = slowness::too_slow(latency, ratio, &mut others.collect::<Vec<_>>())
+            && member.eject_slow(now)
+        {
+            let why =
+                format_args!("its responses take {latency:?} on average, and those of the others {median:?}");
+            self.pool.report(member, Change::Ejected { why: &why });
         }
     }
 
@@ -125,6 +160,9 @@ impl<A, C> Drop for Permit<A, C> {
             self.mark_accepted();
         }
         if let Some(member) = self.member.take() {
+            if self.is_tunnel {
+                member.remove_tunnel();
+            }
             self.pool.end_without_connection(self.worker, &member);
         }
     }

@@ -37,6 +37,8 @@ pub struct CheckoutOptions<'a> {
     pub preference: Preference,
     /// The [hash](crate::hash) of its key, for [`Choice::Hash`].
     pub key: Option<u64>,
+    /// The id of the member that gets the request if it is up and below its limit, whatever the [choice](Choice) is.
+    pub preferred: Option<u64>,
     /// The ids of the members that have failed to serve it: others are chosen, if any is up.
     pub tried: &'a [u64],
 }
@@ -44,7 +46,7 @@ pub struct CheckoutOptions<'a> {
 /// A request without a key, for any member.
 impl From<Preference> for CheckoutOptions<'_> {
     fn from(preference: Preference) -> Self {
-        Self { preference, key: None, tried: &[] }
+        Self { preference, key: None, preferred: None, tried: &[] }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::choice::named;
 use crate::proxy_to_all;
 
 /// Runs `rudy upstreams` with these arguments. Returns its exit code and output.
-fn upstreams(server: &Server, arguments: &[&str]) -> (Option<i32>, String) {
+pub(crate) fn upstreams(server: &Server, arguments: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(binary());
     command.arg("upstreams").args(arguments).args(["--pid", &server.pid().to_string()]);
     let output = command.output().expect("rudy can be started");
@@ -22,7 +22,7 @@ fn upstreams(server: &Server, arguments: &[&str]) -> (Option<i32>, String) {
 }
 
 /// The value of a key of each upstream.
-fn json(server: &Server, key: &str) -> Vec<Value> {
+pub(crate) fn json(server: &Server, key: &str) -> Vec<Value> {
     let (code, text) = upstreams(server, &["--json"]);
     assert_eq!(code, Some(0), "{text}");
     let json: Value = serde_json::from_str(&text).expect("the output is JSON");

@@ -87,3 +87,41 @@ fn a_key_leads_to_the_same_upstream_and_only_the_keys_of_a_lost_one_move() {
         assert!(after == *before || before == "a" && after != "a", "{session}: {before}, then {after}");
     }
 }
+
+#[test]
+fn a_cookie_leads_to_the_same_upstream_until_that_one_is_drained() {
+    let (a, b) = (named("a"), named("b"));
+    let state = tempfile::tempdir().expect("a temp folder can be created");
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\n[[site]]\n[[site.route]]\npath = \"/*\"\n[site.route.proxy]\n\
+         upstreams = [\"{}\", \"{}\"]\nsticky = \"lb\"\nchoice = \"round-robin\"\n",
+        a.url(),
+        b.url()
+    );
+    let start = || Server::build().config(&config).env("STATE_DIRECTORY", state.path()).start();
+    let get = |server: &Server, cookie: &str| {
+        let mut connection = server.connect();
+        connection.send(format!("GET / HTTP/1.1\r\nHost: a\r\nCookie: {cookie}\r\n\r\n").as_bytes());
+        let response = connection.response();
+        (response.text().to_owned(), response.field("set-cookie").map(str::to_owned))
+    };
+    let server = start();
+    let (first, cookie) = get(&server, "x=y");
+    let cookie = cookie.expect("the first response sets a cookie");
+    let (pair, attributes) = cookie.split_once("; ").expect("it has attributes");
+    assert_eq!(attributes, "Path=/; HttpOnly; SameSite=Lax");
+    for _ in 0..4 {
+        assert_eq!(get(&server, pair), (first.clone(), None));
+    }
+    drop(server);
+    let server = start();
+    assert_eq!(get(&server, pair), (first.clone(), None), "after a restart");
+    let url = if first == "a" { a.url() } else { b.url() };
+    let drained = crate::admin::upstreams(&server, &["drain", &url]);
+    assert_eq!(drained.0, Some(0), "{}", drained.1);
+    let (second, cookie) = get(&server, pair);
+    let cookie = cookie.expect("another upstream, another cookie");
+    assert_ne!(second, first);
+    let (pair, _) = cookie.split_once("; ").expect("it has attributes");
+    assert_eq!(get(&server, pair), (second, None));
+}

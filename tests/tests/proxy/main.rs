@@ -6,12 +6,16 @@ mod ejection;
 mod faults;
 mod forwarding;
 mod health;
+mod http11_required;
 mod http2;
 mod http2_faults;
 mod http2_websocket;
+mod proxy_protocol;
 mod retries;
 mod streaming;
 mod tls;
+mod too_early;
+mod tunnels;
 mod websocket;
 
 use rudy_tests::{Server, Upstream};

@@ -1,5 +1,7 @@
 //! Upstreams over TLS: another Rudy.
 
+use std::fs;
+
 use rudy_tests::{Certificates, Server, Valid};
 
 /// Starts an upstream with this certificate, and a proxy that trusts the authority, or what the system trusts.
@@ -60,4 +62,60 @@ fn an_upstream_that_speaks_no_tls_is_502() {
         (response.status, response.field("proxy-status")),
         (502, Some("rudy; error=tls_protocol_error"))
     );
+}
+
+/// Starts an upstream that requires a client certificate, and a proxy with these keys.
+fn start_with_client(certificates: &Certificates, more: &str) -> (Server, Server) {
+    let (pem, authority) = (certificates.path("good"), certificates.path("authority"));
+    let key = pem.replace(".pem", ".key");
+    let upstream = Server::config(&format!(
+        "listen = [\"127.0.0.1:0,tls\"]\n[[site]]\ntls = {{ certificate = \"{pem}\", key = \"{key}\", \
+         client_certificates = {{ authority = \"{authority}\", required = true }} }}\n\
+         [[site.route]]\npath = \"/*\"\nrespond = {{ body = \"known\" }}\n"
+    ));
+    let port = upstream.address().port();
+    let server = Server::config(&format!(
+        "listen = [\"127.0.0.1:0\"]\n[[site]]\n[[site.route]]\npath = \"/*\"\n[site.route.proxy]\n\
+         upstreams = \"https://localhost:{port}\"\nhost = \"upstream\"\ntrusted_certificates = \"{authority}\"\n{more}\n"
+    ));
+    (upstream, server)
+}
+
+fn pair(certificates: &Certificates, name: &str) -> String {
+    let pem = certificates.path(name);
+    format!("client_certificate = \"{pem}\"\nclient_key = \"{}\"", pem.replace(".pem", ".key"))
+}
+
+#[test]
+fn an_upstream_gets_the_client_certificate() {
+    let Some(certificates) = Certificates::new() else { return };
+    certificates.signed("good", "localhost", Valid::Now);
+    certificates.signed("client", "client", Valid::Now);
+    let (_upstream, server) = start_with_client(&certificates, &pair(&certificates, "client"));
+    assert_eq!(server.get("/").text(), "known");
+    let (_upstream, server) = start_with_client(&certificates, "");
+    assert_eq!(server.get("/").status, 502);
+}
+
+#[test]
+fn changed_certificates_are_used_without_a_reload() {
+    let Some(certificates) = Certificates::new() else { return };
+    certificates.signed("good", "localhost", Valid::Now);
+    certificates.signed("client", "client", Valid::Now);
+    certificates.self_signed("stranger", "localhost", "CA:FALSE");
+    let (from, to) = (certificates.path("stranger"), certificates.path("used"));
+    let copy = |from: &str| {
+        for end in [".key", ".pem"] {
+            fs::copy(from.replace(".pem", end), to.replace(".pem", end)).expect("the folder is ours");
+        }
+    };
+    copy(&from);
+    let (_upstream, mut server) = start_with_client(&certificates, &pair(&certificates, "used"));
+    assert_eq!(server.get("/").status, 502, "the upstream does not know the certificate");
+    copy(&certificates.path("client"));
+    server.wait_for_line("replaced the TLS settings for https://localhost");
+    assert_eq!(server.get("/").text(), "known");
+    fs::write(&to, "nothing").expect("the folder is ours");
+    server.wait_for_line("the old TLS settings for https://localhost");
+    assert_eq!(server.get("/").text(), "known");
 }

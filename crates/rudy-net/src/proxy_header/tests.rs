@@ -197,3 +197,23 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn an_encoded_header_has_the_client_and_its_destination() {
+    let encoded = |client, destination: Option<&str>| {
+        encode(client, destination.map(|destination| destination.parse().unwrap()))
+    };
+    let known = client("192.0.2.7:5000");
+    assert_eq!(encoded(known, Some("198.51.100.1:443")), v2(0x21, 0x11, V4));
+    assert_eq!(
+        encoded(client("[2001:db8::7]:5000"), Some("[2001:db8::1]:443")),
+        v2(0x21, 0x21, &v6("2001:db8::7"))
+    );
+    assert_eq!(encoded(known, Some("[2001:db8::1]:443")), v2(0x21, 0x21, &v6("::ffff:192.0.2.7")));
+    assert_eq!(encoded(ProxiedClient::ProxyItself, Some("198.51.100.1:443")), v2(0x20, 0x00, &[]));
+    for destination in [None, Some("198.51.100.1:443"), Some("[2001:db8::1]:443")] {
+        for client in [known, client("[2001:db8::7]:1"), ProxiedClient::Unknown, ProxiedClient::ProxyItself] {
+            assert_eq!(parse(&encoded(client, destination)), Ok(ParseStatus::Complete(client)));
+        }
+    }
+}

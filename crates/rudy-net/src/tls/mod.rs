@@ -72,7 +72,10 @@ impl TlsStream {
             && tls.is_early
             && !session.is_handshaking()
         {
-            *tls = Arc::new(Tls { is_early: false, ..(**tls).clone() });
+            if let Some(handshake) = &tls.handshake {
+                handshake.complete();
+            }
+            *tls = Arc::new(Tls { is_early: false, handshake: None, ..(**tls).clone() });
         }
     }
 

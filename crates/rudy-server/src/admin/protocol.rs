@@ -82,6 +82,9 @@ pub(crate) struct UpstreamStatus {
     pub(crate) active: usize,
     /// The number of connections, idle or in use.
     pub(crate) connections: usize,
+    /// The number of connections that are tunnels, such as those of `WebSocket`.
+    #[serde(default)]
+    pub(crate) tunnels: usize,
     /// The number of requests since the start.
     pub(crate) requests: u64,
     /// The number of failed ones.

@@ -66,6 +66,13 @@ impl Config {
 }
 
 impl Config {
+    /// Whether files in the state folder are needed: keys and certificates of sites, or a key of a handler.
+    pub(crate) fn keeps_state(&self) -> bool {
+        let of_site =
+            |site: &Site| site.tls.is_some() || site.routes.iter().any(|route| route.handler.keeps_state());
+        self.sites.iter().any(of_site)
+    }
+
     /// Whether HTTP/2 is offered over TLS.
     pub(crate) fn offers_http2(&self) -> bool {
         self.http2 && !self.engine.model.has_thread_per_connection()

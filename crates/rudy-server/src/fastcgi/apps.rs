@@ -1,7 +1,7 @@
 //! The apps of a server. They outlive a reload that does not change their tables.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::pool::Pool;
@@ -9,8 +9,10 @@ use super::processes::Processes;
 use crate::App;
 use crate::admin::UpstreamStatus;
 use crate::config::AppTable;
-use crate::proxy::{ProxyPool, ProxyTable, UpstreamChange};
+use crate::error_log::ErrorLog;
+use crate::proxy::{ProxyPool, ProxyTable, StickyKey, UpstreamChange};
 use crate::registry::Registry;
+use crate::state_dir::state_dir;
 
 /// How long to wait for killed processes. The kernel ends them in milliseconds, unless one waits for a disk.
 const KILL_TIME: Duration = Duration::from_secs(1);
@@ -20,6 +22,7 @@ const KILL_TIME: Duration = Duration::from_secs(1);
 pub struct Apps {
     fastcgi: Registry<AppTable, Pool>,
     proxies: Registry<ProxyTable, ProxyPool>,
+    sticky_key: OnceLock<StickyKey>,
 }
 
 impl Apps {
@@ -41,6 +44,17 @@ impl Apps {
         self.proxies.get_or_create(table, open)
     }
 
+    /// Returns the key of the cookies of sticky upstreams. The first call reads or creates it.
+    pub(crate) fn sticky_key(&self, log: &ErrorLog) -> &StickyKey {
+        self.sticky_key.get_or_init(|| {
+            let (key, notice) = StickyKey::in_folder(state_dir().as_deref());
+            if let Some(notice) = notice {
+                log.notice(&notice);
+            }
+            key
+        })
+    }
+
     /// Returns the state of all upstreams; `app` is the current configuration.
     pub(crate) fn upstreams(&self, app: &App) -> Vec<UpstreamStatus> {
         let status = |pool: &Arc<ProxyPool>| {
@@ -54,6 +68,17 @@ impl Apps {
     pub(crate) fn change_upstream(&self, name: &str, change: UpstreamChange) -> bool {
         // All pools, and not only the first one.
         self.proxies.values().iter().filter(|pool| pool.change(name, change)).count() > 0
+    }
+
+    /// Returns whether an upstream uses TLS.
+    pub(crate) fn uses_tls(&self) -> bool {
+        self.proxies.values().iter().any(|pool| pool.uses_tls())
+    }
+
+    /// Replaces what upstreams need for TLS if its files have changed. Returns a line for the log about each proxy, an error if the old
+    /// settings stay in use.
+    pub(crate) fn replace_changed_tls(&self) -> Vec<Result<String, String>> {
+        self.proxies.values().iter().filter_map(|pool| pool.replace_changed_tls()).collect()
     }
 
     /// Returns the URLs of the upstreams that the operator has drained.

@@ -149,6 +149,11 @@ pub(crate) trait HandlerConfig {
         Vec::new()
     }
 
+    /// Whether it has a file in the state folder.
+    fn keeps_state(&self) -> bool {
+        false
+    }
+
     /// The app that it passes requests to.
     fn app(&self) -> Option<&AppTable> {
         None
@@ -234,6 +239,10 @@ impl HandlerConfig for HandlerTable {
 
     fn paths_read(&self) -> Vec<PathBuf> {
         self.table().paths_read()
+    }
+
+    fn keeps_state(&self) -> bool {
+        self.table().keeps_state()
     }
 
     fn app(&self) -> Option<&AppTable> {

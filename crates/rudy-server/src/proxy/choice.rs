@@ -37,12 +37,12 @@ pub enum HashKey {
 }
 
 impl UpstreamChoice {
-    /// Returns the choice of the pool.
-    pub(super) fn of_pool(&self) -> Choice {
+    /// Returns the choice of the pool. With a hash, no upstream gets more requests at a time than `balance_percent` of the average.
+    pub(super) fn of_pool(&self, balance_percent: Option<u32>) -> Choice {
         match self {
             Self::LeastBusy => Choice::LeastBusy,
             Self::RoundRobin => Choice::RoundRobin,
-            Self::Hash(_) => Choice::Hash,
+            Self::Hash(_) => Choice::Hash { balance_percent },
         }
     }
 
@@ -69,14 +69,14 @@ fn address_hash(client: Peer) -> Option<u64> {
 }
 
 /// Returns the value of the first cookie of this name (RFC 6265 §5.4).
-fn cookie<'a>(fields: &'a HeaderMap, name: &str) -> Option<&'a [u8]> {
+pub(super) fn cookie<'a>(fields: &'a HeaderMap, name: &str) -> Option<&'a [u8]> {
     let lines = fields.get_all(header::COOKIE).iter().map(HeaderValue::as_bytes);
     let mut pairs = lines.flat_map(|line| line.split(|byte| *byte == b';'));
     pairs.find_map(|pair| pair.trim_ascii().strip_prefix(name.as_bytes())?.strip_prefix(b"="))
 }
 
 /// Whether a name is a token (RFC 6265 §4.1.1).
-fn is_cookie_name(name: &str) -> bool {
+pub(super) fn is_cookie_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(is_token)
 }
 

@@ -20,6 +20,10 @@ pub struct EjectionTable {
     /// Statuses of responses that are failures. The default is none: an application may respond with 500 to a certain request only.
     #[schemars(extend("examples" = [[502, 503]]))]
     pub statuses: Option<OneOrMany<Int<500, 599>>>,
+    /// How many times as long as those of the others the responses of an upstream must take to eject it: its average above 10 ms, compared
+    /// with the median of the averages of the others, after each 20 responses. The default is that the time does not matter.
+    #[schemars(extend("examples" = [3]))]
+    pub latency_ratio: Option<Int<2, 1000>>,
     /// Duration of the first ejection. After it, the upstream gets one request as a trial. If the trial fails, the next ejection lasts twice
     /// as long.
     pub duration: Timeout,
@@ -32,6 +36,7 @@ impl Default for EjectionTable {
         Self {
             failures: Int(1),
             statuses: None,
+            latency_ratio: None,
             // A restart of an application takes about that long.
             duration: Time(Duration::from_secs(1)),
             // As in nginx: longer ones leave an upstream that is up again without work.
@@ -48,6 +53,7 @@ impl EjectionTable {
             ejection: self.duration.0,
             ejection_max: self.duration_max.0,
             slow_start,
+            latency_ratio: self.latency_ratio.map(Int::as_u32),
         }
     }
 

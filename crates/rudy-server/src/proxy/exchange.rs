@@ -48,6 +48,8 @@ pub(super) struct Exchange {
     /// `None` once the response is complete and the connection released.
     checkout: Option<Checkout<Connection>>,
     endpoint: Endpoint,
+    /// The id of the upstream.
+    member: u64,
     /// Whether the connection has served other requests, and may have been closed before this one.
     may_have_been_dead: bool,
     start: Start,
@@ -85,7 +87,7 @@ impl Exchange {
         failure_statuses: FailureStatuses,
         start: Start,
     ) -> Result<Box<Self>, Cause> {
-        let endpoint = checkout.endpoint();
+        let (endpoint, member) = (checkout.endpoint(), checkout.member());
         let may_have_been_dead = checkout.is_reused() || checkout.connection().has_served();
         let sending = sending::begin(checkout.connection(), head, upload, offer)?;
         let is_http2 = matches!(checkout.connection(), Connection::Http2(_));
@@ -93,6 +95,7 @@ impl Exchange {
         Ok(Box::new(Self {
             checkout: Some(checkout),
             endpoint,
+            member,
             may_have_been_dead,
             start,
             begun: poll_time(),
@@ -149,6 +152,11 @@ impl Exchange {
     /// Returns whether the response has trailers that were not taken.
     pub(super) fn has_trailers(&self) -> bool {
         self.received.trailers.is_some()
+    }
+
+    /// Returns the id of the upstream.
+    pub(super) fn member(&self) -> u64 {
+        self.member
     }
 
     /// Returns whether the connection may have been closed before the request.

@@ -64,6 +64,8 @@ pub(super) enum Cause {
     Refused,
     /// The upstream has announced the end of the connection, and does not process the request.
     GoneAway,
+    /// The upstream does not process the request over HTTP/2.
+    Http11Required,
     /// The upstream has reset the stream.
     Reset(ErrorCode),
     /// The upstream violated HTTP/2 in this response.
@@ -113,8 +115,14 @@ impl Cause {
 
     /// Returns whether the request can be sent again on another connection: it `is_repeatable`, or was not processed (RFC 9113 §8.7).
     pub(super) fn is_retryable(&self, is_repeatable: bool) -> bool {
-        matches!(self, Self::NothingSent(_) | Self::Refused | Self::GoneAway)
+        matches!(self, Self::NothingSent(_) | Self::Refused)
+            || self.is_about_connection()
             || is_repeatable && self.is_connection_failure()
+    }
+
+    /// Returns whether the upstream has not processed the request because of the connection: it serves the request on another one.
+    pub(super) fn is_about_connection(&self) -> bool {
+        matches!(self, Self::GoneAway | Self::Http11Required)
     }
 
     /// Returns the status for the client if no response was sent yet.
@@ -160,7 +168,9 @@ impl Cause {
                 "http_response_header_section_size"
             }
             Self::Fault(fault) => proxy_error_of_fault(fault),
-            Self::TooManyInterim(_) | Self::Http2Stream(_) | Self::Http2(_) => "http_protocol_error",
+            Self::TooManyInterim(_) | Self::Http2Stream(_) | Self::Http2(_) | Self::Http11Required => {
+                "http_protocol_error"
+            }
             Self::Upgrade(_) | Self::NoTunnels => "http_upgrade_failed",
             Self::Request(_) | Self::Buffer(_) | Self::BufferRead(_) | Self::Client(_) => return None,
         })
@@ -238,6 +248,7 @@ impl RequestFailure for Failure {
                 "the upstream closed the connection"
             }
             Cause::Refused | Cause::Reset(_) => "the upstream reset the request",
+            Cause::Http11Required => "the upstream requires HTTP/1.1",
             Cause::NoTunnels => "the upstream does not accept WebSockets",
             Cause::Fault(fault) if fault.is_early_close() => "the upstream closed the connection",
             Cause::Fault(_)
@@ -285,6 +296,9 @@ impl fmt::Display for Cause {
             }
             Self::Refused => f.write_str("the upstream refused the request (REFUSED_STREAM)"),
             Self::GoneAway => f.write_str("the upstream announced the end of the connection (GOAWAY)"),
+            Self::Http11Required => f.write_str(
+                "the upstream requires HTTP/1.1 (HTTP_1_1_REQUIRED); use `http` or `https` instead of `h2c` in its URL",
+            ),
             Self::Reset(code) => write!(f, "the upstream reset the request ({code})"),
             Self::Http2Stream(error) | Self::Http2(error) => error.fmt(f),
             Self::NoTunnels => f.write_str(

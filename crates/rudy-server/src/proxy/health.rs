@@ -14,6 +14,7 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
 use rudy_http::h1::BodyLength;
 use rudy_http::h1::client::RequestHead;
+use rudy_net::proxy_header::{self, ProxiedClient};
 use rudy_units::Timeout;
 use rudy_upstream::Permit;
 use schemars::JsonSchema;
@@ -141,18 +142,23 @@ struct Checks {
     id: u64,
     table: HealthCheckTable,
     fields: HeaderMap,
+    /// The PROXY protocol header, if the upstream expects one.
+    preamble: Option<Arc<[u8]>>,
 }
 
-/// Starts the checks of all members, which have these URLs. They end when the set is dropped.
+/// Starts the checks of all members, which have these URLs, and may expect a PROXY protocol header. They end when the set is dropped.
 pub(super) fn start(
     upstream: &Arc<Upstream<Connection>>,
     urls: &[UpstreamUrl],
     table: &HealthCheckTable,
+    sends_proxy_protocol: bool,
 ) -> io::Result<JoinSet<()>> {
     let (mut tasks, runtime) = (JoinSet::new(), background_runtime()?);
+    let preamble =
+        sends_proxy_protocol.then(|| proxy_header::encode(ProxiedClient::ProxyItself, None).into());
     for (id, url) in (0..).zip(urls) {
         let (upstream, table, fields) = (upstream.clone(), table.clone(), fields(url, table));
-        tasks.spawn_on(Checks { upstream, id, table, fields }.run(), &runtime);
+        tasks.spawn_on(Checks { upstream, id, table, fields, preamble: preamble.clone() }.run(), &runtime);
     }
     Ok(tasks)
 }
@@ -186,7 +192,8 @@ impl Checks {
     }
 
     async fn status(&self, permit: Permit<Endpoint, Connection>) -> Result<StatusCode, String> {
-        let checkout = self.upstream.open(permit).await.map_err(|error| error.to_string())?;
+        let checkout =
+            self.upstream.open(permit, self.preamble.clone()).await.map_err(|error| error.to_string())?;
         let head = RequestHead {
             method: &Method::GET,
             target: &self.table.path.0,

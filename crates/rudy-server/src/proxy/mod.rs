@@ -12,7 +12,8 @@
 //! 5. [`response`] turns the response into that for the client. It passes the body on as it arrives, and reads ahead if the client is
 //!    slower than the upstream.
 //! 6. Or both change to another protocol ([`upgrade`]), such as WebSocket, and bytes pass through a [`tunnel`].
-//! 7. If there is no response, [`failure`] determines the status and the log line. An upstream that fails gets no requests for a
+//! 7. A request in early data that the upstream does not serve is sent again after the handshake ([`too_early`]).
+//! 8. If there is no response, [`failure`] determines the status and the log line. An upstream that fails gets no requests for a
 //!    while ([`ejection`]). Requests of Rudy itself notice failures, too ([`health`]).
 
 mod choice;
@@ -32,8 +33,11 @@ mod retries;
 mod rewrite;
 mod sending;
 mod status;
+mod sticky;
 mod table;
 mod target;
+mod tls;
+mod too_early;
 mod tunnel;
 mod upgrade;
 mod url;
@@ -43,23 +47,29 @@ use std::io;
 use std::sync::{Arc, OnceLock};
 
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, Version, header};
 use http_body::Body as _;
 use rudy_http::h1::BodyLength;
 use rudy_http::h1::client::RequestHead;
-use rudy_net::{Reply, Request, RequestBody, Response};
-use rudy_tls::ClientTls;
+use rudy_net::proxy_header::{self, ProxiedClient};
+use rudy_net::{Client, Peer, Reply, Request, RequestBody, Response};
+use rudy_tls::PendingHandshake;
 
 pub use self::choice::{HashKey, UpstreamChoice};
 pub use self::ejection::EjectionTable;
-use self::exchange::Timeouts;
+use self::exchange::{Exchange, Timeouts};
 use self::failure::{Cause, Failure};
 pub use self::health::{HealthCheckPath, HealthCheckTable};
 pub(crate) use self::pool::ProxyPool;
+use self::received::Head;
 use self::rewrite::Rewrites;
 pub(crate) use self::status::UpstreamChange;
+pub(crate) use self::sticky::StickyKey;
+pub use self::sticky::{CookieName, SameSite, StickyTable};
+use self::sticky::{Stickiness, Sticky};
 pub use self::table::{HostSource, ProxyTable, RequestBuffering, UpstreamTable};
 use self::target::Prefixes;
+use self::tls::UpstreamTls;
 use self::tunnel::TunnelLimits;
 use self::upgrade::Offer;
 pub use self::upgrade::UpgradeProtocol;
@@ -72,6 +82,9 @@ use crate::methods::{APP_METHODS, method_not_allowed};
 use crate::pages;
 use crate::upstream::{RequestInfo, Selection, Upload, Wanted, may_be_endless};
 
+/// The number of fields that are added to a request: `Via`, three to five about the client, and `Early-Data`.
+const ADDED_FIELDS: usize = 7;
+
 /// A proxy with its settings. Clones share everything.
 #[derive(Debug, Clone)]
 pub(crate) struct Proxy(Arc<Shared>);
@@ -79,7 +92,7 @@ pub(crate) struct Proxy(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     table: ProxyTable,
-    tls: Vec<Option<ClientTls>>,
+    tls: Option<Arc<UpstreamTls>>,
     timeouts: Timeouts,
     tunnel_limits: TunnelLimits,
     prefixes: Prefixes,
@@ -94,14 +107,19 @@ struct Shared {
     default_host: HeaderValue,
     /// Opened when a server starts, but not when a configuration is only checked.
     pool: OnceLock<Arc<ProxyPool>>,
+    /// The cookies of sticky upstreams, set together with the pool.
+    sticky: OnceLock<Sticky>,
+    /// Those of the configuration, set by the first request: clones for each would contend for the count.
+    buffers: OnceLock<Buffers>,
     log: OnceLock<ErrorLog>,
 }
 
 /// A request for an upstream.
 struct ProxyRequest {
     shared: Arc<Shared>,
-    /// The request for the log.
-    info: Arc<RequestInfo>,
+    method: Method,
+    uri: Uri,
+    client: Peer,
     /// The target, unless it is that of the client.
     target: Option<Box<str>>,
     /// The length of the folder of the route.
@@ -109,7 +127,12 @@ struct ProxyRequest {
     fields: HeaderMap,
     /// The request for another protocol.
     offer: Option<Box<Offer>>,
-    buffers: Buffers,
+    /// What the cookie of a sticky upstream says.
+    stickiness: Option<Stickiness>,
+    /// The PROXY protocol header for the connection.
+    preamble: Option<Arc<[u8]>>,
+    /// The handshake, if the request has arrived before its end.
+    handshake: Option<Arc<PendingHandshake>>,
 }
 
 impl Handler for Proxy {
@@ -135,13 +158,14 @@ impl Handler for Proxy {
             .into();
         }
         let (head, body) = request.into_parts();
-        let request = self.prepare(head, offer, &call);
+        // In a box of its own: the future would be too large for the free blocks that the allocator caches.
+        let request = Box::new(self.prepare(head, offer, &call));
         // By reference: the future of a method that takes `self` would store it twice.
         Reply::Later(Box::pin(async move { request.respond(body).await }))
     }
 
     fn start(&self, start: &Start<'_>) -> io::Result<()> {
-        let Shared { table, tls, log, pool, name, .. } = &*self.0;
+        let Shared { table, tls, log, pool, sticky, name, .. } = &*self.0;
         log.get_or_init(|| start.log.clone());
         let drained = start.apps.drained_upstreams();
         let opened = start.apps.proxy(table, || {
@@ -155,6 +179,9 @@ impl Handler for Proxy {
         });
         let opened = opened.map_err(|error| io::Error::new(error.kind(), format!("{name}: {error}")))?;
         pool.get_or_init(|| opened);
+        if let Some(of_table) = &table.sticky {
+            sticky.get_or_init(|| Sticky::new(of_table, table.urls(), start.apps.sticky_key(start.log)));
+        }
         Ok(())
     }
 
@@ -173,7 +200,7 @@ impl Handler for Proxy {
 
 impl Proxy {
     /// Prepares the pool of a table with at least one upstream, for a route with this name. No connection is opened yet.
-    pub(crate) fn new(table: &ProxyTable, tls: Vec<Option<ClientTls>>, route: String) -> Self {
+    fn new(table: &ProxyTable, tls: Option<Arc<UpstreamTls>>, route: String) -> Self {
         let first = table.urls().next();
         let default_host = first.map_or(HeaderValue::from_static("localhost"), UpstreamUrl::host);
         let host = (table.host == HostSource::Upstream).then(|| default_host.clone());
@@ -185,7 +212,7 @@ impl Proxy {
         };
         let added = table.add_prefix.as_ref().map(|prefix| prefix.trim_end_matches('/').to_owned());
         let prefixes = Prefixes { strips: table.strip_prefix, added: added.unwrap_or_default() };
-        let (pool, log) = (OnceLock::new(), OnceLock::new());
+        let (pool, sticky, buffers, log) = Default::default();
         Self(Arc::new(Shared {
             table: table.clone(),
             tls,
@@ -198,6 +225,8 @@ impl Proxy {
             host,
             default_host,
             pool,
+            sticky,
+            buffers,
             log,
         }))
     }
@@ -217,6 +246,8 @@ impl Proxy {
         let Parts { mut method, uri, version, headers: mut fields, .. } = head;
         let client = call.context.client;
         let mount = call.below().mount().len();
+        // Room for what is added: growing the map would copy it, and hash all names again.
+        let _ = fields.try_reserve(ADDED_FIELDS);
         let target = target::target(&uri, call.path, mount, &self.0.prefixes).map(String::into_boxed_str);
         fields::remove_connection_fields(&mut fields);
         if let Some(offer) = &offer {
@@ -231,17 +262,22 @@ impl Proxy {
             fields.insert(header::HOST, host);
         }
         forwarded::set_forwarded(&mut fields, client, self.0.table.forwarded);
+        let stickiness = self.0.sticky.get().map(|sticky| sticky.of(&fields, client));
+        let handshake = too_early::mark(&mut fields, client);
         self.set_host(&mut fields);
-        let (upstream, log) = (self.0.name.clone(), self.0.log.get().cloned());
-        let info = Arc::new(RequestInfo { upstream, method, uri, client: client.address(), log });
+        self.0.buffers.get_or_init(|| call.context.routes.buffers.clone());
         ProxyRequest {
             shared: self.0.clone(),
-            info,
+            method,
+            uri,
+            client: client.address(),
             target,
             mount,
             fields,
             offer: offer.map(Box::new),
-            buffers: call.context.routes.buffers.clone(),
+            stickiness,
+            preamble: self.0.table.send_proxy_protocol.then(|| preamble(client)),
+            handshake,
         }
     }
 
@@ -254,27 +290,71 @@ impl Proxy {
     }
 }
 
+/// Returns the PROXY protocol header for the connection of a request.
+fn preamble(client: &Client<'_>) -> Arc<[u8]> {
+    let source = match client.address() {
+        Peer::Ip(address) => ProxiedClient::Address(address),
+        Peer::Unix | Peer::Unnamed(_) => ProxiedClient::Unknown,
+    };
+    proxy_header::encode(source, client.local_address.get()).into()
+}
+
 impl ProxyRequest {
     async fn respond(&self, body: RequestBody) -> Response {
         match self.response(body).await {
             Ok(response) => response,
             Err(failure) => {
-                self.info.log_failure(&failure);
+                self.info().log_failure(&failure);
                 failure.response(&self.fields)
             }
         }
     }
 
+    /// Returns the request for the log.
+    fn info(&self) -> RequestInfo {
+        let Self { shared, method, uri, client, .. } = self;
+        let (upstream, log) = (shared.name.clone(), shared.log.get().cloned());
+        RequestInfo { upstream, method: method.clone(), uri: uri.clone(), client: *client, log }
+    }
+
+    fn buffers(&self) -> &Buffers {
+        self.shared.buffers.get_or_init(Buffers::default)
+    }
+
     async fn response(&self, body: RequestBody) -> Result<Response, Failure> {
-        let Self { shared, info, target, mount, fields, offer, buffers } = self;
-        let of_client = || info.uri.path_and_query().map_or("/", |target| target.as_str());
+        let Self { shared, method, uri, mount, offer, .. } = self;
         let (mut upload, client) = match offer {
             // The body is a direction of the tunnel.
             Some(offer) if offer.is_http2 => (Upload::default(), body),
             _ => (self.receive(body).await?, RequestBody::empty()),
         };
+        let mut received = self.send(&self.fields, &mut upload).await?;
+        if let Some(handshake) = &self.handshake
+            && received.0.status == StatusCode::TOO_EARLY
+        {
+            received = Box::pin(self.send_after(handshake, received)).await?;
+        }
+        if let (Some(sticky), Some(stickiness)) = (shared.sticky.get(), self.stickiness) {
+            sticky.set(&mut received.0.fields, stickiness, received.1.member());
+        }
+        if let Some(rewrites) = &shared.rewrites {
+            rewrites.apply(&mut received.0.fields, &target::folder(uri, *mount));
+        }
+        if let Some(offer) = offer
+            && received.0.status == StatusCode::SWITCHING_PROTOCOLS
+        {
+            return response::into_tunnel(received, offer, client, shared.tunnel_limits);
+        }
+        let limit = shared.table.response_buffer.0;
+        response::into_response(received, method, self.buffers(), limit, || self.info())
+    }
+
+    /// Sends the request with these fields, and waits for the head of the response.
+    async fn send(&self, fields: &HeaderMap, upload: &mut Upload) -> Result<(Head, Box<Exchange>), Failure> {
+        let Self { shared, method, uri, target, offer, preamble, .. } = self;
+        let of_client = || uri.path_and_query().map_or("/", |target| target.as_str());
         let head = RequestHead {
-            method: &info.method,
+            method,
             target: target.as_deref().unwrap_or_else(of_client),
             version: Version::HTTP_11,
             fields,
@@ -285,26 +365,18 @@ impl ProxyRequest {
             },
         };
         let pool = shared.pool.get_or_init(|| ProxyPool::new(&shared.table, shared.tls.clone()));
-        let key = shared.table.choice.key(info.client, info.uri.path(), fields);
-        let selection = Selection { key, ..Selection::from(Wanted::Any) };
-        let mut received =
-            pool.send(&head, &mut upload, offer.as_deref(), selection, &shared.timeouts).await?;
-        if let Some(rewrites) = &shared.rewrites {
-            rewrites.apply(&mut received.0.fields, &target::folder(&info.uri, *mount));
-        }
-        if let Some(offer) = offer
-            && received.0.status == StatusCode::SWITCHING_PROTOCOLS
-        {
-            return response::into_tunnel(received, offer, client, shared.tunnel_limits);
-        }
-        response::into_response(received, &info.method, buffers, shared.table.response_buffer.0, info)
+        let key = shared.table.choice.key(self.client, uri.path(), fields);
+        let (preferred, preamble) = (self.stickiness.and_then(|of| of.preferred), preamble.clone());
+        let selection = Selection { key, preferred, preamble, ..Selection::from(Wanted::Any) };
+        pool.send(&head, upload, offer.as_deref(), selection, &shared.timeouts).await
     }
 
     /// Receives as much of the body as the settings demand before a connection to an upstream is used. The futures are in boxes, because
     /// most requests have no body.
     async fn receive(&self, mut body: RequestBody) -> Result<Upload, Cause> {
-        let Self { shared, info, fields, buffers, .. } = self;
-        if body.is_end_stream() || may_be_endless(&info.method, fields) {
+        let Self { shared, method, fields, .. } = self;
+        let buffers = self.buffers();
+        if body.is_end_stream() || may_be_endless(method, fields) {
             return Ok(Upload::of_client(body));
         }
         Ok(match shared.table.request_buffering {
@@ -327,24 +399,22 @@ mod tests {
     #[test]
     fn a_waiting_request_has_a_small_future() {
         let Proxy(shared) =
-            Proxy::new(&ProxyTable::from_iter(["http://a".parse().unwrap()]), Vec::new(), "a/*".into());
-        let info = RequestInfo {
-            upstream: "a".into(),
+            Proxy::new(&ProxyTable::from_iter(["http://a".parse().unwrap()]), None, "a/*".into());
+        let request = Box::new(ProxyRequest {
+            shared,
             method: Method::GET,
             uri: "/".parse().unwrap(),
-            client: rudy_net::Peer::Unix,
-            log: None,
-        };
-        let request = ProxyRequest {
-            shared,
-            info: Arc::new(info),
+            client: Peer::Unix,
             target: None,
             mount: 0,
             fields: HeaderMap::new(),
             offer: None,
-            buffers: Buffers::default(),
-        };
+            stickiness: None,
+            preamble: None,
+            handshake: None,
+        });
         let future = async move { request.respond(RequestBody::empty()).await };
-        assert!(size_of_val(&future) <= 1032, "{} bytes", size_of_val(&future));
+        let sizes = [size_of_val(&future), size_of::<ProxyRequest>(), size_of::<Exchange>()];
+        assert!(sizes.iter().all(|size| *size <= 1032), "{sizes:?}");
     }
 }

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use rudy_http::h1::client::RequestHead;
 use rudy_net::poll_time;
-use rudy_tls::ClientTls;
 use rudy_upstream::{Change, MemberOptions};
 use tokio::task::JoinSet;
 
@@ -19,8 +18,10 @@ use super::http2::{Connections, Speaks};
 use super::received::Head;
 use super::retries::{FailedAttempt, RetryBudget};
 use super::table::{ProxyTable, UpstreamTable};
+use super::tls::UpstreamTls;
 use super::upgrade::Offer;
 use super::url::UpstreamUrl;
+use crate::config::Int;
 use crate::error_log::ErrorLog;
 use crate::upstream::{Checkout, CheckoutError, Selection, Upload, Upstream, UpstreamOptions, Wanted};
 
@@ -34,29 +35,33 @@ pub(crate) struct ProxyPool {
     failure_statuses: FailureStatuses,
     /// The URLs of the upstreams, in the order of their ids.
     urls: Arc<[UpstreamUrl]>,
+    /// What `https` upstreams need.
+    tls: Option<Arc<UpstreamTls>>,
     /// The tasks of the health checks. They end with the pool.
     checks: OnceLock<JoinSet<()>>,
 }
 
 impl ProxyPool {
-    /// Creates the pool of a table; `tls` has what each upstream needs for TLS. No connection is opened yet.
-    pub(super) fn new(table: &ProxyTable, tls: Vec<Option<ClientTls>>) -> Arc<Self> {
+    /// Creates the pool of a table; `tls` has what `https` upstreams need. No connection is opened yet.
+    pub(super) fn new(table: &ProxyTable, tls: Option<Arc<UpstreamTls>>) -> Arc<Self> {
         let options = UpstreamOptions {
             queue: table.queue.as_usize(),
             queue_timeout: table.queue_timeout.0,
             connect_timeout: table.connect_timeout.0,
             idle_timeout: table.idle_timeout.0,
             requests_per_member: None,
-            choice: table.choice.of_pool(),
+            choice: table.choice.of_pool(table.hash_balance_factor.map(Int::as_u32)),
             circuit: table.ejection.circuit(table.slow_start.map_or(Duration::ZERO, |time| time.0)),
         };
-        let versions = table.urls().enumerate().map(|(id, url)| match tls.get(id) {
-            Some(Some(tls)) => Speaks::Negotiated(tls.clone().with_http2()),
-            _ if url.is_http2() => Speaks::Http2,
-            _ => Speaks::Http1,
+        let tls_of = |url: &UpstreamUrl| tls.as_ref().and_then(|tls| tls.of(url));
+        let versions = table.urls().map(|url| match tls_of(url) {
+            Some(tls) => Speaks::Negotiated(tls.with_http2()),
+            None if url.is_http2() => Speaks::Http2,
+            None => Speaks::Http1,
         });
         let connections = Connections::new(versions.collect());
-        let upstream = Arc::new(Upstream::new(options, None, connections).with_tls(tls));
+        let tls_of_members = table.urls().map(tls_of).collect();
+        let upstream = Arc::new(Upstream::new(options, None, connections).with_tls(tls_of_members));
         for (id, UpstreamTable { url, weight }) in (0..).zip(table.upstreams()) {
             let hash = rudy_upstream::hash(url.to_string().as_bytes());
             let member = MemberOptions { limit: table.connections.as_usize(), weight: weight.as_u32(), hash };
@@ -68,6 +73,7 @@ impl ProxyPool {
             retry_non_idempotent: table.retry_non_idempotent,
             failure_statuses: table.ejection.statuses(),
             urls: table.urls().cloned().collect(),
+            tls,
             checks: OnceLock::new(),
         })
     }
@@ -83,10 +89,27 @@ impl ProxyPool {
             .pool()
             .on_change(Box::new(move |member, change| log_change(&changes, &urls, member.id(), change)));
         if let Some(check) = &table.health_check {
-            let checks = health::start(&self.upstream, &self.urls, check)?;
+            let checks = health::start(&self.upstream, &self.urls, check, table.send_proxy_protocol)?;
             self.checks.get_or_init(|| checks);
         }
         self.upstream.look_up_names(log)
+    }
+
+    /// Returns whether one of its upstreams uses TLS.
+    pub(crate) fn uses_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// Replaces what `https` upstreams need if its files have changed, and closes the connections that were made with the old settings,
+    /// after their requests. Returns a line for the log.
+    pub(crate) fn replace_changed_tls(&self) -> Option<Result<String, String>> {
+        let name = self.urls.first()?;
+        let replaced = self.tls.as_ref()?.replace_changed(name);
+        if let Some(Ok(_)) = replaced {
+            self.upstream.pool().close_idle_where(|_, _| true);
+            self.upstream.shared().shut_down();
+        }
+        replaced
     }
 
     /// Returns the ids of its upstreams with their URLs.
@@ -147,16 +170,23 @@ impl ProxyPool {
                 is_repeatable,
                 has_others,
             };
+            // Without TLS, the upstream does not choose its version.
+            let is_possible = !matches!(failure.cause, Cause::Http11Required) || !self.is_h2c(member);
             match exchange.take_upload() {
-                Some(body) if self.retries.allows(failed) => *upload = body,
+                Some(body) if is_possible && self.retries.allows(failed) => *upload = body,
                 _ => return Err(failure),
             }
             selection.wanted = Wanted::New;
+            selection.is_exclusive |= matches!(failure.cause, Cause::Http11Required);
             // An upstream that restarts has announced it, and serves the request on a new connection.
-            if !may_have_been_dead && !matches!(failure.cause, Cause::GoneAway) {
+            if !may_have_been_dead && !failure.cause.is_about_connection() {
                 selection.tried.push(member);
             }
         }
+    }
+
+    fn is_h2c(&self, member: u64) -> bool {
+        self.urls().any(|(id, url)| id == member && url.is_http2())
     }
 
     /// Returns a connection on which the upstream accepts a tunnel: that of HTTP/2, or else one of HTTP/1.1.

@@ -1,7 +1,6 @@
 //! Converts the response of an upstream to the response for the client.
 
 use std::future::poll_fn;
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Instant;
 
@@ -30,7 +29,7 @@ pub(super) fn into_response(
     method: &Method,
     buffers: &Buffers,
     limit: u64,
-    info: &Arc<RequestInfo>,
+    info: impl FnOnce() -> RequestInfo,
 ) -> Result<Response, Failure> {
     let Head { status, mut fields, length, upgrade: _ } = head;
     let is_unbuffered = take_unbuffered(&mut fields);
@@ -44,7 +43,7 @@ pub(super) fn into_response(
     }
     let limit = if is_unbuffered || is_live { 0 } else { limit };
     let buffer = || Buffer::new(buffers, Some(limit));
-    response.body = body(Receiving { exchange, info: info.clone() }, length, is_live, buffer)?;
+    response.body = body(exchange, length, is_live, buffer, info)?;
     Ok(response)
 }
 
@@ -64,9 +63,10 @@ pub(super) fn into_tunnel(
         .ok_or("without the field Upgrade")
         .and_then(|token| offer.check(&token, &fields).map(|()| token));
     let token = checked.map_err(|how| exchange.failure(Cause::Upgrade(how)))?;
-    let Some((checkout, received)) = exchange.into_switched() else {
+    let Some((mut checkout, received)) = exchange.into_switched() else {
         return Err(Cause::Upgrade("and closed the connection").into());
     };
+    checkout.begin_tunnel();
     let status = if offer.is_http2 { StatusCode::OK } else { StatusCode::SWITCHING_PROTOCOLS };
     let mut response = Response::new(status);
     *response.headers_mut() = fields;
@@ -87,26 +87,27 @@ pub(super) fn into_tunnel(
 /// Creates the body; `length` is its size, if known. If the whole body was received already, it is sent from memory; if the upstream has
 /// failed already, nothing is sent.
 fn body(
-    mut receiving: Receiving,
+    mut exchange: Box<Exchange>,
     length: Option<u64>,
     is_live: bool,
     buffer: impl FnOnce() -> Buffer,
+    info: impl FnOnce() -> RequestInfo,
 ) -> Result<Body, Failure> {
-    let first = match receiving.poll_piece(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(Some(piece)) => piece?,
+    let first = match exchange.poll_piece(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(Some(piece)) => piece.map_err(|cause| exchange.failure(cause))?,
         Poll::Ready(None) | Poll::Pending => Bytes::new(),
     };
-    if receiving.is_done() && !receiving.exchange.has_trailers() {
+    if exchange.is_done() && !exchange.has_trailers() {
         return Ok(if first.is_empty() { Body::Empty } else { Body::Bytes(first) });
     }
-    let body = ReadAhead::new(first, buffer(), receiving);
+    let body = ReadAhead::new(first, buffer(), Receiving { exchange, info: info() });
     Ok(Body::Stream(Box::new(ResponseBody { body, left: length, is_live })))
 }
 
 /// A response that is being received, and its request for the log.
 struct Receiving {
     exchange: Box<Exchange>,
-    info: Arc<RequestInfo>,
+    info: RequestInfo,
 }
 
 impl PieceSource for Receiving {

@@ -55,7 +55,7 @@ impl RetryBudget {
             return false;
         }
         // A restart ends many connections at once as well.
-        let is_free = may_have_been_dead || matches!(cause, Cause::GoneAway) && number < ATTEMPTS_MAX;
+        let is_free = may_have_been_dead || cause.is_about_connection() && number < ATTEMPTS_MAX;
         // An upstream that refuses a stream may have room for it a moment later.
         let may_help = has_others || matches!(cause, Cause::Refused);
         is_free || may_help && number < ATTEMPTS_MAX && self.pay()
@@ -94,6 +94,7 @@ mod tests {
             // RFC 9113 §8.7: whatever the method is.
             (&Cause::GoneAway, false, false, false, true),
             (&Cause::Refused, false, false, false, true),
+            (&Cause::Http11Required, false, false, false, true),
             (&Cause::Reset(ErrorCode::CANCEL), false, false, true, false),
             (&Cause::Reset(ErrorCode::CANCEL), false, true, true, true),
         ] {

@@ -81,6 +81,7 @@ fn status(url: &UpstreamUrl, member: &Member<Endpoint>, now: Instant) -> Upstrea
         ejected_ms: ejected_ms.map(|left| u64::try_from(left).unwrap_or(u64::MAX)),
         active,
         connections: member.open(),
+        tunnels: member.tunnels(),
         requests: member.requests(),
         failures: member.failures(),
         latency_us: member.latency().map(|latency| u64::try_from(latency.as_micros()).unwrap_or(u64::MAX)),

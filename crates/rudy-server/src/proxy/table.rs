@@ -1,10 +1,9 @@
 //! The table of the `proxy` handler.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use http::uri::PathAndQuery;
-use rudy_tls::{ClientTls, Trust};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -12,6 +11,8 @@ use super::Proxy;
 use super::choice::UpstreamChoice;
 use super::ejection::EjectionTable;
 use super::health::HealthCheckTable;
+use super::sticky::StickyTable;
+use super::tls::UpstreamTls;
 use super::upgrade::UpgradeProtocol;
 use super::url::{URL, UpstreamUrl};
 use crate::config::{
@@ -35,6 +36,14 @@ pub struct ProxyTable {
     /// `round-robin`: one after the other. `hash:address`, `hash:path`, `hash:field:NAME`, `hash:cookie:NAME`: always the same one for the
     /// same client address, path, field or cookie, as long as it is up.
     pub choice: UpstreamChoice,
+    /// The most requests at a time of an upstream that is chosen by `hash`, in percent of the average: with 150, an upstream gets no more
+    /// than 1.5 times as many as the others on average, and further ones go to the next upstreams for their keys. The default is no limit.
+    #[schemars(extend("examples" = [150]))]
+    pub hash_balance_factor: Option<Int<101, 10_000>>,
+    /// Sends the requests of a client to the same upstream by a cookie, as long as that upstream is up: the name of the cookie, or a table.
+    /// The first request goes to an upstream by `choice`.
+    #[schemars(extend("examples" = ["upstream"]))]
+    pub sticky: Option<StickyTable>,
     /// When one of several upstreams gets no requests for a while, because it has failed.
     #[schemars(extend("examples" = [{ "failures": 3 }]))]
     pub ejection: EjectionTable,
@@ -45,6 +54,15 @@ pub struct ProxyTable {
     /// The default is what the operating system trusts. The certificate must be valid for the host of the URL.
     #[schemars(extend("examples" = ["ca.pem"]))]
     pub trusted_certificates: Option<FilePath>,
+    /// PEM file with the certificate for `https` upstreams that ask for one, followed by those of its issuers.
+    #[schemars(extend("examples" = ["client.pem"]))]
+    pub client_certificate: Option<FilePath>,
+    /// PEM file with the private key of `client_certificate`, without a password.
+    #[schemars(extend("examples" = ["client.key"]))]
+    pub client_key: Option<FilePath>,
+    /// Sends the addresses of the client to the upstream at the start of each connection: a header of the PROXY protocol, version 2. Each
+    /// request then uses a connection of its own, over HTTP/1.1.
+    pub send_proxy_protocol: bool,
     /// Requests of Rudy that decide whether an upstream gets requests: the path, or a table. The default is none.
     #[schemars(extend("examples" = ["/health"]))]
     pub health_check: Option<HealthCheckTable>,
@@ -159,10 +177,15 @@ impl Default for ProxyTable {
         Self {
             upstreams: None,
             choice: UpstreamChoice::default(),
+            hash_balance_factor: None,
+            sticky: None,
             ejection: EjectionTable::default(),
             slow_start: None,
             health_check: None,
             trusted_certificates: None,
+            client_certificate: None,
+            client_key: None,
+            send_proxy_protocol: false,
             host: HostSource::default(),
             strip_prefix: false,
             add_prefix: None,
@@ -205,23 +228,28 @@ impl ProxyTable {
             let problem = Problem::value(&location.key("add_prefix"), format!("\"{prefix}\" is not a path"));
             problems.push(problem.label("expected a path that begins with a slash, as in \"/v1\""));
         }
+        problems.extend(self.problem_of_pair(location));
+        if self.hash_balance_factor.is_some() && !matches!(self.choice, UpstreamChoice::Hash(_)) {
+            let title = "`hash_balance_factor` has no effect without a choice by hash".to_owned();
+            let problem = Problem::key(&location.key("hash_balance_factor"), title);
+            problems.push(problem.label("expected a choice, as in `choice = \"hash:path\"`"));
+        }
+        if self.send_proxy_protocol && self.urls().any(UpstreamUrl::is_http2) {
+            let title = "`send_proxy_protocol` and `h2c` upstreams exclude each other";
+            let problem = Problem::key(&location.key("send_proxy_protocol"), title.to_owned());
+            problems
+                .push(problem.label("a header is for one client, but requests share connections of HTTP/2"));
+        }
         problems
     }
 
-    /// Returns what is needed for TLS with each upstream.
-    fn tls(&self, location: &Location) -> Result<Vec<Option<ClientTls>>, Vec<Problem>> {
-        if self.urls().all(|url| url.tls_name().is_none()) {
-            return Ok(Vec::new());
+    /// Returns the problem of a client certificate without its key, or the reverse.
+    fn problem_of_pair(&self, location: &Location) -> Option<Problem> {
+        match (&self.client_certificate, &self.client_key) {
+            (Some(_), None) => Some(missing(location, "client_key")),
+            (None, Some(_)) => Some(missing(location, "client_certificate")),
+            _ => None,
         }
-        let trust =
-            self.trusted_certificates.as_ref().map_or(Trust::Platform, |path| Trust::File(path.0.clone()));
-        let config = trust.client_config().map_err(|error| {
-            vec![
-                Problem::value(&location.key("trusted_certificates"), error.to_string())
-                    .label("for `https` upstreams"),
-            ]
-        })?;
-        Ok(self.urls().map(|url| ClientTls::new(config.clone(), url.tls_name()?)).collect())
     }
 
     /// Returns the upstreams.
@@ -266,14 +294,20 @@ impl HandlerConfig for ProxyTable {
 
     fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
         let mut problems = self.problems(route.location);
-        match self.tls(route.location) {
+        match UpstreamTls::new(self, route.location) {
             Ok(tls) if problems.is_empty() => return Ok(Box::new(Proxy::new(self, tls, name_of(route)))),
-            tls => problems.extend(tls.err().into_iter().flatten()),
+            tls => problems.extend(tls.err().map(|problem| *problem)),
         }
         Err(problems)
     }
 
+    fn keeps_state(&self) -> bool {
+        self.sticky.is_some()
+    }
+
     fn paths_read(&self) -> Vec<PathBuf> {
-        self.trusted_certificates.iter().map(|path| path.0.clone()).collect()
+        let files = [&self.trusted_certificates, &self.client_certificate, &self.client_key];
+        // Their folders, because a renewal replaces the files.
+        files.into_iter().flatten().filter_map(|path| path.0.parent()).map(Path::to_owned).collect()
     }
 }

@@ -22,6 +22,10 @@ const READ_BYTES: usize = 64 * 1024;
 /// How much a tunnel may move in one poll, so that it does not delay the other connections of its core.
 const POLL_BYTES_MAX: usize = 512 * 1024;
 
+/// The longest time without data after one end has closed its direction: the protocol of the tunnel has ended, and an end that does not
+/// close the connection would occupy it.
+const CLOSING_TIMEOUT: Duration = Duration::from_secs(5);
+
 thread_local! {
     /// The buffer of all tunnels of this thread.
     static READ: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES].into());
@@ -175,6 +179,14 @@ impl Upstream {
         self.checkout.connection()
     }
 
+    /// Shortens the time without data, because one end has closed its direction.
+    fn close_soon(&mut self) {
+        if self.limits.idle > CLOSING_TIMEOUT {
+            self.limits.idle = CLOSING_TIMEOUT;
+            self.idle.set(poll_time() + CLOSING_TIMEOUT);
+        }
+    }
+
     /// Ready when a limit has been reached. `has_moved`: there was data in this poll.
     fn poll_limits(&mut self, cx: &mut Context<'_>, has_moved: bool) -> Poll<()> {
         if has_moved {
@@ -219,7 +231,12 @@ impl Tunnel {
             (Poll::Ready(Err(_)), _) | (_, Poll::Ready(Err(_))) | (Poll::Ready(_), Poll::Ready(_)) => {
                 Poll::Ready(())
             }
-            _ => upstream.poll_limits(cx, budget < POLL_BYTES_MAX),
+            _ => {
+                if to_upstream.is_over || to_client.is_over {
+                    upstream.close_soon();
+                }
+                upstream.poll_limits(cx, budget < POLL_BYTES_MAX)
+            }
         }
     }
 }
@@ -253,6 +270,7 @@ impl TunnelBody {
                 self.pending = frame.into_data().unwrap_or_default();
             } else {
                 let _ = self.upstream.end().poll_finish(cx)?;
+                self.upstream.close_soon();
                 self.has_request_ended = true;
             }
         }

@@ -101,9 +101,15 @@ impl Context {
         self.resources.tls.take_notices().iter().for_each(|notice| self.errors.notice(notice));
     }
 
+    /// Returns whether files of certificates are in use, for sites or for upstreams.
+    pub(super) fn has_certificates(&self, config: &Config) -> bool {
+        config.sites.iter().any(|site| site.tls.is_some()) || self.apps.uses_tls()
+    }
+
     /// Replaces certificates whose files have changed.
     pub(super) fn replace_changed_certificates(&self) {
-        for replaced in self.resources.tls.replace_changed() {
+        let of_sites = self.resources.tls.replace_changed();
+        for replaced in of_sites.into_iter().chain(self.apps.replace_changed_tls()) {
             match replaced {
                 Ok(line) => self.errors.notice(&line),
                 Err(line) => self.errors.error(&line),

@@ -65,8 +65,7 @@ pub(super) fn drop_root(config: &Config) -> Result<(), Failure> {
         UserChange::To(user) => {
             single_thread()?;
             transfer_ownership(config, &user);
-            let has_tls = config.sites.iter().any(|site| site.tls.is_some());
-            let state = has_tls.then(|| transfer_state_folder(&user)).flatten();
+            let state = config.keeps_state().then(|| transfer_state_folder(&user)).flatten();
             become_user(&user)?;
             set_environment(&user, state.as_deref());
             Ok(())

@@ -196,7 +196,7 @@ impl Server {
     /// Handles signals until one stops the server.
     pub(super) fn run(mut self) -> Exit {
         loop {
-            let has_tls = self.config.sites.iter().any(|site| site.tls.is_some());
+            let has_tls = self.context.has_certificates(&self.config);
             let action = self.runtime.block_on(async {
                 tokio::select! {
                     action = self.signals.next() => Some(action),

@@ -18,15 +18,10 @@ pub(super) fn certificate(
     files: &CertificateTable,
     location: &Location,
 ) -> Result<Certificate, Box<Problem>> {
-    let chain = read(&files.certificate, &location.key("certificate"))?;
-    let key = read(&files.key, &location.key("key"))?;
-    let certificate = Certificate::from_pem(&chain, &key).map_err(|error| {
-        let (key, path) = match error {
-            CertificateError::Certificate(_) => ("certificate", &files.certificate),
-            CertificateError::Key(_) | CertificateError::Mismatch => ("key", &files.key),
-        };
-        unusable(path, &location.key(key), error.to_string())
-    })?;
+    let certificate = certificate_and_key(
+        (&files.certificate, &location.key("certificate")),
+        (&files.key, &location.key("key")),
+    )?;
     Ok(match &files.ocsp {
         Some(path) => {
             let (location, file) = (location.key("ocsp"), path);
@@ -34,6 +29,18 @@ pub(super) fn certificate(
             with_ocsp.map_err(|why| unusable(file, &location, why))?
         }
         None => certificate,
+    })
+}
+
+/// Reads a certificate and its key, which the configuration names at these locations.
+pub(crate) fn certificate_and_key(
+    (certificate, at_certificate): (&Path, &Location),
+    (key, at_key): (&Path, &Location),
+) -> Result<Certificate, Box<Problem>> {
+    let chain = read(certificate, at_certificate)?;
+    Certificate::from_pem(&chain, &read(key, at_key)?).map_err(|error| match error {
+        CertificateError::Certificate(why) => unusable(certificate, at_certificate, why),
+        CertificateError::Key(_) | CertificateError::Mismatch => unusable(key, at_key, error.to_string()),
     })
 }
 

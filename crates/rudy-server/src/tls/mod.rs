@@ -21,6 +21,7 @@ use rudy_tls::{Certificate, SiteSettings, TlsSite};
 
 pub(crate) use self::authority::certificate_file as authority_file;
 pub(crate) use self::check::{date, early_data_notice, h2c, listeners, name as name_of};
+pub(crate) use self::files::certificate_and_key;
 pub use self::hsts::HstsTable;
 pub(crate) use self::hsts::hsts;
 use self::made::MadeCertificate;
@@ -30,6 +31,7 @@ pub use self::table::{CertificateSource, CertificateTable, ClientCertificatesTab
 pub(crate) use self::ticket_keys::ticket_keys;
 pub(crate) use self::watch::INTERVAL as WATCH_INTERVAL;
 use self::watch::Watched;
+pub(crate) use self::watch::{Stamp, stamp};
 use crate::config::{self, Config, Location, Problem};
 use crate::routing::HostPattern;
 

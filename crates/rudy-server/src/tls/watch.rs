@@ -21,7 +21,7 @@ use crate::config::Problem;
 pub(crate) const INTERVAL: Duration = Duration::from_secs(2);
 
 /// What identifies the content of a file: device, inode, size, and time of change.
-pub(super) type Stamp = Option<(u64, u64, u64, i64, i64)>;
+pub(crate) type Stamp = Option<(u64, u64, u64, i64, i64)>;
 
 /// The TLS settings of a site, and the files they were read from.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub(super) struct Watched {
 /// How often the remaining time of certificates is checked.
 const CHECK_INTERVAL: Duration = Duration::from_hours(1);
 
-pub(super) fn stamp(path: &Path) -> Stamp {
+pub(crate) fn stamp(path: &Path) -> Stamp {
     let data = fs::metadata(path).ok()?;
     Some((data.dev(), data.ino(), data.size(), data.ctime(), data.ctime_nsec()))
 }

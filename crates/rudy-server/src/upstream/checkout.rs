@@ -37,14 +37,28 @@ pub(crate) struct Selection {
     pub(crate) wanted: Wanted,
     /// The hash that determines the member, if members are chosen by hash.
     pub(crate) key: Option<u64>,
+    /// The id of the member that gets the request if it is up.
+    pub(crate) preferred: Option<u64>,
     /// The members that have failed to serve the request. A checkout appends those that accept no connection.
     pub(crate) tried: Vec<u64>,
+    /// Whether the connection must be a new one that requests do not share at the same time.
+    pub(crate) is_exclusive: bool,
+    /// What is sent first on a new connection, which then serves this request only.
+    pub(crate) preamble: Option<Arc<[u8]>>,
 }
 
 /// A connection to any member.
 impl From<Wanted> for Selection {
     fn from(wanted: Wanted) -> Self {
-        Self { wanted, key: None, tried: Vec::new() }
+        let (key, preferred, tried) = (None, None, Vec::new());
+        Self { wanted, key, preferred, tried, is_exclusive: false, preamble: None }
+    }
+}
+
+impl Selection {
+    /// Returns whether no connection of other requests can be used.
+    fn needs_own(&self) -> bool {
+        self.is_exclusive || self.preamble.is_some()
     }
 }
 
@@ -54,6 +68,8 @@ pub(crate) struct Checkout<C> {
     connection: C,
     permit: Permit<Endpoint, C>,
     state: State,
+    /// Whether the connection serves this request only.
+    is_private: bool,
 }
 
 /// The state of a connection.
@@ -133,11 +149,15 @@ impl<C: Connection> Upstream<C> {
                     },
                 };
                 // If the upstream has closed the idle connection, a new one takes its place.
-                step = match use_idle(pooled, selection.wanted != Wanted::Any) {
+                step = match use_idle(pooled, selection) {
                     Ok(checkout) => return Poll::Ready(Ok(checkout)),
                     Err(permit) => {
                         let member = permit.member().id();
-                        Step::Connecting(member, Box::pin(self.clone().connect(permit, false)))
+                        let (is_exclusive, preamble) = (selection.needs_own(), selection.preamble.clone());
+                        Step::Connecting(
+                            member,
+                            Box::pin(self.clone().connect(permit, is_exclusive, preamble)),
+                        )
                     }
                 };
             }
@@ -145,8 +165,10 @@ impl<C: Connection> Upstream<C> {
     }
 
     fn request(&self, selection: &Selection) -> Result<Requested<Endpoint, C>, CheckoutError> {
-        let preference = if selection.wanted == Wanted::New { Preference::New } else { Preference::Any };
-        let options = CheckoutOptions { preference, key: selection.key, tried: &selection.tried };
+        let is_new = selection.wanted == Wanted::New || selection.needs_own();
+        let preference = if is_new { Preference::New } else { Preference::Any };
+        let Selection { key, preferred, tried, .. } = selection;
+        let options = CheckoutOptions { preference, key: *key, preferred: *preferred, tried };
         let checkout = self.pool.checkout(worker::here(), options, poll_time());
         checkout.map_err(|_| CheckoutError::QueueFull(self.options.queue))
     }
@@ -156,7 +178,7 @@ impl<C: Connection> Upstream<C> {
         self.pool.permit_for_check(worker::here(), member)
     }
 
-    /// Opens a connection.
+    /// Opens a connection, on which `preamble` is sent first.
     ///
     /// # Errors
     ///
@@ -164,8 +186,9 @@ impl<C: Connection> Upstream<C> {
     pub(crate) async fn open(
         self: &Arc<Self>,
         permit: Permit<Endpoint, C>,
+        preamble: Option<Arc<[u8]>>,
     ) -> Result<Checkout<C>, CheckoutError> {
-        self.clone().connect(permit, false).await
+        self.clone().connect(permit, preamble.is_some(), preamble).await
     }
 
     /// Replaces the connection of a checkout by a new one that serves this request alone.
@@ -178,16 +201,18 @@ impl<C: Connection> Upstream<C> {
         Checkout { connection, permit, .. }: Checkout<C>,
     ) -> Result<Checkout<C>, CheckoutError> {
         drop(connection);
-        self.clone().connect(permit, true).await
+        self.clone().connect(permit, true, None).await
     }
 
     async fn connect(
         self: Arc<Self>,
         permit: Permit<Endpoint, C>,
         is_exclusive: bool,
+        preamble: Option<Arc<[u8]>>,
     ) -> Result<Checkout<C>, CheckoutError> {
         let (member, endpoint) = (permit.member().id(), permit.member().address());
-        let dial = Dial { member, endpoint, tls: self.tls(member), options: &self.options, is_exclusive };
+        let (tls, preamble) = (self.tls(member), preamble.as_deref());
+        let dial = Dial { member, endpoint, tls, options: &self.options, is_exclusive, preamble };
         let connection = C::open(&self.shared, dial).await.map_err(|error| {
             let failure = CheckoutError::Connect(endpoint.clone(), error);
             permit.record_failure(Instant::now(), &failure);
@@ -197,20 +222,23 @@ impl<C: Connection> Upstream<C> {
             tokio::spawn(sweep(Arc::downgrade(&self), self.options.idle_timeout));
         }
         let unaccepted_after = Deadline::at(Instant::now() + UNACCEPTED_AFTER);
-        Ok(Checkout { connection, permit, state: State::New { unaccepted_after } })
+        let (state, is_private) = (State::New { unaccepted_after }, preamble.is_some());
+        Ok(Checkout { connection, permit, state, is_private })
     }
 }
 
 /// Uses the pooled connection if there is one and it is open; otherwise returns its permit.
 fn use_idle<C: Connection>(
     pooled: PooledConnection<Endpoint, C>,
-    check_kernel: bool,
+    selection: &Selection,
 ) -> Result<Checkout<C>, Permit<Endpoint, C>> {
     let PooledConnection { connection, permit } = pooled;
-    let usable =
-        connection.and_then(|mut connection| connection.is_usable(check_kernel).then_some(connection));
+    let check_kernel = selection.wanted != Wanted::Any;
+    let usable = connection
+        .filter(|_| !selection.needs_own())
+        .and_then(|mut connection| connection.is_usable(check_kernel).then_some(connection));
     match usable {
-        Some(connection) => Ok(Checkout { connection, permit, state: State::Reused }),
+        Some(connection) => Ok(Checkout { connection, permit, state: State::Reused, is_private: false }),
         None => Err(permit),
     }
 }
@@ -247,7 +275,7 @@ impl<C: Connection> Checkout<C> {
 
     /// Records the time from the request to its response.
     pub(crate) fn record_latency(&self, latency: Duration) {
-        self.permit.record_latency(latency);
+        self.permit.record_latency(latency, poll_time());
     }
 
     /// Records that the member serves the request.
@@ -272,11 +300,16 @@ impl<C: Connection> Checkout<C> {
         }
     }
 
-    /// Returns the connection to the pool for the next request, unless its address is no longer one of the
-    /// name's.
+    /// Counts the connection as a tunnel until it is dropped.
+    pub(crate) fn begin_tunnel(&mut self) {
+        self.permit.begin_tunnel();
+    }
+
+    /// Returns the connection to the pool for the next request, unless it is for this one only, or its address is no
+    /// longer one of the name's.
     pub(crate) fn release(self) {
-        let Self { mut connection, permit, .. } = self;
-        if !permit.member().address().still_has(connection.address()) {
+        let Self { mut connection, permit, is_private, .. } = self;
+        if is_private || !permit.member().address().still_has(connection.address()) {
             drop(connection);
             return;
         }

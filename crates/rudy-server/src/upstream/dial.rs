@@ -18,6 +18,8 @@ pub(crate) struct Dial<'a> {
     pub(super) options: &'a UpstreamOptions,
     /// Whether the request needs a connection of its own.
     pub(crate) is_exclusive: bool,
+    /// What is sent before anything else.
+    pub(super) preamble: Option<&'a [u8]>,
 }
 
 impl Dial<'_> {
@@ -33,7 +35,10 @@ impl Dial<'_> {
     /// As [`Self::socket`], with other settings for TLS.
     pub(crate) async fn socket_with(&self, tls: Option<&ClientTls>) -> io::Result<Socket> {
         let time = self.timeout();
-        let socket = self.endpoint.connect(time).await?;
+        let mut socket = self.endpoint.connect(time).await?;
+        if let Some(preamble) = self.preamble {
+            socket.send_all(preamble).await?;
+        }
         match tls {
             Some(tls) => socket.start_tls(tls, time).await,
             None => Ok(socket),

@@ -138,6 +138,11 @@ impl<C: Connection> Upstream<C> {
         self.tls.get(usize::try_from(member).ok()?)?.as_ref()
     }
 
+    /// Returns what its connections share.
+    pub(crate) fn shared(&self) -> &C::Shared {
+        &self.shared
+    }
+
     /// Returns the pool.
     pub(crate) fn pool(&self) -> &Arc<Pool<Endpoint, C>> {
         &self.pool

@@ -1,5 +1,6 @@
 //! The socket of a connection to an upstream.
 
+use std::future::poll_fn;
 use std::io;
 use std::iter;
 use std::net::SocketAddr;
@@ -186,6 +187,15 @@ impl Socket {
                 Err(error) => return Poll::Ready(Err(error.into())),
             }
         }
+    }
+
+    /// Writes all bytes of a short message to a new connection, whose socket buffer is empty.
+    pub(super) async fn send_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let sent = poll_fn(|cx| self.poll_send(cx, bytes)).await?;
+            bytes = &bytes[sent..];
+        }
+        Ok(())
     }
 
     /// Tells the other end that nothing more is sent.

@@ -14,5 +14,5 @@ pub use self::inspector::{Inspection, Inspector};
 pub use self::ocsp::{OcspState, OcspStatus};
 pub use self::problem::{Problem, in_words};
 pub use self::revocation::RevocationLists;
-pub use self::session::{ClientSession, ClientTls, is_untrusted_certificate, same_error};
+pub use self::session::{ClientSession, ClientSettings, ClientTls, is_untrusted_certificate, same_error};
 pub use self::trust::{Trust, TrustError};

@@ -3,17 +3,26 @@
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
+
+use super::{Trust, TrustError};
+use crate::Certificate;
 
 /// The name of HTTP/2 in ALPN.
 const HTTP2: &[u8] = b"h2";
 
-/// What a client needs for sessions with one server. Sessions of one configuration resume each other.
+/// The certificates that a client trusts, and the one that it presents, for sessions with any server. Sessions resume each other.
+#[derive(Debug)]
+pub struct ClientSettings(ArcSwap<ClientConfig>);
+
+/// What a client needs for sessions with one server.
 #[derive(Debug, Clone)]
 pub struct ClientTls {
-    config: Arc<ClientConfig>,
+    settings: Arc<ClientSettings>,
     name: ServerName<'static>,
+    offers_http2: bool,
 }
 
 /// A session with a server.
@@ -42,20 +51,34 @@ pub fn same_error(error: &io::Error) -> io::Error {
     }
 }
 
+impl ClientSettings {
+    /// Creates settings; `certificate` is presented to servers that ask for one.
+    ///
+    /// # Errors
+    ///
+    /// The trusted certificates cannot be used.
+    pub fn new(trust: &Trust, certificate: Option<&Certificate>) -> Result<Self, TrustError> {
+        trust.client_config_with(certificate).map(|config| Self(ArcSwap::new(config)))
+    }
+
+    /// Uses other settings for sessions that begin from now on, which resume none from before.
+    pub fn replace(&self, by: &Self) {
+        self.0.store(by.0.load_full());
+    }
+}
+
 impl ClientTls {
     /// Creates the settings for a server. `None` if its name is neither a host name nor an IP address.
     #[must_use]
-    pub fn new(config: Arc<ClientConfig>, name: &str) -> Option<Self> {
+    pub fn new(settings: Arc<ClientSettings>, name: &str) -> Option<Self> {
         let name = ServerName::try_from(name.to_owned()).ok()?;
-        Some(Self { config, name })
+        Some(Self { settings, name, offers_http2: false })
     }
 
     /// Also offers HTTP/2 by ALPN, first of all (RFC 9113 §3.2).
     #[must_use]
     pub fn with_http2(self) -> Self {
-        let mut config = (*self.config).clone();
-        config.alpn_protocols.insert(0, HTTP2.to_vec());
-        Self { config: Arc::new(config), ..self }
+        Self { offers_http2: true, ..self }
     }
 
     /// Begins a session.
@@ -64,8 +87,11 @@ impl ClientTls {
     ///
     /// The configuration does not suit the server.
     pub fn session(&self) -> io::Result<ClientSession> {
-        let connection =
-            ClientConnection::new(self.config.clone(), self.name.clone()).map_err(io::Error::other)?;
+        let config = self.settings.0.load_full();
+        let http2 = self.offers_http2.then(|| HTTP2.to_vec());
+        let protocols = http2.into_iter().chain(config.alpn_protocols.iter().cloned()).collect();
+        let connection = ClientConnection::new_with_alpn(config, self.name.clone(), protocols);
+        let connection = connection.map_err(io::Error::other)?;
         Ok(ClientSession { connection, plaintext: Vec::new(), output: Vec::new() })
     }
 }
@@ -165,7 +191,7 @@ mod tests {
     use rustls::{ServerConfig, ServerConnection};
 
     use super::*;
-    use crate::{Trust, self_signed};
+    use crate::self_signed;
 
     /// A session after the handshake, and its server.
     fn sessions() -> (ClientSession, ServerConnection) {
@@ -181,7 +207,8 @@ mod tests {
                 .unwrap();
         let mut server = ServerConnection::new(Arc::new(config)).unwrap();
         server.set_buffer_limit(None);
-        let tls = ClientTls::new(Trust::All.client_config().unwrap(), "localhost").unwrap();
+        let settings = ClientSettings::new(&Trust::All, None).unwrap();
+        let tls = ClientTls::new(Arc::new(settings), "localhost").unwrap();
         let mut client = tls.with_http2().session().unwrap();
         while client.is_handshaking() || server.is_handshaking() {
             let output = client.output().unwrap().to_vec();

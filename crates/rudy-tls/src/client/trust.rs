@@ -8,11 +8,13 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::sign::SingleCertAndKey;
 use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
 use rustls_platform_verifier::Verifier;
 
 use super::Inspector;
 use super::file_verifier::FileVerifier;
+use crate::Certificate;
 
 /// The certificates to accept from a server.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -59,8 +61,20 @@ impl Trust {
     /// Builds a client configuration that offers HTTP/1.1 by ALPN (RFC 7301). Build it once and share it: it
     /// holds the tickets for session resumption.
     pub fn client_config(&self) -> Result<Arc<ClientConfig>, TrustError> {
+        self.client_config_with(None)
+    }
+
+    /// As [`Self::client_config`], with a certificate for servers that ask for one.
+    pub(super) fn client_config_with(
+        &self,
+        certificate: Option<&Certificate>,
+    ) -> Result<Arc<ClientConfig>, TrustError> {
         let provider = provider();
-        configure(self.verifier(&provider)?, provider).map(Arc::new)
+        let mut config = configure(self.verifier(&provider)?, provider)?;
+        if let Some(certificate) = certificate {
+            config.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from((*certificate.key).clone()));
+        }
+        Ok(Arc::new(config))
     }
 
     /// Builds a client configuration that accepts every certificate, and the inspector that finds what is wrong with

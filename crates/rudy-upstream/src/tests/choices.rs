@@ -67,7 +67,7 @@ fn workers_share_the_turns() {
 #[test]
 fn a_key_leads_to_the_same_member_until_that_one_fails() {
     once(|| {
-        let pool = pool_with(Choice::Hash, 1, &[]);
+        let pool = pool_with(Choice::Hash { balance_percent: None }, 1, &[]);
         for id in 0..3 {
             let options = MemberOptions { limit: 9, weight: 1, hash: crate::hash(&[b'0' + id]) };
             pool.add(u64::from(id), Upstream::new(9), options, at(0));
@@ -167,7 +167,7 @@ fn the_latency_is_a_moving_average() {
         let pool = pool_with(Choice::RoundRobin, 1, &[9]);
         let (_connection, permit) = take(&pool, 0, Preference::Any, 0);
         let average = |ms| {
-            permit.record_latency(Duration::from_millis(ms));
+            permit.record_latency(Duration::from_millis(ms), at(0));
             permit.member().latency().unwrap()
         };
         assert_eq!(average(8), Duration::from_millis(8));
@@ -202,5 +202,46 @@ fn a_request_waits_for_a_member_that_is_up() {
         permit.release(connection, at(0));
         let Poll::Ready(Ok(pooled)) = poll(&mut waits) else { panic!("a connection was assigned") };
         assert_eq!((pooled.permit.member().id(), pooled.connection.is_some()), (0, true));
+    });
+}
+
+#[test]
+fn a_preferred_member_gets_the_request_while_it_is_up() {
+    once(|| {
+        for choice in [Choice::RoundRobin, Choice::LeastBusy, Choice::Hash { balance_percent: None }] {
+            let pool = pool_with(choice, 1, &[9, 9, 9]);
+            let with = |preferred: u64| CheckoutOptions { preferred: Some(preferred), ..any() };
+            assert_eq!([2, 2, 0, 2].map(|id| serve(&pool, with(id), 0).0), [2, 2, 0, 2]);
+            pool.member(2).unwrap().record_failure(at(0));
+            assert!((0..9).all(|_| serve(&pool, with(2), 0).0 != 2), "it is ejected");
+            pool.retire(0);
+            assert_eq!(serve(&pool, with(0), 0).0, 1, "it is drained");
+            assert_ne!(serve(&pool, with(7), 0).0, 0, "it is unknown");
+        }
+    });
+}
+
+#[test]
+fn a_member_that_is_much_slower_than_the_others_is_ejected_but_never_the_last() {
+    once(|| {
+        let circuit = CircuitOptions { latency_ratio: Some(3), ..CircuitOptions::default() };
+        let pool = pool(Options { choice: Choice::RoundRobin, circuit, ..options(1) }, &[9, 9, 9]);
+        let ejected = || -> Vec<_> { pool.members().iter().map(|member| member.is_ejected()).collect() };
+        let serve = |latencies: [u64; 3]| {
+            let (id, now) = (pool.checkout(0, any(), at(0)), at(0));
+            let (connection, permit) = opened(ready(id.unwrap()), 0);
+            let latency = latencies[usize::try_from(permit.member().id()).unwrap()];
+            permit.record_latency(Duration::from_millis(latency), now);
+            permit.record_success(now);
+            permit.release(connection, now);
+        };
+        (0..90).for_each(|_| serve([10, 11, 30]));
+        assert_eq!(ejected(), [false, false, false]);
+        (0..120).for_each(|_| serve([10, 11, 300]));
+        assert_eq!(ejected(), [false, false, true]);
+        (0..120).for_each(|_| serve([200, 11, 300]));
+        assert_eq!(ejected(), [true, false, true]);
+        (0..120).for_each(|_| serve([200, 5000, 300]));
+        assert_eq!(ejected(), [true, false, true], "the last one stays");
     });
 }

@@ -52,6 +52,7 @@ impl Session {
             server_name: Some("a.test".into()),
             is_resumed: false,
             is_early: false,
+            handshake: None,
             is_http2: false,
             policy: Policy::default(),
             names: Arc::default(),

@@ -60,6 +60,8 @@ pub(super) struct State {
     /// Streams that requests are about to open.
     pub(super) reserved: u32,
     pub(super) end: Option<End>,
+    /// Whether its end was announced because the upstream requires HTTP/1.1.
+    pub(super) requires_http11: bool,
     /// When something was received.
     pub(super) last_received: Instant,
     /// When the last stream was closed.
@@ -119,6 +121,7 @@ impl Http2Connection {
             blocked: VecDeque::new(),
             reserved: 0,
             end: None,
+            requires_http11: false,
             last_received: now,
             idle_since: now,
             has_served: false,
@@ -287,10 +290,17 @@ impl State {
     }
 }
 
-/// The failure of a stream that was reset.
-pub(super) fn reset_cause(code: ErrorCode, reason: Option<&'static str>, is_going_away: bool) -> Cause {
+/// Returns the failure of a stream that was reset, on a connection whose upstream may have announced its end.
+pub(super) fn reset_cause(
+    code: ErrorCode,
+    reason: Option<&'static str>,
+    is_going_away: bool,
+    requires_http11: bool,
+) -> Cause {
     match (reason, code) {
         (Some(reason), code) => Cause::Http2Stream(ConnectionError { code, reason }),
+        (None, ErrorCode::HTTP_1_1_REQUIRED) => Cause::Http11Required,
+        (None, ErrorCode::REFUSED_STREAM) if requires_http11 => Cause::Http11Required,
         (None, ErrorCode::REFUSED_STREAM) if is_going_away => Cause::GoneAway,
         (None, ErrorCode::REFUSED_STREAM) => Cause::Refused,
         (None, code) => Cause::Reset(code),

@@ -71,6 +71,14 @@ impl Connections {
         }
     }
 
+    /// Sends no more requests on the open connections, which close after those in progress.
+    pub(in crate::proxy) fn shut_down(&self) {
+        let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        for place in places.values() {
+            place.state().connections.drain(..).for_each(|connection| connection.shut_down());
+        }
+    }
+
     fn place(&self, member: u64) -> Arc<Place> {
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         places.entry((member, here())).or_default().clone()
@@ -80,10 +88,7 @@ impl Connections {
 /// Connections of a configuration that is no longer in use close after their requests.
 impl Drop for Connections {
     fn drop(&mut self) {
-        let places = self.places.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for place in places.values() {
-            place.state().connections.drain(..).for_each(|connection| connection.shut_down());
-        }
+        self.shut_down();
     }
 }
 

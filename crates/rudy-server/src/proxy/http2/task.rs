@@ -8,6 +8,7 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bytes::Buf;
+use rudy_http::h2::ErrorCode;
 use rudy_http::h2::client::{Event, HeadBuffers};
 use tokio::time::{Sleep, sleep_until};
 
@@ -172,7 +173,7 @@ impl State {
     }
 
     fn handle(&mut self, event: Event<'_>) {
-        let Self { protocol, streams, output, wakers, .. } = self;
+        let Self { protocol, streams, output, wakers, requires_http11, .. } = self;
         match event {
             Event::Informational { stream: id, head } => {
                 let Some(stream) = streams.get_mut(&id) else { return };
@@ -202,12 +203,13 @@ impl State {
                 wakers.extend(stream.waker.take());
             }
             Event::Reset { stream, code, reason } => {
-                let cause = reset_cause(code, reason, protocol.is_going_away());
+                let cause = reset_cause(code, reason, protocol.is_going_away(), *requires_http11);
                 if let Some(stream) = streams.get_mut(&stream) {
                     stream.fail(cause, wakers);
                 }
             }
-            Event::GoAway { .. } | Event::Settings => {}
+            Event::GoAway { code, .. } => *requires_http11 |= code == ErrorCode::HTTP_1_1_REQUIRED,
+            Event::Settings => {}
         }
     }
 }

@@ -82,7 +82,10 @@ pub(super) fn paths_of_config(config: &Config) -> Vec<PathAccess> {
     // A reload reads it. The folder is allowed, because many programs replace a file by a new one.
     config.sources.paths().for_each(|path| add(folder_of(path), READ));
     let routes = config.sites.iter().flat_map(|site| &site.routes);
-    routes.clone().flat_map(|route| route.handler.paths_read()).for_each(|path| add(path, READ));
+    routes
+        .clone()
+        .flat_map(|route| route.handler.paths_read())
+        .for_each(|path| add(or_working_directory(&path), READ));
     let steps = routes.map(|route| &route.steps).chain(config.sites.iter().map(|site| &site.steps));
     steps.flat_map(StepsTable::paths_read).for_each(|path| add(path, READ));
     let redirects = config.sites.iter().filter_map(|site| site.redirects.as_ref());
@@ -107,8 +110,7 @@ pub(super) fn paths_of_config(config: &Config) -> Vec<PathAccess> {
     }
     config.acme.authority.iter().for_each(|path| add(folder_of(path), READ));
     config.ticket_keys.iter().for_each(|path| add(folder_of(path), READ));
-    let has_tls = config.sites.iter().any(|site| site.tls.is_some());
-    if let Some(folder) = state_dir().filter(|_| has_tls) {
+    if let Some(folder) = state_dir().filter(|_| config.keeps_state()) {
         // Without the folder, nothing is kept.
         let _ = state_dir::create(&folder);
         add(folder, STATE);
