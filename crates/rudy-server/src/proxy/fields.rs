@@ -14,6 +14,10 @@ static PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection"
 /// `TE: trailers` is set again, because trailers are passed on. `Expect` is not passed on: the connection to the client sends
 /// 100 Continue when the body is read.
 pub(super) fn remove_connection_fields(fields: &mut HeaderMap) {
+    // One pass over the names costs less than a lookup of each, and most requests have none.
+    if !fields.keys().any(is_of_connection) {
+        return;
+    }
     let takes_trailers = fields.get_all(TE).iter().any(|value| has_member(value, b"trailers"));
     remove_named_fields(fields);
     for name in [&KEEP_ALIVE, &PROXY_CONNECTION, &TE, &TRANSFER_ENCODING, &UPGRADE, &EXPECT] {
@@ -25,9 +29,24 @@ pub(super) fn remove_connection_fields(fields: &mut HeaderMap) {
     }
 }
 
+fn is_of_connection(name: &HeaderName) -> bool {
+    matches!(
+        name.as_str(),
+        "connection" | "keep-alive" | "proxy-connection" | "te" | "transfer-encoding" | "upgrade" | "expect"
+    )
+}
+
 /// Removes `Connection` and the fields that it names.
 fn remove_named_fields(fields: &mut HeaderMap) {
     if !fields.contains_key(CONNECTION) {
+        return;
+    }
+    // `keep-alive` names a field that is removed in any case.
+    let is_usual = |line: &HeaderValue| {
+        [&b"keep-alive"[..], b"close"].iter().any(|option| line.as_bytes().eq_ignore_ascii_case(option))
+    };
+    if fields.get_all(CONNECTION).iter().all(is_usual) {
+        fields.remove(CONNECTION);
         return;
     }
     let lines: Vec<_> = fields.get_all(CONNECTION).iter().cloned().collect();
@@ -88,6 +107,7 @@ mod tests {
             (&[("connection", "host, upgrade"), ("host", "a"), ("upgrade", "h2c")], Some(&[("host", "a")])),
             (&[("keep-alive", "timeout=5"), ("proxy-connection", "keep-alive")], Some(&[])),
             (&[("expect", "100-continue"), ("transfer-encoding", "chunked")], Some(&[])),
+            (&[("connection", "Keep-Alive"), ("keep-alive", "max=5"), ("x-a", "1")], Some(&[("x-a", "1")])),
             (&[("te", "gzip")], Some(&[])),
             (&[("te", "gzip, Trailers")], Some(&[("te", "trailers"), ("connection", "te")])),
         ] {

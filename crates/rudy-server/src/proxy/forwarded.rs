@@ -3,6 +3,7 @@
 //! An application trusts these fields, so those of a client are removed, and those of a trusted proxy are continued.
 
 use std::fmt::Write as _;
+use std::io::Write as _;
 
 use http::header::{FORWARDED, HOST, HeaderMap, HeaderName, HeaderValue};
 use http::uri::Scheme;
@@ -16,9 +17,13 @@ static CERTIFICATE_CHAIN: HeaderName = HeaderName::from_static("client-cert-chai
 
 /// Sets the fields about the client. `with_forwarded` adds `Forwarded`.
 pub(super) fn set_forwarded(fields: &mut HeaderMap, client: &Client<'_>, with_forwarded: bool) {
+    let host = fields.get(HOST).cloned();
+    // One pass over the names costs less than a lookup of each, and most requests have none.
+    if !fields.keys().any(|name| may_be_ours(name.as_str())) {
+        return set_first(fields, client, with_forwarded, host);
+    }
     remove_other_spellings(fields);
     let is_trusted = client.forwarded.is_some();
-    let host = fields.get(HOST).cloned();
     let given = |fields: &mut HeaderMap, name: &HeaderName| {
         let given = if is_trusted { join(fields, name) } else { None };
         fields.remove(name);
@@ -35,6 +40,26 @@ pub(super) fn set_forwarded(fields: &mut HeaderMap, client: &Client<'_>, with_fo
         fields.insert(&FORWARDED_HOST, host);
     }
     set_certificate(fields, client);
+}
+
+/// Whether a name begins as one of those above, in one of its spellings.
+fn may_be_ours(name: &str) -> bool {
+    matches!(name.as_bytes(), [b'x', b'-' | b'_', b'f', ..] | [b'f', b'o', b'r', ..] | [b'c', b'l', b'i', ..])
+}
+
+/// Sets the fields of a request that has none of them.
+fn set_first(fields: &mut HeaderMap, client: &Client<'_>, with_forwarded: bool, host: Option<HeaderValue>) {
+    if let Some(address) = address_value(client.peer) {
+        fields.insert(&FOR, address);
+    }
+    if with_forwarded {
+        set(fields, &FORWARDED, Some(element(client, host.as_ref())));
+    }
+    fields.insert(&PROTO, scheme(&client.scheme()));
+    if let Some(host) = host {
+        fields.insert(&FORWARDED_HOST, host);
+    }
+    insert_certificate(fields, client);
 }
 
 /// Removes fields that many applications cannot tell from those above: CGI and WSGI turn hyphens into underscores.
@@ -76,6 +101,16 @@ fn address(peer: Peer) -> Option<String> {
     peer.ip().map(|ip| ip.to_string())
 }
 
+/// As [`address`], with a single allocation.
+fn address_value(peer: Peer) -> Option<HeaderValue> {
+    // The longest address is one of IPv6 in full.
+    let mut text = [0; 39];
+    let mut rest = &mut text[..];
+    write!(rest, "{}", peer.ip()?).ok()?;
+    let length = 39 - rest.len();
+    HeaderValue::from_bytes(&text[..length]).ok()
+}
+
 /// The element of `Forwarded` for this hop.
 fn element(client: &Client<'_>, host: Option<&HeaderValue>) -> String {
     let mut element = match client.peer.ip() {
@@ -95,10 +130,15 @@ fn scheme(scheme: &Scheme) -> HeaderValue {
     HeaderValue::from_static(if *scheme == Scheme::HTTPS { "https" } else { "http" })
 }
 
-/// Sets the certificate of the client, if its site passes certificates on: as a byte sequence (RFC 9440 §2.2).
+/// Replaces the certificate of the client.
 fn set_certificate(fields: &mut HeaderMap, client: &Client<'_>) {
     fields.remove(&CERTIFICATE);
     fields.remove(&CERTIFICATE_CHAIN);
+    insert_certificate(fields, client);
+}
+
+/// Adds the certificate of the client, if its site passes certificates on: as a byte sequence (RFC 9440 §2.2).
+fn insert_certificate(fields: &mut HeaderMap, client: &Client<'_>) {
     let certificate = client.tls.as_ref().and_then(|tls| tls.client_certificate.as_ref());
     let Some(pem) = certificate.and_then(|certificate| certificate.pem.as_ref()) else { return };
     let base64: String = pem.lines().filter(|line| !line.starts_with('-')).collect();

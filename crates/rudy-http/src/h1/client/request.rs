@@ -107,7 +107,13 @@ impl RequestHead<'_> {
 
     /// Checks all but the version.
     pub(crate) fn check_for_http2(&self) -> Result<(), RequestError> {
-        self.check_host(&self.parse_target()?)?;
+        // Nearly all targets are paths of plain characters, which need no parser.
+        let needs_host = if is_plain_path(self.target) && self.method != Method::CONNECT {
+            true
+        } else {
+            needs_host(&self.parse_target()?)
+        };
+        self.check_host(needs_host)?;
         self.check_framing()
     }
 
@@ -121,10 +127,10 @@ impl RequestHead<'_> {
     }
 
     /// Checks Host (RFC 9112 §3.2): exactly one in HTTP/1.1, at most one in HTTP/1.0, and always valid.
-    fn check_host(&self, target: &Uri) -> Result<(), RequestError> {
+    fn check_host(&self, needs_host: bool) -> Result<(), RequestError> {
         let is_valid = |host: &HeaderValue| {
             let host = split_authority(host.as_bytes());
-            host.is_some_and(|(host, _)| !host.is_empty() || !needs_host(target))
+            host.is_some_and(|(host, _)| !host.is_empty() || !needs_host)
         };
         let mut hosts = self.fields.get_all(header::HOST).iter();
         match (hosts.next(), hosts.next()) {
@@ -159,6 +165,15 @@ impl RequestHead<'_> {
     pub(crate) fn expects_content(&self) -> bool {
         [Method::POST, Method::PUT, Method::PATCH].contains(self.method)
     }
+}
+
+/// The longest path that is checked without the parser, which limits the length of a target.
+const PLAIN_BYTES_MAX: usize = 8 * 1024;
+
+/// Returns whether a target is a path with characters of RFC 3986 §3.3 and §3.4 only.
+fn is_plain_path(target: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/?%".contains(&byte);
+    target.starts_with('/') && target.len() <= PLAIN_BYTES_MAX && target.bytes().all(is_plain)
 }
 
 /// The reason why a request cannot be sent.
@@ -373,5 +388,26 @@ mod tests {
         assert_eq!(info(Method::GET, Version::HTTP_11, &[("connection", "a, Close")]), last);
         assert_eq!(info(Method::GET, Version::HTTP_10, &[]), last);
         assert_eq!(info(Method::GET, Version::HTTP_10, &[("connection", "Keep-Alive")]), get);
+    }
+
+    #[test]
+    fn a_plain_path_is_one_that_the_parser_accepts() {
+        let fields = HeaderMap::new();
+        let head = |target| RequestHead {
+            method: &Method::GET,
+            target,
+            version: Version::HTTP_11,
+            fields: &fields,
+            body: BodyLength::Known(0),
+        };
+        for target in ["/", "/a?b", "//x", "/%zz?%", "/a:b@c", "/?", "/a//..", "/!$&'()*+,;=~"] {
+            assert!(
+                is_plain_path(target) && head(target).parse_target().is_ok_and(|uri| needs_host(&uri)),
+                "{target}"
+            );
+        }
+        for target in ["", "a", "*", "/a#b", "/\u{fc}", "/a b", "/<", "http://a/", "/\"", "/{", "/\\"] {
+            assert!(!is_plain_path(target), "{target}");
+        }
     }
 }
