@@ -42,6 +42,14 @@ impl Key {
         Self { text: text.into(), origin }
     }
 
+    /// Returns the key that [`Key::as_bytes`] returned the bytes of. `None` if they have no scheme and no path.
+    #[must_use]
+    pub fn from_bytes(text: &[u8]) -> Option<Self> {
+        let scheme = text.windows(3).position(|bytes| bytes == b"://")? + 3;
+        let origin = scheme + text[scheme..].iter().position(|byte| *byte == b'/')?;
+        Some(Self { text: text.into(), origin })
+    }
+
     /// Returns the URI.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
@@ -179,8 +187,11 @@ mod tests {
             (false, "a", "?q", "http://a/?q"),
             (false, "a", "", "http://a/"),
         ] {
-            assert_eq!(text(&Key::new(is_secure, host.as_bytes(), target.as_bytes())), expected);
+            let key = Key::new(is_secure, host.as_bytes(), target.as_bytes());
+            assert_eq!(text(&key), expected);
+            assert_eq!(Key::from_bytes(key.as_bytes()), Some(key));
         }
+        assert_eq!((Key::from_bytes(b"http://a"), Key::from_bytes(b"/a")), (None, None));
         assert_ne!(
             Key::new(false, b"a", b"/<\xff"),
             Key::new(false, b"a", b"/%3C%FF"),

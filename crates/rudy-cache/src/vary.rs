@@ -31,10 +31,22 @@ impl Variant {
         Some(Self { names, key })
     }
 
+    /// Returns the variant of a request by fields with these names, which [`Variant::names`] returned.
+    #[must_use]
+    pub fn of_request(names: &[HeaderName], request: &HeaderMap) -> Self {
+        Self { names: names.to_vec(), key: key(names, request) }
+    }
+
+    /// Returns the names of the fields, sorted.
+    #[must_use]
+    pub fn names(&self) -> &[HeaderName] {
+        &self.names
+    }
+
     /// Returns the variant of another request, by the same fields.
     #[must_use]
     pub fn select(&self, request: &HeaderMap) -> Self {
-        Self { names: self.names.clone(), key: key(&self.names, request) }
+        Self::of_request(&self.names, request)
     }
 
     /// Whether the request has the same values.

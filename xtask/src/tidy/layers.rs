@@ -17,6 +17,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("rudy-charts", 0),
     ("rudy-observe", 1),
     ("rudy-socket-file", 1),
+    ("rudy-store", 1),
     ("rudy-tls", 1),
     ("rudy-acme", 2),
     ("rudy-upstream", 1),

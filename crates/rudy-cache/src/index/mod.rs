@@ -97,6 +97,27 @@ impl Index {
         self.find(id).is_some()
     }
 
+    /// Sets the mark of an object, for the store's own use: for example that its content was verified. An insertion clears it.
+    pub fn mark(&mut self, id: ObjectId) {
+        if let Some(at) = self.find(id) {
+            self.slots.get_mut(at).is_marked = true;
+        }
+    }
+
+    /// Whether the object is in the store and has the mark.
+    #[must_use]
+    pub fn is_marked(&self, id: ObjectId) -> bool {
+        self.find(id).is_some_and(|at| self.slots.get(at).is_marked)
+    }
+
+    /// Returns the memory of the index, in bytes: at most 256 for each object.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        // A table of the standard library is at most 7/8 full, and has a byte of its own for each place.
+        let place = size_of::<(ObjectId, u32)>() + 1;
+        self.slots.capacity() * size_of::<Slot>() + self.by_id.capacity() * 8 / 7 * place
+    }
+
     /// Records a use of an object. Returns whether it is in the store.
     pub fn hit(&mut self, id: ObjectId) -> bool {
         let Some(at) = self.find(id) else { return false };
@@ -154,7 +175,7 @@ impl Index {
         };
         let queue = self.slots.get(at).queue;
         self.slots.unlink(at);
-        self.slots.get_mut(at).blocks = blocks;
+        (self.slots.get_mut(at).blocks, self.slots.get_mut(at).is_marked) = (blocks, false);
         self.slots.push(at, if queue == Queue::Ghost { Queue::Main } else { queue });
         at
     }

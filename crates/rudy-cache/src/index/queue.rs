@@ -17,6 +17,7 @@ pub(super) struct Slot {
     older: u32,
     pub(super) queue: Queue,
     pub(super) uses: u8,
+    pub(super) is_marked: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,14 +81,14 @@ impl Queues {
     }
 
     /// Returns the number of slots that the memory has space for.
-    #[cfg(test)]
     pub(super) fn capacity(&self) -> usize {
         self.slots.capacity()
     }
 
     /// Adds a new object to the small queue, and returns its slot.
     pub(super) fn add(&mut self, id: ObjectId, blocks: u32) -> u32 {
-        let slot = Slot { id, blocks, newer: NONE, older: NONE, queue: Queue::Small, uses: 0 };
+        let slot =
+            Slot { id, blocks, newer: NONE, older: NONE, queue: Queue::Small, uses: 0, is_marked: false };
         let at = if self.free == NONE {
             self.slots.push(slot);
             u32::try_from(self.slots.len() - 1).expect("objects and ghosts are limited to 2^31")

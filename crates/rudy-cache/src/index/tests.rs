@@ -212,6 +212,19 @@ fn the_size_is_in_blocks_of_the_disk() {
     assert_eq!(evicted, [1], "its older version may not remain");
 }
 
+#[test]
+fn an_insertion_clears_the_mark() {
+    let mut index = Index::new(capacity(10, 10));
+    index.mark(id(1));
+    insert(&mut index, 1, 1);
+    assert!(!index.is_marked(id(1)));
+    index.mark(id(1));
+    index.hit(id(1));
+    assert!(index.is_marked(id(1)) && !index.is_marked(id(2)));
+    insert(&mut index, 1, 1);
+    assert!(!index.is_marked(id(1)));
+}
+
 /// The worst moment is just after both tables have doubled, with as many ghosts as objects.
 #[test]
 fn an_object_needs_at_most_256_bytes() {
@@ -221,10 +234,7 @@ fn an_object_needs_at_most_256_bytes() {
             insert(&mut index, number, 1);
         }
         assert_eq!((index.len(), index.slots.count(Queue::Ghost)), (objects, objects));
-        // A table of the standard library is at most 7/8 full, and has a byte of its own for each place.
-        let place = size_of::<(ObjectId, u32)>() + 1;
-        let memory = index.slots.capacity() * size_of::<Slot>() + index.by_id.capacity() * 8 / 7 * place;
-        let each = memory / objects as usize;
+        let each = index.memory_bytes() / objects as usize;
         assert!(each <= 256, "{each} bytes for each of {objects} objects");
     }
 }

@@ -1,0 +1,290 @@
+//! The thread of a store: it builds the index from the files, and applies purges to them.
+
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rudy_cache::index::ObjectId;
+
+use crate::disk::Access;
+use crate::inner::{Counters, Inner, Role};
+use crate::layout::{OBJECTS, TEMPORARY, parse_name};
+use crate::load::{Read, load};
+use crate::purge::list::{self, State};
+use crate::purge::{Effect, Target};
+
+/// What the thread has to do.
+#[derive(Debug, Default)]
+pub(crate) struct Signal {
+    work: Mutex<Work>,
+    changed: Condvar,
+    is_indexed: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Work {
+    scan: bool,
+    apply: bool,
+    stop: bool,
+}
+
+enum Task {
+    Scan,
+    Apply,
+    Stop,
+}
+
+impl Signal {
+    /// Requests a scan.
+    pub(crate) fn scan(&self) {
+        self.is_indexed.store(false, Ordering::Release);
+        self.work().scan = true;
+        self.changed.notify_all();
+    }
+
+    /// Requests the application of new purges.
+    pub(crate) fn apply(&self) {
+        self.work().apply = true;
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn stop(&self) {
+        self.work().stop = true;
+        self.changed.notify_all();
+    }
+
+    /// Whether the index has all objects in the folder.
+    pub(crate) fn is_indexed(&self) -> bool {
+        self.is_indexed.load(Ordering::Acquire)
+    }
+
+    /// Waits until the index has all objects, or the thread stops.
+    pub(crate) fn wait_until_indexed(&self) {
+        let mut work = self.work();
+        while !self.is_indexed() && !work.stop {
+            work = self.changed.wait(work).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.work().stop
+    }
+
+    fn indexed(&self) {
+        let _work = self.work();
+        self.is_indexed.store(true, Ordering::Release);
+        self.changed.notify_all();
+    }
+
+    /// Waits for the next task. At `deadline`, it is to apply purges.
+    fn next(&self, deadline: Option<Instant>) -> Task {
+        let mut work = self.work();
+        loop {
+            if work.stop {
+                return Task::Stop;
+            }
+            if std::mem::take(&mut work.scan) {
+                return Task::Scan;
+            }
+            let rest = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            if std::mem::take(&mut work.apply) || rest == Some(Duration::ZERO) {
+                return Task::Apply;
+            }
+            work = match rest {
+                None => self.changed.wait(work).unwrap_or_else(PoisonError::into_inner),
+                Some(rest) => self.changed.wait_timeout(work, rest).unwrap_or_else(PoisonError::into_inner).0,
+            };
+        }
+    }
+
+    fn work(&self) -> MutexGuard<'_, Work> {
+        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// After an error of the disk, the thread waits before it tries again to forget purges.
+const RETRY: Duration = Duration::from_secs(10);
+
+/// How often a process that only reads tries to take the lock of the folder.
+const LOCK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Runs until [`Signal::stop`].
+pub(crate) fn run(inner: &Arc<Inner>) {
+    let mut retry_at = None;
+    loop {
+        match inner.signal.next(deadline(inner, retry_at)) {
+            Task::Stop => return,
+            Task::Scan => scan(inner),
+            Task::Apply => {}
+        }
+        if inner.become_writer() {
+            apply(inner);
+            retry_at = forget(inner).is_err().then(|| Instant::now() + RETRY);
+        }
+    }
+}
+
+/// Returns when there is something to do without a signal.
+fn deadline(inner: &Inner, retry_at: Option<Instant>) -> Option<Instant> {
+    match *inner.role() {
+        Role::Reader => Instant::now().checked_add(LOCK_INTERVAL),
+        Role::Writer { .. } => inner.purges().forget_at(inner.options.purge_memory).max(retry_at),
+        Role::Released => None,
+    }
+}
+
+/// Adds the objects in the folder to the index, and removes other files.
+///
+/// It reads names and sizes only. The metadata is read and verified by the first hit: opening a million files takes many times as
+/// long as listing them.
+fn scan(inner: &Arc<Inner>) {
+    clear_temporary(inner);
+    let result = walk(inner, &mut |path, id| {
+        let Some(_writing) = inner.writing() else { return ControlFlow::Break(()) };
+        let Some(id) = id else {
+            Counters::add(&inner.counters.damaged);
+            // A file that cannot be removed uses space, and nothing else.
+            let _ = inner.disk.remove(path);
+            return ControlFlow::Continue(());
+        };
+        let mut evicted = Vec::new();
+        {
+            let _changes = inner.lock(id);
+            let size = inner.disk.stat(path);
+            let mut index = inner.index();
+            if let Some((bytes, _)) = size.filter(|_| !index.contains(id))
+                && !index.insert(id, bytes, |id| evicted.push(id))
+            {
+                evicted.push(id);
+            }
+        }
+        inner.evict(evicted);
+        ControlFlow::Continue(())
+    });
+    if result.is_continue() {
+        inner.signal.indexed();
+    }
+}
+
+/// Removes what transfers of other processes and folders with another seed have left.
+fn clear_temporary(inner: &Inner) {
+    let Some(writing) = inner.writing() else { return };
+    let own = format!("{}-", writing.run);
+    for (name, is_folder) in inner.disk.names(TEMPORARY) {
+        let path = format!("{TEMPORARY}/{name}");
+        // A file that cannot be removed uses space, and nothing else.
+        if is_folder {
+            let _ = inner.disk.remove_folder(&path);
+        } else if !name.starts_with(&own) && name != crate::layout::STATE {
+            let _ = inner.disk.remove(&path);
+        }
+    }
+}
+
+/// Calls `each` with every file in the folders of objects, and with its id if it is at the place of an object.
+pub(crate) fn walk(
+    inner: &Inner,
+    each: &mut dyn FnMut(&str, Option<ObjectId>) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    walk_folder(inner, OBJECTS, inner.layout.depth(), each)
+}
+
+fn walk_folder(
+    inner: &Inner,
+    folder: &str,
+    depth: usize,
+    each: &mut dyn FnMut(&str, Option<ObjectId>) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    for (name, is_folder) in inner.disk.names(folder) {
+        if inner.signal.is_stopped() {
+            return ControlFlow::Break(());
+        }
+        let path = format!("{folder}/{name}");
+        if is_folder {
+            // Folders of other levels have only files that are not at their places.
+            walk_folder(inner, &path, depth.saturating_sub(1), each)?;
+        } else {
+            let id = parse_name(&name).filter(|id| inner.layout.path(*id) == path);
+            each(&path, id)?;
+        }
+    }
+    ControlFlow::Continue(())
+}
+
+/// Applies all purges to all objects.
+fn apply(inner: &Arc<Inner>) {
+    let (last, count) = {
+        let purges = inner.purges();
+        (purges.next, purges.pending())
+    };
+    if count == 0 || !inner.is_writer() {
+        return;
+    }
+    // A transfer that ends now may have been compared with the purges before.
+    inner.wait_for_changes();
+    let result = walk(inner, &mut |path, id| {
+        let object = id.map(|id| load(&inner.disk, path, id, Read::Metadata, Access::Blocking));
+        if let Some(Ok(object)) = object
+            && inner.effect(&object) != Effect::None
+        {
+            inner.apply_purges(object.id);
+        }
+        if inner.is_writer() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+    if result.is_continue() {
+        inner.change_purges(|purges| purges.applied(|entry| entry.number < last, Instant::now()));
+    }
+}
+
+/// Forgets purges that were applied long enough ago, on the disk first.
+fn forget(inner: &Inner) -> std::io::Result<()> {
+    let Some(writing) = inner.writing() else { return Ok(()) };
+    let _state = inner.state.lock().unwrap_or_else(PoisonError::into_inner);
+    let (count, state) = {
+        let purges = inner.purges();
+        let count = purges.forgettable(Instant::now(), inner.options.purge_memory);
+        let is_durable = purges.entries().take(count).any(|entry| entry.is_durable);
+        let rest = purges.entries().skip(count);
+        let numbers =
+            (purges.next, purges.forgotten.max(purges.entries().take(count).last().map_or(0, |e| e.number)));
+        (count, is_durable.then(|| State::encode(&inner.ids.0, writing.run, numbers, rest)))
+    };
+    if let Some(state) = state {
+        // The removals have to be on the disk before the purge leaves it.
+        inner.disk.sync_all().and_then(|()| list::write(&inner.disk, &state))?;
+    }
+    inner.change_purges(|purges| purges.forget(count));
+    Ok(())
+}
+
+impl Inner {
+    /// Applies purges to an object.
+    pub(crate) fn apply_purges(self: &Arc<Self>, id: ObjectId) {
+        let Some(writing) = self.writing() else { return };
+        let mut changes = self.lock(id);
+        *changes += 1;
+        let Some(current) = self.current(id).filter(|object| object.record.stored.is_some()) else { return };
+        match self.effect(&current) {
+            Effect::None => {}
+            Effect::Gone => self.delete(&writing, &current),
+            Effect::Stale => {
+                let stale = current.invalidated().record;
+                if stale != current.record && self.rewrite(&current, stale).is_err() {
+                    self.delete(&writing, &current);
+                }
+            }
+        }
+    }
+
+    /// Applies purges to the objects of their keys at once, and the others in the background.
+    pub(crate) fn apply_to_keys<'a>(self: &Arc<Self>, targets: impl Iterator<Item = &'a Target>) {
+        for target in targets {
+            if let Target::Key(key) = target {
+                // A transfer that ends now may have been compared with the purges before.
+                drop(self.lock(self.ids.base(key)));
+                self.ids_of(key).into_iter().for_each(|id| self.apply_purges(id));
+            }
+        }
+    }
+}

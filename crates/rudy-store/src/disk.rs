@@ -1,0 +1,231 @@
+//! The files of a store, relative to its folder. Every change of the folder is made here, so that tests can let any of them fail.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, IoSliceMut};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, StatxFlags};
+use rustix::io::{Errno, ReadWriteFlags};
+
+/// Whether a call may wait for the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// It uses only what the kernel has cached, and fails with [`WouldBlock`] otherwise: for a worker.
+    Cached,
+    /// It waits: for a thread of its own.
+    Blocking,
+}
+
+/// A call with [`Access::Cached`] has to be repeated with [`Access::Blocking`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WouldBlock;
+
+/// A change of the folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// Create a file or a folder.
+    Create,
+    /// Write this many bytes to a file.
+    Write(usize),
+    /// Give a file its final name.
+    Rename,
+    /// Remove a file.
+    Remove,
+    /// Wait until changes are on the disk.
+    Sync,
+}
+
+/// Decides which changes fail, for tests.
+pub trait Faults: fmt::Debug + Send + Sync {
+    /// Is called before each change. A change that fails has no effect, except that a write writes `written` bytes first.
+    fn before(&self, change: Change) -> Result<(), Fault>;
+}
+
+/// The failure of a change.
+#[derive(Debug)]
+pub struct Fault {
+    /// For a write: how many bytes are written before it fails.
+    pub written: usize,
+    /// The error.
+    pub error: io::Error,
+}
+
+/// The folder of a store.
+#[derive(Debug)]
+pub(crate) struct Disk {
+    folder: OwnedFd,
+    path: PathBuf,
+    faults: Option<Arc<dyn Faults>>,
+}
+
+/// Only the user of the server may read what it stores for its clients.
+const FILE_MODE: Mode = Mode::from_raw_mode(0o600);
+const FOLDER_MODE: Mode = Mode::from_raw_mode(0o700);
+
+/// A foreign file may be a link, or a pipe that would block.
+const OPEN: OFlags = OFlags::CLOEXEC.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK);
+
+impl Disk {
+    /// Opens the folder, and creates it if it does not exist.
+    pub(crate) fn open(path: &Path, faults: Option<Arc<dyn Faults>>) -> io::Result<Self> {
+        let path = std::path::absolute(path)?;
+        fs::create_dir_all(&path)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = rustix::fs::openat(CWD, &path, flags, Mode::empty())?;
+        Ok(Self { folder, path, faults })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Opens a file for reading.
+    pub(crate) fn read(&self, path: &str, access: Access) -> Result<File, Errno> {
+        let resolve = if access == Access::Cached { ResolveFlags::CACHED } else { ResolveFlags::empty() };
+        let flags = OFlags::RDONLY | OPEN;
+        rustix::fs::openat2(&self.folder, path, flags, Mode::empty(), resolve).map(File::from)
+    }
+
+    /// Opens a file for changes.
+    pub(crate) fn edit(&self, path: &str) -> io::Result<File> {
+        Ok(rustix::fs::openat(&self.folder, path, OFlags::RDWR | OPEN, Mode::empty())?.into())
+    }
+
+    /// Opens a file that need not exist, without counting it as a change: the lock.
+    pub(crate) fn lock_file(&self, path: &str) -> io::Result<File> {
+        Ok(rustix::fs::openat(&self.folder, path, OFlags::RDWR | OFlags::CREATE | OPEN, FILE_MODE)?.into())
+    }
+
+    /// Creates a file that does not exist.
+    pub(crate) fn create(&self, path: &str) -> io::Result<File> {
+        self.before(Change::Create)?;
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OPEN;
+        Ok(rustix::fs::openat(&self.folder, path, flags, FILE_MODE)?.into())
+    }
+
+    /// Creates a folder that need not be new.
+    pub(crate) fn create_folder(&self, path: &str) -> io::Result<()> {
+        self.before(Change::Create)?;
+        match rustix::fs::mkdirat(&self.folder, path, FOLDER_MODE) {
+            Ok(()) | Err(Errno::EXIST) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    pub(crate) fn write(&self, file: &File, data: &[u8], offset: u64) -> io::Result<()> {
+        if let Some(Err(fault)) = self.faults.as_ref().map(|faults| faults.before(Change::Write(data.len())))
+        {
+            file.write_all_at(&data[..fault.written.min(data.len())], offset)?;
+            return Err(fault.error);
+        }
+        file.write_all_at(data, offset)
+    }
+
+    /// Renames a file, over another if that exists.
+    pub(crate) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.before(Change::Rename)?;
+        Ok(rustix::fs::renameat(&self.folder, from, &self.folder, to)?)
+    }
+
+    /// Renames a file into a folder that need not exist.
+    pub(crate) fn rename_into(&self, from: &str, to: &str) -> io::Result<()> {
+        match self.rename(from, to) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                for (end, _) in to.match_indices('/') {
+                    self.create_folder(&to[..end])?;
+                }
+                self.rename(from, to)
+            }
+            result => result,
+        }
+    }
+
+    /// Removes a file that need not exist.
+    pub(crate) fn remove(&self, path: &str) -> io::Result<()> {
+        self.before(Change::Remove)?;
+        match rustix::fs::unlinkat(&self.folder, path, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Removes a folder and all that is in it.
+    pub(crate) fn remove_folder(&self, path: &str) -> io::Result<()> {
+        self.before(Change::Remove)?;
+        fs::remove_dir_all(self.path.join(path))
+    }
+
+    /// Waits until a file is on the disk.
+    pub(crate) fn sync(&self, file: &File) -> io::Result<()> {
+        self.before(Change::Sync)?;
+        file.sync_data()
+    }
+
+    /// Waits until the names in the folder itself are on the disk.
+    pub(crate) fn sync_names(&self) -> io::Result<()> {
+        self.before(Change::Sync)?;
+        Ok(rustix::fs::fsync(&self.folder)?)
+    }
+
+    /// Waits until all changes of the file system are on the disk.
+    pub(crate) fn sync_all(&self) -> io::Result<()> {
+        self.before(Change::Sync)?;
+        Ok(rustix::fs::syncfs(&self.folder)?)
+    }
+
+    /// Returns the size of a file and its inode, without waiting for other attributes. `None` if it is not a file.
+    pub(crate) fn stat(&self, path: &str) -> Option<(u64, u64)> {
+        let mask = StatxFlags::SIZE | StatxFlags::TYPE | StatxFlags::INO;
+        let stat = rustix::fs::statx(&self.folder, path, AtFlags::SYMLINK_NOFOLLOW, mask).ok()?;
+        let is_file = rustix::fs::FileType::from_raw_mode(stat.stx_mode.into()).is_file();
+        is_file.then_some((stat.stx_size, stat.stx_ino))
+    }
+
+    /// Returns the names in a folder, with whether each is a folder. Empty if it cannot be read.
+    pub(crate) fn names(&self, path: &str) -> Vec<(String, bool)> {
+        let Ok(entries) = fs::read_dir(self.path.join(path)) else { return Vec::new() };
+        let names = entries.flatten().map(|entry| {
+            let is_folder = entry.file_type().is_ok_and(|file_type| file_type.is_dir());
+            (entry.file_name().to_string_lossy().into_owned(), is_folder)
+        });
+        names.collect()
+    }
+
+    fn before(&self, change: Change) -> io::Result<()> {
+        let Some(faults) = &self.faults else { return Ok(()) };
+        faults.before(change).map_err(|fault| fault.error)
+    }
+}
+
+/// Reads until the buffer is full or the file ends, and returns the number of bytes.
+pub(crate) fn read_at(
+    file: &File,
+    mut buffer: &mut [u8],
+    mut offset: u64,
+    access: Access,
+) -> Result<usize, Errno> {
+    let mut total = 0;
+    while !buffer.is_empty() {
+        let read = match access {
+            Access::Blocking => rustix::io::pread(file, &mut *buffer, offset),
+            // EOPNOTSUPP: the file system cannot report what is cached.
+            Access::Cached => {
+                rustix::io::preadv2(file, &mut [IoSliceMut::new(buffer)], offset, ReadWriteFlags::NOWAIT)
+                    .map_err(|error| if error == Errno::OPNOTSUPP { Errno::AGAIN } else { error })
+            }
+        };
+        match read {
+            Ok(0) => break,
+            Ok(read) => {
+                (buffer, offset, total) = (&mut buffer[read..], offset + read as u64, total + read);
+            }
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(total)
+}

@@ -1,0 +1,111 @@
+//! A reader of a body in transfer.
+
+use std::fmt;
+use std::fs::File;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+
+use super::shared::{End, Shared};
+
+/// Reads a body while it is received. Dropping it ends its interest.
+#[derive(Debug)]
+pub struct FillReader {
+    shared: Arc<Shared>,
+    number: usize,
+    position: u64,
+}
+
+/// A piece of a body.
+#[derive(Debug, Clone)]
+pub enum Piece {
+    /// In memory.
+    Bytes(Bytes),
+    /// In a file.
+    File {
+        /// The file, open for reading at any offset.
+        file: Arc<File>,
+        /// Where the piece begins.
+        offset: u64,
+        /// Its length in bytes.
+        length: u64,
+    },
+}
+
+impl Piece {
+    /// Returns the length in bytes.
+    fn length(&self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::File { length, .. } => *length,
+        }
+    }
+}
+
+/// The transfer broke: the body is incomplete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FillAborted;
+
+impl fmt::Display for FillAborted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the upstream ended the response before it was complete")
+    }
+}
+
+impl std::error::Error for FillAborted {}
+
+impl FillReader {
+    pub(super) fn new(shared: Arc<Shared>) -> Option<Self> {
+        let number = shared.state().add_reader()?;
+        Some(Self { shared, number, position: 0 })
+    }
+
+    /// Returns the next piece, of at most `max` bytes (at least 1), or `None` at the end. What was received before a transfer broke
+    /// is read before the error.
+    pub fn poll_piece(&mut self, cx: &mut Context<'_>, max: u64) -> Poll<Option<Result<Piece, FillAborted>>> {
+        let (result, waker) = {
+            let mut state = self.shared.state();
+            match (state.read(self.position, max), state.ended()) {
+                (Some(piece), _) => {
+                    self.position += piece.length();
+                    (Poll::Ready(Some(Ok(piece))), state.advance(self.number, self.position))
+                }
+                (None, Some(End::Complete)) => (Poll::Ready(None), None),
+                (None, Some(End::Aborted)) => (Poll::Ready(Some(Err(FillAborted))), None),
+                (None, None) => {
+                    state.wait(self.number, cx);
+                    (Poll::Pending, None)
+                }
+            }
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        result
+    }
+
+    /// Returns the position of the next piece in the body.
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Continues at a position, which is not before the current one.
+    pub fn skip_to(&mut self, position: u64) {
+        self.position = self.position.max(position);
+        let waker = self.shared.state().advance(self.number, self.position);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+impl Drop for FillReader {
+    fn drop(&mut self) {
+        let waker = self.shared.state().remove_reader(self.number);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}

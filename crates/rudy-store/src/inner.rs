@@ -1,0 +1,273 @@
+//! The parts of a store, and which process may change its folder.
+//!
+//! Locks are taken in this order: the role, the state, a stripe, the purges or the index. No lock but that of the role is held
+//! while a large body is read or written.
+
+use std::fs::File;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+use rudy_cache::index::{Index, ObjectId};
+use rustix::fs::{FlockOperation, flock};
+
+use crate::background::Signal;
+use crate::disk::{Access, Disk, WouldBlock, read_at};
+use crate::layout::{Ids, LOCK, Layout, STATE, key_half};
+use crate::object::Object;
+use crate::options::Options;
+use crate::purge::list::{self, State};
+use crate::purge::{Effect, Epoch, Purges};
+
+/// The number of locks for the files of objects. Changes to the objects of a key have the same one.
+const STRIPES: usize = 64;
+
+/// All that the threads of a process share of a store.
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) options: Options,
+    pub(crate) disk: Disk,
+    pub(crate) layout: Layout,
+    pub(crate) ids: Ids,
+    role: RwLock<Role>,
+    /// Whether the role is [`Role::Writer`], for readers.
+    is_writer: AtomicBool,
+    purges: RwLock<Purges>,
+    /// The number of the newest purge in memory: younger objects need no look at `purges`.
+    newest_purge: AtomicU64,
+    /// Held while the file of the state is written.
+    pub(crate) state: Mutex<()>,
+    index: Mutex<Index>,
+    pub(crate) memory: Cache<ObjectId, Arc<Object>, Weight>,
+    stripes: [Mutex<u64>; STRIPES],
+    pub(crate) signal: Signal,
+    pub(crate) counters: Counters,
+}
+
+/// Numbers since the start.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) evicted: AtomicU64,
+    pub(crate) damaged: AtomicU64,
+    pub(crate) write_errors: AtomicU64,
+    pub(crate) temporary: AtomicU64,
+}
+
+impl Counters {
+    pub(crate) fn add(counter: &AtomicU64) -> u64 {
+        counter.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// What a process may do with the folder.
+#[derive(Debug)]
+pub(crate) enum Role {
+    /// It stores. It holds the lock of the folder.
+    Writer { _lock: File, run: u64 },
+    /// Another process stores, or the state cannot be written. It reads.
+    Reader,
+    /// It gave up the lock, and reads.
+    Released,
+}
+
+/// The permission to change the folder.
+pub(crate) struct Writing<'a> {
+    _role: RwLockReadGuard<'a, Role>,
+    pub(crate) run: u64,
+}
+
+/// The memory of an object counts.
+#[derive(Debug, Clone)]
+pub(crate) struct Weight;
+
+impl Weighter<ObjectId, Arc<Object>> for Weight {
+    fn weight(&self, _: &ObjectId, object: &Arc<Object>) -> u64 {
+        object.memory_bytes()
+    }
+}
+
+/// A typical object in memory. It only sizes the table of the cache in memory.
+const OBJECT_BYTES_ESTIMATE: u64 = 8 * 1024;
+
+impl Inner {
+    pub(crate) fn new(
+        options: Options,
+        disk: Disk,
+        layout: Layout,
+        state: State,
+        lock: Option<File>,
+    ) -> Self {
+        let items = usize::try_from(options.memory_bytes / OBJECT_BYTES_ESTIMATE).unwrap_or(usize::MAX);
+        let inner = Self {
+            index: Mutex::new(Index::new(options.capacity)),
+            memory: Cache::with_weighter(items.clamp(1, 1 << 20), options.memory_bytes, Weight),
+            ids: Ids(state.seed),
+            is_writer: AtomicBool::new(lock.is_some()),
+            newest_purge: AtomicU64::default(),
+            role: RwLock::new(lock.map_or(Role::Reader, |lock| Role::Writer { _lock: lock, run: state.run })),
+            purges: RwLock::default(),
+            state: Mutex::default(),
+            stripes: std::array::from_fn(|_| Mutex::default()),
+            signal: Signal::default(),
+            counters: Counters::default(),
+            options,
+            disk,
+            layout,
+        };
+        inner.replace_purges(state.purges);
+        inner
+    }
+
+    pub(crate) fn is_writer(&self) -> bool {
+        self.is_writer.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn role(&self) -> RwLockReadGuard<'_, Role> {
+        self.role.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps the permission to change the folder. `None` if this process does not have it. A thread may not call it twice.
+    pub(crate) fn writing(&self) -> Option<Writing<'_>> {
+        let role = self.role();
+        let Role::Writer { run, .. } = *role else { return None };
+        Some(Writing { _role: role, run })
+    }
+
+    /// Takes the lock of the folder if it is free. Returns whether this process stores.
+    pub(crate) fn become_writer(&self) -> bool {
+        if self.is_writer() {
+            return true;
+        }
+        let mut role = self.role.write().unwrap_or_else(PoisonError::into_inner);
+        match *role {
+            Role::Writer { .. } => return true,
+            Role::Released => return false,
+            Role::Reader => {}
+        }
+        let Some(lock) = try_lock(&self.disk) else { return false };
+        // With another seed, the objects that this process has found are not those of the folder.
+        let state = State::read(&self.disk).filter(|state| state.seed == self.ids.0).map(State::next_run);
+        let Some(state) = state else { return false };
+        if begin_run(&self.disk, &state).is_err() {
+            Counters::add(&self.counters.write_errors);
+            return false;
+        }
+        self.replace_purges(state.purges);
+        *role = Role::Writer { _lock: lock, run: state.run };
+        self.is_writer.store(true, Ordering::Release);
+        self.signal.scan();
+        true
+    }
+
+    /// Gives up the lock of the folder for good.
+    pub(crate) fn release(&self) {
+        let mut role = self.role.write().unwrap_or_else(PoisonError::into_inner);
+        self.is_writer.store(false, Ordering::Release);
+        *role = Role::Released;
+        self.memory.clear();
+    }
+
+    pub(crate) fn index(&self) -> MutexGuard<'_, Index> {
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a use, unless another thread has the index: nearly all uses are counted, and no hit waits.
+    pub(crate) fn count_use(&self, id: ObjectId) {
+        if let Ok(mut index) = self.index.try_lock() {
+            index.hit(id);
+        }
+    }
+
+    /// Locks the files of a key. The number in it is that of their changes.
+    pub(crate) fn lock(&self, id: ObjectId) -> MutexGuard<'_, u64> {
+        self.stripe(id).lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the number of changes of the files of a key. `None` while they change.
+    pub(crate) fn changes(&self, id: ObjectId) -> Option<MutexGuard<'_, u64>> {
+        self.stripe(id).try_lock().ok()
+    }
+
+    fn stripe(&self, id: ObjectId) -> &Mutex<u64> {
+        let hash = usize::try_from(key_half(id) % STRIPES as u64).expect("less than 64");
+        &self.stripes[hash]
+    }
+
+    /// Waits until all changes that began before have ended.
+    pub(crate) fn wait_for_changes(&self) {
+        for stripe in &self.stripes {
+            drop(stripe.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+
+    pub(crate) fn purges(&self) -> RwLockReadGuard<'_, Purges> {
+        self.purges.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the purges.
+    pub(crate) fn change_purges<T>(&self, change: impl FnOnce(&mut Purges) -> T) -> T {
+        let mut purges: RwLockWriteGuard<'_, _> = self.purges.write().unwrap_or_else(PoisonError::into_inner);
+        let result = change(&mut purges);
+        let newest = purges.entries().last().map_or(0, |entry| entry.number);
+        self.newest_purge.store(newest, Ordering::Release);
+        result
+    }
+
+    fn replace_purges(&self, purges: Purges) {
+        self.change_purges(|current| *current = purges);
+    }
+
+    /// Returns what purges mean for an object.
+    pub(crate) fn effect(&self, object: &Object) -> Effect {
+        let epoch = object.record.epoch;
+        if epoch > Epoch(self.newest_purge.load(Ordering::Acquire)) {
+            return Effect::None;
+        }
+        let fields = object.record.stored.as_ref().map(rudy_cache::Stored::fields);
+        self.purges().effect(epoch, object.key(), fields)
+    }
+
+    /// Reads the purges again if another process has added some. The writer knows all of them.
+    pub(crate) fn refresh(&self, access: Access) -> Result<(), WouldBlock> {
+        if self.is_writer() {
+            return Ok(());
+        }
+        let known = self.purges().numbers();
+        match numbers_on_disk(&self.disk, access) {
+            Ok(numbers) if numbers == known => return Ok(()),
+            Ok(_) if access == Access::Cached => return Err(WouldBlock),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(WouldBlock),
+            Ok(_) | Err(_) => {}
+        }
+        if let Some(state) = State::read(&self.disk) {
+            self.replace_purges(state.purges);
+        }
+        Ok(())
+    }
+}
+
+/// Returns the numbers of the next purge and the last forgotten one in the file of the state.
+fn numbers_on_disk(disk: &Disk, access: Access) -> io::Result<(u64, u64)> {
+    let file = disk.read(STATE, access)?;
+    let mut numbers = [0; 16];
+    read_at(&file, &mut numbers, list::NUMBERS_AT, access)?;
+    let number = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| numbers[at + byte]));
+    Ok((number(0), number(8)))
+}
+
+/// Takes the lock of a folder. `None` if another process has it, or it cannot be created.
+pub(crate) fn try_lock(disk: &Disk) -> Option<File> {
+    let lock = disk.lock_file(LOCK).ok()?;
+    flock(&lock, FlockOperation::NonBlockingLockExclusive).ok()?;
+    Some(lock)
+}
+
+/// Writes that a process begins to store.
+pub(crate) fn begin_run(disk: &Disk, state: &State) -> io::Result<()> {
+    disk.create_folder(crate::layout::TEMPORARY)?;
+    disk.create_folder(crate::layout::OBJECTS)?;
+    let numbers = (state.purges.next, state.purges.forgotten);
+    list::write(disk, &State::encode(&state.seed, state.run, numbers, state.purges.entries()))
+}

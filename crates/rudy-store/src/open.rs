@@ -1,0 +1,117 @@
+//! Opens the folder of a store.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+use crate::disk::Disk;
+use crate::inner::{Counters, Inner, begin_run, try_lock};
+use crate::layout::{LOCK, Layout, OBJECTS, STATE, TEMPORARY};
+use crate::options::Options;
+use crate::purge::list::State;
+
+/// Why a store cannot be opened.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The levels are not at most three numbers of 1 or 2.
+    Levels(Vec<u8>),
+    /// The folder has other files.
+    NotAStore(PathBuf),
+    /// Another process has the lock, and has not written the state yet.
+    Busy(PathBuf),
+    /// The folder cannot be created, read or written.
+    System(PathBuf, io::Error),
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Levels(levels) => {
+                write!(
+                    f,
+                    "the folder levels of the cache are {levels:?}; at most three numbers, 1 or 2, are possible"
+                )
+            }
+            Self::NotAStore(path) => write!(
+                f,
+                "the folder {} has files that are not those of a cache; choose another folder, or empty it",
+                path.display()
+            ),
+            Self::Busy(path) => {
+                write!(f, "another process is creating the cache in {}; try again", path.display())
+            }
+            Self::System(path, error) => {
+                write!(f, "the cache in {} cannot be opened: {error}", path.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+/// How often a process that only reads looks for the state, while the other one may be creating it.
+const STATE_ATTEMPTS: u8 = 50;
+const STATE_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Opens a folder, as the process that stores if the lock is free.
+pub(crate) fn open(options: Options) -> Result<Inner, OpenError> {
+    let layout = Layout::new(&options.levels).ok_or_else(|| OpenError::Levels(options.levels.clone()))?;
+    let system = |error| OpenError::System(options.folder.clone(), error);
+    let disk = Disk::open(&options.folder, options.faults.clone()).map_err(system)?;
+    if !is_own(&disk) {
+        return Err(OpenError::NotAStore(options.folder));
+    }
+    for _ in 0..STATE_ATTEMPTS {
+        let lock = try_lock(&disk);
+        let state = State::read(&disk);
+        let Some(lock) = lock else {
+            if let Some(state) = state {
+                return Ok(Inner::new(options, disk, layout, state, None));
+            }
+            thread::sleep(STATE_INTERVAL);
+            continue;
+        };
+        let (is_known, state) = (state.is_some(), state.unwrap_or_else(State::new).next_run());
+        let begun = if is_known { Ok(()) } else { set_aside(&disk) }.and_then(|()| begin_run(&disk, &state));
+        return match begun {
+            Ok(()) => Ok(Inner::new(options, disk, layout, state, Some(lock))),
+            // A full disk: what is stored can be read.
+            Err(_) if is_known => {
+                let inner = Inner::new(options, disk, layout, state, None);
+                Counters::add(&inner.counters.write_errors);
+                Ok(inner)
+            }
+            Err(error) => Err(OpenError::System(options.folder, error)),
+        };
+    }
+    Err(OpenError::Busy(options.folder))
+}
+
+/// Whether the folder has files of a store, or none.
+fn is_own(disk: &Disk) -> bool {
+    let names = disk.names("");
+    let is_own = |name: &str| [LOCK, STATE, OBJECTS, TEMPORARY].contains(&name);
+    names.iter().all(|(name, _)| is_own(name) || name == "lost+found")
+        || names.iter().any(|(name, _)| name == STATE)
+}
+
+/// Moves objects of an unknown seed out of the way. The background thread removes them.
+fn set_aside(disk: &Disk) -> io::Result<()> {
+    disk.create_folder(TEMPORARY)?;
+    for number in 0..u32::MAX {
+        match disk.rename(OBJECTS, &format!("{TEMPORARY}/{OBJECTS}-{number}")) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            // Those of an earlier start are not removed yet.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists
+                ) => {}
+            result => return result,
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,347 @@
+//! Purges: which objects may not be used, or only after a validation, because they are older than a purge that concerns them.
+//!
+//! Purges have numbers, and each object has the number that the next purge had when its request was sent to the origin: its
+//! [`Epoch`]. So clocks do not matter. A purge of a prefix or a tag cannot know which objects it concerns without reading all of
+//! them. It is written to a list on the disk, and every hit of an older object is compared with the list. Meanwhile, the scan of the
+//! [background](crate::background) removes the objects; then the purge is applied, and is forgotten some time later.
+
+pub(crate) mod list;
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::io;
+use std::time::{Duration, Instant};
+
+use http::HeaderMap;
+use rudy_cache::Key;
+
+/// When a request was sent to the origin, in relation to purges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Epoch(pub(crate) u64);
+
+/// A purge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Purge {
+    /// Which objects.
+    pub target: Target,
+    /// Whether they remain stored, and need a validation before their next use.
+    pub soft: bool,
+}
+
+/// The objects that a purge concerns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// Those of a key, with all variants.
+    Key(Key),
+    /// Those whose key begins with these bytes: `https://example.org/a`.
+    Prefix(Vec<u8>),
+    /// Those with this tag in `Cache-Tag` or `Surrogate-Key`.
+    Tag(Vec<u8>),
+}
+
+impl Target {
+    /// Returns the length of its text.
+    pub(crate) fn length(&self) -> usize {
+        match self {
+            Self::Key(key) => key.as_bytes().len(),
+            Self::Prefix(bytes) | Self::Tag(bytes) => bytes.len(),
+        }
+    }
+}
+
+/// Why a purge failed. Nothing was purged.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum PurgeError {
+    /// Another process has the lock of the folder.
+    Busy,
+    /// As many purges as the limit allows are being applied.
+    Full,
+    /// A key, prefix or tag is longer than 16 KiB.
+    TooLong,
+    /// The disk is full, or failed.
+    System(io::Error),
+}
+
+impl fmt::Display for PurgeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Busy => f.write_str("another process has the lock of the cache; purge there"),
+            Self::Full => write!(f, "{PENDING_MAX} purges are being applied to the cache; try again later"),
+            Self::TooLong => f.write_str("a key, prefix or tag is longer than 16 KiB"),
+            Self::System(error) => write!(f, "the purge cannot be written to the disk: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for PurgeError {}
+
+/// The limit of purges that are not yet applied. Each hit may have to be compared with every prefix among them.
+pub(crate) const PENDING_MAX: usize = 4096;
+
+/// The limit of purges in memory. Beyond it, applied ones are forgotten early: transfers that began before them are not stored.
+const REMEMBERED_MAX: usize = 65_536;
+
+/// A purge with its number.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    pub(crate) number: u64,
+    pub(crate) purge: Purge,
+    /// Whether it is in the list on the disk.
+    pub(crate) is_durable: bool,
+    /// When all objects that it concerns had been removed.
+    pub(crate) applied_at: Option<Instant>,
+}
+
+/// The effect of purges on an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effect {
+    None,
+    /// It needs a validation.
+    Stale,
+    /// It may not be used.
+    Gone,
+}
+
+/// The numbers of the newest purges of a target.
+#[derive(Debug, Clone, Copy, Default)]
+struct Numbers {
+    hard: u64,
+    soft: u64,
+}
+
+impl Numbers {
+    fn add(&mut self, number: u64, soft: bool) {
+        let last = if soft { &mut self.soft } else { &mut self.hard };
+        *last = number.max(*last);
+    }
+
+    fn effect(self, epoch: Epoch) -> Effect {
+        match epoch.0 {
+            epoch if epoch <= self.hard => Effect::Gone,
+            epoch if epoch <= self.soft => Effect::Stale,
+            _ => Effect::None,
+        }
+    }
+}
+
+/// The purges that are not forgotten.
+#[derive(Debug, Default)]
+pub(crate) struct Purges {
+    /// By number.
+    entries: VecDeque<Entry>,
+    /// The number of the next purge.
+    pub(crate) next: u64,
+    /// All purges up to this number are forgotten.
+    pub(crate) forgotten: u64,
+    keys: HashMap<Box<[u8]>, Numbers>,
+    tags: HashMap<Box<[u8]>, Numbers>,
+}
+
+impl Purges {
+    pub(crate) fn new(next: u64, forgotten: u64, entries: Vec<Entry>) -> Self {
+        let mut purges = Self { next, forgotten, ..Self::default() };
+        for entry in entries {
+            purges.push(entry);
+        }
+        purges
+    }
+
+    pub(crate) fn epoch(&self) -> Epoch {
+        Epoch(self.next)
+    }
+
+    /// Returns the number of the next purge and of the last forgotten one.
+    pub(crate) fn numbers(&self) -> (u64, u64) {
+        (self.next, self.forgotten)
+    }
+
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter()
+    }
+
+    /// Returns the number of purges that are not applied.
+    pub(crate) fn pending(&self) -> usize {
+        self.entries.iter().filter(|entry| entry.applied_at.is_none()).count()
+    }
+
+    /// Gives purges their numbers, without adding them.
+    pub(crate) fn number(&self, purges: &[Purge], is_durable: bool) -> Vec<Entry> {
+        let entry = |(number, purge): (u64, &Purge)| Entry {
+            number,
+            purge: purge.clone(),
+            is_durable,
+            applied_at: None,
+        };
+        (self.next..).zip(purges).map(entry).collect()
+    }
+
+    /// Adds purges with the next numbers.
+    pub(crate) fn add(&mut self, entries: Vec<Entry>) {
+        for entry in entries {
+            self.next = entry.number + 1;
+            self.push(entry);
+        }
+    }
+
+    fn push(&mut self, entry: Entry) {
+        self.remember(&entry);
+        self.entries.push_back(entry);
+    }
+
+    fn remember(&mut self, Entry { number, purge, .. }: &Entry) {
+        let numbers = match &purge.target {
+            Target::Key(key) => self.keys.entry(key.as_bytes().into()).or_default(),
+            Target::Tag(tag) => self.tags.entry(tag.as_slice().into()).or_default(),
+            Target::Prefix(_) => return,
+        };
+        numbers.add(*number, purge.soft);
+    }
+
+    /// Returns what the purges mean for an object.
+    pub(crate) fn effect(&self, epoch: Epoch, key: &[u8], fields: Option<&HeaderMap>) -> Effect {
+        // The newest are last: most objects are older than none.
+        if self.entries.back().is_none_or(|entry| entry.number < epoch.0) {
+            return Effect::None;
+        }
+        let mut numbers = self.keys.get(key).copied().unwrap_or_default();
+        if !self.tags.is_empty() {
+            for tag in fields.into_iter().flat_map(tags) {
+                if let Some(of_tag) = self.tags.get(tag) {
+                    numbers.add(of_tag.hard, false);
+                    numbers.add(of_tag.soft, true);
+                }
+            }
+        }
+        for entry in self.entries.iter().rev().take_while(|entry| entry.number >= epoch.0) {
+            if matches!(&entry.purge.target, Target::Prefix(prefix) if key.starts_with(prefix)) {
+                numbers.add(entry.number, entry.purge.soft);
+            }
+        }
+        numbers.effect(epoch)
+    }
+
+    /// Whether an object of this epoch may be stored: no purge that could concern it is forgotten.
+    pub(crate) fn knows(&self, epoch: Epoch) -> bool {
+        epoch.0 > self.forgotten
+    }
+
+    /// Marks purges as applied, by their numbers.
+    pub(crate) fn applied(&mut self, is_applied: impl Fn(&Entry) -> bool, now: Instant) {
+        for entry in &mut self.entries {
+            if entry.applied_at.is_none() && is_applied(entry) {
+                entry.applied_at = Some(now);
+            }
+        }
+    }
+
+    /// Returns how many of the oldest purges can be forgotten: all that were applied long enough ago, or exceed the limit.
+    pub(crate) fn forgettable(&self, now: Instant, memory: Duration) -> usize {
+        let surplus = self.entries.len().saturating_sub(REMEMBERED_MAX);
+        let is_old = |(at, entry): &(usize, &Entry)| {
+            let applied_at = entry.applied_at;
+            applied_at.is_some_and(|then| *at < surplus || now.duration_since(then) >= memory)
+        };
+        self.entries.iter().enumerate().take_while(is_old).count()
+    }
+
+    /// When the oldest purge can be forgotten. `None` if it is not applied, or there is none.
+    pub(crate) fn forget_at(&self, memory: Duration) -> Option<Instant> {
+        self.entries.front()?.applied_at?.checked_add(memory)
+    }
+
+    /// Forgets the oldest purges.
+    pub(crate) fn forget(&mut self, count: usize) {
+        let Some(last) = count.checked_sub(1).and_then(|last| self.entries.get(last)) else { return };
+        self.forgotten = self.forgotten.max(last.number);
+        self.entries.drain(..count);
+        self.keys.clear();
+        self.tags.clear();
+        let entries = std::mem::take(&mut self.entries);
+        for entry in &entries {
+            self.remember(entry);
+        }
+        self.entries = entries;
+    }
+}
+
+/// Returns the tags of a response: `Cache-Tag` separates them by commas, `Surrogate-Key` by whitespace.
+fn tags(fields: &HeaderMap) -> impl Iterator<Item = &[u8]> {
+    let split = |name: &'static str, is_separator: fn(&u8) -> bool| {
+        let values = fields.get_all(name).into_iter();
+        values.flat_map(move |value| value.as_bytes().split(is_separator)).map(<[u8]>::trim_ascii)
+    };
+    let cache_tags = split("cache-tag", |byte| *byte == b',');
+    cache_tags.chain(split("surrogate-key", u8::is_ascii_whitespace)).filter(|tag| !tag.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn purges(targets: &[(Target, bool)]) -> Purges {
+        let mut purges = Purges::new(10, 9, Vec::new());
+        let list: Vec<_> =
+            targets.iter().map(|(target, soft)| Purge { target: target.clone(), soft: *soft }).collect();
+        purges.add(purges.number(&list, true));
+        purges
+    }
+
+    #[test]
+    fn a_purge_concerns_older_objects_only() {
+        let tagged =
+            crate::tests::fields(&[("cache-tag", "a, b"), ("cache-tag", "c"), ("surrogate-key", " d  e ")]);
+        let tag = |tag: &str| Target::Tag(tag.into());
+        let prefix = |prefix: &str| Target::Prefix(prefix.into());
+        let key = |path: &str| Target::Key(Key::new(true, b"a", path.as_bytes()));
+        for (target, soft, expected) in [
+            (tag("a"), false, Effect::Gone),
+            (tag("b"), true, Effect::Stale),
+            (tag("c"), false, Effect::Gone),
+            (tag("e"), false, Effect::Gone),
+            (tag("a, b"), false, Effect::None),
+            (tag("A"), false, Effect::None),
+            (tag(""), false, Effect::None),
+            (prefix("https://a/x"), false, Effect::Gone),
+            (prefix(""), true, Effect::Stale),
+            (prefix("https://a/xyz1"), false, Effect::None),
+            (key("/xyz"), false, Effect::Gone),
+            (key("/xyz"), true, Effect::Stale),
+            (key("/xy"), false, Effect::None),
+        ] {
+            let purges = purges(&[(target.clone(), soft)]);
+            let effect = |epoch| purges.effect(Epoch(epoch), b"https://a/xyz", Some(&tagged));
+            assert_eq!(effect(10), expected, "{target:?}");
+            assert_eq!(effect(11), Effect::None, "{target:?}");
+            assert_eq!(purges.epoch(), Epoch(11));
+        }
+    }
+
+    #[test]
+    fn a_hard_purge_is_stronger_than_a_later_soft_one() {
+        let (target, other) = (Target::Prefix(b"a".into()), Target::Tag(b"b".into()));
+        let purges = purges(&[(target.clone(), false), (other, true), (target, true)]);
+        let effects = [10, 11, 12, 13].map(|epoch| purges.effect(Epoch(epoch), b"a", None));
+        assert_eq!(effects, [Effect::Gone, Effect::Stale, Effect::Stale, Effect::None]);
+    }
+
+    #[test]
+    fn applied_purges_are_forgotten_in_order() {
+        let (a, b) = (Target::Tag(b"a".into()), Target::Tag(b"b".into()));
+        let mut purges = purges(&[(a, false), (b, false)]);
+        let (now, memory) = (Instant::now(), Duration::from_mins(1));
+        purges.applied(|entry| entry.number == 11, now);
+        assert_eq!((purges.forgettable(now + memory, memory), purges.pending()), (0, 1));
+        assert_eq!(purges.forget_at(memory), None);
+        purges.applied(|_| true, now + memory);
+        assert_eq!(purges.forget_at(memory), Some(now + 2 * memory));
+        assert_eq!(purges.forgettable(now + memory, memory), 0);
+        assert_eq!(purges.forgettable(now + 2 * memory, memory), 2);
+        purges.forget(1);
+        assert!(purges.knows(Epoch(11)) && !purges.knows(Epoch(10)));
+        let tagged = crate::tests::fields(&[("cache-tag", "b")]);
+        assert_eq!(purges.effect(Epoch(11), b"", Some(&tagged)), Effect::Gone);
+        purges.forget(1);
+        assert_eq!(purges.effect(Epoch(11), b"", Some(&tagged)), Effect::None);
+    }
+}

@@ -1,0 +1,261 @@
+//! The store of a process.
+
+use std::ops::ControlFlow;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::thread::JoinHandle;
+
+use http::HeaderMap;
+use rudy_cache::index::Capacity;
+use rudy_cache::{Key, Stored};
+
+use crate::background;
+use crate::change::NotUpdated;
+use crate::disk::{Access, WouldBlock};
+use crate::fill::Fill;
+use crate::inner::{Counters, Inner};
+use crate::load::{Read, load};
+use crate::lookup::Found;
+use crate::object::Object;
+use crate::open::{self, OpenError};
+use crate::options::Options;
+use crate::purge::list::{self, State, TARGET_BYTES_MAX};
+use crate::purge::{Effect, Epoch, PENDING_MAX, Purge, PurgeError, Target};
+
+/// The store of a process. All of its threads share it.
+///
+/// Dropping it ends its background thread. Transfers and bodies in use remain usable.
+#[derive(Debug)]
+pub struct Store {
+    inner: Arc<Inner>,
+    background: Option<JoinHandle<()>>,
+}
+
+/// What a store has, and what happened since it was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stats {
+    /// Objects on the disk, as far as the index knows them. Those that only have names of fields in `Vary` count too.
+    pub objects: u64,
+    /// The space that they use, in bytes.
+    pub bytes: u64,
+    /// The limits.
+    pub capacity: Capacity,
+    /// The memory of the index, in bytes.
+    pub index_bytes: u64,
+    /// Objects in memory.
+    pub memory_objects: u64,
+    /// The memory of these objects, in bytes.
+    pub memory_bytes: u64,
+    /// Whether this process has the lock of the folder.
+    pub is_writer: bool,
+    /// Whether the index has all objects in the folder.
+    pub is_indexed: bool,
+    /// Objects that left for others.
+    pub evicted: u64,
+    /// Files that were removed because they were damaged or foreign.
+    pub damaged: u64,
+    /// Failed writes, for example because the disk is full.
+    pub write_errors: u64,
+    /// Purges that the background thread has not applied yet.
+    pub purges_pending: u64,
+}
+
+/// An object in a list.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    /// The URI.
+    pub key: Vec<u8>,
+    /// The metadata.
+    pub stored: Stored,
+    /// The length of the body.
+    pub body_bytes: u64,
+}
+
+impl Store {
+    /// Opens a folder, or creates it, and takes its lock if that is free. Otherwise this process only reads, and tries again
+    /// to take it every second and at each purge.
+    pub fn open(options: Options) -> Result<Self, OpenError> {
+        let inner = Arc::new(open::open(options)?);
+        if inner.is_writer() {
+            inner.signal.scan();
+        }
+        let thread = {
+            let inner = Arc::clone(&inner);
+            std::thread::Builder::new().name("cache-store".into()).spawn(move || background::run(&inner))
+        };
+        let background = thread.map_err(|error| OpenError::System(inner.disk.path().into(), error))?;
+        Ok(Self { inner, background: Some(background) })
+    }
+
+    /// Finds the objects that can serve a request for a key: those whose variant matches the fields of the request, and the one
+    /// without `Vary`. Softly purged ones are invalid ([`Stored::invalidate`]).
+    ///
+    /// Fails only with [`Access::Cached`].
+    pub fn lookup(&self, key: &Key, request: &HeaderMap, access: Access) -> Result<Found, WouldBlock> {
+        self.inner.lookup(key, request, access)
+    }
+
+    /// Returns all objects of a key. It reads a folder.
+    #[must_use]
+    pub fn objects(&self, key: &Key) -> Vec<Arc<Object>> {
+        self.inner.objects(key)
+    }
+
+    /// Returns the present in relation to purges. Take it before a request is sent to the origin: a purge that comes while the
+    /// response is on its way then concerns it.
+    #[must_use]
+    pub fn epoch(&self) -> Epoch {
+        self.inner.purges().epoch()
+    }
+
+    /// Begins to receive the body of a response, of the declared `length` if there is one. It always succeeds: a body that
+    /// cannot be stored is still streamed to its readers.
+    #[must_use]
+    pub fn fill(&self, key: &Key, stored: Stored, length: Option<u64>, epoch: Epoch) -> Fill {
+        Fill::new(Arc::clone(&self.inner), key, stored, length, epoch)
+    }
+
+    /// Replaces the metadata of an object, after a validation. It waits for the disk. The body is not written again.
+    pub fn update(&self, object: &Object, stored: Stored, epoch: Epoch) -> Result<Arc<Object>, NotUpdated> {
+        self.inner.update(object, stored, epoch)
+    }
+
+    /// Removes an object, unless it has been replaced. It waits for the disk.
+    pub fn remove(&self, object: &Object) {
+        self.inner.remove(object);
+    }
+
+    /// Removes all objects of the keys, for requests that change them (RFC 9111 §4.4). Transfers that began before are not stored.
+    /// It waits for the disk, but not until the removal is on it.
+    pub fn invalidate(&self, keys: &[Key]) {
+        let purges: Vec<_> =
+            keys.iter().map(|key| Purge { target: Target::Key(key.clone()), soft: false }).collect();
+        {
+            let _state = self.inner.state.lock().unwrap_or_else(PoisonError::into_inner);
+            self.inner.change_purges(|known| known.add(known.number(&purges, false)));
+        }
+        self.inner.apply_to_keys(purges.iter().map(|purge| &purge.target));
+        self.applied(&purges);
+    }
+
+    /// Purges objects. When it returns, the purge is on the disk, and no later lookup finds what it concerns. It waits for the disk.
+    pub fn purge(&self, purges: &[Purge]) -> Result<(), PurgeError> {
+        if purges.iter().any(|purge| purge.target.length() > TARGET_BYTES_MAX) {
+            return Err(PurgeError::TooLong);
+        }
+        if !self.inner.become_writer() {
+            return Err(PurgeError::Busy);
+        }
+        self.add_durably(purges)?;
+        self.inner.apply_to_keys(purges.iter().map(|purge| &purge.target));
+        self.applied(purges);
+        self.inner.signal.apply();
+        Ok(())
+    }
+
+    /// Adds purges to the file of the state, and then to those in memory.
+    fn add_durably(&self, purges: &[Purge]) -> Result<(), PurgeError> {
+        let Some(writing) = self.inner.writing() else { return Err(PurgeError::Busy) };
+        let _state = self.inner.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let (new, bytes) = {
+            let known = self.inner.purges();
+            if known.pending() + purges.len() > PENDING_MAX {
+                return Err(PurgeError::Full);
+            }
+            let new = known.number(purges, true);
+            let numbers = (known.next + new.len() as u64, known.forgotten);
+            let bytes = State::encode(&self.inner.ids.0, writing.run, numbers, known.entries().chain(&new));
+            (new, bytes)
+        };
+        list::write(&self.inner.disk, &bytes).map_err(|error| {
+            Counters::add(&self.inner.counters.write_errors);
+            PurgeError::System(error)
+        })?;
+        self.inner.change_purges(|known| known.add(new));
+        Ok(())
+    }
+
+    /// Marks purges of keys as applied.
+    fn applied(&self, purges: &[Purge]) {
+        let is_applied = |purge: &Purge| matches!(purge.target, Target::Key(_)) && purges.contains(purge);
+        self.inner.change_purges(|known| {
+            known.applied(|entry| is_applied(&entry.purge), std::time::Instant::now());
+        });
+    }
+
+    /// Returns what the store has.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let Inner { counters, memory, options, .. } = &*self.inner;
+        let (objects, bytes, index_bytes) = {
+            let index = self.inner.index();
+            (index.len().into(), index.bytes(), index.memory_bytes() as u64)
+        };
+        Stats {
+            objects,
+            bytes,
+            capacity: options.capacity,
+            index_bytes,
+            memory_objects: memory.len() as u64,
+            memory_bytes: memory.weight(),
+            is_writer: self.inner.is_writer(),
+            is_indexed: self.is_indexed(),
+            evicted: counters.evicted.load(Ordering::Relaxed),
+            damaged: counters.damaged.load(Ordering::Relaxed),
+            write_errors: counters.write_errors.load(Ordering::Relaxed),
+            purges_pending: self.inner.purges().pending() as u64,
+        }
+    }
+
+    /// Whether this process has the lock of the folder. Otherwise it only reads.
+    #[must_use]
+    pub fn is_writer(&self) -> bool {
+        self.inner.is_writer()
+    }
+
+    /// Gives up the lock for another process, for example during a binary upgrade, and does not take it again.
+    pub fn release(&self) {
+        self.inner.release();
+    }
+
+    /// Whether the index has all objects in the folder. Lookups find the others on the disk.
+    #[must_use]
+    pub fn is_indexed(&self) -> bool {
+        self.inner.signal.is_indexed()
+    }
+
+    /// Waits until the index has all objects in the folder. Returns at once if this process only reads.
+    pub fn wait_until_indexed(&self) {
+        if self.is_writer() {
+            self.inner.signal.wait_until_indexed();
+        }
+    }
+
+    /// Calls `each` with every stored object, in no order, until it breaks. It reads all files.
+    pub fn for_each(&self, mut each: impl FnMut(Listed) -> ControlFlow<()>) {
+        let _ = background::walk(&self.inner, &mut |path, id| {
+            let Some(id) = id else { return ControlFlow::Continue(()) };
+            match load(&self.inner.disk, path, id, Read::Metadata, Access::Blocking) {
+                Ok(object) if self.inner.effect(&object) != Effect::Gone => {
+                    let Object { slot, record, .. } = object;
+                    let listed =
+                        |stored| Listed { key: record.key.into(), stored, body_bytes: slot.body_bytes };
+                    record.stored.map(listed).map_or(ControlFlow::Continue(()), &mut each)
+                }
+                Ok(_) | Err(_) => ControlFlow::Continue(()),
+            }
+        });
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.inner.signal.stop();
+        if let Some(thread) = self.background.take() {
+            // It has no result. A panic in it was printed.
+            let _ = thread.join();
+        }
+        // Transfers that have not ended may not be stored without the lock.
+        self.inner.release();
+    }
+}

@@ -1,0 +1,304 @@
+//! Storing, finding, updating, removing and evicting.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use rudy_cache::index::Capacity;
+use rudy_cache::{Key, Stored};
+use tempfile::TempDir;
+
+use super::{fields, stored};
+use crate::*;
+
+pub(super) fn folder() -> TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+pub(super) fn open(folder: &TempDir) -> Store {
+    Store::open(Options::new(folder.path())).unwrap()
+}
+
+pub(super) fn key(path: &str) -> Key {
+    Key::new(true, b"a.example", path.as_bytes())
+}
+
+/// A body of which every byte depends on its position and the seed.
+pub(super) fn body(seed: u64, length: usize) -> Bytes {
+    (0..length as u64)
+        .map(|at| ((at + 1) * (seed + 1)).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes()[7])
+        .collect()
+}
+
+pub(super) fn put(store: &Store, key: &Key, stored: Stored, body: &Bytes) -> Arc<Object> {
+    let mut fill = store.fill(key, stored, Some(body.len() as u64), store.epoch());
+    body.chunks(30_000).for_each(|chunk| fill.write(Bytes::copy_from_slice(chunk)));
+    match fill.finish().unwrap() {
+        Finished::Stored(object) => object,
+        Finished::NotStored(reason) => panic!("{reason}"),
+    }
+}
+
+pub(super) fn get(store: &Store, key: &Key) -> Option<(Arc<Object>, Bytes)> {
+    let object =
+        store.lookup(key, &HeaderMap::new(), Access::Blocking).unwrap().objects.into_iter().next()?;
+    let body = object.body().read_at(0, usize::MAX).unwrap();
+    Some((object, body))
+}
+
+/// Returns the bodies of the objects that a request can use.
+fn variants(store: &Store, key: &Key, request: &[(&'static str, &str)]) -> Vec<Bytes> {
+    let found = store.lookup(key, &fields(request), Access::Blocking).unwrap();
+    found.objects.iter().map(|object| object.body().read_at(0, usize::MAX).unwrap()).collect()
+}
+
+const SIZES: [usize; 6] = [0, 1, 8000, 65_536, 65_537, 1_000_000];
+
+#[test]
+fn a_stored_object_is_found_before_and_after_a_restart() {
+    let folder = folder();
+    let store = open(&folder);
+    for (number, size) in (0..).zip(SIZES) {
+        let object =
+            put(&store, &key(&format!("/{size}")), stored(&[("etag", "\"x\"")], &[]), &body(number, size));
+        assert_eq!(matches!(object.body(), Body::Memory(_)), size <= 65_536);
+    }
+    let check = |store: &Store| {
+        for (number, size) in (0..).zip(SIZES) {
+            let (object, found) = get(store, &key(&format!("/{size}"))).unwrap();
+            assert_eq!(found, body(number, size));
+            assert_eq!(object.key(), key(&format!("/{size}")).as_bytes());
+            assert_eq!(*object.stored(), stored(&[("etag", "\"x\"")], &[]));
+        }
+        assert!(get(store, &key("/other")).is_none());
+    };
+    check(&store);
+    drop(store);
+    let store = open(&folder);
+    check(&store);
+    store.wait_until_indexed();
+    check(&store);
+    assert_eq!(store.stats().objects, SIZES.len() as u64);
+}
+
+#[test]
+fn a_lookup_on_a_worker_reads_what_the_kernel_has_cached() {
+    let folder = folder();
+    put(&open(&folder), &key("/a"), stored(&[], &[]), &body(1, 100));
+    let store = open(&folder);
+    // Some file systems cannot report what is cached.
+    let cached = store.lookup(&key("/a"), &HeaderMap::new(), Access::Cached);
+    assert!(cached.is_ok_and(|found| found.objects.len() == 1) || get(&store, &key("/a")).is_some());
+    // Now it is in memory.
+    assert_eq!(store.stats().memory_objects, 1);
+    assert_eq!(store.lookup(&key("/a"), &HeaderMap::new(), Access::Cached).unwrap().objects.len(), 1);
+    store.wait_until_indexed();
+    assert!(store.lookup(&key("/b"), &HeaderMap::new(), Access::Cached).unwrap().objects.is_empty());
+}
+
+#[test]
+fn requests_get_the_variants_that_match() {
+    let folder = folder();
+    let store = open(&folder);
+    let (vary, key) = (("vary", "accept-language"), key("/a"));
+    let [german, english, other, default] = [1, 2, 3, 4].map(|number| body(number, 10));
+    put(&store, &key, stored(&[vary], &[("accept-language", "de")]), &german);
+    put(&store, &key, stored(&[vary], &[("accept-language", "en")]), &english);
+    let check = |store: &Store, default: &[Bytes]| {
+        let found = |request: &[_]| variants(store, &key, request);
+        assert_eq!(found(&[("accept-language", "de")]), [std::slice::from_ref(&german), default].concat());
+        assert_eq!(found(&[("accept-language", "en")]), [std::slice::from_ref(&english), default].concat());
+        assert_eq!(found(&[("accept-language", "fr")]), default);
+        assert!(store.lookup(&key, &HeaderMap::new(), Access::Blocking).unwrap().has_variants);
+        assert_eq!(store.objects(&key).len(), 2 + default.len());
+    };
+    check(&store, &[]);
+    put(&store, &key, stored(&[], &[]), &default);
+    check(&store, std::slice::from_ref(&default));
+    drop(store);
+    let store = open(&folder);
+    check(&store, std::slice::from_ref(&default));
+    // Another set of names beside the first one.
+    put(&store, &key, stored(&[("vary", "accept, cookie")], &[("accept", "a")]), &other);
+    assert_eq!(
+        variants(&store, &key, &[("accept", "a"), ("accept-language", "de")]),
+        [german.clone(), other, default]
+    );
+    // Without the default response, its variants remain.
+    let objects = store.objects(&key);
+    store.remove(objects.iter().find(|object| object.stored().variant().names().is_empty()).unwrap());
+    assert_eq!(variants(&store, &key, &[("accept-language", "de")]), [german]);
+    assert!(variants(&store, &key, &[]).is_empty());
+}
+
+#[test]
+fn an_update_replaces_the_metadata_and_no_newer_object() {
+    let folder = folder();
+    let store = open(&folder);
+    for size in [100, 100_000] {
+        let key = key(&format!("/{size}"));
+        let first = put(&store, &key, stored(&[("x", "0")], &[]), &body(1, size));
+        let mut last = Arc::clone(&first);
+        for number in 1..20 {
+            let text = "y".repeat(number * 7 % 50);
+            last = store.update(&last, stored(&[("x", &text)], &[]), store.epoch()).unwrap();
+            let (object, found) = get(&store, &key).unwrap();
+            assert_eq!((object.stored().fields()["x"].to_str().unwrap(), found), (&*text, body(1, size)));
+        }
+        let late = store.update(&first, stored(&[("x", "late")], &[]), store.epoch());
+        assert!(matches!(late, Err(NotUpdated::Superseded)));
+        let text = last.stored().fields()["x"].clone();
+        drop(last);
+        let store = Store::open(Options::new(folder.path())).unwrap();
+        assert!(!store.is_writer());
+        assert_eq!(get(&store, &key).unwrap().0.stored().fields()["x"], text);
+        let size_on_disk = std::fs::metadata(file(&folder, 0)).unwrap().len();
+        assert!(size_on_disk < 128 + 100_000 + 2000, "updates reuse the space: {size_on_disk}");
+    }
+}
+
+#[test]
+fn an_update_to_another_variant_removes_the_object() {
+    let folder = folder();
+    let store = open(&folder);
+    let object = put(&store, &key("/a"), stored(&[], &[]), &body(1, 10));
+    let other = stored(&[("vary", "accept")], &[]);
+    assert!(matches!(store.update(&object, other, store.epoch()), Err(NotUpdated::Variant)));
+    assert!(get(&store, &key("/a")).is_none());
+}
+
+#[test]
+fn a_removal_leaves_a_newer_object() {
+    let folder = folder();
+    let store = open(&folder);
+    let old = put(&store, &key("/a"), stored(&[], &[]), &body(1, 10));
+    let new = put(&store, &key("/a"), stored(&[], &[]), &body(2, 10));
+    store.remove(&old);
+    assert_eq!(get(&store, &key("/a")).unwrap().1, body(2, 10));
+    store.remove(&new);
+    assert!(get(&store, &key("/a")).is_none());
+    assert_eq!(new.body().read_at(3, 100).unwrap(), body(2, 10).slice(3..), "a body in use remains");
+    assert_eq!(store.stats().objects, 0);
+}
+
+#[test]
+fn objects_leave_when_the_space_is_full() {
+    let folder = folder();
+    let capacity = Capacity { bytes: 40 * 4096, objects: 30 };
+    let options = Options { capacity, ..Options::new(folder.path()) };
+    let store = Store::open(options.clone()).unwrap();
+    for number in 0..100 {
+        put(&store, &key(&format!("/{number}")), stored(&[], &[]), &body(number, 10));
+    }
+    assert_eq!((store.stats().objects, store.stats().evicted), (30, 70));
+    put(&store, &key("/large"), stored(&[], &[]), &body(1, 30 * 4096));
+    assert!(store.stats().bytes <= capacity.bytes);
+    let count =
+        |store: &Store| (0..100).filter(|number| get(store, &key(&format!("/{number}"))).is_some()).count();
+    let left = count(&store);
+    assert!(get(&store, &key("/large")).is_some() && left < 10);
+    assert_eq!(files(&folder).len(), left + 1, "nothing else is on the disk");
+    let too_large = store.fill(&key("/too-large"), stored(&[], &[]), None, store.epoch());
+    let mut too_large = too_large;
+    (0..41).for_each(|_| too_large.write(body(1, 4096)));
+    assert!(matches!(too_large.finish(), Ok(Finished::NotStored(NotKept::TooLong))));
+    drop(store);
+    // A smaller capacity at the next start.
+    let options = Options { capacity: Capacity { objects: 2, ..capacity }, ..options };
+    let store = Store::open(options).unwrap();
+    store.wait_until_indexed();
+    assert_eq!((store.stats().objects, files(&folder).len()), (2, 2));
+}
+
+#[test]
+fn the_list_has_all_responses() {
+    let folder = folder();
+    let store = open(&folder);
+    put(&store, &key("/a"), stored(&[("vary", "accept")], &[]), &body(1, 10));
+    put(&store, &key("/b"), stored(&[], &[]), &body(1, 100_000));
+    let mut listed = Vec::new();
+    store.for_each(|object| {
+        listed.push((object.key, object.body_bytes));
+        ControlFlow::Continue(())
+    });
+    listed.sort();
+    assert_eq!(listed, [(key("/a").as_bytes().to_vec(), 10), (key("/b").as_bytes().to_vec(), 100_000)]);
+}
+
+#[test]
+fn a_second_process_reads_until_the_lock_is_free() {
+    let folder = folder();
+    let first = open(&folder);
+    put(&first, &key("/a"), stored(&[], &[]), &body(1, 10));
+    let second = open(&folder);
+    assert!(first.is_writer() && !second.is_writer());
+    assert_eq!(get(&second, &key("/a")).unwrap().1, body(1, 10));
+    let mut fill = second.fill(&key("/b"), stored(&[], &[]), None, second.epoch());
+    fill.write(body(2, 10));
+    assert!(matches!(fill.finish(), Ok(Finished::NotStored(NotKept::ReadOnly))));
+    let purge = Purge { target: Target::Key(key("/a")), soft: false };
+    assert!(matches!(second.purge(std::slice::from_ref(&purge)), Err(PurgeError::Busy)));
+    // The second one notices what the first one changes.
+    first.purge(std::slice::from_ref(&purge)).unwrap();
+    assert!(get(&second, &key("/a")).is_none());
+    put(&first, &key("/a"), stored(&[], &[]), &body(3, 10));
+    assert_eq!(get(&second, &key("/a")).unwrap().1, body(3, 10));
+    let mut late = first.fill(&key("/late"), stored(&[], &[]), None, first.epoch());
+    first.release();
+    late.write(body(4, 100_000));
+    assert!(matches!(late.finish(), Ok(Finished::NotStored(NotKept::ReadOnly))));
+    second.purge(&[]).unwrap();
+    assert!(second.is_writer());
+    put(&second, &key("/b"), stored(&[], &[]), &body(2, 10));
+    assert_eq!(get(&first, &key("/b")).unwrap().1, body(2, 10));
+    assert!(
+        !first.is_writer()
+            && first.fill(&key("/c"), stored(&[], &[]), None, first.epoch()).reader().is_some()
+    );
+}
+
+#[test]
+fn a_folder_with_other_files_is_not_used() {
+    let folder = folder();
+    std::fs::write(folder.path().join("thesis.tex"), "").unwrap();
+    let error = Store::open(Options::new(folder.path())).unwrap_err();
+    assert!(matches!(error, OpenError::NotAStore(_)), "{error}");
+    let levels = Options { levels: vec![3], ..Options::new(folder.path()) };
+    assert!(matches!(Store::open(levels), Err(OpenError::Levels(_))));
+}
+
+#[test]
+fn the_memory_is_bounded() {
+    let folder = folder();
+    let options = Options { memory_bytes: 100_000, ..Options::new(folder.path()) };
+    let store = Store::open(options).unwrap();
+    for number in 0..200 {
+        put(&store, &key(&format!("/{number}")), stored(&[], &[]), &body(number, 5000));
+    }
+    let stats = store.stats();
+    assert!(stats.memory_bytes <= 100_000 && stats.memory_objects > 0, "{stats:?}");
+    assert!(stats.index_bytes <= 256 * stats.objects, "{stats:?}");
+    assert!((0..200).all(|number| get(&store, &key(&format!("/{number}"))).unwrap().1 == body(number, 5000)));
+}
+
+/// Returns the files of objects.
+pub(super) fn files(folder: &TempDir) -> Vec<std::path::PathBuf> {
+    fn add(folder: &std::path::Path, files: &mut Vec<std::path::PathBuf>) {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            if entry.file_type().unwrap().is_dir() {
+                add(&entry.path(), files);
+            } else {
+                files.push(entry.path());
+            }
+        }
+    }
+    let mut files = Vec::new();
+    add(&folder.path().join("objects"), &mut files);
+    files.sort();
+    files
+}
+
+fn file(folder: &TempDir, number: usize) -> std::path::PathBuf {
+    files(folder).swap_remove(number)
+}

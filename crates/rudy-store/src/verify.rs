@@ -1,0 +1,86 @@
+//! Checks all files of a store.
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use rudy_cache::index::ObjectId;
+use rudy_cache::{Key, Variant};
+
+use crate::background::walk;
+use crate::disk::Access;
+use crate::inner::Inner;
+use crate::layout::TEMPORARY;
+use crate::load::{Absent, Damage, Read, load};
+use crate::object::Object;
+use crate::open::{self, OpenError};
+use crate::options::Options;
+
+/// A file that is not a valid object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dropped {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong.
+    pub reason: Damage,
+    /// Whether it was removed.
+    pub removed: bool,
+}
+
+/// The result of a check.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Verified {
+    /// Valid objects.
+    pub objects: u64,
+    /// The bytes of their bodies.
+    pub bytes: u64,
+    /// Files that are not valid objects.
+    pub dropped: u64,
+}
+
+/// Checks every file: its place, its metadata, and the checksum of its body. Calls `report` for each that is not valid, after its
+/// removal. While another process has the lock, nothing is removed.
+pub fn verify(options: &Options, mut report: impl FnMut(&Dropped)) -> Result<Verified, OpenError> {
+    let inner = open::open(options.clone())?;
+    let mut verified = Verified::default();
+    let mut drop_file = |verified: &mut Verified, path: &str, reason| {
+        let is_own = inner.is_writer() && reason != Damage::Unreadable;
+        let removed = is_own && inner.disk.remove(path).is_ok();
+        verified.dropped += 1;
+        report(&Dropped { path: inner.disk.path().join(path), reason, removed });
+    };
+    for (name, _) in inner.disk.names(TEMPORARY).into_iter().filter(|_| inner.is_writer()) {
+        drop_file(&mut verified, &format!("{TEMPORARY}/{name}"), Damage::Unfinished);
+    }
+    let _ = walk(&inner, &mut |path, id| {
+        match check(&inner, path, id) {
+            Ok(Some(object)) => {
+                verified.objects += 1;
+                verified.bytes += object.slot.body_bytes;
+            }
+            Ok(None) => {}
+            Err(reason) => drop_file(&mut verified, path, reason),
+        }
+        ControlFlow::Continue(())
+    });
+    Ok(verified)
+}
+
+/// Checks a file. `None` if it was removed meanwhile, or has no response.
+fn check(inner: &Inner, path: &str, id: Option<ObjectId>) -> Result<Option<Object>, Damage> {
+    let id = id.ok_or(Damage::Foreign)?;
+    match load(&inner.disk, path, id, Read::Verified, Access::Blocking) {
+        Ok(object) if expected_id(inner, &object) != Some(id) => Err(Damage::Foreign),
+        Ok(object) => Ok(Some(object).filter(|object| object.record.stored.is_some())),
+        Err(Absent::Damaged(damage)) => Err(damage),
+        Err(Absent::Failed) => Err(Damage::Unreadable),
+        Err(Absent::Missing | Absent::WouldBlock) => Ok(None),
+    }
+}
+
+/// Returns the id by the key and the variant in the metadata.
+fn expected_id(inner: &Inner, object: &Object) -> Option<ObjectId> {
+    let key = Key::from_bytes(object.key())?;
+    let none = Variant::default();
+    let variant = object.record.stored.as_ref().map_or(&none, |stored| stored.variant());
+    Some(inner.ids.variant(&key, variant))
+}
