@@ -10,9 +10,9 @@ use rudy_cache::index::ObjectId;
 use crate::disk::Access;
 use crate::inner::{Counters, Inner, Role};
 use crate::layout::{OBJECTS, TEMPORARY, parse_name};
-use crate::load::{Read, load};
+use crate::load::{Absent, Read, load};
 use crate::purge::list::{self, State};
-use crate::purge::{Effect, Target};
+use crate::purge::{Effect, Entry, Purge, Target};
 
 /// What the thread has to do.
 #[derive(Debug, Default)]
@@ -59,10 +59,10 @@ impl Signal {
         self.is_indexed.load(Ordering::Acquire)
     }
 
-    /// Waits until the index has all objects, or the thread stops.
-    pub(crate) fn wait_until_indexed(&self) {
+    /// Waits until a condition holds after a task of the thread, or the thread stops.
+    pub(crate) fn wait_until(&self, condition: impl Fn() -> bool) {
         let mut work = self.work();
-        while !self.is_indexed() && !work.stop {
+        while !condition() && !work.stop {
             work = self.changed.wait(work).unwrap_or_else(PoisonError::into_inner);
         }
     }
@@ -71,9 +71,9 @@ impl Signal {
         self.work().stop
     }
 
-    fn indexed(&self) {
+    /// Notifies the waiting threads of the end of a task.
+    fn end_of_task(&self) {
         let _work = self.work();
-        self.is_indexed.store(true, Ordering::Release);
         self.changed.notify_all();
     }
 
@@ -103,7 +103,7 @@ impl Signal {
     }
 }
 
-/// After an error of the disk, the thread waits before it tries again to forget purges.
+/// After an error of the disk, the thread waits before it tries again to apply purges, or to forget them.
 const RETRY: Duration = Duration::from_secs(10);
 
 /// How often a process that only reads tries to take the lock of the folder.
@@ -119,9 +119,10 @@ pub(crate) fn run(inner: &Arc<Inner>) {
             Task::Apply => {}
         }
         if inner.become_writer() {
-            apply(inner);
-            retry_at = forget(inner).is_err().then(|| Instant::now() + RETRY);
+            let is_done = apply(inner) && forget(inner).is_ok();
+            retry_at = (!is_done).then(|| Instant::now() + RETRY);
         }
+        inner.signal.end_of_task();
     }
 }
 
@@ -163,7 +164,8 @@ fn scan(inner: &Arc<Inner>) {
         ControlFlow::Continue(())
     });
     if result.is_continue() {
-        inner.signal.indexed();
+        inner.signal.is_indexed.store(true, Ordering::Release);
+        inner.signal.end_of_task();
     }
 }
 
@@ -171,7 +173,7 @@ fn scan(inner: &Arc<Inner>) {
 fn clear_temporary(inner: &Inner) {
     let Some(writing) = inner.writing() else { return };
     let own = format!("{}-", writing.run);
-    for (name, is_folder) in inner.disk.names(TEMPORARY) {
+    for (name, is_folder) in inner.disk.names(TEMPORARY).unwrap_or_default() {
         let path = format!("{TEMPORARY}/{name}");
         // A file that cannot be removed uses space, and nothing else.
         if is_folder {
@@ -182,11 +184,12 @@ fn clear_temporary(inner: &Inner) {
     }
 }
 
-/// Calls `each` with every file in the folders of objects, and with its id if it is at the place of an object.
+/// Calls `each` with every file in the folders of objects, and with its id if it is at the place of an object. Returns whether all
+/// folders could be read, or the break.
 pub(crate) fn walk(
     inner: &Inner,
     each: &mut dyn FnMut(&str, Option<ObjectId>) -> ControlFlow<()>,
-) -> ControlFlow<()> {
+) -> ControlFlow<(), bool> {
     walk_folder(inner, OBJECTS, inner.layout.depth(), each)
 }
 
@@ -195,46 +198,51 @@ fn walk_folder(
     folder: &str,
     depth: usize,
     each: &mut dyn FnMut(&str, Option<ObjectId>) -> ControlFlow<()>,
-) -> ControlFlow<()> {
-    for (name, is_folder) in inner.disk.names(folder) {
+) -> ControlFlow<(), bool> {
+    let Ok(names) = inner.disk.names(folder) else { return ControlFlow::Continue(false) };
+    let mut is_complete = true;
+    for (name, is_folder) in names {
         if inner.signal.is_stopped() {
             return ControlFlow::Break(());
         }
         let path = format!("{folder}/{name}");
         if is_folder {
             // Folders of other levels have only files that are not at their places.
-            walk_folder(inner, &path, depth.saturating_sub(1), each)?;
+            is_complete &= walk_folder(inner, &path, depth.saturating_sub(1), each)?;
         } else {
             let id = parse_name(&name).filter(|id| inner.layout.path(*id) == path);
             each(&path, id)?;
         }
     }
-    ControlFlow::Continue(())
+    ControlFlow::Continue(is_complete)
 }
 
-/// Applies all purges to all objects.
-fn apply(inner: &Arc<Inner>) {
-    let (last, count) = {
+/// Applies all purges to all objects. Returns whether they are applied.
+fn apply(inner: &Arc<Inner>) -> bool {
+    let (next, count) = {
         let purges = inner.purges();
         (purges.next, purges.pending())
     };
-    if count == 0 || !inner.is_writer() {
-        return;
+    if count == 0 {
+        return true;
     }
     // A transfer that ends now may have been compared with the purges before.
     inner.wait_for_changes();
-    let result = walk(inner, &mut |path, id| {
-        let object = id.map(|id| load(&inner.disk, path, id, Read::Metadata, Access::Blocking));
-        if let Some(Ok(object)) = object
-            && inner.effect(&object) != Effect::None
-        {
-            inner.apply_purges(object.id);
-        }
+    let mut is_applied = true;
+    let walked = walk(inner, &mut |path, id| {
+        is_applied &= match id.map(|id| load(&inner.disk, path, id, Read::Metadata, Access::Blocking)) {
+            Some(Ok(object)) if inner.effect(&object) != Effect::None => inner.apply_purges(object.id),
+            Some(Err(Absent::Failed | Absent::WouldBlock)) => false,
+            // It is not concerned, or cannot be used anyway.
+            _ => true,
+        };
         if inner.is_writer() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
-    if result.is_continue() {
-        inner.change_purges(|purges| purges.applied(|entry| entry.number < last, Instant::now()));
+    is_applied &= walked == ControlFlow::Continue(true);
+    if is_applied {
+        inner.change_purges(|purges| purges.applied(|entry| entry.number < next, Instant::now()));
     }
+    is_applied
 }
 
 /// Forgets purges that were applied long enough ago, on the disk first.
@@ -259,32 +267,42 @@ fn forget(inner: &Inner) -> std::io::Result<()> {
 }
 
 impl Inner {
-    /// Applies purges to an object.
-    pub(crate) fn apply_purges(self: &Arc<Self>, id: ObjectId) {
-        let Some(writing) = self.writing() else { return };
+    /// Applies purges to an object. Returns whether they are applied.
+    pub(crate) fn apply_purges(self: &Arc<Self>, id: ObjectId) -> bool {
+        let Some(writing) = self.writing() else { return false };
         let mut changes = self.lock(id);
         *changes += 1;
-        let Some(current) = self.current(id).filter(|object| object.record.stored.is_some()) else { return };
+        let current = match load(&self.disk, &self.layout.path(id), id, Read::Body, Access::Blocking) {
+            Ok(current) if current.record.stored.is_some() => current,
+            result => return !matches!(result, Err(Absent::Failed | Absent::WouldBlock)),
+        };
         match self.effect(&current) {
-            Effect::None => {}
+            Effect::None => true,
             Effect::Gone => self.delete(&writing, &current),
             Effect::Stale => {
                 let stale = current.invalidated().record;
-                if stale != current.record && self.rewrite(&current, stale).is_err() {
-                    self.delete(&writing, &current);
-                }
+                stale == current.record
+                    || self.rewrite(&current, stale).is_ok()
+                    || self.delete(&writing, &current)
             }
         }
     }
 
-    /// Applies purges to the objects of their keys at once, and the others in the background.
-    pub(crate) fn apply_to_keys<'a>(self: &Arc<Self>, targets: impl Iterator<Item = &'a Target>) {
-        for target in targets {
-            if let Target::Key(key) = target {
-                // A transfer that ends now may have been compared with the purges before.
-                drop(self.lock(self.ids.base(key)));
-                self.ids_of(key).into_iter().for_each(|id| self.apply_purges(id));
+    /// Applies purges of keys at once. The background thread applies the others, and those that fail.
+    pub(crate) fn apply_to_keys(self: &Arc<Self>, purges: &[Purge]) {
+        let next = self.purges().next;
+        for purge in purges {
+            let Target::Key(key) = &purge.target else { continue };
+            // A transfer that ends now may have been compared with the purges before.
+            drop(self.lock(self.ids.base(key)));
+            let applied = |ids: Vec<_>| {
+                ids.into_iter().map(|id| self.apply_purges(id)).fold(true, |all, one| all && one)
+            };
+            if self.ids_of(key).is_ok_and(applied) {
+                let is_applied = |entry: &Entry| entry.number < next && entry.purge == *purge;
+                self.change_purges(|known| known.applied(is_applied, Instant::now()));
             }
         }
+        self.signal.apply();
     }
 }

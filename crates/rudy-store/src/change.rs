@@ -315,7 +315,9 @@ impl Inner {
     }
 
     /// Removes an object, with the lock of its key. The names of fields on which other responses depend remain.
-    pub(crate) fn delete(self: &Arc<Self>, writing: &Writing<'_>, object: &Object) {
+    ///
+    /// Returns whether it is gone: a disk that fails can keep a file.
+    pub(crate) fn delete(self: &Arc<Self>, writing: &Writing<'_>, object: &Object) -> bool {
         let Object { id, record: Record { epoch, key, vary, .. }, .. } = object;
         let names_only = Record { epoch: *epoch, key: key.clone(), vary: vary.clone(), stored: None };
         // Its file is not larger than the last one, so none has to leave for it.
@@ -323,18 +325,18 @@ impl Inner {
             && self
                 .write_file(writing, *id, names_only, NewBody::Small(Bytes::new()), &mut Vec::new())
                 .is_ok();
-        if !has_names {
-            self.delete_file(*id);
-        }
+        has_names || self.delete_file(*id)
     }
 
-    /// Removes a file, with the lock of its key.
-    pub(crate) fn delete_file(&self, id: ObjectId) {
+    /// Removes a file, with the lock of its key. Returns whether it is gone.
+    pub(crate) fn delete_file(&self, id: ObjectId) -> bool {
         self.index().remove(id);
         self.memory.remove(&id);
-        if self.disk.remove(&self.layout.path(id)).is_err() {
+        let removed = self.disk.remove(&self.layout.path(id));
+        if removed.is_err() {
             Counters::add(&self.counters.write_errors);
         }
+        removed.is_ok()
     }
 
     /// Removes the files of objects that left the index.

@@ -185,12 +185,16 @@ impl Disk {
         is_file.then_some((stat.stx_size, stat.stx_ino))
     }
 
-    /// Returns the names in a folder, with whether each is a folder. Empty if it cannot be read.
-    pub(crate) fn names(&self, path: &str) -> Vec<(String, bool)> {
-        let Ok(entries) = fs::read_dir(self.path.join(path)) else { return Vec::new() };
-        let names = entries.flatten().map(|entry| {
-            let is_folder = entry.file_type().is_ok_and(|file_type| file_type.is_dir());
-            (entry.file_name().to_string_lossy().into_owned(), is_folder)
+    /// Returns the names in a folder that need not exist, with whether each is a folder.
+    pub(crate) fn names(&self, path: &str) -> io::Result<Vec<(String, bool)>> {
+        let entries = match fs::read_dir(self.path.join(path)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries?,
+        };
+        let names = entries.map(|entry| {
+            let entry = entry?;
+            let is_folder = entry.file_type()?.is_dir();
+            Ok((entry.file_name().to_string_lossy().into_owned(), is_folder))
         });
         names.collect()
     }

@@ -1,5 +1,6 @@
 //! Finds objects for a request.
 
+use std::io;
 use std::sync::Arc;
 
 use http::HeaderMap;
@@ -8,7 +9,7 @@ use rudy_cache::index::ObjectId;
 
 use crate::disk::{Access, WouldBlock};
 use crate::inner::Inner;
-use crate::layout::parse_name;
+use crate::layout::{key_half, parse_name};
 use crate::load::{Absent, Read, load, verify_body};
 use crate::object::{Body, Object};
 use crate::purge::Effect;
@@ -44,17 +45,17 @@ impl Inner {
         if self.refresh(Access::Blocking).is_err() {
             return Vec::new();
         }
-        let ids = self.ids_of(key).into_iter();
+        let ids = self.ids_of(key).unwrap_or_default().into_iter();
         let objects = ids.filter_map(|id| self.find(id, key.as_bytes(), Access::Blocking).ok().flatten());
         objects.filter_map(|object| self.usable(object)).collect()
     }
 
     /// Returns the ids of the files that can belong to a key.
-    pub(crate) fn ids_of(&self, key: &Key) -> Vec<ObjectId> {
+    pub(crate) fn ids_of(&self, key: &Key) -> io::Result<Vec<ObjectId>> {
         let base = self.ids.base(key);
-        let names = self.disk.names(&self.layout.folder_of(base)).into_iter();
+        let names = self.disk.names(&self.layout.folder_of(base))?.into_iter();
         let ids = names.filter_map(|(name, is_folder)| parse_name(&name).filter(|_| !is_folder));
-        ids.filter(|id| crate::layout::key_half(*id) == crate::layout::key_half(base)).collect()
+        Ok(ids.filter(|id| key_half(*id) == key_half(base)).collect())
     }
 
     /// Returns an object that has a response, as purges permit its use.

@@ -61,7 +61,7 @@ pub(crate) fn open(options: Options) -> Result<Inner, OpenError> {
     let layout = Layout::new(&options.levels).ok_or_else(|| OpenError::Levels(options.levels.clone()))?;
     let system = |error| OpenError::System(options.folder.clone(), error);
     let disk = Disk::open(&options.folder, options.faults.clone()).map_err(system)?;
-    if !is_own(&disk) {
+    if !is_own(&disk).map_err(system)? {
         return Err(OpenError::NotAStore(options.folder));
     }
     for _ in 0..STATE_ATTEMPTS {
@@ -91,11 +91,10 @@ pub(crate) fn open(options: Options) -> Result<Inner, OpenError> {
 }
 
 /// Whether the folder has files of a store, or none.
-fn is_own(disk: &Disk) -> bool {
-    let names = disk.names("");
-    let is_own = |name: &str| [LOCK, STATE, OBJECTS, TEMPORARY].contains(&name);
-    names.iter().all(|(name, _)| is_own(name) || name == "lost+found")
-        || names.iter().any(|(name, _)| name == STATE)
+fn is_own(disk: &Disk) -> io::Result<bool> {
+    let names = disk.names("")?;
+    let is_own = |name: &str| [LOCK, STATE, OBJECTS, TEMPORARY, "lost+found"].contains(&name);
+    Ok(names.iter().all(|(name, _)| is_own(name)) || names.iter().any(|(name, _)| name == STATE))
 }
 
 /// Moves objects of an unknown seed out of the way. The background thread removes them.

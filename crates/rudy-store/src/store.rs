@@ -134,8 +134,7 @@ impl Store {
             let _state = self.inner.state.lock().unwrap_or_else(PoisonError::into_inner);
             self.inner.change_purges(|known| known.add(known.number(&purges, false)));
         }
-        self.inner.apply_to_keys(purges.iter().map(|purge| &purge.target));
-        self.applied(&purges);
+        self.inner.apply_to_keys(&purges);
     }
 
     /// Purges objects. When it returns, the purge is on the disk, and no later lookup finds what it concerns. It waits for the disk.
@@ -147,9 +146,7 @@ impl Store {
             return Err(PurgeError::Busy);
         }
         self.add_durably(purges)?;
-        self.inner.apply_to_keys(purges.iter().map(|purge| &purge.target));
-        self.applied(purges);
-        self.inner.signal.apply();
+        self.inner.apply_to_keys(purges);
         Ok(())
     }
 
@@ -173,14 +170,6 @@ impl Store {
         })?;
         self.inner.change_purges(|known| known.add(new));
         Ok(())
-    }
-
-    /// Marks purges of keys as applied.
-    fn applied(&self, purges: &[Purge]) {
-        let is_applied = |purge: &Purge| matches!(purge.target, Target::Key(_)) && purges.contains(purge);
-        self.inner.change_purges(|known| {
-            known.applied(|entry| is_applied(&entry.purge), std::time::Instant::now());
-        });
     }
 
     /// Returns what the store has.
@@ -227,8 +216,17 @@ impl Store {
     /// Waits until the index has all objects in the folder. Returns at once if this process only reads.
     pub fn wait_until_indexed(&self) {
         if self.is_writer() {
-            self.inner.signal.wait_until_indexed();
+            self.inner.signal.wait_until(|| self.is_indexed());
         }
+    }
+
+    /// Waits until the background thread has applied all purges, and forgotten all but `count`.
+    #[cfg(test)]
+    pub(crate) fn wait_for_purges(&self, count: usize) {
+        self.inner.signal.wait_until(|| {
+            let purges = self.inner.purges();
+            purges.pending() == 0 && purges.entries().count() <= count
+        });
     }
 
     /// Calls `each` with every stored object, in no order, until it breaks. It reads all files.

@@ -48,7 +48,8 @@ pub fn verify(options: &Options, mut report: impl FnMut(&Dropped)) -> Result<Ver
         verified.dropped += 1;
         report(&Dropped { path: inner.disk.path().join(path), reason, removed });
     };
-    for (name, _) in inner.disk.names(TEMPORARY).into_iter().filter(|_| inner.is_writer()) {
+    let temporary = inner.disk.names(TEMPORARY).unwrap_or_default().into_iter();
+    for (name, _) in temporary.filter(|(_, is_folder)| inner.is_writer() && !is_folder) {
         drop_file(&mut verified, &format!("{TEMPORARY}/{name}"), Damage::Unfinished);
     }
     let _ = walk(&inner, &mut |path, id| {

@@ -134,8 +134,12 @@ pub(crate) struct Purges {
     pub(crate) next: u64,
     /// All purges up to this number are forgotten.
     pub(crate) forgotten: u64,
+    /// The number of those that are not applied.
+    pending: usize,
     keys: HashMap<Box<[u8]>, Numbers>,
     tags: HashMap<Box<[u8]>, Numbers>,
+    /// The numbers of purges of prefixes, the prefixes, and whether they are soft.
+    prefixes: VecDeque<(u64, Box<[u8]>, bool)>,
 }
 
 impl Purges {
@@ -162,7 +166,7 @@ impl Purges {
 
     /// Returns the number of purges that are not applied.
     pub(crate) fn pending(&self) -> usize {
-        self.entries.iter().filter(|entry| entry.applied_at.is_none()).count()
+        self.pending
     }
 
     /// Gives purges their numbers, without adding them.
@@ -185,17 +189,14 @@ impl Purges {
     }
 
     fn push(&mut self, entry: Entry) {
-        self.remember(&entry);
+        let Entry { number, purge: Purge { target, soft }, applied_at, .. } = &entry;
+        match target {
+            Target::Key(key) => self.keys.entry(key.as_bytes().into()).or_default().add(*number, *soft),
+            Target::Tag(tag) => self.tags.entry(tag.as_slice().into()).or_default().add(*number, *soft),
+            Target::Prefix(prefix) => self.prefixes.push_back((*number, prefix.as_slice().into(), *soft)),
+        }
+        self.pending += usize::from(applied_at.is_none());
         self.entries.push_back(entry);
-    }
-
-    fn remember(&mut self, Entry { number, purge, .. }: &Entry) {
-        let numbers = match &purge.target {
-            Target::Key(key) => self.keys.entry(key.as_bytes().into()).or_default(),
-            Target::Tag(tag) => self.tags.entry(tag.as_slice().into()).or_default(),
-            Target::Prefix(_) => return,
-        };
-        numbers.add(*number, purge.soft);
     }
 
     /// Returns what the purges mean for an object.
@@ -213,9 +214,10 @@ impl Purges {
                 }
             }
         }
-        for entry in self.entries.iter().rev().take_while(|entry| entry.number >= epoch.0) {
-            if matches!(&entry.purge.target, Target::Prefix(prefix) if key.starts_with(prefix)) {
-                numbers.add(entry.number, entry.purge.soft);
+        for (number, prefix, soft) in self.prefixes.iter().rev().take_while(|(number, ..)| *number >= epoch.0)
+        {
+            if key.starts_with(prefix) {
+                numbers.add(*number, *soft);
             }
         }
         numbers.effect(epoch)
@@ -228,9 +230,18 @@ impl Purges {
 
     /// Marks purges as applied, by their numbers.
     pub(crate) fn applied(&mut self, is_applied: impl Fn(&Entry) -> bool, now: Instant) {
-        for entry in &mut self.entries {
-            if entry.applied_at.is_none() && is_applied(entry) {
-                entry.applied_at = Some(now);
+        // Those that are not are usually the last.
+        let mut left = self.pending;
+        for entry in self.entries.iter_mut().rev() {
+            if left == 0 {
+                return;
+            }
+            if entry.applied_at.is_none() {
+                left -= 1;
+                if is_applied(entry) {
+                    entry.applied_at = Some(now);
+                    self.pending -= 1;
+                }
             }
         }
     }
@@ -250,18 +261,22 @@ impl Purges {
         self.entries.front()?.applied_at?.checked_add(memory)
     }
 
-    /// Forgets the oldest purges.
+    /// Forgets the oldest purges, which are applied.
     pub(crate) fn forget(&mut self, count: usize) {
-        let Some(last) = count.checked_sub(1).and_then(|last| self.entries.get(last)) else { return };
-        self.forgotten = self.forgotten.max(last.number);
-        self.entries.drain(..count);
-        self.keys.clear();
-        self.tags.clear();
-        let entries = std::mem::take(&mut self.entries);
-        for entry in &entries {
-            self.remember(entry);
+        for Entry { number, purge, .. } in self.entries.drain(..count) {
+            self.forgotten = self.forgotten.max(number);
+            let (numbers, text) = match &purge.target {
+                Target::Key(key) => (&mut self.keys, key.as_bytes()),
+                Target::Tag(tag) => (&mut self.tags, tag.as_slice()),
+                Target::Prefix(_) => {
+                    self.prefixes.pop_front();
+                    continue;
+                }
+            };
+            if numbers.get(text).is_some_and(|last| last.hard.max(last.soft) == number) {
+                numbers.remove(text);
+            }
         }
-        self.entries = entries;
     }
 }
 

@@ -1,5 +1,7 @@
 //! The store as its users see it.
 
+mod damage;
+mod purge;
 mod store;
 
 use http::{HeaderMap, HeaderName, Request, Response};

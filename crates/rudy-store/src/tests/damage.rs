@@ -1,0 +1,156 @@
+//! Damaged, removed and foreign files.
+
+use std::fs;
+use std::io;
+use std::sync::Arc;
+
+use super::store::{body, files, folder, get, key, open, put};
+use super::stored;
+use crate::*;
+
+/// Returns what a check finds.
+fn found(options: &Options) -> Vec<(Damage, bool)> {
+    let mut dropped = Vec::new();
+    let verified = verify(options, |file| dropped.push((file.reason, file.removed))).unwrap();
+    assert_eq!(verified.dropped, dropped.len() as u64);
+    dropped
+}
+
+#[test]
+fn every_flipped_bit_is_a_miss_and_found_by_a_check() {
+    for (size, step) in [(100, 1), (70_000, 16_011)] {
+        let folder = folder();
+        let options = Options::new(folder.path());
+        put(&open(&folder), &key("/a"), stored(&[], &[]), &body(1, size));
+        let file = files(&folder).remove(0);
+        let intact = fs::read(&file).unwrap();
+        for bit in (0..intact.len() * 8).filter(|bit| bit / 8 < 128 || bit % step == 0 || bit / 8 > size) {
+            let mut damaged = intact.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            fs::write(&file, &damaged).unwrap();
+            if bit % 5 == 0 {
+                let reason = found(&options);
+                assert!(
+                    matches!(reason[..], [(Damage::Head | Damage::Record | Damage::Body, true)]),
+                    "{reason:?}"
+                );
+            } else {
+                let store = open(&folder);
+                assert!(get(&store, &key("/a")).is_none(), "bit {bit}");
+                store.wait_until_indexed();
+                assert_eq!(store.stats().objects, 0);
+            }
+            assert!(files(&folder).is_empty(), "a damaged file is removed");
+        }
+    }
+}
+
+#[test]
+fn a_truncated_file_is_a_miss() {
+    let folder = folder();
+    for size in [100, 70_000] {
+        put(&open(&folder), &key("/a"), stored(&[], &[]), &body(1, size));
+        let file = files(&folder).remove(0);
+        let intact = fs::read(&file).unwrap();
+        for length in (0..intact.len()).step_by(intact.len() / 20) {
+            fs::write(&file, &intact[..length]).unwrap();
+            assert!(get(&open(&folder), &key("/a")).is_none(), "{length} bytes");
+        }
+    }
+}
+
+#[test]
+fn a_removed_file_is_a_miss() {
+    let folder = folder();
+    let store = Store::open(Options { memory_bytes: 0, ..Options::new(folder.path()) }).unwrap();
+    store.wait_until_indexed();
+    put(&store, &key("/a"), stored(&[], &[]), &body(1, 10));
+    fs::remove_file(files(&folder).remove(0)).unwrap();
+    assert!(get(&store, &key("/a")).is_none());
+    assert_eq!(store.stats().objects, 0);
+    put(&store, &key("/a"), stored(&[], &[]), &body(2, 10));
+    assert_eq!(get(&store, &key("/a")).unwrap().1, body(2, 10));
+}
+
+#[test]
+fn foreign_files_are_removed() {
+    let folder = folder();
+    let other = super::store::folder();
+    put(&open(&folder), &key("/a"), stored(&[], &[]), &body(1, 10));
+    put(&open(&folder), &key("/b"), stored(&[], &[]), &body(2, 10));
+    put(&open(&other), &key("/a"), stored(&[], &[]), &body(3, 10));
+    let (own, of_other) = (files(&folder), files(&other).remove(0));
+    // The object of another cache at its place, under its name.
+    let place = folder.path().join(of_other.strip_prefix(other.path()).unwrap());
+    let make = || {
+        fs::create_dir_all(place.parent().unwrap()).unwrap();
+        fs::copy(&of_other, &place).unwrap();
+        fs::write(folder.path().join("objects/foreign"), "").unwrap();
+        fs::write(own[0].with_file_name("0123"), "").unwrap();
+        let link = own[0].with_file_name(format!("{:032x}", 1));
+        let _ = fs::remove_file(&link);
+        std::os::unix::fs::symlink(&own[0], link).unwrap();
+        // One under the name of the other.
+        fs::copy(&own[0], &own[1]).unwrap();
+        fs::write(folder.path().join("temporary/1-1"), "").unwrap();
+    };
+    make();
+    let store = open(&folder);
+    let mut reasons = found(&Options::new(folder.path()));
+    assert!(reasons.iter().all(|(_, removed)| !removed), "another process has the lock");
+    drop(store);
+    make();
+    reasons = found(&Options::new(folder.path()));
+    let count = |reason| reasons.iter().filter(|found| **found == (reason, true)).count();
+    assert_eq!(
+        (count(Damage::Foreign), count(Damage::Head), count(Damage::Unfinished)),
+        (4, 1, 1),
+        "{reasons:?}"
+    );
+    assert_eq!(found(&Options::new(folder.path())), []);
+    make();
+    let store = open(&folder);
+    store.wait_until_indexed();
+    assert!(!folder.path().join("objects/foreign").exists() && !own[0].with_file_name("0123").exists());
+    assert_eq!([get(&store, &key("/a")), get(&store, &key("/b"))].iter().flatten().count(), 1);
+}
+
+#[derive(Debug)]
+struct FullDisk;
+
+impl Faults for FullDisk {
+    fn before(&self, change: Change) -> Result<(), Fault> {
+        match change {
+            Change::Write(length) => {
+                Err(Fault { written: length / 2, error: io::ErrorKind::StorageFull.into() })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[test]
+fn on_a_full_disk_responses_are_streamed_and_stored_ones_found() {
+    let folder = folder();
+    put(&open(&folder), &key("/a"), stored(&[], &[]), &body(1, 10));
+    let options = Options { faults: Some(Arc::new(FullDisk)), ..Options::new(folder.path()) };
+    let store = Store::open(options).unwrap();
+    assert_eq!(get(&store, &key("/a")).unwrap().1, body(1, 10));
+    for size in [10, 300_000] {
+        let mut fill = store.fill(&key("/b"), stored(&[], &[]), Some(size as u64), store.epoch());
+        let mut reader = fill.reader().unwrap();
+        body(2, size).chunks(50_000).for_each(|chunk| fill.write(bytes::Bytes::copy_from_slice(chunk)));
+        assert!(matches!(fill.finish(), Ok(Finished::NotStored(NotKept::ReadOnly | NotKept::System(_)))));
+        let mut read = Vec::new();
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        while let std::task::Poll::Ready(Some(Ok(piece))) = reader.poll_piece(&mut context, 10_000) {
+            let Piece::Bytes(bytes) = piece else { panic!("nothing is in a file") };
+            read.extend_from_slice(&bytes);
+        }
+        assert_eq!(read, body(2, size));
+        assert!(get(&store, &key("/b")).is_none());
+    }
+    let empty = super::store::folder();
+    let options = Options { faults: Some(Arc::new(FullDisk)), ..Options::new(empty.path()) };
+    assert!(matches!(Store::open(options), Err(OpenError::System(..))), "an empty store cannot be created");
+}

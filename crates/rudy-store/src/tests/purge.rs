@@ -1,0 +1,220 @@
+//! Purges, also across transfers, restarts and a disk that fails.
+
+use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use http::Request;
+use rudy_cache::{Decision, HttpDate, Policy};
+use tempfile::TempDir;
+
+use super::store::{body, files, folder, get, key, open, put};
+use super::{fields, stored};
+use crate::*;
+
+fn purge(store: &Store, target: Target, soft: bool) {
+    store.purge(&[Purge { target, soft }]).unwrap();
+}
+
+fn tag(tag: &str) -> Target {
+    Target::Tag(tag.into())
+}
+
+fn is_fresh(object: &Object) -> bool {
+    let now = HttpDate::from_unix_seconds(1_000_000_000);
+    let stored = std::slice::from_ref(object.stored());
+    matches!(Policy::default().lookup(&Request::new(()), stored, now), Decision::Hit(_))
+}
+
+#[test]
+fn purged_objects_are_not_found_and_their_files_are_removed() {
+    let folder = folder();
+    let store = open(&folder);
+    for size in [10, 100_000] {
+        for (path, tag) in [("/a/1", "x"), ("/a/2", "y"), ("/b/1", "x"), ("/b/2", "z"), ("/c", "z")] {
+            put(&store, &key(path), stored(&[("cache-tag", tag)], &[]), &body(1, size));
+        }
+        let left = || ["/a/1", "/a/2", "/b/1", "/b/2", "/c"].map(|path| get(&store, &key(path)).is_some());
+        purge(&store, Target::Prefix(key("/a/").as_bytes().into()), false);
+        assert_eq!(left(), [false, false, true, true, true]);
+        purge(&store, tag("x"), false);
+        assert_eq!(left(), [false, false, false, true, true]);
+        purge(&store, Target::Key(key("/c")), false);
+        assert_eq!(left(), [false, false, false, true, false]);
+        put(&store, &key("/a/1"), stored(&[], &[]), &body(2, size));
+        assert_eq!(left(), [true, false, false, true, false]);
+        store.invalidate(&[key("/a/1"), key("/b/2")]);
+        assert_eq!(left(), [false; 5]);
+        // Small enough to notice that a file remains.
+        store.wait_for_purges(usize::MAX);
+        assert_eq!(files(&folder).len(), 0);
+        assert_eq!(store.stats().purges_pending, 0);
+    }
+}
+
+#[test]
+fn a_soft_purge_requires_a_validation() {
+    for target in [tag("x"), Target::Key(key("/a"))] {
+        let folder = folder();
+        let store = open(&folder);
+        let object = put(&store, &key("/a"), stored(&[("cache-tag", "x")], &[]), &body(1, 10));
+        assert!(is_fresh(&object));
+        purge(&store, target, true);
+        let check = |store: &Store| {
+            let (object, found) = get(store, &key("/a")).unwrap();
+            assert!(!is_fresh(&object));
+            assert_eq!(found, body(1, 10));
+            object
+        };
+        check(&store);
+        store.wait_for_purges(usize::MAX);
+        check(&store);
+        drop(store);
+        let store = open(&folder);
+        let object = check(&store);
+        let updated = store.update(&object, stored(&[], &[]), store.epoch()).unwrap();
+        assert!(is_fresh(&updated) && is_fresh(&get(&store, &key("/a")).unwrap().0));
+    }
+}
+
+#[test]
+fn a_response_that_was_requested_before_a_purge_is_not_stored() {
+    let folder = folder();
+    let store = open(&folder);
+    let tagged = || stored(&[("cache-tag", "x")], &[]);
+    for size in [10, 100_000] {
+        let epoch = store.epoch();
+        let mut soft = store.fill(&key("/soft"), tagged(), None, epoch);
+        let mut hard = store.fill(&key("/hard"), tagged(), None, epoch);
+        let mut invalidated = store.fill(&key("/invalidated"), stored(&[], &[]), None, epoch);
+        let mut other = store.fill(&key("/other"), stored(&[], &[]), None, epoch);
+        for fill in [&mut soft, &mut hard, &mut invalidated, &mut other] {
+            fill.write(body(1, size));
+        }
+        purge(&store, Target::Key(key("/soft")), true);
+        let Finished::Stored(object) = soft.finish().unwrap() else {
+            panic!("only a validation is required")
+        };
+        assert!(!is_fresh(&object));
+        purge(&store, tag("x"), false);
+        store.invalidate(&[key("/invalidated")]);
+        assert!(matches!(hard.finish(), Ok(Finished::NotStored(NotKept::Purged))));
+        assert!(matches!(invalidated.finish(), Ok(Finished::NotStored(NotKept::Purged))));
+        assert!(matches!(other.finish(), Ok(Finished::Stored(_))));
+        assert!(get(&store, &key("/soft")).is_none());
+    }
+}
+
+#[test]
+fn an_update_does_not_bring_a_purged_object_back() {
+    let folder = folder();
+    let store = open(&folder);
+    let object = put(&store, &key("/a"), stored(&[("cache-tag", "x")], &[]), &body(1, 10));
+    purge(&store, tag("x"), false);
+    let late = store.update(&object, stored(&[("cache-tag", "x")], &[]), store.epoch());
+    assert!(matches!(late, Err(NotUpdated::Superseded)), "{late:?}");
+    assert!(get(&store, &key("/a")).is_none());
+}
+
+#[test]
+fn a_transfer_across_a_forgotten_purge_is_not_stored() {
+    let folder = folder();
+    let options = Options { purge_memory: Duration::ZERO, ..Options::new(folder.path()) };
+    let store = Store::open(options).unwrap();
+    let mut fill = store.fill(&key("/a"), stored(&[], &[]), None, store.epoch());
+    fill.write(body(1, 10));
+    purge(&store, tag("x"), false);
+    store.wait_for_purges(0);
+    assert!(
+        matches!(fill.finish(), Ok(Finished::NotStored(NotKept::Purged))),
+        "the purge is not known any more"
+    );
+    put(&store, &key("/a"), stored(&[], &[]), &body(1, 10));
+}
+
+/// Fails removals after a number of them, and counts the failures.
+#[derive(Debug)]
+struct Removals {
+    left: AtomicU32,
+    failed: (Mutex<u32>, Condvar),
+}
+
+impl Faults for Removals {
+    fn before(&self, change: Change) -> Result<(), Fault> {
+        let count = |left: u32| left.checked_sub(1);
+        if change != Change::Remove
+            || self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count).is_ok()
+        {
+            return Ok(());
+        }
+        *self.failed.0.lock().unwrap() += 1;
+        self.failed.1.notify_all();
+        Err(Fault { written: 0, error: io::ErrorKind::ReadOnlyFilesystem.into() })
+    }
+}
+
+#[test]
+fn a_purged_object_whose_file_cannot_be_removed_does_not_come_back() {
+    let folder = folder();
+    let faults = Arc::new(Removals { left: AtomicU32::new(u32::MAX), failed: Default::default() });
+    let options = |folder: &TempDir| Options {
+        purge_memory: Duration::ZERO,
+        faults: Some(Arc::clone(&faults) as _),
+        ..Options::new(folder.path())
+    };
+    let store = Store::open(options(&folder)).unwrap();
+    for path in ["/a", "/b"] {
+        put(&store, &key(path), stored(&[("cache-tag", "x")], &[]), &body(1, 10));
+    }
+    let purges =
+        [Purge { target: tag("x"), soft: false }, Purge { target: Target::Key(key("/b")), soft: false }];
+    // The purge itself removes an older file of the list.
+    faults.left.store(1, Ordering::Relaxed);
+    store.purge(&purges).unwrap();
+    let mut failed = faults.failed.0.lock().unwrap();
+    while *failed < 3 {
+        failed = faults.failed.1.wait(failed).unwrap();
+    }
+    drop(failed);
+    drop(store);
+    assert_eq!(files(&folder).len(), 2);
+    faults.left.store(u32::MAX, Ordering::Relaxed);
+    let store = Store::open(options(&folder)).unwrap();
+    assert!(["/a", "/b"].iter().all(|path| get(&store, &key(path)).is_none()));
+    store.wait_for_purges(0);
+    assert_eq!(files(&folder).len(), 0);
+}
+
+#[test]
+fn without_the_list_of_purges_the_store_is_empty() {
+    let folder = folder();
+    let store = open(&folder);
+    put(&store, &key("/a"), stored(&[], &[]), &body(1, 10));
+    drop(store);
+    std::fs::remove_file(folder.path().join("state")).unwrap();
+    let store = open(&folder);
+    assert!(get(&store, &key("/a")).is_none());
+    store.wait_until_indexed();
+    assert_eq!((store.stats().objects, files(&folder).len()), (0, 0));
+    assert_eq!(std::fs::read_dir(folder.path().join("temporary")).unwrap().count(), 0);
+    put(&store, &key("/a"), stored(&[], &[]), &body(1, 10));
+}
+
+#[test]
+fn tags_are_those_of_the_response() {
+    let folder = folder();
+    let store = open(&folder);
+    let tagged = stored(&[("cache-tag", "a, b"), ("surrogate-key", "c d")], &[]);
+    assert_eq!(tagged.fields(), &{
+        let mut expected =
+            fields(&[("cache-tag", "a, b"), ("surrogate-key", "c d"), ("cache-control", "max-age=60")]);
+        expected.insert("date", tagged.fields()["date"].clone());
+        expected
+    });
+    for name in ["a", "b", "c", "d"] {
+        put(&store, &key("/a"), tagged.clone(), &body(1, 10));
+        purge(&store, tag(name), false);
+        assert!(get(&store, &key("/a")).is_none(), "{name}");
+    }
+}
