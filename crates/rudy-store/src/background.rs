@@ -1,5 +1,6 @@
 //! The thread of a store: it builds the index from the files, and applies purges to them.
 
+use std::io;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -245,22 +246,34 @@ fn apply(inner: &Arc<Inner>) -> bool {
     is_applied
 }
 
-/// Forgets purges that were applied long enough ago, on the disk first.
-fn forget(inner: &Inner) -> std::io::Result<()> {
-    let Some(writing) = inner.writing() else { return Ok(()) };
-    let _state = inner.state.lock().unwrap_or_else(PoisonError::into_inner);
-    let (count, state) = {
+/// Forgets purges that were applied long enough ago.
+fn forget(inner: &Inner) -> io::Result<()> {
+    let (count, is_durable) = {
         let purges = inner.purges();
         let count = purges.forgettable(Instant::now(), inner.options.purge_memory);
-        let is_durable = purges.entries().take(count).any(|entry| entry.is_durable);
-        let rest = purges.entries().skip(count);
-        let numbers =
-            (purges.next, purges.forgotten.max(purges.entries().take(count).last().map_or(0, |e| e.number)));
-        (count, is_durable.then(|| State::encode(&inner.ids.0, writing.run, numbers, rest)))
+        (count, purges.entries().take(count).any(|entry| entry.is_durable))
     };
-    if let Some(state) = state {
+    if count == 0 {
+        return Ok(());
+    }
+    // Those whose files are lost were not found by their files.
+    inner.memory.retain(|_, object| inner.effect(object) == Effect::None);
+    if is_durable {
         // The removals have to be on the disk before the purge leaves it.
-        inner.disk.sync_all().and_then(|()| list::write(&inner.disk, &state))?;
+        inner.disk.sync_all()?;
+    }
+    // Only this thread forgets, so the same purges are still the oldest.
+    let Some(writing) = inner.writing() else { return Ok(()) };
+    let _state = inner.state.lock().unwrap_or_else(PoisonError::into_inner);
+    if is_durable {
+        let state = {
+            let purges = inner.purges();
+            let forgotten =
+                purges.entries().take(count).map(|entry| entry.number).fold(purges.forgotten, u64::max);
+            let numbers = (purges.next, forgotten);
+            State::encode(&inner.ids.0, writing.run, numbers, purges.entries().skip(count))
+        };
+        list::write(&inner.disk, &state)?;
     }
     inner.change_purges(|purges| purges.forget(count));
     Ok(())

@@ -260,7 +260,11 @@ impl Inner {
         let mut changes = self.lock(object.id);
         *changes += 1;
         let current = self.current(object.id).filter(|current| current.slot == object.slot);
-        let Some(current) = current else { return Err(NotUpdated::Superseded) };
+        let Some(current) = current else {
+            // The object in memory may be one whose file is lost.
+            self.memory.remove(&object.id);
+            return Err(NotUpdated::Superseded);
+        };
         if current.record.stored.as_ref().is_none_or(|current| current.variant() != stored.variant()) {
             self.delete(&writing, &current);
             return Err(NotUpdated::Variant);
@@ -299,12 +303,16 @@ impl Inner {
         Ok(object)
     }
 
-    /// Removes an object, unless there is a newer version.
+    /// Removes an object, unless it was replaced.
     pub(crate) fn remove(self: &Arc<Self>, object: &Object) {
         let Some(writing) = self.writing() else { return };
         let mut changes = self.lock(object.id);
         *changes += 1;
-        if let Some(current) = self.current(object.id).filter(|current| current.slot == object.slot) {
+        // Also if its file is lost.
+        self.memory.remove(&object.id);
+        // Its metadata may have been updated.
+        let same = |current: &Object| current.slot.is_of_same_body(&object.slot);
+        if let Some(current) = self.current(object.id).filter(same) {
             self.delete(&writing, &current);
         }
     }

@@ -129,6 +129,11 @@ impl Slot {
         if is_valid { Ok(slot) } else { Err(InvalidHead) }
     }
 
+    /// Whether the bodies are the same.
+    pub(crate) fn is_of_same_body(&self, other: &Self) -> bool {
+        (self.body_bytes, self.body_checksum) == (other.body_bytes, other.body_checksum)
+    }
+
     /// Returns the end of the record.
     pub(crate) fn record_end(&self) -> u64 {
         self.record_at + u64::from(self.record_bytes)

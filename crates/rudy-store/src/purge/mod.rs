@@ -246,9 +246,13 @@ impl Purges {
         }
     }
 
-    /// Returns how many of the oldest purges can be forgotten: all that were applied long enough ago, or exceed the limit.
+    /// Returns how many of the oldest purges can be forgotten: all that were applied long enough ago, or exceed the limit. Zero
+    /// until [`Purges::forget_at`]: forgetting is work, so it is done for many at once.
     pub(crate) fn forgettable(&self, now: Instant, memory: Duration) -> usize {
-        let surplus = self.entries.len().saturating_sub(REMEMBERED_MAX);
+        let surplus = if self.entries.len() > REMEMBERED_MAX { REMEMBERED_MAX / 10 } else { 0 };
+        if surplus == 0 && self.forget_at(memory).is_none_or(|at| now < at) {
+            return 0;
+        }
         let is_old = |(at, entry): &(usize, &Entry)| {
             let applied_at = entry.applied_at;
             applied_at.is_some_and(|then| *at < surplus || now.duration_since(then) >= memory)
@@ -256,9 +260,9 @@ impl Purges {
         self.entries.iter().enumerate().take_while(is_old).count()
     }
 
-    /// When the oldest purge can be forgotten. `None` if it is not applied, or there is none.
+    /// When the oldest purge will be forgotten. `None` if it is not applied, or there is none.
     pub(crate) fn forget_at(&self, memory: Duration) -> Option<Instant> {
-        self.entries.front()?.applied_at?.checked_add(memory)
+        self.entries.front()?.applied_at?.checked_add(memory + memory / 10)
     }
 
     /// Forgets the oldest purges, which are applied.
@@ -349,9 +353,10 @@ mod tests {
         assert_eq!((purges.forgettable(now + memory, memory), purges.pending()), (0, 1));
         assert_eq!(purges.forget_at(memory), None);
         purges.applied(|_| true, now + memory);
-        assert_eq!(purges.forget_at(memory), Some(now + 2 * memory));
-        assert_eq!(purges.forgettable(now + memory, memory), 0);
-        assert_eq!(purges.forgettable(now + 2 * memory, memory), 2);
+        let forget_at = purges.forget_at(memory).unwrap();
+        assert_eq!(forget_at, now + 2 * memory + memory / 10);
+        assert_eq!(purges.forgettable(forget_at - Duration::from_nanos(1), memory), 0);
+        assert_eq!(purges.forgettable(forget_at, memory), 2);
         purges.forget(1);
         assert!(purges.knows(Epoch(11)) && !purges.knows(Epoch(10)));
         let tagged = crate::tests::fields(&[("cache-tag", "b")]);

@@ -39,7 +39,7 @@ fn damage_file(path: &Path, other: &Path, random: &mut Random) {
             OpenOptions::new().write(true).open(path).and_then(|file| file.set_len(random.below(length + 1)))
         }
         2 => fs::copy(other, path).map(drop),
-        3 => fs::write(path.with_file_name("foreign"), "foreign"),
+        3 if path != other => fs::write(path.with_file_name("foreign"), "foreign"),
         _ if length == 0 => Ok(()),
         _ => flip(path, random.below(length), random),
     };

@@ -9,7 +9,7 @@ mod damage;
 mod faults;
 mod random;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -42,7 +42,11 @@ pub(crate) struct Run<'a> {
     transfers: Vec<Transfer>,
     versions: u64,
     tally: Tally,
+    log: VecDeque<String>,
 }
+
+/// The number of events that are printed after a failure.
+const LOG_LINES: usize = 500;
 
 /// A body that is being received, and one of its readers.
 struct Transfer {
@@ -69,6 +73,7 @@ impl<'a> Run<'a> {
             transfers: Vec::new(),
             versions: 0,
             tally: Tally::default(),
+            log: VecDeque::new(),
         };
         run.open();
         run
@@ -85,7 +90,10 @@ impl<'a> Run<'a> {
             88..90 => self.remove(),
             90..92 => self.invalidate(),
             92..95 => self.purge(),
-            95 => damage::damage(self.folder, &mut self.random, true),
+            95 => {
+                damage::damage(self.folder, &mut self.random, true);
+                self.log("damage".into());
+            }
             96 => {
                 let failures = if self.random.once_in(3) { self.random.below(400) } else { 0 };
                 self.disk.fill(failures);
@@ -100,6 +108,13 @@ impl<'a> Run<'a> {
         self.tally
     }
 
+    fn log(&mut self, event: String) {
+        self.log.push_back(format!("{}: {event}", self.tally.operations));
+        if self.log.len() > LOG_LINES {
+            self.log.pop_front();
+        }
+    }
+
     fn store(&self) -> &Store {
         self.store.as_ref().expect("it is open between steps")
     }
@@ -110,7 +125,7 @@ impl<'a> Run<'a> {
             memory_bytes: 200_000,
             levels: vec![1],
             object_bytes_max: 100_000,
-            purge_memory: std::time::Duration::ZERO,
+            purge_memory: std::time::Duration::from_secs(self.versions % 2),
             faults: Some(Arc::clone(&self.disk) as _),
             ..Options::new(self.folder)
         }
@@ -128,6 +143,7 @@ impl<'a> Run<'a> {
     /// Ends the process, damages files, and starts another one.
     fn restart(&mut self) {
         self.tally.restarts += 1;
+        self.log("restart".into());
         if self.random.once_in(2) {
             // Without a chance to remove anything.
             self.disk.end_after(1);
@@ -166,19 +182,19 @@ impl<'a> Run<'a> {
         let mut selected = None;
         for object in found.objects {
             let has_variant = !object.stored().variant().names().is_empty();
-            let place = Place { language: place.language.filter(|_| has_variant), ..place };
+            let found_at = Place { language: place.language.filter(|_| has_variant), ..place };
             let version = Version::of(object.stored()).expect("the metadata is that of a version");
-            let permitted = &self.permitted[&place];
+            let permitted = &self.permitted[&found_at];
             // To validate more often than necessary is right too: a purge that failed may have been written.
             let fresh = Version { is_stale: false, ..version };
             assert!(
                 permitted.contains(&version) || permitted.contains(&fresh),
-                "{place:?}: {version:?}, not one of {permitted:?}"
+                "{found_at:?}: {version:?}, not one of {permitted:?}"
             );
             let body = object.body().read_at(0, usize::MAX).expect("the body can be read");
-            assert!(body == version.body(), "{place:?}: the body is not that of {version:?}");
+            assert!(body == version.body(), "{found_at:?}: the body is not that of {version:?}");
             assert_eq!(object.key(), key.as_bytes());
-            selected = Some(object).filter(|_| has_variant == place.language.is_some()).or(selected);
+            selected = Some(object).filter(|_| found_at == place).or(selected);
         }
         if selected.is_some() {
             self.tally.hits += 1
@@ -242,7 +258,11 @@ impl<'a> Run<'a> {
         let Transfer { fill, reader, mut read, place, mut version, body, is_purged, becomes_stale, .. } =
             transfer;
         version.is_stale = becomes_stale;
+        let length = body.len();
         let finished = fill.finish().expect("the length is the declared one");
+        let result =
+            if let Finished::NotStored(reason) = &finished { format!("{reason:?}") } else { "stored".into() };
+        self.log(format!("finish {place:?} {version:?} of {length} B: {result}"));
         let permitted = self.permitted.get_mut(&place).expect("all places are there");
         match finished {
             Finished::Stored(object) => {
@@ -268,6 +288,7 @@ impl<'a> Run<'a> {
         self.versions += 1;
         let updated = Version { update: self.versions, is_stale: false, ..version };
         let result = self.store().update(&object, updated.stored(place), self.store().epoch());
+        self.log(format!("update {place:?} {updated:?}: {:?}", result.as_ref().err()));
         let permitted = self.permitted.get_mut(&place).expect("all places are there");
         match result {
             Ok(_) => *permitted = vec![updated],
@@ -282,6 +303,7 @@ impl<'a> Run<'a> {
         let Some(object) = self.look_up_at(place) else { return };
         self.disk.has_failed();
         self.store().remove(&object);
+        self.log(format!("remove {place:?}"));
         if !self.disk.has_failed() {
             self.permitted.insert(place, Vec::new());
         }
@@ -304,6 +326,7 @@ impl<'a> Run<'a> {
     /// Applies a purge to the model.
     fn purged(&mut self, purge: &Purge, is_certain: bool) {
         let Purge { target, soft } = purge;
+        self.log(format!("purge {target:?} soft: {soft} certain: {is_certain}"));
         for (place, permitted) in &mut self.permitted {
             let (concerned, others): (Vec<_>, Vec<_>) =
                 permitted.iter().partition(|version| version.is_concerned(*place, target));
@@ -319,6 +342,14 @@ impl<'a> Run<'a> {
                 transfer.is_purged |= !soft;
                 transfer.becomes_stale |= soft;
             }
+        }
+    }
+}
+
+impl Drop for Run<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.log.iter().for_each(|line| println!("{line}"));
         }
     }
 }
