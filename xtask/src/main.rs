@@ -33,7 +33,11 @@ enum Task {
         peers: bool,
     },
     /// Runs the release build with random clients, kills and reloads, and checks responses and resources
+    #[command(after_help = "Example: cargo xtask soak --cache --minutes 60")]
     Soak {
+        /// Test the store of the cache instead: random operations, full disks, damaged files and ends of the process, against a model
+        #[arg(long)]
+        cache: bool,
         /// Duration of the load
         #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
         minutes: u32,
@@ -50,7 +54,8 @@ enum Task {
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().task {
         Task::Test { peers } => test::run(peers),
-        Task::Soak { minutes, seed } => soak::run(minutes, seed),
+        Task::Soak { cache: true, minutes, seed } => soak::run_cache(minutes, seed),
+        Task::Soak { cache: false, minutes, seed } => soak::run(minutes, seed),
         Task::Tidy => tidy::run(),
         Task::Setup => setup::run(true),
     };

@@ -29,14 +29,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Returns the values of `--minutes N` and `--seed N`.
+/// Returns the values of `--minutes=N` and `--seed=N`.
 fn arguments() -> Result<[u64; 2], Box<dyn std::error::Error>> {
     let mut values = [10, 1];
-    let mut arguments = std::env::args().skip(1);
-    while let Some(argument) = arguments.next() {
-        let at = ["--minutes", "--seed"].iter().position(|name| *name == argument);
-        let at = at.ok_or_else(|| format!("{argument} is unknown; use --minutes N or --seed N"))?;
-        values[at] = arguments.next().ok_or("a number is missing")?.parse()?;
+    for argument in std::env::args().skip(1) {
+        let option = argument.split_once('=');
+        let at =
+            ["--minutes", "--seed"].iter().position(|name| option.is_some_and(|(given, _)| given == *name));
+        let (Some(at), Some((_, value))) = (at, option) else {
+            return Err(format!("{argument} is unknown; use --minutes=N or --seed=N").into());
+        };
+        values[at] = value.parse()?;
     }
     Ok(values)
 }

@@ -308,9 +308,8 @@ impl Inner {
             let Target::Key(key) = &purge.target else { continue };
             // A transfer that ends now may have been compared with the purges before.
             drop(self.lock(self.ids.base(key)));
-            let applied = |ids: Vec<_>| {
-                ids.into_iter().map(|id| self.apply_purges(id)).fold(true, |all, one| all && one)
-            };
+            // All of them, also after a failure.
+            let applied = |ids: Vec<_>| ids.into_iter().filter(|id| !self.apply_purges(*id)).count() == 0;
             if self.ids_of(key).is_ok_and(applied) {
                 let is_applied = |entry: &Entry| entry.number < next && entry.purge == *purge;
                 self.change_purges(|known| known.applied(is_applied, Instant::now()));

@@ -37,6 +37,8 @@ pub(crate) struct Inner {
     purges: RwLock<Purges>,
     /// The number of the newest purge in memory: younger objects need no look at `purges`.
     newest_purge: AtomicU64,
+    /// The number of the last purge that is forgotten.
+    forgotten_purge: AtomicU64,
     /// Held while the file of the state is written.
     pub(crate) state: Mutex<()>,
     index: Mutex<Index>,
@@ -106,6 +108,7 @@ impl Inner {
             ids: Ids(state.seed),
             is_writer: AtomicBool::new(lock.is_some()),
             newest_purge: AtomicU64::default(),
+            forgotten_purge: AtomicU64::default(),
             role: RwLock::new(lock.map_or(Role::Reader, |lock| Role::Writer { _lock: lock, run: state.run })),
             purges: RwLock::default(),
             state: Mutex::default(),
@@ -212,11 +215,24 @@ impl Inner {
         let result = change(&mut purges);
         let newest = purges.entries().last().map_or(0, |entry| entry.number);
         self.newest_purge.store(newest, Ordering::Release);
+        self.forgotten_purge.store(purges.forgotten, Ordering::Release);
         result
     }
 
     fn replace_purges(&self, purges: Purges) {
         self.change_purges(|current| *current = purges);
+    }
+
+    /// Repeats a search while purges are forgotten. An object that was read before its removal could otherwise be compared with the
+    /// purges after that.
+    pub(crate) fn while_purges_are_known<T>(&self, search: impl Fn() -> T) -> T {
+        loop {
+            let forgotten = self.forgotten_purge.load(Ordering::Acquire);
+            let result = search();
+            if self.forgotten_purge.load(Ordering::Acquire) == forgotten {
+                return result;
+            }
+        }
     }
 
     /// Returns what purges mean for an object.

@@ -25,6 +25,10 @@ pub struct Found {
 
 impl Inner {
     pub(crate) fn lookup(&self, key: &Key, request: &HeaderMap, access: Access) -> Result<Found, WouldBlock> {
+        self.while_purges_are_known(|| self.search(key, request, access))
+    }
+
+    fn search(&self, key: &Key, request: &HeaderMap, access: Access) -> Result<Found, WouldBlock> {
         self.refresh(access)?;
         let mut found = Found::default();
         let Some(base) = self.find(self.ids.base(key), key.as_bytes(), access)? else { return Ok(found) };
@@ -42,12 +46,14 @@ impl Inner {
 
     /// Returns all objects of a key.
     pub(crate) fn objects(&self, key: &Key) -> Vec<Arc<Object>> {
-        if self.refresh(Access::Blocking).is_err() {
-            return Vec::new();
-        }
-        let ids = self.ids_of(key).unwrap_or_default().into_iter();
-        let objects = ids.filter_map(|id| self.find(id, key.as_bytes(), Access::Blocking).ok().flatten());
-        objects.filter_map(|object| self.usable(object)).collect()
+        self.while_purges_are_known(|| {
+            if self.refresh(Access::Blocking).is_err() {
+                return Vec::new();
+            }
+            let ids = self.ids_of(key).unwrap_or_default().into_iter();
+            let objects = ids.filter_map(|id| self.find(id, key.as_bytes(), Access::Blocking).ok().flatten());
+            objects.filter_map(|object| self.usable(object)).collect()
+        })
     }
 
     /// Returns the ids of the files that can belong to a key.

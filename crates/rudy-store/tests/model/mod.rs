@@ -10,6 +10,7 @@ mod faults;
 mod random;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -92,7 +93,7 @@ impl<'a> Run<'a> {
             92..95 => self.purge(),
             95 => {
                 damage::damage(self.folder, &mut self.random, true);
-                self.log("damage".into());
+                self.log("damage");
             }
             96 => {
                 let failures = if self.random.once_in(3) { self.random.below(400) } else { 0 };
@@ -108,7 +109,7 @@ impl<'a> Run<'a> {
         self.tally
     }
 
-    fn log(&mut self, event: String) {
+    fn log(&mut self, event: &str) {
         self.log.push_back(format!("{}: {event}", self.tally.operations));
         if self.log.len() > LOG_LINES {
             self.log.pop_front();
@@ -143,7 +144,7 @@ impl<'a> Run<'a> {
     /// Ends the process, damages files, and starts another one.
     fn restart(&mut self) {
         self.tally.restarts += 1;
-        self.log("restart".into());
+        self.log("restart");
         if self.random.once_in(2) {
             // Without a chance to remove anything.
             self.disk.end_after(1);
@@ -197,9 +198,9 @@ impl<'a> Run<'a> {
             selected = Some(object).filter(|_| found_at == place).or(selected);
         }
         if selected.is_some() {
-            self.tally.hits += 1
+            self.tally.hits += 1;
         } else {
-            self.tally.misses += 1
+            self.tally.misses += 1;
         }
         selected
     }
@@ -262,7 +263,7 @@ impl<'a> Run<'a> {
         let finished = fill.finish().expect("the length is the declared one");
         let result =
             if let Finished::NotStored(reason) = &finished { format!("{reason:?}") } else { "stored".into() };
-        self.log(format!("finish {place:?} {version:?} of {length} B: {result}"));
+        self.log(&format!("finish {place:?} {version:?} of {length} B: {result}"));
         let permitted = self.permitted.get_mut(&place).expect("all places are there");
         match finished {
             Finished::Stored(object) => {
@@ -288,7 +289,7 @@ impl<'a> Run<'a> {
         self.versions += 1;
         let updated = Version { update: self.versions, is_stale: false, ..version };
         let result = self.store().update(&object, updated.stored(place), self.store().epoch());
-        self.log(format!("update {place:?} {updated:?}: {:?}", result.as_ref().err()));
+        self.log(&format!("update {place:?} {updated:?}: {:?}", result.as_ref().err()));
         let permitted = self.permitted.get_mut(&place).expect("all places are there");
         match result {
             Ok(_) => *permitted = vec![updated],
@@ -303,7 +304,7 @@ impl<'a> Run<'a> {
         let Some(object) = self.look_up_at(place) else { return };
         self.disk.has_failed();
         self.store().remove(&object);
-        self.log(format!("remove {place:?}"));
+        self.log(&format!("remove {place:?}"));
         if !self.disk.has_failed() {
             self.permitted.insert(place, Vec::new());
         }
@@ -326,7 +327,7 @@ impl<'a> Run<'a> {
     /// Applies a purge to the model.
     fn purged(&mut self, purge: &Purge, is_certain: bool) {
         let Purge { target, soft } = purge;
-        self.log(format!("purge {target:?} soft: {soft} certain: {is_certain}"));
+        self.log(&format!("purge {target:?} soft: {soft} certain: {is_certain}"));
         for (place, permitted) in &mut self.permitted {
             let (concerned, others): (Vec<_>, Vec<_>) =
                 permitted.iter().partition(|version| version.is_concerned(*place, target));
@@ -349,7 +350,8 @@ impl<'a> Run<'a> {
 impl Drop for Run<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.log.iter().for_each(|line| println!("{line}"));
+            // Ignore errors: the panic is printed too.
+            let _ = self.log.iter().try_for_each(|line| writeln!(std::io::stderr(), "{line}"));
         }
     }
 }

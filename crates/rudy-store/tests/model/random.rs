@@ -1,6 +1,6 @@
 //! Random numbers that a seed repeats.
 
-/// SplitMix64 (Steele, Lea, Flood 2014).
+/// `SplitMix64` (Steele, Lea, Flood 2014).
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);
 
