@@ -59,6 +59,7 @@ fn help_of_every_command() {
     );
     assert_data_eq!(success(&rudy(&["upstreams", "--help"])), file!["cli/upstreams-help.txt"]);
     assert_data_eq!(success(&rudy(&["upstreams", "drain", "--help"])), file!["cli/upstreams-drain-help.txt"]);
+    assert_data_eq!(success(&rudy(&["limits", "--help"])), file!["cli/limits-help.txt"]);
     assert_data_eq!(success(&rudy(&["completions", "--help"])), file!["cli/completions-help.txt"]);
     assert_data_eq!(success(&rudy(&["manual", "--help"])), file!["cli/manual-help.txt"]);
     assert_data_eq!(success(&rudy(&["tail", "--help"])), file!["cli/tail-help.txt"]);

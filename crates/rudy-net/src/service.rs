@@ -7,7 +7,7 @@ use http::StatusCode;
 use rudy_http::h1::{Rejection, RequestHead};
 
 use crate::close::LingerLimits;
-use crate::{Client, ClientHello, Forwarded, Peer, Reply, Request, Response, Tls, TlsSite};
+use crate::{Client, ClientHello, Forwarded, Peer, Reply, Request, Response, TlsSite};
 
 /// Responds to requests. One value serves many connections concurrently, on every engine.
 pub trait Service: Send + Sync + 'static {
@@ -42,7 +42,7 @@ pub trait Service: Send + Sync + 'static {
     /// Responds to a request without a body from its head alone. This saves building the request, whose
     /// header fields cost more than the rest of a small response. `None` leaves the request to
     /// [`Self::call`]. Not called if a proxy forwards another host than the head contains.
-    fn call_head(&self, _head: &RequestHead<'_>, _tls: Option<&Tls>) -> Option<Response> {
+    fn call_head(&self, _head: &RequestHead<'_>, _client: &Client<'_>) -> Option<Response> {
         None
     }
 

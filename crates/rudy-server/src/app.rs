@@ -7,7 +7,7 @@ use http::StatusCode;
 use rudy_http::h1::{Rejection, RequestHead};
 use rudy_net::{
     Client, ClientHello, ExchangeOutcome, Forwarded, Limits, Observer, Peer, Reply, Request, RequestBody,
-    Response, Service, Tls, TlsSite,
+    Response, Service, TlsSite,
 };
 
 use crate::Resources;
@@ -138,8 +138,8 @@ impl Service for App {
         self.routes.router.tls_site(name)
     }
 
-    fn call_head(&self, head: &RequestHead<'_>, tls: Option<&Tls>) -> Option<Response> {
-        self.routes.respond_to_head(head, tls)
+    fn call_head(&self, head: &RequestHead<'_>, client: &Client<'_>) -> Option<Response> {
+        self.routes.respond_to_head(head, client)
     }
 
     fn call(&self, request: Request, client: &Client<'_>) -> Reply {

@@ -12,7 +12,7 @@ use crate::files::{FilesOptions, is_withheld};
 use crate::handlers::redirect_map::{MappedRedirect, RedirectMap};
 use crate::handlers::{BuildContext, HandlerConfig, HandlerTable, NoHandler};
 use crate::routing::{HostPattern, Hosts, PathPattern, Route, Router, Site};
-use crate::steps::{SiteSteps, Target};
+use crate::steps::{self, SiteSteps, Target};
 use crate::tls;
 
 /// Builds the routes of a configuration, or returns all problems. Open folders and their caches are shared through `resources`.
@@ -25,6 +25,7 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<T
     problems.extend(tls::listeners(config));
     problems.extend(tls::h2c(config));
     problems.extend(acme::problems(config));
+    problems.extend(steps::limit_problems(config));
     problems.extend(tls::ticket_keys(config, &resources.tls));
     let mut hosts = Hosts::default();
     let mut sites = Vec::new();
@@ -34,7 +35,7 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<T
         redirect_loops(site, &mut problems);
         scripts_that_are_not_run(site, &mut problems);
         let hsts = tls::hsts(config, site, &mut problems);
-        let steps = SiteSteps::new(config, site, hsts, &mut problems);
+        let steps = SiteSteps::new(config, site, hsts, &resources.limits, &mut problems);
         let mut routes = Vec::new();
         for route in &site.routes {
             let of_route = steps.of_route(route, &mut problems);

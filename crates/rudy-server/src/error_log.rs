@@ -118,6 +118,11 @@ impl ErrorLog {
         self.write_limited(Severity::Client, kind, message);
     }
 
+    /// Logs an error of a client. The caller limits their number.
+    pub(crate) fn client_line(&self, message: &str) {
+        self.write(&mut self.lock(), Severity::Client, message);
+    }
+
     /// Logs a bug in Rudy, once a minute for each message.
     pub fn bug(&self, message: &str) {
         self.write_limited(Severity::Bug, message, message);

@@ -16,6 +16,7 @@ use rudy_http::RawTarget;
 use rudy_net::{Reply, Request, RequestBody, Response};
 
 use crate::pages::HasPage;
+use crate::steps::Counted;
 
 /// Maximum number of internal redirects for one request, as in nginx.
 pub(crate) const REDIRECTS_MAX: u32 = 10;
@@ -76,13 +77,14 @@ pub(crate) fn same_request(mut request: Request) -> Option<Request> {
     let extensions = request.extensions_mut();
     let count = extensions.get::<RedirectCount>().map_or(0, |count| count.0);
     let (page_of, target) = (extensions.remove::<ErrorPageFor>(), extensions.remove::<RawTarget>());
-    let original = extensions.remove::<OriginalTarget>();
+    let (original, counted) = (extensions.remove::<OriginalTarget>(), extensions.remove::<Counted>());
     // The variables from the authorizer of the previous route must not reach this one.
     extensions.clear();
     extensions.insert(RedirectCount(count + 1));
     page_of.map(|page_of| extensions.insert(page_of));
     target.map(|target| extensions.insert(target));
     original.map(|original| extensions.insert(original));
+    counted.map(|counted| extensions.insert(counted));
     (count < REDIRECTS_MAX).then_some(request)
 }
 
@@ -136,9 +138,9 @@ fn without_body(head: &Parts, dropped: &[HeaderName]) -> Request {
     for name in BODY_FIELDS.iter().chain(dropped) {
         request.headers_mut().remove(name);
     }
-    if let Some(count) = head.extensions.get::<RedirectCount>() {
-        request.extensions_mut().insert(*count);
-    }
+    let (from, to) = (&head.extensions, request.extensions_mut());
+    from.get::<RedirectCount>().map(|count| to.insert(*count));
+    from.get::<Counted>().map(|counted| to.insert(counted.clone()));
     request
 }
 

@@ -15,6 +15,7 @@ pub mod files;
 pub mod follow;
 mod handlers;
 mod internal_redirect;
+pub mod limits;
 mod line_writer;
 mod local_time;
 mod methods;
@@ -51,6 +52,9 @@ pub use proxy::{
 };
 pub use resources::Resources;
 pub use routing::{HostPattern, PathPattern};
-pub use steps::{ErrorPagesTable, FieldChanges, StepsTable};
+pub use steps::{
+    BandwidthTable, ConcurrencyTable, ErrorPagesTable, FieldChanges, KeyPart, RateLimitTable, RequestRate,
+    StepsTable,
+};
 pub use topic::Topics;
 pub use upstream::UpstreamAddress;

@@ -1,6 +1,5 @@
 //! Things that outlive a reload which does not change their settings.
 
-use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// The values in use, each with the settings that it was created with.
@@ -9,11 +8,11 @@ pub(crate) struct Registry<K, V>(Mutex<Vec<(K, Weak<V>)>>);
 
 impl<K: Clone + PartialEq, V> Registry<K, V> {
     /// Returns the value with these settings. Creates it if there is none.
-    pub(crate) fn get_or_create(
+    pub(crate) fn get_or_create<E>(
         &self,
         settings: &K,
-        create: impl FnOnce() -> io::Result<Arc<V>>,
-    ) -> io::Result<Arc<V>> {
+        create: impl FnOnce() -> Result<Arc<V>, E>,
+    ) -> Result<Arc<V>, E> {
         let mut values = self.lock();
         values.retain(|(_, value)| value.strong_count() > 0);
         let known = values.iter().find(|(known, _)| known == settings).and_then(|(_, value)| value.upgrade());

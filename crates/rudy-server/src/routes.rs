@@ -9,7 +9,7 @@ use http::uri::Scheme;
 use http::{Method, StatusCode, header};
 use rudy_http::h1::{Rejection, RequestHead};
 use rudy_http::semantics::path::{PathError, RequestPath};
-use rudy_net::{Client, Reply, Request, Response, Tls};
+use rudy_net::{Client, Reply, Request, Response};
 
 use crate::acme::is_challenge_path;
 use crate::buffer::Buffers;
@@ -18,7 +18,7 @@ use crate::handlers::{Call, Metrics};
 use crate::internal_redirect::ErrorPageFor;
 use crate::methods::{method_not_allowed, reject_unknown_method, respond_unless_read};
 use crate::routing::{Missing, NotFound, RouteMatch, Router, explain_rejected, request_host};
-use crate::steps::{Next, Target};
+use crate::steps::{HeadCall, Next, Target};
 use crate::tls::TlsState;
 use crate::topic::Topics;
 use crate::{internal_redirect, pages, tls};
@@ -36,19 +36,19 @@ pub(crate) struct Routes {
 impl Routes {
     /// Responds to a request from a view of its head, with the same response as [`Context::reply`]. `None` if the response needs more
     /// than method, path and host.
-    pub(crate) fn respond_to_head(&self, head: &RequestHead<'_>, tls: Option<&Tls>) -> Option<Response> {
+    pub(crate) fn respond_to_head(&self, head: &RequestHead<'_>, client: &Client<'_>) -> Option<Response> {
         let is_read = matches!(*head.method(), Method::GET | Method::HEAD);
         // A target in absolute form also has a scheme and a host.
         if !is_read || !head.target().starts_with(b"/") || is_challenge_path(head.path()) {
             return None;
         }
         let path = RequestPath::canonical(head.path())?;
-        let found = self.router.find(|| head.host(), &path, tls).ok()?;
-        let is_redirected = found.https_port.is_some() && tls.is_none();
+        let found = self.router.find(|| head.host(), &path, client.tls.as_deref()).ok()?;
+        let is_redirected = found.https_port.is_some() && client.tls.is_none();
         if is_redirected || found.needs_certificate {
             return None;
         }
-        found.handler.call_head(head, &found, &path, tls)
+        found.handler.call_head(&found, HeadCall { head, path: &path, client })
     }
 }
 

@@ -7,6 +7,7 @@ mod conns;
 mod flood;
 mod get;
 mod lab;
+mod limits;
 mod manual;
 mod reload;
 mod tail;
@@ -72,6 +73,7 @@ Exit codes: 0 valid, 2 invalid.")]
     Reload(reload::Reload),
     Certificates(certificates::Certificates),
     Upstreams(upstreams::Upstreams),
+    Limits(limits::Limits),
     Tail(tail::Tail),
     Get(Box<get::Get>),
     Bench(Box<bench::Bench>),
@@ -249,6 +251,7 @@ fn main() -> ExitCode {
         Command::Reload(reload) => rudy_server::reload::run(&reload.into()).into(),
         Command::Certificates(certificates) => certificates.run().into(),
         Command::Upstreams(upstreams) => upstreams.run().into(),
+        Command::Limits(limits) => limits.run().into(),
         Command::Tail(tail) => rudy_server::tail::run(&tail.into()).into(),
         Command::Get(get) => rudy_load::get::get(&(*get).into()).into(),
         Command::Bench(bench) => bench.run().into(),

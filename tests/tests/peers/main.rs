@@ -13,6 +13,7 @@ mod generators;
 mod handshakes;
 mod http2_client;
 mod lab;
+mod limits;
 mod paths;
 mod php;
 mod pipelined;

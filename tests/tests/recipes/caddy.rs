@@ -152,4 +152,16 @@ const RECIPES: &[Recipe] = &[
             ("example.com POST /x\nContent-Length: 5", 200, &[], "POST /x script=none query= body=5"),
         ],
     ),
+    Recipe(
+        "rate_limit",
+        &[
+            ("example.com GET /api/a\nX-Api-Key: a", 200, &[], "GET /api/a..."),
+            ("example.com GET /api/b\nX-Api-Key: a", 200, &[], "GET /api/b..."),
+            ("example.com GET /api/c\nX-Api-Key: a", 429, &[], "429..."),
+            ("example.com GET /api/c\nX-Api-Key: b", 200, &[], "GET /api/c..."),
+            ("example.com GET /d", 200, &[], "GET /d..."),
+            ("example.com GET /e", 200, &[], "GET /e..."),
+            ("example.com GET /f", 429, &[], "429..."),
+        ],
+    ),
 ];

@@ -139,6 +139,19 @@ const RECIPES: &[Recipe] = &[
         ],
     ),
     Recipe(
+        "limit_req, limit_conn, limit_rate",
+        &[
+            ("a GET /x", 200, &[], "GET /x..."),
+            ("a GET /login", 200, &[], "GET /login..."),
+            ("a GET /login", 429, &[], "429..."),
+            ("a GET /new/x", 200, &[], "GET /new/x..."),
+            ("a GET /new/x", 200, &[], "GET /new/x..."),
+            ("a GET /new/x", 200, &[], "GET /new/x..."),
+            ("a GET /new/x", 200, &[], "GET /new/x..."),
+            ("a GET /download/x/mp3/song.mp3", 200, &[], "mp3"),
+        ],
+    ),
+    Recipe(
         "Front controllers",
         &[
             ("a GET /", 200, &[], "GET / script=wordpress/index.php query= body=0"),

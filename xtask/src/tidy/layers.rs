@@ -21,6 +21,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("rudy-tls", 1),
     ("rudy-acme", 2),
     ("rudy-upstream", 1),
+    ("rudy-limit", 1),
     ("rudy-fastcgi-app", 2),
     ("rudy-net", 2),
     ("rudy-server", 3),

@@ -32,7 +32,7 @@ impl<S: ServiceSource> Connection<S> {
         let may_use_head = forwarded.as_ref().is_none_or(|forwarded| forwarded.host.is_none());
         if head.body_length() == BodyLength::Known(0)
             && may_use_head
-            && let Some(response) = self.call(|| service.call_head(&head, client.tls.as_deref())).flatten()
+            && let Some(response) = self.call(|| service.call_head(&head, &client)).flatten()
         {
             return Ok((Some(response.into()), None, record));
         }

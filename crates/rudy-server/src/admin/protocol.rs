@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::steps::LimitStatus;
+
 /// The maximum length of a request.
 pub(super) const REQUEST_BYTES_MAX: u64 = 64 * 1024;
 
@@ -13,6 +15,8 @@ pub(crate) enum Request {
     Certificates,
     /// The upstreams of all proxies.
     Upstreams,
+    /// The counts of all limits by key.
+    Limits,
     /// Sends no more requests to an upstream.
     DrainUpstream {
         /// Its URL, or its host and port.
@@ -33,6 +37,8 @@ pub(crate) enum Response {
     Certificates(Vec<CertificateStatus>),
     /// To the requests about upstreams.
     Upstreams(Vec<UpstreamStatus>),
+    /// To [`Request::Limits`].
+    Limits(Vec<LimitStatus>),
     /// Why there is no other response.
     Error(String),
 }

@@ -48,7 +48,7 @@ const ERROR_PAGES: &str = "write `error_pages = { 404 = \"/404.html\" }` in a [[
 const LOG_FORMAT: &str =
     "write `access_log = { path = \"access.log\", format = \"json\" }` at the top of the main file";
 const NO_PID_FILE: &str = "Rudy writes no PID file, and `rudy reload` finds the process: remove this key";
-const NO_RATE: &str = "Rudy does not limit requests per second; `limits = { connections_per_address = 100 }` limits connections";
+const RATE_LIMIT: &str = "write `rate_limit = \"10/s\"` in a [[site]] or [[site.route]]";
 const NO_ERROR_LOG: &str = "errors go to standard error, which systemd stores: remove this key";
 const HTTP2: &str = "HTTP/2 is on by default; `http2 = false` at the top of the main file switches it off";
 const ONE_TIMEOUT: &str =
@@ -57,7 +57,7 @@ const TRUSTED: &str = "write `trusted_proxies = [\"10.0.0.0/8\"]` at the top of 
 const PROXY: &str = "write `proxy = \"http://127.0.0.1:3000\"` in a [[site.route]]";
 
 /// Directives of nginx, Caddy and Apache, in lower case, with the equivalent.
-const OTHER_SERVERS: [(&str, &str); 86] = [
+const OTHER_SERVERS: [(&str, &str); 88] = [
     ("add_header", "write `response_headers = { Name = \"value\" }` in a [[site]] or [[site.route]]"),
     ("alias", "write `files = { root = \"...\" }` in a [[site.route]] with `path = \"/docs/*\"`"),
     ("allow", NO_ADDRESSES),
@@ -103,7 +103,9 @@ const OTHER_SERVERS: [(&str, &str); 86] = [
     ("immutable", CACHE_CONTROL),
     ("json_log", LOG_FORMAT),
     ("keepalive_timeout", "write `limits = { idle_timeout = \"75s\" }` at the top of the main file"),
-    ("limit_req", NO_RATE),
+    ("limit_conn", "write `concurrent_requests = 10` in a [[site]] or [[site.route]]"),
+    ("limit_rate", "write `bandwidth = \"500k\"` in a [[site]] or [[site.route]]"),
+    ("limit_req", RATE_LIMIT),
     ("listing", "write `browse = true`"),
     ("location", "write [[site.route]] and `path = \"/docs/*\"`"),
     ("log", "write `access_log = \"access.log\"` at the top of the main file"),
@@ -121,7 +123,7 @@ const OTHER_SERVERS: [(&str, &str); 86] = [
     ("proxy_pass", PROXY),
     ("proxy_protocol", "write `listen = \"127.0.0.1:8080,proxy_protocol\"` at the top of the main file"),
     ("proxypass", PROXY),
-    ("rate_limit", NO_RATE),
+    ("rate_limit", RATE_LIMIT),
     ("real_ip_header", "write `client_address = \"x-forwarded-for\"` at the top of the main file"),
     ("redir", "write `redirect = \"/new\"` in a [[site.route]]"),
     ("return", "write `redirect = \"/new\"` or `respond = 404` in a [[site.route]]"),
@@ -240,14 +242,15 @@ fn is_handler(key: &str) -> bool {
 /// An example for the key of a value that has another type than `expected`.
 pub(super) fn example(location: &Location, expected: &str) -> Option<String> {
     let keys = location.keys();
-    let (name, example) = crate::reference::example(&SCHEMA, keys.rsplit('.').next()?)?;
-    let is_that = match expected {
-        "a table" => example.starts_with('{'),
-        "a list" => example.starts_with('['),
-        _ => false,
+    let begin = match expected {
+        "a table" => '{',
+        "a list" => '[',
+        _ => return None,
     };
+    let is_expected = |example: &str| example.starts_with(begin);
+    let (name, example) = crate::reference::example(&SCHEMA, keys.rsplit('.').next()?, is_expected)?;
     let status_code = if name == "status" { "; `respond = 403` sends a status code" } else { "" };
-    is_that.then(|| format!("write `{name} = {example}`{status_code}"))
+    Some(format!("write `{name} = {example}`{status_code}"))
 }
 
 /// Reports a missing key of the table at `location`.

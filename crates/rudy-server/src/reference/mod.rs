@@ -89,20 +89,27 @@ struct Type {
     examples: Vec<Value>,
 }
 
-/// Finds the first key `name` in any table, and returns it with an example value, both as TOML.
-pub(crate) fn example(root: &Value, name: &str) -> Option<(String, String)> {
-    let example = schema::Schemas { root }.example(property(root, name)?)?;
-    Some((notation::key(name), notation::value(&example)))
+/// Finds the first key `name` in any table with an example that `is_expected`, and returns it with the example, both as TOML.
+pub(crate) fn example(
+    root: &Value,
+    name: &str,
+    is_expected: impl Fn(&str) -> bool,
+) -> Option<(String, String)> {
+    let mut keys = Vec::new();
+    find_properties(root, name, &mut keys);
+    let examples = keys.into_iter().filter_map(|key| schema::Schemas { root }.example(key));
+    let example = examples.map(|example| notation::value(&example)).find(|text| is_expected(text))?;
+    Some((notation::key(name), example))
 }
 
-fn property<'s>(schema: &'s Value, name: &str) -> Option<&'s Value> {
+fn find_properties<'s>(schema: &'s Value, name: &str, found: &mut Vec<&'s Value>) {
     match schema {
-        Value::Array(parts) => parts.iter().find_map(|part| property(part, name)),
+        Value::Array(parts) => parts.iter().for_each(|part| find_properties(part, name, found)),
         Value::Object(parts) => {
-            let own = parts.get("properties").and_then(|keys| keys.get(name));
-            own.or_else(|| parts.values().find_map(|part| property(part, name)))
+            found.extend(parts.get("properties").and_then(|keys| keys.get(name)));
+            parts.values().for_each(|part| find_properties(part, name, found));
         }
-        _ => None,
+        _ => {}
     }
 }
 

@@ -163,6 +163,12 @@ fn normalise<'a>(host: &[u8], buffer: &'a mut [u8; NAME_BYTES_MAX]) -> &'a str {
     std::str::from_utf8(lower).unwrap_or("")
 }
 
+/// Passes the name of a host as sent in a request on: in lower case, without the port and a dot at the end. Empty for a host that no
+/// site can have as its name.
+pub(crate) fn with_name<T>(host: &[u8], then: impl FnOnce(&str) -> T) -> T {
+    then(normalise(host, &mut [0; NAME_BYTES_MAX]))
+}
+
 /// Whether the names of a certificate include a host as sent in a request.
 pub(super) fn includes(names: &Names, host: &[u8]) -> bool {
     let mut buffer = [0; NAME_BYTES_MAX];

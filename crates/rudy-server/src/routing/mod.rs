@@ -5,7 +5,7 @@ mod path;
 
 pub use host::HostPattern;
 use host::includes;
-pub(crate) use host::{Hosts, explain_rejected, without_port};
+pub(crate) use host::{Hosts, explain_rejected, with_name, without_port};
 pub use path::PathPattern;
 
 use std::fmt;

@@ -59,6 +59,7 @@ impl Context {
         match request {
             admin::Request::Certificates => admin::Response::Certificates(self.resources.tls.certificates()),
             admin::Request::Upstreams => admin::Response::Upstreams(self.apps.upstreams(app)),
+            admin::Request::Limits => admin::Response::Limits(self.resources.limits.status()),
             admin::Request::DrainUpstream { name } => self.change_upstream(name, UpstreamChange::Drain, app),
             admin::Request::RestoreUpstream { name } => self.change_upstream(name, UpstreamChange::Up, app),
         }

@@ -9,6 +9,7 @@ mod derived_heads;
 mod error_pages;
 mod field_changes;
 mod fields;
+mod limits;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -20,11 +21,13 @@ use std::sync::Arc;
 
 use rudy_http::h1::RequestHead;
 use rudy_http::semantics::path::RequestPath;
-use rudy_net::{Reply, Request, Response, Tls};
+use rudy_net::{Client, Reply, Request, Response};
 
 pub use self::error_pages::ErrorPagesTable;
 pub use self::field_changes::FieldChanges;
 pub(crate) use self::fields::CONNECTION_FIELDS;
+pub use self::limits::{BandwidthTable, ConcurrencyTable, KeyPart, RateLimitTable, RequestRate};
+pub(crate) use self::limits::{Counted, LimitStatus, Limits, TopKeyStatus, problems as limit_problems};
 pub(crate) use self::plan::SiteSteps;
 pub use self::plan::StepsTable;
 use crate::handlers::{Call, Handler, Start};
@@ -47,6 +50,13 @@ pub(crate) trait Step: Debug + Send + Sync {
         false
     }
 
+    /// Counts a request of which only the head was needed, after all steps have finished its response. `None` rejects it: the request
+    /// then passes the steps, and [`Self::call`] of this one responds.
+    fn admit(&self, response: Response, call: HeadCall<'_>) -> Option<Response> {
+        let _ = call;
+        Some(response)
+    }
+
     /// Describes the step for `rudy check --explain`, in a line or several.
     fn describe(&self) -> Vec<String>;
 
@@ -55,6 +65,15 @@ pub(crate) trait Step: Debug + Send + Sync {
         let _ = start;
         Ok(())
     }
+}
+
+/// A request of which only the head is needed.
+#[derive(Clone, Copy)]
+pub(crate) struct HeadCall<'a> {
+    pub(crate) head: &'a RequestHead<'a>,
+    /// The canonical path of the request.
+    pub(crate) path: &'a RequestPath<'a>,
+    pub(crate) client: &'a Client<'a>,
 }
 
 /// The target of a route: its handler, and the steps around it.
@@ -75,18 +94,15 @@ impl Target {
     }
 
     /// Responds to a request from its head alone, if the handler has a response ready and all steps can finish it.
-    pub(crate) fn call_head(
-        &self,
-        head: &RequestHead<'_>,
-        route: &RouteMatch<'_, Self>,
-        path: &RequestPath<'_>,
-        tls: Option<&Tls>,
-    ) -> Option<Response> {
+    pub(crate) fn call_head(&self, route: &RouteMatch<'_, Self>, call: HeadCall<'_>) -> Option<Response> {
         if !self.can_finish {
             return None;
         }
-        let response = self.handler.call_head(head, route, path)?;
-        self.steps.iter().rev().try_fold(response, |response, step| step.finish(response, tls.is_some()))
+        let response = self.handler.call_head(call.head, route, call.path)?;
+        let is_https = call.client.tls.is_some();
+        let mut steps = self.steps.iter().rev();
+        let response = steps.try_fold(response, |response, step| step.finish(response, is_https))?;
+        self.steps.iter().try_fold(response, |response, step| step.admit(response, call))
     }
 
     /// Starts the background work of the steps and the handler.

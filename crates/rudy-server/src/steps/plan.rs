@@ -13,8 +13,9 @@ use super::body_limit::BodyLimit;
 use super::error_pages::{ErrorPages, ErrorPagesTable, Pages};
 use super::field_changes::{FieldChange, FieldChanges};
 use super::fields::{Changes, RequestFields, ResponseFields};
+use super::limits::{self, BandwidthTable, ConcurrencyTable, Limits, Place, RateLimitTable};
 use super::timeout::RequestTimeout;
-use crate::config::{self, Config, Location, Problem, RouteAuthorize};
+use crate::config::{self, Config, Location, OneOrMany, Problem, RouteAuthorize};
 use crate::fastcgi::Authorizer;
 use crate::routing::PathPattern;
 
@@ -44,6 +45,17 @@ pub struct StepsTable {
     /// Replaces errors (4xx and 5xx) of apps and upstreams by the error pages. The default is `false`: apps have their own.
     #[schemars(example = true)]
     pub intercept_errors: Option<bool>,
+    /// Limits for requests per time, by the address of the client or another part of the request. A request over a limit gets 429 with
+    /// `Retry-After`. Those of a route replace those of its site, which count the requests of all other routes together.
+    #[schemars(extend("examples" = ["10/s"]))]
+    pub rate_limit: Option<OneOrMany<RateLimitTable>>,
+    /// Limits for requests in progress at the same time, by the address of the client or another part of the request. A
+    /// request over a limit gets 429. Those of a route replace those of its site.
+    #[schemars(example = 20)]
+    pub concurrent_requests: Option<OneOrMany<ConcurrencyTable>>,
+    /// Bytes per second of each response, the same for a slow and a fast client.
+    #[schemars(extend("examples" = [{ "rate": "500k", "after": "10M" }]))]
+    pub bandwidth: Option<BandwidthTable>,
     /// Maximum size of a request body, instead of `body_bytes` in `limits`. A larger one gets 413.
     #[schemars(extend("examples" = ["100M"]))]
     pub body_bytes: Option<Size>,
@@ -71,6 +83,10 @@ impl StepsTable {
             // They are read for the site, and for the route.
             error_pages: None,
             intercept_errors: self.intercept_errors.or(site.intercept_errors),
+            // Those of a site count the requests of all its routes together.
+            rate_limit: None,
+            concurrent_requests: None,
+            bandwidth: self.bandwidth.clone().or_else(|| site.bandwidth.clone()),
             body_bytes: self.body_bytes.or(site.body_bytes),
             request_timeout: self.request_timeout.or(site.request_timeout),
         }
@@ -129,6 +145,9 @@ pub(crate) struct SiteSteps<'c> {
     authorizer: Option<Authorizer>,
     pages: Option<Arc<Pages>>,
     hsts: Option<HeaderValue>,
+    limits: &'c Limits,
+    rate_limits: Option<Arc<dyn Step>>,
+    concurrency: Option<Arc<dyn Step>>,
     /// The maximum size of a request body where no other is set.
     body_bytes: u64,
     /// The largest of these sizes in the configuration, which connections check.
@@ -136,11 +155,12 @@ pub(crate) struct SiteSteps<'c> {
 }
 
 impl<'c> SiteSteps<'c> {
-    /// Checks the settings of a site. `hsts` is the value of `Strict-Transport-Security`.
+    /// Checks the settings of a site. `hsts` is the value of `Strict-Transport-Security`, and `limits` has the counts of limits.
     pub(crate) fn new(
         config: &Config,
         site: &'c config::Site,
         hsts: Option<HeaderValue>,
+        limits: &'c Limits,
         problems: &mut Vec<Problem>,
     ) -> Self {
         site.steps.check(&[PathPattern::everything()], &site.location, problems);
@@ -150,7 +170,11 @@ impl<'c> SiteSteps<'c> {
         });
         let pages = site.steps.pages(None, &site.location, problems);
         let (body_bytes, body_bytes_max) = (config.limits.http.body_bytes, config.body_bytes_max());
-        Self { site, authorizer, pages, hsts, body_bytes, body_bytes_max }
+        let place = place(site, &[]);
+        let rate_limits = site.steps.rate_limit.as_ref().map(|list| limits.rates(list.as_slice(), &place));
+        let concurrency = site.steps.concurrent_requests.as_ref();
+        let concurrency = concurrency.map(|list| limits.concurrency(list.as_slice(), &place));
+        Self { site, authorizer, pages, hsts, limits, rate_limits, concurrency, body_bytes, body_bytes_max }
     }
 
     /// Returns the steps around responses of the server itself, such as 404 for a path without a route.
@@ -175,6 +199,8 @@ impl<'c> SiteSteps<'c> {
         let settings = route.steps.after(&self.site.steps);
         let own = route.steps.pages(self.pages.clone(), &route.location, problems);
         let mut steps = self.outer_of(&settings, own.or_else(|| self.pages.clone()));
+        steps.extend(settings.bandwidth.as_ref().map(limits::bandwidth));
+        steps.extend(self.limits_of(route));
         if let Some(authorizer) = self.authorizer(route, problems) {
             steps.push(Arc::new(authorizer));
         }
@@ -191,6 +217,18 @@ impl<'c> SiteSteps<'c> {
         steps
     }
 
+    /// The limits of a route: its own, or those of the site.
+    fn limits_of(&self, route: &config::Route) -> impl Iterator<Item = Arc<dyn Step>> {
+        let place = place(self.site, &route.paths);
+        let own = route.steps.concurrent_requests.as_ref();
+        let concurrency = own.map(|list| self.limits.concurrency(list.as_slice(), &place));
+        let own = route.steps.rate_limit.as_ref();
+        let rate_limits = own.map(|list| self.limits.rates(list.as_slice(), &place));
+        // A request that has too many others beside it does not use up the allowance of the client.
+        let concurrency = concurrency.or_else(|| self.concurrency.clone());
+        concurrency.into_iter().chain(rate_limits.or_else(|| self.rate_limits.clone()))
+    }
+
     /// The authorizer of a route. `None` after a problem, because the configuration is then rejected.
     fn authorizer(&self, route: &config::Route, problems: &mut Vec<Problem>) -> Option<Authorizer> {
         match &route.authorize {
@@ -202,6 +240,19 @@ impl<'c> SiteSteps<'c> {
             }
         }
     }
+}
+
+/// Names a route of a site, or the site itself without paths.
+fn place(site: &config::Site, paths: &[PathPattern]) -> Place {
+    let host = site.hosts.first().map(ToString::to_string);
+    let label = match (host, paths.first()) {
+        (host, Some(path)) => format!("{}{path}", host.unwrap_or_default()),
+        (Some(host), None) => host,
+        (None, None) => "the default site".to_owned(),
+    };
+    let hosts = site.hosts.iter().map(ToString::to_string);
+    let all: Vec<_> = hosts.chain(paths.iter().map(ToString::to_string)).collect();
+    Place { label, identity: all.join(" ") }
 }
 
 impl FieldChanges {

@@ -63,7 +63,9 @@ fn send_head(server: &Server, target: &str) -> Option<Response> {
     let text = format!("GET {target} HTTP/1.1\r\nHost: a.org\r\n\r\n");
     let now = std::time::Instant::now();
     match ServerConnection::new(now).receive(text.as_bytes(), now, &rudy_http::Limits::default()) {
-        Ok(Some(Event::Request(head))) => server.app.call_head(&head, None),
+        Ok(Some(Event::Request(head))) => {
+            server.app.call_head(&head, &Client::new(Peer::Ip(([192, 0, 2, 7], 1).into()), 1, 1))
+        }
         _ => panic!("not a head"),
     }
 }

@@ -1,0 +1,195 @@
+//! What a limit counts by.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use http::HeaderName;
+use rudy_limit::{Key, KeyBuilder, KeyHasher};
+use rudy_net::{Client, Peer, Request};
+
+use crate::config::{OneOrMany, visible, written_as_text};
+use crate::handlers::Call;
+use crate::routing::{request_host, with_name};
+use crate::steps::HeadCall;
+
+/// A part of a request: `address`, `header.NAME`, `path`, `host`, or `all` for none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeyPart {
+    /// The address of the client.
+    Address,
+    /// The values of a header field. Requests without it count together.
+    Field(HeaderName),
+    /// The canonical path.
+    Path,
+    /// The host, in lower case and without its port.
+    Host,
+    /// Nothing: all requests count together.
+    All,
+}
+
+impl FromStr for KeyPart {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(match text {
+            "address" => Self::Address,
+            "path" => Self::Path,
+            "host" => Self::Host,
+            "all" => Self::All,
+            _ => {
+                let name = text.strip_prefix("header.").ok_or(
+                    "expected \"address\", \"path\", \"host\", \"all\", or a field such as \"header.x-api-key\"",
+                )?;
+                let invalid = |_| format!("\"{}\" is not the name of a header field", visible(name));
+                Self::Field(name.parse().map_err(invalid)?)
+            }
+        })
+    }
+}
+
+impl fmt::Display for KeyPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address => f.write_str("address"),
+            Self::Field(name) => write!(f, "header.{name}"),
+            Self::Path => f.write_str("path"),
+            Self::Host => f.write_str("host"),
+            Self::All => f.write_str("all"),
+        }
+    }
+}
+
+written_as_text!(KeyPart, "a part of a request (\"address\")", {
+    "type": "string",
+    "description": "A part of a request that a limit counts by.",
+    "pattern": "^(address|path|host|all|header\\..+)$",
+    "examples": ["address", "header.x-api-key", "path", "host", "all"]
+});
+
+/// What a limit counts by: the combination of these parts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct KeySettings {
+    parts: Vec<KeyPart>,
+    /// How many bits of an IPv6 address count.
+    v6_bits: u32,
+}
+
+impl KeySettings {
+    /// The default is the address.
+    pub(super) fn new(parts: Option<&OneOrMany<KeyPart>>, v6_bits: u32) -> Self {
+        Self {
+            parts: parts.map_or_else(|| vec![KeyPart::Address], |parts| parts.as_slice().to_vec()),
+            v6_bits,
+        }
+    }
+
+    /// Returns the key of a request.
+    pub(super) fn key(&self, hasher: &KeyHasher, request: &KeySource<'_>) -> Key {
+        let add = |key: KeyBuilder, part: &KeyPart| match part {
+            KeyPart::Address => add_address(key, request.client.address(), self.v6_bits),
+            KeyPart::Field(name) => request.with_values(name, |value| key.bytes(value)),
+            KeyPart::Path => key.bytes(request.path),
+            KeyPart::Host => with_name(request.host(), |name| key.bytes(name.as_bytes())),
+            KeyPart::All => key,
+        };
+        self.parts.iter().fold(hasher.start(), add).finish()
+    }
+
+    /// Describes the key of a request for people. The values of fields may be secret, so they are shown as a checksum.
+    pub(super) fn name(&self, key: Key, request: &KeySource<'_>) -> String {
+        let name = |part: &KeyPart| match part {
+            KeyPart::Address => network(request.client.address(), self.v6_bits),
+            KeyPart::Field(name) => format!("{name} #{:08x}", key.short()),
+            KeyPart::Path => visible(&String::from_utf8_lossy(request.path)),
+            KeyPart::Host => with_name(request.host(), visible),
+            KeyPart::All => "all requests".to_owned(),
+        };
+        self.parts.iter().map(name).collect::<Vec<_>>().join(" ")
+    }
+}
+
+impl fmt::Display for KeySettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts: Vec<_> = self.parts.iter().map(ToString::to_string).collect();
+        f.write_str(&parts.join(" and "))
+    }
+}
+
+/// Clients without an address of their own count together: those of a Unix socket, and those that a proxy does not name.
+fn add_address(key: KeyBuilder, client: Peer, v6_bits: u32) -> KeyBuilder {
+    match client {
+        Peer::Ip(address) => key.address(address.ip(), v6_bits),
+        Peer::Unix => key.bytes(b"unix"),
+        Peer::Unnamed(None) => key.bytes(b"unnamed"),
+        Peer::Unnamed(Some(proxy)) => key.bytes(b"unnamed").address(proxy, 128),
+    }
+}
+
+/// Formats the network of a client.
+fn network(client: Peer, v6_bits: u32) -> String {
+    match client {
+        Peer::Ip(address) => match address.ip().to_canonical() {
+            IpAddr::V6(address) if v6_bits < 128 => {
+                let mask = u128::MAX.checked_shl(128 - v6_bits).unwrap_or(0);
+                format!("{}/{v6_bits}", std::net::Ipv6Addr::from_bits(address.to_bits() & mask))
+            }
+            address => address.to_string(),
+        },
+        other => other.to_string(),
+    }
+}
+
+/// A request, or only its head.
+pub(super) struct KeySource<'a> {
+    client: &'a Client<'a>,
+    path: &'a [u8],
+    message: Message<'a>,
+}
+
+enum Message<'a> {
+    Head(HeadCall<'a>),
+    Request(&'a Request),
+}
+
+impl<'a> KeySource<'a> {
+    pub(super) fn of_head(call: HeadCall<'a>) -> Self {
+        Self { client: call.client, path: call.path.as_bytes(), message: Message::Head(call) }
+    }
+
+    pub(super) fn of_request(request: &'a Request, call: &Call<'a>) -> Self {
+        Self { client: call.context.client, path: call.path.as_bytes(), message: Message::Request(request) }
+    }
+
+    /// The client as the error log shows it.
+    pub(super) fn client(&self) -> Peer {
+        self.client.address()
+    }
+
+    fn host(&self) -> &[u8] {
+        match &self.message {
+            Message::Head(call) => call.head.host(),
+            Message::Request(request) => request_host(request),
+        }
+    }
+
+    /// Passes on the values of a field as one, because several lines are one list (RFC 9110 §5.3).
+    fn with_values<T>(&self, name: &HeaderName, then: impl FnOnce(&[u8]) -> T) -> T {
+        match &self.message {
+            Message::Head(call) => {
+                let lines = call.head.fields().filter(|(other, _)| other.eq_ignore_ascii_case(name.as_str()));
+                joined(lines.map(|(_, value)| value), then)
+            }
+            Message::Request(request) => {
+                joined(request.headers().get_all(name).iter().map(http::HeaderValue::as_bytes), then)
+            }
+        }
+    }
+}
+
+fn joined<'v, T>(mut values: impl Iterator<Item = &'v [u8]>, then: impl FnOnce(&[u8]) -> T) -> T {
+    let first = values.next().unwrap_or_default();
+    let Some(second) = values.next() else { return then(first) };
+    let rest = values.flat_map(|value| [b", ", value]);
+    then(&[first, b", ", second].into_iter().chain(rest).collect::<Vec<_>>().concat())
+}

@@ -1,0 +1,399 @@
+//! Tests of limits on whole configurations.
+
+use std::net::{IpAddr, SocketAddr};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, SystemTime};
+
+use http::{HeaderValue, header};
+use rudy_http::h1::{Event, ServerConnection};
+use rudy_net::{Body, Client, Peer, Reply, RequestBody, Response, Service};
+use tempfile::TempDir;
+
+use crate::config::Config;
+use crate::{App, Resources};
+
+/// A configuration that is ready, and what a reload keeps.
+struct Site {
+    app: App,
+    resources: Resources,
+    folder: TempDir,
+}
+
+impl Site {
+    fn new(text: &str) -> Self {
+        Self::try_new(text).unwrap_or_else(|errors| panic!("{errors}"))
+    }
+
+    fn try_new(text: &str) -> Result<Self, String> {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("www")).unwrap();
+        std::fs::write(folder.path().join("www/a.txt"), "text").unwrap();
+        let large = folder.path().join("www/large.txt");
+        std::fs::write(&large, vec![b'x'; 100_000]).unwrap();
+        // Only files that have not changed for a while are served from the head.
+        let an_hour_ago = SystemTime::now() - Duration::from_hours(1);
+        std::fs::File::options().write(true).open(&large).unwrap().set_modified(an_hour_ago).unwrap();
+        let resources = Resources::default();
+        let app = load(&folder, text, &resources)?;
+        Ok(Self { app, resources, folder })
+    }
+
+    /// Replaces the configuration.
+    fn reload(&mut self, text: &str) {
+        self.app = load(&self.folder, text, &self.resources).unwrap();
+    }
+
+    /// Sends a request as the client at this address.
+    fn begin(&self, address: &str, target: &str, fields: &[(&str, &str)]) -> Reply {
+        let mut request = http::Request::get(target);
+        if !fields.iter().any(|(name, _)| *name == "host") {
+            request = request.header(header::HOST, "a.org");
+        }
+        for (name, value) in fields {
+            request = request.header(*name, *value);
+        }
+        self.app.call(request.body(RequestBody::empty()).unwrap(), &client(address))
+    }
+
+    fn send(&self, address: &str, target: &str, fields: &[(&str, &str)]) -> Response {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async { self.begin(address, target, fields).response().await })
+    }
+
+    fn status(&self, address: &str, target: &str) -> u16 {
+        self.send(address, target, &[]).status().as_u16()
+    }
+
+    /// Sends a request of which only the head is needed.
+    fn send_head(&self, address: &str, target: &str, fields: &str) -> Option<Response> {
+        let text = format!("GET {target} HTTP/1.1\r\nHost: a.org\r\n{fields}\r\n");
+        let now = std::time::Instant::now();
+        match ServerConnection::new(now).receive(text.as_bytes(), now, &rudy_http::Limits::default()) {
+            Ok(Some(Event::Request(head))) => self.app.call_head(&head, &client(address)),
+            _ => panic!("not a head"),
+        }
+    }
+
+    /// The numbers of requests over each limit: rejected, and passed in a dry run.
+    fn over(&self) -> Vec<(u64, u64)> {
+        self.resources.limits.status().iter().map(|status| (status.rejected, status.dry_run)).collect()
+    }
+}
+
+fn load(folder: &TempDir, text: &str, resources: &Resources) -> Result<App, String> {
+    let file = folder.path().join("rudy.toml");
+    std::fs::write(&file, text).unwrap();
+    let app = Config::load(&file).and_then(|config| App::new(&config, resources));
+    app.map_err(|errors| errors.to_string())
+}
+
+fn client(address: &str) -> Client<'static> {
+    let peer = match address {
+        "unix" => Peer::Unix,
+        address => Peer::Ip(SocketAddr::new(address.parse::<IpAddr>().unwrap(), 7)),
+    };
+    Client::new(peer, 1, 1)
+}
+
+/// A site with this limit and two routes.
+fn site(limit: &str) -> Site {
+    Site::new(&format!(
+        "[[site]]\n{limit}\n[[site.route]]\npath = '/fixed'\nrespond = {{ body = 'fixed' }}\n\
+         [[site.route]]\npath = '/again'\nrewrite = '/fixed'\n\
+         [[site.route]]\npath = '/*'\nfiles = 'www'\n"
+    ))
+}
+
+const A: &str = "192.0.2.7";
+const B: &str = "192.0.2.8";
+
+#[test]
+fn a_request_over_the_rate_gets_429_and_the_time_to_wait() {
+    let site = site("rate_limit = '2/h'");
+    assert_eq!((site.status(A, "/fixed"), site.status(A, "/a.txt")), (200, 200), "all routes count together");
+    let over = site.send(A, "/fixed", &[]);
+    assert_eq!(over.status(), 429);
+    let wait: u64 = over.headers()[header::RETRY_AFTER].to_str().unwrap().parse().unwrap();
+    assert!((1700..=1800).contains(&wait), "{wait}");
+    assert!(
+        matches!(&over.body, Body::Bytes(text) if text.starts_with(b"429 Too Many Requests\nToo many requests. Try again in 1,"))
+    );
+    assert_eq!(site.status(B, "/fixed"), 200);
+    assert_eq!(site.over(), [(1, 0)]);
+    let status = &site.resources.limits.status()[0];
+    assert_eq!((status.top[0].key.as_str(), status.top[0].count), (A, 1));
+    assert_eq!((status.name.as_str(), status.max.as_str()), ("the default site", "2/h, 2 at once"));
+}
+
+#[test]
+fn a_burst_has_its_own_size() {
+    let site = site("rate_limit = { rate = '1/h', burst = 3, status = 503 }");
+    let statuses: Vec<_> = (0..4).map(|_| site.status(A, "/fixed")).collect();
+    assert_eq!(statuses, [200, 200, 200, 503]);
+}
+
+#[test]
+fn each_spelling_of_a_key_is_the_same_key() {
+    for (by, requests) in [
+        ("'address'", [("192.0.2.7", "/fixed", ""), ("::ffff:192.0.2.7", "/fixed", "")]),
+        ("'address'", [("2001:db8::1", "/fixed", ""), ("2001:db8::ffff:2", "/fixed", "")]),
+        ("'address'", [("unix", "/fixed", ""), ("unix", "/a.txt", "")]),
+        ("'path'", [(A, "/fixed", ""), (B, "/x/..//%66ixed?query", "")]),
+        ("'host'", [(A, "/fixed", "host=a.org"), (B, "/fixed", "host=A.ORG.:80")]),
+        ("'header.X-Key'", [(A, "/fixed", "x-key=a"), (B, "/fixed", "x-key=a")]),
+        ("'header.x-key'", [(A, "/fixed", "x-key=a, b"), (B, "/fixed", "x-key=a;x-key=b")]),
+        ("'header.x-key'", [(A, "/fixed", ""), (B, "/fixed", "other=a")]),
+        ("['address', 'header.x-key']", [(A, "/fixed", "x-key=a"), (A, "/a.txt", "x-key=a")]),
+        ("'all'", [(A, "/fixed", ""), (B, "/a.txt", "x-key=a")]),
+    ] {
+        let site = site(&format!("rate_limit = {{ rate = '1/h', by = {by} }}"));
+        let statuses = requests.map(|(address, target, fields)| {
+            let fields: Vec<_> = fields.split(';').filter_map(|field| field.split_once('=')).collect();
+            site.send(address, target, &fields).status().as_u16()
+        });
+        assert_eq!(statuses, [200, 429], "{by}: {requests:?}");
+    }
+}
+
+#[test]
+fn other_keys_have_another_allowance() {
+    for (by, requests) in [
+        ("'address'", [("2001:db8::1", "/fixed", ""), ("2001:db8:0:1::1", "/fixed", "")]),
+        ("'path'", [(A, "/fixed", ""), (A, "/a.txt", "")]),
+        ("'header.x-key'", [(A, "/fixed", "x-key=a"), (A, "/fixed", "x-key=b")]),
+        ("['address', 'path']", [(A, "/fixed", ""), (B, "/fixed", "")]),
+        ("['address', 'path']", [(A, "/fixed", ""), (A, "/a.txt", "")]),
+    ] {
+        let site = site(&format!("rate_limit = {{ rate = '1/h', by = {by} }}"));
+        let statuses = requests.map(|(address, target, fields)| {
+            let fields: Vec<_> = fields.split_once('=').into_iter().collect();
+            site.send(address, target, &fields).status().as_u16()
+        });
+        assert_eq!(statuses, [200, 200], "{by}: {requests:?}");
+    }
+}
+
+#[test]
+fn a_request_is_decided_on_by_its_head_and_counted_once() {
+    for (by, fields) in
+        [("address", ""), ("path", ""), ("host", ""), ("header.x-key", "X-KEY:  a\r\nx-key: b\r\n")]
+    {
+        let site = site(&format!("rate_limit = {{ rate = '3/h', by = '{by}' }}"));
+        assert!(site.send_head(A, "/fixed", fields).is_some(), "{by}");
+        let whole: &[(&str, &str)] = if fields.is_empty() { &[] } else { &[("x-key", "a, b")] };
+        assert_eq!(site.send(A, "/fixed", whole).status(), 200, "{by}");
+        assert!(site.send_head(A, "/fixed", fields).is_some(), "{by}");
+        assert!(site.send_head(A, "/fixed", fields).is_none(), "{by}: over the limit");
+        assert_eq!(site.over(), [(0, 0)], "the whole request is counted");
+        assert_eq!(site.send(A, "/fixed", whole).status(), 429, "{by}");
+        assert_eq!(site.over(), [(1, 0)]);
+    }
+}
+
+#[test]
+fn an_internal_redirect_counts_as_one_request() {
+    let site = site("rate_limit = '2/h'\nconcurrent_requests = 1");
+    assert_eq!(
+        (site.status(A, "/again"), site.status(A, "/again"), site.status(A, "/again")),
+        (200, 200, 429)
+    );
+    assert_eq!(site.status(B, "/fixed"), 200);
+}
+
+#[test]
+fn an_error_page_of_the_site_is_not_limited() {
+    let site = Site::new(
+        "[[site]]\nrate_limit = '1/h'\nconcurrent_requests = 1\nerror_pages = { 429 = '/sorry' }\n\
+         [[site.route]]\npath = '/sorry'\nrespond = { body = 'sorry' }\n\
+         [[site.route]]\npath = '/*'\nrespond = { body = 'fine' }\n",
+    );
+    assert_eq!(site.status(A, "/"), 200);
+    let over = site.send(A, "/", &[]);
+    assert!(over.status() == 429 && matches!(&over.body, Body::Bytes(text) if text == "sorry"));
+    assert!(over.headers().contains_key(header::RETRY_AFTER));
+    assert_eq!(site.status(A, "/sorry"), 429, "the page itself is limited");
+}
+
+#[test]
+fn a_dry_run_lets_requests_pass_and_keeps_its_counts_when_it_ends() {
+    let text = |dry_run: bool| {
+        format!(
+            "[[site]]\nrate_limit = {{ rate = '1/h', dry_run = {dry_run} }}\n[[site.route]]\npath = '/*'\nrespond = 200\n"
+        )
+    };
+    let mut site = Site::new(&text(true));
+    assert_eq!((site.status(A, "/"), site.status(A, "/")), (200, 200));
+    assert!(site.send_head(A, "/", "").is_some());
+    assert_eq!(site.over(), [(0, 2)]);
+    site.reload(&text(false));
+    assert_eq!(site.status(A, "/"), 429);
+    assert_eq!(site.over(), [(1, 2)]);
+}
+
+#[test]
+fn a_request_over_one_limit_uses_no_allowance_of_the_others() {
+    let site =
+        site("rate_limit = [{ rate = '2/h', by = 'address' }, { rate = '1/h', by = ['address', 'path'] }]");
+    let statuses =
+        ["/fixed", "/fixed", "/fixed", "/a.txt", "/large.txt"].map(|target| site.status(A, target));
+    assert_eq!(statuses, [200, 429, 429, 200, 429]);
+    assert_eq!(site.over(), [(1, 0), (2, 0)]);
+}
+
+#[test]
+fn a_route_has_its_own_limits_and_a_name_shares_them() {
+    let route = |path: &str, more: &str| format!("[[site.route]]\npath = '{path}'\nrespond = 200\n{more}\n");
+    let site = Site::new(&format!(
+        "[[site]]\nrate_limit = '1/h'\n{}{}{}{}{}",
+        route("/own", "rate_limit = '1/h'"),
+        route("/login", "rate_limit = { rate = '1/h', name = 'login' }"),
+        route("/reset", "rate_limit = { rate = '1/h', name = 'login', dry_run = true }"),
+        route("/one", ""),
+        route("/two", ""),
+    ));
+    let statuses =
+        ["/own", "/own", "/one", "/two", "/login", "/login", "/reset"].map(|target| site.status(A, target));
+    assert_eq!(statuses, [200, 429, 200, 429, 200, 429, 200]);
+    let errors = Site::try_new(&format!(
+        "[[site]]\n{}{}",
+        route("/login", "rate_limit = { rate = '1/h', name = 'login' }"),
+        route("/reset", "rate_limit = { rate = '2/h', name = 'login' }"),
+    ));
+    assert!(errors.is_err_and(|errors| errors.contains("two limits named \"login\" differ")));
+}
+
+#[test]
+fn invalid_limits_are_reported() {
+    for (limit, error) in [
+        ("rate_limit = '10'", "\"10\" is not a rate"),
+        ("rate_limit = { rate = '10/s', by = 'adress' }", "\"adress\" is not a part of a request"),
+        ("rate_limit = { rate = '10/s', by = 'header.a b' }", "is not the name of a header field"),
+        ("rate_limit = { rate = '10/s', burst = 0 }", "0 is out of range"),
+        ("rate_limit = { rate = '10/s', status = 200 }", "200 is out of range"),
+        ("rate_limit = { burst = 3 }", "rate"),
+        ("concurrent_requests = 0", "0 is out of range"),
+        ("bandwidth = '0'", "is out of range"),
+        ("bandwidth = 'fast'", "fast"),
+    ] {
+        let text = format!("[[site]]\n{limit}\n[[site.route]]\npath = '/*'\nrespond = 200\n");
+        let errors = Site::try_new(&text).err().unwrap_or_else(|| panic!("{limit} is valid"));
+        assert!(errors.contains(error), "{limit}: {errors}");
+    }
+    let list = vec!["'1/s'"; 17].join(", ");
+    let text = format!("[[site]]\nrate_limit = [{list}]\n[[site.route]]\npath = '/*'\nrespond = 200\n");
+    assert!(Site::try_new(&text).is_err_and(|errors| errors.contains("more than 16 limits")));
+}
+
+#[test]
+fn fields_show_what_is_left() {
+    let site = site(
+        "rate_limit = [{ rate = '2/m', burst = 3, name = 'a', send_fields = true }, \
+         { rate = '10/h', by = 'path', name = 'b \"', send_fields = true }]",
+    );
+    assert!(site.send_head(A, "/fixed", "").is_none(), "a prepared head has no such fields");
+    let lines = |response: &Response, name: &str| {
+        let values = response.headers().get_all(name).iter().map(HeaderValue::to_str);
+        let mut values: Vec<_> = values.map(|value| value.unwrap().to_owned()).collect();
+        values.sort();
+        values
+    };
+    let response = site.send(A, "/fixed", &[]);
+    assert_eq!(lines(&response, "ratelimit-policy"), ["\"a\";q=3;w=90", "\"b \\\"\";q=10;w=3600"]);
+    let begins = |response: &Response, expected: &[&str]| {
+        let lines = lines(response, "ratelimit");
+        lines.len() == expected.len()
+            && lines.iter().zip(expected).all(|(line, begin)| line.starts_with(begin))
+    };
+    assert!(begins(&response, &["\"a\";r=2;t=", "\"b \\\"\";r=9;t="]));
+    site.status(A, "/fixed");
+    site.status(A, "/fixed");
+    let over = site.send(A, "/fixed", &[]);
+    assert!(over.status() == 429 && begins(&over, &["\"a\";r=0;t="]));
+}
+
+#[test]
+fn a_reload_keeps_the_counts_of_limits_that_do_not_change() {
+    let text = |rate: &str, more: &str| {
+        format!(
+            "[[site]]\nrate_limit = '{rate}'\nconcurrent_requests = 1\n{more}[[site.route]]\npath = '/*'\nrespond = 200\n"
+        )
+    };
+    let mut site = Site::new(&text("1/h", ""));
+    assert_eq!((site.status(A, "/"), site.status(A, "/")), (200, 429));
+    site.reload(&text("1/h", "response_headers = { X-New = 'yes' }\n"));
+    let over = site.send(A, "/", &[]);
+    assert!(over.status() == 429 && over.headers().contains_key("x-new"));
+    site.reload(&text("2/h", ""));
+    assert_eq!((site.status(A, "/"), site.status(A, "/"), site.status(A, "/")), (200, 200, 429));
+    assert_eq!(site.resources.limits.status().len(), 2, "the former limit is gone");
+}
+
+/// A site with a slow, a streaming and a file route, and a request at a time.
+fn slow() -> Site {
+    Site::new(
+        "[[site]]\nconcurrent_requests = 1\n[[site.route]]\npath = '/slow'\ndelay = { time = '10m', body = 'late' }\n\
+         [[site.route]]\npath = '/small'\nrespond = { body = 'small' }\n\
+         [[site.route]]\npath = '/*'\nfiles = { root = 'www', revalidate_after = '1h' }\n",
+    )
+}
+
+fn active(site: &Site) -> usize {
+    site.resources.limits.status()[0].active_keys.unwrap()
+}
+
+#[test]
+fn a_request_is_in_progress_until_its_response_was_sent_or_cancelled() {
+    let site = slow();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let _entered = runtime.enter();
+    let mut waiting = site.begin(A, "/slow", &[]);
+    if let Reply::Later(future) = &mut waiting {
+        assert!(future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    }
+    assert_eq!(active(&site), 1);
+    let over = site.send(A, "/small", &[]);
+    assert_eq!((over.status().as_u16(), over.headers().contains_key(header::RETRY_AFTER)), (429, false));
+    assert!(site.send_head(A, "/small", "").is_none());
+    assert_eq!(site.status(B, "/small"), 200);
+    drop(waiting);
+    assert_eq!(active(&site), 0);
+    assert_eq!(site.status(A, "/small"), 200);
+    // A file is in progress until the connection drops its body.
+    let whole = site.send(A, "/large.txt", &[]);
+    assert_eq!((whole.body.length(), active(&site), site.status(A, "/small")), (Some(100_000), 1, 429));
+    drop(whole);
+    let from_head = site.send_head(A, "/large.txt", "").unwrap();
+    assert_eq!((from_head.body.length(), active(&site), site.status(A, "/small")), (Some(100_000), 1, 429));
+    drop(from_head);
+    assert_eq!((active(&site), site.status(A, "/small")), (0, 200));
+    assert_eq!(site.over(), [(3, 0)]);
+}
+
+#[test]
+fn a_file_is_paced_and_keeps_its_length() {
+    let site = Site::new(
+        "[[site]]\nbandwidth = { rate = '10000', after = '50000' }\nconcurrent_requests = 5\n\
+         [[site.route]]\npath = '/*'\nfiles = { root = 'www', revalidate_after = '1h' }\n",
+    );
+    let whole = site.send(A, "/large.txt", &[]);
+    let from_head = site.send_head(A, "/large.txt", "").unwrap();
+    assert!(matches!(site.send(A, "/a.txt", &[]).body, Body::Bytes(_)), "it is sent at once");
+    for response in [whole, from_head] {
+        assert_eq!((response.status().as_u16(), response.body.length()), (200, Some(100_000)));
+        let Body::Stream(mut body) = response.body else { panic!("it is paced") };
+        let (cx, start) = (&mut Context::from_waker(Waker::noop()), std::time::Instant::now());
+        let (mut now, mut waits, mut pieces) = (start, 0, Vec::new());
+        loop {
+            match body.poll_piece(cx, now, 1 << 20) {
+                Poll::Ready(Some(piece)) => pieces.push(piece.unwrap().length()),
+                Poll::Ready(None) => break,
+                Poll::Pending => {
+                    waits += 1;
+                    now = body.due().unwrap();
+                }
+            }
+        }
+        assert_eq!((pieces[0], pieces.iter().sum()), (51_000, 100_000));
+        assert_eq!((waits, now.duration_since(start).as_millis()), (49, 4900));
+    }
+}
