@@ -9,6 +9,7 @@ mod content;
 mod documentation;
 mod fastcgi;
 mod fastcgi_app;
+mod forwarded_requests;
 mod generators;
 mod handshakes;
 mod http2_client;

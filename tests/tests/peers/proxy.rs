@@ -1,4 +1,4 @@
-//! The reverse proxy in front of servers with their own implementations of HTTP: Node, nginx, Python and gRPC.
+//! The reverse proxy in front of servers with their own implementations of HTTP: Node, nginx, Go, Python and gRPC.
 
 use std::fs;
 use std::io::Write;
@@ -147,6 +147,38 @@ fn node_speaks_websocket() {
 const HANDSHAKE: &[u8] =
     b"GET /ws HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
     Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\nfirst";
+
+#[test]
+fn go_serves_requests_behind_its_own_reverse_proxy() {
+    let Some(go) = program("go") else { return };
+    let (port, folder) = (ReservedPort::new(), tempfile::tempdir().expect("a temp folder can be created"));
+    let binary = folder.path().join("reverse_proxy");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/applications/reverse_proxy.go");
+    let built = Command::new(go).args(["build", "-o"]).arg(&binary).arg(source).status();
+    assert!(built.expect("the program can be started").success());
+    let mut command = Command::new(binary);
+    command.arg(port.address().to_string());
+    let (_go, server) = start(command, &port);
+    assert_eq!(server.get("/events").text(), "data: 1\n\ndata: 2\n\ndata: 3\n\n");
+    let body = "x".repeat(300_000);
+    let mut connection = server.connect();
+    connection.send(b"POST /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n");
+    connection.send(format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len()).as_bytes());
+    let response = connection.response();
+    assert!(response.text() == body);
+    assert_eq!(response.trailers.to_ascii_lowercase(), "x-length: 300000\r\n");
+    connection.send(b"GET /fields HTTP/1.1\r\nHost: localhost\r\nConnection: x-hop\r\nX-Hop: 1\r\n\r\n");
+    assert_eq!(connection.next_response().status, 103);
+    let fields = connection.response();
+    assert!(fields.text().contains("\"X-Forwarded-For\":[\"127.0.0.1\"]"), "{}", fields.text());
+    assert!(!fields.text().contains("X-Hop"), "{}", fields.text());
+    connection.send(HANDSHAKE);
+    let response = connection.response();
+    assert_eq!(response.field("sec-websocket-accept"), Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
+    assert_eq!(connection.read_exactly(5), b"first");
+    connection.send(b"second");
+    assert_eq!(connection.read_exactly(6), b"second");
+}
 
 fn check_http2(server: &Server, version: &str) {
     assert_eq!(server.get("/").text(), version);
