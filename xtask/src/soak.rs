@@ -1,5 +1,5 @@
-//! Runs the soak tests: that of the server (`rudy_tests::soak`) and that of the store of the cache. They take minutes, so `cargo xtask test` does not
-//! include them.
+//! Runs the soak tests: that of the server (`rudy_tests::soak`) and that of the store of the cache. They take minutes, so
+//! `cargo xtask test` does not include them.
 
 use crate::{Outcome, command, workspace};
 

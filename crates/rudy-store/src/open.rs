@@ -18,7 +18,7 @@ use crate::purge::list::State;
 pub enum OpenError {
     /// The levels are not at most three numbers of 1 or 2.
     Levels(Vec<u8>),
-    /// The folder has other files.
+    /// The folder has other files, or (for a check) none.
     NotAStore(PathBuf),
     /// Another process has the lock, and has not written the state yet.
     Busy(PathBuf),
@@ -37,7 +37,7 @@ impl fmt::Display for OpenError {
             }
             Self::NotAStore(path) => write!(
                 f,
-                "the folder {} has files that are not those of a cache; choose another folder, or empty it",
+                "the folder {} is not that of a cache; choose an empty folder, or one that a cache has created",
                 path.display()
             ),
             Self::Busy(path) => {

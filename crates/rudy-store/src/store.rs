@@ -220,6 +220,12 @@ impl Store {
         }
     }
 
+    /// Adds the base object of a key to the index, as a scan does.
+    #[cfg(test)]
+    pub(crate) fn add_to_index(&self, key: &Key) {
+        self.inner.index().insert(self.inner.ids.base(key), 1, |_| {});
+    }
+
     /// Waits until the background thread has applied all purges, and forgotten all but `count`.
     #[cfg(test)]
     pub(crate) fn wait_for_purges(&self, count: usize) {

@@ -1,5 +1,6 @@
 //! Checks all files of a store.
 
+use std::io;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
@@ -7,13 +8,14 @@ use rudy_cache::index::ObjectId;
 use rudy_cache::{Key, Variant};
 
 use crate::background::walk;
-use crate::disk::Access;
+use crate::disk::{Access, Disk};
 use crate::inner::Inner;
-use crate::layout::TEMPORARY;
+use crate::layout::{OBJECTS, STATE, TEMPORARY};
 use crate::load::{Absent, Damage, Read, load};
 use crate::object::Object;
 use crate::open::{self, OpenError};
 use crate::options::Options;
+use crate::purge::list::State;
 
 /// A file that is not a valid object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,17 +42,32 @@ pub struct Verified {
 /// Checks every file: its place, its metadata, and the checksum of its body. Calls `report` for each that is not valid, after its
 /// removal. While another process has the lock, nothing is removed.
 pub fn verify(options: &Options, mut report: impl FnMut(&Dropped)) -> Result<Verified, OpenError> {
+    let exists = |name: &str| options.folder.join(name).exists();
+    if !exists(STATE) && !exists(OBJECTS) {
+        return Err(OpenError::NotAStore(options.folder.clone()));
+    }
+    let has_state = Disk::open(&options.folder, None).is_ok_and(|disk| State::read(&disk).is_some());
     let inner = open::open(options.clone())?;
     let mut verified = Verified::default();
-    let mut drop_file = |verified: &mut Verified, path: &str, reason| {
-        let is_own = inner.is_writer() && reason != Damage::Unreadable;
-        let removed = is_own && inner.disk.remove(path).is_ok();
-        verified.dropped += 1;
-        report(&Dropped { path: inner.disk.path().join(path), reason, removed });
-    };
+    let mut drop_file =
+        |verified: &mut Verified, path: &str, reason, removed: &dyn Fn() -> io::Result<()>| {
+            let is_own = inner.is_writer() && reason != Damage::Unreadable;
+            let removed = is_own && removed().is_ok();
+            verified.dropped += 1;
+            report(&Dropped { path: inner.disk.path().join(path), reason, removed });
+        };
+    if !has_state {
+        // It has been replaced, so the objects are unknown.
+        drop_file(&mut verified, STATE, Damage::Head, &|| Ok(()));
+    }
     let temporary = inner.disk.names(TEMPORARY).unwrap_or_default().into_iter();
-    for (name, _) in temporary.filter(|(_, is_folder)| inner.is_writer() && !is_folder) {
-        drop_file(&mut verified, &format!("{TEMPORARY}/{name}"), Damage::Unfinished);
+    for (name, is_folder) in temporary.filter(|_| inner.is_writer()) {
+        let path = format!("{TEMPORARY}/{name}");
+        if is_folder {
+            drop_file(&mut verified, &path, Damage::Foreign, &|| inner.disk.remove_folder(&path));
+        } else {
+            drop_file(&mut verified, &path, Damage::Unfinished, &|| inner.disk.remove(&path));
+        }
     }
     let _ = walk(&inner, &mut |path, id| {
         match check(&inner, path, id) {
@@ -59,7 +76,7 @@ pub fn verify(options: &Options, mut report: impl FnMut(&Dropped)) -> Result<Ver
                 verified.bytes += object.slot.body_bytes;
             }
             Ok(None) => {}
-            Err(reason) => drop_file(&mut verified, path, reason),
+            Err(reason) => drop_file(&mut verified, path, reason, &|| inner.disk.remove(path)),
         }
         ControlFlow::Continue(())
     });

@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use http::HeaderMap;
@@ -24,11 +25,12 @@ pub(super) fn key(path: &str) -> Key {
     Key::new(true, b"a.example", path.as_bytes())
 }
 
-/// A body of which every byte depends on its position and the seed.
+/// A body of which every word depends on its position and the seed.
 pub(super) fn body(seed: u64, length: usize) -> Bytes {
-    (0..length as u64)
-        .map(|at| ((at + 1) * (seed + 1)).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes()[7])
-        .collect()
+    let words = (1..=length as u64 / 8 + 1).map(|at| (at * (seed + 1)).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let mut body = words.flat_map(u64::to_be_bytes).collect::<Vec<_>>();
+    body.truncate(length);
+    body.into()
 }
 
 pub(super) fn put(store: &Store, key: &Key, stored: Stored, body: &Bytes) -> Arc<Object> {
@@ -80,6 +82,63 @@ fn a_stored_object_is_found_before_and_after_a_restart() {
     store.wait_until_indexed();
     check(&store);
     assert_eq!(store.stats().objects, SIZES.len() as u64);
+}
+
+#[test]
+fn an_object_is_found_before_the_scan_reaches_it() {
+    let folder = folder();
+    put(&open(&folder), &key("/a"), stored(&[("vary", "accept")], &[]), &body(1, 100_000));
+    // Without the thread that scans.
+    let inner = open::open(Options::new(folder.path())).unwrap();
+    let found = inner.lookup(&key("/a"), &HeaderMap::new(), Access::Blocking).unwrap();
+    assert_eq!(found.objects.len(), 1);
+    assert!(inner.index().is_empty());
+}
+
+#[test]
+fn threads_get_whole_objects_of_one_version() {
+    let folder = folder();
+    let options =
+        Options { capacity: Capacity { bytes: 1 << 20, objects: 10 }, ..Options::new(folder.path()) };
+    let store = Store::open(options).unwrap();
+    let version = |object: &Object| {
+        object.stored().fields()["etag"].to_str().unwrap().trim_matches('"').parse().unwrap()
+    };
+    let purged = AtomicU64::default();
+    let next = AtomicU64::new(1);
+    let work = &|thread: u64| {
+        for step in 0..150 {
+            let number = thread * 1000 + step;
+            let key = key(&format!("/{}", number % 7));
+            match (number * 7 + step * 3) % 5 {
+                0 | 1 => {
+                    let epoch = store.epoch();
+                    let number = next.fetch_add(1, Ordering::SeqCst);
+                    let metadata = stored(&[("etag", &format!("\"{number}\"")), ("cache-tag", "all")], &[]);
+                    let mut fill = store.fill(&key, metadata, None, epoch);
+                    fill.write(body(number, usize::try_from(number % 3).unwrap() * 35_000));
+                    drop(fill.finish());
+                }
+                2 if step % 10 == 0 => {
+                    // What was numbered before has an older epoch.
+                    let last = next.load(Ordering::SeqCst);
+                    store.purge(&[Purge { target: Target::Tag(b"all".into()), soft: false }]).unwrap();
+                    purged.fetch_max(last, Ordering::SeqCst);
+                }
+                _ => {
+                    let last_purged = purged.load(Ordering::SeqCst);
+                    let Some((object, found)) = get(&store, &key) else { continue };
+                    let number: u64 = version(&object);
+                    assert_eq!(found, body(number, usize::try_from(number % 3).unwrap() * 35_000));
+                    assert!(number >= last_purged, "{number} was purged with all before {last_purged}");
+                    if step % 3 == 0 {
+                        drop(store.update(&object, object.stored().clone(), store.epoch()));
+                    }
+                }
+            }
+        }
+    };
+    std::thread::scope(|scope| (0..4).for_each(|thread| drop(scope.spawn(move || work(thread)))));
 }
 
 #[test]
