@@ -58,6 +58,7 @@ fn help_of_every_command() {
         file!["cli/certificates-trust-help.txt"]
     );
     assert_data_eq!(success(&rudy(&["upstreams", "--help"])), file!["cli/upstreams-help.txt"]);
+    assert_data_eq!(success(&rudy(&["metrics", "--help"])), file!["cli/metrics-help.txt"]);
     assert_data_eq!(success(&rudy(&["upstreams", "drain", "--help"])), file!["cli/upstreams-drain-help.txt"]);
     assert_data_eq!(success(&rudy(&["limits", "--help"])), file!["cli/limits-help.txt"]);
     assert_data_eq!(success(&rudy(&["completions", "--help"])), file!["cli/completions-help.txt"]);

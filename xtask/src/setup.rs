@@ -35,6 +35,8 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("certutil", "libnss3-tools"), // databases of authorities of browsers
     ("testssl", "testssl.sh"),     // scans TLS for weaknesses
     ("chromium", "chromium"),      // renders the reports of the lab
+    ("zstd", "zstd"),              // reads rotated logs
+    ("promtool", "prometheus"),    // checks and scrapes metrics
 ];
 
 /// Debian's Python, which has a `venv` package. Another one in `PATH` may lack it.

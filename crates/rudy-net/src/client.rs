@@ -8,7 +8,7 @@ use http::HeaderValue;
 use http::uri::Scheme;
 use rudy_tls::Tls;
 
-use crate::LocalAddress;
+use crate::{LocalAddress, Observer};
 
 /// The client of a request: the two ends of its connection, and its encryption.
 #[derive(Debug, Clone)]
@@ -25,6 +25,8 @@ pub struct Client<'a> {
     pub connection_number: u64,
     /// Number of the request on its connection, from 1; 0 before the first.
     pub request_number: u64,
+    /// The observer of the exchange, for notes of the service.
+    pub observer: Option<Arc<dyn Observer>>,
 }
 
 impl Client<'static> {
@@ -38,6 +40,7 @@ impl Client<'static> {
             tls: None,
             connection_number,
             request_number,
+            observer: None,
         }
     }
 }
@@ -61,8 +64,9 @@ impl Client<'_> {
     /// cached.
     #[must_use]
     pub fn to_owned(&self) -> Client<'static> {
-        let (forwarded, tls) = (self.forwarded.clone(), self.tls.clone());
-        Client { local_address: LocalAddress::known(self.local_address.get()), forwarded, tls, ..*self }
+        let (forwarded, tls, observer) = (self.forwarded.clone(), self.tls.clone(), self.observer.clone());
+        let local_address = LocalAddress::known(self.local_address.get());
+        Client { forwarded, local_address, tls, observer, ..*self }
     }
 }
 

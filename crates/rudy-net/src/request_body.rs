@@ -11,6 +11,8 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 
+use crate::Observer;
+
 /// The body of a request. Read it with [`http_body::Body::poll_frame`]; dropping it discards the rest.
 #[derive(Debug, Default)]
 pub struct RequestBody(BodySource);
@@ -49,6 +51,15 @@ impl RequestBody {
     pub(crate) fn pair(length: Option<u64>) -> (Self, BodySender) {
         let slot = Arc::new(Slot(Mutex::new(State::default())));
         (Self(BodySource::Connection { slot: slot.clone(), remaining: length, most: None }), BodySender(slot))
+    }
+
+    /// Reports what arrives of the body to an observer.
+    pub(crate) fn set_observer(&self, observer: &Arc<dyn Observer>) {
+        match &self.0 {
+            BodySource::Empty => {}
+            BodySource::Whole(bytes) => observer.body_received(bytes.len() as u64),
+            BodySource::Connection { slot, .. } => slot.lock().observer = Some(observer.clone()),
+        }
     }
 
     /// Returns the body with a maximum size: reading more than `most` bytes fails with [`RequestBodyError::TooLarge`].
@@ -196,6 +207,9 @@ impl BodySender {
     pub(crate) fn send(&self, piece: Bytes) {
         let mut state = self.0.lock();
         debug_assert!(state.piece.is_none(), "one piece at a time");
+        if let Some(observer) = &state.observer {
+            observer.body_received(piece.len() as u64);
+        }
         state.piece = Some(piece);
         state.wake_reader();
     }
@@ -247,6 +261,7 @@ struct State {
     dropped: bool,
     reader: Option<Waker>,
     sender: Option<Waker>,
+    observer: Option<Arc<dyn Observer>>,
 }
 
 impl State {

@@ -1,5 +1,7 @@
 //! The interface between connections and the service that responds to requests.
 
+use std::any::Any;
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,8 +36,9 @@ pub trait Service: Send + Sync + 'static {
         None
     }
 
-    /// Creates the observer of an exchange, before the service responds. `None` costs nothing.
-    fn observe(&self, _head: &RequestHead<'_>, _client: &Client<'_>) -> Option<Box<dyn Observer>> {
+    /// Creates the observer of an exchange, before the service responds. `None` costs nothing. The methods that respond get it in
+    /// [`Client::observer`].
+    fn observe(&self, _head: &RequestHead<'_>, _client: &Client<'_>) -> Option<Arc<dyn Observer>> {
         None
     }
 
@@ -72,10 +75,15 @@ pub trait Service: Send + Sync + 'static {
     fn rejected(&self, client: &Client<'_>, reason: &str, outcome: &ExchangeOutcome);
 }
 
-/// Receives the outcome of an exchange exactly once; used for the access log.
-pub trait Observer: Send {
-    /// Called at the end of the exchange.
-    fn finished(self: Box<Self>, outcome: &ExchangeOutcome);
+/// Observes an exchange. The service and the connection share it.
+pub trait Observer: Any + Debug + Send + Sync {
+    /// Called when `bytes` of the request body have arrived for the service.
+    fn body_received(&self, bytes: u64) {
+        let _ = bytes;
+    }
+
+    /// Called once, at the end of the exchange.
+    fn finished(&self, outcome: &ExchangeOutcome);
 }
 
 /// The outcome of an exchange.

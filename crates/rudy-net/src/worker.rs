@@ -60,6 +60,12 @@ impl Worker {
         self.counters.accepted.get() > closed
     }
 
+    /// Returns the number of connections that have received no part of a request since their last response.
+    #[must_use]
+    pub fn idle_connections(&self) -> usize {
+        self.timers.idle()
+    }
+
     /// Whether [`Self::stop`] was called.
     #[must_use]
     pub fn is_stopping(&self) -> bool {

@@ -17,9 +17,11 @@ use crate::client_address::{self, with_forwarded_host};
 use crate::compile::compile;
 use crate::config::{Config, Diagnostics};
 use crate::error_log::ErrorLog;
+use crate::exchange::{self, Observers};
 use crate::fastcgi::Apps;
 use crate::files::access::Access;
 use crate::handlers::{Metrics, Start};
+use crate::metrics::Format;
 use crate::proxy::Proxy;
 use crate::routes::{Context, Routes};
 use crate::routing::Router;
@@ -32,7 +34,9 @@ use crate::topic::Topics;
 pub struct App {
     routes: Arc<Routes>,
     limits: Arc<Limits>,
-    access_log: Option<AccessLog>,
+    observers: Arc<Observers>,
+    /// Whether requests are counted by route.
+    counts_requests: bool,
     error_log: Option<ErrorLog>,
     client_address: client_address::Options,
 }
@@ -53,7 +57,8 @@ impl App {
         Ok(Self {
             routes: Arc::new(routes),
             limits: Arc::new(config.limits_in_effect()),
-            access_log: None,
+            observers: Arc::new(Observers { request_id: config.request_id.clone(), ..Observers::default() }),
+            counts_requests: config.counts_requests(),
             error_log: None,
             client_address: config.client_address.clone(),
         })
@@ -66,8 +71,9 @@ impl App {
 
     /// Adds an access log.
     #[must_use]
-    pub fn with_access_log(self, log: AccessLog) -> Self {
-        Self { access_log: Some(log), ..self }
+    pub fn with_access_log(mut self, log: AccessLog) -> Self {
+        Arc::make_mut(&mut self.observers).access_log = Some(log);
+        self
     }
 
     /// Adds a log for errors of clients and of the file system.
@@ -86,6 +92,16 @@ impl App {
         self.routes.router.handlers().try_for_each(|target| target.start(&start))
     }
 
+    /// Whether each response has the id of its request.
+    fn has_id_in_response(&self) -> bool {
+        self.observers.request_id.as_ref().is_some_and(|table| table.response)
+    }
+
+    /// Returns the metrics of the process in the text format of Prometheus.
+    pub(crate) fn metrics_text(&self) -> String {
+        self.routes.metrics_text(Format::Prometheus)
+    }
+
     /// Returns the proxies of all routes.
     pub(crate) fn proxies(&self) -> impl Iterator<Item = &Proxy> {
         self.routes.router.handlers().filter_map(|target| target.handler.proxy())
@@ -94,6 +110,9 @@ impl App {
     /// Uses these counters, which outlive the configuration.
     #[must_use]
     pub fn with_metrics(mut self, metrics: Arc<Metrics>) -> Self {
+        if self.counts_requests {
+            Arc::make_mut(&mut self.observers).metrics = Some(metrics.clone());
+        }
         Arc::make_mut(&mut self.routes).metrics = metrics;
         self
     }
@@ -122,8 +141,8 @@ impl Service for App {
         self.client_address.forwarded(head, peer)
     }
 
-    fn observe(&self, head: &RequestHead<'_>, client: &Client<'_>) -> Option<Box<dyn Observer>> {
-        self.access_log.as_ref().map(|log| log.observe(head, client))
+    fn observe(&self, head: &RequestHead<'_>, client: &Client<'_>) -> Option<Arc<dyn Observer>> {
+        self.observers.observe(head, client, || self.client_address.trusts(&client.peer))
     }
 
     fn accepts_tunnels(&self) -> bool {
@@ -139,12 +158,26 @@ impl Service for App {
     }
 
     fn call_head(&self, head: &RequestHead<'_>, client: &Client<'_>) -> Option<Response> {
+        if self.has_id_in_response() {
+            return None;
+        }
         self.routes.respond_to_head(head, client)
     }
 
     fn call(&self, request: Request, client: &Client<'_>) -> Reply {
-        let request = with_forwarded_host(request, client);
-        Context { client, routes: &self.routes, access: Access::Cached }.reply(request)
+        let mut request = with_forwarded_host(request, client);
+        let id = exchange::request_id(client.observer.as_ref());
+        if let Some(id) = id {
+            id.set_in_request(request.headers_mut());
+        }
+        let reply = Context { client, routes: &self.routes, access: Access::Cached }.reply(request);
+        match id.filter(|_| self.has_id_in_response()).cloned() {
+            Some(id) => reply.map(|mut response| {
+                id.set_in_response(response.headers_mut());
+                response
+            }),
+            None => reply,
+        }
     }
 
     fn respond_to_rejected(
@@ -171,7 +204,7 @@ impl Service for App {
     }
 
     fn rejected(&self, client: &Client<'_>, reason: &str, outcome: &ExchangeOutcome) {
-        if let Some(log) = &self.access_log {
+        if let Some(log) = &self.observers.access_log {
             log.rejected(client, reason, outcome);
         }
         if let Some(log) = &self.error_log {

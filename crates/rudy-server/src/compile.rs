@@ -8,6 +8,7 @@ use crate::Resources;
 use crate::acme;
 use crate::client_address;
 use crate::config::{self, Config, Location, Problem};
+use crate::exchange::RouteName;
 use crate::files::{FilesOptions, is_withheld};
 use crate::handlers::redirect_map::{MappedRedirect, RedirectMap};
 use crate::handlers::{BuildContext, HandlerConfig, HandlerTable, NoHandler};
@@ -44,23 +45,31 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<T
             match route.handler.build(&context) {
                 Ok(handler) => {
                     let target = Target::new(of_route, route.allow_trace, handler);
+                    let target = target.named(route_name(site, route.paths.first()));
                     routes.push(Route { paths: route.paths.clone(), handler: target });
                 }
                 Err(more) => problems.extend(more),
             }
         }
         let https_port = tls::https_port(config, site, &mut problems);
-        let outer = Target::new(steps.outer(), false, Box::new(NoHandler));
+        let outer = Target::new(steps.outer(), false, Box::new(NoHandler)).named(route_name(site, None));
         let outer = Route { paths: vec![PathPattern::everything()], handler: outer };
         let redirects = site.redirects.as_ref().map(|table| {
             let map = Arc::new(RedirectMap::read(table, &site.location.key("redirects"), &mut problems));
             let target = Target::new(steps.outer(), false, Box::new(MappedRedirect(map.clone())));
+            let target = target.named(route_name(site, None));
             (map, Route { paths: vec![PathPattern::everything()], handler: target })
         });
         let tls = tls::site(config, site, &resources.tls, &mut problems);
         sites.push(Site { routes, outer, redirects, tls, is_auto: site.is_auto(), https_port });
     }
     if problems.is_empty() { Ok(Router::new(hosts, sites)) } else { Err(problems) }
+}
+
+/// Returns the names of a route in logs and metrics.
+fn route_name(site: &config::Site, path: Option<&PathPattern>) -> RouteName {
+    let site = site.hosts.first().map(ToString::to_string).unwrap_or_default();
+    RouteName::new(site, path.map(ToString::to_string))
 }
 
 fn add_hosts(hosts: &mut Hosts, config: &Config, number: usize, problems: &mut Vec<Problem>) {

@@ -70,7 +70,7 @@ impl ErrorLog {
             LinesLost::Dropped(lines) => {
                 Some(format!("error: {lines} lines of this log were dropped here\n"))
             }
-            LinesLost::Failed(..) => None,
+            LinesLost::Failed(..) | LinesLost::NotRotated(_) => None,
         });
         let writer = LineWriter::start("error-log", file, on_lines_lost)?;
         let state = State {

@@ -10,6 +10,7 @@ pub mod client_address;
 mod compile;
 pub mod config;
 pub mod error_log;
+mod exchange;
 mod fastcgi;
 pub mod files;
 pub mod follow;
@@ -19,6 +20,7 @@ pub mod limits;
 mod line_writer;
 mod local_time;
 mod methods;
+pub mod metrics;
 pub mod pages;
 mod php;
 mod proxy;
@@ -42,8 +44,8 @@ mod user;
 pub use app::App;
 pub use fastcgi::{Apps, FastcgiTable};
 pub use handlers::{
-    BroadcastTable, DelayTable, HandlerTable, InfoTable, Metrics, RedirectTable, RespondTable, RewriteTable,
-    StatusTable, StreamFormat, StreamTable, TailTable,
+    BroadcastTable, DelayTable, HandlerTable, InfoTable, Metrics, MetricsTable, RedirectTable, RespondTable,
+    RewriteTable, StatusTable, StreamFormat, StreamTable, TailTable,
 };
 pub use php::PhpTable;
 pub use proxy::{

@@ -35,8 +35,14 @@ impl LocalClock {
 
     /// Formats as in RFC 3339: `2026-11-21T04:05:06.789012+01:00`.
     pub(crate) fn rfc3339(&mut self, time: SystemTime) -> impl Display + '_ {
+        self.both(time).1
+    }
+
+    /// Formats in both ways.
+    pub(crate) fn both(&mut self, time: SystemTime) -> (&str, impl Display + '_) {
         let micros = self.update(time);
-        fmt::from_fn(move |f| write!(f, "{}.{micros:06}{}", self.date_time, self.offset))
+        let Self { combined, date_time, offset, .. } = self;
+        (combined, fmt::from_fn(move |f| write!(f, "{date_time}.{micros:06}{offset}")))
     }
 
     /// Updates the cached texts for the second of `time`. Returns its microseconds within the second.

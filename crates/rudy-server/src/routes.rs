@@ -9,14 +9,17 @@ use http::uri::Scheme;
 use http::{Method, StatusCode, header};
 use rudy_http::h1::{Rejection, RequestHead};
 use rudy_http::semantics::path::{PathError, RequestPath};
-use rudy_net::{Client, Reply, Request, Response};
+use rudy_net::{Client, Observer, Reply, Request, Response};
 
 use crate::acme::is_challenge_path;
 use crate::buffer::Buffers;
+use crate::exchange::note;
 use crate::files::access::{Access, on_pool};
 use crate::handlers::{Call, Metrics};
 use crate::internal_redirect::ErrorPageFor;
 use crate::methods::{method_not_allowed, reject_unknown_method, respond_unless_read};
+use crate::metrics::{Format, Sources, render};
+use crate::proxy::Proxy;
 use crate::routing::{Missing, NotFound, RouteMatch, Router, explain_rejected, request_host};
 use crate::steps::{HeadCall, Next, Target};
 use crate::tls::TlsState;
@@ -34,6 +37,14 @@ pub(crate) struct Routes {
 }
 
 impl Routes {
+    /// Writes the metrics of the process. Takes milliseconds.
+    pub(crate) fn metrics_text(&self, format: Format) -> String {
+        let proxies = self.router.handlers().filter_map(|target| target.handler.proxy());
+        let sources =
+            Sources { metrics: &self.metrics, buffers: &self.buffers, upstreams: Proxy::upstreams(proxies) };
+        render(&sources, format)
+    }
+
     /// Responds to a request from a view of its head, with the same response as [`Context::reply`]. `None` if the response needs more
     /// than method, path and host.
     pub(crate) fn respond_to_head(&self, head: &RequestHead<'_>, client: &Client<'_>) -> Option<Response> {
@@ -48,6 +59,7 @@ impl Routes {
         if is_redirected || found.needs_certificate {
             return None;
         }
+        note_route(client.observer.as_ref(), &found);
         found.handler.call_head(&found, HeadCall { head, path: &path, client })
     }
 }
@@ -173,6 +185,7 @@ impl Context<'_> {
             Ok(found) => found,
             Err(missing) => return self.reject(request, path, missing),
         };
+        note_route(self.client.observer.as_ref(), &found);
         match self.refuse(&request, &found) {
             Some(response) => self.respond(request, path, response, Some(found.outer())),
             None => Next::default().call(request, Call { path, route: &found, context: self }),
@@ -189,6 +202,9 @@ impl Context<'_> {
 
     fn reject(self, request: Request, path: &RequestPath<'static>, missing: Missing<'_, Target>) -> Reply {
         let response = not_found(&request, missing.reason);
+        if let Some(outer) = &missing.outer {
+            note_route(self.client.observer.as_ref(), outer);
+        }
         self.respond(request, path, response, missing.outer)
     }
 
@@ -230,6 +246,10 @@ impl Context<'_> {
         };
         Some(method_not_allowed(request, handler.methods(), explanation))
     }
+}
+
+fn note_route(observer: Option<&Arc<dyn Observer>>, found: &RouteMatch<'_, Target>) {
+    note(observer, |notes| notes.route = Some(found.handler.name.clone()));
 }
 
 /// Returns the path of a request without a route, for its header fields: the root if the path is invalid.

@@ -46,6 +46,8 @@ pub struct Tls {
     pub version: &'static str,
     /// The cipher suite, such as `TLS_AES_128_GCM_SHA256`.
     pub cipher: &'static str,
+    /// The group of the key exchange, such as `X25519MLKEM768`; empty for a resumption without one.
+    pub group: &'static str,
     /// The server name that the client sent (SNI, RFC 6066 §3).
     pub server_name: Option<Box<str>>,
     /// Whether the site asks for client certificates.

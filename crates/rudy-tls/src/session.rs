@@ -65,12 +65,14 @@ impl Session {
     pub fn result(&self, site: &TlsSite, server_name: Option<String>) -> Result<Tls, Error> {
         let client = site.client_certificates.zip(self.connection.peer_certificates().and_then(<[_]>::first));
         let client = client.map(|(usage, first)| ClientCertificate::read(first, usage.is_forwarded));
+        let group = self.connection.negotiated_key_exchange_group();
         Ok(Tls {
             version: match self.connection.protocol_version() {
                 Some(ProtocolVersion::TLSv1_2) => "TLSv1.2",
                 _ => "TLSv1.3",
             },
             cipher: self.connection.negotiated_cipher_suite().map_or("", |suite| cipher_name(suite.suite())),
+            group: group.and_then(|group| group.name().as_str()).unwrap_or_default(),
             names: site.names(server_name.as_deref()),
             server_name: server_name.map(Into::into),
             is_resumed: self.connection.handshake_kind() == Some(HandshakeKind::Resumed),

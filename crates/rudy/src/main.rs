@@ -9,6 +9,7 @@ mod get;
 mod lab;
 mod limits;
 mod manual;
+mod metrics;
 mod reload;
 mod tail;
 mod tls;
@@ -74,6 +75,7 @@ Exit codes: 0 valid, 2 invalid.")]
     Certificates(certificates::Certificates),
     Upstreams(upstreams::Upstreams),
     Limits(limits::Limits),
+    Metrics(metrics::Metrics),
     Tail(tail::Tail),
     Get(Box<get::Get>),
     Bench(Box<bench::Bench>),
@@ -252,6 +254,7 @@ fn main() -> ExitCode {
         Command::Certificates(certificates) => certificates.run().into(),
         Command::Upstreams(upstreams) => upstreams.run().into(),
         Command::Limits(limits) => limits.run().into(),
+        Command::Metrics(metrics) => metrics.run().into(),
         Command::Tail(tail) => rudy_server::tail::run(&tail.into()).into(),
         Command::Get(get) => rudy_load::get::get(&(*get).into()).into(),
         Command::Bench(bench) => bench.run().into(),

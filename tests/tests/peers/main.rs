@@ -15,6 +15,7 @@ mod handshakes;
 mod http2_client;
 mod lab;
 mod limits;
+mod metrics;
 mod paths;
 mod php;
 mod pipelined;

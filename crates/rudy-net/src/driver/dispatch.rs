@@ -26,9 +26,9 @@ impl<S: ServiceSource> Connection<S> {
         ) -> Result<(crate::Request, Option<U>), Rejection>,
     ) -> Result<(Option<Reply>, Option<U>, Record), Rejection> {
         let forwarded = self.call(|| service.forwarded(&head, &self.info.peer)).flatten().map(Arc::new);
-        let client = Client { forwarded: forwarded.clone(), ..self.client(number) };
-        let observer = self.call(|| service.observe(&head, &client)).flatten();
-        let record = Record::new(observer, now);
+        let mut client = Client { forwarded: forwarded.clone(), ..self.client(number) };
+        client.observer = self.call(|| service.observe(&head, &client)).flatten();
+        let record = Record::new(client.observer.clone(), now);
         let may_use_head = forwarded.as_ref().is_none_or(|forwarded| forwarded.host.is_none());
         if head.body_length() == BodyLength::Known(0)
             && may_use_head
@@ -37,7 +37,11 @@ impl<S: ServiceSource> Connection<S> {
             return Ok((Some(response.into()), None, record));
         }
         let (request, upload) = with_body(self, head.into_request(), now)?;
-        let client = Client { forwarded, ..self.client(number) };
+        let observer = record.observer.clone();
+        if let Some(observer) = &observer {
+            request.body().set_observer(observer);
+        }
+        let client = Client { forwarded, observer, ..self.client(number) };
         Ok((self.call(|| service.call(request, &client)), upload, record))
     }
 }

@@ -340,6 +340,7 @@ impl<S: ServiceSource> Connection<S> {
             tls,
             connection_number: *number,
             request_number,
+            observer: None,
         }
     }
 

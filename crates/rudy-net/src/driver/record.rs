@@ -1,5 +1,6 @@
 //! Records an exchange for its observer.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use http::StatusCode;
@@ -8,7 +9,7 @@ use crate::{Client, EndReason, ExchangeOutcome, Observer, Service};
 
 /// The record of an exchange.
 pub(super) struct Record {
-    pub(super) observer: Option<Box<dyn Observer>>,
+    pub(super) observer: Option<Arc<dyn Observer>>,
     /// When the request head was complete.
     pub(super) received: Instant,
     /// When the response began.
@@ -18,7 +19,7 @@ pub(super) struct Record {
 }
 
 impl Record {
-    pub(super) fn new(observer: Option<Box<dyn Observer>>, received: Instant) -> Self {
+    pub(super) fn new(observer: Option<Arc<dyn Observer>>, received: Instant) -> Self {
         Self { observer, received, began: None, status: None, body_bytes: 0 }
     }
 

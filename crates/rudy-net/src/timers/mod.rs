@@ -64,6 +64,11 @@ impl Timers {
         self.lock().candidates(worker)
     }
 
+    /// Returns the number of idle connections.
+    pub(crate) fn idle(&self) -> usize {
+        self.lock().idle()
+    }
+
     /// Evicts a connection, unless it has become busy since it was chosen.
     pub(crate) fn evict(&self, victim: &Candidate) -> bool {
         let mut wheel = self.lock();

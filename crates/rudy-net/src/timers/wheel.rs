@@ -43,6 +43,8 @@ pub(super) struct Wheel {
     wake_ups: u16,
     /// The newest stamp; stamps count up as connections become idle.
     newest: u32,
+    /// The number of idle connections.
+    idle: usize,
 }
 
 /// 48 bytes for each connection. The slots of a bucket form a linked list, so that no tick allocates, and a
@@ -84,6 +86,7 @@ impl Default for Wheel {
             asleep_until: NEVER,
             wake_ups: 0,
             newest: BUSY,
+            idle: 0,
         }
     }
 }
@@ -106,6 +109,7 @@ impl Wheel {
 
     pub(super) fn free_slot(&mut self, index: u32) {
         self.unlink(index);
+        self.leave_idle(index);
         self.slots[index as usize] = FREE;
         self.free.push(index);
     }
@@ -114,6 +118,7 @@ impl Wheel {
     pub(super) fn set_idle(&mut self, index: u32, from_now_on: bool) -> bool {
         let stamp = &mut self.slots[index as usize].stamp;
         if *stamp != EVICTED && (from_now_on || *stamp == BUSY) {
+            self.idle += usize::from(*stamp == BUSY);
             // Skips the two special stamps.
             self.newest = if self.newest == EVICTED - 1 { BUSY + 1 } else { self.newest + 1 };
             *stamp = self.newest;
@@ -123,7 +128,18 @@ impl Wheel {
 
     /// Marks the connection as busy.
     pub(super) fn set_busy(&mut self, index: u32) {
+        self.leave_idle(index);
         self.slots[index as usize].stamp = BUSY;
+    }
+
+    /// Returns the number of idle connections.
+    pub(super) fn idle(&self) -> usize {
+        self.idle
+    }
+
+    /// Counts a connection as idle no longer, if it is idle.
+    fn leave_idle(&mut self, index: u32) {
+        self.idle -= usize::from(!matches!(self.slots[index as usize].stamp, BUSY | EVICTED));
     }
 
     pub(super) fn is_evicted(&self, index: u32) -> bool {
@@ -143,8 +159,10 @@ impl Wheel {
 
     /// Evicts a connection if it has been idle ever since it became a candidate. Returns its waker.
     pub(super) fn evict(&mut self, candidate: &Candidate) -> Option<Waker> {
-        let slot = &mut self.slots[candidate.slot as usize];
-        (slot.stamp == candidate.stamp).then(|| {
+        let is_same = self.slots[candidate.slot as usize].stamp == candidate.stamp;
+        is_same.then(|| {
+            self.leave_idle(candidate.slot);
+            let slot = &mut self.slots[candidate.slot as usize];
             slot.stamp = EVICTED;
             // A connection without a waker checks before it waits.
             slot.waker.clone().unwrap_or_else(|| Waker::noop().clone())

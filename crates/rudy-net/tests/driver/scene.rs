@@ -48,8 +48,8 @@ impl Scene {
 }
 
 impl<F: Fn(Request) -> Reply + Send + Sync + 'static> Service for Answering<F> {
-    fn observe(&self, _head: &RequestHead<'_>, _client: &Client<'_>) -> Option<Box<dyn Observer>> {
-        Some(Box::new(SendOutcome(self.outcomes.lock().unwrap().clone())))
+    fn observe(&self, _head: &RequestHead<'_>, _client: &Client<'_>) -> Option<Arc<dyn Observer>> {
+        Some(Arc::new(SendOutcome(self.outcomes.lock().unwrap().clone())))
     }
 
     fn call(&self, request: Request, _client: &Client<'_>) -> Reply {
@@ -63,10 +63,11 @@ impl<F: Fn(Request) -> Reply + Send + Sync + 'static> Service for Answering<F> {
     fn rejected(&self, _client: &Client<'_>, _reason: &str, _outcome: &ExchangeOutcome) {}
 }
 
+#[derive(Debug)]
 struct SendOutcome(Sender<ExchangeOutcome>);
 
 impl Observer for SendOutcome {
-    fn finished(self: Box<Self>, outcome: &ExchangeOutcome) {
+    fn finished(&self, outcome: &ExchangeOutcome) {
         let _ = self.0.send(outcome.clone());
     }
 }

@@ -119,8 +119,8 @@ pub(crate) fn read_until(stream: &mut TcpStream, text: &str) -> String {
 }
 
 impl Service for Script {
-    fn observe(&self, _head: &RequestHead<'_>, _client: &Client<'_>) -> Option<Box<dyn Observer>> {
-        Some(Box::new(SendOutcome(self.outcomes.lock().unwrap().clone())))
+    fn observe(&self, _head: &RequestHead<'_>, _client: &Client<'_>) -> Option<Arc<dyn Observer>> {
+        Some(Arc::new(SendOutcome(self.outcomes.lock().unwrap().clone())))
     }
 
     fn call(&self, request: Request, _client: &Client<'_>) -> Reply {
@@ -136,10 +136,11 @@ impl Service for Script {
     }
 }
 
+#[derive(Debug)]
 struct SendOutcome(Sender<ExchangeOutcome>);
 
 impl Observer for SendOutcome {
-    fn finished(self: Box<Self>, outcome: &ExchangeOutcome) {
+    fn finished(&self, outcome: &ExchangeOutcome) {
         let _ = self.0.send(outcome.clone());
     }
 }

@@ -3,47 +3,68 @@
 use std::fmt::{Arguments, Display};
 use std::io::Write;
 
-use rudy_http::semantics::path::RequestPath;
-use rudy_net::Peer;
+use super::field::{Field, Times, Value};
+use crate::exchange::Finished;
 
-use super::{Record, RequestInfo, ended_word, micros, version_text};
+/// The members of an object, in order.
+pub(super) const MEMBERS: [Field; 35] = [
+    Field::Time,
+    Field::Client,
+    Field::ClientPort,
+    Field::Proxy,
+    Field::Connection,
+    Field::Tls,
+    Field::Cipher,
+    Field::TlsGroup,
+    Field::EarlyData,
+    Field::ClientCertificate,
+    Field::Method,
+    Field::Target,
+    Field::Path,
+    Field::Version,
+    Field::Host,
+    Field::Referer,
+    Field::UserAgent,
+    Field::RequestId,
+    Field::Traceparent,
+    Field::User,
+    Field::Site,
+    Field::Route,
+    Field::Upstream,
+    Field::Attempts,
+    Field::UpstreamConnect,
+    Field::UpstreamWait,
+    Field::Cache,
+    Field::Limit,
+    Field::Refused,
+    Field::Status,
+    Field::RequestBodyBytes,
+    Field::BodyBytes,
+    Field::Duration,
+    Field::Wait,
+    Field::Ended,
+];
 
-/// Appends the line of `record`, its newline included.
-pub(super) fn write(record: &Record<'_>, time: &impl Display, line: &mut Vec<u8>) {
-    put(line, format_args!("{{\"time\":\"{time}\""));
-    let client = record.client.address();
-    put_address("client", client, line);
-    if let Some(port) = client.port() {
-        put(line, format_args!(",\"client_port\":{port}"));
+/// Appends the line of an exchange, its newline included. `sample` is the number of exchanges that it represents.
+pub(super) fn write(exchange: &Finished<'_>, times: &Times<'_>, sample: u32, line: &mut Vec<u8>) {
+    for field in &MEMBERS {
+        field.with_value(exchange, times, |value| match value {
+            // Most requests have no body.
+            Some(Value::Number(0)) if *field == Field::RequestBodyBytes => {}
+            Some(Value::Text([])) if *field == Field::Site => {}
+            Some(value) => put_member(field.name(), &value, line),
+            None if *field == Field::Status => put(line, format_args!(",\"status\":null")),
+            None => {}
+        });
     }
-    if record.client.forwarded.is_some() {
-        put_address("proxy", record.client.peer, line);
+    if sample > 1 {
+        put(line, format_args!(",\"sample\":{sample}"));
     }
-    put(line, format_args!(",\"connection\":{}", record.client.connection_number));
-    if let Some(tls) = &record.client.tls {
-        put(line, format_args!(",\"tls\":\"{}\",\"cipher\":\"{}\"", tls.version, tls.cipher));
-        if tls.is_early {
-            put(line, format_args!(",\"early_data\":true"));
-        }
-        if let Some(certificate) = &tls.client_certificate {
-            put_text("client_certificate", certificate.subject.as_bytes(), line);
-        }
+    // The first member has a comma before it, too.
+    if let Some(first) = line.first_mut() {
+        *first = b'{';
     }
-    if let Some(request) = record.request {
-        put_request(request, line);
-    }
-    if let Some(reason) = record.rejection {
-        put_text("refused", reason.as_bytes(), line);
-    }
-    let outcome = record.outcome;
-    match outcome.status {
-        Some(status) => put(line, format_args!(",\"status\":{}", status.as_u16())),
-        None => put(line, format_args!(",\"status\":null")),
-    }
-    let (duration_us, wait_us) = (micros(outcome.duration), micros(outcome.wait));
-    put(line, format_args!(",\"body_bytes\":{}", outcome.body_bytes));
-    put(line, format_args!(",\"duration_us\":{duration_us},\"wait_us\":{wait_us}"));
-    put(line, format_args!(",\"ended\":\"{}\"}}\n", ended_word(outcome.end_reason)));
+    line.extend_from_slice(b"}\n");
 }
 
 /// Returns a line with the number of lines that are missing before it.
@@ -51,38 +72,34 @@ pub(super) fn dropped(lines: u64, time: &impl Display) -> String {
     format!("{{\"time\":\"{time}\",\"dropped_lines\":{lines}}}\n")
 }
 
-fn put_address(name: &str, peer: Peer, line: &mut Vec<u8>) {
-    match peer.ip() {
-        Some(ip) => put(line, format_args!(",\"{name}\":\"{ip}\"")),
-        None => put(line, format_args!(",\"{name}\":\"unix:\"")),
+fn put_member(name: &str, value: &Value<'_>, line: &mut Vec<u8>) {
+    put(line, format_args!(",\"{name}\":"));
+    match value {
+        Value::Text(text) => put_text(&[*text], line),
+        Value::Texts(texts) => put_text(texts, line),
+        Value::Plain(text) => put(line, format_args!("\"{text}\"")),
+        Value::Address(peer) => match peer.ip() {
+            Some(ip) => put(line, format_args!("\"{ip}\"")),
+            None => put(line, format_args!("\"unix:\"")),
+        },
+        Value::Number(number) => put(line, format_args!("{number}")),
+        Value::Flag(flag) => put(line, format_args!("{flag}")),
+        Value::Status(status) => put(line, format_args!("{}", status.as_u16())),
     }
 }
 
-fn put_request(request: &RequestInfo, line: &mut Vec<u8>) {
-    put_text("method", request.method.as_str().as_bytes(), line);
-    put_text("target", request.target(), line);
-    // The canonical path, which routes match: all spellings of a path have the same value here.
-    if let Ok(path) = RequestPath::parse(request.path())
-        && request.path() != b"*"
-    {
-        put_text("path", path.as_bytes(), line);
-    }
-    put_text("version", version_text(request.version).as_bytes(), line);
-    for (name, value) in
-        [("host", &request.host), ("referer", &request.referer), ("user_agent", &request.user_agent)]
-    {
-        if let Some(value) = request.value(value.as_ref()) {
-            put_text(name, value, line);
+/// Appends a string: texts with spaces between them.
+fn put_text(texts: &[&[u8]], line: &mut Vec<u8>) {
+    line.push(b'"');
+    for (index, text) in texts.iter().enumerate() {
+        if index > 0 {
+            line.push(b' ');
         }
-    }
-}
-
-fn put_text(name: &str, value: &[u8], line: &mut Vec<u8>) {
-    put(line, format_args!(",\"{name}\":\""));
-    for chunk in value.utf8_chunks() {
-        chunk.valid().chars().for_each(|c| put_char(c, line));
-        if !chunk.invalid().is_empty() {
-            put_char(char::REPLACEMENT_CHARACTER, line);
+        for chunk in text.utf8_chunks() {
+            chunk.valid().chars().for_each(|c| put_char(c, line));
+            if !chunk.invalid().is_empty() {
+                put_char(char::REPLACEMENT_CHARACTER, line);
+            }
         }
     }
     line.push(b'"');

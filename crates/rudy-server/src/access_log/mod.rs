@@ -1,39 +1,116 @@
-//! The access log: one line for each exchange, in the combined format or as JSON.
+//! The access log: one line for each exchange, in the combined format, in one of the configuration, or as JSON.
 //!
 //! The worker formats a line in a reused buffer when the exchange is over, and queues it for the log's thread, so no request
 //! waits for a disk. If the queue is full, lines are dropped; their number is logged here and in the error log.
 
-mod combined;
+mod conditions;
+mod field;
 mod json;
+mod template;
 
 use std::cell::RefCell;
+use std::fmt;
 use std::fs::File;
 use std::io;
-use std::ops::Range;
 use std::os::fd::AsFd;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use http::{Method, Version};
-use rudy_http::h1::RequestHead;
-use rudy_http::semantics::field::{FieldLines, KnownField};
-use rudy_net::{Client, EndReason, ExchangeOutcome, Observer};
+use http::HeaderName;
+use rudy_net::{Client, ExchangeOutcome};
 
+pub use self::conditions::{Conditions, StatusRange};
+use self::field::{Field, Times};
+pub use self::template::Template;
+use crate::config::written_as_text;
 use crate::error_log::ErrorLog;
-use crate::line_writer::{LineWriter, LinesLost, OnLinesLost};
+use crate::exchange::{Finished, Notes};
+pub use crate::line_writer::{Compression, Receiver, RotationOptions};
+use crate::line_writer::{
+    Datagrams, LineWriter, LinesLost, OnLinesLost, Protocol, Rotation, Target, open_log,
+};
 use crate::local_time::LocalClock;
 
-/// The format of the access log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// The format of a line in the access log.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Format {
-    /// The combined format of Apache and nginx, with three more columns: the duration in microseconds, the time to the first
-    /// byte of the response in microseconds, and how the exchange ended.
-    #[default]
-    Combined,
+    /// A line with fields in braces; the default is [`Template::combined`].
+    Line(Template),
     /// One JSON object per line.
     Json,
+}
+
+impl Default for Format {
+    fn default() -> Self {
+        Self::Line(Template::combined())
+    }
+}
+
+impl FromStr for Format {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "combined" => Ok(Self::default()),
+            "json" => Ok(Self::Json),
+            template => template.parse().map(Self::Line),
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Json => f.write_str("json"),
+            Self::Line(template) if *template == Template::combined() => f.write_str("combined"),
+            Self::Line(template) => template.fmt(f),
+        }
+    }
+}
+
+written_as_text!(Format, "a format (\"combined\")",
+    { "type": "string", "minLength": 1, "description": "`combined` (the format of Apache and nginx, followed by the duration, the time to the first byte, and how the exchange ended), `json` (an object per line), or a line with fields in braces.", "examples": ["combined", "json", "{time} {client} {method} {host}{path} {status} {duration_us}"] });
+
+impl Format {
+    /// Returns the request fields that lines contain.
+    fn request_fields(&self) -> Vec<HeaderName> {
+        match self {
+            Self::Line(template) => template.request_fields(),
+            Self::Json => json::MEMBERS.iter().filter_map(Field::request_field).collect(),
+        }
+    }
+
+    /// Returns the line that replaces dropped ones.
+    fn dropped(&self, lines: u64) -> String {
+        let (now, mut clock) = (SystemTime::now(), LocalClock::new());
+        match self {
+            Self::Line(_) => template::dropped(lines, clock.combined(now)),
+            Self::Json => json::dropped(lines, &clock.rfc3339(now)),
+        }
+    }
+}
+
+/// The access log of a configuration.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AccessLogOptions {
+    /// The destination.
+    pub destination: Destination,
+    /// The format of a line.
+    pub format: Format,
+    /// Which exchanges have a line.
+    pub conditions: Conditions,
+    /// The rotation of a file.
+    pub rotation: Option<RotationOptions>,
+}
+
+impl AccessLogOptions {
+    /// Returns the options of a log with a line for each exchange.
+    #[must_use]
+    pub fn new(destination: Destination, format: Format) -> Self {
+        Self { destination, format, conditions: Conditions::default(), rotation: None }
+    }
 }
 
 /// Where the access log goes.
@@ -43,6 +120,10 @@ pub enum Destination {
     Stdout,
     /// A file. It is created if it is missing, and appended to otherwise.
     File(PathBuf),
+    /// Syslog (RFC 5424).
+    Syslog(Receiver),
+    /// The journal of systemd.
+    Journald,
 }
 
 impl Destination {
@@ -52,20 +133,33 @@ impl Destination {
         if path.as_os_str() == "-" { Self::Stdout } else { Self::File(path.to_owned()) }
     }
 
-    fn open(&self) -> io::Result<File> {
+    fn open(&self, rotation: Option<&RotationOptions>) -> io::Result<Target> {
+        let datagrams = |protocol| Datagrams::open(protocol, "access", false).map(Target::from);
         match self {
-            Self::Stdout => Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?)),
-            // IP addresses are personal data: by default, other users of this machine cannot read them.
-            Self::File(path) => File::options().append(true).create(true).mode(0o640).open(path),
+            Self::Stdout => Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?).into()),
+            Self::File(path) => {
+                let file = open_log(path)?;
+                Ok(match rotation {
+                    Some(options) => {
+                        let rotation = Rotation::new(path, options.clone(), &file);
+                        Target::rotated(file, rotation)
+                    }
+                    None => file.into(),
+                })
+            }
+            Self::Syslog(receiver) => datagrams(Protocol::Syslog(receiver.clone())),
+            Self::Journald => datagrams(Protocol::Journald),
         }
     }
 }
 
-impl std::fmt::Display for Destination {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stdout => f.write_str("standard output"),
             Self::File(path) => write!(f, "{}", path.display()),
+            Self::Syslog(receiver) => write!(f, "syslog {receiver}"),
+            Self::Journald => f.write_str("journald"),
         }
     }
 }
@@ -76,28 +170,39 @@ pub struct AccessLog(Arc<Open>);
 
 #[derive(Debug)]
 struct Open {
-    destination: Destination,
-    format: Format,
+    options: AccessLogOptions,
+    request_fields: Box<[HeaderName]>,
     writer: LineWriter,
 }
 
 impl AccessLog {
     /// Opens the log and starts the thread that writes it. Lost lines are reported in `errors` and in the log itself.
-    pub fn open(destination: Destination, format: Format, errors: &ErrorLog) -> io::Result<Self> {
-        let on_lines_lost = report_lost_lines(format!("access log {destination}"), format, errors.clone());
-        let writer = LineWriter::start("access-log", destination.open()?, on_lines_lost)?;
-        Ok(Self(Arc::new(Open { destination, format, writer })))
+    pub fn open(options: AccessLogOptions, errors: &ErrorLog) -> io::Result<Self> {
+        let AccessLogOptions { destination, format, .. } = &options;
+        let on_lines_lost =
+            report_lost_lines(format!("access log {destination}"), format.clone(), errors.clone());
+        let target = destination.open(options.rotation.as_ref())?;
+        let writer = LineWriter::start("access-log", target, on_lines_lost)?;
+        let request_fields = format.request_fields().into();
+        Ok(Self(Arc::new(Open { options, request_fields, writer })))
     }
 
     /// Returns the destination of the log.
     #[must_use]
     pub fn destination(&self) -> &Destination {
-        &self.0.destination
+        &self.0.options.destination
+    }
+
+    /// Returns the request fields that lines contain.
+    pub(crate) fn request_fields(&self) -> &[HeaderName] {
+        &self.0.request_fields
     }
 
     /// Opens the file again after it was renamed or removed. Lines queued so far go to the old file.
     pub fn reopen(&self) -> io::Result<()> {
-        self.0.writer.replace(self.0.destination.open()?);
+        if let Destination::File(path) = self.destination() {
+            self.0.writer.replace(open_log(path)?);
+        }
         Ok(())
     }
 
@@ -106,130 +211,35 @@ impl AccessLog {
         self.0.writer.close();
     }
 
-    /// Returns an observer that holds the client and the request until the exchange is over, and then writes the line.
-    #[must_use]
-    pub fn observe(&self, head: &RequestHead<'_>, client: &Client) -> Box<dyn Observer> {
-        Box::new(Exchange {
-            log: self.clone(),
-            request: RequestInfo::new(head),
-            client: Client {
-                forwarded: client.forwarded.clone(),
-                tls: client.tls.clone(),
-                ..Client::new(client.peer, client.connection_number, client.request_number)
-            },
-        })
-    }
-
     /// Writes the line of a peer that was rejected before its request could be parsed.
-    pub fn rejected(&self, client: &Client, reason: &str, outcome: &ExchangeOutcome) {
-        self.write(&Record { client, request: None, rejection: Some(reason), outcome });
+    pub(crate) fn rejected(&self, client: &Client<'_>, reason: &str, outcome: &ExchangeOutcome) {
+        let (rejection, notes) = (Some(reason), &Notes::default());
+        let (request, id, request_body_bytes) = (None, None, 0);
+        self.finished(&Finished { client, request, id, rejection, notes, request_body_bytes, outcome });
     }
 
-    fn write(&self, record: &Record<'_>) {
+    /// Writes the line of an exchange, if it has one.
+    pub(crate) fn finished(&self, exchange: &Finished<'_>) {
         thread_local! {
             static SCRATCH: RefCell<(LocalClock, Vec<u8>)> = RefCell::new((LocalClock::new(), Vec::new()));
+        }
+        let weight = self.0.options.conditions.weight(exchange);
+        if weight == 0 {
+            return;
         }
         SCRATCH.with_borrow_mut(|(clock, line)| {
             line.clear();
             let now = SystemTime::now();
             // The timestamp is the arrival of the request, as in Apache.
-            let time = now.checked_sub(record.outcome.duration).unwrap_or(now);
-            match self.0.format {
-                Format::Combined => combined::write(record, clock.combined(time), line),
-                Format::Json => json::write(record, &clock.rfc3339(time), line),
+            let time = now.checked_sub(exchange.outcome.duration).unwrap_or(now);
+            let (local, rfc3339) = clock.both(time);
+            let times = Times { local: &local, rfc3339: &rfc3339 };
+            match &self.0.options.format {
+                Format::Line(template) => template.write(exchange, &times, line),
+                Format::Json => json::write(exchange, &times, weight, line),
             }
             self.0.writer.push(line);
         });
-    }
-}
-
-/// The content of a line.
-struct Record<'a> {
-    client: &'a Client<'a>,
-    /// `None` if the request could not be parsed.
-    request: Option<&'a RequestInfo>,
-    /// Why the request did not reach a handler.
-    rejection: Option<&'a str>,
-    outcome: &'a ExchangeOutcome,
-}
-
-/// A copy of the parts of a request's head that a line shows. The head is gone when the line is written.
-struct RequestInfo {
-    method: Method,
-    version: Version,
-    /// The target, the path and the fields, concatenated.
-    bytes: Box<[u8]>,
-    target_end: usize,
-    path_end: usize,
-    host: Option<Range<usize>>,
-    referer: Option<Range<usize>>,
-    user_agent: Option<Range<usize>>,
-}
-
-impl RequestInfo {
-    fn new(head: &RequestHead<'_>) -> Self {
-        let fields = [KnownField::Host, KnownField::Referer, KnownField::UserAgent];
-        let values = fields.map(|field| head.lines(field).next());
-        let lengths = values.iter().flatten().map(|value| value.len());
-        let (target, path) = (head.target(), head.path());
-        let mut bytes = Vec::with_capacity(target.len() + path.len() + lengths.sum::<usize>());
-        let mut copy = |part: &[u8]| {
-            bytes.extend_from_slice(part);
-            bytes.len() - part.len()..bytes.len()
-        };
-        let (target_end, path_end) = (copy(target).end, copy(path).end);
-        let [host, referer, user_agent] = values.map(|value| value.map(&mut copy));
-        let (method, version) = (head.method().clone(), head.version());
-        Self { method, version, bytes: bytes.into(), target_end, path_end, host, referer, user_agent }
-    }
-
-    /// Returns the target as the client sent it.
-    fn target(&self) -> &[u8] {
-        &self.bytes[..self.target_end]
-    }
-
-    fn path(&self) -> &[u8] {
-        &self.bytes[self.target_end..self.path_end]
-    }
-
-    fn value(&self, range: Option<&Range<usize>>) -> Option<&[u8]> {
-        range.map(|range| &self.bytes[range.clone()])
-    }
-}
-
-/// An exchange in progress.
-struct Exchange {
-    log: AccessLog,
-    request: RequestInfo,
-    client: Client<'static>,
-}
-
-impl Observer for Exchange {
-    fn finished(self: Box<Self>, outcome: &ExchangeOutcome) {
-        let record = Record { client: &self.client, request: Some(&self.request), rejection: None, outcome };
-        self.log.write(&record);
-    }
-}
-
-/// Returns the word for how an exchange ended.
-fn ended_word(end_reason: EndReason) -> &'static str {
-    match end_reason {
-        EndReason::Completed => "complete",
-        EndReason::PeerGone => "peer_gone",
-        EndReason::PeerStalled => "peer_stalled",
-        EndReason::Aborted => "cut",
-        EndReason::ServerStopped => "stopped",
-    }
-}
-
-/// Returns the version as in a request line.
-fn version_text(version: Version) -> &'static str {
-    match version {
-        Version::HTTP_09 => "HTTP/0.9",
-        Version::HTTP_10 => "HTTP/1.0",
-        Version::HTTP_2 => "HTTP/2.0",
-        Version::HTTP_3 => "HTTP/3.0",
-        _ => "HTTP/1.1",
     }
 }
 
@@ -245,16 +255,16 @@ fn report_lost_lines(name: String, format: Format, errors: ErrorLog) -> OnLinesL
             let message =
                 format!("{name}: {lines} lines dropped, because writing is too slow or the disk was full");
             errors.recurring_error("lines of the access log were dropped", &message);
-            let now = SystemTime::now();
-            let mut clock = LocalClock::new();
-            Some(match format {
-                Format::Combined => combined::dropped(*lines, clock.combined(now)),
-                Format::Json => json::dropped(*lines, &clock.rfc3339(now)),
-            })
+            Some(format.dropped(*lines))
         }
         LinesLost::Failed(error, lines) => {
             let message = format!("{name}: cannot write: {error}; lines lost so far: {lines}");
             errors.recurring_error("lines of the access log were lost", &message);
+            None
+        }
+        LinesLost::NotRotated(error) => {
+            let message = format!("{name}: cannot rotate it: {error}; Rudy still writes to it");
+            errors.recurring_error("the access log was not rotated", &message);
             None
         }
     })

@@ -5,9 +5,10 @@ use std::time::Instant;
 
 use http::{HeaderValue, StatusCode};
 use rudy_http::h1::{Event, ServerConnection};
-use rudy_net::{Forwarded, Peer};
+use rudy_net::{EndReason, Forwarded, Peer};
 
 use super::*;
+use crate::exchange::{RequestInfo, RouteName};
 
 const TIME: &str = "T";
 
@@ -36,7 +37,7 @@ fn request(target: impl AsRef<[u8]>, fields: &[(&str, &[u8])]) -> RequestInfo {
     head.extend_from_slice(b"\r\n");
     let now = Instant::now();
     match ServerConnection::new(now).receive(&head, now, &rudy_http::Limits::default()) {
-        Ok(Some(Event::Request(head))) => RequestInfo::new(&head),
+        Ok(Some(Event::Request(head))) => RequestInfo::new(&head, &Format::Json.request_fields()),
         other => panic!("no head of a request: {other:?}"),
     }
 }
@@ -47,11 +48,27 @@ fn lines(
     rejection: Option<&str>,
     outcome: &ExchangeOutcome,
 ) -> (String, String) {
-    let record = Record { client, request, rejection, outcome };
-    let (mut combined, mut json) = (Vec::new(), Vec::new());
-    combined::write(&record, TIME, &mut combined);
-    json::write(&record, &TIME, &mut json);
-    (String::from_utf8(combined).unwrap(), String::from_utf8(json).unwrap())
+    let notes = Notes::default();
+    let exchange = Finished { rejection, ..finished(client, request, outcome, &notes) };
+    (line(&Format::default(), &exchange), line(&Format::Json, &exchange))
+}
+
+fn finished<'a>(
+    client: &'a Client<'a>,
+    request: Option<&'a RequestInfo>,
+    outcome: &'a ExchangeOutcome,
+    notes: &'a Notes,
+) -> Finished<'a> {
+    Finished { client, request, id: None, rejection: None, notes, request_body_bytes: 0, outcome }
+}
+
+fn line(format: &Format, exchange: &Finished<'_>) -> String {
+    let (mut line, times) = (Vec::new(), Times { local: &TIME, rfc3339: &TIME });
+    match format {
+        Format::Line(template) => template.write(exchange, &times, &mut line),
+        Format::Json => json::write(exchange, &times, 1, &mut line),
+    }
+    String::from_utf8(line).unwrap()
 }
 
 #[test]
@@ -168,11 +185,11 @@ fn a_reopened_log_writes_to_the_new_file() {
     let folder = tempfile::tempdir().unwrap();
     let (path, renamed) = (folder.path().join("access.log"), folder.path().join("access.log.1"));
     let errors = ErrorLog::to(tempfile::tempfile().unwrap()).unwrap();
-    let log = AccessLog::open(Destination::new(&path), Format::Combined, &errors).unwrap();
+    let options = AccessLogOptions::new(Destination::new(&path), Format::default());
+    let log = AccessLog::open(options, &errors).unwrap();
     let exchange = |target: &str| {
-        let exchange =
-            Exchange { log: log.clone(), request: request(target, &[]), client: client("192.0.2.7:1") };
-        Box::new(exchange).finished(&outcome());
+        let (client, request) = (client("192.0.2.7:1"), request(target, &[]));
+        log.finished(&finished(&client, Some(&request), &outcome(), &Notes::default()));
     };
     exchange("/before");
     std::fs::rename(&path, &renamed).unwrap();
@@ -194,7 +211,7 @@ fn lost_lines_are_reported_in_the_log_and_in_the_error_log() {
     let errors = ErrorLog::to(error_log.try_clone().unwrap()).unwrap();
     let report =
         |format, lost: &LinesLost| report_lost_lines("access log x".to_owned(), format, errors.clone())(lost);
-    let combined = report(Format::Combined, &LinesLost::Dropped(12)).unwrap();
+    let combined = report(Format::default(), &LinesLost::Dropped(12)).unwrap();
     assert!(combined.starts_with("# [") && combined.contains("] 12 lines dropped here"), "{combined}");
     let json: serde_json::Value =
         serde_json::from_str(&report(Format::Json, &LinesLost::Dropped(12)).unwrap()).unwrap();
@@ -214,5 +231,137 @@ fn lost_lines_are_reported_in_the_log_and_in_the_error_log() {
 fn a_log_that_cannot_be_opened_is_an_error() {
     let errors = ErrorLog::to(tempfile::tempfile().unwrap()).unwrap();
     let destination = Destination::new(Path::new("/nowhere/access.log"));
-    assert!(AccessLog::open(destination, Format::Json, &errors).is_err());
+    assert!(AccessLog::open(AccessLogOptions::new(destination, Format::Json), &errors).is_err());
+}
+
+/// Notes about a request to an upstream, with all that steps and handlers know.
+fn notes() -> Notes {
+    let mut notes = Notes {
+        route: Some(Arc::new(RouteName::new("example.org".into(), Some("/api/*".into())))),
+        user: Some("Ada L".into()),
+        cache: Some("miss"),
+        limit: Some("logins".into()),
+        upstream: None,
+    };
+    let start = Instant::now();
+    notes.upstream_requested(start);
+    notes.upstream_requested(start);
+    notes.upstream_connected(&"10.0.0.2:80", start + Duration::from_micros(20));
+    notes.upstream_responded(start + Duration::from_micros(320));
+    notes
+}
+
+#[test]
+fn a_line_shows_the_notes_of_steps_and_handlers() {
+    let traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let request = request("/api/x?y", &[("traceparent", traceparent.as_bytes())]);
+    let (client, outcome, notes) = (client("192.0.2.7:1"), outcome(), notes());
+    let exchange = Finished { request_body_bytes: 7, ..finished(&client, Some(&request), &outcome, &notes) };
+    let members = format!(
+        ",\"traceparent\":\"{traceparent}\",\"user\":\"Ada L\",\"site\":\"example.org\",\"route\":\"/api/*\",\
+         \"upstream\":\"10.0.0.2:80\",\"attempts\":2,\"upstream_connect_us\":20,\"upstream_wait_us\":300,\
+         \"cache\":\"miss\",\"limit\":\"logins\",\"status\":200,\"request_body_bytes\":7,\"body_bytes\":512,"
+    );
+    let json = line(&Format::Json, &exchange);
+    assert!(json.contains(&members), "{json}");
+    let combined = line(&Format::default(), &exchange);
+    assert!(combined.starts_with("192.0.2.7 - Ada\\x20L [T] \"GET "), "{combined}");
+    for (template, expected) in [
+        ("{user}|\"{user}\"", "Ada\\x20L|\"Ada L\""),
+        ("{site}{route} {upstream} {attempts} {cache}", "example.org/api/* 10.0.0.2:80 2 miss"),
+        ("{path} {target} {scheme} {header.x-a} {referer}", "/api/x /api/x?y http - -"),
+        ("{tls} {tls_group} {client_port} {} {x", "- - 1 {} {x"),
+    ] {
+        let format: Format = template.parse().unwrap();
+        assert_eq!(format.to_string(), template);
+        assert_eq!(line(&format, &exchange), format!("{expected}\n"));
+    }
+}
+
+#[test]
+fn a_traceparent_that_is_none_is_not_logged() {
+    let format: Format = "{traceparent}".parse().unwrap();
+    for (value, is_logged) in [
+        ("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", true),
+        ("01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-more", true),
+        ("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-more", false),
+        ("ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", false),
+        ("00-00000000000000000000000000000000-b7ad6b7169203331-01", false),
+        ("00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01", false),
+        ("00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01", false),
+        ("00-0af7651916cd43dd-b7ad6b7169203331-01", false),
+        ("spam", false),
+    ] {
+        let request = request("/", &[("traceparent", value.as_bytes())]);
+        let (client, outcome, notes) = (client("192.0.2.7:1"), outcome(), Notes::default());
+        let line = line(&format, &finished(&client, Some(&request), &outcome, &notes));
+        assert_eq!(line.trim_end(), if is_logged { value } else { "-" });
+    }
+}
+
+#[test]
+fn a_format_without_fields_or_with_secrets_is_rejected() {
+    for (format, part) in [
+        ("common", "expected \"combined\", \"json\""),
+        ("{clinet}", "no field is named {clinet}"),
+        ("{header.}", "not a field name"),
+        ("{header.Authorization}", "a secret of the client"),
+        ("{header.cookie}", "a secret of the client"),
+        ("{client}\n", "without control characters"),
+    ] {
+        let error = format.parse::<Format>().unwrap_err();
+        assert!(error.contains(part), "{format}: {error}");
+    }
+}
+
+#[test]
+fn conditions_select_exchanges() {
+    let patterns = |paths: &[&str]| paths.iter().map(|path| path.parse().unwrap()).collect();
+    let errors = || Conditions {
+        statuses: vec!["4xx".parse().unwrap(), "500-503".parse().unwrap()],
+        ..Conditions::default()
+    };
+    let slow = || Conditions { slower_than: Some(Duration::from_micros(500)), ..Conditions::default() };
+    for (conditions, target, status, duration_us, weight) in [
+        (Conditions::default(), "/a", 200, 1, 1),
+        (errors(), "/a", 200, 1, 0),
+        (errors(), "/a", 404, 1, 1),
+        (errors(), "/a", 504, 1, 0),
+        (slow(), "/a", 200, 500, 0),
+        (slow(), "/a", 200, 501, 1),
+        (Conditions { sample: Some(1), ..errors() }, "/a", 200, 1, 1),
+        (Conditions { sample: Some(u32::MAX), ..errors() }, "/a", 404, 1, 1),
+        (Conditions { paths: patterns(&["/api/*"]), ..Conditions::default() }, "/api/x", 200, 1, 1),
+        (Conditions { paths: patterns(&["/api/*"]), ..Conditions::default() }, "/x/../ap%69/x", 200, 1, 1),
+        (Conditions { paths: patterns(&["/api/*"]), ..Conditions::default() }, "/a", 500, 1, 0),
+        (Conditions { except_paths: patterns(&["/health"]), ..errors() }, "/health", 500, 1, 0),
+        (Conditions { except_paths: patterns(&["/health"]), ..Conditions::default() }, "/%", 400, 1, 1),
+    ] {
+        let (client, request, notes) = (client("192.0.2.7:1"), request(target, &[]), Notes::default());
+        let status = Some(StatusCode::from_u16(status).unwrap());
+        let outcome = ExchangeOutcome { status, duration: Duration::from_micros(duration_us), ..outcome() };
+        let exchange = finished(&client, Some(&request), &outcome, &notes);
+        assert_eq!(conditions.weight(&exchange), weight, "{conditions:?} {target} {status:?}");
+    }
+}
+
+#[test]
+fn a_sample_is_about_its_share() {
+    let conditions = Conditions { sample: Some(10), ..Conditions::default() };
+    let (client, outcome, notes) = (client("192.0.2.7:1"), outcome(), Notes::default());
+    let request = request("/", &[]);
+    let exchange = finished(&client, Some(&request), &outcome, &notes);
+    let logged = (0..10_000).filter(|_| conditions.weight(&exchange) == 10).count();
+    // Ten standard deviations around 1,000.
+    assert!((700..=1300).contains(&logged), "{logged}");
+}
+
+#[test]
+fn statuses_are_single_or_classes_or_ranges() {
+    for (text, shown) in [("404", "404"), ("5xx", "5xx"), ("500-599", "5xx"), ("500-503", "500-503")] {
+        assert_eq!(text.parse::<StatusRange>().unwrap().to_string(), shown);
+    }
+    for text in ["", "xx", "6xx", "99", "600", "503-500", "4xx-5xx", "655xx"] {
+        assert!(text.parse::<StatusRange>().is_err(), "{text}");
+    }
 }

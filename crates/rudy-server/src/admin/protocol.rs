@@ -17,6 +17,8 @@ pub(crate) enum Request {
     Upstreams,
     /// The counts of all limits by key.
     Limits,
+    /// The metrics, for Prometheus.
+    Metrics,
     /// Sends no more requests to an upstream.
     DrainUpstream {
         /// Its URL, or its host and port.
@@ -39,6 +41,8 @@ pub(crate) enum Response {
     Upstreams(Vec<UpstreamStatus>),
     /// To [`Request::Limits`].
     Limits(Vec<LimitStatus>),
+    /// To [`Request::Metrics`]: the text.
+    Metrics(String),
     /// Why there is no other response.
     Error(String),
 }

@@ -36,6 +36,11 @@ impl AllowedClients {
         Self([AllowedClient::Anyone].into_iter().collect())
     }
 
+    /// Returns a list that allows clients on this machine.
+    pub(crate) fn loopback() -> Self {
+        Self([AllowedClient::Loopback].into_iter().collect())
+    }
+
     /// Returns a 403 response for a client that is not allowed. (404 would suggest a mistake in the routes.)
     pub(crate) fn reject(&self, headers: &HeaderMap, client: &Client<'_>) -> Option<Response> {
         let proxied = forwarding_field(headers);

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::limits::LimitsTable;
 use super::{AccessLogOptions, AppTable, Config, EngineOptions, RouteAuthorize, Site};
-use crate::access_log::Format;
+use crate::access_log::{Conditions, Format};
 use crate::client_address::{Options as ClientAddress, Source};
 use crate::handlers::HandlerConfig;
 use rudy_units::{Time, visible};
@@ -41,12 +41,13 @@ impl Config {
         let keep_alive = if self.engine.keeps_alive() { "on" } else { "off" };
         let log = match &self.access_log {
             None => "none".to_owned(),
-            Some(AccessLogOptions { destination, format }) => {
+            Some(AccessLogOptions { destination, format, conditions, rotation: _ }) => {
                 let format = match format {
-                    Format::Combined => "combined",
-                    Format::Json => "JSON",
+                    Format::Json => "JSON".to_owned(),
+                    Format::Line(_) => format.to_string(),
                 };
-                format!("{format} lines to {destination}")
+                let some = if *conditions == Conditions::default() { "" } else { " for some requests" };
+                format!("{format} lines to {destination}{some}")
             }
         };
         [

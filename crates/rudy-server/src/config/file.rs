@@ -4,19 +4,22 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::authorize::{AuthorizeTable, RouteAuthorize};
 use super::limits::LimitsTable;
 use super::values::{EngineName, FilePath, Int, ListenAddress, Located, OneOrMany, short_form};
+use crate::access_log::{Conditions, Format, StatusRange};
 use crate::acme::AcmeTable;
 use crate::client_address::{Source, TrustedProxy};
+use crate::exchange::RequestIdTable;
 use crate::handlers::HandlerTable;
+use crate::line_writer::{Compression, Receiver, RotationOptions};
 use crate::php::PhpTable;
 use crate::routing::{HostPattern, PathPattern};
 use crate::steps::StepsTable;
 use crate::tls::{HstsTable, TlsTable};
-use rudy_units::{Size, Time};
+use rudy_units::{Size, Time, Timeout};
 
 /// The configuration file of Rudy, a web server.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -82,6 +85,14 @@ pub struct MainFile {
     /// Access log: a file, or a table with a file and a format. Without it, requests are not logged.
     #[schemars(extend("examples" = ["/var/log/rudy/access.log"]))]
     pub access_log: Option<AccessLogTable>,
+    /// Counts requests by site and route, for the metrics. The default is `true` if a route has the handler `metrics`. `rudy metrics` shows
+    /// them without such a route, too.
+    #[schemars(example = true)]
+    pub metrics: Option<bool>,
+    /// Gives each request an id, `X-Request-Id`, for apps, upstreams and the access log. The id of a trusted proxy is kept; that of
+    /// another client is replaced. With `{ response = true }`, responses have it too. The default is `false`.
+    #[schemars(extend("examples" = [true]))]
+    pub request_id: Option<RequestIdTable>,
     /// Time that requests in progress have to finish when the server stops; then their connections are closed. The
     /// default is 30 s.
     #[schemars(extend("examples" = ["1m"]))]
@@ -204,32 +215,134 @@ pub struct RouteTable {
     pub handler: Option<HandlerTable>,
 }
 
-/// Access log: a file, or a table with a file and a format.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+/// Access log: a file, or a table with a file, a format, and conditions.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, remote = "Self")]
 #[schemars(transform = Self::with_short_form)]
 pub struct AccessLogTable {
-    /// File to append to, relative to the configuration file. `-` is the standard output.
+    /// File to append to, relative to the configuration file. `-` is the standard output. Exactly one of `path`, `syslog` and
+    /// `journald` is required.
     #[schemars(example = &"access.log")]
-    pub path: FilePath,
-    /// Format of a line.
+    pub path: Option<FilePath>,
+    /// Receiver of syslog messages (RFC 5424), one per line, instead of a file: `unix:/dev/log` or `udp:HOST:514`.
+    #[schemars(extend("examples" = ["unix:/dev/log"]))]
+    pub syslog: Option<Receiver>,
+    /// Sends the lines to the journal of systemd instead of a file.
     #[serde(default)]
-    pub format: LogFormat,
+    pub journald: bool,
+    /// Rotation of the file by Rudy itself. Without it, another program such as logrotate can rename the file.
+    #[schemars(extend("examples" = [{ "size": "100M", "keep": 14 }]))]
+    pub rotate: Option<RotationTable>,
+    /// Format of a line: `combined`, the format of Apache and nginx, followed by the duration in microseconds, the time to the first
+    /// byte of the response, and how the exchange ended; `json`, an object per line; or a line with fields in braces. The fields are
+    /// listed in `docs/logs.md`. The default is `combined`.
+    #[schemars(extend("examples" = ["json"]))]
+    pub format: Option<Format>,
+    /// Paths to log, as patterns like those of routes. The default is all.
+    #[schemars(extend("examples" = [["/api/*"]]))]
+    pub paths: Option<OneOrMany<PathPattern>>,
+    /// Paths without log lines, such as those of health checks.
+    #[schemars(extend("examples" = [["/health", "*.css"]]))]
+    pub except_paths: Option<OneOrMany<PathPattern>>,
+    /// Logs only requests with these statuses, such as `5xx`, and those that are `slower_than`. With `sample`, some others too.
+    #[schemars(extend("examples" = [["4xx", "5xx"]]))]
+    pub statuses: Option<OneOrMany<StatusRange>>,
+    /// Logs only requests that last longer, and those with one of `statuses`. With `sample`, some others too.
+    #[schemars(extend("examples" = ["1s"]))]
+    pub slower_than: Option<Timeout>,
+    /// Logs one of this many requests, chosen at random, of those that neither `statuses` nor `slower_than` selects. In JSON, such a line
+    /// has the number as `sample`.
+    #[schemars(example = 100)]
+    pub sample: Option<Int<1, 1_000_000>>,
 }
 
 short_form!(AccessLogTable, SHORT_PATH, "a file (\"access.log\") or a table", r#"{ "type": "string", "minLength": 1 }"#, {
     visit_bytes(path: &[u8]) => {
-        Ok(AccessLogTable { path: FilePath(OsStr::from_bytes(path).into()), format: LogFormat::default() })
+        Ok(AccessLogTable::at(FilePath(OsStr::from_bytes(path).into())))
     };
 });
 
-/// The format of a line in the access log.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+impl AccessLogTable {
+    /// A log with a line for each request.
+    fn at(path: FilePath) -> Self {
+        Self {
+            path: Some(path),
+            syslog: None,
+            journald: false,
+            rotate: None,
+            format: None,
+            paths: None,
+            except_paths: None,
+            statuses: None,
+            slower_than: None,
+            sample: None,
+        }
+    }
+
+    /// Returns the conditions for a line.
+    pub(super) fn conditions(&self) -> Conditions {
+        let patterns = |paths: &Option<OneOrMany<PathPattern>>| {
+            paths.as_ref().map_or_else(Vec::new, |paths| paths.as_slice().to_vec())
+        };
+        Conditions {
+            paths: patterns(&self.paths),
+            except_paths: patterns(&self.except_paths),
+            statuses: self.statuses.as_ref().map_or_else(Vec::new, |statuses| statuses.as_slice().to_vec()),
+            slower_than: self.slower_than.map(|time| time.0),
+            sample: self.sample.map(Int::as_u32),
+        }
+    }
+}
+
+/// Rotation of a log file. Without `size` and `every`, the file is rotated at 100 MiB.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RotationTable {
+    /// Size at which the file is rotated, at most once a second.
+    #[schemars(extend("examples" = ["100M"]))]
+    pub size: Option<Size>,
+    /// Time after which the file is rotated, counted from midnight: `1d` rotates at midnight, `1h` at each full hour.
+    #[schemars(extend("examples" = ["1d"]))]
+    pub every: Option<Timeout>,
+    /// Number of rotated files to keep.
+    pub keep: Int<1, 10_000>,
+    /// Compression of rotated files. The newest rotated file is not compressed.
+    pub compress: RotatedFiles,
+}
+
+/// How rotated files are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum LogFormat {
-    /// The combined format of Apache and nginx, followed by the duration of the request.
-    #[default]
-    Combined,
-    /// A JSON object per line.
-    Json,
+pub enum RotatedFiles {
+    /// Compressed with `zstd`.
+    Zstd,
+    /// Compressed with `gzip`.
+    Gzip,
+    /// Not compressed.
+    None,
+}
+
+impl Default for RotationTable {
+    fn default() -> Self {
+        Self { size: None, every: None, keep: Int(14), compress: RotatedFiles::Zstd }
+    }
+}
+
+impl RotationTable {
+    /// The size at which a file is rotated if nothing else is set.
+    const SIZE: u64 = 100 * 1024 * 1024;
+
+    /// Returns the options of the writer.
+    pub(super) fn options(&self) -> RotationOptions {
+        RotationOptions {
+            size: self.size.map(|size| size.0).or(self.every.is_none().then_some(Self::SIZE)),
+            every: self.every.map(|time| time.0),
+            keep: self.keep.as_usize(),
+            compression: match self.compress {
+                RotatedFiles::Zstd => Some(Compression::Zstd),
+                RotatedFiles::Gzip => Some(Compression::Gzip),
+                RotatedFiles::None => None,
+            },
+        }
+    }
 }

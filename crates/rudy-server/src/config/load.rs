@@ -11,16 +11,17 @@ use serde::de::DeserializeOwned;
 use toml::de::DeTable;
 
 use super::diagnostics::{Diagnostics, Location, Problem, Sources};
-use super::file::{AccessLogTable, IncludedFile, LogFormat, MainFile, RouteTable, SiteTable};
+use super::file::{AccessLogTable, IncludedFile, MainFile, RotationTable, RouteTable, SiteTable};
 use super::include::{Included, files_to_include};
 use super::read::{Outcome, read};
 use super::values::Located;
 use super::variables::Expansion;
-use super::{AccessLogOptions, CertificateSource, Config, EngineOptions, Route, Site};
+use super::{CertificateSource, Config, EngineOptions, Route, Site};
 use crate::Resources;
-use crate::access_log::{Destination, Format};
+use crate::access_log::{AccessLogOptions, Destination};
 use crate::buffer::Options as BufferOptions;
 use crate::client_address;
+use crate::exchange::RequestIdTable;
 use crate::files::{FilesOptions, FilesTable};
 use crate::handlers::HandlerTable;
 
@@ -115,7 +116,12 @@ impl Loader {
         config.admin_socket = file.admin_socket.map(|file| file.0);
         config.acme = file.acme;
         config.ticket_keys = file.ticket_keys.map(|file| file.0);
-        config.access_log = file.access_log.map(|log| log_options(&log, folder));
+        config.metrics = file.metrics;
+        config.request_id = file.request_id.and_then(RequestIdTable::if_on);
+        match file.access_log.map(|log| log_options(&log, folder)).transpose() {
+            Ok(log) => config.access_log = log,
+            Err(problem) => self.problems.push(*problem),
+        }
         self.sites(file.site);
     }
 
@@ -260,16 +266,29 @@ fn route(Located { location, value: table }: Located<RouteTable>) -> Option<Rout
     })
 }
 
-fn log_options(log: &AccessLogTable, folder: &Path) -> AccessLogOptions {
-    // The path is already joined with the folder of the file, `-` too.
-    let is_stdout = *log.path == *folder.join("-");
-    AccessLogOptions {
-        destination: if is_stdout { Destination::Stdout } else { Destination::File(log.path.0.clone()) },
-        format: match log.format {
-            LogFormat::Combined => Format::Combined,
-            LogFormat::Json => Format::Json,
-        },
+fn log_options(log: &AccessLogTable, folder: &Path) -> Result<AccessLogOptions, Box<Problem>> {
+    let location = Location::file(0).key("access_log");
+    let destination = match (&log.path, &log.syslog, log.journald) {
+        // The path is already joined with the folder of the file, `-` too.
+        (Some(path), None, false) if **path == *folder.join("-") => Destination::Stdout,
+        (Some(path), None, false) => Destination::File(path.0.clone()),
+        (None, Some(receiver), false) => Destination::Syslog(receiver.clone()),
+        (None, None, true) => Destination::Journald,
+        _ => {
+            let problem = Problem::value(&location, "the access log needs one destination");
+            return Err(problem.label("expected one of `path`, `syslog` and `journald = true`").into());
+        }
+    };
+    if log.rotate.is_some() && !matches!(destination, Destination::File(_)) {
+        let problem = Problem::key(&location.key("rotate"), "only a file can be rotated");
+        return Err(problem.label("expected a file as `path`").into());
     }
+    Ok(AccessLogOptions {
+        destination,
+        format: log.format.clone().unwrap_or_default(),
+        conditions: log.conditions(),
+        rotation: log.rotate.as_ref().map(RotationTable::options),
+    })
 }
 
 fn resolve_address(address: &Address, folder: &Path) -> Address {

@@ -53,9 +53,10 @@ pub(crate) use values::{
 pub use values::{FilePath, Int, ListenAddress, Located, OneOrMany};
 pub(crate) use variables::Placeholders;
 
-use crate::access_log::{Destination, Format};
+pub use crate::access_log::AccessLogOptions;
 pub use crate::acme::{AcmeTable, ChallengeName, ExternalAccountTable};
 use crate::buffer::Options as BufferOptions;
+pub use crate::exchange::RequestIdTable;
 use crate::fastcgi::PHP_SUFFIX;
 use crate::files::FilesTable;
 use crate::handlers::HandlerTable;
@@ -86,6 +87,10 @@ pub struct Config {
     pub client_address: crate::client_address::Options,
     /// The access log.
     pub access_log: Option<AccessLogOptions>,
+    /// Whether requests are counted by site and route; `None` for the default.
+    pub metrics: Option<bool>,
+    /// The ids of requests; `None` without them.
+    pub request_id: Option<RequestIdTable>,
     /// The time that requests in progress have to finish when the server stops.
     pub shutdown_timeout: Duration,
     /// The time that a new process has to become ready in an upgrade.
@@ -107,15 +112,6 @@ pub struct Config {
     /// The questions that [`Self::check_start`] could not answer without the permissions of root.
     pub(crate) not_permitted: Vec<String>,
     pub(crate) sources: Arc<Sources>,
-}
-
-/// The access log.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AccessLogOptions {
-    /// The destination.
-    pub destination: Destination,
-    /// The format of a line.
-    pub format: Format,
 }
 
 /// A site (virtual host): its hosts, and its routes in configuration order.
@@ -208,6 +204,12 @@ impl Config {
         &self.sources.placeholders
     }
 
+    /// Whether requests are counted by site and route.
+    pub(crate) fn counts_requests(&self) -> bool {
+        let mut routes = self.sites.iter().flat_map(|site| &site.routes);
+        self.metrics.unwrap_or_else(|| routes.any(|route| matches!(route.handler, HandlerTable::Metrics(_))))
+    }
+
     fn empty() -> Self {
         Self {
             listen: vec![rudy_net::listen::Endpoint::Ip(([127, 0, 0, 1], 8080).into()).into()],
@@ -217,6 +219,8 @@ impl Config {
             buffer: BufferOptions::default(),
             client_address: crate::client_address::Options::default(),
             access_log: None,
+            metrics: None,
+            request_id: None,
             shutdown_timeout: SHUTDOWN_TIMEOUT,
             upgrade_timeout: UPGRADE_TIMEOUT,
             user: None,

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use http::{Method, Uri};
 use rudy_fastcgi::{Limits, Role};
-use rudy_net::Client;
+use rudy_net::{Client, Observer, poll_time};
 use rudy_upstream::{Choice, CircuitOptions};
 
 use super::apps::Apps;
@@ -21,6 +21,7 @@ use super::response::AppResponse;
 use super::stderr::Stderr;
 use crate::config::AppTable;
 use crate::error_log::ErrorLog;
+use crate::exchange::note;
 use crate::upstream::{Checkout, RequestInfo, Upload, UpstreamOptions, Wanted};
 
 /// Limits of what is buffered of an app's records.
@@ -88,11 +89,16 @@ impl App {
     ) -> Result<AppResponse, Failure> {
         let mut wanted = if is_safe { Wanted::Any } else { Wanted::Alive };
         loop {
-            let checkout = self.pool().checkout(wanted).await?;
+            note(observer(role, params), |notes| notes.upstream_requested(poll_time()));
+            let mut checkout = self.pool().checkout(wanted).await?;
+            note(observer(role, params), |notes| notes.upstream_connected(&checkout.endpoint(), poll_time()));
             let may_be_dead = checkout.is_reused() && wanted != Wanted::New;
             let mut exchange = self.begin(checkout, role, params, std::mem::take(upload));
             let failure = match exchange.head().await {
-                Ok(head) => return Ok(AppResponse::new(head, exchange)),
+                Ok(head) => {
+                    note(observer(role, params), |notes| notes.upstream_responded(poll_time()));
+                    return Ok(AppResponse::new(head, exchange));
+                }
                 Err(failure) => failure,
             };
             match exchange.take_upload() {
@@ -134,6 +140,11 @@ impl App {
         let output = AppOutput::new(self.table.name(), log, Instant::now());
         Pool::new(&self.table.addresses(), upstream_options(&self.table), connections(&self.table), output)
     }
+}
+
+/// Returns the observer of the exchange with the client, for an app that responds to it.
+fn observer<'a>(role: Role, params: &Params<'a>) -> Option<&'a Arc<dyn Observer>> {
+    params.client.observer.as_ref().filter(|_| role == Role::Responder)
 }
 
 fn connections(table: &AppTable) -> Connections {

@@ -294,9 +294,10 @@ impl AppRequest {
     }
 
     async fn response(&self, body: RequestBody) -> Result<Response, Failure> {
-        let Self { shared, head, client, script, routes } = self;
+        // What is used only before or after the app is called is not stored in the future.
+        let Self { shared, head, client, script, .. } = self;
         let mut upload = if self.should_store(&body) {
-            Upload::stored(Box::pin(routes.buffers.store(body)).await?)
+            Upload::stored(Box::pin(self.routes.buffers.store(body)).await?)
         } else {
             Upload::of_client(body)
         };
@@ -311,7 +312,7 @@ impl AppRequest {
             shared.app.send_request(Role::Responder, &params, &mut upload, head.method.is_safe()).await?;
         match self.read_head(app_response) {
             Continuation::PassOn(app_response) => {
-                app_response.into_response(&head.method, &routes.buffers, shared.response_buffer)
+                app_response.into_response(&head.method, &self.routes.buffers, shared.response_buffer)
             }
             Continuation::Replace(response) => response.await,
         }

@@ -6,6 +6,7 @@
 pub(crate) mod broadcast;
 mod delay;
 mod info;
+mod metrics;
 mod redirect;
 pub(crate) mod redirect_map;
 mod respond;
@@ -29,6 +30,7 @@ use serde::Deserialize;
 pub use broadcast::BroadcastTable;
 pub use delay::DelayTable;
 pub use info::InfoTable;
+pub use metrics::MetricsTable;
 pub use redirect::RedirectTable;
 pub use respond::RespondTable;
 pub use rewrite::RewriteTable;
@@ -206,6 +208,8 @@ handlers! {
     "respond": Respond(RespondTable),
     /// Shows the counters of the server as JSON.
     "status": Status(StatusTable),
+    /// Shows the metrics of the server, for Prometheus.
+    "metrics": Metrics(MetricsTable),
     /// Streams generated chunks at an interval.
     "stream": Stream(StreamTable),
     /// Sends the messages that are published at a path to all clients that subscribe to it.

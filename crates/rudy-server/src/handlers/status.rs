@@ -1,7 +1,8 @@
 //! The `status` handler: the server's counters as JSON.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use http::{HeaderValue, StatusCode, header};
 use rudy_net::engine::Model;
@@ -14,6 +15,7 @@ use super::{BuildContext, Call, Handler, HandlerConfig};
 use crate::client_address::AllowedClients;
 use crate::config::Problem;
 use crate::methods::respond_unless_read;
+use crate::metrics::{RequestMetrics, RequestSnapshot};
 use crate::routes::Context;
 use crate::tls::TlsState;
 
@@ -21,14 +23,24 @@ use crate::tls::TlsState;
 #[derive(Debug)]
 pub struct Metrics {
     started: Instant,
+    start_time: SystemTime,
     engine: OnceLock<(Model, Vec<Arc<Worker>>)>,
+    requests: RequestMetrics,
+    /// Whether a configuration counts requests by route.
+    counts_requests: AtomicBool,
 }
 
 impl Metrics {
     /// Starts the uptime now.
     #[must_use]
     pub fn new() -> Self {
-        Self { started: Instant::now(), engine: OnceLock::new() }
+        Self {
+            started: Instant::now(),
+            start_time: SystemTime::now(),
+            engine: OnceLock::new(),
+            requests: RequestMetrics::default(),
+            counts_requests: AtomicBool::new(false),
+        }
     }
 
     /// Sets the engine and its workers. Only the first call has an effect.
@@ -37,14 +49,43 @@ impl Metrics {
     }
 
     /// Returns the engine after its start.
-    pub(super) fn engine(&self) -> Option<Model> {
+    pub(crate) fn engine(&self) -> Option<Model> {
         self.engine.get().map(|(model, _)| *model)
+    }
+
+    /// Returns the time of its creation, at the start of the process.
+    pub(crate) fn start_time(&self) -> SystemTime {
+        self.start_time
+    }
+
+    fn workers(&self) -> &[Arc<Worker>] {
+        self.engine.get().map_or(&[], |(_, workers)| workers)
+    }
+
+    /// Returns the sum of a counter over the workers.
+    pub(crate) fn sum(&self, count: fn(&Counters) -> u64) -> u64 {
+        self.workers().iter().map(|worker| count(&worker.counters)).sum()
+    }
+
+    /// Returns the number of connections that wait for a request.
+    pub(crate) fn idle_connections(&self) -> u64 {
+        self.workers().iter().map(|worker| worker.idle_connections() as u64).sum()
     }
 
     /// Returns the number of requests so far, including those in progress.
     pub(super) fn requests(&self) -> u64 {
-        let workers = self.engine.get().map_or(&[][..], |(_, workers)| workers);
-        workers.iter().map(|worker| worker.counters.requests.get()).sum()
+        self.sum(|counters| counters.requests.get())
+    }
+
+    /// Returns the counters of requests by route, from now on in use.
+    pub(crate) fn count_requests(&self) -> &RequestMetrics {
+        self.counts_requests.store(true, Ordering::Relaxed);
+        &self.requests
+    }
+
+    /// Returns what was counted by route; `None` if no configuration counts.
+    pub(crate) fn requests_by_route(&self) -> Option<RequestSnapshot> {
+        self.counts_requests.load(Ordering::Relaxed).then(|| self.requests.snapshot())
     }
 
     /// Returns the sums of all counters over the workers.

@@ -52,7 +52,7 @@ use http_body::Body as _;
 use rudy_http::h1::BodyLength;
 use rudy_http::h1::client::RequestHead;
 use rudy_net::proxy_header::{self, ProxiedClient};
-use rudy_net::{Client, Peer, Reply, Request, RequestBody, Response};
+use rudy_net::{Client, Observer, Peer, Reply, Request, RequestBody, Response};
 use rudy_tls::PendingHandshake;
 
 pub use self::choice::{HashKey, UpstreamChoice};
@@ -133,6 +133,8 @@ struct ProxyRequest {
     preamble: Option<Arc<[u8]>>,
     /// The handshake, if the request has arrived before its end.
     handshake: Option<Arc<PendingHandshake>>,
+    /// The observer of the exchange with the client.
+    observer: Option<Arc<dyn Observer>>,
 }
 
 impl Handler for Proxy {
@@ -278,6 +280,7 @@ impl Proxy {
             stickiness,
             preamble: self.0.table.send_proxy_protocol.then(|| preamble(client)),
             handshake,
+            observer: client.observer.clone(),
         }
     }
 
@@ -368,7 +371,8 @@ impl ProxyRequest {
         let key = shared.table.choice.key(self.client, uri.path(), fields);
         let (preferred, preamble) = (self.stickiness.and_then(|of| of.preferred), preamble.clone());
         let selection = Selection { key, preferred, preamble, ..Selection::from(Wanted::Any) };
-        pool.send(&head, upload, offer.as_deref(), selection, &shared.timeouts).await
+        let observer = self.observer.as_ref();
+        pool.send(&head, upload, offer.as_deref(), selection, &shared.timeouts, observer).await
     }
 
     /// Receives as much of the body as the settings demand before a connection to an upstream is used. The futures are in boxes, because
@@ -412,6 +416,7 @@ mod tests {
             stickiness: None,
             preamble: None,
             handshake: None,
+            observer: None,
         });
         let future = async move { request.respond(RequestBody::empty()).await };
         let sizes = [size_of_val(&future), size_of::<ProxyRequest>(), size_of::<Exchange>()];

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use rudy_http::h1::client::RequestHead;
-use rudy_net::poll_time;
+use rudy_net::{Observer, poll_time};
 use rudy_upstream::{Change, MemberOptions};
 use tokio::task::JoinSet;
 
@@ -23,6 +23,7 @@ use super::upgrade::Offer;
 use super::url::UpstreamUrl;
 use crate::config::Int;
 use crate::error_log::ErrorLog;
+use crate::exchange::note;
 use crate::upstream::{Checkout, CheckoutError, Selection, Upload, Upstream, UpstreamOptions, Wanted};
 
 /// The upstreams of one table.
@@ -137,6 +138,7 @@ impl ProxyPool {
         offer: Option<&Offer>,
         mut selection: Selection,
         timeouts: &Timeouts,
+        observer: Option<&Arc<dyn Observer>>,
     ) -> Result<(Head, Box<Exchange>), Failure> {
         // RFC 9110 §9.2.2: other requests must not be sent again, unless it is known that they do the same.
         let is_repeatable = head.method.is_idempotent() || self.retry_non_idempotent;
@@ -146,10 +148,12 @@ impl ProxyPool {
         let mut start = Start { at: poll_time(), attempt: 0 };
         loop {
             start.attempt += 1;
+            note(observer, |notes| notes.upstream_requested(poll_time()));
             let checkout = self.upstream.checkout(&mut selection, || self.check_drained()).await;
             let mut checkout = checkout.map_err(|cause| not_connected(cause, start))?;
             // Servers of HTTP accept connections while they serve others.
             checkout.mark_accepted();
+            note(observer, |notes| notes.upstream_connected(&checkout.endpoint(), poll_time()));
             if offer.is_some() {
                 checkout = Box::pin(self.accept_tunnels(checkout, start)).await?;
             }
@@ -157,7 +161,10 @@ impl ProxyPool {
             let mut exchange =
                 Exchange::begin(checkout, head, body, offer, *timeouts, self.failure_statuses, start)?;
             let failure = match exchange.head().await {
-                Ok(response) => return Ok((response, exchange)),
+                Ok(response) => {
+                    note(observer, |notes| notes.upstream_responded(poll_time()));
+                    return Ok((response, exchange));
+                }
                 Err(cause) => exchange.failure(cause),
             };
             let may_have_been_dead = exchange.may_have_been_dead()

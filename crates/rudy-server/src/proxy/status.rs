@@ -1,9 +1,11 @@
 //! The state of the upstreams, and its change by the operator: `rudy upstreams`.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use rudy_upstream::{Availability, Member};
 
+use super::Proxy;
 use super::pool::ProxyPool;
 use super::url::UpstreamUrl;
 use crate::admin::{UpstreamState, UpstreamStatus};
@@ -16,6 +18,21 @@ pub(crate) enum UpstreamChange {
     Drain,
     /// It gets requests again.
     Up,
+}
+
+impl Proxy {
+    /// Returns the state of the upstreams of proxies that run, with the routes that share each pool.
+    pub(crate) fn upstreams<'p>(proxies: impl Iterator<Item = &'p Self>) -> Vec<UpstreamStatus> {
+        let mut pools: Vec<(&Arc<ProxyPool>, Vec<String>)> = Vec::new();
+        for proxy in proxies {
+            let Some(pool) = proxy.0.pool.get() else { continue };
+            match pools.iter_mut().find(|(known, _)| Arc::ptr_eq(known, pool)) {
+                Some((_, routes)) => routes.push(proxy.route().to_owned()),
+                None => pools.push((pool, vec![proxy.route().to_owned()])),
+            }
+        }
+        pools.iter().flat_map(|(pool, routes)| pool.status(routes)).collect()
+    }
 }
 
 impl ProxyPool {

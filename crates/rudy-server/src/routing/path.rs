@@ -25,6 +25,12 @@ pub struct PathPattern {
     kind: Kind,
 }
 
+impl PartialEq for PathPattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
 #[derive(Debug, Clone)]
 enum Kind {
     Exact,

@@ -58,6 +58,7 @@ impl Context {
     pub(super) fn respond(&self, request: &admin::Request, app: &App) -> admin::Response {
         match request {
             admin::Request::Certificates => admin::Response::Certificates(self.resources.tls.certificates()),
+            admin::Request::Metrics => admin::Response::Metrics(app.metrics_text()),
             admin::Request::Upstreams => admin::Response::Upstreams(self.apps.upstreams(app)),
             admin::Request::Limits => admin::Response::Limits(self.resources.limits.status()),
             admin::Request::DrainUpstream { name } => self.change_upstream(name, UpstreamChange::Drain, app),

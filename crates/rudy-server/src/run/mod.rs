@@ -185,8 +185,10 @@ impl Options {
             };
         }
         if let Some(destination) = &self.access_log {
-            let format = config.access_log.as_ref().map_or_else(Format::default, |log| log.format);
-            config.access_log = Some(AccessLogOptions { destination: destination.clone(), format });
+            match &mut config.access_log {
+                Some(log) => log.destination = destination.clone(),
+                log => *log = Some(AccessLogOptions::new(destination.clone(), Format::default())),
+            }
         }
         if self.json_log {
             let log = config.access_log.as_mut();

@@ -82,7 +82,7 @@ pub(super) fn transfers_buffer_dir(path: &Path) -> bool {
 pub(super) fn access_log(config: &Config) -> Option<&Path> {
     match &config.access_log.as_ref()?.destination {
         Destination::File(path) => Some(path),
-        Destination::Stdout => None,
+        Destination::Stdout | Destination::Syslog(_) | Destination::Journald => None,
     }
 }
 

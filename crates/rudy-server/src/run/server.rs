@@ -377,7 +377,7 @@ fn open_key_log() -> Result<(PathBuf, File), Failure> {
 pub(super) fn open_access_log(config: &Config, errors: &ErrorLog) -> Result<Option<AccessLog>, Failure> {
     let Some(options) = &config.access_log else { return Ok(None) };
     let what = format!("open the access log {}", options.destination);
-    let log = AccessLog::open(options.destination.clone(), options.format, errors);
+    let log = AccessLog::open(options.clone(), errors);
     log.map(Some).map_err(Failure::cannot(&what))
 }
 

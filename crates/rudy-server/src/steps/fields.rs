@@ -204,7 +204,8 @@ pub(super) struct RequestFields(pub(super) Changes);
 impl Step for RequestFields {
     fn call(&self, mut request: Request, call: Call<'_>, next: Next) -> Reply {
         let changes = self.0.fill(&request, &call);
-        keep_from_connection(&changes, request.headers_mut());
+        let is_changed = |option: &[u8]| changes.iter().any(|change| is_named(&change.name, option));
+        keep_from_connection(is_changed, request.headers_mut());
         for change in &changes {
             if !matches!(change.action, Action::Add(_) | Action::Default(_)) {
                 remove_spellings(&change.name, request.headers_mut());
@@ -219,12 +220,9 @@ impl Step for RequestFields {
     }
 }
 
-/// Removes the changed fields from `Connection`: a proxy drops the fields that are named there, so a client could remove what the server
+/// Removes changed fields from `Connection`: a proxy drops the fields that are named there, so a client could remove what the server
 /// has set.
-fn keep_from_connection(changes: &[Change<HeaderValue>], fields: &mut HeaderMap) {
-    let is_changed = |option: &[u8]| {
-        changes.iter().any(|change| change.name.as_str().as_bytes().eq_ignore_ascii_case(option))
-    };
+fn keep_from_connection(is_changed: impl Fn(&[u8]) -> bool, fields: &mut HeaderMap) {
     let lines = fields.get_all(header::CONNECTION).iter();
     let kept: Vec<_> =
         lines.flat_map(|line| members(line.as_bytes())).filter(|option| !is_changed(option)).collect();
@@ -233,6 +231,19 @@ fn keep_from_connection(changes: &[Change<HeaderValue>], fields: &mut HeaderMap)
         Ok(kept) if !kept.is_empty() => fields.insert(header::CONNECTION, kept),
         _ => fields.remove(header::CONNECTION),
     };
+}
+
+fn is_named(name: &HeaderName, option: &[u8]) -> bool {
+    name.as_str().as_bytes().eq_ignore_ascii_case(option)
+}
+
+/// Sets a field of a request that its client must not be able to set or remove, for handlers of every kind.
+pub(crate) fn set_request_field(name: &HeaderName, value: HeaderValue, fields: &mut HeaderMap) {
+    if fields.contains_key(header::CONNECTION) {
+        keep_from_connection(|option| is_named(name, option), fields);
+    }
+    remove_spellings(name, fields);
+    fields.insert(name, value);
 }
 
 /// Removes a field in all spellings that are one variable for CGI: `Remote_User` is `REMOTE_USER`, too.
@@ -288,10 +299,6 @@ mod tests {
 
     #[test]
     fn a_client_cannot_have_a_proxy_drop_what_the_server_sets() {
-        let change = |name| Change {
-            name: HeaderName::from_static(name),
-            action: Action::Set(vec![HeaderValue::from_static("x")]),
-        };
         for (given, kept) in [
             (&["close"][..], Some("close")),
             (&["X-User, keep-alive", "x-other"], Some("keep-alive, x-other")),
@@ -300,7 +307,7 @@ mod tests {
         ] {
             let mut fields = HeaderMap::new();
             fields.extend(given.iter().map(|line| (header::CONNECTION, HeaderValue::from_static(line))));
-            keep_from_connection(&[change("x-user")], &mut fields);
+            keep_from_connection(|option| is_named(&HeaderName::from_static("x-user"), option), &mut fields);
             let left = fields.get(header::CONNECTION).map(|value| value.to_str().unwrap());
             assert_eq!(left, kept, "{given:?}");
         }

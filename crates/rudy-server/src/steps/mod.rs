@@ -28,8 +28,10 @@ pub use self::field_changes::FieldChanges;
 pub(crate) use self::fields::CONNECTION_FIELDS;
 pub use self::limits::{BandwidthTable, ConcurrencyTable, KeyPart, RateLimitTable, RequestRate};
 pub(crate) use self::limits::{Counted, LimitStatus, Limits, TopKeyStatus, problems as limit_problems};
+pub(crate) use self::fields::set_request_field;
 pub(crate) use self::plan::SiteSteps;
 pub use self::plan::StepsTable;
+use crate::exchange::RouteName;
 use crate::handlers::{Call, Handler, Start};
 use crate::routing::RouteMatch;
 
@@ -85,12 +87,19 @@ pub(crate) struct Target {
     /// Whether TRACE requests reach the handler.
     pub(crate) allow_trace: bool,
     pub(crate) handler: Box<dyn Handler>,
+    /// Its names in logs and metrics.
+    pub(crate) name: Arc<RouteName>,
 }
 
 impl Target {
     pub(crate) fn new(steps: Vec<Arc<dyn Step>>, allow_trace: bool, handler: Box<dyn Handler>) -> Self {
         let can_finish = steps.iter().all(|step| step.can_finish());
-        Self { steps, can_finish, allow_trace, handler }
+        Self { steps, can_finish, allow_trace, handler, name: Arc::default() }
+    }
+
+    /// Sets its names in logs and metrics.
+    pub(crate) fn named(self, name: RouteName) -> Self {
+        Self { name: Arc::new(name), ..self }
     }
 
     /// Responds to a request from its head alone, if the handler has a response ready and all steps can finish it.

@@ -26,8 +26,8 @@ pub(super) struct FunctionService {
 }
 
 impl Service for FunctionService {
-    fn observe(&self, _: &RequestHead<'_>, _: &Client<'_>) -> Option<Box<dyn Observer>> {
-        Some(Box::new(SendOutcome(self.outcomes.lock().unwrap().clone())))
+    fn observe(&self, _: &RequestHead<'_>, _: &Client<'_>) -> Option<Arc<dyn Observer>> {
+        Some(Arc::new(SendOutcome(self.outcomes.lock().unwrap().clone())))
     }
 
     fn tls_site(&self, hello: &ClientHello) -> Option<Arc<TlsSite>> {
@@ -50,10 +50,11 @@ impl Service for FunctionService {
     }
 }
 
+#[derive(Debug)]
 struct SendOutcome(Sender<ExchangeOutcome>);
 
 impl Observer for SendOutcome {
-    fn finished(self: Box<Self>, outcome: &ExchangeOutcome) {
+    fn finished(&self, outcome: &ExchangeOutcome) {
         let _ = self.0.send(outcome.clone());
     }
 }

@@ -49,6 +49,7 @@ impl Session {
             client_certificate: None,
             version: "Toy",
             cipher: "XOR",
+            group: "",
             server_name: Some("a.test".into()),
             is_resumed: false,
             is_early: false,

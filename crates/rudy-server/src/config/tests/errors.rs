@@ -53,7 +53,7 @@ error: unknown key `colour`
 2 | colour = "red"
   | ^^^^^^ not allowed here
   |
-  = help: the keys of this table are `listen`, `engine`, `cores`, `threads`, `keep_alive`, `http2`, `buffer_memory`, `buffer_total`, `buffer_dir`, `trusted_proxies`, `client_address`, `trust_forwarded_host`, `include`, `limits`, `access_log`, `shutdown_timeout`, `upgrade_timeout`, `user`, `sandbox`, `admin_socket`, `ticket_keys`, `acme`, `site`
+  = help: the keys of this table are `listen`, `engine`, `cores`, `threads`, `keep_alive`, `http2`, `buffer_memory`, `buffer_total`, `buffer_dir`, `trusted_proxies`, `client_address`, `trust_forwarded_host`, `include`, `limits`, `access_log`, `metrics`, `request_id`, `shutdown_timeout`, `upgrade_timeout`, `user`, `sandbox`, `admin_socket`, `ticket_keys`, `acme`, `site`
 
 error: unknown key `hed_timeout`
  --> rudy.toml:5:1
@@ -227,7 +227,7 @@ error: this route has no handler
   --> rudy.toml:27:1
    |
 27 | [[site.route]]
-   | ^^^^^^^^^^^^^^ expected `files`, `redirect`, `rewrite`, `respond`, `status`, `stream`, `broadcast`, `tail`, `delay`, `info`, `fastcgi`, `proxy` or `php`
+   | ^^^^^^^^^^^^^^ expected `files`, `redirect`, `rewrite`, `respond`, `status`, `metrics`, `stream`, `broadcast`, `tail`, `delay`, `info`, `fastcgi`, `proxy` or `php`
 
 error: this site has no route
   --> rudy.toml:30:1

@@ -1,5 +1,6 @@
 //! First guesses of users: accepted, or rejected with the correct line.
 
+use crate::access_log::{Destination, Format};
 use rudy_http::semantics::negotiation::Coding;
 use rudy_net::listen::Endpoint;
 
@@ -29,11 +30,9 @@ fn a_port_alone_listens_on_all_addresses() {
 fn a_single_value_can_replace_a_list_or_a_table() {
     let config = with_site("access_log = 'access.log'", "hosts = 'example.org'\nroot = 'public'").unwrap();
     assert_eq!(config.sites[0].hosts, ["example.org".parse().unwrap()]);
-    let AccessLogOptions { destination: Destination::File(path), format: Format::Combined } =
-        config.access_log.unwrap()
-    else {
-        panic!("a file")
-    };
+    let log = config.access_log.unwrap();
+    assert_eq!(log.format, Format::default());
+    let Destination::File(path) = log.destination else { panic!("a file") };
     assert!(path.is_absolute() && path.ends_with("access.log"), "it starts from the folder of the file");
     let config = with_site("access_log = '-'", "root = 'public'").unwrap();
     assert_eq!(config.access_log.unwrap().destination, Destination::Stdout);

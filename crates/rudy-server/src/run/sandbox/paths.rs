@@ -32,6 +32,9 @@ impl fmt::Display for PathAccess {
 const READ: BitFlags<AccessFs> = make_bitflags!(AccessFs::{ReadFile | ReadDir});
 /// A log is appended to, and created again after it was renamed.
 const LOG: BitFlags<AccessFs> = make_bitflags!(AccessFs::{WriteFile | MakeReg});
+/// Rudy also renames the log, and reads and removes the renamed ones.
+const ROTATED_LOG: BitFlags<AccessFs> =
+    make_bitflags!(AccessFs::{ReadFile | ReadDir | WriteFile | MakeReg | RemoveFile});
 /// Temporary files without a name, or with a short-lived name if the file system requires one.
 const BODIES: BitFlags<AccessFs> =
     make_bitflags!(AccessFs::{ReadFile | WriteFile | Truncate | MakeReg | RemoveFile});
@@ -93,7 +96,9 @@ pub(super) fn paths_of_config(config: &Config) -> Vec<PathAccess> {
     if let Some(log) = access_log(config) {
         // A device gets a rule for itself: a rule for its folder would include all devices.
         let is_file = fs::metadata(log).map_or(true, |metadata| metadata.is_file());
-        add(if is_file { folder_of(log) } else { log.to_owned() }, LOG);
+        let is_rotated = config.access_log.as_ref().is_some_and(|log| log.rotation.is_some());
+        let access = if is_rotated { ROTATED_LOG } else { LOG };
+        add(if is_file { folder_of(log) } else { log.to_owned() }, access);
     }
     add(config.buffer.dir(), BODIES);
     for address in &config.listen {

@@ -1,0 +1,154 @@
+//! The record of an exchange: what logs and metrics show of it. Routes, steps and handlers add notes to it.
+//!
+//! The record is the observer of its exchange. Without an access log and the like there is no record, and notes cost nothing.
+
+mod notes;
+mod request_id;
+mod request_info;
+
+use std::any::Any;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use http::HeaderName;
+use rudy_http::h1::RequestHead;
+use rudy_net::{Client, ExchangeOutcome, Observer};
+
+pub(crate) use self::notes::{Notes, RouteName, UpstreamNote};
+use self::request_id::RequestId;
+pub use self::request_id::RequestIdTable;
+pub(crate) use self::request_info::RequestInfo;
+use crate::access_log::AccessLog;
+use crate::handlers::Metrics;
+
+/// Who wants records of exchanges: those of a configuration.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Observers {
+    pub(crate) access_log: Option<AccessLog>,
+    /// `None` without ids of requests.
+    pub(crate) request_id: Option<RequestIdTable>,
+    /// The metrics, if requests are counted by route.
+    pub(crate) metrics: Option<Arc<Metrics>>,
+}
+
+impl Observers {
+    /// Creates the record of an exchange, if anything needs one. The id of a request from a trusted proxy is that of the proxy.
+    pub(crate) fn observe(
+        self: &Arc<Self>,
+        head: &RequestHead<'_>,
+        client: &Client<'_>,
+        is_trusted: impl FnOnce() -> bool,
+    ) -> Option<Arc<dyn Observer>> {
+        if self.access_log.is_none() && self.request_id.is_none() && self.metrics.is_none() {
+            return None;
+        }
+        if let Some(metrics) = &self.metrics {
+            metrics.count_requests().began();
+        }
+        let id = self.request_id.as_ref().map(|_| {
+            is_trusted().then(|| RequestId::of_proxy(head)).flatten().unwrap_or_else(RequestId::make)
+        });
+        Some(Arc::new(ExchangeRecord {
+            observers: self.clone(),
+            id,
+            request: self.access_log.as_ref().map(|log| RequestInfo::new(head, log.request_fields())),
+            client: Client {
+                forwarded: client.forwarded.clone(),
+                tls: client.tls.clone(),
+                ..Client::new(client.peer, client.connection_number, client.request_number)
+            },
+            request_body_bytes: AtomicU64::new(0),
+            notes: Mutex::default(),
+        }))
+    }
+}
+
+/// An exchange in progress.
+#[derive(Debug)]
+pub(crate) struct ExchangeRecord {
+    observers: Arc<Observers>,
+    id: Option<RequestId>,
+    /// `None` without an access log.
+    request: Option<RequestInfo>,
+    client: Client<'static>,
+    request_body_bytes: AtomicU64,
+    notes: Mutex<Notes>,
+}
+
+/// Adds a note to the record of an exchange, if there is one.
+pub(crate) fn note(observer: Option<&Arc<dyn Observer>>, change: impl FnOnce(&mut Notes)) {
+    if let Some(record) = observer.and_then(of) {
+        change(&mut record.notes());
+    }
+}
+
+/// Returns the id of the request, if it has one.
+pub(crate) fn request_id(observer: Option<&Arc<dyn Observer>>) -> Option<&RequestId> {
+    observer.and_then(of)?.id.as_ref()
+}
+
+/// Returns the record that observes an exchange.
+fn of(observer: &Arc<dyn Observer>) -> Option<&ExchangeRecord> {
+    let observer: &dyn Any = &**observer;
+    observer.downcast_ref()
+}
+
+impl ExchangeRecord {
+    fn notes(&self) -> MutexGuard<'_, Notes> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Observer for ExchangeRecord {
+    fn body_received(&self, bytes: u64) {
+        self.request_body_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn finished(&self, outcome: &ExchangeOutcome) {
+        let notes = self.notes();
+        let finished = Finished {
+            client: &self.client,
+            request: self.request.as_ref(),
+            id: self.id.as_ref(),
+            rejection: None,
+            notes: &notes,
+            request_body_bytes: self.request_body_bytes.load(Ordering::Relaxed),
+            outcome,
+        };
+        if let Some(metrics) = &self.observers.metrics {
+            metrics.count_requests().count(&finished);
+        }
+        if let Some(log) = &self.observers.access_log {
+            log.finished(&finished);
+        }
+    }
+}
+
+impl Drop for ExchangeRecord {
+    /// Also ends an exchange that has no outcome, because its connection was dropped.
+    fn drop(&mut self) {
+        if let Some(metrics) = &self.observers.metrics {
+            metrics.count_requests().ended();
+        }
+    }
+}
+
+/// A finished exchange, or a rejected request.
+pub(crate) struct Finished<'a> {
+    pub(crate) client: &'a Client<'a>,
+    /// `None` if the request could not be parsed.
+    pub(crate) request: Option<&'a RequestInfo>,
+    pub(crate) id: Option<&'a RequestId>,
+    /// Why the request did not reach a handler.
+    pub(crate) rejection: Option<&'a str>,
+    pub(crate) notes: &'a Notes,
+    pub(crate) request_body_bytes: u64,
+    pub(crate) outcome: &'a ExchangeOutcome,
+}
+
+impl Finished<'_> {
+    /// Returns the value of a request field that was copied.
+    pub(crate) fn request_field(&self, name: &HeaderName) -> Option<&[u8]> {
+        self.request?.field(name)
+    }
+}

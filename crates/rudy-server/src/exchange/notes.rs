@@ -1,0 +1,103 @@
+//! What routes, steps and handlers note about an exchange.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use crate::metrics::RouteCounters;
+
+/// The notes about an exchange. What is unknown stays `None`.
+#[derive(Debug, Default)]
+pub(crate) struct Notes {
+    /// The route that the request has reached; the last one after internal redirects.
+    pub(crate) route: Option<Arc<RouteName>>,
+    /// The name of the authenticated user.
+    pub(crate) user: Option<Box<str>>,
+    /// The last request to an upstream or app.
+    pub(crate) upstream: Option<UpstreamNote>,
+    /// How a cache has handled the request, such as `hit`.
+    pub(crate) cache: Option<&'static str>,
+    /// The limit that has rejected or delayed the request.
+    pub(crate) limit: Option<Box<str>>,
+}
+
+impl Notes {
+    /// Notes that a request to an upstream or app waits for a connection.
+    pub(crate) fn upstream_requested(&mut self, now: Instant) {
+        let upstream = self.upstream.get_or_insert(UpstreamNote {
+            address: None,
+            attempts: 0,
+            requested: now,
+            connected: None,
+            responded: None,
+        });
+        upstream.attempts += 1;
+        (upstream.connected, upstream.responded) = (None, None);
+    }
+
+    /// Notes that the request has a connection to this address.
+    pub(crate) fn upstream_connected(&mut self, address: &impl ToString, now: Instant) {
+        if let Some(upstream) = &mut self.upstream {
+            upstream.address = Some(address.to_string().into());
+            upstream.connected = Some(now);
+        }
+    }
+
+    /// Notes that the head of the response has arrived.
+    pub(crate) fn upstream_responded(&mut self, now: Instant) {
+        if let Some(upstream) = &mut self.upstream {
+            upstream.responded = Some(now);
+        }
+    }
+}
+
+/// The request to an upstream or app.
+#[derive(Debug)]
+pub(crate) struct UpstreamNote {
+    /// The address of the last connection.
+    pub(crate) address: Option<Box<str>>,
+    /// The number of attempts.
+    pub(crate) attempts: u32,
+    /// The time of the first attempt.
+    requested: Instant,
+    /// When the last attempt had a connection.
+    connected: Option<Instant>,
+    /// When the head of the response had arrived.
+    responded: Option<Instant>,
+}
+
+impl UpstreamNote {
+    /// Returns the time from the first attempt to the connection of the last one.
+    pub(crate) fn connect_time(&self) -> Option<Duration> {
+        Some(self.connected?.saturating_duration_since(self.requested))
+    }
+
+    /// Returns the time from the connection to the head of the response.
+    pub(crate) fn wait_time(&self) -> Option<Duration> {
+        Some(self.responded?.saturating_duration_since(self.connected?))
+    }
+}
+
+/// The names of a route in logs and metrics.
+#[derive(Debug, Default)]
+pub(crate) struct RouteName {
+    /// The first host of the site; empty for the default site.
+    pub(crate) site: String,
+    /// The first path of the route. `None` for responses that the server makes without a route.
+    pub(crate) path: Option<String>,
+    /// The counters of its requests, from the first one on.
+    pub(crate) counters: OnceLock<Arc<RouteCounters>>,
+}
+
+impl RouteName {
+    pub(crate) fn new(site: String, path: Option<String>) -> Self {
+        Self { site, path, counters: OnceLock::new() }
+    }
+}
+
+impl fmt::Display for RouteName {
+    /// As in the list of `rudy upstreams`: `example.org/api/*`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.site, self.path.as_deref().unwrap_or_default())
+    }
+}

@@ -1,0 +1,60 @@
+//! The parts of a request's head that logs show. The head is gone when the exchange is over.
+
+use std::ops::Range;
+
+use http::{HeaderName, Method, Version};
+use rudy_http::h1::RequestHead;
+
+/// A copy of parts of a request's head.
+#[derive(Debug)]
+pub(crate) struct RequestInfo {
+    pub(crate) method: Method,
+    pub(crate) version: Version,
+    /// The target, the path and the fields, concatenated.
+    bytes: Box<[u8]>,
+    target_end: usize,
+    path_end: usize,
+    /// The first line of each field that the request has.
+    fields: Box<[(HeaderName, Range<usize>)]>,
+}
+
+impl RequestInfo {
+    /// Copies the target, the path, and the first line of each of these fields.
+    pub(crate) fn new(head: &RequestHead<'_>, names: &[HeaderName]) -> Self {
+        let (target, path) = (head.target(), head.path());
+        // Most heads are shorter.
+        let mut bytes = Vec::with_capacity(target.len() + path.len() + 256);
+        let mut copy = |part: &[u8]| {
+            bytes.extend_from_slice(part);
+            bytes.len() - part.len()..bytes.len()
+        };
+        let (target_end, path_end) = (copy(target).end, copy(path).end);
+        let mut fields: Vec<(HeaderName, Range<usize>)> = Vec::with_capacity(names.len());
+        for (name, value) in head.fields() {
+            let wanted = names.iter().find(|wanted| wanted.as_str().eq_ignore_ascii_case(name));
+            if let Some(wanted) = wanted
+                && fields.iter().all(|(known, _)| known != wanted)
+            {
+                fields.push((wanted.clone(), copy(value)));
+            }
+        }
+        let (method, version) = (head.method().clone(), head.version());
+        Self { method, version, bytes: bytes.into(), target_end, path_end, fields: fields.into() }
+    }
+
+    /// Returns the target as the client sent it.
+    pub(crate) fn target(&self) -> &[u8] {
+        &self.bytes[..self.target_end]
+    }
+
+    /// Returns the path as the client sent it.
+    pub(crate) fn path(&self) -> &[u8] {
+        &self.bytes[self.target_end..self.path_end]
+    }
+
+    /// Returns the first line of a field that was copied.
+    pub(crate) fn field(&self, name: &HeaderName) -> Option<&[u8]> {
+        let (_, range) = self.fields.iter().find(|(known, _)| known == name)?;
+        Some(&self.bytes[range.clone()])
+    }
+}

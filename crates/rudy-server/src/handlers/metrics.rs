@@ -1,0 +1,71 @@
+//! The `metrics` handler: the metrics of the server, for Prometheus.
+
+use http::{HeaderValue, StatusCode, header};
+use rudy_net::{Reply, Request, Response};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{BuildContext, Call, Handler, HandlerConfig};
+use crate::client_address::AllowedClients;
+use crate::config::Problem;
+use crate::methods::respond_unless_read;
+use crate::metrics::Format;
+use crate::pages;
+
+/// Shows the metrics of the server in the text format of Prometheus, or as `OpenMetrics` for clients that accept it.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(extend("examples" = [{ "allow": "10.0.0.5" }]))]
+pub struct MetricsTable {
+    /// Clients that can see it. Clients with another address get 403. Use `"loopback"` (this machine, without a
+    /// proxy), addresses, networks, or `"anyone"`.
+    #[schemars(example = &"loopback")]
+    pub allow: AllowedClients,
+}
+
+impl Default for MetricsTable {
+    fn default() -> Self {
+        Self { allow: AllowedClients::loopback() }
+    }
+}
+
+impl HandlerConfig for MetricsTable {
+    fn describe(&self) -> String {
+        format!("for {}", self.allow)
+    }
+
+    fn build(&self, _: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
+        Ok(Box::new(MetricsHandler { allowed: self.allow.clone() }))
+    }
+}
+
+/// The handler with its allowed clients.
+#[derive(Debug)]
+struct MetricsHandler {
+    allowed: AllowedClients,
+}
+
+impl Handler for MetricsHandler {
+    fn call(&self, request: Request, call: Call<'_>) -> Reply {
+        let fields = request.headers();
+        let rejection =
+            respond_unless_read(&request).or_else(|| self.allowed.reject(fields, call.context.client));
+        if let Some(rejection) = rejection {
+            return rejection.into();
+        }
+        let format = Format::accepted(fields.get(header::ACCEPT).map_or(b"", HeaderValue::as_bytes));
+        let routes = call.context.routes.clone();
+        Reply::Later(Box::pin(async move {
+            // Thousands of series take milliseconds, in which a worker would serve no other request.
+            let text = tokio::task::spawn_blocking(move || routes.metrics_text(format)).await;
+            let Ok(text) = text else {
+                let explanation =
+                    "The metrics cannot be shown because of a bug in the server; it has been logged.";
+                return pages::error(StatusCode::INTERNAL_SERVER_ERROR, request.headers(), explanation);
+            };
+            let mut response = Response::text(StatusCode::OK, format.media_type(), text);
+            response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+            response
+        }))
+    }
+}

@@ -1,0 +1,212 @@
+//! Rotation of a log file by its own writer: by size, and by time.
+//!
+//! The file is renamed between two batches, so a line is in one file or the other. Several processes may write to the file, as in an
+//! upgrade, and other programs may rename it: the writer notices that its file has left its place, and continues with the new one.
+
+use std::fs::{self, File, Metadata};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+use super::tidy::{Compression, Tidy};
+
+/// When a log file is rotated, and what remains of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RotationOptions {
+    /// The size in bytes above which the file is rotated.
+    pub size: Option<u64>,
+    /// The period after which the file is rotated, counted from midnight in the time zone of the machine.
+    pub every: Option<Duration>,
+    /// The number of rotated files to keep.
+    pub keep: usize,
+    /// The compression of all rotated files but the newest.
+    pub compression: Option<Compression>,
+}
+
+/// The rotation of an open file.
+pub(crate) struct Rotation {
+    path: PathBuf,
+    options: RotationOptions,
+    zone: TimeZone,
+    /// The period of the lines in the file; `None` for an empty file.
+    period: Option<i64>,
+    tidy: Tidy,
+}
+
+impl Rotation {
+    /// Rotates the file at `path`, which is open as `file`.
+    pub(crate) fn new(path: &Path, options: RotationOptions, file: &File) -> Self {
+        let tidy = Tidy::new(path, options.keep, options.compression);
+        let mut rotation =
+            Self { path: path.to_owned(), options, zone: TimeZone::system(), period: None, tidy };
+        rotation.opened(file);
+        rotation
+    }
+
+    /// Starts to rotate another file that was opened at the path.
+    pub(super) fn opened(&mut self, file: &File) {
+        let metadata = file.metadata().ok().filter(|metadata| metadata.len() > 0);
+        let modified = metadata.and_then(|metadata| metadata.modified().ok());
+        self.period = modified.and_then(|modified| self.period_of(modified));
+    }
+
+    /// Prepares the file for a batch of lines: rotates it if the time has come. Returns whether `file` is another file then.
+    ///
+    /// # Errors
+    ///
+    /// The file was not rotated. `file` can be written to nevertheless.
+    pub(super) fn before_write(
+        &mut self,
+        file: &mut File,
+        bytes: usize,
+        now: SystemTime,
+    ) -> io::Result<bool> {
+        let metadata = file.metadata()?;
+        // A device or a pipe has no size and no other name.
+        if !metadata.is_file() {
+            return Ok(false);
+        }
+        if !self.is_in_place(&metadata) {
+            *file = open_log(&self.path)?;
+            self.opened(file);
+            return Ok(true);
+        }
+        let period = self.period_of(now);
+        let started = *self.period.get_or_insert(period.unwrap_or_default());
+        let is_over = period.is_some_and(|period| period > started);
+        let is_full = self.options.size.is_some_and(|most| metadata.len() + bytes as u64 > most);
+        if metadata.len() == 0 || !(is_over || is_full) {
+            return Ok(false);
+        }
+        if !self.rename(now)? {
+            return Ok(false);
+        }
+        *file = open_log(&self.path)?;
+        self.period = period;
+        self.tidy.start();
+        Ok(true)
+    }
+
+    /// Whether the open file still has its name.
+    fn is_in_place(&self, open: &Metadata) -> bool {
+        fs::metadata(&self.path).is_ok_and(|named| (named.dev(), named.ino()) == (open.dev(), open.ino()))
+    }
+
+    /// Renames the file. Returns `false` if it was rotated in this second already.
+    fn rename(&self, now: SystemTime) -> io::Result<bool> {
+        let time = Timestamp::try_from(now).map_err(io::Error::other)?;
+        let mut name = self.path.clone().into_os_string();
+        name.push(time.strftime(".%Y%m%dT%H%M%SZ").to_string());
+        match renameat_with(CWD, &self.path, CWD, &name, RenameFlags::NOREPLACE) {
+            Ok(()) => Ok(true),
+            Err(rustix::io::Errno::EXIST) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Returns the number of the period that contains a time; `None` without rotation by time.
+    fn period_of(&self, time: SystemTime) -> Option<i64> {
+        let seconds = i64::try_from(self.options.every?.as_secs()).ok()?.max(1);
+        let time = Timestamp::try_from(time).ok()?;
+        let offset = i64::from(self.zone.to_offset(time).seconds());
+        Some((time.as_second() + offset).div_euclid(seconds))
+    }
+}
+
+/// Opens a log file, and creates it if it is missing. IP addresses are personal data: by default, other users of this machine cannot
+/// read them.
+pub(crate) fn open_log(path: &Path) -> io::Result<File> {
+    File::options().append(true).create(true).mode(0o640).open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::time::UNIX_EPOCH;
+
+    use super::*;
+
+    fn options() -> RotationOptions {
+        RotationOptions { size: None, every: None, keep: 100, compression: None }
+    }
+
+    /// Writes a line as the thread does.
+    fn write(rotation: &mut Rotation, file: &mut File, line: &str, seconds: u64) {
+        let now = UNIX_EPOCH + Duration::from_secs(1_795_230_306 + seconds);
+        rotation.before_write(file, line.len(), now).unwrap();
+        file.write_all(line.as_bytes()).unwrap();
+    }
+
+    /// The texts of all files, the oldest first.
+    fn texts(folder: &Path) -> Vec<String> {
+        let mut paths: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        paths.sort();
+        paths.rotate_left(1);
+        paths.iter().map(|path| fs::read_to_string(path).unwrap()).collect()
+    }
+
+    #[test]
+    fn a_file_is_rotated_by_size_at_most_once_a_second() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let mut file = open_log(&path).unwrap();
+        let mut rotation = Rotation::new(&path, RotationOptions { size: Some(8), ..options() }, &file);
+        for (line, second) in
+            [("aaaa\n", 0), ("bbbb\n", 0), ("cccc\n", 0), ("dddd\n", 1), ("eeeeeeeeee\n", 2)]
+        {
+            write(&mut rotation, &mut file, line, second);
+        }
+        assert_eq!(texts(folder.path()), ["aaaa\n", "bbbb\ncccc\n", "dddd\n", "eeeeeeeeee\n"]);
+        assert!(folder.path().join("log.20261121T030506Z").exists());
+    }
+
+    #[test]
+    fn a_file_is_rotated_when_its_period_is_over_also_after_a_restart() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let options = RotationOptions { every: Some(Duration::from_hours(1)), ..options() };
+        let mut file = open_log(&path).unwrap();
+        let mut rotation = Rotation::new(&path, options.clone(), &file);
+        write(&mut rotation, &mut file, "a\n", 0);
+        write(&mut rotation, &mut file, "b\n", 60);
+        write(&mut rotation, &mut file, "c\n", 3600);
+        // A file from long ago.
+        file.set_modified(UNIX_EPOCH).unwrap();
+        let mut rotation = Rotation::new(&path, options, &file);
+        write(&mut rotation, &mut file, "d\n", 3601);
+        assert_eq!(texts(folder.path()), ["a\nb\n", "c\n", "d\n"]);
+    }
+
+    #[test]
+    fn a_writer_follows_a_file_that_another_program_has_renamed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let options = RotationOptions { size: Some(1000), ..options() };
+        let (mut one, mut two) = (open_log(&path).unwrap(), open_log(&path).unwrap());
+        let [mut first, mut second] = [&one, &two].map(|file| Rotation::new(&path, options.clone(), file));
+        write(&mut first, &mut one, "a\n", 0);
+        fs::rename(&path, folder.path().join("log.1")).unwrap();
+        write(&mut first, &mut one, "b\n", 0);
+        write(&mut second, &mut two, "c\n", 0);
+        assert_eq!(texts(folder.path()), ["a\n", "b\nc\n"]);
+    }
+
+    #[test]
+    fn a_folder_that_is_not_writable_is_an_error_and_the_file_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let mut file = open_log(&path).unwrap();
+        file.write_all(b"a\n").unwrap();
+        let mut rotation = Rotation::new(&path, RotationOptions { size: Some(1), ..options() }, &file);
+        // Root may write to every folder, but not find a file below a file.
+        rotation.path = folder.path().join("log/../log");
+        assert!(rotation.before_write(&mut file, 1, UNIX_EPOCH).is_err());
+        file.write_all(b"b\n").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "a\nb\n");
+    }
+}

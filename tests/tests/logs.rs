@@ -1,0 +1,240 @@
+//! The access log: its fields, conditions, rotation and destinations, and the ids of requests.
+
+use std::fs;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+
+use rudy_tests::{PATIENCE, Server, Upstream, eventually, program};
+use rustix::process::Signal;
+
+/// A configuration with this access log, more lines, and a site that responds with `ok`, or `gone` below `/gone`.
+fn config(access_log: &str, more: &str) -> String {
+    format!(
+        "listen = ['127.0.0.1:0']\n{more}\naccess_log = {access_log}\n[[site]]\n\
+         [[site.route]]\npath = '/gone/*'\nrespond = 410\n[[site.route]]\npath = '/*'\nrespond = 'ok'\n"
+    )
+}
+
+/// The lines of the log, once there are as many.
+fn lines(path: &Path, count: usize) -> Vec<String> {
+    eventually("all lines are written", || {
+        let lines: Vec<_> = fs::read_to_string(path).ok()?.lines().map(str::to_owned).collect();
+        (lines.len() >= count).then_some(lines)
+    })
+}
+
+/// Sends `count` requests in a row on a connection, and reads all responses.
+fn send_many(server: &Server, count: usize) {
+    let request = "GET /some/path HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let last = "GET /some/path HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    let mut connection = server.connect();
+    for burst in (0..count).step_by(100) {
+        let size = (count - burst).min(100);
+        let is_last = burst + size == count;
+        let mut bytes = request.repeat(size - usize::from(is_last));
+        if is_last {
+            bytes.push_str(last);
+        }
+        connection.send(bytes.as_bytes());
+        for _ in 0..size {
+            assert_eq!(connection.next_response().status, 200);
+        }
+    }
+}
+
+/// The files of a log and its rotated ones.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let is_log = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with("access.log");
+    paths.filter(is_log).collect()
+}
+
+/// The number of lines in a file, which may be compressed.
+fn count_lines(path: &Path) -> usize {
+    let tool = match path.extension().and_then(|extension| extension.to_str()) {
+        Some("gz") => "zcat",
+        Some("zst") => "zstdcat",
+        _ => "cat",
+    };
+    let output = Command::new(tool).arg(path).output().unwrap_or_else(|error| panic!("{tool}: {error}"));
+    assert!(output.status.success(), "{tool} {}", path.display());
+    output.stdout.iter().filter(|byte| **byte == b'\n').count()
+}
+
+#[test]
+fn a_line_has_the_route_the_upstream_and_the_id_that_the_upstream_has_received() {
+    let upstream = Upstream::start(|peer| {
+        while let Some(request) = peer.request() {
+            peer.respond(request.field("x-request-id").unwrap_or("none"));
+        }
+    });
+    let server = Server::config(&format!(
+        "listen = ['127.0.0.1:0']\nrequest_id = {{ response = true }}\n\
+         access_log = {{ path = 'access.log', format = 'json' }}\n\
+         [[site]]\nhosts = ['localhost']\n[[site.route]]\npath = '/fixed'\nrespond = 'ok'\n\
+         [[site.route]]\npath = '/api/*'\nproxy = '{}'\n",
+        upstream.url()
+    ));
+    let mut connection = server.connect();
+    connection.send(
+        b"POST /api/x?y HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: mine\r\nContent-Length: 5\r\n\
+          traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\n\r\nhello",
+    );
+    let response = connection.response();
+    let id = response.field("x-request-id").expect("responses have the id").to_owned();
+    assert_eq!((response.text(), id.len()), (id.as_str(), 20), "the upstream has the same id");
+    let fixed = server.get("/fixed");
+    assert!(fixed.field("x-request-id").is_some_and(|other| other != id), "a prepared response has one too");
+    let lines = lines(&server.path().join("access.log"), 2);
+    let line: serde_json::Value = serde_json::from_str(&lines[0]).unwrap();
+    for (name, value) in [
+        ("request_id", id.as_str()),
+        ("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
+        ("site", "localhost"),
+        ("route", "/api/*"),
+        ("upstream", &upstream.address().to_string()),
+    ] {
+        assert_eq!(line[name], value, "{name} of {line}");
+    }
+    assert_eq!((&line["attempts"], &line["request_body_bytes"]), (&1.into(), &5.into()));
+    assert!(line["upstream_wait_us"].is_u64() && line["upstream_connect_us"].is_u64(), "{line}");
+    let line: serde_json::Value = serde_json::from_str(&lines[1]).unwrap();
+    assert_eq!((&line["route"], line.get("upstream")), (&"/fixed".into(), None));
+}
+
+#[test]
+fn a_trusted_proxy_may_send_an_id_and_no_other_client() {
+    for (trusted, sent, is_kept) in [
+        ("trusted_proxies = ['127.0.0.0/8']", "edge-1/42", true),
+        ("trusted_proxies = ['127.0.0.0/8']", "two words", false),
+        ("trusted_proxies = ['192.0.2.1']", "edge-1/42", false),
+    ] {
+        let more = format!("request_id = {{ response = true }}\n{trusted}");
+        let server = Server::config(&config("{ path = 'access.log', format = '{request_id}' }", &more));
+        let request =
+            format!("GET / HTTP/1.1\r\nHost: a\r\nX-Request-Id: {sent}\r\nConnection: close\r\n\r\n");
+        let mut connection = server.connect();
+        connection.send(request.as_bytes());
+        let id = connection.response().field("x-request-id").expect("it has an id").to_owned();
+        assert_eq!(id == sent, is_kept, "{trusted}: {id}");
+        assert_eq!(lines(&server.path().join("access.log"), 1), [id]);
+    }
+}
+
+#[test]
+fn only_requests_that_meet_the_conditions_have_lines() {
+    let log = "{ path = 'access.log', format = '{path} {status}', except_paths = ['/gone/health'], statuses = '4xx' }";
+    let server = Server::config(&config(log, ""));
+    for target in ["/a", "/gone/health", "/gone/x"] {
+        let _response = server.get(target);
+    }
+    assert_eq!(lines(&server.path().join("access.log"), 1), ["/gone/x 410"]);
+}
+
+#[test]
+fn rotation_under_load_loses_no_line() {
+    if program("zstd").is_none() {
+        return;
+    }
+    for compress in ["zstd", "gzip"] {
+        let log = format!(
+            "{{ path = 'access.log', rotate = {{ size = '64k', keep = 1000, compress = '{compress}' }} }}"
+        );
+        let mut server = Server::config(&config(&log, ""));
+        // At most one rotation a second: go on until there are three files.
+        let mut sent = 0;
+        eventually("the log is rotated twice", || {
+            thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| send_many(&server, 500));
+                }
+            });
+            sent += 2000;
+            (files(server.path()).len() >= 3).then_some(())
+        });
+        let end = if compress == "zstd" { "zst" } else { "gz" };
+        eventually("the older file is compressed", || {
+            files(server.path())
+                .iter()
+                .any(|path| path.extension().is_some_and(|found| found == end))
+                .then_some(())
+        });
+        let folder = server.path().to_owned();
+        server.signal(Signal::TERM);
+        let (status, stderr) = server.wait();
+        assert!(status.success(), "{stderr}");
+        let is_partial = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "part");
+        let written = files(&folder);
+        let counted: usize =
+            written.iter().filter(|path| !is_partial(path)).map(|path| count_lines(path)).sum();
+        // A file and its compressed copy are both there while the copy is completed.
+        let copies = written.iter().filter(|path| {
+            let copy = PathBuf::from(format!("{}.{end}", path.display()));
+            copy.exists()
+        });
+        let twice: usize = copies.map(|path| count_lines(path)).sum();
+        assert_eq!(counted - twice, sent, "{written:?}\n{stderr}");
+    }
+}
+
+#[test]
+fn renaming_the_log_and_a_signal_lose_no_line() {
+    let mut server = Server::config(&config("'access.log'", ""));
+    let path = server.path().join("access.log");
+    let mut sent = 0;
+    for number in 1..=5 {
+        thread::scope(|scope| {
+            scope.spawn(|| send_many(&server, 2000));
+            fs::rename(&path, server.path().join(format!("access.log.{number}"))).unwrap();
+            server.signal(Signal::USR1);
+        });
+        sent += 2000;
+        server.wait_for_line("the access log was reopened");
+        server.forget_lines();
+    }
+    let folder = server.path().to_owned();
+    server.signal(Signal::TERM);
+    server.wait();
+    let written = files(&folder);
+    assert_eq!(written.len(), 6, "{written:?}");
+    assert_eq!(written.iter().map(|path| count_lines(path)).sum::<usize>(), sent);
+}
+
+#[test]
+fn a_full_disk_is_reported_once_and_requests_go_on() {
+    let mut server = Server::config(&config("'/dev/full'", ""));
+    send_many(&server, 1000);
+    server.wait_for_line("cannot write: No space left on device");
+    send_many(&server, 1000);
+    assert_eq!(server.get("/").status, 200);
+    server.signal(Signal::TERM);
+    let (status, stderr) = server.wait();
+    assert!(status.success(), "{stderr}");
+    assert_eq!(stderr.matches("cannot write").count(), 1, "{stderr}");
+}
+
+#[test]
+fn lines_go_to_syslog() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    let receiver = UnixDatagram::bind(&path).unwrap();
+    receiver.set_read_timeout(Some(PATIENCE)).unwrap();
+    let log = format!("{{ syslog = 'unix:{}', format = '{{path}} {{status}}' }}", path.display());
+    let mut server = Server::config(&config(&log, ""));
+    let received = || {
+        let mut buffer = [0; 1024];
+        let length = receiver.recv(&mut buffer).expect("a message comes");
+        String::from_utf8(buffer[..length].to_vec()).unwrap()
+    };
+    assert_eq!(server.get("/a").status, 200);
+    let message = received();
+    assert!(message.starts_with("<30>1 ") && message.ends_with(" - /a 200"), "{message}");
+    // A receiver that is gone does not stop requests.
+    fs::remove_file(&path).unwrap();
+    drop(receiver);
+    assert_eq!(server.get("/b").status, 200);
+    server.wait_for_line(&format!("access log syslog unix:{}: cannot write", path.display()));
+    assert_eq!(server.get("/c").status, 200);
+}
