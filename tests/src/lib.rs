@@ -37,7 +37,7 @@ pub use load::{Load, Tally};
 pub use pebble::Pebble;
 pub use port::{ReservedPort, free_port};
 pub use program::{
-    application, flup, go_program, grpc, long, php_fpm, program, redbot, skip, skip_unsupported, sslyze,
+    application, axe, flup, go_program, grpc, long, php_fpm, program, redbot, skip, skip_unsupported, sslyze,
 };
 pub use random::Random;
 pub use response::Response;

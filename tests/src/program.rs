@@ -53,6 +53,20 @@ pub fn application(name: &str) -> Option<PathBuf> {
     program_in("applications", name)
 }
 
+/// Returns the path of the script of axe-core, which checks pages for accessibility, in the same way.
+#[must_use]
+pub fn axe() -> Option<PathBuf> {
+    if !long() {
+        return None;
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/axe/node_modules/axe-core/axe.min.js");
+    if !path.is_file() {
+        skip("axe-core is not installed; `cargo xtask setup` installs it");
+        return None;
+    }
+    Some(path)
+}
+
 /// Returns the path of a Python with gRPC, in the same way.
 #[must_use]
 pub fn grpc() -> Option<PathBuf> {

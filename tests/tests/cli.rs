@@ -57,6 +57,7 @@ fn help_of_every_command() {
         success(&rudy(&["certificates", "trust", "--help"])),
         file!["cli/certificates-trust-help.txt"]
     );
+    assert_data_eq!(success(&rudy(&["status", "--help"])), file!["cli/status-help.txt"]);
     assert_data_eq!(success(&rudy(&["upstreams", "--help"])), file!["cli/upstreams-help.txt"]);
     assert_data_eq!(success(&rudy(&["metrics", "--help"])), file!["cli/metrics-help.txt"]);
     assert_data_eq!(success(&rudy(&["upstreams", "drain", "--help"])), file!["cli/upstreams-drain-help.txt"]);

@@ -1,12 +1,13 @@
 //! The access log: its fields, conditions, rotation and destinations, and the ids of requests.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 
-use rudy_tests::{PATIENCE, Server, Upstream, eventually, program};
+use rudy_tests::{Connection, PATIENCE, Server, Upstream, eventually, program};
 use rustix::process::Signal;
 
 /// A configuration with this access log, more lines, and a site that responds with `ok`, or `gone` below `/gone`.
@@ -26,10 +27,10 @@ fn lines(path: &Path, count: usize) -> Vec<String> {
 }
 
 /// Sends `count` requests in a row on a connection, and reads all responses.
-fn send_many(server: &Server, count: usize) {
+fn send_many(address: SocketAddr, count: usize) {
     let request = "GET /some/path HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let last = "GET /some/path HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-    let mut connection = server.connect();
+    let mut connection = Connection::open(address);
     for burst in (0..count).step_by(100) {
         let size = (count - burst).min(100);
         let is_last = burst + size == count;
@@ -46,8 +47,10 @@ fn send_many(server: &Server, count: usize) {
 
 /// The files of a log and its rotated ones.
 fn files(folder: &Path) -> Vec<PathBuf> {
-    let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let is_log = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with("access.log");
+    let paths = fs::read_dir(folder).expect("the folder exists").flatten().map(|entry| entry.path());
+    let is_log = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"access.log"))
+    };
     paths.filter(is_log).collect()
 }
 
@@ -60,7 +63,7 @@ fn count_lines(path: &Path) -> usize {
     };
     let output = Command::new(tool).arg(path).output().unwrap_or_else(|error| panic!("{tool}: {error}"));
     assert!(output.status.success(), "{tool} {}", path.display());
-    output.stdout.iter().filter(|byte| **byte == b'\n').count()
+    output.stdout.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n")).count()
 }
 
 #[test]
@@ -146,9 +149,10 @@ fn rotation_under_load_loses_no_line() {
         // At most one rotation a second: go on until there are three files.
         let mut sent = 0;
         eventually("the log is rotated twice", || {
+            let address = server.address();
             thread::scope(|scope| {
                 for _ in 0..4 {
-                    scope.spawn(|| send_many(&server, 500));
+                    scope.spawn(move || send_many(address, 500));
                 }
             });
             sent += 2000;
@@ -185,8 +189,9 @@ fn renaming_the_log_and_a_signal_lose_no_line() {
     let path = server.path().join("access.log");
     let mut sent = 0;
     for number in 1..=5 {
+        let address = server.address();
         thread::scope(|scope| {
-            scope.spawn(|| send_many(&server, 2000));
+            scope.spawn(move || send_many(address, 2000));
             fs::rename(&path, server.path().join(format!("access.log.{number}"))).unwrap();
             server.signal(Signal::USR1);
         });
@@ -205,9 +210,9 @@ fn renaming_the_log_and_a_signal_lose_no_line() {
 #[test]
 fn a_full_disk_is_reported_once_and_requests_go_on() {
     let mut server = Server::config(&config("'/dev/full'", ""));
-    send_many(&server, 1000);
+    send_many(server.address(), 1000);
     server.wait_for_line("cannot write: No space left on device");
-    send_many(&server, 1000);
+    send_many(server.address(), 1000);
     assert_eq!(server.get("/").status, 200);
     server.signal(Signal::TERM);
     let (status, stderr) = server.wait();

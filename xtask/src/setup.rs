@@ -16,6 +16,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("nghttpd", "nghttp2-server"),    // HTTP/2 server
     ("h2o", "h2o"),                   // HTTP/2 server
     ("node", "nodejs"),               // HTTP/2 server
+    ("npm", "npm"),                   // installs axe-core
     ("ab", "apache2-utils"),          // compared with `rudy bench`
     ("escript", "erlang-base"),       // runs the Erlang servers of the lab
     ("slowhttptest", "slowhttptest"), // slow clients
@@ -60,6 +61,9 @@ const APPLICATIONS: &[&str] = &[
     "grpcio==1.85.1",
 ];
 
+/// A script that checks pages for accessibility.
+const AXE: &str = "axe-core@4.14.1";
+
 /// FastCGI for Python, which Debian no longer packages.
 const FLUP: &[&str] = &["flup==1.0.3"];
 
@@ -90,6 +94,7 @@ pub(crate) fn run(peers: bool) -> Outcome {
         python(&workspace::environment("redbot"), REDBOT)?;
         python(&workspace::environment("sslyze"), SSLYZE)?;
         python(&workspace::environment("applications"), APPLICATIONS)?;
+        node(&workspace::environment("axe"), AXE)?;
         unpack(DOKUWIKI, &workspace::dokuwiki(), "usr/share/dokuwiki/doku.php")?;
         unpack(MEDIAWIKI, &workspace::mediawiki(), "usr/share/mediawiki/index.php")?;
     }
@@ -187,6 +192,18 @@ fn python(environment: &Path, packages: &[&str]) -> Outcome {
     command::run(Command::new(environment.join("bin/pip")).args(["install", "--quiet"]).args(packages))?;
     std::fs::write(environment.join("installed"), packages.join("\n"))
         .map_err(|error| format!("cannot write into {}: {error}", environment.display()))
+}
+
+/// Installs a package of Node into a folder. The file `installed` marks a complete installation.
+fn node(folder: &Path, package: &str) -> Outcome {
+    if folder.join("installed").exists() {
+        return Ok(());
+    }
+    println!("installing {package} into {}", folder.display());
+    let npm = ["install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix"];
+    command::run(Command::new("npm").args(npm).arg(folder).arg(package))?;
+    std::fs::write(folder.join("installed"), package)
+        .map_err(|error| format!("cannot write into {}: {error}", folder.display()))
 }
 
 /// Installs the checker for licences, sources and banned crates. Builds for two minutes on two cores.

@@ -58,7 +58,7 @@ impl Heat {
         }
         sheet.text((WIDTH - EDGE, top + 34.0), Anchor::End, "soft", &self.of);
         sheet.bottom = top + 36.0;
-        sheet.finish()
+        sheet.finish(true)
     }
 }
 

@@ -41,4 +41,5 @@ pub use mark::{Fill, Shape, Style, style};
 pub use plot::{At, Column, Line, Panel, Plot, Rule};
 pub use rows::{Dot, Row, Rows};
 pub use series::{Point, Series};
+pub use sheet::STYLE;
 pub use stack::{Layer, Stack, thinned};

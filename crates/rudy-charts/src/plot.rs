@@ -88,12 +88,22 @@ impl Plot {
     /// The document.
     #[must_use]
     pub fn svg(&self) -> String {
+        self.sheet().finish(true)
+    }
+
+    /// The element for a page that has [`STYLE`](crate::STYLE), whose policy may forbid styles in elements.
+    #[must_use]
+    pub fn element(&self) -> String {
+        self.sheet().finish(false)
+    }
+
+    fn sheet(&self) -> Sheet {
         let mut sheet = Sheet::new(&self.title);
         legend::draw(&mut sheet, &self.legend);
         for panel in &self.panels {
             panel.draw(&mut sheet);
         }
-        sheet.finish()
+        sheet
     }
 }
 

@@ -80,7 +80,7 @@ impl Rows {
             row.draw(&mut sheet, &frame, &self.x, top);
             top += row.height();
         }
-        sheet.finish()
+        sheet.finish(true)
     }
 }
 

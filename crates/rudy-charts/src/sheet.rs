@@ -15,8 +15,8 @@ pub(crate) const EDGE: f64 = 10.0;
 const TITLE: f64 = 17.0;
 
 /// Colours, lines and text, included in each document so that it works on its own. Variants and layers set
-/// `color`, which shapes inherit.
-pub(crate) const STYLE: &str = include_str!("style.css");
+/// `color`, which shapes inherit. A page with elements of [`Plot::element`](crate::Plot::element) has it once.
+pub const STYLE: &str = include_str!("style.css");
 
 /// A document that grows downwards.
 pub(crate) struct Sheet {
@@ -127,14 +127,15 @@ impl Sheet {
         self.raw(&format!("<text{class} x=\"{x}\" y=\"{y}\"{anchor}{tip}>{shown}</text>"));
     }
 
-    /// The document.
-    pub(crate) fn finish(self) -> String {
+    /// The document, with its style or without.
+    pub(crate) fn finish(self, has_style: bool) -> String {
+        let style = if has_style { format!("<style>\n{STYLE}</style>\n") } else { String::new() };
         let (height, title) = (number(self.bottom + EDGE), escape(&self.title));
         let mut svg = String::new();
         let _ = write!(
             svg,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" class=\"chart\" role=\"img\" \
-             aria-label=\"{title}\">\n<style>\n{STYLE}</style>\n<rect class=\"paper\" width=\"{WIDTH}\" height=\"{height}\"/>\n{}</svg>\n",
+             aria-label=\"{title}\">\n{style}<rect class=\"paper\" width=\"{WIDTH}\" height=\"{height}\"/>\n{}</svg>\n",
             self.body
         );
         svg
@@ -213,7 +214,9 @@ mod tests {
         assert_eq!(truncated_to("nginx", 100.0), "nginx");
         let mut sheet = Sheet::new("title");
         sheet.text_in(100.0, (0.0, 0.0), Anchor::Start, "", name);
-        assert!(sheet.finish().contains(&format!("data-tip=\"{name}\"><title>{name}</title>{cut}</text>")));
+        assert!(
+            sheet.finish(true).contains(&format!("data-tip=\"{name}\"><title>{name}</title>{cut}</text>"))
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //!
 //! The content comes from a [`Service`], which responds to a [`Request`] with a [`Response`].
 
+mod active;
 mod body;
 mod client;
 pub mod close;
@@ -23,6 +24,7 @@ mod tls;
 pub mod transport;
 mod worker;
 
+pub use active::{ActiveExchange, ExchangePhase};
 pub use body::{Body, BodyError, BodyPiece, BodyStream, FileRange};
 pub use client::{Client, Forwarded, Peer};
 pub use context::{poll_time, send_interim, wake_at};
@@ -33,4 +35,4 @@ pub use message::{Head, Reply, Request, Response};
 pub use request_body::{RequestBody, RequestBodyError};
 pub use rudy_tls::{ClientHello, Tls, TlsSite};
 pub use service::{EndReason, ExchangeOutcome, Limits, Observer, Service};
-pub use worker::{Counter, Counters, Worker};
+pub use worker::{ConnectionStates, Counter, Counters, Worker};

@@ -198,6 +198,12 @@ impl BodySender {
         Poll::Pending
     }
 
+    /// Whether the service waits for a piece.
+    pub(crate) fn is_awaited(&self) -> bool {
+        let state = self.0.lock();
+        state.wanted && state.piece.is_none()
+    }
+
     /// Whether the service has dropped the body.
     pub(crate) fn is_closed(&self) -> bool {
         self.0.lock().dropped

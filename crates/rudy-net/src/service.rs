@@ -42,6 +42,14 @@ pub trait Service: Send + Sync + 'static {
         None
     }
 
+    /// Returns the observer of an exchange that may have to wait: that of [`Self::observe`], which the client has, or a new
+    /// one. While it waits, an exchange with an observer is among the
+    /// [active exchanges](crate::Worker::active_exchanges) of its worker. Not called for a small response of
+    /// [`Self::call_head`].
+    fn observe_waiting(&self, _head: &RequestHead<'_>, client: &Client<'_>) -> Option<Arc<dyn Observer>> {
+        client.observer.clone()
+    }
+
     /// Responds to a request without a body from its head alone. This saves building the request, whose
     /// header fields cost more than the rest of a small response. `None` leaves the request to
     /// [`Self::call`]. Not called if a proxy forwards another host than the head contains.
@@ -115,6 +123,8 @@ pub enum EndReason {
     Aborted,
     /// The server stopped during the exchange.
     ServerStopped,
+    /// An operator ended the exchange.
+    Killed,
 }
 
 /// The limits of connections: of each, and of all together.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crate::active::{ActiveExchange, ActiveExchanges};
 use crate::timers::{TimerFd, Timers};
 use crate::tls::Handshakes;
 
@@ -17,6 +18,7 @@ pub struct Worker {
     aborting: AtomicBool,
     pub(crate) timers: Arc<Timers>,
     pub(crate) handshakes: Arc<Handshakes>,
+    pub(crate) active: Arc<ActiveExchanges>,
 }
 
 impl Worker {
@@ -66,11 +68,47 @@ impl Worker {
         self.timers.idle()
     }
 
+    /// Returns the exchanges in progress that have had to wait and have an observer.
+    #[must_use]
+    pub fn active_exchanges(&self) -> Vec<Arc<ActiveExchange>> {
+        self.active.all()
+    }
+
+    /// Ends an exchange: resets its connection, or its stream in HTTP/2. Returns `false` if it is over, is being ended, or
+    /// belongs to another worker.
+    pub fn kill(&self, exchange: &Arc<ActiveExchange>) -> bool {
+        let timer = self.active.kill(exchange);
+        timer.map(|timer| self.timers.wake(timer)).is_some()
+    }
+
+    /// Returns the number of connections by state.
+    #[must_use]
+    pub fn connection_states(&self) -> ConnectionStates {
+        // Reads `closed` first, as in `has_connections`.
+        let closed = self.counters.closed.get();
+        let open = self.counters.accepted.get().saturating_sub(closed);
+        let handshaking = self.handshakes.unfinished() as u64;
+        // A connection is idle for the timers until it has received a part of a request.
+        let idle = (self.idle_connections() as u64).saturating_sub(handshaking).min(open);
+        ConnectionStates { open, idle, handshaking }
+    }
+
     /// Whether [`Self::stop`] was called.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }
+}
+
+/// The number of connections by state. The numbers are read one after another, so they need not add up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ConnectionStates {
+    /// Open connections.
+    pub open: u64,
+    /// Those that wait for a request.
+    pub idle: u64,
+    /// Those whose TLS handshake is not complete.
+    pub handshaking: u64,
 }
 
 /// Counters of a worker; readers add up all workers. With one worker for each core, only that core writes its

@@ -26,7 +26,7 @@ mod process;
 mod sockets;
 mod text;
 pub mod top;
-mod watch;
+pub mod watch;
 
 pub use error::Error;
 pub use exit::Exit;

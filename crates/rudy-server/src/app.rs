@@ -16,6 +16,7 @@ use crate::buffer::Buffers;
 use crate::client_address::{self, with_forwarded_host};
 use crate::compile::compile;
 use crate::config::{Config, Diagnostics};
+use crate::dashboard::Live;
 use crate::error_log::ErrorLog;
 use crate::exchange::{self, Observers};
 use crate::fastcgi::Apps;
@@ -25,6 +26,7 @@ use crate::metrics::Format;
 use crate::proxy::Proxy;
 use crate::routes::{Context, Routes};
 use crate::routing::Router;
+use crate::status::Activity;
 use crate::steps::Target;
 use crate::topic::Topics;
 
@@ -51,6 +53,8 @@ impl App {
             router: Arc::new(router),
             metrics: Arc::default(),
             topics: Arc::default(),
+            activity: Arc::default(),
+            live: Arc::default(),
             buffers: Buffers::default(),
             tls: resources.tls.clone(),
         };
@@ -124,6 +128,14 @@ impl App {
         self
     }
 
+    /// Counts requests and lists the active ones here, and shows them to viewers of a dashboard. Both outlive the configuration.
+    #[must_use]
+    pub(crate) fn with_activity(mut self, activity: Arc<Activity>, live: Arc<Live>) -> Self {
+        let routes = Arc::make_mut(&mut self.routes);
+        (routes.activity, routes.live) = (activity, live);
+        self
+    }
+
     /// Uses these buffers, whose limits are shared by the process.
     #[must_use]
     pub fn with_buffers(mut self, buffers: Buffers) -> Self {
@@ -142,7 +154,15 @@ impl Service for App {
     }
 
     fn observe(&self, head: &RequestHead<'_>, client: &Client<'_>) -> Option<Arc<dyn Observer>> {
+        self.routes.activity.count(head, client);
         self.observers.observe(head, client, || self.client_address.trusts(&client.peer))
+    }
+
+    fn observe_waiting(&self, head: &RequestHead<'_>, client: &Client<'_>) -> Option<Arc<dyn Observer>> {
+        if !self.routes.activity.is_on() {
+            return client.observer.clone();
+        }
+        Some(self.observers.observe_waiting(head, client))
     }
 
     fn accepts_tunnels(&self) -> bool {

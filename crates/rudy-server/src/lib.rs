@@ -9,6 +9,7 @@ pub mod certificates;
 pub mod client_address;
 mod compile;
 pub mod config;
+mod dashboard;
 pub mod error_log;
 mod exchange;
 mod fastcgi;
@@ -32,6 +33,7 @@ mod routes;
 mod routing;
 pub mod run;
 mod state_dir;
+pub mod status;
 mod steps;
 pub mod tail;
 mod template;
@@ -42,6 +44,7 @@ pub mod upstreams;
 mod user;
 
 pub use app::App;
+pub use dashboard::DashboardTable;
 pub use fastcgi::{Apps, FastcgiTable};
 pub use handlers::{
     BroadcastTable, DelayTable, HandlerTable, InfoTable, Metrics, MetricsTable, RedirectTable, RespondTable,

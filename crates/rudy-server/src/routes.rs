@@ -13,6 +13,7 @@ use rudy_net::{Client, Observer, Reply, Request, Response};
 
 use crate::acme::is_challenge_path;
 use crate::buffer::Buffers;
+use crate::dashboard::Live;
 use crate::exchange::note;
 use crate::files::access::{Access, on_pool};
 use crate::handlers::{Call, Metrics};
@@ -21,6 +22,7 @@ use crate::methods::{method_not_allowed, reject_unknown_method, respond_unless_r
 use crate::metrics::{Format, Sources, render};
 use crate::proxy::Proxy;
 use crate::routing::{Missing, NotFound, RouteMatch, Router, explain_rejected, request_host};
+use crate::status::Activity;
 use crate::steps::{HeadCall, Next, Target};
 use crate::tls::TlsState;
 use crate::topic::Topics;
@@ -32,6 +34,8 @@ pub(crate) struct Routes {
     pub(crate) router: Arc<Router<Target>>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) topics: Arc<Topics>,
+    pub(crate) activity: Arc<Activity>,
+    pub(crate) live: Arc<Live>,
     pub(crate) buffers: Buffers,
     pub(crate) tls: Arc<TlsState>,
 }

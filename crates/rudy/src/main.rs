@@ -11,6 +11,7 @@ mod limits;
 mod manual;
 mod metrics;
 mod reload;
+mod status;
 mod tail;
 mod tls;
 mod top;
@@ -73,6 +74,7 @@ Exit codes: 0 valid, 2 invalid.")]
     },
     Reload(reload::Reload),
     Certificates(certificates::Certificates),
+    Status(Box<status::Status>),
     Upstreams(upstreams::Upstreams),
     Limits(limits::Limits),
     Metrics(metrics::Metrics),
@@ -252,6 +254,7 @@ fn main() -> ExitCode {
         Command::Manual(manual) => manual.run().into(),
         Command::Reload(reload) => rudy_server::reload::run(&reload.into()).into(),
         Command::Certificates(certificates) => certificates.run().into(),
+        Command::Status(status) => status.run().into(),
         Command::Upstreams(upstreams) => upstreams.run().into(),
         Command::Limits(limits) => limits.run().into(),
         Command::Metrics(metrics) => metrics.run().into(),

@@ -6,6 +6,7 @@ mod codings;
 mod conditions;
 mod connections;
 mod content;
+mod dashboard;
 mod documentation;
 mod fastcgi;
 mod fastcgi_app;

@@ -34,8 +34,8 @@ fn the_linter_of_prometheus_has_nothing_to_say() {
     let mut linter = linter.spawn().expect("promtool starts");
     linter.stdin.take().expect("a pipe").write_all(metrics.text().as_bytes()).expect("promtool reads");
     let output = linter.wait_with_output().expect("promtool ends");
-    let said = [output.stdout, output.stderr].concat();
-    assert!(output.status.success() && said.is_empty(), "{}", String::from_utf8_lossy(&said));
+    let output_text = [output.stdout, output.stderr].concat();
+    assert!(output.status.success() && output_text.is_empty(), "{}", String::from_utf8_lossy(&output_text));
 }
 
 #[test]

@@ -18,7 +18,7 @@ use super::{Connection, State, Upgrade};
 use crate::close::CloseMode;
 use crate::engine::ServiceSource;
 use crate::scratch::Scratch;
-use crate::{Body, EndReason, Response};
+use crate::{Body, EndReason, ExchangePhase, Response};
 
 /// A service that has not responded yet.
 pub(super) struct Handler {
@@ -63,6 +63,9 @@ impl Handler {
     ) -> Poll<State> {
         let (now, worker) = (Instant::now(), connection.context.worker.clone());
         let mut poll_cx = PollContext::new(cx, now, &worker.counters);
+        if self.exchange.is_killed() {
+            return Poll::Ready(self.exchange.end(EndReason::Killed.into()));
+        }
         let mut scratch = Scratch::borrow_at(now);
         let next = match self.poll_response(connection, &mut poll_cx, &mut scratch) {
             Poll::Pending => {
@@ -78,10 +81,11 @@ impl Handler {
             }
             Poll::Ready(next) => Some(next),
         };
-        match next {
-            Some(next) => Poll::Ready(next),
-            None => connection.wait(&poll_cx),
+        if let Some(next) = next {
+            return Poll::Ready(next);
         }
+        self.exchange.show(self.exchange.phase_of_service(), connection);
+        connection.wait(&poll_cx)
     }
 
     /// Ready when there is a response, or when the exchange ends without one.
@@ -193,6 +197,27 @@ impl Exchange {
         true
     }
 
+    /// Shows other threads what the exchange waits for.
+    fn show<S: ServiceSource>(&mut self, phase: ExchangePhase, connection: &Connection<S>) {
+        if let Some(record) = self.record() {
+            record.wait(phase, &connection.context.worker, &connection.timer);
+        }
+    }
+
+    /// Returns what an exchange without a response waits for.
+    fn phase_of_service(&self) -> ExchangePhase {
+        match self.upload() {
+            Some(upload) if !upload.is_finished() && !upload.is_paused() => ExchangePhase::Receiving,
+            _ => ExchangePhase::Waiting,
+        }
+    }
+
+    /// Whether an operator has ended the exchange.
+    fn is_killed(&self) -> bool {
+        let record = self.details.as_ref().and_then(|details| details.record.as_ref());
+        record.is_some_and(Record::is_killed)
+    }
+
     fn upload(&self) -> Option<&Upload> {
         self.details.as_ref()?.input.upload.as_deref()
     }
@@ -244,6 +269,9 @@ impl Exchange {
     ) -> Poll<State> {
         let (now, worker) = (Instant::now(), connection.context.worker.clone());
         let mut poll_cx = PollContext::new(cx, now, &worker.counters);
+        if self.is_killed() {
+            return Poll::Ready(self.end(EndReason::Killed.into()));
+        }
         let mut scratch = Scratch::borrow();
         connection.resume(&mut scratch);
         let sent = self.poll_sent(connection, &mut poll_cx, &mut scratch.out);
@@ -255,6 +283,7 @@ impl Exchange {
                     return Poll::Ready(self.end(fault));
                 }
                 connection.suspend(&mut scratch);
+                self.show(ExchangePhase::Sending, connection);
                 connection.wait(&poll_cx)
             }
         }
@@ -315,10 +344,14 @@ impl Exchange {
 
     /// Handles the end of the response: the kernel has all of it.
     pub(super) fn finish<S: ServiceSource>(&mut self, connection: &Connection<S>) -> State {
-        self.finish_records(EndReason::Completed);
         let upgrade = self.details.as_mut().and_then(|details| details.upgrade.take());
+        let entry = match (&upgrade, self.record()) {
+            (Some(_), Some(record)) => record.become_tunnel(&connection.context.worker, &connection.timer),
+            _ => None,
+        };
+        self.finish_records(EndReason::Completed);
         match (connection.machine.phase(), upgrade) {
-            (Phase::Upgrade, Some(upgrade)) => State::Upgrade(upgrade),
+            (Phase::Upgrade, Some(upgrade)) => State::Upgrade(Box::new((*upgrade, entry))),
             (Phase::Close, _) if self.has_ended_input() => State::Close(CloseMode::PeerClosed),
             // A change of protocol without a handler closes the connection.
             (Phase::Close | Phase::Upgrade, _) => State::Close(CloseMode::Linger),

@@ -47,6 +47,7 @@ pub(crate) use self::proxy_header::CountForAddress;
 use self::proxy_header::ProxyHeader;
 use self::record::report_answered;
 use self::upgrade::Tunnel;
+use crate::active::ActiveEntry;
 use crate::close::{CloseMode, close_at_once};
 use crate::engine::{AddressKey, ServiceSource};
 use crate::local_address::{LocalAddress, LocalAddressCache};
@@ -143,7 +144,7 @@ enum State {
     /// Waits for the close to finish.
     Linger(Box<Linger>),
     /// Switches to another protocol.
-    Upgrade(Box<Upgrade>),
+    Upgrade(Box<(Upgrade, Option<Arc<ActiveEntry>>)>),
     /// Speaks another protocol.
     Tunnel(Box<Tunnel>),
     /// Speaks HTTP/2.
@@ -304,10 +305,11 @@ impl<S: ServiceSource> Connection<S> {
         let limits = info.limits;
         match state {
             State::Upgrade(upgrade) => {
+                let (upgrade, entry) = *upgrade;
                 let unread = machine.into_inner().map(|machine| machine.into_unread()).unwrap_or_default();
                 State::Tunnel(Box::new(Tunnel::new(
-                    *upgrade,
-                    (io, unread),
+                    upgrade,
+                    (io, unread, entry),
                     context.worker.clone(),
                     limits,
                     timer,

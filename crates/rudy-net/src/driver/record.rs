@@ -5,11 +5,15 @@ use std::time::Instant;
 
 use http::StatusCode;
 
-use crate::{Client, EndReason, ExchangeOutcome, Observer, Service};
+use crate::active::ActiveEntry;
+use crate::timers::Timer;
+use crate::{Client, EndReason, ExchangeOutcome, ExchangePhase, Observer, Service, Worker};
 
 /// The record of an exchange.
 pub(super) struct Record {
     pub(super) observer: Option<Arc<dyn Observer>>,
+    /// The place among the active exchanges, once the exchange has had to wait.
+    entry: Option<ActiveEntry>,
     /// When the request head was complete.
     pub(super) received: Instant,
     /// When the response began.
@@ -20,7 +24,7 @@ pub(super) struct Record {
 
 impl Record {
     pub(super) fn new(observer: Option<Arc<dyn Observer>>, received: Instant) -> Self {
-        Self { observer, received, began: None, status: None, body_bytes: 0 }
+        Self { observer, entry: None, received, began: None, status: None, body_bytes: 0 }
     }
 
     /// Records the start of the response.
@@ -30,6 +34,26 @@ impl Record {
         if self.observer.is_some() {
             self.began = Some(Instant::now());
         }
+    }
+
+    /// Shows other threads what the exchange waits for.
+    pub(super) fn wait(&mut self, phase: ExchangePhase, worker: &Worker, timer: &Timer) {
+        let Some(observer) = &self.observer else { return };
+        let entry = self.entry.get_or_insert_with(|| {
+            ActiveEntry::new(&worker.active, observer.clone(), self.received, timer.slot())
+        });
+        entry.set(phase, self.body_bytes);
+    }
+
+    /// Whether an operator has ended the exchange.
+    pub(super) fn is_killed(&self) -> bool {
+        self.entry.as_ref().is_some_and(ActiveEntry::is_killed)
+    }
+
+    /// Keeps the exchange among the active ones after its response, as a tunnel.
+    pub(super) fn become_tunnel(&mut self, worker: &Worker, timer: &Timer) -> Option<Arc<ActiveEntry>> {
+        self.wait(ExchangePhase::Tunnel, worker, timer);
+        self.entry.take().map(Arc::new)
     }
 
     /// Reports the outcome to the observer.

@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 use super::State;
 use super::linger::Linger;
 use super::poll_context::PollContext;
+use crate::active::ActiveEntry;
 use crate::close::{CloseMode, close_at_once};
 use crate::timers::Timer;
 use crate::transport::Stream;
@@ -41,6 +42,8 @@ pub struct UpgradedIo {
     /// `None` only after `drop`.
     io: Option<Stream>,
     worker: Arc<Worker>,
+    /// The place among the active exchanges.
+    entry: Option<Arc<ActiveEntry>>,
     give_back: Option<oneshot::Sender<Stream>>,
 }
 
@@ -82,7 +85,11 @@ impl AsyncRead for UpgradedIo {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         ready!(self.io()?.poll_read(cx, buffer))?;
-        self.worker.counters.received_bytes.add((buffer.filled().len() - before) as u64);
+        let read = buffer.filled().len() - before;
+        self.worker.counters.received_bytes.add(read as u64);
+        if let Some(entry) = &self.entry {
+            entry.add_received(read);
+        }
         Poll::Ready(Ok(()))
     }
 }
@@ -99,6 +106,9 @@ impl AsyncWrite for UpgradedIo {
     ) -> Poll<io::Result<usize>> {
         let written = ready!(self.io()?.poll_write(cx, slices, false))?;
         self.worker.counters.sent_bytes.add(written as u64);
+        if let Some(entry) = &self.entry {
+            entry.add_sent(written);
+        }
         Poll::Ready(Ok(written))
     }
 
@@ -123,6 +133,7 @@ pub(super) struct Tunnel {
     back: oneshot::Receiver<Stream>,
     close_mode: CloseMode,
     worker: Arc<Worker>,
+    entry: Option<Arc<ActiveEntry>>,
     limits: Arc<Limits>,
     timer: Timer,
 }
@@ -130,21 +141,30 @@ pub(super) struct Tunnel {
 impl Tunnel {
     pub(super) fn new(
         upgrade: Upgrade,
-        (io, unread): (Stream, Bytes),
+        (io, unread, entry): (Stream, Bytes, Option<Arc<ActiveEntry>>),
         worker: Arc<Worker>,
         limits: Arc<Limits>,
         timer: Timer,
     ) -> Self {
         let (give_back, back) = oneshot::channel();
-        let io = UpgradedIo { io: Some(io), worker: worker.clone(), give_back: Some(give_back) };
+        let io = UpgradedIo {
+            io: Some(io),
+            worker: worker.clone(),
+            entry: entry.clone(),
+            give_back: Some(give_back),
+        };
         // `upgrade` is called at the first poll, where a panic ends only the connection.
         let future = Box::pin(async move { upgrade(Upgraded { unread, io }).await });
-        Self { future: Some(future), back, close_mode: CloseMode::Linger, worker, limits, timer }
+        Self { future: Some(future), back, close_mode: CloseMode::Linger, worker, entry, limits, timer }
     }
 
     /// Ready when the connection has been returned and must be closed.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<State> {
         let mut poll_cx = PollContext::new(cx, Instant::now(), &self.worker.counters);
+        if self.entry.as_ref().is_some_and(|entry| entry.is_killed()) {
+            self.future = None;
+            self.close_mode = CloseMode::Reset;
+        }
         if let Some(future) = &mut self.future {
             match poll_cx.poll(|cx, _| future.as_mut().poll(cx)) {
                 Ok(Poll::Pending) => {

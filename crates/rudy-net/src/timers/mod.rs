@@ -79,6 +79,14 @@ impl Timers {
         true
     }
 
+    /// Wakes the connection with this slot.
+    pub(crate) fn wake(&self, slot: u32) {
+        let waker = self.lock().waker(slot);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
     /// Returns the number of evicted connections that have neither closed nor received a request yet.
     pub(crate) fn evicted(&self) -> usize {
         self.evicted.load(Ordering::Relaxed)
@@ -158,6 +166,11 @@ pub(crate) struct Timer {
 }
 
 impl Timer {
+    /// Returns the slot, for [`Timers::wake`].
+    pub(crate) fn slot(&self) -> u32 {
+        self.slot
+    }
+
     /// Wakes `waker` once `deadline` has passed; `None` means never. Replaces the previous deadline. Marks
     /// the connection as busy, which cancels an eviction.
     pub(crate) fn set(&self, deadline: Option<Instant>, waker: &Waker) {
@@ -307,6 +320,32 @@ mod tests {
         assert_eq!(woken(&count), 1, "it has checked since");
         timers.timer(None).set(None, &waker);
         assert_eq!(woken(&count), 1, "a later connection sees the current state");
+    }
+
+    #[test]
+    fn one_connection_can_be_woken_before_and_after_it_sets_its_timer() {
+        let (timers, count, waker) = fixture();
+        let (timer, _other) = (timers.timer(None), timers.timer(None));
+        timers.wake(timer.slot());
+        timer.set(None, &waker);
+        assert_eq!(woken(&count), 1);
+        timer.set(None, &waker);
+        assert_eq!(woken(&count), 1);
+        timers.wake(timer.slot());
+        assert_eq!(woken(&count), 2);
+    }
+
+    #[test]
+    fn connections_are_idle_until_they_wait_for_something_else() {
+        let (timers, _, waker) = fixture();
+        let mut timer = timers.timer(Some(group()));
+        assert_eq!(timers.idle(), 1);
+        timer.set(None, &waker);
+        assert_eq!(timers.idle(), 0);
+        timer.set_idle(None, &waker);
+        assert_eq!(timers.idle(), 1);
+        drop(timer);
+        assert_eq!(timers.idle(), 0);
     }
 
     fn group() -> AddressKey {

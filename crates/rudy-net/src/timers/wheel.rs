@@ -233,6 +233,15 @@ impl Wheel {
         with_waker.collect()
     }
 
+    /// Returns the waker of a slot. A slot without a waker is woken when its timer is first set.
+    pub(super) fn waker(&mut self, index: u32) -> Option<Waker> {
+        let slot = self.slots.get_mut(index as usize)?;
+        if slot.waker.is_none() {
+            slot.wake_ups = self.wake_ups.wrapping_sub(1);
+        }
+        slot.waker.clone()
+    }
+
     /// Handles a slot in a bucket whose time has come: its deadline has passed, or has moved.
     fn visit(&mut self, index: u32, due: &mut Vec<Waker>) {
         self.unlink(index);

@@ -106,7 +106,6 @@ impl Handshakes {
     }
 
     /// Returns the number of unfinished handshakes.
-    #[cfg(test)]
     pub(crate) fn unfinished(&self) -> usize {
         self.unfinished.load(Ordering::Relaxed)
     }

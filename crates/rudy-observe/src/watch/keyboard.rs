@@ -5,14 +5,16 @@ use std::io::{self, IsTerminal, Stdin};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
 /// While this exists, keys arrive at once and are not echoed. Ctrl-C remains a signal.
-pub(crate) struct Keyboard {
+#[derive(Debug)]
+pub struct Keyboard {
     terminal: Stdin,
     before: Termios,
 }
 
 impl Keyboard {
     /// `None` if standard input is not a terminal.
-    pub(crate) fn open() -> Option<Self> {
+    #[must_use]
+    pub fn open() -> Option<Self> {
         let terminal = io::stdin();
         if !terminal.is_terminal() {
             return None;

@@ -7,14 +7,15 @@ mod ticker;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-pub(crate) use self::keyboard::Keyboard;
-pub(crate) use self::output::{Destination, Output, write};
-pub(crate) use self::ticker::{Ticker, Wake};
+pub use self::keyboard::Keyboard;
+pub use self::output::{Destination, Output, write};
+pub use self::ticker::{Ticker, Wake};
 use crate::{Error, Exit};
 use rudy_units::visible;
 
 /// Why a watch ends early.
-pub(crate) enum Stop {
+#[derive(Debug)]
+pub enum Stop {
     /// The process cannot be read, or has ended.
     Process(Error),
     /// The reader of the output has gone.
@@ -23,6 +24,8 @@ pub(crate) enum Stop {
     Waiting(io::Error),
     /// A thread dump cannot be had.
     Dump(String),
+    /// What is watched cannot be had for another reason.
+    Failed(String),
     /// The file of a chart cannot be written.
     Plot(PathBuf, io::Error),
 }
@@ -35,7 +38,8 @@ impl From<Error> for Stop {
 
 impl Stop {
     /// Prints the reason, unless it is expected.
-    pub(crate) fn print(&self) -> Exit {
+    #[must_use]
+    pub fn print(&self) -> Exit {
         match self {
             Self::Process(error) if error.is_end() => {
                 say("notice", &error.to_string());
@@ -45,7 +49,7 @@ impl Stop {
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
             Self::Process(error) => fail(&error.to_string()),
             Self::Output(error) => fail(&format!("cannot write to standard output: {error}")),
-            Self::Dump(why) => fail(why),
+            Self::Dump(why) | Self::Failed(why) => fail(why),
             Self::Plot(path, error) => fail(&format!("cannot write {}: {error}", path.display())),
             Self::Waiting(error) => fail(&format!("cannot wait for the next update: {error}")),
         }

@@ -8,7 +8,7 @@ use super::Stop;
 
 /// The kind of standard output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Destination {
+pub enum Destination {
     /// A terminal: each update replaces the previous one.
     Screen,
     /// Anything else: updates are appended.
@@ -16,7 +16,8 @@ pub(crate) enum Destination {
 }
 
 /// Standard output for updates with several lines.
-pub(crate) struct Output {
+#[derive(Debug)]
+pub struct Output {
     pub(crate) destination: Destination,
     has_written: bool,
 }
@@ -32,7 +33,8 @@ const CLEAR_BELOW: &str = "\x1b[J";
 
 impl Output {
     /// `is_plain` appends updates even on a terminal.
-    pub(crate) fn new(is_plain: bool) -> Self {
+    #[must_use]
+    pub fn new(is_plain: bool) -> Self {
         let is_dumb = std::env::var_os("TERM").is_none_or(|terminal| terminal == "dumb");
         let is_screen = io::stdout().is_terminal() && !is_plain && !is_dumb;
         Self {
@@ -41,13 +43,24 @@ impl Output {
         }
     }
 
+    /// The kind of standard output.
+    #[must_use]
+    pub fn destination(&self) -> Destination {
+        self.destination
+    }
+
     /// The maximum number of lines of an update. `None` without a limit.
-    pub(crate) fn rows(&self) -> Option<usize> {
+    #[must_use]
+    pub fn rows(&self) -> Option<usize> {
         (self.destination == Destination::Screen).then(|| size().0)
     }
 
     /// Writes an update: replaces the previous one, or appends it after an empty line.
-    pub(crate) fn update(&mut self, text: &str) -> Result<(), Stop> {
+    ///
+    /// # Errors
+    ///
+    /// The reader has gone.
+    pub fn update(&mut self, text: &str) -> Result<(), Stop> {
         let text = match self.destination {
             Destination::Screen => frame(text, size()),
             Destination::Stream if self.has_written => format!("\n{text}"),
@@ -59,7 +72,11 @@ impl Output {
 }
 
 /// Appends text.
-pub(crate) fn write(text: &str) -> Result<(), Stop> {
+///
+/// # Errors
+///
+/// The reader has gone.
+pub fn write(text: &str) -> Result<(), Stop> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(Stop::Output)
 }

@@ -13,7 +13,7 @@ use signal_hook::low_level::pipe;
 
 /// Why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wake {
+pub enum Wake {
     /// The next sample is due, or the process has ended, which the sample will show.
     Due,
     /// A signal arrived, or the reader of standard output has gone.
@@ -23,7 +23,8 @@ pub(crate) enum Wake {
 }
 
 /// Ticks at every interval, counted from the start so that ticks do not drift.
-pub(crate) struct Ticker {
+#[derive(Debug)]
+pub struct Ticker {
     interval: Duration,
     next: Instant,
     /// Receives a byte when a signal arrives.
@@ -36,8 +37,12 @@ pub(crate) struct Ticker {
 }
 
 impl Ticker {
-    /// Starts now. From here on, SIGINT and SIGTERM only wake the ticker.
-    pub(crate) fn start(interval: Duration, pid: u32) -> io::Result<Self> {
+    /// Starts now. From here on, SIGINT and SIGTERM only wake the ticker. Also wakes when the process ends.
+    ///
+    /// # Errors
+    ///
+    /// Signals cannot be caught.
+    pub fn start(interval: Duration, pid: u32) -> io::Result<Self> {
         let (signalled, sender) = UnixStream::pair()?;
         pipe::register(SIGINT, sender.try_clone()?)?;
         pipe::register(SIGTERM, sender)?;
@@ -47,12 +52,16 @@ impl Ticker {
     }
 
     /// From here on, keys wake the ticker too.
-    pub(crate) fn read_keys(&mut self) {
+    pub fn read_keys(&mut self) {
         self.reads_keys = true;
     }
 
     /// Waits until the next sample is due.
-    pub(crate) fn wait(&mut self) -> io::Result<Wake> {
+    ///
+    /// # Errors
+    ///
+    /// The kernel rejects to wait.
+    pub fn wait(&mut self) -> io::Result<Wake> {
         loop {
             let [is_stop, is_key, is_end] = match self.poll() {
                 Ok(Some(ready)) => ready,

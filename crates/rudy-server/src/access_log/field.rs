@@ -272,5 +272,6 @@ fn ended_word(end_reason: EndReason) -> &'static str {
         EndReason::PeerStalled => "peer_stalled",
         EndReason::Aborted => "cut",
         EndReason::ServerStopped => "stopped",
+        EndReason::Killed => "killed",
     }
 }

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use http::HeaderName;
+use http::header::HOST;
 use rudy_net::{Client, ExchangeOutcome};
 
 pub use self::conditions::{Conditions, StatusRange};
@@ -183,8 +184,12 @@ impl AccessLog {
             report_lost_lines(format!("access log {destination}"), format.clone(), errors.clone());
         let target = destination.open(options.rotation.as_ref())?;
         let writer = LineWriter::start("access-log", target, on_lines_lost)?;
-        let request_fields = format.request_fields().into();
-        Ok(Self(Arc::new(Open { options, request_fields, writer })))
+        let mut request_fields = format.request_fields();
+        // For `rudy status`, which shows the same copy of the head.
+        if !request_fields.contains(&HOST) {
+            request_fields.push(HOST);
+        }
+        Ok(Self(Arc::new(Open { options, request_fields: request_fields.into(), writer })))
     }
 
     /// Returns the destination of the log.

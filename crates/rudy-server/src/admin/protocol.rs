@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::status::{Filter, StatusReport};
 use crate::steps::LimitStatus;
 
 /// The maximum length of a request.
@@ -13,6 +14,25 @@ pub(super) const REQUEST_BYTES_MAX: u64 = 64 * 1024;
 pub(crate) enum Request {
     /// The certificates of all sites.
     Certificates,
+    /// The active requests, the connections, and the busiest clients, paths and hosts.
+    Status {
+        /// Which active requests.
+        filter: Filter,
+        /// The maximum number of active requests.
+        limit: usize,
+        /// Whether paths include their queries.
+        queries: bool,
+    },
+    /// Ends an active request.
+    Kill {
+        /// Its id in the report.
+        id: String,
+    },
+    /// Ends all active requests of a client.
+    KillClient {
+        /// Its address, or a network.
+        address: String,
+    },
     /// The upstreams of all proxies.
     Upstreams,
     /// The counts of all limits by key.
@@ -32,11 +52,15 @@ pub(crate) enum Request {
 }
 
 /// The response to a request.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Response {
     /// To [`Request::Certificates`].
     Certificates(Vec<CertificateStatus>),
+    /// To [`Request::Status`].
+    Status(Box<StatusReport>),
+    /// To the requests that end requests: how many were ended.
+    Killed(usize),
     /// To the requests about upstreams.
     Upstreams(Vec<UpstreamStatus>),
     /// To [`Request::Limits`].

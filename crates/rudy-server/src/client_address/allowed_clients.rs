@@ -37,7 +37,8 @@ impl AllowedClients {
     }
 
     /// Returns a list that allows clients on this machine.
-    pub(crate) fn loopback() -> Self {
+    #[must_use]
+    pub fn loopback() -> Self {
         Self([AllowedClient::Loopback].into_iter().collect())
     }
 

@@ -207,7 +207,9 @@ impl Config {
     /// Whether requests are counted by site and route.
     pub(crate) fn counts_requests(&self) -> bool {
         let mut routes = self.sites.iter().flat_map(|site| &site.routes);
-        self.metrics.unwrap_or_else(|| routes.any(|route| matches!(route.handler, HandlerTable::Metrics(_))))
+        self.metrics.unwrap_or_else(|| {
+            routes.any(|route| matches!(route.handler, HandlerTable::Metrics(_) | HandlerTable::Dashboard(_)))
+        })
     }
 
     fn empty() -> Self {

@@ -8,9 +8,9 @@ mod request_info;
 
 use std::any::Any;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use http::HeaderName;
+use http::{HeaderName, header};
 use rudy_http::h1::RequestHead;
 use rudy_net::{Client, ExchangeOutcome, Observer};
 
@@ -48,10 +48,35 @@ impl Observers {
         let id = self.request_id.as_ref().map(|_| {
             is_trusted().then(|| RequestId::of_proxy(head)).flatten().unwrap_or_else(RequestId::make)
         });
-        Some(Arc::new(ExchangeRecord {
+        Some(self.record(head, client, id))
+    }
+
+    /// Creates the record of an exchange that may have to wait, unless it has one, so that it is among the active requests. The record
+    /// has a copy of the request's head then.
+    pub(crate) fn observe_waiting(
+        self: &Arc<Self>,
+        head: &RequestHead<'_>,
+        client: &Client<'_>,
+    ) -> Arc<dyn Observer> {
+        let known = client.observer.clone();
+        let observer = known.unwrap_or_else(|| self.record(head, client, None));
+        if let Some(record) = of(&observer) {
+            record.request.get_or_init(|| RequestInfo::new(head, &[header::HOST]));
+        }
+        observer
+    }
+
+    fn record(
+        self: &Arc<Self>,
+        head: &RequestHead<'_>,
+        client: &Client<'_>,
+        id: Option<RequestId>,
+    ) -> Arc<dyn Observer> {
+        let request = self.access_log.as_ref().map(|log| RequestInfo::new(head, log.request_fields()));
+        Arc::new(ExchangeRecord {
             observers: self.clone(),
             id,
-            request: self.access_log.as_ref().map(|log| RequestInfo::new(head, log.request_fields())),
+            request: request.map(OnceLock::from).unwrap_or_default(),
             client: Client {
                 forwarded: client.forwarded.clone(),
                 tls: client.tls.clone(),
@@ -59,7 +84,7 @@ impl Observers {
             },
             request_body_bytes: AtomicU64::new(0),
             notes: Mutex::default(),
-        }))
+        })
     }
 }
 
@@ -68,8 +93,8 @@ impl Observers {
 pub(crate) struct ExchangeRecord {
     observers: Arc<Observers>,
     id: Option<RequestId>,
-    /// `None` without an access log.
-    request: Option<RequestInfo>,
+    /// Not set without an access log, unless the exchange may have to wait.
+    request: OnceLock<RequestInfo>,
     client: Client<'static>,
     request_body_bytes: AtomicU64,
     notes: Mutex<Notes>,
@@ -88,13 +113,29 @@ pub(crate) fn request_id(observer: Option<&Arc<dyn Observer>>) -> Option<&Reques
 }
 
 /// Returns the record that observes an exchange.
-fn of(observer: &Arc<dyn Observer>) -> Option<&ExchangeRecord> {
+pub(crate) fn of(observer: &Arc<dyn Observer>) -> Option<&ExchangeRecord> {
     let observer: &dyn Any = &**observer;
     observer.downcast_ref()
 }
 
 impl ExchangeRecord {
-    fn notes(&self) -> MutexGuard<'_, Notes> {
+    /// Returns the copy of the request's head, if there is one.
+    pub(crate) fn request(&self) -> Option<&RequestInfo> {
+        self.request.get()
+    }
+
+    /// Returns the client.
+    pub(crate) fn client(&self) -> &Client<'static> {
+        &self.client
+    }
+
+    /// Returns the number of bytes of the request body so far.
+    pub(crate) fn request_body_bytes(&self) -> u64 {
+        self.request_body_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Returns the notes so far. The exchange waits while they are locked.
+    pub(crate) fn notes(&self) -> MutexGuard<'_, Notes> {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -108,11 +149,11 @@ impl Observer for ExchangeRecord {
         let notes = self.notes();
         let finished = Finished {
             client: &self.client,
-            request: self.request.as_ref(),
+            request: self.request(),
             id: self.id.as_ref(),
             rejection: None,
             notes: &notes,
-            request_body_bytes: self.request_body_bytes.load(Ordering::Relaxed),
+            request_body_bytes: self.request_body_bytes(),
             outcome,
         };
         if let Some(metrics) = &self.observers.metrics {

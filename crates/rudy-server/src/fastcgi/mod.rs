@@ -422,6 +422,8 @@ mod tests {
                 router: Arc::new(Router::new(Hosts::default(), Vec::new())),
                 metrics: Arc::default(),
                 topics: Arc::default(),
+                activity: Arc::default(),
+                live: Arc::default(),
                 buffers: Buffers::default(),
                 tls: Arc::default(),
             }),

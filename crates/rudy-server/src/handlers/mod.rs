@@ -36,9 +36,11 @@ pub use respond::RespondTable;
 pub use rewrite::RewriteTable;
 pub use status::{Metrics, StatusTable};
 pub use stream::{StreamFormat, StreamTable};
+pub(crate) use subscribe::Subscribe;
 pub use tail::TailTable;
 
 use crate::config::{AppTable, Location, Problem, Site};
+use crate::dashboard::DashboardTable;
 use crate::error_log::ErrorLog;
 use crate::fastcgi::{Apps, FastcgiTable};
 use crate::files::{FilesTable, Folders};
@@ -210,6 +212,8 @@ handlers! {
     "status": Status(StatusTable),
     /// Shows the metrics of the server, for Prometheus.
     "metrics": Metrics(MetricsTable),
+    /// Shows what the server does, as a page that updates itself.
+    "dashboard": Dashboard(DashboardTable),
     /// Streams generated chunks at an interval.
     "stream": Stream(StreamTable),
     /// Sends the messages that are published at a path to all clients that subscribe to it.

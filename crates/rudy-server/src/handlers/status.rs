@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use http::{HeaderValue, StatusCode, header};
 use rudy_net::engine::Model;
@@ -48,6 +48,16 @@ impl Metrics {
         let _already_set = self.engine.set((model, workers));
     }
 
+    /// Returns the workers, after the start of the engine.
+    pub(crate) fn workers(&self) -> &[Arc<Worker>] {
+        self.engine.get().map_or(&[], |(_, workers)| workers)
+    }
+
+    /// Returns the time since the start.
+    pub(crate) fn uptime(&self) -> Duration {
+        self.started.elapsed()
+    }
+
     /// Returns the engine after its start.
     pub(crate) fn engine(&self) -> Option<Model> {
         self.engine.get().map(|(model, _)| *model)
@@ -56,10 +66,6 @@ impl Metrics {
     /// Returns the time of its creation, at the start of the process.
     pub(crate) fn start_time(&self) -> SystemTime {
         self.start_time
-    }
-
-    fn workers(&self) -> &[Arc<Worker>] {
-        self.engine.get().map_or(&[], |(_, workers)| workers)
     }
 
     /// Returns the sum of a counter over the workers.

@@ -28,7 +28,7 @@ pub(super) fn retry() -> Time {
 
 /// The settings for all subscribers of a route.
 #[derive(Debug)]
-pub(super) struct Subscribe {
+pub(crate) struct Subscribe {
     head: Arc<PreparedHead>,
     preamble: String,
     heartbeat: Option<Duration>,
@@ -37,7 +37,7 @@ pub(super) struct Subscribe {
 
 impl Subscribe {
     /// Prepares the settings. `last` is the number of past messages for a new client.
-    pub(super) fn new(
+    pub(crate) fn new(
         format: StreamFormat,
         last: u32,
         heartbeat: Time,
@@ -60,7 +60,7 @@ impl Subscribe {
     }
 
     /// Responds with a stream of the topic's messages, from the position that the client requests.
-    pub(super) fn respond(&self, topic: &Arc<Topic>, request: &Request) -> Response {
+    pub(crate) fn respond(&self, topic: &Arc<Topic>, request: &Request) -> Response {
         let start = last_event_id(request).unwrap_or(StartAt::Last(self.last));
         let options = SubscribeOptions { preamble: self.preamble.clone(), heartbeat: self.heartbeat };
         let subscriber = topic.subscribe(start, options, Instant::now());

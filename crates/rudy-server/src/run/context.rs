@@ -14,8 +14,10 @@ use crate::acme::{self, Renewals};
 use crate::admin;
 use crate::buffer::Buffers;
 use crate::config::Config;
+use crate::dashboard::Live;
 use crate::error_log::ErrorLog;
 use crate::proxy::UpstreamChange;
+use crate::status::{Activity, LIMIT_MAX, Selection, StatusReport};
 use crate::{App, Apps, Metrics, Resources, Topics};
 
 /// The state that all configurations of a process share. Clones share it too.
@@ -24,6 +26,8 @@ pub(super) struct Context {
     pub(super) errors: ErrorLog,
     pub(super) metrics: Arc<Metrics>,
     pub(super) apps: Arc<Apps>,
+    pub(super) activity: Arc<Activity>,
+    live: Arc<Live>,
     pub(super) buffers: Buffers,
     topics: Arc<Topics>,
     resources: Arc<Resources>,
@@ -35,6 +39,8 @@ impl Context {
         Ok(Self {
             errors: ErrorLog::stderr()?,
             metrics: Arc::new(Metrics::new()),
+            activity: Arc::default(),
+            live: Arc::default(),
             apps: Arc::default(),
             buffers: Buffers::default(),
             topics: Arc::default(),
@@ -46,7 +52,8 @@ impl Context {
     pub(super) fn build_app(&self, config: &Config, log: Option<&AccessLog>) -> Result<App, Failure> {
         let app = App::new(config, &self.resources).map_err(Failure::Config)?;
         let app = app.with_metrics(self.metrics.clone()).with_topics(self.topics.clone());
-        let app = app.with_buffers(self.buffers.clone());
+        let app =
+            app.with_buffers(self.buffers.clone()).with_activity(self.activity.clone(), self.live.clone());
         let app = app.with_error_log(self.errors.clone());
         Ok(match log {
             Some(log) => app.with_access_log(log.clone()),
@@ -59,11 +66,32 @@ impl Context {
         match request {
             admin::Request::Certificates => admin::Response::Certificates(self.resources.tls.certificates()),
             admin::Request::Metrics => admin::Response::Metrics(app.metrics_text()),
+            admin::Request::Status { filter, limit, queries } => {
+                let selection = Selection { filter, limit: (*limit).min(LIMIT_MAX), queries: *queries };
+                admin::Response::Status(Box::new(self.status(selection, app)))
+            }
+            admin::Request::Kill { id } => self.killed(Activity::kill(&self.metrics, id), id),
+            admin::Request::KillClient { address } => {
+                self.killed(Activity::kill_client(&self.metrics, address), address)
+            }
             admin::Request::Upstreams => admin::Response::Upstreams(self.apps.upstreams(app)),
             admin::Request::Limits => admin::Response::Limits(self.resources.limits.status()),
             admin::Request::DrainUpstream { name } => self.change_upstream(name, UpstreamChange::Drain, app),
             admin::Request::RestoreUpstream { name } => self.change_upstream(name, UpstreamChange::Up, app),
         }
+    }
+
+    /// Returns the state of the server; `app` is the current configuration.
+    pub(super) fn status(&self, selection: Selection<'_>, app: &App) -> StatusReport {
+        StatusReport { upstreams: self.apps.upstreams(app), ..self.activity.report(&self.metrics, selection) }
+    }
+
+    fn killed(&self, count: usize, what: &str) -> admin::Response {
+        if count > 0 {
+            let requests = rudy_units::counted(count, "active request");
+            self.errors.notice(&format!("by `rudy status`, {requests} of {} ended", visible(what)));
+        }
+        admin::Response::Killed(count)
     }
 
     fn change_upstream(&self, name: &str, change: UpstreamChange, app: &App) -> admin::Response {

@@ -108,6 +108,8 @@ impl Server {
         context.prepare_renewals(&config)?;
         let access_log = open_access_log(&config, &context.errors)?;
         let current_app = CurrentApp::new(context.build_app(&config, access_log.as_ref())?);
+        let (reporting, of_app) = (context.clone(), current_app.clone());
+        context.activity.set_source(move |selection| reporting.status(selection, &of_app.current()));
         if let Err(error) = descriptors {
             context.errors.error(&format!("cannot raise the limit of open descriptors: {error}"));
         }
@@ -181,7 +183,12 @@ impl Server {
         let current_app = self.current_app.clone();
         let what = format!("open the admin socket {}", path.unwrap_or(Path::new("")).display());
         let respond = Arc::new(move |request| context.respond(&request, &current_app.current()));
-        AdminSocket::open(path, replaces, &self.runtime, respond).map_err(Failure::cannot(&what))
+        let socket =
+            AdminSocket::open(path, replaces, &self.runtime, respond).map_err(Failure::cannot(&what))?;
+        if socket.is_some() {
+            self.context.activity.turn_on();
+        }
+        Ok(socket)
     }
 
     /// Binds all addresses, or none.

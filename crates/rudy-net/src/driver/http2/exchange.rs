@@ -14,7 +14,7 @@ use crate::driver::poll_context::PollContext;
 use crate::driver::pump::Pump;
 use crate::driver::record::Record;
 use crate::request_body::BodySender;
-use crate::{RequestBody, RequestBodyError, Response};
+use crate::{ExchangePhase, RequestBody, RequestBodyError, Response};
 
 /// An exchange whose response is not sent.
 pub(super) struct Exchange {
@@ -53,6 +53,23 @@ impl Exchange {
     ) -> Self {
         let record = Some(record).filter(|record| record.observer.is_some());
         Self { stream, priority, served: 0, phase, upload, record, pace: Pace::default() }
+    }
+
+    /// Returns what the exchange waits for.
+    pub(super) fn waits_for(&self) -> ExchangePhase {
+        let upload = self.upload.as_deref().filter(|upload| !upload.is_finished());
+        match &self.phase {
+            Phase::Handler(_) if upload.is_some_and(Upload::arrives) => ExchangePhase::Receiving,
+            Phase::Handler(_) | Phase::Response(_) => ExchangePhase::Waiting,
+            // The pace of a tunnel is not limited.
+            Phase::Body(_) if upload.is_some_and(|upload| upload.pace.is_none()) => ExchangePhase::Tunnel,
+            Phase::Body(_) | Phase::Sent => ExchangePhase::Sending,
+        }
+    }
+
+    /// Whether an operator has ended the exchange.
+    pub(super) fn is_killed(&self) -> bool {
+        self.record.as_ref().is_some_and(Record::is_killed)
     }
 
     /// Returns when the client is too slow in opening its window.
@@ -106,6 +123,11 @@ impl Upload {
     /// Whether the service has dropped the body, or has all of it.
     pub(super) fn is_finished(&self) -> bool {
         matches!(self.progress, Progress::IsFinished)
+    }
+
+    /// Whether the service waits for more of the body from the client.
+    fn arrives(&self) -> bool {
+        self.received.is_empty() && matches!(self.progress, Progress::Arrives) && self.sender.is_awaited()
     }
 
     /// Stores a piece of the body.

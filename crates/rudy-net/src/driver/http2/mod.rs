@@ -94,6 +94,7 @@ impl Http2 {
         let mut poll_cx = PollContext::new(cx, now, &worker.counters);
         let mut scratch = Scratch::borrow_at(now);
         self.begin_shutdown(connection, now, &mut scratch);
+        self.end_killed(now, &mut scratch.out);
         let driven = self.drive(connection, &mut poll_cx, &mut scratch);
         match driven.and_then(|()| self.check_deadlines(connection, &mut poll_cx, &mut scratch)) {
             Ok(()) => self.wait(connection, &mut poll_cx, &mut scratch),
@@ -161,6 +162,7 @@ impl Http2 {
             }));
         }
         if !is_sent || !self.is_idle() {
+            self.show_exchanges(connection);
             connection.timer.set(poll_cx.due, poll_cx.cx.waker());
             return Poll::Pending;
         }
@@ -172,6 +174,16 @@ impl Http2 {
             return Poll::Ready(State::Close(self.say_goodbye(connection, poll_cx, scratch)));
         }
         Poll::Pending
+    }
+
+    /// Shows other threads what the exchanges wait for.
+    fn show_exchanges<S: ServiceSource>(&mut self, connection: &Connection<S>) {
+        for exchange in &mut self.exchanges {
+            let phase = exchange.waits_for();
+            if let Some(record) = &mut exchange.record {
+                record.wait(phase, &connection.context.worker, &connection.timer);
+            }
+        }
     }
 
     /// Sends GOAWAY, if the socket has room for it, and closes the connection.

@@ -246,12 +246,19 @@ impl Http2 {
         let mut exchange = self.exchanges.remove(at);
         self.drop_upload(&mut exchange, out);
         let code = match end_reason {
-            EndReason::PeerStalled => ErrorCode::CANCEL,
+            EndReason::PeerStalled | EndReason::Killed => ErrorCode::CANCEL,
             _ => ErrorCode::INTERNAL_ERROR,
         };
         self.machine.reset(exchange.stream, code, now, out);
         if let Some(mut record) = exchange.record.take() {
             record.finish(end_reason);
+        }
+    }
+
+    /// Resets the streams whose exchanges an operator has ended.
+    pub(super) fn end_killed(&mut self, now: Instant, out: &mut BytesMut) {
+        while let Some(at) = self.exchanges.iter().position(Exchange::is_killed) {
+            self.abort(at, EndReason::Killed, now, out);
         }
     }
 

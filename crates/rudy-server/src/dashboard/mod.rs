@@ -1,0 +1,138 @@
+//! The `dashboard` handler: a page that shows what the server does, live.
+//!
+//! The server renders each update once for all viewers, as parts of the page, and sends it as an event. The page needs
+//! no other site, and its policy forbids one.
+
+mod history;
+mod live;
+mod render;
+
+use std::time::Duration;
+
+use http::{HeaderName, HeaderValue, StatusCode, header};
+use rudy_net::{Client, Reply, Request, Response};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+pub(crate) use self::live::Live;
+use crate::client_address::AllowedClients;
+use crate::config::{Problem, Time};
+use crate::handlers::{BuildContext, Call, Handler, HandlerConfig, StreamFormat, Subscribe};
+use crate::methods::respond_unless_read;
+use crate::pages;
+use crate::routes::Routes;
+use crate::status::{Filter, Rates, Selection};
+
+/// The interval of updates: people cannot read faster, and slower would hardly be live.
+type Interval = Time<100, 60_000>;
+
+/// Nothing but the page itself, and no page around it.
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:; \
+                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// Shows what the server does, as a page that updates itself: rates, connections, CPU time by thread, memory, active requests, and the
+/// most frequent clients, paths and hosts.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(extend("examples" = [{ "allow": "loopback" }]))]
+pub struct DashboardTable {
+    /// Clients that can see it. Clients with another address get 403. Use `"loopback"` (this machine, without a
+    /// proxy), addresses, networks, or `"anyone"`; the page shows addresses and paths of clients.
+    pub allow: AllowedClients,
+    /// Time between two updates, from 100 ms to 1 min. Rudy renders an update once for all viewers, and none without a viewer.
+    pub interval: Interval,
+}
+
+impl Default for DashboardTable {
+    fn default() -> Self {
+        Self { allow: AllowedClients::loopback(), interval: Time(Duration::from_secs(1)) }
+    }
+}
+
+impl HandlerConfig for DashboardTable {
+    fn describe(&self) -> String {
+        format!("for {}, every {}", self.allow, self.interval)
+    }
+
+    fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
+        let (heartbeat, retry) = (Time(Duration::from_secs(15)), Time(Duration::from_secs(2)));
+        let subscribe = Subscribe::new(StreamFormat::Sse, 1, heartbeat, retry, route.location)?;
+        Ok(Box::new(Dashboard { allowed: self.allow.clone(), interval: self.interval.0, subscribe }))
+    }
+
+    fn is_endless(&self) -> bool {
+        true
+    }
+}
+
+/// The handler of a route.
+#[derive(Debug)]
+struct Dashboard {
+    allowed: AllowedClients,
+    interval: Duration,
+    subscribe: Subscribe,
+}
+
+impl Handler for Dashboard {
+    fn call(&self, request: Request, call: Call<'_>) -> Reply {
+        self.respond(&request, call.context.client, call.context.routes).into()
+    }
+}
+
+impl Dashboard {
+    /// Responds with the page, or with the part of it that the query names: so that a route with any path has all parts.
+    fn respond(&self, request: &Request, client: &Client<'_>, routes: &Routes) -> Response {
+        if let Some(rejection) =
+            respond_unless_read(request).or_else(|| self.allowed.reject(request.headers(), client))
+        {
+            return rejection;
+        }
+        match request.uri().query() {
+            Some("style") => {
+                let style = concat!(include_str!("style.css"), "\n").to_owned() + rudy_charts::STYLE;
+                part("text/css; charset=utf-8", style)
+            }
+            Some("script") => part("text/javascript; charset=utf-8", include_str!("script.js").to_owned()),
+            Some("events") => self.events(request, routes),
+            _ => part("text/html; charset=utf-8", page(routes)),
+        }
+    }
+
+    fn events(&self, request: &Request, routes: &Routes) -> Response {
+        let live = &routes.live;
+        let response = self.subscribe.respond(live.topic(), request);
+        match live.ensure_running(&routes.activity, self.interval) {
+            Ok(()) => response,
+            Err(error) => {
+                let explanation = format!("The server cannot start a thread for the dashboard: {error}.");
+                pages::error(StatusCode::SERVICE_UNAVAILABLE, request.headers(), &explanation)
+            }
+        }
+    }
+}
+
+/// Returns the page, with the current state for browsers without scripts.
+fn page(routes: &Routes) -> String {
+    let filter = Filter::default();
+    let selection = Selection { filter: &filter, limit: live::ACTIVE, queries: false };
+    let report = routes.activity.current(selection).unwrap_or_default();
+    let update = render::update(&report, Rates::of(&report, None), None, &[]);
+    include_str!("page.html")
+        .replace("<!--summary-->", &update.summary)
+        .replace("<!--active-->", &update.active)
+        .replace("<!--lists-->", &update.lists)
+}
+
+fn part(media_type: &'static str, text: String) -> Response {
+    let mut response = Response::text(StatusCode::OK, media_type, text);
+    let policies = [
+        (header::CACHE_CONTROL, "no-store"),
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    ];
+    let fields = policies.map(|(name, value)| (name, HeaderValue::from_static(value)));
+    response.headers_mut().extend(fields);
+    response
+}
