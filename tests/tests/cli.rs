@@ -51,6 +51,7 @@ fn help_of_every_command() {
     assert_data_eq!(success(&rudy(&["serve", "--help"])), file!["cli/serve-help.txt"]);
     assert_data_eq!(success(&rudy(&["check", "--help"])), file!["cli/check-help.txt"]);
     assert_data_eq!(success(&rudy(&["schema", "--help"])), file!["cli/schema-help.txt"]);
+    assert_data_eq!(success(&rudy(&["precompress", "--help"])), file!["cli/precompress-help.txt"]);
     assert_data_eq!(success(&rudy(&["reload", "--help"])), file!["cli/reload-help.txt"]);
     assert_data_eq!(success(&rudy(&["certificates", "--help"])), file!["cli/certificates-help.txt"]);
     assert_data_eq!(
@@ -343,4 +344,25 @@ fn a_missing_configuration_is_an_error() {
 fn the_schema_is_json() {
     let schema: serde_json::Value = serde_json::from_str(&success(&rudy(&["schema"]))).unwrap();
     assert_eq!(schema["title"], "rudy.toml");
+}
+
+#[test]
+fn precompress_reports_what_it_writes() {
+    let text = "text ".repeat(1000);
+    let folder = folder_with(&[("page.html", &text), ("small.html", "text")]);
+    let arguments = |more: &[&str]| -> String {
+        success(&rudy_in(folder.path(), &[&["precompress", ".", "--codings", "gzip,br,gzip"], more].concat()))
+    };
+    assert!(
+        arguments(&["--dry-run", "--level", "1"])
+            .starts_with("would write 2 compressed files: 9.77 KiB became ")
+    );
+    assert!(!folder.path().join("page.html.gz").exists());
+    assert!(arguments(&[]).starts_with("wrote 2 compressed files: "));
+    assert!(folder.path().join("page.html.br").exists() && !folder.path().join("page.html.zst").exists());
+    assert_eq!(arguments(&["--jobs", "1"]), "wrote 0 compressed files; 2 current already\n");
+    let missing = failure(&rudy_in(folder.path(), &["precompress", "none"]));
+    assert_eq!(missing, (Some(1), "error: none: No such file or directory (os error 2)\n".to_owned()));
+    let wrong = failure(&rudy_in(folder.path(), &["precompress", ".", "--codings", "lzma"]));
+    assert!(wrong.0 == Some(2) && wrong.1.contains("[possible values: br, zstd, gzip]"), "{}", wrong.1);
 }

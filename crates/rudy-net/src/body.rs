@@ -71,6 +71,12 @@ pub trait BodyStream: Send {
     fn is_live(&self) -> bool {
         false
     }
+
+    /// Ends a live body, because the server stops. Returns whether the rest of the body completes it, such as the end
+    /// of its content coding; otherwise the body is dropped.
+    fn end(&mut self) -> bool {
+        false
+    }
 }
 
 /// A piece of a [`BodyStream`].

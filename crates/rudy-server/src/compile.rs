@@ -40,8 +40,9 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<T
         let mut routes = Vec::new();
         for route in &site.routes {
             let of_route = steps.of_route(route, &mut problems);
-            let context =
-                BuildContext { location: &route.handler_location, paths: &route.paths, site, folders };
+            let compression = route.steps.compression.as_ref().or(site.steps.compression.as_ref());
+            let (location, paths) = (&route.handler_location, &route.paths);
+            let context = BuildContext { location, paths, site, folders, compression };
             match route.handler.build(&context) {
                 Ok(handler) => {
                     let target = Target::new(of_route, route.allow_trace, handler);

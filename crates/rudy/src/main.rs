@@ -10,6 +10,7 @@ mod lab;
 mod limits;
 mod manual;
 mod metrics;
+mod precompress;
 mod reload;
 mod status;
 mod tail;
@@ -72,6 +73,7 @@ Exit codes: 0 valid, 2 invalid.")]
         #[arg(value_name = "FILE", default_value = "rudy.toml")]
         config: PathBuf,
     },
+    Precompress(precompress::Precompress),
     Reload(reload::Reload),
     Certificates(certificates::Certificates),
     Status(Box<status::Status>),
@@ -252,6 +254,7 @@ fn main() -> ExitCode {
         Command::Schema => run::schema().into(),
         Command::Completions(completions) => completions.run().into(),
         Command::Manual(manual) => manual.run().into(),
+        Command::Precompress(precompress) => precompress.run().into(),
         Command::Reload(reload) => rudy_server::reload::run(&reload.into()).into(),
         Command::Certificates(certificates) => certificates.run().into(),
         Command::Status(status) => status.run().into(),

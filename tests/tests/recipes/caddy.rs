@@ -33,6 +33,23 @@ const RECIPES: &[Recipe] = &[
         ],
     ),
     Recipe(
+        "encode",
+        &[
+            (
+                "example.com GET /large\nAccept-Encoding: zstd, gzip, br",
+                200,
+                &[("content-encoding", "gzip"), ("vary", "Accept-Encoding")],
+                "proxied GET /large for example.com...",
+            ),
+            (
+                "example.com GET /large\nAccept-Encoding: br",
+                200,
+                &[("content-encoding", ""), ("vary", "Accept-Encoding")],
+                "proxied GET /large for example.com...",
+            ),
+        ],
+    ),
+    Recipe(
         "Redirect www",
         &[
             ("www.example.com GET /a?b", 301, &[("location", "https://example.com/a?b")], "301..."),

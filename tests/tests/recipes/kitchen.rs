@@ -1,6 +1,7 @@
 //! Runs the configurations of a page, with its files and an app.
 
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
@@ -16,7 +17,7 @@ pub(crate) struct Recipe(pub(crate) &'static str, pub(crate) &'static [Exchange]
 pub(crate) type Exchange = (&'static str, u16, &'static [(&'static str, &'static str)], &'static str);
 
 /// The files in `/srv` of all pages.
-const FILES: [(&str, &str); 38] = [
+const FILES: [(&str, &str); 40] = [
     ("www/index.html", "<p>index"),
     ("www/index.php", "script"),
     ("www/403.html", "<p>403 page"),
@@ -32,6 +33,8 @@ const FILES: [(&str, &str); 38] = [
     ("www/embed/index.html", "<p>embedded"),
     ("www/shop/index.html", "<p>shop"),
     ("www/shop/404.html", "<p>404 page of the shop"),
+    ("www/static.html", "<p>static"),
+    ("www/static.html.gz", "precompressed"),
     ("www/pixels/one.gif", "one"),
     ("www/pixels/empty.gif", "empty"),
     ("www/images/one.gif", "one"),
@@ -137,7 +140,14 @@ fn upstream() -> Upstream {
         while let Some(request) = peer.request() {
             let line = request.head.lines().next().and_then(|line| line.strip_suffix(" HTTP/1.1"));
             let host = request.field("host").unwrap_or_default();
-            peer.respond(&format!("proxied {} for {host}", line.unwrap_or_default()));
+            let mut text = format!("proxied {} for {host}", line.unwrap_or_default());
+            if request.target().ends_with("/large") {
+                text.push_str(&" more".repeat(500));
+            }
+            peer.send(format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\r\n{text}",
+                text.len()
+            ));
         }
     })
 }
@@ -161,11 +171,20 @@ fn fault(server: &Server, (request, status, fields, body): &Exchange) -> Option<
     let response = respond(server, request);
     let field = |name| response.fields(name).collect::<Vec<_>>().join(", ");
     let wrong = fields.iter().find(|(name, value)| field(name) != *value);
-    let text = response.text();
+    let text = decoded(&response);
     let has_body = body.strip_suffix("...").map_or(text == *body, |begin| text.starts_with(begin));
     let is_expected = response.status == *status && wrong.is_none() && has_body;
     (!is_expected)
         .then(|| format!("{request}\nexpected {status} {wrong:?} {body:?}, got\n{}\n{text}", response.head))
+}
+
+/// Returns the body, decoded from gzip if it is compressed.
+fn decoded(response: &Response) -> String {
+    let mut text = String::new();
+    match flate2::read::GzDecoder::new(&*response.body).read_to_string(&mut text) {
+        Ok(_) => text,
+        Err(_) => response.text().to_owned(),
+    }
 }
 
 fn respond(server: &Server, request: &str) -> Response {

@@ -131,6 +131,41 @@ const RECIPES: &[Recipe] = &[
         ],
     ),
     Recipe(
+        "gzip",
+        &[
+            (
+                "a GET /api/large\nAccept-Encoding: br, gzip",
+                200,
+                &[("content-encoding", "gzip"), ("vary", "Accept-Encoding")],
+                "proxied GET /api/large...",
+            ),
+            (
+                "a GET /api/large",
+                200,
+                &[("content-encoding", ""), ("vary", "Accept-Encoding")],
+                "proxied GET /api/large...",
+            ),
+            (
+                "a GET /api/small\nAccept-Encoding: gzip",
+                200,
+                &[("content-encoding", ""), ("vary", "")],
+                "proxied GET /api/small...",
+            ),
+            (
+                "a GET /account/large\nAccept-Encoding: gzip",
+                200,
+                &[("content-encoding", ""), ("vary", "")],
+                "proxied GET /account/large...",
+            ),
+            (
+                "a GET /static.html\nAccept-Encoding: gzip",
+                200,
+                &[("content-encoding", "gzip"), ("vary", "Accept-Encoding")],
+                "precompressed",
+            ),
+        ],
+    ),
+    Recipe(
         "map",
         &[
             ("a GET /about.html?a", 301, &[("location", "/about?a")], "301..."),

@@ -72,6 +72,13 @@ impl EntityTag {
         self.0.as_bytes().starts_with(WEAK_PREFIX)
     }
 
+    /// Returns the weak tag with the same characters; `None` if this one is weak.
+    #[must_use]
+    pub fn weakened(&self) -> Option<Self> {
+        let weak = [WEAK_PREFIX, self.0.as_bytes()].concat();
+        (!self.is_weak()).then(|| HeaderValue::from_bytes(&weak).ok().map(Self)).flatten()
+    }
+
     fn as_received(&self) -> Received<'_> {
         // `of_file` and `parse` make valid tags only. The fallback, an empty weak tag, has no strong match.
         Received::parse(self.0.as_bytes()).map_or(Received { weak: true, opaque: b"" }, |(tag, _)| tag)

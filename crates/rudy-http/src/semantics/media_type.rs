@@ -26,11 +26,17 @@ pub fn of_name(name: &str) -> HeaderValue {
 /// without compression. Images, videos, archives and WOFF fonts are already compressed.
 #[must_use]
 pub fn is_compressible(media_type: &HeaderValue) -> bool {
-    let essence = media_type.as_bytes().split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
+    let essence = essence(media_type).to_ascii_lowercase();
     essence.starts_with(b"text/")
         || essence.ends_with(b"+json")
         || essence.ends_with(b"+xml")
         || COMPRESSIBLE.iter().any(|known| known.as_bytes() == essence)
+}
+
+/// Returns a media type without its parameters, in any case.
+#[must_use]
+pub fn essence(media_type: &HeaderValue) -> &[u8] {
+    media_type.as_bytes().split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii()
 }
 
 const COMPRESSIBLE: &[&str] = &[
@@ -132,6 +138,14 @@ mod tests {
             ("a", false),
         ] {
             assert_eq!(is_compressible(&of_name(name)), expected, "{name}");
+        }
+        for (media_type, expected) in [
+            ("Text/HTML;charset=x", true),
+            ("APPLICATION/JSON ; a=b", true),
+            ("image/png", false),
+            ("", false),
+        ] {
+            assert_eq!(is_compressible(&HeaderValue::from_static(media_type)), expected, "{media_type}");
         }
     }
 

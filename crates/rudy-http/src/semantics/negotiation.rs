@@ -85,10 +85,16 @@ impl AcceptedCodings {
     ///
     /// If no coding is acceptable, it returns [`Coding::Identity`], which §12.5.3 allows: an error would not help the client.
     #[must_use]
-    pub fn choose(self, mut available: impl FnMut(Coding) -> bool) -> Coding {
+    pub fn choose(self, available: impl FnMut(Coding) -> bool) -> Coding {
+        self.choose_from(&Coding::COMPRESSED, available)
+    }
+
+    /// Returns the best of `offers` for which `available` is true, as [`Self::choose`] does. If weights are equal, the first wins.
+    #[must_use]
+    pub fn choose_from(self, offers: &[Coding], mut available: impl FnMut(Coding) -> bool) -> Coding {
         let mut best = (Coding::Identity, self.identity);
         // In reverse, so that the first of equal codings wins.
-        for coding in Coding::COMPRESSED.into_iter().rev() {
+        for &coding in offers.iter().rev() {
             let weight = self.weight(coding);
             if weight > 0 && weight >= best.1 && available(coding) {
                 best = (coding, weight);

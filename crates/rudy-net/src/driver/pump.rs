@@ -65,9 +65,9 @@ impl Pump {
         self.stream.as_ref().is_some_and(|stream| stream.is_live())
     }
 
-    /// Ends the body here, dropping the rest.
+    /// Ends the body here, dropping the rest, except for what completes it.
     pub(super) fn end_body(&mut self) {
-        self.stream = None;
+        self.stream.take_if(|stream| !stream.end());
     }
 
     /// Sends `out`, the queue, and as much of the body as is available and the socket accepts, for a body

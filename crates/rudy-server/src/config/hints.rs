@@ -44,6 +44,8 @@ const NO_ADDRESSES: &str = "only `status`, `info`, `tail` and `broadcast` can al
 const DENY_ALL: &str = "write `respond = 403` to deny all clients; only `status`, `info`, `tail` and `broadcast` can allow addresses";
 const CACHE_CONTROL: &str =
     "write `cache_control = [{ pattern = \"*.css\", value = \"max-age=3600\" }]` in `files`";
+const COMPRESSION: &str =
+    "write `compression = true` in a [[site]] or [[site.route]]; files are compressed without it";
 const ERROR_PAGES: &str = "write `error_pages = { 404 = \"/404.html\" }` in a [[site]] or [[site.route]]";
 const LOG_FORMAT: &str =
     "write `access_log = { path = \"access.log\", format = \"json\" }` at the top of the main file";
@@ -82,7 +84,7 @@ const OTHER_SERVERS: [(&str, &str); 88] = [
     ("document_root", "write `root = \"public\"`"),
     ("documentroot", "write `root = \"public\"`"),
     ("dotfiles", "write `serve_hidden = true` in `files`"),
-    ("encode", "write `compression = true` in `files`"),
+    ("encode", COMPRESSION),
     ("env", "write `params = { NAME = \"value\" }` in `fastcgi` or `php`"),
     ("error_log", NO_ERROR_LOG),
     ("error_page", ERROR_PAGES),
@@ -95,7 +97,7 @@ const OTHER_SERVERS: [(&str, &str); 88] = [
     ("file_server", "write `root = \"public\"`"),
     ("forbidden", DENY_ALL),
     ("group", "write `user = \"www-data:www-data\"`"),
-    ("gzip", "write `compression = true` in `files`"),
+    ("gzip", COMPRESSION),
     ("handle", "write [[site.route]] and `path = \"/docs/*\"`"),
     ("host", "write `hosts = \"example.org\"` in a [[site]]"),
     ("http", "this table does not exist: write its keys at the top of the main file"),

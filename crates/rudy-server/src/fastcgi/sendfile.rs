@@ -16,6 +16,7 @@ use rudy_net::{Request, RequestBody, Response};
 
 use super::FastcgiTable;
 use super::failure::Failure;
+use crate::compression::{CompressionSetting, Negotiated};
 use crate::error_log::ErrorLog;
 use crate::files::{Files, FilesError, FilesOptions, Folders};
 
@@ -53,7 +54,7 @@ impl Sendfile {
             serve_hidden: true,
             serve_source: true,
             precompressed: false,
-            compression: None,
+            compression: Some(CompressionSetting(None)),
             follow_symlinks: table.follow_symlinks,
             ..FilesOptions::default()
         };
@@ -162,6 +163,8 @@ fn apply_app_fields(mut response: Response, status: StatusCode, fields: &HeaderM
         // 412, 416 and 503 are Rudy's own pages.
         return response;
     }
+    // The app decides about the type, and so about compression.
+    response.extensions.remove::<Negotiated>();
     let is_sent = response.status() != StatusCode::NOT_MODIFIED;
     let headers = response.headers_mut();
     for name in fields.keys() {

@@ -50,7 +50,7 @@ pub(super) struct Entries {
 
 impl Entries {
     pub(super) fn new(options: &FilesOptions) -> Self {
-        let share = if options.compression.is_some() { options.cache_size / COMPRESSED_SHARE } else { 0 };
+        let share = if options.compressed().is_some() { options.cache_size / COMPRESSED_SHARE } else { 0 };
         let small_bytes = options.cache_size - share;
         // Several files must fit, or each would evict the previous one.
         let file_bytes_max = options.cache_max_file_size.min(small_bytes / FILES_PER_SHARD);

@@ -32,6 +32,8 @@ pub(super) struct Entry {
     pub(super) plain: Representation,
     /// In the order of [`Coding::COMPRESSED`].
     pub(super) coded: [Coded; 3],
+    /// The codings to compress the file in, the preferred one first.
+    pub(super) on_the_fly: Arc<[Coding]>,
     /// All paths that the lookup examined. The entry is current while none of them changes.
     pub(super) dependencies: Arc<[Dependency]>,
     /// The uncompressed file.
@@ -93,7 +95,9 @@ impl Entry {
         // A precompressed file costs no CPU and is usually smaller, so it is preferred to compression on the fly.
         let sibling = accepted.choose(|coding| matches!(self.coded(coding), Coded::Sibling(_)));
         let chosen = if sibling == Coding::Identity && !wants_range {
-            accepted.choose(|coding| matches!(self.coded(coding), Coded::Cached(_) | Coded::OnTheFly))
+            accepted.choose_from(&self.on_the_fly, |coding| {
+                matches!(self.coded(coding), Coded::Cached(_) | Coded::OnTheFly)
+            })
         } else {
             sibling
         };
@@ -114,6 +118,7 @@ impl Entry {
             path: self.path.clone(),
             plain: self.plain.clone(),
             coded: all,
+            on_the_fly: self.on_the_fly.clone(),
             dependencies: self.dependencies.clone(),
             stat: self.stat,
             mtime_is_stable: self.mtime_is_stable,

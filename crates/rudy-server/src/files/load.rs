@@ -13,6 +13,7 @@ use super::failure::Failure;
 use super::find::open_if_exists;
 use super::root::{Kind, Opened, Stat};
 use super::{Files, clock};
+use crate::compression::Of;
 
 /// The precompressed siblings of a file, in the order of [`Coding::COMPRESSED`].
 type Siblings = [Option<Opened>; 3];
@@ -71,16 +72,17 @@ impl Files {
         let stat = opened.stat;
         let now_ns = clock::unix_ns();
         let media_type = media_type::of_name(path);
-        let on_the_fly = self.compresses(&stat, &media_type);
+        let on_the_fly = self.codings(&stat, &media_type);
         let all = || std::iter::once(stat).chain(siblings.iter().flatten().map(|opened| opened.stat));
         // The file and its siblings are all in memory or all open, so an entry uses either memory or descriptors.
         let in_memory = all().all(|stat| stat.size <= self.0.entries.file_bytes_max());
         let mtime_is_stable = all().all(|stat| stat.identity().is_mtime_stable(now_ns));
-        let varies = on_the_fly || siblings.iter().any(Option::is_some);
+        let varies = !on_the_fly.is_empty() || siblings.iter().any(Option::is_some);
         let common = entry::common_fields(varies, self.0.cache_rules.value(path));
         let content = Content::of(opened, in_memory, access)?;
         let plain = Representation::plain(content, &stat, now_ns, media_type, &common);
-        let mut coded = [(); 3].map(|()| if on_the_fly { Coded::OnTheFly } else { Coded::No });
+        let mut coded = Coding::COMPRESSED
+            .map(|coding| if on_the_fly.contains(&coding) { Coded::OnTheFly } else { Coded::No });
         for ((coded, sibling), coding) in coded.iter_mut().zip(siblings).zip(Coding::COMPRESSED) {
             if let Some(opened) = sibling {
                 let stat = opened.stat;
@@ -93,6 +95,7 @@ impl Files {
             path: path.into(),
             plain,
             coded,
+            on_the_fly: on_the_fly.into(),
             dependencies: dependencies.into(),
             stat,
             mtime_is_stable,
@@ -100,10 +103,11 @@ impl Files {
         })
     }
 
-    fn compresses(&self, stat: &Stat, media_type: &HeaderValue) -> bool {
-        self.0.options.compression.as_ref().is_some_and(|compression| {
-            (compression.size_min..=compression.size_max).contains(&stat.size)
-                && media_type::is_compressible(media_type)
-        })
+    /// Returns the codings in which a file can be compressed, the preferred one first.
+    fn codings(&self, stat: &Stat, media_type: &HeaderValue) -> &[Coding] {
+        let compression = self.0.compression.as_ref();
+        compression
+            .filter(|compression| compression.includes(Some(stat.size), media_type))
+            .map_or(&[], |compression| compression.codings(Of::Files))
     }
 }

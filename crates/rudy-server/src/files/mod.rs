@@ -9,7 +9,7 @@
 //!    [`load`] reads the file.
 //!
 //!    If step 2 or 3 would block on a disk, the request starts again on the thread pool for blocking work ([`access`]).
-//! 4. [`respond`]: Preconditions, ranges and codings select the response. [`compress`] compresses a file once.
+//! 4. [`respond`]: Preconditions, ranges and codings select the response. [`crate::compression`] compresses a file once.
 //! 5. Without a file, the response is a redirect to the folder's URL, a [`listing`], or an error page ([`failure`],
 //!    [`crate::pages`]).
 //!
@@ -18,7 +18,6 @@
 pub(crate) mod access;
 mod cache;
 pub(crate) mod clock;
-mod compress;
 mod entry;
 mod failure;
 mod find;
@@ -33,6 +32,7 @@ mod source;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -46,6 +46,7 @@ use rudy_http::semantics::percent::encode_query;
 use rudy_net::{Reply, Request, Response};
 use tokio::sync::Semaphore;
 
+use crate::compression::Compression;
 use crate::error_log::ErrorLog;
 use crate::handlers::{Call, Handler, Start};
 use crate::routing::RouteMatch;
@@ -58,7 +59,7 @@ use find::FolderPath;
 pub(crate) use find::OtherRoutes;
 pub use folders::Folders;
 use options::CacheRules;
-pub use options::{CacheRule, Compression, FilesError, FilesOptions, FilesTable};
+pub use options::{CacheRule, FilesError, FilesOptions, FilesTable};
 use resolve::Resolved;
 pub(crate) use root::{Kind, Root};
 pub(crate) use source::is_withheld;
@@ -71,27 +72,28 @@ pub struct Files(Arc<Shared>);
 struct Shared {
     root: Arc<Root>,
     options: FilesOptions,
+    /// `None` if files are not compressed.
+    compression: Option<Compression>,
     cache_rules: CacheRules,
     entries: Entries,
     revalidate_after_ms: u64,
     log: OnceLock<ErrorLog>,
     /// Limits how many larger files are compressed at a time, and so the memory of encoders.
     encoders: Arc<Semaphore>,
-    /// Limits how many pieces are compressed at a time.
-    pieces: Arc<Semaphore>,
 }
 
 impl Shared {
     fn new(root: Arc<Root>, options: FilesOptions) -> Result<Self, FilesError> {
-        let streams = options.compression.as_ref().map_or(0, |compression| compression.streams);
+        let compression = options.compressed().map(Cow::into_owned);
+        let streams = compression.as_ref().map_or(0, |compression| compression.streams);
         Ok(Self {
+            compression,
             root,
             cache_rules: CacheRules::new(&options.cache_control)?,
             entries: Entries::new(&options),
             revalidate_after_ms: u64::try_from(options.revalidate_after.as_millis()).unwrap_or(u64::MAX),
             log: OnceLock::new(),
             encoders: Arc::new(Semaphore::new(streams.min(Semaphore::MAX_PERMITS))),
-            pieces: Arc::new(Semaphore::new(compress::PIECES_MAX)),
             options,
         })
     }

@@ -1,5 +1,6 @@
 //! The configuration of the `files` handler and its errors.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -8,14 +9,14 @@ use std::time::Duration;
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use http::HeaderValue;
-use rudy_http::semantics::negotiation::Coding;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde::de::{Deserializer, Error as _, Visitor};
+use serde::de::{Deserializer, Error as _};
 
 use super::Files;
+use crate::compression::{Compression, CompressionSetting};
 use crate::config::{
-    FilePath, Int, Location, OneOrMany, Problem, Size, Time, as_size, as_time, count, field_value, marker,
+    FilePath, Int, Location, OneOrMany, Problem, Size, Time, as_size, as_time, count, field_value,
     short_form, two_lines,
 };
 use crate::handlers::{BuildContext, Handler, HandlerConfig};
@@ -73,6 +74,7 @@ impl HandlerConfig for FilesTable {
     /// Opens the folder. Checks it even if the options are invalid, so that all errors are reported at once.
     fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
         let options = FilesOptions { on_php_site: route.site.runs_php(), ..self.options.clone() };
+        let options = options.with_compression(route.compression);
         let invalid = options.problems();
         let mut problems: Vec<_> = invalid.iter().map(|error| error.problem(route.location)).collect();
         let options = if invalid.is_empty() { options } else { FilesOptions::default() };
@@ -119,10 +121,10 @@ pub struct FilesOptions {
     pub follow_symlinks: bool,
     /// Sends `name.br`, `name.zst` or `name.gz` instead of `name` if the client accepts it.
     pub precompressed: bool,
-    /// Compression of text on the fly: `true`, `false`, or a table.
-    #[serde(deserialize_with = "compression")]
-    #[schemars(schema_with = "compression_schema", extend("default" = true))]
-    pub compression: Option<Compression>,
+    /// Compression of files while they are sent: `true`, `false`, or a table. The default is the setting of the route or site,
+    /// or `true` without one.
+    #[schemars(example = false)]
+    pub compression: Option<CompressionSetting>,
     /// Maximum memory for cached file contents. 0 disables the cache. A quarter of it is for compressed copies of
     /// larger files. Routes with the same folder and options share one cache.
     #[serde(with = "as_size")]
@@ -160,7 +162,7 @@ impl Default for FilesOptions {
             on_php_site: false,
             follow_symlinks: false,
             precompressed: true,
-            compression: Some(Compression::default()),
+            compression: None,
             cache_size: 64 * 1024 * 1024,
             // Beyond this, sendfile costs less than the copy out of memory.
             cache_max_file_size: 64 * 1024,
@@ -184,71 +186,6 @@ pub struct CacheRule {
     #[serde(deserialize_with = "field_value")]
     #[schemars(with = "String", example = "max-age=31536000, immutable")]
     pub value: HeaderValue,
-}
-
-/// Compression of text on the fly.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Compression {
-    /// Compression level for all codings, from 1 (fast) to 9 (small). Brotli uses at most 6.
-    #[schemars(with = "Int<1, LEVEL_MAX>")]
-    pub level: Level,
-    /// Compression level of gzip. The default is `level`.
-    #[schemars(example = 6)]
-    pub gzip: Option<Level>,
-    /// Compression level of Brotli. The default is `level`.
-    #[schemars(example = 4)]
-    pub br: Option<Level>,
-    /// Compression level of Zstandard. The default is `level`.
-    #[schemars(example = 3)]
-    pub zstd: Option<Level>,
-    /// Minimum size of a file to compress. Compression saves nothing when a file fits in one packet.
-    #[serde(with = "as_size")]
-    #[schemars(with = "Size")]
-    pub size_min: u64,
-    /// Maximum size of a file to compress. Larger files are sent uncompressed.
-    #[serde(with = "as_size")]
-    #[schemars(with = "Size")]
-    pub size_max: u64,
-    /// Maximum number of files larger than `cache_max_file_size` that are compressed at the same time. Further ones
-    /// are sent uncompressed. Each can use up to 5 MiB of memory (Brotli).
-    #[serde(deserialize_with = "count::<_, 0, 10_000>")]
-    #[schemars(with = "Int<0, 10_000>")]
-    pub streams: usize,
-}
-
-/// Maximum level: above it, Brotli and Zstandard take tens of times as long to save a few percent.
-const LEVEL_MAX: u64 = 9;
-
-/// A compression level.
-pub(crate) type Level = Int<1, LEVEL_MAX>;
-
-impl Compression {
-    /// Returns the level of a coding.
-    pub(crate) fn level(&self, coding: Coding) -> u8 {
-        let own = match coding {
-            Coding::Gzip => self.gzip,
-            Coding::Brotli => self.br,
-            Coding::Zstd => self.zstd,
-            Coding::Identity => None,
-        };
-        u8::try_from(own.unwrap_or(self.level).0).unwrap_or(u8::MAX)
-    }
-}
-
-impl Default for Compression {
-    fn default() -> Self {
-        // 64 encoders use at most 320 MiB, and only if the results do not fit into the cache and the clients are slow.
-        Self {
-            level: Int(5),
-            gzip: None,
-            br: None,
-            zstd: None,
-            size_min: 1024,
-            size_max: 16 * 1024 * 1024,
-            streams: 64,
-        }
-    }
 }
 
 /// Why a folder cannot be served.
@@ -323,6 +260,20 @@ impl FilesOptions {
         self.fallback = fallback.map(below_root::stripped);
     }
 
+    /// Uses the setting of the route or site, unless the folder has its own.
+    pub(crate) fn with_compression(mut self, of_route: Option<&CompressionSetting>) -> Self {
+        self.compression = self.compression.or_else(|| of_route.cloned());
+        self
+    }
+
+    /// Returns how to compress files; `None` for not at all.
+    pub(super) fn compressed(&self) -> Option<Cow<'_, Compression>> {
+        match &self.compression {
+            None => Some(Cow::Owned(Compression::default())),
+            Some(CompressionSetting(table)) => table.as_ref().map(Cow::Borrowed),
+        }
+    }
+
     /// Iterates over the files that options name literally, each with its option.
     pub(crate) fn named_pages(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let literals = self.try_files.iter().filter(|path| !path.contains(PATH));
@@ -343,33 +294,6 @@ impl FilesOptions {
         let invalid = paths.filter(|(option, path)| !is_valid(option, path));
         invalid.map(|(option, path)| FilesError::Path(option, path.clone())).collect()
     }
-}
-
-/// Reads `true`, `false` or a table.
-fn compression<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Compression>, D::Error> {
-    struct Switch;
-
-    impl<'de> Visitor<'de> for Switch {
-        type Value = Option<Compression>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("true, false or a table")
-        }
-
-        fn visit_bool<E: serde::de::Error>(self, is_on: bool) -> Result<Self::Value, E> {
-            Ok(is_on.then(Compression::default))
-        }
-
-        fn visit_newtype_struct<D: Deserializer<'de>>(self, table: D) -> Result<Self::Value, D::Error> {
-            Compression::deserialize(table).map(Some)
-        }
-    }
-
-    deserializer.deserialize_newtype_struct(marker::SHORT, Switch)
-}
-
-fn compression_schema(generator: &mut SchemaGenerator) -> Schema {
-    json_schema!({ "anyOf": [{ "type": "boolean" }, generator.subschema_for::<Compression>()] })
 }
 
 /// Paths below the root. They can begin with a slash, as in a request: `/404.html`.

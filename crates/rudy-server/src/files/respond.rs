@@ -15,13 +15,20 @@ use rudy_net::{Body, BodyPiece, Reply, Request, Response};
 
 use super::Files;
 use super::cache::{Compressed, CompressedKey};
-use super::compress::{self, CompressedFile};
 use super::entry::{Coded, Content, Entry, Representation, Selection};
+use crate::compression::{CompressedBody, Effort, Encoder, Negotiated, Of, whole};
 use crate::pages;
 
 impl Files {
     /// Responds with `entry`, whose key is `key`.
     pub(super) fn respond(&self, request: &Request, key: &str, entry: &Arc<Entry>) -> Reply {
+        self.negotiate(request, key, entry).map(|mut response| {
+            response.extensions.insert(Negotiated);
+            response
+        })
+    }
+
+    fn negotiate(&self, request: &Request, key: &str, entry: &Arc<Entry>) -> Reply {
         let (method, headers) = (request.method(), request.headers());
         if let Some(response) = ready(entry, method, headers) {
             return response.into();
@@ -59,8 +66,8 @@ impl Files {
     fn stream(&self, entry: &Entry, coding: Coding, plan: &Representation) -> Option<Response> {
         let Content::File(file) = &entry.plain.content else { return None };
         let permit = self.0.encoders.clone().try_acquire_owned().ok()?;
-        let pieces = self.0.pieces.clone();
-        let body = CompressedFile::new(file.clone(), coding, self.level(coding), pieces, permit).ok()?;
+        let encoder = Encoder::new(coding, self.level(coding), Some(file.length), Effort::Live).ok()?;
+        let body = CompressedBody::new(Body::File(file.clone()), encoder, permit);
         Some(Response::prepared(plan.whole.clone(), Body::Stream(Box::new(body))))
     }
 
@@ -77,15 +84,15 @@ impl Files {
     }
 
     async fn compress(&self, coding: Coding, entry: &Entry) -> io::Result<Compressed> {
-        let (level, pieces) = (self.level(coding), &self.0.pieces);
+        let level = self.level(coding);
         let bytes = match &entry.plain.content {
-            Content::Memory(plain) => compress::bytes(plain.clone(), coding, level, pieces).await?,
+            Content::Memory(plain) => whole::bytes(plain.clone(), coding, level).await?,
             Content::File(file) => {
                 let kibibytes = u32::try_from(file.length.div_ceil(1024)).map_err(io::Error::other)?;
                 let _memory =
                     self.0.entries.memory_permits.try_acquire_many(kibibytes).map_err(io::Error::other)?;
                 let _encoder = self.0.encoders.try_acquire().map_err(io::Error::other)?;
-                compress::file(file.clone(), coding, level, pieces).await?
+                whole::file(file.clone(), coding, level).await?
             }
         };
         let compressed =
@@ -102,7 +109,7 @@ impl Files {
     }
 
     fn level(&self, coding: Coding) -> u8 {
-        self.0.options.compression.as_ref().map_or(1, |compression| compression.level(coding))
+        self.0.compression.as_ref().map_or(1, |compression| compression.level(coding, Of::Files))
     }
 }
 

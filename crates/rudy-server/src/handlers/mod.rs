@@ -39,6 +39,7 @@ pub use stream::{StreamFormat, StreamTable};
 pub(crate) use subscribe::Subscribe;
 pub use tail::TailTable;
 
+use crate::compression::CompressionSetting;
 use crate::config::{AppTable, Location, Problem, Site};
 use crate::dashboard::DashboardTable;
 use crate::error_log::ErrorLog;
@@ -171,6 +172,8 @@ pub(crate) struct BuildContext<'a> {
     pub(crate) paths: &'a [PathPattern],
     pub(crate) site: &'a Site,
     pub(crate) folders: &'a Folders,
+    /// The compression of the route, or else of its site.
+    pub(crate) compression: Option<&'a CompressionSetting>,
 }
 
 /// Lists all handlers: the key in a route, and the table.

@@ -24,7 +24,7 @@ use self::decide::{Plan, decide};
 use crate::config::{AppTable, FilePath, Location, Problem, missing, short_form};
 use crate::fastcgi::{Fastcgi, FastcgiTable, Script};
 use crate::files::access::WouldBlock;
-use crate::files::{Files, FilesOptions, Folders, OtherRoutes, Outcome, redirect_to_folder};
+use crate::files::{Files, FilesOptions, OtherRoutes, Outcome, redirect_to_folder};
 use crate::handlers::{BuildContext, Call, Handler, HandlerConfig, Start};
 use crate::methods::APP_METHODS;
 use crate::pages;
@@ -83,7 +83,7 @@ impl HandlerConfig for PhpTable {
     }
 
     fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
-        Ok(Box::new(Php::new(self, route.location, route.folders)?))
+        Ok(Box::new(Php::new(self, route)?))
     }
 
     fn app(&self) -> Option<&AppTable> {
@@ -125,10 +125,10 @@ impl Handler for Php {
 
 impl Php {
     /// Opens the folder and prepares the app's pool. No connection is opened yet.
-    fn new(table: &PhpTable, location: &Location, folders: &Folders) -> Result<Self, Vec<Problem>> {
-        let mut problems = table.problems(location);
+    fn new(table: &PhpTable, route: &BuildContext<'_>) -> Result<Self, Vec<Problem>> {
+        let mut problems = table.problems(route.location);
         let table = &table.0;
-        match table.root.as_ref().map(|root| Self::open(table, root, location, folders)) {
+        match table.root.as_ref().map(|root| Self::open(table, root, route)) {
             Some(Ok(php)) if problems.is_empty() => return Ok(php),
             Some(Err(more)) => problems.extend(more),
             // The missing root is one of the problems.
@@ -137,15 +137,12 @@ impl Php {
         Err(problems)
     }
 
-    fn open(
-        table: &FastcgiTable,
-        root: &Path,
-        location: &Location,
-        folders: &Folders,
-    ) -> Result<Self, Vec<Problem>> {
+    fn open(table: &FastcgiTable, root: &Path, route: &BuildContext<'_>) -> Result<Self, Vec<Problem>> {
+        let BuildContext { location, folders, .. } = *route;
         let options = FilesOptions {
             follow_symlinks: table.follow_symlinks,
             on_php_site: true,
+            compression: route.compression.cloned(),
             ..FilesOptions::default()
         };
         let files = Files::open(root, options, folders).map_err(|error| vec![error.problem(location)])?;

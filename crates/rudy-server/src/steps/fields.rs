@@ -10,6 +10,7 @@ use rudy_net::{Head, Reply, Request, Response};
 use super::derived_heads::DerivedHeads;
 use super::field_changes::{Action, FieldChange};
 use super::{Next, Step};
+use crate::compression;
 use crate::handlers::Call;
 use crate::internal_redirect::Redirected;
 use crate::template::Template;
@@ -109,13 +110,23 @@ impl Changes {
         if let Head::Prepared(head) = &response.head {
             response.head = Head::Prepared(derived.get(head, |head| {
                 let mut fields = head.headers().clone();
-                apply(changes, &mut fields);
+                apply_to_response(changes, &mut fields);
                 PreparedHead::new(head.status(), fields)
             }));
         } else {
-            apply(changes, response.headers_mut());
+            apply_to_response(changes, response.headers_mut());
         }
         response
+    }
+}
+
+/// Changes the fields of a response. `Vary` keeps `Accept-Encoding`: without it, a cache would send a compressed file to clients that
+/// cannot decode it.
+fn apply_to_response(changes: &[Change<HeaderValue>], fields: &mut HeaderMap) {
+    let varies = compression::fields::varies(fields);
+    apply(changes, fields);
+    if varies {
+        compression::fields::add_vary(fields);
     }
 }
 
@@ -174,7 +185,8 @@ impl Step for ResponseFields {
                 None => own.changes(is_https, response.status()).apply(response),
                 Some([plain, https]) => {
                     let misdirected = response.status() == StatusCode::MISDIRECTED_REQUEST;
-                    apply(if is_https && !misdirected { &https } else { &plain }, response.headers_mut());
+                    let changes = if is_https && !misdirected { &https } else { &plain };
+                    apply_to_response(changes, response.headers_mut());
                     response
                 }
             }

@@ -5,6 +5,7 @@
 
 mod authorize;
 mod body_limit;
+mod compress;
 mod derived_heads;
 mod error_pages;
 mod field_changes;

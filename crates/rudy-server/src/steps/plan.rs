@@ -10,13 +10,16 @@ use serde::Deserialize;
 
 use super::Step;
 use super::body_limit::BodyLimit;
+use super::compress::{Compress, Compressor};
 use super::error_pages::{ErrorPages, ErrorPagesTable, Pages};
 use super::field_changes::{FieldChange, FieldChanges};
 use super::fields::{Changes, RequestFields, ResponseFields};
 use super::limits::{self, BandwidthTable, ConcurrencyTable, Limits, Place, RateLimitTable};
 use super::timeout::RequestTimeout;
+use crate::compression::CompressionSetting;
 use crate::config::{self, Config, Location, OneOrMany, Problem, RouteAuthorize};
 use crate::fastcgi::Authorizer;
+use crate::handlers::HandlerTable;
 use crate::routing::PathPattern;
 
 /// What surrounds the handlers of a site, or the handler of a route. A route extends the settings of its site.
@@ -63,6 +66,10 @@ pub struct StepsTable {
     /// 504. The default is no limit; apps have timeouts of their own.
     #[schemars(extend("examples" = ["30s"]))]
     pub request_timeout: Option<Timeout>,
+    /// Compresses responses while they are sent: `true`, or a table. The default is to compress files only. `false` does not
+    /// compress files either. Do not compress pages that contain a secret and text of the request (the attack BREACH).
+    #[schemars(example = true)]
+    pub compression: Option<CompressionSetting>,
 }
 
 /// The fields of `security_headers`, and their values.
@@ -89,6 +96,8 @@ impl StepsTable {
             bandwidth: self.bandwidth.clone().or_else(|| site.bandwidth.clone()),
             body_bytes: self.body_bytes.or(site.body_bytes),
             request_timeout: self.request_timeout.or(site.request_timeout),
+            // The routes of a site share its compressor.
+            compression: None,
         }
     }
 
@@ -122,6 +131,14 @@ impl StepsTable {
         Some(Arc::new(table.read(of_site, &location.key("error_pages"), problems)))
     }
 
+    /// Returns the compressor of these settings, or that of the site without a setting.
+    fn compressor(&self, of_site: Option<&Arc<Compressor>>) -> Option<Arc<Compressor>> {
+        match &self.compression {
+            Some(CompressionSetting(table)) => table.as_ref().map(|table| Arc::new(Compressor::new(table))),
+            None => of_site.cloned(),
+        }
+    }
+
     fn response_fields(&self, hsts: Option<&HeaderValue>) -> Option<ResponseFields> {
         let preset = SECURITY_HEADERS.map(|(name, value)| FieldChange::default(name, value));
         let preset = preset.into_iter().filter(|_| self.security_headers == Some(true));
@@ -148,6 +165,7 @@ pub(crate) struct SiteSteps<'c> {
     limits: &'c Limits,
     rate_limits: Option<Arc<dyn Step>>,
     concurrency: Option<Arc<dyn Step>>,
+    compressor: Option<Arc<Compressor>>,
     /// The maximum size of a request body where no other is set.
     body_bytes: u64,
     /// The largest of these sizes in the configuration, which connections check.
@@ -174,7 +192,19 @@ impl<'c> SiteSteps<'c> {
         let rate_limits = site.steps.rate_limit.as_ref().map(|list| limits.rates(list.as_slice(), &place));
         let concurrency = site.steps.concurrent_requests.as_ref();
         let concurrency = concurrency.map(|list| limits.concurrency(list.as_slice(), &place));
-        Self { site, authorizer, pages, hsts, limits, rate_limits, concurrency, body_bytes, body_bytes_max }
+        let compressor = site.steps.compressor(None);
+        Self {
+            site,
+            authorizer,
+            pages,
+            hsts,
+            limits,
+            rate_limits,
+            concurrency,
+            compressor,
+            body_bytes,
+            body_bytes_max,
+        }
     }
 
     /// Returns the steps around responses of the server itself, such as 404 for a path without a route.
@@ -198,8 +228,13 @@ impl<'c> SiteSteps<'c> {
         route.steps.check(&route.paths, &route.location, problems);
         let settings = route.steps.after(&self.site.steps);
         let own = route.steps.pages(self.pages.clone(), &route.location, problems);
-        let mut steps = self.outer_of(&settings, own.or_else(|| self.pages.clone()));
-        steps.extend(settings.bandwidth.as_ref().map(limits::bandwidth));
+        let mut steps = Vec::from_iter(settings.bandwidth.as_ref().map(limits::bandwidth));
+        // Around the others, so that it has the last word about the media type, the entity tag and `Vary`.
+        if let Some(compressor) = route.steps.compressor(self.compressor.as_ref()) {
+            let has_files = matches!(route.handler, HandlerTable::Files(_) | HandlerTable::Php(_));
+            steps.push(Arc::new(Compress { compressor, has_files }));
+        }
+        steps.extend(self.outer_of(&settings, own.or_else(|| self.pages.clone())));
         steps.extend(self.limits_of(route));
         if let Some(authorizer) = self.authorizer(route, problems) {
             steps.push(Arc::new(authorizer));

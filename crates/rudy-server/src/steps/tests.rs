@@ -44,9 +44,20 @@ pub(super) fn app(text: &str) -> Server {
     load(text).unwrap_or_else(|errors| panic!("{errors}"))
 }
 
-/// Sends a request as a client that a trusted proxy forwards with this scheme.
+/// Sends a GET as a client that a trusted proxy forwards with this scheme.
 pub(super) fn send(server: &Server, scheme: &str, target: &str, fields: &[(&str, &str)]) -> Response {
-    let mut request = http::Request::get(target).header(header::HOST, "a.org");
+    send_with(server, "GET", scheme, target, fields)
+}
+
+/// As [`send`], with another method.
+pub(super) fn send_with(
+    server: &Server,
+    method: &str,
+    scheme: &str,
+    target: &str,
+    fields: &[(&str, &str)],
+) -> Response {
+    let mut request = http::Request::builder().method(method).uri(target).header(header::HOST, "a.org");
     for (name, value) in fields {
         request = request.header(*name, *value);
     }
@@ -59,7 +70,7 @@ pub(super) fn send(server: &Server, scheme: &str, target: &str, fields: &[(&str,
 }
 
 /// Sends a request of which only the head is needed.
-fn send_head(server: &Server, target: &str) -> Option<Response> {
+pub(super) fn send_head(server: &Server, target: &str) -> Option<Response> {
     let text = format!("GET {target} HTTP/1.1\r\nHost: a.org\r\n\r\n");
     let now = std::time::Instant::now();
     match ServerConnection::new(now).receive(text.as_bytes(), now, &rudy_http::Limits::default()) {
@@ -70,7 +81,7 @@ fn send_head(server: &Server, target: &str) -> Option<Response> {
     }
 }
 
-fn lines(fields: &HeaderMap, name: &str) -> Vec<String> {
+pub(super) fn lines(fields: &HeaderMap, name: &str) -> Vec<String> {
     fields.get_all(name).iter().map(|value| value.to_str().unwrap().to_owned()).collect()
 }
 

@@ -5,6 +5,7 @@ use rudy_http::semantics::negotiation::Coding;
 use rudy_net::listen::Endpoint;
 
 use super::*;
+use crate::compression::{CompressionSetting, Of};
 
 /// A configuration with one site, with these lines before and in the site.
 fn with_site(main: &str, site: &str) -> Result<Config, String> {
@@ -139,8 +140,9 @@ fn each_coding_can_have_a_level() {
     };
     let config = site("{ gzip = 6 }").unwrap();
     let HandlerTable::Files(files) = &config.sites[0].routes[0].handler else { panic!("files") };
-    let compression = files.options.compression.as_ref().unwrap();
-    assert_eq!((compression.level(Coding::Gzip), compression.level(Coding::Brotli)), (6, 5));
+    let Some(CompressionSetting(Some(compression))) = &files.options.compression else { panic!("a table") };
+    let level = |coding| compression.level(coding, Of::Files);
+    assert_eq!((level(Coding::Gzip), level(Coding::Brotli)), (6, 5));
     let error = site("{ gzip = 12 }").unwrap_err();
     assert!(error.contains("12 is out of range") && error.contains("expected 1 to 9"), "{error}");
     let error = site("\"on\"").unwrap_err();
@@ -182,7 +184,6 @@ fn a_misplaced_key_gets_the_correct_line() {
             "replaced by `error_pages = { 404 = \"/404.html\" }` in the [[site.route]] or [[site]]",
         ),
         ("root = 'public'\nerror_pages = {}", "expected for example 404 = \"/not-found\""),
-        ("root = 'public'\ncompression = true", "`files = { root = \"...\", compression = ... }`"),
         (
             "route = [{ path = '/', respond = 200, browse = true }]",
             "write `files = { root = \"...\", browse = ... }`",
@@ -254,7 +255,7 @@ fn an_invalid_guess_gets_the_correct_line() {
     for (main, site, says) in [
         ("root = 'public'", "root = 'public'", "write [[site]] above this"),
         ("respond = 404", "root = 'public'", "write [[site.route]], `path = \"/*\"` and `respond = ...`"),
-        ("compression = true", "root = 'public'", "compression = ... }` in a [[site.route]]"),
+        ("compression = true", "root = 'public'", "write [[site]] above this"),
         ("head_timeout = 5", "root = 'public'", "write `limits = { head_timeout = ... }` at the top"),
         ("limits = { user = 'x' }", "root = 'public'", "write this above [limits]"),
         ("limits = { send_timeout = 5 }", "root = 'public'", "send_stall_timeout"),

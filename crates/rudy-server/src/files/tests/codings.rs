@@ -2,8 +2,9 @@
 
 use std::io::Read;
 
-use super::super::Compression;
 use super::*;
+use crate::compression::pool::PIECES_MAX;
+use crate::compression::{Compression, CompressionSetting};
 
 /// Compressible text above the minimum size for compression.
 fn long_text() -> String {
@@ -140,11 +141,11 @@ fn small_large_and_already_compressed_files_are_sent_uncompressed() {
     let compression = Compression { size_min: 100, size_max: 10_000, ..Compression::default() };
     let site = Site::with_options(
         &[("small.css", "a{}"), ("large.css", &text.repeat(3)), ("picture.png", &text)],
-        FilesOptions { compression: Some(compression), ..FilesOptions::default() },
+        FilesOptions { compression: Some(CompressionSetting(Some(compression))), ..FilesOptions::default() },
     );
     let off = Site::with_options(
         &[("a.css", &text)],
-        FilesOptions { compression: None, ..FilesOptions::default() },
+        FilesOptions { compression: Some(CompressionSetting(None)), ..FilesOptions::default() },
     );
     for (site, path) in
         [(&site, "/small.css"), (&site, "/large.css"), (&site, "/picture.png"), (&off, "/a.css")]
@@ -158,7 +159,8 @@ fn small_large_and_already_compressed_files_are_sent_uncompressed() {
 fn incompressible_text_is_sent_uncompressed() {
     // No coding can make twenty bytes smaller, because of its own framing.
     let compression = Compression { size_min: 1, ..Compression::default() };
-    let options = FilesOptions { compression: Some(compression), ..FilesOptions::default() };
+    let options =
+        FilesOptions { compression: Some(CompressionSetting(Some(compression))), ..FilesOptions::default() };
     let site = Site::with_options(&[("a.txt", "q8Zr!x0P_m5Kw2Jt#9Ls")], options);
     for coding in ["gzip", "zstd", "br"] {
         let first = site.get_with("/a.txt", &[("accept-encoding", coding)]);
@@ -259,7 +261,7 @@ fn slow_clients_do_not_block_the_compression_for_others() {
     request.headers_mut().insert("accept-encoding", "zstd".parse().unwrap());
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let mut unread = Vec::new();
-    for _ in 0..2 * super::super::compress::PIECES_MAX {
+    for _ in 0..2 * PIECES_MAX {
         let response = runtime.block_on(site.send(&request, "/large.txt").response());
         let Body::Stream(mut stream) = response.body else { panic!("it does not fit into the cache") };
         let first = std::future::poll_fn(|cx| stream.poll_piece(cx, Instant::now(), u64::MAX));
@@ -288,7 +290,8 @@ fn concurrent_compression_into_memory_is_limited_and_further_files_are_streamed(
 #[test]
 fn the_number_of_encoders_is_limited() {
     let compression = Compression { streams: 1, ..Compression::default() };
-    let options = FilesOptions { compression: Some(compression), ..little_memory() };
+    let options =
+        FilesOptions { compression: Some(CompressionSetting(Some(compression))), ..little_memory() };
     let site = Site::with_options(&[("large.txt", &longer_text())], options);
     let mut request = Request::new(RequestBody::empty());
     request.headers_mut().insert("accept-encoding", "zstd".parse().unwrap());
@@ -321,7 +324,8 @@ fn text_that_does_not_fit_into_the_cache_is_compressed_while_it_is_sent() {
 #[test]
 fn a_file_is_sent_uncompressed_if_all_encoders_are_in_use() {
     let compression = Compression { streams: 0, ..Compression::default() };
-    let options = FilesOptions { compression: Some(compression), ..FilesOptions::default() };
+    let options =
+        FilesOptions { compression: Some(CompressionSetting(Some(compression))), ..FilesOptions::default() };
     let site = Site::with_options(&[("a.txt", &longer_text())], options);
     let response = site.get_with("/a.txt", &[("accept-encoding", "gzip")]);
     assert_eq!((response.field("content-encoding"), response.field("vary")), ("", "Accept-Encoding"));
@@ -341,4 +345,18 @@ async fn a_file_that_changes_during_compression_aborts_the_response() {
         last = Some(piece.is_ok());
     }
     assert_eq!(last, Some(false));
+}
+
+#[test]
+fn codings_and_media_types_can_be_chosen() {
+    let compression = "codings = ['gzip', 'zstd']\nmedia_types = ['application/*', 'text/css']";
+    let compression = CompressionSetting(Some(crate::config::from_text(compression).unwrap()));
+    let options = FilesOptions { compression: Some(compression), ..FilesOptions::default() };
+    let site = Site::with_options(&[("a.css", &long_text()), ("a.js", &long_text())], options);
+    for (accept, coding) in [("br, zstd, gzip", "gzip"), ("br, zstd", "zstd"), ("br", "")] {
+        let response = site.get_with("/a.css", &[("accept-encoding", accept)]);
+        assert_eq!((response.field("content-encoding"), response.field("vary")), (coding, "Accept-Encoding"));
+    }
+    let script = site.get_with("/a.js", &[("accept-encoding", "gzip")]);
+    assert_eq!((script.field("content-encoding"), script.field("vary")), ("", ""));
 }

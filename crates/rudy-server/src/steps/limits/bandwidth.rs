@@ -112,6 +112,10 @@ impl BodyStream for PacedBody {
     fn is_live(&self) -> bool {
         self.body.is_live()
     }
+
+    fn end(&mut self) -> bool {
+        self.body.end()
+    }
 }
 
 #[cfg(test)]

@@ -192,4 +192,8 @@ impl BodyStream for HeldBody {
     fn is_live(&self) -> bool {
         self.body.is_live()
     }
+
+    fn end(&mut self) -> bool {
+        self.body.end()
+    }
 }

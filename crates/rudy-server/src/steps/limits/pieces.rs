@@ -48,4 +48,8 @@ impl BodyStream for Pieces {
     fn is_live(&self) -> bool {
         if let Body::Stream(stream) = &self.0 { stream.is_live() } else { false }
     }
+
+    fn end(&mut self) -> bool {
+        if let Body::Stream(stream) = &mut self.0 { stream.end() } else { false }
+    }
 }

@@ -1,0 +1,152 @@
+//! The header fields of compressed responses.
+
+use http::header::{
+    ACCEPT_ENCODING, ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, ETAG,
+    IF_NONE_MATCH, IF_RANGE, RANGE, VARY,
+};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use rudy_http::semantics::etag::{self, Comparison, EntityTag};
+use rudy_http::semantics::negotiation::{AcceptedCodings, Coding};
+use rudy_http::syntax::members;
+use rudy_net::{Body, Request, Response};
+
+use super::{Compression, Negotiated};
+use crate::internal_redirect::Redirected;
+
+/// What a request says about the form of its response.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    accepted: AcceptedCodings,
+    pub(crate) is_head: bool,
+    /// The client forbids transformations (RFC 9111 §5.2.1.6), or opens a tunnel.
+    is_excluded: bool,
+    if_none_match: Vec<HeaderValue>,
+}
+
+impl Wanted {
+    pub(crate) fn of(request: &Request) -> Self {
+        let fields = request.headers();
+        Self {
+            accepted: AcceptedCodings::parse(fields.get_all(ACCEPT_ENCODING)),
+            is_head: *request.method() == Method::HEAD,
+            is_excluded: *request.method() == Method::CONNECT || forbids_transformation(fields),
+            if_none_match: fields.get_all(IF_NONE_MATCH).iter().cloned().collect(),
+        }
+    }
+
+    /// Returns the best of these codings for the client.
+    pub(crate) fn coding(&self, codings: &[Coding]) -> Coding {
+        self.accepted.choose_from(codings, |_| true)
+    }
+
+    fn accepts_any(&self, codings: &[Coding]) -> bool {
+        self.coding(codings) != Coding::Identity
+    }
+}
+
+/// Removes the range from a request that would continue a compressed response with bytes of the uncompressed one: a date in
+/// `If-Range` does not distinguish the two. A server MAY ignore a range (RFC 9110 §14.2).
+pub(crate) fn without_ambiguous_range(request: &mut Request, wanted: &Wanted, codings: &[Coding]) {
+    let fields = request.headers_mut();
+    let has_date = fields.get(IF_RANGE).is_some_and(|value| !value.as_bytes().ends_with(b"\""));
+    if has_date && wanted.accepts_any(codings) {
+        fields.remove(IF_RANGE);
+        fields.remove(RANGE);
+    }
+}
+
+/// Whether a response may be compressed, for a client that accepts it.
+pub(crate) fn is_eligible(response: &Response, wanted: &Wanted, compression: &Compression) -> bool {
+    let (status, fields) = (response.status(), response.headers());
+    let has_content = !status.is_informational()
+        && ![StatusCode::NO_CONTENT, StatusCode::RESET_CONTENT, StatusCode::PARTIAL_CONTENT]
+            .contains(&status)
+        && status != StatusCode::NOT_MODIFIED
+        && !matches!(response.body, Body::Empty);
+    has_content
+        && !wanted.is_excluded
+        && response.upgrade.is_none()
+        && !is_final(response)
+        && !fields.contains_key(CONTENT_ENCODING)
+        && !fields.contains_key(CONTENT_RANGE)
+        && !forbids_transformation(fields)
+        && fields
+            .get(CONTENT_TYPE)
+            .is_some_and(|media_type| compression.includes(response.body.length(), media_type))
+}
+
+/// Whether the handler, or the route that an internal redirect led to, has chosen the coding.
+pub(crate) fn is_final(response: &Response) -> bool {
+    response.extensions.get::<Redirected>().is_some() || response.extensions.get::<Negotiated>().is_some()
+}
+
+/// Whether `Cache-Control` has `no-transform` (RFC 9111 §5.2.2.6).
+fn forbids_transformation(fields: &HeaderMap) -> bool {
+    let lines = fields.get_all(CACHE_CONTROL).iter();
+    lines
+        .flat_map(|line| members(line.as_bytes()))
+        .any(|directive| directive.eq_ignore_ascii_case(b"no-transform"))
+}
+
+/// Changes the fields of a response that is sent in `coding`.
+pub(crate) fn set_coding(fields: &mut HeaderMap, coding: Coding) {
+    fields.insert(CONTENT_ENCODING, HeaderValue::from_static(coding.name()));
+    // Parts of the result cannot be made.
+    fields.remove(ACCEPT_RANGES);
+    for name in &DIGESTS {
+        fields.remove(name);
+    }
+    weaken_tag(fields);
+}
+
+/// RFC 9110 §8.8.3.3: representations with different codings need different strong tags. A weak tag may be the same.
+fn weaken_tag(fields: &mut HeaderMap) {
+    if let Some(weak) = fields.get(ETAG).and_then(EntityTag::parse).and_then(|tag| tag.weakened()) {
+        fields.insert(ETAG, weak.value().clone());
+    }
+}
+
+/// Changes the fields of a 304 to a client that has the compressed representation: a cache finds the stored response by its tag
+/// (RFC 9111 §4.3.4).
+pub(crate) fn confirm(response: &mut Response, wanted: &Wanted) {
+    let tag = response.headers().get(ETAG).and_then(EntityTag::parse);
+    let matches = |comparison| {
+        etag::list_matches(wanted.if_none_match.iter().map(HeaderValue::as_bytes), tag.as_ref(), comparison)
+    };
+    if tag.is_some() && matches(Comparison::Weak) && !matches(Comparison::Strong) {
+        weaken_tag(response.headers_mut());
+    }
+    add_vary(response.headers_mut());
+}
+
+/// Adds `Accept-Encoding` to `Vary`, unless it is there.
+pub(crate) fn add_vary(fields: &mut HeaderMap) {
+    if !varies(fields) {
+        fields.append(VARY, HeaderValue::from_static("Accept-Encoding"));
+    }
+}
+
+/// Whether `Vary` includes `Accept-Encoding`.
+pub(crate) fn varies(fields: &HeaderMap) -> bool {
+    fields
+        .get_all(VARY)
+        .iter()
+        .flat_map(|line| members(line.as_bytes()))
+        .any(|name| name == b"*" || name.eq_ignore_ascii_case(b"accept-encoding"))
+}
+
+/// Digests of the content or the representation, which both include the coding (RFC 9530 §2 and §3, RFC 3230, RFC 1864).
+const DIGESTS: [HeaderName; 4] = [
+    HeaderName::from_static("content-digest"),
+    HeaderName::from_static("repr-digest"),
+    HeaderName::from_static("digest"),
+    HeaderName::from_static("content-md5"),
+];
+
+/// Removes digests from the trailers of a compressed body.
+pub(crate) fn without_digests(mut trailers: HeaderMap) -> HeaderMap {
+    for name in &DIGESTS {
+        trailers.remove(name);
+    }
+    trailers
+}

@@ -1,0 +1,29 @@
+//! Compression of responses, for all handlers.
+//!
+//! 1. [`Compression`] is the table in the configuration, and [`CompressionSetting`] the value of a key `compression`.
+//! 2. [`fields`] decides whether a response may be compressed, and changes its header fields.
+//! 3. [`whole`] compresses a body in memory or a file at once, [`CompressedBody`] any body while it is sent.
+//! 4. [`pool`] runs the work: a piece at a time, on the thread pool for blocking work.
+//!
+//! [`crate::files`] keeps the results for its files. The step `compress` is for all other responses.
+
+mod body;
+mod encoder;
+pub(crate) mod fields;
+mod options;
+pub(crate) mod pool;
+#[cfg(test)]
+mod tests;
+pub(crate) mod whole;
+
+pub(crate) use self::body::{CompressedBody, INLINE_BYTES};
+pub(crate) use self::encoder::{Effort, Encoder};
+pub(crate) use self::options::Of;
+pub use self::options::{Compression, CompressionSetting};
+
+/// The number of bytes that are compressed as one piece. A client that reads slowly has one piece in memory.
+pub(crate) const PIECE_BYTES: usize = 64 * 1024;
+
+/// Marks a response whose handler has chosen the coding, in its extensions: the step does not compress it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Negotiated;

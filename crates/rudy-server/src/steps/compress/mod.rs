@@ -1,0 +1,150 @@
+//! The step that compresses responses.
+
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::StatusCode;
+use rudy_http::semantics::negotiation::Coding;
+use rudy_net::{Body, Reply, Request, Response};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::{Next, Step};
+use crate::compression::fields::{self, Wanted};
+use crate::compression::{
+    CompressedBody, Compression, Effort, Encoder, INLINE_BYTES, Of, PIECE_BYTES, whole,
+};
+use crate::handlers::Call;
+use crate::upstream::{HeadOnlyBody, is_of_events};
+
+/// The compression of a site or a route.
+#[derive(Debug)]
+pub(super) struct Compressor {
+    options: Compression,
+    /// Limits the memory of encoders.
+    streams: Arc<Semaphore>,
+    /// Live streams last long, so they must not use up all encoders.
+    live_streams: Arc<Semaphore>,
+}
+
+/// The permits of an encoder. A live stream has two.
+type Permits = (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>);
+
+impl Compressor {
+    pub(super) fn new(options: &Compression) -> Self {
+        Self {
+            streams: Arc::new(Semaphore::new(options.streams)),
+            live_streams: Arc::new(Semaphore::new(options.streams.div_ceil(2))),
+            options: options.clone(),
+        }
+    }
+
+    fn level(&self, coding: Coding) -> u8 {
+        self.options.level(coding, Of::Responses)
+    }
+
+    /// Compresses a response if its client accepts that.
+    fn compress(&self, mut response: Response, wanted: &Wanted) -> Reply {
+        if response.status() == StatusCode::NOT_MODIFIED && !fields::is_final(&response) {
+            fields::confirm(&mut response, wanted);
+            return response.into();
+        }
+        if !fields::is_eligible(&response, wanted, &self.options) {
+            return response.into();
+        }
+        fields::add_vary(response.headers_mut());
+        let coding = wanted.coding(self.options.codings(Of::Responses));
+        if coding == Coding::Identity {
+            return response.into();
+        }
+        let level = self.level(coding);
+        match response.body {
+            Body::Bytes(ref content) if content.len() <= INLINE_BYTES => {
+                let compressed = whole::now(content, coding, level);
+                with_content(response, coding, compressed).into()
+            }
+            Body::Bytes(ref content) if content.len() <= PIECE_BYTES => {
+                let content = content.clone();
+                Reply::Later(Box::pin(async move {
+                    let compressed = whole::bytes(content, coding, level).await;
+                    with_content(response, coding, compressed)
+                }))
+            }
+            _ => self.stream(response, coding, wanted.is_head).into(),
+        }
+    }
+
+    /// Compresses a response while it is sent. It stays as it is if all encoders are in use.
+    fn stream(&self, mut response: Response, coding: Coding, is_head: bool) -> Response {
+        if is_head {
+            response.body = Body::Stream(Box::new(HeadOnlyBody { length: None }));
+        } else {
+            let Some(permits) = self.permits(&response) else { return response };
+            let encoder = Encoder::new(coding, self.level(coding), response.body.length(), Effort::Live);
+            let Ok(encoder) = encoder else { return response };
+            let body = std::mem::replace(&mut response.body, Body::Empty);
+            response.body = Body::Stream(Box::new(CompressedBody::new(body, encoder, permits)));
+        }
+        fields::set_coding(response.headers_mut(), coding);
+        response
+    }
+
+    fn permits(&self, response: &Response) -> Option<Permits> {
+        let is_live = matches!(&response.body, Body::Stream(stream) if stream.is_live())
+            || is_of_events(response.headers());
+        let live = is_live.then(|| self.live_streams.clone().try_acquire_owned());
+        Some((self.streams.clone().try_acquire_owned().ok()?, live.transpose().ok()?))
+    }
+}
+
+/// Sets compressed content; a response that does not become smaller stays as it is.
+fn with_content(mut response: Response, coding: Coding, compressed: io::Result<Option<Bytes>>) -> Response {
+    if let Ok(Some(content)) = compressed {
+        response.body = Body::Bytes(content);
+        fields::set_coding(response.headers_mut(), coding);
+    }
+    response
+}
+
+/// Compresses the responses of a handler.
+#[derive(Debug)]
+pub(super) struct Compress {
+    pub(super) compressor: Arc<Compressor>,
+    /// Whether responses from the head alone are those of files, whose handler compresses itself.
+    pub(super) has_files: bool,
+}
+
+impl Step for Compress {
+    fn call(&self, mut request: Request, call: Call<'_>, next: Next) -> Reply {
+        let wanted = Wanted::of(&request);
+        fields::without_ambiguous_range(
+            &mut request,
+            &wanted,
+            self.compressor.options.codings(Of::Responses),
+        );
+        match next.call(request, call) {
+            Reply::Now(response) => self.compressor.compress(response, &wanted),
+            Reply::Later(response) => {
+                let compressor = self.compressor.clone();
+                Reply::Later(Box::pin(async move {
+                    compressor.compress(response.await, &wanted).response().await
+                }))
+            }
+        }
+    }
+
+    fn describe(&self) -> Vec<String> {
+        vec![format!("compression: {}", self.compressor.options.describe(Of::Responses))]
+    }
+
+    fn finish(&self, response: Response, _is_https: bool) -> Option<Response> {
+        self.has_files.then_some(response)
+    }
+
+    fn can_finish(&self) -> bool {
+        self.has_files
+    }
+}
