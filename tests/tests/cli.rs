@@ -53,6 +53,7 @@ fn help_of_every_command() {
     assert_data_eq!(success(&rudy(&["schema", "--help"])), file!["cli/schema-help.txt"]);
     assert_data_eq!(success(&rudy(&["precompress", "--help"])), file!["cli/precompress-help.txt"]);
     assert_data_eq!(success(&rudy(&["reload", "--help"])), file!["cli/reload-help.txt"]);
+    assert_data_eq!(success(&rudy(&["hash-password", "--help"])), file!["cli/hash-password-help.txt"]);
     assert_data_eq!(success(&rudy(&["certificates", "--help"])), file!["cli/certificates-help.txt"]);
     assert_data_eq!(
         success(&rudy(&["certificates", "trust", "--help"])),
@@ -226,6 +227,76 @@ fn a_request_is_explained() {
     let (code, message) = failure(&rudy_in(folder.path(), &["check", "--explain", "a b"]));
     assert_eq!(code, Some(1));
     assert!(message.contains("\"a b\" is not a URL"), "{message}");
+}
+
+#[test]
+fn the_access_rule_that_decides_is_explained() {
+    let folder = folder_with(&[(
+        "rudy.toml",
+        "[[site]]\n[[site.route]]\npath = '/*'\nrespond = 'page'\n\
+         access = [{ deny = '192.0.2.0/24' }, { allow = 'anyone', methods = 'GET', headers = { X-A = 'a*' } }]\n",
+    )]);
+    let explain = |arguments: &[&str]| {
+        let command = ["check", "--explain", "/x", "--from"].iter().chain(arguments);
+        success(&rudy_in(folder.path(), &command.copied().collect::<Vec<_>>()))
+    };
+    for (arguments, expected) in [
+        (&["192.0.2.7"][..], "Response  403: access rule 1: deny 192.0.2.0/24\n"),
+        (&["203.0.113.1"], "Response  403: the access rules, none of which matches: deny all others\n"),
+        (
+            &["203.0.113.1", "--header", "X-A: abc", "--method", "POST"],
+            "none of which matches: deny all others\n",
+        ),
+        (
+            &["203.0.113.1", "--header", "X-A: abc"],
+            "Allowed   by access rule 2: allow anyone, method GET, field x-a: a*\nHandler   respond: 200 with 4 bytes of text\n",
+        ),
+    ] {
+        let explained = explain(arguments);
+        assert!(explained.ends_with(expected), "{arguments:?}: {explained}");
+    }
+}
+
+#[test]
+fn a_password_is_hashed_and_weak_hashes_are_reported() {
+    let apr1 = "ann:$apr1$abcdefgh$h9FWgUz3n9YxylKLlR5SQ/\n";
+    let folder = folder_with(&[
+        ("rudy.toml", "[[site]]\nroot = '.'\nbasic_auth = 'htpasswd'\n"),
+        ("htpasswd", apr1),
+        ("password", "secret\n"),
+        ("empty", "\n"),
+    ]);
+    let hash = |arguments: &[&str], input: &str| {
+        let input = std::fs::File::open(folder.path().join(input)).expect("the file is there");
+        let mut command = Command::new(binary());
+        command.arg("hash-password").args(arguments).current_dir(folder.path()).stdin(input);
+        command.output().expect("rudy can be started")
+    };
+    let warnings = || {
+        let output = rudy_in(folder.path(), &["check"]);
+        assert_eq!(output.status.code(), Some(0));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    assert!(success(&hash(&[], "password")).starts_with("$argon2id$v=19$m=19456,t=2,p=1$"));
+    assert!(
+        success(&hash(&["--user", "bob", "--algorithm", "bcrypt"], "password")).starts_with("bob:$2y$12$")
+    );
+    let warning = warnings();
+    assert!(
+        warning.contains("($apr1$)") && warning.contains("rudy hash-password --file htpasswd --user ann"),
+        "{warning}"
+    );
+    assert_eq!(success(&hash(&["--user", "ann", "--file", "htpasswd"], "password")), "");
+    assert!(!warnings().contains("hash-password"));
+    for (arguments, input, code, expected) in [
+        (&[][..], "empty", 1, "cannot read the password: the password is empty"),
+        (&["--user", "a:b"], "password", 1, "expected a name without colons"),
+        (&["--user", "ann", "--file", "none/htpasswd"], "password", 1, "cannot write none/htpasswd"),
+        (&["--file", "htpasswd"], "password", 2, "--user <NAME>"),
+    ] {
+        let (found, message) = failure(&hash(arguments, input));
+        assert!(found == Some(code) && message.contains(expected), "{arguments:?}: {message}");
+    }
 }
 
 #[test]

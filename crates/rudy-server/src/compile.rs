@@ -36,7 +36,7 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<T
         redirect_loops(site, &mut problems);
         scripts_that_are_not_run(site, &mut problems);
         let hsts = tls::hsts(config, site, &mut problems);
-        let steps = SiteSteps::new(config, site, hsts, &resources.limits, &mut problems);
+        let steps = SiteSteps::new(config, site, resources, hsts, &mut problems);
         let mut routes = Vec::new();
         for route in &site.routes {
             let of_route = steps.of_route(route, &mut problems);

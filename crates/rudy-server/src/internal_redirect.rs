@@ -30,11 +30,11 @@ struct RedirectCount(u32);
 pub(crate) struct ErrorPageFor(pub(crate) StatusCode);
 
 /// Header fields that describe a request body.
-const BODY_FIELDS: [HeaderName; 5] =
+pub(crate) const BODY_FIELDS: [HeaderName; 5] =
     [CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, TRANSFER_ENCODING];
 
 /// Header fields that make a request conditional or select a range of the resource.
-const CONDITIONAL_FIELDS: [HeaderName; 6] =
+pub(crate) const CONDITIONAL_FIELDS: [HeaderName; 6] =
     [IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE];
 
 /// Marks a response to a request that was internally redirected, in its extensions: its fields are final.

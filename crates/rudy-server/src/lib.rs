@@ -24,6 +24,7 @@ mod local_time;
 mod methods;
 pub mod metrics;
 pub mod pages;
+pub mod passwords;
 mod php;
 pub mod precompress;
 mod proxy;
@@ -44,6 +45,8 @@ mod topic;
 mod upstream;
 pub mod upstreams;
 mod user;
+mod watched_files;
+mod wildcard;
 
 pub use app::App;
 pub use dashboard::DashboardTable;
@@ -60,8 +63,10 @@ pub use proxy::{
 pub use resources::Resources;
 pub use routing::{HostPattern, PathPattern};
 pub use steps::{
-    BandwidthTable, ConcurrencyTable, ErrorPagesTable, FieldChanges, KeyPart, RateLimitTable, RequestRate,
-    StepsTable,
+    AccessRuleTable, AdmissionTable, AuthorizerUrl, BandwidthTable, BasicAuthTable, ConcurrencyTable,
+    CorsTable, ErrorPagesTable, FieldChanges, FieldPatterns, ForwardAuthTable, KeyPart, MaintenanceTable,
+    MethodName, RateLimitTable, Realm, RequestRate, StepsTable,
 };
 pub use topic::Topics;
 pub use upstream::UpstreamAddress;
+pub use wildcard::Wildcard;

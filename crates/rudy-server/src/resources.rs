@@ -3,18 +3,22 @@
 use std::sync::Arc;
 
 use crate::files::Folders;
+use crate::passwords::PasswordChecks;
 use crate::state_dir::state_dir;
 use crate::steps::Limits;
 use crate::tls::TlsState;
+use crate::watched_files::WatchedFiles;
 
-/// What outlives a configuration: open folders and their caches, the keys of TLS sessions, and the counts of limits. A
-/// reload builds the next
+/// What outlives a configuration: open folders and their caches, the keys of TLS sessions, the counts of limits, the users
+/// whose passwords were verified, and what is read again when its file changes. A reload builds the next
 /// [`App`](crate::App) with the same resources.
 #[derive(Debug, Default)]
 pub struct Resources {
     pub(crate) folders: Folders,
     pub(crate) tls: Arc<TlsState>,
     pub(crate) limits: Limits,
+    pub(crate) watched_files: WatchedFiles,
+    pub(crate) passwords: Arc<PasswordChecks>,
 }
 
 impl Resources {

@@ -3,9 +3,11 @@
 mod allocator;
 mod bench;
 mod certificates;
+mod check;
 mod conns;
 mod flood;
 mod get;
+mod hash_password;
 mod lab;
 mod limits;
 mod manual;
@@ -56,25 +58,10 @@ struct CommandLine {
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(Serve),
-    /// Validate a configuration file and print its effective settings
-    ///
-    /// Prints the listening addresses, the sites, and their routes in matching order. Reports all errors at once,
-    /// with file and line.
-    #[command(after_help = "Examples:
-  rudy check /etc/rudy/rudy.toml
-  rudy check --explain https://example.org/blog/
-
-Exit codes: 0 valid, 2 invalid.")]
-    Check {
-        /// Show which site, route and steps a request for this URL would meet, instead of all settings
-        #[arg(long, value_name = "URL")]
-        explain: Option<String>,
-        /// Configuration file to validate
-        #[arg(value_name = "FILE", default_value = "rudy.toml")]
-        config: PathBuf,
-    },
+    Check(check::Check),
     Precompress(precompress::Precompress),
     Reload(reload::Reload),
+    HashPassword(hash_password::HashPassword),
     Certificates(certificates::Certificates),
     Status(Box<status::Status>),
     Upstreams(upstreams::Upstreams),
@@ -249,8 +236,8 @@ fn main() -> ExitCode {
     allocator::merge_freed_chunks();
     match CommandLine::parse().command {
         Command::Serve(serve) => init::fork_if_first().unwrap_or_else(|| run::serve(serve.into()).into()),
-        Command::Check { config, explain: None } => run::check(&config).into(),
-        Command::Check { config, explain: Some(url) } => run::explain(&config, &url).into(),
+        Command::Check(check) => check.run().into(),
+        Command::HashPassword(hash_password) => hash_password.run().into(),
         Command::Schema => run::schema().into(),
         Command::Completions(completions) => completions.run().into(),
         Command::Manual(manual) => manual.run().into(),

@@ -2,6 +2,7 @@
 //! HTTP and FastCGI, and many clients at once.
 
 mod applications;
+mod auth_request;
 mod codings;
 mod conditions;
 mod connections;

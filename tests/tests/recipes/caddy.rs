@@ -181,4 +181,31 @@ const RECIPES: &[Recipe] = &[
             ("example.com GET /f", 429, &[], "429..."),
         ],
     ),
+    Recipe(
+        "basic_auth",
+        &[
+            ("example.com GET /embed/", 401, &[], "401..."),
+            ("example.com GET /embed/\nAuthorization: Basic YW5uOnNlY3JldA==", 200, &[], "<p>embedded"),
+            ("example.com GET /a.html", 200, &[], "<p>a"),
+        ],
+    ),
+    Recipe(
+        "forward_auth",
+        &[
+            ("app.example.com GET /x\nRemote-User: root", 401, &[], "login"),
+            (
+                "app.example.com GET /x\nCookie: ann\nRemote_User: root",
+                200,
+                &[],
+                "proxied GET /x for app.example.com by ann",
+            ),
+        ],
+    ),
+    Recipe(
+        "remote_ip, method and header matchers",
+        &[
+            ("example.com GET /a.html", 200, &[], "<p>a"),
+            ("example.com GET /a.html\nX-Forwarded-For: 10.0.0.1", 403, &[], "403..."),
+        ],
+    ),
 ];

@@ -17,7 +17,7 @@ pub(crate) struct Recipe(pub(crate) &'static str, pub(crate) &'static [Exchange]
 pub(crate) type Exchange = (&'static str, u16, &'static [(&'static str, &'static str)], &'static str);
 
 /// The files in `/srv` of all pages.
-const FILES: [(&str, &str); 40] = [
+const FILES: [(&str, &str); 41] = [
     ("www/index.html", "<p>index"),
     ("www/index.php", "script"),
     ("www/403.html", "<p>403 page"),
@@ -44,6 +44,8 @@ const FILES: [(&str, &str); 40] = [
     ("www/download/x/mp3/song.ra", "ra"),
     ("errors/5xx.html", "<p>5xx page"),
     ("errors/error.html.j2", "{{ status }} {{ reason }}"),
+    // The password is `secret`.
+    ("htpasswd", "ann:$2y$05$9c8Cio3BrXkvwXzYBWNYE..9S3XtlRg34aX7JBxuclljFm9sA2iTS\n"),
     ("redirects.txt", "# old pages\n/about.html /about\n/shop https://shop.example.org/ 308\n"),
     ("app/public/index.php", "script"),
     ("app/public/a.css", "css"),
@@ -140,7 +142,16 @@ fn upstream() -> Upstream {
         while let Some(request) = peer.request() {
             let line = request.head.lines().next().and_then(|line| line.strip_suffix(" HTTP/1.1"));
             let host = request.field("host").unwrap_or_default();
-            let mut text = format!("proxied {} for {host}", line.unwrap_or_default());
+            if request.target() == "/verify" {
+                // An authorizer.
+                match request.field("cookie") {
+                    Some("ann") => peer.send("HTTP/1.1 204 No Content\r\nRemote-User: ann\r\n\r\n"),
+                    _ => peer.send("HTTP/1.1 401 Unauthorized\r\nContent-Length: 5\r\n\r\nlogin"),
+                }
+                continue;
+            }
+            let user = request.field("remote-user").map_or_else(String::new, |user| format!(" by {user}"));
+            let mut text = format!("proxied {} for {host}{user}", line.unwrap_or_default());
             if request.target().ends_with("/large") {
                 text.push_str(&" more".repeat(500));
             }

@@ -236,4 +236,37 @@ const RECIPES: &[Recipe] = &[
             ("a GET /other.php", 200, &[], "GET /other.php script=laravel/public/index.php..."),
         ],
     ),
+    Recipe(
+        "allow, deny",
+        &[
+            ("a GET /admin/x", 200, &[], "GET /admin/x..."),
+            ("a GET /admin/x\nVia: 1.1 proxy", 403, &[], "403..."),
+            ("a GET /api/x", 200, &[], "GET /api/x..."),
+            ("a GET /files/x", 200, &[], "GET /files/x..."),
+            ("a PUT /files/x\nContent-Length: 1", 403, &[], "403..."),
+            ("a GET /a.html", 200, &[], "<p>a"),
+        ],
+    ),
+    Recipe(
+        "auth_basic",
+        &[
+            (
+                "a GET /a.html",
+                401,
+                &[("www-authenticate", "Basic realm=\"staff only\", charset=\"UTF-8\"")],
+                "401...",
+            ),
+            ("a GET /a.html\nAuthorization: Basic YW5uOnNlY3JldA==", 200, &[], "<p>a"),
+            ("a GET /a.html\nAuthorization: Basic YW5uOndyb25n", 401, &[], "401..."),
+            ("a GET /embed/", 200, &[], "<p>embedded"),
+        ],
+    ),
+    Recipe(
+        "auth_request",
+        &[
+            ("a GET /app/x\nRemote-User: root", 401, &[], "login"),
+            ("a GET /app/x\nCookie: ann\nRemote_User: root", 200, &[], "proxied GET /app/x for a by ann"),
+            ("a GET /a.html", 200, &[], "<p>a"),
+        ],
+    ),
 ];

@@ -3,6 +3,8 @@
 
 mod apps;
 mod bodies;
+mod forward;
+mod login;
 mod protocols;
 mod rejections;
 mod reload;

@@ -4,7 +4,7 @@ use rudy_tests::fastcgi::App;
 use rudy_tests::{Http2Connection, Server};
 
 /// An app that responds with all its variables.
-fn app() -> App {
+pub(crate) fn app() -> App {
     App::start(|mut peer| {
         while let Some(params) = peer.request() {
             if peer.body().is_none() {
@@ -27,7 +27,7 @@ fn site(app: &App, changes: &str) -> Server {
     ))
 }
 
-const SPELLINGS: [&str; 6] =
+pub(crate) const SPELLINGS: [&str; 6] =
     ["Remote-User", "REMOTE-USER", "Remote_User", "REMOTE_USER", "remote_user", "Remote-User"];
 
 #[test]

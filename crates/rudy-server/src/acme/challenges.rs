@@ -20,7 +20,7 @@ use super::folder::{hash, write};
 /// Where authorities look for files (RFC 8555 §8.3).
 const PREFIX: &str = "/.well-known/acme-challenge/";
 
-/// The time after which all processes on the folder have read a new file: longer than [`WATCH_INTERVAL`](crate::tls::WATCH_INTERVAL).
+/// The time after which all processes on the folder have read a new file: longer than [`INTERVAL`](crate::watched_files::INTERVAL).
 pub(super) const VISIBLE_AFTER: Duration = Duration::from_secs(3);
 
 /// The maximum age of a file. An older one was left behind by a process that was killed.

@@ -42,20 +42,17 @@ impl AllowedClients {
         Self([AllowedClient::Loopback].into_iter().collect())
     }
 
+    /// Returns whether a client is allowed. `headers` are the fields of its request.
+    pub(crate) fn allows(&self, headers: &HeaderMap, client: &Client<'_>) -> bool {
+        self.0.as_slice().iter().any(|group| group.includes(headers, client))
+    }
+
     /// Returns a 403 response for a client that is not allowed. (404 would suggest a mistake in the routes.)
     pub(crate) fn reject(&self, headers: &HeaderMap, client: &Client<'_>) -> Option<Response> {
-        let proxied = forwarding_field(headers);
-        let matches = |group: &AllowedClient| match group {
-            AllowedClient::Anyone => true,
-            AllowedClient::Loopback => client.peer.is_local() && proxied.is_none(),
-            AllowedClient::Network(network) => {
-                matches!(client.address(), Peer::Ip(address) if network.contains(address.ip()))
-            }
-        };
-        let groups = self.0.as_slice();
-        if groups.iter().any(matches) {
+        if self.allows(headers, client) {
             return None;
         }
+        let (groups, proxied) = (self.0.as_slice(), forwarding_field(headers));
         let explanation = match proxied {
             Some(field) if groups.contains(&AllowedClient::Loopback) && client.peer.is_local() => format!(
                 "Only clients on the server's own machine are allowed here, and this request came through a proxy: it has \
@@ -67,6 +64,19 @@ impl AllowedClients {
             _ => "Clients with your address are not allowed here.".to_owned(),
         };
         Some(pages::error(StatusCode::FORBIDDEN, headers, &explanation))
+    }
+}
+
+impl AllowedClient {
+    /// Returns whether a client belongs to the group. `headers` are the fields of its request.
+    pub(crate) fn includes(&self, headers: &HeaderMap, client: &Client<'_>) -> bool {
+        match self {
+            Self::Anyone => true,
+            Self::Loopback => client.peer.is_local() && forwarding_field(headers).is_none(),
+            Self::Network(network) => {
+                matches!(client.address(), Peer::Ip(address) if network.contains(address.ip()))
+            }
+        }
     }
 }
 
@@ -98,6 +108,8 @@ impl FromStr for AllowedClient {
         match text {
             "anyone" => Ok(Self::Anyone),
             "loopback" => Ok(Self::Loopback),
+            // In nginx and Apache.
+            "all" => Err("write \"anyone\" for all clients".to_owned()),
             _ => text
                 .parse()
                 .map(Self::Network)

@@ -5,7 +5,7 @@ use rudy_net::listen::Address;
 use serde_json::Value;
 
 use super::limits::LimitsTable;
-use super::{AccessLogOptions, AppTable, Config, EngineOptions, RouteAuthorize, Site};
+use super::{AccessLogOptions, AppTable, Config, EngineOptions, Site};
 use crate::access_log::{Conditions, Format};
 use crate::client_address::{Options as ClientAddress, Source};
 use crate::handlers::HandlerConfig;
@@ -126,8 +126,8 @@ fn routes_of(site: &Site) -> Vec<Vec<String>> {
 
 fn authorizer<'a>(site: &'a Site, route: &'a super::Route) -> Option<&'a AppTable> {
     match (&route.authorize, &site.authorize) {
-        (Some(RouteAuthorize::App(table)), _) | (None, Some(table)) => Some(&table.app),
-        (Some(RouteAuthorize::None), _) | (None, None) => None,
+        (Some(setting), _) => setting.on().map(|table| &table.app),
+        (None, of_site) => of_site.as_ref().map(|table| &table.app),
     }
 }
 

@@ -1,13 +1,15 @@
 //! Response header fields in a table.
 
 use std::fmt;
+use std::marker::PhantomData;
+use std::str::FromStr;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use schemars::json_schema;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 
 use super::read::two_lines;
-use super::values::inline_schema;
+use super::values::{inline_schema, written_as_text};
 
 /// Header fields by name: `{ X-Frame-Options = "DENY" }`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -54,6 +56,28 @@ impl<'de> Deserialize<'de> for FieldName {
     }
 }
 
+/// The name of a header field, as a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeaderFieldName(pub HeaderName);
+
+impl FromStr for HeaderFieldName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let name = HeaderName::from_bytes(text.as_bytes());
+        name.map(Self).map_err(|_| "expected letters, digits and hyphens, as in \"Remote-User\"".to_owned())
+    }
+}
+
+impl fmt::Display for HeaderFieldName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.as_str())
+    }
+}
+
+written_as_text!(HeaderFieldName, "the name of a header field (\"Remote-User\")",
+    { "type": "string", "description": "The name of a header field.", "examples": ["Remote-User"] });
+
 struct Value(HeaderValue);
 
 impl<'de> Deserialize<'de> for Value {
@@ -71,30 +95,40 @@ pub(crate) fn field_value<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
 
 impl<'de> Deserialize<'de> for Fields {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Table;
+        let fields = field_table(deserializer)?.into_iter();
+        Ok(Self(fields.map(|(FieldName(key, name), Value(value))| Field { key, name, value }).collect()))
+    }
+}
 
-        impl<'de> Visitor<'de> for Table {
-            type Value = Fields;
+/// Deserializes a table whose keys are the names of header fields, each once.
+pub(crate) fn field_table<'de, D, V>(deserializer: D) -> Result<Vec<(FieldName, V)>, D::Error>
+where
+    D: Deserializer<'de>,
+    V: Deserialize<'de>,
+{
+    struct Table<V>(PhantomData<V>);
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a table")
-            }
+    impl<'de, V: Deserialize<'de>> Visitor<'de> for Table<V> {
+        type Value = Vec<(FieldName, V)>;
 
-            fn visit_map<A: MapAccess<'de>>(self, mut table: A) -> Result<Fields, A::Error> {
-                let mut fields: Vec<Field> = Vec::new();
-                while let Some((FieldName(key, name), Value(value))) = table.next_entry()? {
-                    if fields.iter().any(|other| other.name == name) {
-                        let title = format!("duplicate header field {name}");
-                        return Err(Error::custom(two_lines(title, "field names are case-insensitive")));
-                    }
-                    fields.push(Field { key, name, value });
-                }
-                Ok(Fields(fields))
-            }
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a table")
         }
 
-        deserializer.deserialize_map(Table)
+        fn visit_map<A: MapAccess<'de>>(self, mut table: A) -> Result<Self::Value, A::Error> {
+            let mut fields: Self::Value = Vec::new();
+            while let Some((FieldName(key, name), value)) = table.next_entry()? {
+                if fields.iter().any(|(other, _)| other.1 == name) {
+                    let title = format!("duplicate header field {name}");
+                    return Err(Error::custom(two_lines(title, "field names are case-insensitive")));
+                }
+                fields.push((FieldName(key, name), value));
+            }
+            Ok(fields)
+        }
     }
+
+    deserializer.deserialize_map(Table(PhantomData))
 }
 
 inline_schema!([] Fields, |_generator| {

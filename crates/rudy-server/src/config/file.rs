@@ -6,8 +6,9 @@ use std::os::unix::ffi::OsStrExt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::authorize::{AuthorizeTable, RouteAuthorize};
+use super::authorize::AuthorizeTable;
 use super::limits::LimitsTable;
+use super::or_off::OrOff;
 use super::values::{EngineName, FilePath, Int, ListenAddress, Located, OneOrMany, short_form};
 use crate::access_log::{Conditions, Format, StatusRange};
 use crate::acme::AcmeTable;
@@ -64,6 +65,11 @@ pub struct MainFile {
     /// is `$STATE_DIRECTORY` (set by systemd), or `/var/tmp`.
     #[schemars(example = &"/var/lib/rudy")]
     pub buffer_dir: Option<FilePath>,
+    /// Maximum number of passwords that are verified at the same time, for `basic_auth`: each keeps a core busy for about a tenth of a
+    /// second, at a low priority. The default is half of the cores. Up to 16 times as many wait; further logins get 503. A change needs
+    /// a restart.
+    #[schemars(example = 4)]
+    pub password_threads: Option<Int<1, 1024>>,
     /// Reverse proxies whose forwarding header fields are trusted: addresses, networks (`10.0.0.0/8`), and `unix` for
     /// all connections to a Unix socket. The default is none. List only proxies that you operate: they decide which
     /// client address the logs and access rules see.
@@ -200,7 +206,7 @@ pub struct RouteTable {
     /// FastCGI authorizer for this route, instead of the one of the site. `false` disables authorization for the
     /// route.
     #[schemars(example = false)]
-    pub authorize: Option<RouteAuthorize>,
+    pub authorize: Option<OrOff<AuthorizeTable>>,
     /// What surrounds the handler, besides the settings of the site.
     #[serde(rename = "$steps")]
     #[schemars(flatten)]

@@ -39,9 +39,10 @@ const REPLACED: [(&str, &str); 22] = [
 ];
 
 const CERTIFICATE: &str = "write `tls = { certificate = \"cert.pem\", key = \"key.pem\" }` in a [[site]], and append `,tls` to an address of `listen`";
-const NO_PASSWORDS: &str = "Rudy has no password authentication: `authorize` lets an app decide";
-const NO_ADDRESSES: &str = "only `status`, `info`, `tail` and `broadcast` can allow addresses; for other routes, `authorize` lets an app decide";
-const DENY_ALL: &str = "write `respond = 403` to deny all clients; only `status`, `info`, `tail` and `broadcast` can allow addresses";
+const PASSWORDS: &str = "write `basic_auth = \"htpasswd\"` in a [[site]] or [[site.route]]";
+const AUTHORIZER: &str =
+    "write `forward_auth = \"http://127.0.0.1:9091/verify\"` in a [[site]] or [[site.route]]";
+const DENY_ALL: &str = "write `respond = 403` in a [[site.route]] to deny all clients, and `deny = \"192.0.2.0/24\"` to deny some";
 const CACHE_CONTROL: &str =
     "write `cache_control = [{ pattern = \"*.css\", value = \"max-age=3600\" }]` in `files`";
 const COMPRESSION: &str =
@@ -59,22 +60,21 @@ const TRUSTED: &str = "write `trusted_proxies = [\"10.0.0.0/8\"]` at the top of 
 const PROXY: &str = "write `proxy = \"http://127.0.0.1:3000\"` in a [[site.route]]";
 
 /// Directives of nginx, Caddy and Apache, in lower case, with the equivalent.
-const OTHER_SERVERS: [(&str, &str); 88] = [
+const OTHER_SERVERS: [(&str, &str); 87] = [
     ("add_header", "write `response_headers = { Name = \"value\" }` in a [[site]] or [[site.route]]"),
     ("alias", "write `files = { root = \"...\" }` in a [[site.route]] with `path = \"/docs/*\"`"),
-    ("allow", NO_ADDRESSES),
-    ("auth", NO_PASSWORDS),
-    ("auth_basic", NO_PASSWORDS),
+    ("auth", PASSWORDS),
+    ("auth_basic", PASSWORDS),
+    ("auth_basic_user_file", PASSWORDS),
+    ("auth_request", AUTHORIZER),
     ("autoindex", "write `browse = true`"),
-    ("basic_auth", NO_PASSWORDS),
-    ("basicauth", NO_PASSWORDS),
+    ("basicauth", PASSWORDS),
     ("bind", "write `listen = \"127.0.0.1:8080\"` at the top of the main file"),
     ("brotli", "write `br`"),
     ("certificate", CERTIFICATE),
     ("client_body_timeout", "write `limits = { body_rate_min = 500 }` at the top of the main file"),
     ("client_header_timeout", "write `limits = { head_timeout = \"10s\" }` at the top of the main file"),
     ("client_max_body_size", "write `body_bytes = \"16M\"` in a [[site]] or [[site.route]]"),
-    ("deny", DENY_ALL),
     ("directory_listing", "write `browse = true`"),
     ("directoryindex", "write `index = [\"index.html\"]`"),
     (

@@ -98,6 +98,10 @@ impl Loader {
             total: file.buffer_total.map(|size| size.0),
             dir: file.buffer_dir.map(|dir| dir.0),
         };
+        if let Some(threads) = file.password_threads.and_then(|threads| NonZeroUsize::new(threads.as_usize()))
+        {
+            config.password_threads = threads;
+        }
         config.client_address = client_address::Options {
             trusted_proxies: file
                 .trusted_proxies

@@ -13,6 +13,7 @@ mod hints;
 mod include;
 mod limits;
 mod load;
+mod or_off;
 mod path_info;
 mod processes;
 mod read;
@@ -23,6 +24,7 @@ mod tests;
 mod values;
 mod variables;
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,13 +33,14 @@ pub use crate::tls::{
     CertificateSource, CertificateTable, ClientCertificatesTable, HstsTable, MinVersion, TlsTable,
 };
 pub use app::AppTable;
-pub use authorize::{AuthorizeTable, RouteAuthorize};
+pub use authorize::AuthorizeTable;
 pub use diagnostics::Diagnostics;
 pub(crate) use diagnostics::{Location, Problem, Sources};
 pub use engine::EngineOptions;
-pub use fields::Fields;
-pub(crate) use fields::{FieldName, field_value};
+pub(crate) use fields::{FieldName, field_table, field_value};
+pub use fields::{Fields, HeaderFieldName};
 pub(crate) use hints::missing;
+pub use or_off::OrOff;
 pub use processes::ProcessesTable;
 #[cfg(test)]
 pub(crate) use read::from_text;
@@ -81,6 +84,8 @@ pub struct Config {
     pub http2: bool,
     /// Limits and timeouts for clients.
     pub limits: rudy_net::Limits,
+    /// How many passwords are verified at the same time.
+    pub password_threads: NonZeroUsize,
     /// The settings of buffered bodies.
     pub buffer: BufferOptions,
     /// The trusted proxies.
@@ -160,7 +165,7 @@ pub struct Route {
     /// The handler.
     pub handler: HandlerTable,
     /// The authorizer, instead of the one of the site.
-    pub authorize: Option<RouteAuthorize>,
+    pub authorize: Option<OrOff<AuthorizeTable>>,
     /// The steps around the handler, after those of the site.
     pub steps: StepsTable,
     /// Whether TRACE requests reach the handler.
@@ -218,6 +223,7 @@ impl Config {
             engine: EngineOptions::default(),
             http2: true,
             limits: rudy_net::Limits::default(),
+            password_threads: crate::passwords::default_threads(),
             buffer: BufferOptions::default(),
             client_address: crate::client_address::Options::default(),
             access_log: None,

@@ -1,6 +1,6 @@
 //! Restricted paths that are still reachable as the `PATH_INFO` of a script.
 
-use super::{Config, Route, RouteAuthorize, Site};
+use super::{Config, OrOff, Route, Site};
 use crate::handlers::HandlerTable;
 use crate::routing::PathPattern;
 
@@ -48,7 +48,7 @@ fn has_front_controller(route: &Route) -> bool {
 /// Whether the route rejects some or all requests.
 fn is_restricted(route: &Route) -> bool {
     let rejects = matches!(&route.handler, HandlerTable::Respond(table) if table.status.0 >= 400);
-    rejects || matches!(route.authorize, Some(RouteAuthorize::App(_)))
+    rejects || matches!(route.authorize, Some(OrOff::On(_)))
 }
 
 /// The pattern of the path as `PATH_INFO` of the front controller: `/index.php/admin/*`.

@@ -8,7 +8,7 @@ use rudy_net::listen::{Endpoint, ListenError, Listener};
 use rustix::fs::{Access, access};
 use rustix::process::geteuid;
 
-use super::{AccessLogOptions, AppTable, Config, Diagnostics, Location, Problem, RouteAuthorize};
+use super::{AccessLogOptions, AppTable, Config, Diagnostics, Location, OrOff, Problem};
 use crate::access_log::Destination;
 use crate::fastcgi::needs_root_to_start_as;
 use crate::handlers::HandlerConfig;
@@ -124,7 +124,7 @@ impl Config {
             let of_site = site.authorize.iter().map(|table| (&table.app, site.location.key("authorize")));
             of_site.chain(site.routes.iter().flat_map(|route| {
                 let authorizer = match &route.authorize {
-                    Some(RouteAuthorize::App(table)) => Some((&table.app, route.location.key("authorize"))),
+                    Some(OrOff::On(table)) => Some((&table.app, route.location.key("authorize"))),
                     _ => None,
                 };
                 let handler = route.handler.app().map(|app| (app, route.handler_location.clone()));

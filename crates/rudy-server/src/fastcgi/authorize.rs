@@ -21,10 +21,8 @@ use super::response::AppResponse;
 use super::sendfile;
 use crate::buffer::Buffers;
 use crate::config::{AuthorizeTable, Location, Problem};
-use crate::files::access::Access;
 use crate::handlers::Start;
-use crate::routes::{Context, Routes};
-use crate::steps::Next;
+use crate::steps::Resume;
 use crate::upstream::Upload;
 
 /// The maximum size of the body of a 200 response, which no client sees. An app that sends more is probably
@@ -80,39 +78,22 @@ impl Authorizer {
         self.0.app.start(start.apps, start.log)
     }
 
-    /// Calls the authorizer, and passes the request for `path` on to `next` if it is allowed. The request's body
-    /// is not read meanwhile.
-    pub(crate) fn call(
-        &self,
-        request: Request,
-        path: RequestPath<'static>,
-        next: Next,
-        context: Context<'_>,
-    ) -> Reply {
-        let Context { client, routes, .. } = context;
-        let response = self.clone().respond(request, path, next, client.to_owned(), routes.clone());
-        Reply::Later(Box::pin(response))
+    /// Calls the authorizer, and passes the request on if it is allowed. The request's body is not read meanwhile.
+    pub(crate) fn call(&self, request: Request, resume: Resume) -> Reply {
+        Reply::Later(Box::pin(self.clone().respond(request, resume)))
     }
 
-    async fn respond(
-        self,
-        request: Request,
-        path: RequestPath<'static>,
-        next: Next,
-        client: Client<'static>,
-        routes: Arc<Routes>,
-    ) -> Response {
+    async fn respond(self, request: Request, resume: Resume) -> Response {
         let (mut head, body) = request.into_parts();
-        match self.authorize(&head, &path, &client, &routes.buffers).await {
+        let client = resume.client();
+        match self.authorize(&head, resume.path(), client, resume.buffers()).await {
             Ok(Decision::Allow(variables)) => {
                 head.extensions.insert(variables);
-                let request = Request::from_parts(head, body);
-                let context = Context { client: &client, routes: &routes, access: Access::Cached };
-                context.resume(request, &path, next).response().await
+                resume.call(Request::from_parts(head, body)).response().await
             }
             Ok(Decision::Deny(response)) => response,
             Err(failure) => {
-                self.0.app.info(&head.method, &head.uri, &client).log_failure(&failure);
+                self.0.app.info(&head.method, &head.uri, client).log_failure(&failure);
                 failure.response(&head.headers)
             }
         }

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use bytes::BytesMut;
 use http::StatusCode;
-use http::header::{self, HeaderName};
+use http::header::{self, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::uri::Scheme;
 use rudy_fastcgi::RequestId;
@@ -21,6 +21,7 @@ use super::tls::encode_tls;
 use crate::internal_redirect::ErrorPageFor;
 use crate::internal_redirect::OriginalTarget;
 use crate::routing::without_port;
+use crate::steps::Identity;
 
 /// The variables that are the same in every request to an app, encoded once.
 #[derive(Debug)]
@@ -93,10 +94,11 @@ impl Params<'_> {
             encode_tls(tls, &mut |name, value| params.push(name, value));
         }
         self.encode_fields(&mut params);
-        if let Some(Variables(variables)) = self.head.extensions.get() {
-            for (name, value) in variables {
-                params.push(name, value.as_bytes());
-            }
+        let of_authorizer =
+            self.head.extensions.get::<Variables>().map_or(&[][..], |variables| variables.0.as_slice());
+        self.encode_user(of_authorizer, &mut params);
+        for (name, value) in of_authorizer {
+            params.push(name, value.as_bytes());
         }
         params.params.finish();
     }
@@ -216,6 +218,19 @@ impl Params<'_> {
         }
         if let Some(port) = client.port() {
             params.push_number("REMOTE_PORT", port.into());
+        }
+    }
+
+    /// Encodes the user that a step has verified (RFC 3875 §4.1.1, §4.1.11), unless an authorizer names another one.
+    fn encode_user(&self, of_authorizer: &[(String, HeaderValue)], params: &mut Encoder<'_>) {
+        let Some(identity) = self.head.extensions.get::<Identity>() else { return };
+        let is_set = |name: &str| of_authorizer.iter().any(|(other, _)| other == name);
+        if is_set("REMOTE_USER") {
+            return;
+        }
+        params.push("REMOTE_USER", identity.user().as_bytes());
+        if let Some(auth_type) = identity.auth_type.filter(|_| !is_set("AUTH_TYPE")) {
+            params.push("AUTH_TYPE", auth_type.as_bytes());
         }
     }
 

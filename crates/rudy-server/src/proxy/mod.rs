@@ -34,6 +34,7 @@ mod rewrite;
 mod sending;
 mod status;
 mod sticky;
+mod subrequest;
 mod table;
 mod target;
 mod tls;
@@ -67,6 +68,7 @@ pub(crate) use self::status::UpstreamChange;
 pub(crate) use self::sticky::StickyKey;
 pub use self::sticky::{CookieName, SameSite, StickyTable};
 use self::sticky::{Stickiness, Sticky};
+pub(crate) use self::subrequest::Subrequest;
 pub use self::table::{HostSource, ProxyTable, RequestBuffering, UpstreamTable};
 use self::target::Prefixes;
 use self::tls::UpstreamTls;
@@ -114,6 +116,15 @@ struct Shared {
     log: OnceLock<ErrorLog>,
 }
 
+/// Returns the response to a request, with these fields, that leads to this server again and again.
+fn loop_detected(fields: &HeaderMap) -> Response {
+    let explanation = "The request has passed this proxy too often: the proxy leads to itself.";
+    failure::with_proxy_status(
+        pages::error(StatusCode::LOOP_DETECTED, fields, explanation),
+        "proxy_loop_detected",
+    )
+}
+
 /// A request for an upstream.
 struct ProxyRequest {
     shared: Arc<Shared>,
@@ -152,12 +163,7 @@ impl Handler for Proxy {
             .into();
         }
         if via::is_loop(request.headers()) {
-            let explanation = "The request has passed this proxy too often: the proxy leads to itself.";
-            return failure::with_proxy_status(
-                pages::error(StatusCode::LOOP_DETECTED, request.headers(), explanation),
-                "proxy_loop_detected",
-            )
-            .into();
+            return loop_detected(request.headers()).into();
         }
         let (head, body) = request.into_parts();
         // In a box of its own: the future would be too large for the free blocks that the allocator caches.

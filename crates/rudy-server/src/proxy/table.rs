@@ -252,6 +252,20 @@ impl ProxyTable {
         }
     }
 
+    /// Returns the proxy with this table, for a route with this name.
+    ///
+    /// # Errors
+    ///
+    /// All problems of the table.
+    pub(crate) fn proxy(&self, location: &Location, route: String) -> Result<Proxy, Vec<Problem>> {
+        let mut problems = self.problems(location);
+        match UpstreamTls::new(self, location) {
+            Ok(tls) if problems.is_empty() => return Ok(Proxy::new(self, tls, route)),
+            tls => problems.extend(tls.err().map(|problem| *problem)),
+        }
+        Err(problems)
+    }
+
     /// Returns the upstreams.
     pub(super) fn upstreams(&self) -> &[UpstreamTable] {
         self.upstreams.as_ref().map_or(&[], OneOrMany::as_slice)
@@ -293,12 +307,7 @@ impl HandlerConfig for ProxyTable {
     }
 
     fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
-        let mut problems = self.problems(route.location);
-        match UpstreamTls::new(self, route.location) {
-            Ok(tls) if problems.is_empty() => return Ok(Box::new(Proxy::new(self, tls, name_of(route)))),
-            tls => problems.extend(tls.err().map(|problem| *problem)),
-        }
-        Err(problems)
+        Ok(Box::new(self.proxy(route.location, name_of(route))?))
     }
 
     fn keeps_state(&self) -> bool {

@@ -9,7 +9,8 @@ use rudy_tls::{ClientSettings, ClientTls, Trust};
 use super::table::ProxyTable;
 use super::url::UpstreamUrl;
 use crate::config::{Location, Problem};
-use crate::tls::{Stamp, certificate_and_key, stamp};
+use crate::tls::certificate_and_key;
+use crate::watched_files::{Stamp, stamp};
 
 /// The settings for the upstreams of a table. They are replaced when their files change.
 #[derive(Debug)]

@@ -89,11 +89,12 @@ fn check_as_user(config: &Config, user: &str, given: Transferred) -> (Result<(),
     (Diagnostics::all([made, log]), notices.into_iter().chain(inaccessible_to(config, user)).collect())
 }
 
-/// Builds the app; also returns what a start would log about certificates, and what a restart will forget.
+/// Builds the app; also returns what a start would log about certificates and passwords, and what a restart will forget.
 fn make(config: &Config) -> (Result<(), Diagnostics>, Vec<String>) {
     let resources = Resources::default();
     let made = App::new(config, &resources).map(drop);
-    (made, resources.tls.take_notices().into_iter().chain(early_data_notice(config)).collect())
+    let notices = resources.tls.take_notices().into_iter().chain(resources.watched_files.take_notices());
+    (made, notices.chain(early_data_notice(config)).collect())
 }
 
 /// Reports an access log that the user cannot open.

@@ -126,9 +126,11 @@ impl Context {
         ));
     }
 
-    /// Logs what the operator should know about certificates and keys.
-    pub(super) fn log_tls_notices(&self) {
-        self.resources.tls.take_notices().iter().for_each(|notice| self.errors.notice(notice));
+    /// Logs what the operator should know about certificates, keys and other files.
+    pub(super) fn log_notices(&self) {
+        let Resources { tls, watched_files, .. } = &*self.resources;
+        let notices = tls.take_notices().into_iter().chain(watched_files.take_notices());
+        notices.for_each(|notice| self.errors.notice(&notice));
     }
 
     /// Returns whether files of certificates are in use, for sites or for upstreams.
@@ -136,16 +138,22 @@ impl Context {
         config.sites.iter().any(|site| site.tls.is_some()) || self.apps.uses_tls()
     }
 
-    /// Replaces certificates whose files have changed.
-    pub(super) fn replace_changed_certificates(&self) {
-        let of_sites = self.resources.tls.replace_changed();
-        for replaced in of_sites.into_iter().chain(self.apps.replace_changed_tls()) {
+    /// Returns whether there are watched files besides those of TLS.
+    pub(super) fn watches_files(&self) -> bool {
+        self.resources.watched_files.is_in_use()
+    }
+
+    /// Replaces certificates and other settings whose files have changed.
+    pub(super) fn update_files(&self) {
+        let Resources { tls, watched_files, .. } = &*self.resources;
+        let replaced = tls.replace_changed().into_iter().chain(self.apps.replace_changed_tls());
+        for replaced in replaced.chain(watched_files.update()) {
             match replaced {
                 Ok(line) => self.errors.notice(&line),
                 Err(line) => self.errors.error(&line),
             }
         }
-        self.log_tls_notices();
+        self.log_notices();
     }
 
     /// Starts the processes of a configuration that are not running yet.

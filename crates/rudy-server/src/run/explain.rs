@@ -1,9 +1,10 @@
 //! `rudy check --explain`: which site, route and steps a request would meet.
 
 use std::fmt::Write;
+use std::net::IpAddr;
 use std::path::Path;
 
-use http::{Request, Uri};
+use http::{HeaderMap, Method, Request, Uri};
 use rudy_http::semantics::path::RequestPath;
 use rudy_net::{Client, Peer, RequestBody};
 
@@ -13,13 +14,26 @@ use crate::config::{self, Config};
 use crate::handlers::{HandlerConfig, HandlerTable};
 use crate::internal_redirect::REDIRECTS_MAX;
 use crate::routing::{RouteMatch, Router};
-use crate::steps::Target;
+use crate::steps::{Decision, Target};
 use crate::template::Subject;
 use crate::{App, Resources};
 
-/// Prints what a GET request for a URL would meet. A path alone is a URL of the first site.
+/// A request to explain.
+#[derive(Debug, Clone)]
+pub struct ExplainedRequest {
+    /// The URL. A path alone is a URL of the first site.
+    pub url: String,
+    /// The address of the client. Without it, no access rule is decided.
+    pub from: Option<IpAddr>,
+    /// The method.
+    pub method: Method,
+    /// The header fields.
+    pub fields: HeaderMap,
+}
+
+/// Prints what a request would meet.
 #[must_use]
-pub fn explain(path: &Path, url: &str) -> Exit {
+pub fn explain(path: &Path, request: &ExplainedRequest) -> Exit {
     let config = match Config::load(path) {
         Ok(config) => config,
         Err(diagnostics) => return Failure::Config(diagnostics).print(),
@@ -28,8 +42,8 @@ pub fn explain(path: &Path, url: &str) -> Exit {
         Ok(app) => app,
         Err(diagnostics) => return Failure::Config(diagnostics).print(),
     };
-    let explanation = Explanation { config: &config, router: app.router(), text: String::new() };
-    match explanation.of(url) {
+    let explanation = Explanation { config: &config, router: app.router(), request, text: String::new() };
+    match explanation.of(&request.url) {
         Ok(text) => print(text.as_bytes()),
         Err(why) => Failure::Cannot(format!("explain this request: {why}")).print(),
     }
@@ -38,6 +52,7 @@ pub fn explain(path: &Path, url: &str) -> Exit {
 struct Explanation<'c> {
     config: &'c Config,
     router: &'c Router<Target>,
+    request: &'c ExplainedRequest,
     text: String,
 }
 
@@ -82,7 +97,7 @@ impl<'c> Explanation<'c> {
 
     /// Explains one route. Returns the URL that it rewrites the request to.
     fn step_to(&mut self, uri: &Uri) -> Result<Option<Uri>, String> {
-        self.line("Request", &format!("GET {uri}"));
+        self.line("Request", &format!("{} {uri}", self.request.method));
         let path = match RequestPath::parse(uri.path()) {
             Ok(path) => path.into_owned(),
             Err(error) => {
@@ -108,6 +123,14 @@ impl<'c> Explanation<'c> {
             self.line("Response", "a redirect to HTTPS. Over HTTPS, the request goes on:");
         }
         self.steps(&found);
+        let mut request = Request::builder().method(&self.request.method).uri(uri).body(RequestBody::empty());
+        if let Ok(request) = &mut request {
+            request.headers_mut().extend(self.request.fields.clone());
+        }
+        let request = request.map_err(|error| error.to_string())?;
+        if self.is_rejected(&found, &request) {
+            return Ok(None);
+        }
         let Some(table) = route.map(|route| &route.handler) else {
             self.line("Response", "a redirect by a line of `redirects`");
             return Ok(None);
@@ -115,11 +138,26 @@ impl<'c> Explanation<'c> {
         self.line("Handler", &format!("{}: {}", table.key(), table.describe()));
         let HandlerTable::Rewrite(rewrite) = table else { return Ok(None) };
         self.text.push('\n');
-        let request = Request::builder().uri(uri).body(RequestBody::empty());
-        let request = request.map_err(|error| error.to_string())?;
         let client = Client::new(Peer::Unix, 1, 1);
         let subject = Subject { request: &request, path: &path, pattern: found.pattern, client: &client };
         rewrite.target(&subject).map(|(uri, _)| Some(uri))
+    }
+
+    /// Shows what the steps decide about a request of the client. Returns whether one of them rejects it.
+    fn is_rejected(&mut self, found: &RouteMatch<'_, Target>, request: &rudy_net::Request) -> bool {
+        let Some(address) = self.request.from else { return false };
+        let client = Client::new(Peer::Ip((address, 0).into()), 1, 1);
+        for step in &found.handler.steps {
+            match step.explain(request, &client) {
+                Some(Decision::Allow(why)) => self.line("Allowed", &format!("by {why}")),
+                Some(Decision::Reject(why)) => {
+                    self.line("Response", &why);
+                    return true;
+                }
+                None => {}
+            }
+        }
+        false
     }
 
     /// Names the site and the route, and returns the route unless the server has added it.

@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 
 pub use check::check;
 pub use exit::Exit;
-pub use explain::explain;
+pub use explain::{ExplainedRequest, explain};
 pub use hosts::AllowedHost;
 pub use manual::{Page, write_manual};
 use rudy_net::engine::Model;

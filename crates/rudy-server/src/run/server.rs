@@ -29,7 +29,7 @@ use crate::acme::Renewals;
 use crate::admin::AdminSocket;
 use crate::config::Config;
 use crate::error_log::ErrorLog;
-use crate::tls::WATCH_INTERVAL;
+use crate::watched_files::INTERVAL;
 
 /// A running server.
 pub(super) struct Server {
@@ -203,11 +203,11 @@ impl Server {
     /// Handles signals until one stops the server.
     pub(super) fn run(mut self) -> Exit {
         loop {
-            let has_tls = self.context.has_certificates(&self.config);
+            let watches = self.context.has_certificates(&self.config) || self.context.watches_files();
             let action = self.runtime.block_on(async {
                 tokio::select! {
                     action = self.signals.next() => Some(action),
-                    never = watch_certificates(&self.context), if has_tls => match never {},
+                    never = watch_files(&self.context), if watches => match never {},
                     _ = self.engine.ended() => None,
                 }
             });
@@ -246,7 +246,7 @@ impl Server {
             .iter()
             .chain(lost.iter().flatten())
             .for_each(|notice| self.context.errors.notice(notice));
-        self.context.log_tls_notices();
+        self.context.log_notices();
     }
 
     /// Stops accepting connections, finishes requests in progress, and stops the app processes, until `shutdown_timeout` or a
@@ -348,12 +348,12 @@ fn event_loop() -> Result<(Runtime, Signals), Failure> {
     Ok((runtime, signals))
 }
 
-/// Replaces certificates whenever their files have changed.
-async fn watch_certificates(context: &Context) -> Infallible {
-    let mut interval = tokio::time::interval(WATCH_INTERVAL);
+/// Reads certificates and other files again whenever they have changed.
+async fn watch_files(context: &Context) -> Infallible {
+    let mut interval = tokio::time::interval(INTERVAL);
     loop {
         interval.tick().await;
-        context.replace_changed_certificates();
+        context.update_files();
     }
 }
 

@@ -4,13 +4,13 @@ use std::io;
 
 use rudy_net::{Reply, Request};
 
-use super::{Next, Step};
+use super::{Next, Resume, Step};
 use crate::fastcgi::Authorizer;
 use crate::handlers::{Call, Start};
 
 impl Step for Authorizer {
     fn call(&self, request: Request, call: Call<'_>, next: Next) -> Reply {
-        self.call(request, call.path.clone(), next, call.context)
+        self.call(request, Resume::new(&call, next))
     }
 
     fn describe(&self) -> Vec<String> {

@@ -7,7 +7,7 @@ use schemars::json_schema;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
 use super::fields::CONNECTION_FIELDS;
-use crate::config::{FieldName, inline_schema, two_lines};
+use crate::config::{FieldName, field_table, inline_schema, two_lines};
 use crate::template::{Piece, Template};
 
 /// Changes to header fields by name: `{ X-Frame-Options = "DENY", Server = false }`.
@@ -179,29 +179,8 @@ impl<'de> Visitor<'de> for ActionVisitor {
 
 impl<'de> Deserialize<'de> for FieldChanges {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Table;
-
-        impl<'de> Visitor<'de> for Table {
-            type Value = FieldChanges;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a table")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut table: A) -> Result<FieldChanges, A::Error> {
-                let mut changes: Vec<FieldChange> = Vec::new();
-                while let Some((FieldName(key, name), action)) = table.next_entry()? {
-                    if changes.iter().any(|other| other.name == name) {
-                        let title = format!("duplicate header field {name}");
-                        return Err(Error::custom(two_lines(title, "field names are case-insensitive")));
-                    }
-                    changes.push(FieldChange { key, name, action });
-                }
-                Ok(FieldChanges(changes))
-            }
-        }
-
-        deserializer.deserialize_map(Table)
+        let changes = field_table(deserializer)?.into_iter();
+        Ok(Self(changes.map(|(FieldName(key, name), action)| FieldChange { key, name, action }).collect()))
     }
 }
 

@@ -232,6 +232,21 @@ impl Step for RequestFields {
     }
 }
 
+/// Replaces a field of a request, in every spelling, by one with these values. The client cannot have a proxy drop it.
+pub(super) fn replace_field(
+    name: &HeaderName,
+    values: impl IntoIterator<Item = HeaderValue>,
+    fields: &mut HeaderMap,
+) {
+    if fields.contains_key(header::CONNECTION) {
+        keep_from_connection(|option| is_named(name, option), fields);
+    }
+    remove_spellings(name, fields);
+    for value in values {
+        fields.append(name, value);
+    }
+}
+
 /// Removes changed fields from `Connection`: a proxy drops the fields that are named there, so a client could remove what the server
 /// has set.
 fn keep_from_connection(is_changed: impl Fn(&[u8]) -> bool, fields: &mut HeaderMap) {
@@ -251,16 +266,14 @@ fn is_named(name: &HeaderName, option: &[u8]) -> bool {
 
 /// Sets a field of a request that its client must not be able to set or remove, for handlers of every kind.
 pub(crate) fn set_request_field(name: &HeaderName, value: HeaderValue, fields: &mut HeaderMap) {
-    if fields.contains_key(header::CONNECTION) {
-        keep_from_connection(|option| is_named(name, option), fields);
-    }
-    remove_spellings(name, fields);
-    fields.insert(name, value);
+    replace_field(name, [value], fields);
 }
 
 /// Removes a field in all spellings that are one variable for CGI: `Remote_User` is `REMOTE_USER`, too.
-fn remove_spellings(name: &HeaderName, fields: &mut HeaderMap) {
-    let spelling = |name: &HeaderName| name.as_str().replace('_', "-");
+pub(super) fn remove_spellings(name: &HeaderName, fields: &mut HeaderMap) {
+    // PHP turns a dot into an underscore, too.
+    let spelling =
+        |name: &HeaderName| name.as_str().replace(|letter: char| !letter.is_ascii_alphanumeric(), "-");
     let wanted = spelling(name);
     let spellings: Vec<_> = fields.keys().filter(|key| spelling(key) == wanted).cloned().collect();
     for spelling in spellings {
@@ -328,7 +341,7 @@ mod tests {
     #[test]
     fn a_removed_field_of_a_request_is_removed_in_every_spelling() {
         let mut fields = HeaderMap::new();
-        for name in ["remote-user", "remote_user", "remote-user-2"] {
+        for name in ["remote-user", "remote_user", "remote.user", "remote-user-2"] {
             fields.insert(HeaderName::from_static(name), HeaderValue::from_static("x"));
         }
         remove_spellings(&HeaderName::from_static("remote_user"), &mut fields);

@@ -3,14 +3,21 @@
 //! A step is called with the request and with what comes next: it responds itself, passes the request on, or changes the response
 //! that comes back. ARCHITECTURE.md has the order of all steps.
 
+mod access;
+mod admission;
 mod authorize;
+mod basic_auth;
 mod body_limit;
 mod compress;
+mod cors;
 mod derived_heads;
 mod error_pages;
 mod field_changes;
 mod fields;
+mod forward_auth;
+mod identity;
 mod limits;
+mod maintenance;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -24,16 +31,26 @@ use rudy_http::h1::RequestHead;
 use rudy_http::semantics::path::RequestPath;
 use rudy_net::{Client, Reply, Request, Response};
 
+pub use self::access::{AccessRuleTable, FieldPatterns, MethodName};
+pub use self::admission::AdmissionTable;
+pub use self::basic_auth::{BasicAuthTable, Realm};
+pub use self::cors::CorsTable;
 pub use self::error_pages::ErrorPagesTable;
 pub use self::field_changes::FieldChanges;
 pub(crate) use self::fields::CONNECTION_FIELDS;
 pub(crate) use self::fields::set_request_field;
+pub use self::forward_auth::{AuthorizerUrl, ForwardAuthTable};
+pub(crate) use self::identity::Identity;
 pub use self::limits::{BandwidthTable, ConcurrencyTable, KeyPart, RateLimitTable, RequestRate};
 pub(crate) use self::limits::{Counted, LimitStatus, Limits, TopKeyStatus, problems as limit_problems};
+pub use self::maintenance::MaintenanceTable;
 pub(crate) use self::plan::SiteSteps;
 pub use self::plan::StepsTable;
+use crate::buffer::Buffers;
 use crate::exchange::RouteName;
+use crate::files::access::Access;
 use crate::handlers::{Call, Handler, Start};
+use crate::routes::{Context, Routes};
 use crate::routing::RouteMatch;
 
 /// A step around a handler.
@@ -63,11 +80,27 @@ pub(crate) trait Step: Debug + Send + Sync {
     /// Describes the step for `rudy check --explain`, in a line or several.
     fn describe(&self) -> Vec<String>;
 
+    /// Decides about a request as [`Self::call`] does, for `rudy check --explain`. `None` if the step rejects no requests, or
+    /// cannot know without waiting.
+    fn explain(&self, request: &Request, client: &Client<'_>) -> Option<Decision> {
+        let _ = (request, client);
+        None
+    }
+
     /// Starts background work, as [`Handler::start`] does.
     fn start(&self, start: &Start<'_>) -> io::Result<()> {
         let _ = start;
         Ok(())
     }
+}
+
+/// What a step does with a request, and why.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Decision {
+    /// It passes the request on.
+    Allow(String),
+    /// It responds with an error: the status and the reason.
+    Reject(String),
 }
 
 /// A request of which only the head is needed.
@@ -150,5 +183,40 @@ impl Next {
             (None, Some(response)) => (*response).into(),
             (None, None) => target.handler.call(request, call),
         }
+    }
+}
+
+/// What comes after a step that has to wait.
+pub(crate) struct Resume {
+    client: Client<'static>,
+    routes: Arc<Routes>,
+    path: RequestPath<'static>,
+    next: Next,
+}
+
+impl Resume {
+    pub(crate) fn new(call: &Call<'_>, next: Next) -> Self {
+        let Context { client, routes, .. } = call.context;
+        Self { client: client.to_owned(), routes: routes.clone(), path: call.path.clone(), next }
+    }
+
+    /// Returns the client of the request.
+    pub(crate) fn client(&self) -> &Client<'static> {
+        &self.client
+    }
+
+    /// Returns the path of the request.
+    pub(crate) fn path(&self) -> &RequestPath<'static> {
+        &self.path
+    }
+
+    pub(crate) fn buffers(&self) -> &Buffers {
+        &self.routes.buffers
+    }
+
+    /// Passes the request on.
+    pub(crate) fn call(self, request: Request) -> Reply {
+        let context = Context { client: &self.client, routes: &self.routes, access: Access::Cached };
+        context.resume(request, &self.path, self.next)
     }
 }

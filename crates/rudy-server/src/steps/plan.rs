@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::Step;
+use super::admission::{Admission, AdmissionTable, Shared};
 use super::body_limit::BodyLimit;
 use super::compress::{Compress, Compressor};
 use super::error_pages::{ErrorPages, ErrorPagesTable, Pages};
@@ -16,8 +17,9 @@ use super::field_changes::{FieldChange, FieldChanges};
 use super::fields::{Changes, RequestFields, ResponseFields};
 use super::limits::{self, BandwidthTable, ConcurrencyTable, Limits, Place, RateLimitTable};
 use super::timeout::RequestTimeout;
+use crate::Resources;
 use crate::compression::CompressionSetting;
-use crate::config::{self, Config, Location, OneOrMany, Problem, RouteAuthorize};
+use crate::config::{self, Config, Location, OneOrMany, Problem};
 use crate::fastcgi::Authorizer;
 use crate::handlers::HandlerTable;
 use crate::routing::PathPattern;
@@ -48,6 +50,10 @@ pub struct StepsTable {
     /// Replaces errors (4xx and 5xx) of apps and upstreams by the error pages. The default is `false`: apps have their own.
     #[schemars(example = true)]
     pub intercept_errors: Option<bool>,
+    /// Who may send requests.
+    #[serde(rename = "$admission")]
+    #[schemars(flatten)]
+    pub admission: AdmissionTable,
     /// Limits for requests per time, by the address of the client or another part of the request. A request over a limit gets 429 with
     /// `Retry-After`. Those of a route replace those of its site, which count the requests of all other routes together.
     #[schemars(extend("examples" = ["10/s"]))]
@@ -84,10 +90,11 @@ impl StepsTable {
     /// Returns these settings, and those of the site that they do not replace.
     fn after(&self, site: &Self) -> Self {
         Self {
+            // They are prepared for the site, and for the route.
+            admission: AdmissionTable::default(),
             response_headers: self.response_headers.after(&site.response_headers),
             request_headers: self.request_headers.after(&site.request_headers),
             security_headers: self.security_headers.or(site.security_headers),
-            // They are read for the site, and for the route.
             error_pages: None,
             intercept_errors: self.intercept_errors.or(site.intercept_errors),
             // Those of a site count the requests of all its routes together.
@@ -103,12 +110,16 @@ impl StepsTable {
 
     /// Whether responses of the server itself depend on these settings.
     pub(crate) fn changes_errors(&self) -> bool {
-        self.error_pages.is_some() || self.security_headers == Some(true) || !self.response_headers.is_empty()
+        self.error_pages.is_some()
+            || self.security_headers == Some(true)
+            || !self.response_headers.is_empty()
+            || self.admission.changes_errors()
     }
 
     /// The files and folders that the steps read.
     pub(crate) fn paths_read(&self) -> Vec<PathBuf> {
-        self.error_pages.iter().flat_map(ErrorPagesTable::paths_read).map(|path| path.0.clone()).collect()
+        let pages = self.error_pages.iter().flat_map(ErrorPagesTable::paths_read);
+        pages.map(|path| path.0.clone()).chain(self.admission.paths_read()).collect()
     }
 
     /// Reports invalid settings of a site or a route.
@@ -159,6 +170,8 @@ impl StepsTable {
 /// The steps that all routes of a site share.
 pub(crate) struct SiteSteps<'c> {
     site: &'c config::Site,
+    shared: Shared<'c>,
+    admission: Admission,
     authorizer: Option<Authorizer>,
     pages: Option<Arc<Pages>>,
     hsts: Option<HeaderValue>,
@@ -173,12 +186,12 @@ pub(crate) struct SiteSteps<'c> {
 }
 
 impl<'c> SiteSteps<'c> {
-    /// Checks the settings of a site. `hsts` is the value of `Strict-Transport-Security`, and `limits` has the counts of limits.
+    /// Checks the settings of a site. `hsts` is the value of `Strict-Transport-Security`.
     pub(crate) fn new(
         config: &Config,
         site: &'c config::Site,
+        resources: &'c Resources,
         hsts: Option<HeaderValue>,
-        limits: &'c Limits,
         problems: &mut Vec<Problem>,
     ) -> Self {
         site.steps.check(&[PathPattern::everything()], &site.location, problems);
@@ -187,18 +200,24 @@ impl<'c> SiteSteps<'c> {
             authorizer.map_err(|more| problems.extend(more)).ok()
         });
         let pages = site.steps.pages(None, &site.location, problems);
+        let shared = Shared::new(resources, config.password_threads);
+        let table = &site.steps.admission;
+        let admission = Admission::new(table, &Admission::default(), &shared, &site.location, problems);
         let (body_bytes, body_bytes_max) = (config.limits.http.body_bytes, config.body_bytes_max());
         let place = place(site, &[]);
-        let rate_limits = site.steps.rate_limit.as_ref().map(|list| limits.rates(list.as_slice(), &place));
+        let rate_limits =
+            site.steps.rate_limit.as_ref().map(|list| resources.limits.rates(list.as_slice(), &place));
         let concurrency = site.steps.concurrent_requests.as_ref();
-        let concurrency = concurrency.map(|list| limits.concurrency(list.as_slice(), &place));
+        let concurrency = concurrency.map(|list| resources.limits.concurrency(list.as_slice(), &place));
         let compressor = site.steps.compressor(None);
         Self {
             site,
+            shared,
+            admission,
             authorizer,
             pages,
             hsts,
-            limits,
+            limits: &resources.limits,
             rate_limits,
             concurrency,
             compressor,
@@ -209,14 +228,20 @@ impl<'c> SiteSteps<'c> {
 
     /// Returns the steps around responses of the server itself, such as 404 for a path without a route.
     pub(crate) fn outer(&self) -> Vec<Arc<dyn Step>> {
-        self.outer_of(&self.site.steps, self.pages.clone())
+        self.outer_of(&self.site.steps, &self.admission, self.pages.clone())
     }
 
-    fn outer_of(&self, settings: &StepsTable, pages: Option<Arc<Pages>>) -> Vec<Arc<dyn Step>> {
+    fn outer_of(
+        &self,
+        settings: &StepsTable,
+        admission: &Admission,
+        pages: Option<Arc<Pages>>,
+    ) -> Vec<Arc<dyn Step>> {
         let mut steps: Vec<Arc<dyn Step>> = Vec::new();
         if let Some(fields) = settings.response_fields(self.hsts.as_ref()) {
             steps.push(Arc::new(fields));
         }
+        steps.extend(admission.around_errors());
         if let Some(pages) = pages {
             steps.push(Arc::new(ErrorPages { pages, intercepts: settings.intercept_errors == Some(true) }));
         }
@@ -228,14 +253,18 @@ impl<'c> SiteSteps<'c> {
         route.steps.check(&route.paths, &route.location, problems);
         let settings = route.steps.after(&self.site.steps);
         let own = route.steps.pages(self.pages.clone(), &route.location, problems);
+        let table = &route.steps.admission;
+        let admission = Admission::new(table, &self.admission, &self.shared, &route.location, problems);
         let mut steps = Vec::from_iter(settings.bandwidth.as_ref().map(limits::bandwidth));
         // Around the others, so that it has the last word about the media type, the entity tag and `Vary`.
         if let Some(compressor) = route.steps.compressor(self.compressor.as_ref()) {
             let has_files = matches!(route.handler, HandlerTable::Files(_) | HandlerTable::Php(_));
             steps.push(Arc::new(Compress { compressor, has_files }));
         }
-        steps.extend(self.outer_of(&settings, own.or_else(|| self.pages.clone())));
+        steps.extend(self.outer_of(&settings, &admission, own.or_else(|| self.pages.clone())));
+        steps.extend(admission.before_limits());
         steps.extend(self.limits_of(route));
+        steps.extend(admission.logins());
         if let Some(authorizer) = self.authorizer(route, problems) {
             steps.push(Arc::new(authorizer));
         }
@@ -268,9 +297,8 @@ impl<'c> SiteSteps<'c> {
     fn authorizer(&self, route: &config::Route, problems: &mut Vec<Problem>) -> Option<Authorizer> {
         match &route.authorize {
             None => self.authorizer.clone(),
-            Some(RouteAuthorize::None) => None,
-            Some(RouteAuthorize::App(table)) => {
-                let authorizer = Authorizer::new(table, &route.location.key("authorize"));
+            Some(setting) => {
+                let authorizer = Authorizer::new(setting.on()?, &route.location.key("authorize"));
                 authorizer.map_err(|more| problems.extend(more)).ok()
             }
         }

@@ -29,6 +29,9 @@ pub(super) fn load(text: &str) -> Result<Server, String> {
         "/moved.html /new.html\n/far https://example.org/?a 302\n",
     )
     .unwrap();
+    // The password is `secret`.
+    let hash = "$2y$05$9c8Cio3BrXkvwXzYBWNYE..9S3XtlRg34aX7JBxuclljFm9sA2iTS";
+    std::fs::write(folder.path().join("htpasswd"), format!("ann:{hash}\n")).unwrap();
     std::fs::write(&file, text).unwrap();
     let app = Config::load(&file).and_then(|config| App::new(&config, &Resources::default()));
     app.map(|app| Server { app, _folder: folder }).map_err(|errors| errors.to_string())
@@ -36,7 +39,7 @@ pub(super) fn load(text: &str) -> Result<Server, String> {
 
 /// A configuration that is ready, and its folder.
 pub(super) struct Server {
-    app: App,
+    pub(super) app: App,
     _folder: TempDir,
 }
 

@@ -29,9 +29,7 @@ pub(crate) use self::redirect::{https_port, redirect};
 pub(crate) use self::state::TlsState;
 pub use self::table::{CertificateSource, CertificateTable, ClientCertificatesTable, MinVersion, TlsTable};
 pub(crate) use self::ticket_keys::ticket_keys;
-pub(crate) use self::watch::INTERVAL as WATCH_INTERVAL;
 use self::watch::Watched;
-pub(crate) use self::watch::{Stamp, stamp};
 use crate::config::{self, Config, Location, Problem};
 use crate::routing::HostPattern;
 

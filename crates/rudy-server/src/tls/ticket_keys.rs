@@ -9,9 +9,9 @@ use rudy_tls::{TICKET_KEY_BYTES, TicketKey, TicketKeys};
 
 use super::TlsState;
 use super::files::unusable;
-use super::watch::{Stamp, stamp};
 use crate::config::{Config, Location, Problem};
 use crate::state_dir;
+use crate::watched_files::{Stamp, stamp};
 
 /// The age at which a key of our own is replaced. Who gets hold of the keys can decrypt the sessions of TLS 1.2 that were resumed
 /// meanwhile.

@@ -1,11 +1,5 @@
 //! Replaces the certificates and authorities of a running server.
-//!
-//! The files are compared every few seconds. Notifications of the kernel would be faster, but miss changes behind
-//! symbolic links, as certbot and Kubernetes make them, and on network file systems.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
@@ -16,12 +10,7 @@ use super::check::{Expiry, date, expiry, expiry_notice};
 use super::{CertificateSource, Definition, TlsState};
 use crate::admin::{CertificateStatus, LastError};
 use crate::config::Problem;
-
-/// The time between two comparisons.
-pub(crate) const INTERVAL: Duration = Duration::from_secs(2);
-
-/// What identifies the content of a file: device, inode, size, and time of change.
-pub(crate) type Stamp = Option<(u64, u64, u64, i64, i64)>;
+use crate::watched_files::{Stamp, stamp};
 
 /// The TLS settings of a site, and the files they were read from.
 #[derive(Debug)]
@@ -39,11 +28,6 @@ pub(super) struct Watched {
 
 /// How often the remaining time of certificates is checked.
 const CHECK_INTERVAL: Duration = Duration::from_hours(1);
-
-pub(crate) fn stamp(path: &Path) -> Stamp {
-    let data = fs::metadata(path).ok()?;
-    Some((data.dev(), data.ino(), data.size(), data.ctime(), data.ctime_nsec()))
-}
 
 impl Definition {
     /// Returns the stamps of the files, before they are read: a change in between is found later.

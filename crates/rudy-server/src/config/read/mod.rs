@@ -26,6 +26,8 @@ pub(crate) mod marker {
     pub(crate) const SHORT: &str = "$short";
     /// Like [`SHORT`], for types whose short form is a path.
     pub(crate) const SHORT_PATH: &str = "$short_path";
+    /// For [`OrOff`](crate::config::OrOff): `false` is visited directly, any other value as a newtype.
+    pub(crate) const OR_OFF: &str = "$or_off";
     /// A list, or a single value instead of a list of one.
     pub(crate) const LIST: &str = "$list";
     /// A path relative to the folder of the file.

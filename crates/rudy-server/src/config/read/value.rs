@@ -167,6 +167,7 @@ impl<'de> Deserializer<'de> for Value<'_> {
             (marker::LIST, DeValue::Array(_)) => self.list(visitor),
             (marker::SHORT_PATH, DeValue::String(_)) | (marker::PATH, _) => self.path(visitor, false),
             (marker::SHORT | marker::SHORT_PATH, value) if !matches!(value, DeValue::Table(_)) => self.any(visitor),
+            (marker::OR_OFF, DeValue::Boolean(false)) => visitor.visit_bool(false),
             (marker::PROGRAM, _) => self.path(visitor, true),
             _ => visitor.visit_newtype_struct(self),
         };

@@ -67,7 +67,7 @@ fn a_site_with_a_root_accepts_index_browse_and_fallback() {
 fn keys_of_other_servers_have_a_hint() {
     let route = |handler: &str| format!("route = [{{ path = '/*', {handler} }}]");
     for (site, hint) in [
-        (route("deny = 'all'"), "write `respond = 403` to deny all clients"),
+        (route("deny = 'all'"), "write \"anyone\" for all clients"),
         (route("status = 403"), "`respond = 403` sends a status code"),
         (route("redirect = { url = '/new' }"), "write `to = \"/new\"`"),
         (route("redirect = { to = '/new', code = 301 }"), "write `status = 301`"),
@@ -265,7 +265,7 @@ fn an_invalid_guess_gets_the_correct_line() {
         ("limits = { body_rate_min = -1 }", "root = 'public'", "-1 is out of range"),
         ("limits = { body_rate_min = 99999999999 }", "root = 'public'", "99999999999 is out of range"),
         ("", "route = [{ path = '/', root = 'public' }]", "write `files = \"public\"`"),
-        ("", "root = 'public'\nauth = 1", "Rudy has no password authentication"),
+        ("", "root = 'public'\nauth = 1", "write `basic_auth = \"htpasswd\"`"),
         ("", "root = 'public'\nrespond = 404", "write [[site.route]], `path = \"/*\"` and `respond = ...`"),
         ("", "route = [{ path = '/', status = true }]", "write `status = { allow = \"loopback\" }`"),
         ("", "route = [{ path = '/', delay = '2s' }]", "write `delay = { time = \"40ms\" }`"),

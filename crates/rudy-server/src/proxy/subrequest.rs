@@ -1,0 +1,118 @@
+//! Requests of Rudy itself about a request of a client, such as those to an authorizer. They have no body.
+
+use http::header::HOST;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, Version};
+use rudy_http::h1::BodyLength;
+use rudy_http::h1::client::RequestHead;
+use rudy_net::{Client, Response};
+
+use super::exchange::Exchange;
+use super::received::Head;
+use super::{Proxy, ProxyPool, fields, forwarded, loop_detected, response, via};
+use crate::buffer::Buffers;
+use crate::upstream::{RequestInfo, Selection, Upload, Wanted};
+
+/// A request about that of a client.
+pub(crate) struct Subrequest {
+    /// The path with its query.
+    pub(crate) target: String,
+    /// The fields; see [`Proxy::subrequest_fields`].
+    pub(crate) fields: HeaderMap,
+    info: RequestInfo,
+}
+
+/// The response of the upstream: the head, and a body that was not read.
+pub(crate) struct Subresponse {
+    head: Head,
+    exchange: Box<Exchange>,
+    info: RequestInfo,
+}
+
+impl Proxy {
+    /// Returns a GET request about one of a client, with the fields of the client's request: without those of its connection, and with
+    /// `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host`. `Host` is the one of the upstream.
+    pub(crate) fn subrequest(
+        &self,
+        target: &str,
+        mut fields: HeaderMap,
+        (method, uri, version): (&Method, &Uri, Version),
+        client: &Client<'_>,
+    ) -> Subrequest {
+        fields::remove_connection_fields(&mut fields);
+        via::add_via(&mut fields, version);
+        // RFC 9112 §3.2.2: the host of an absolute target replaces the field.
+        if let Some(authority) = uri.authority()
+            && let Ok(host) = HeaderValue::from_str(authority.as_str())
+        {
+            fields.insert(HOST, host);
+        }
+        forwarded::set_forwarded(&mut fields, client, false);
+        fields.insert(HOST, self.0.default_host.clone());
+        let info = RequestInfo {
+            upstream: self.0.name.clone(),
+            method: method.clone(),
+            uri: uri.clone(),
+            client: client.address(),
+            log: self.0.log.get().cloned(),
+        };
+        Subrequest { target: target.to_owned(), fields, info }
+    }
+
+    /// Sends a request, and waits for the head of the response.
+    ///
+    /// # Errors
+    ///
+    /// The response to the client, whose request has these fields: 502, 503 or 504 without a response, and 508 if the upstream is this
+    /// server. The failure is logged.
+    pub(crate) async fn ask(
+        &self,
+        request: Subrequest,
+        of_client: &HeaderMap,
+    ) -> Result<Subresponse, Response> {
+        let Subrequest { target, fields, info } = request;
+        if via::is_loop(of_client) {
+            return Err(loop_detected(of_client));
+        }
+        let head = RequestHead {
+            method: &Method::GET,
+            target: &target,
+            version: Version::HTTP_11,
+            fields: &fields,
+            body: BodyLength::Known(0),
+        };
+        let shared = &self.0;
+        let pool = shared.pool.get_or_init(|| ProxyPool::new(&shared.table, shared.tls.clone()));
+        let (mut upload, selection) = (Upload::default(), Selection::from(Wanted::Any));
+        // Without an observer: the access log has the upstream of the handler.
+        match pool.send(&head, &mut upload, None, selection, &shared.timeouts, None).await {
+            Ok((head, exchange)) => Ok(Subresponse { head, exchange, info }),
+            Err(failure) => {
+                info.log_failure(&failure);
+                Err(failure.response(of_client))
+            }
+        }
+    }
+}
+
+impl Subresponse {
+    /// Returns the status.
+    pub(crate) fn status(&self) -> StatusCode {
+        self.head.status
+    }
+
+    /// Returns the fields, and discards the body.
+    pub(crate) fn into_fields(self) -> HeaderMap {
+        self.exchange.discard();
+        self.head.fields
+    }
+
+    /// Passes the response on to the client, whose request has this method and these fields.
+    pub(crate) fn into_response(self, method: &Method, of_client: &HeaderMap, buffers: &Buffers) -> Response {
+        let Self { head, exchange, info } = self;
+        let of_body = || info.clone();
+        response::into_response((head, exchange), method, buffers, 0, of_body).unwrap_or_else(|failure| {
+            info.log_failure(&failure);
+            failure.response(of_client)
+        })
+    }
+}

@@ -1,0 +1,77 @@
+//! The step that allows or rejects requests by rules: by client address, method, header fields and client certificate.
+
+mod rule;
+mod table;
+
+use http::StatusCode;
+use rudy_net::{Client, Reply, Request};
+
+use self::rule::Rule;
+pub use self::table::{AccessRuleTable, FieldPatterns, MethodName};
+use super::{Decision, Next, Step};
+use crate::client_address::AllowedClient;
+use crate::config::OneOrMany;
+use crate::handlers::Call;
+use crate::pages;
+
+/// Rules in order: the first one that matches decides.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct AccessRules {
+    rules: Vec<Rule>,
+    /// What happens to requests that no rule matches: they are allowed if no rule allows any.
+    allows_others: bool,
+}
+
+impl AccessRules {
+    /// Rules from lists of addresses. Those that are denied come first.
+    pub(super) fn of_lists(
+        (allow, deny): (Option<&OneOrMany<AllowedClient>>, Option<&OneOrMany<AllowedClient>>),
+    ) -> Self {
+        let rule = |allows, clients: &OneOrMany<AllowedClient>| Rule::of_clients(allows, clients.as_slice());
+        let deny = deny.map(|clients| rule(false, clients));
+        Self::new(deny.into_iter().chain(allow.map(|clients| rule(true, clients))).collect())
+    }
+
+    pub(super) fn of_tables(tables: &[AccessRuleTable]) -> Self {
+        Self::new(tables.iter().map(Rule::from).collect())
+    }
+
+    fn new(rules: Vec<Rule>) -> Self {
+        let allows_others = !rules.iter().any(|rule| rule.allows);
+        Self { rules, allows_others }
+    }
+
+    /// Returns whether a request is allowed, and the number of the rule that decides, from 0. `None` if no rule matches.
+    fn decide(&self, request: &Request, client: &Client<'_>) -> (bool, Option<usize>) {
+        let decides = self.rules.iter().position(|rule| rule.matches(request, client));
+        (decides.map_or(self.allows_others, |number| self.rules[number].allows), decides)
+    }
+
+    fn others(&self) -> String {
+        format!("{} all others", if self.allows_others { "allow" } else { "deny" })
+    }
+}
+
+impl Step for AccessRules {
+    fn call(&self, request: Request, call: Call<'_>, next: Next) -> Reply {
+        if self.decide(&request, call.context.client).0 {
+            return next.call(request, call);
+        }
+        let explanation = "You are not allowed to access this page.";
+        pages::error(StatusCode::FORBIDDEN, request.headers(), explanation).into()
+    }
+
+    fn describe(&self) -> Vec<String> {
+        let rules = self.rules.iter().map(|rule| format!("access: {rule}"));
+        rules.chain([format!("access: {}", self.others())]).collect()
+    }
+
+    fn explain(&self, request: &Request, client: &Client<'_>) -> Option<Decision> {
+        let (is_allowed, rule) = self.decide(request, client);
+        let rule = match rule {
+            Some(number) => format!("access rule {}: {}", number + 1, self.rules[number]),
+            None => format!("the access rules, none of which matches: {}", self.others()),
+        };
+        Some(if is_allowed { Decision::Allow(rule) } else { Decision::Reject(format!("403: {rule}")) })
+    }
+}

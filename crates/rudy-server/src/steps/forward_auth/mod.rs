@@ -1,0 +1,137 @@
+//! The step that asks an authorizer over HTTP whether a request is allowed: `auth_request` of nginx, `forward_auth` of Caddy and Traefik.
+
+mod table;
+
+use std::io;
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use rudy_http::semantics::path::RequestPath;
+use rudy_http::semantics::percent::encode_query;
+use rudy_net::{Client, Reply, Request, Response};
+
+pub use self::table::{AuthorizerUrl, ForwardAuthTable};
+use super::fields::{remove_spellings, replace_field};
+use super::identity::{Identity, REMOTE_USER};
+use super::{Next, Resume, Step};
+use crate::config::{Location, Problem};
+use crate::handlers::{Call, Handler as _, Start};
+use crate::internal_redirect::{BODY_FIELDS, CONDITIONAL_FIELDS};
+use crate::proxy::{Proxy, Subrequest};
+
+/// The fields that tell the authorizer about the request: those of Traefik and Caddy, and those of nginx's examples.
+static FORWARDED_METHOD: HeaderName = HeaderName::from_static("x-forwarded-method");
+static FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
+static ORIGINAL_METHOD: HeaderName = HeaderName::from_static("x-original-method");
+static ORIGINAL_URI: HeaderName = HeaderName::from_static("x-original-uri");
+static ORIGINAL_URL: HeaderName = HeaderName::from_static("x-original-url");
+
+/// Passes on the requests that the authorizer allows. Clones share everything.
+#[derive(Debug, Clone)]
+pub(super) struct ForwardAuth(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    proxy: Proxy,
+    /// The path of the requests to the authorizer.
+    target: String,
+    /// The fields that it sets for the handler.
+    copied: Vec<HeaderName>,
+    /// Its URL, for `rudy check`.
+    name: String,
+}
+
+impl ForwardAuth {
+    /// Prepares the connections to an authorizer. None is opened yet.
+    pub(super) fn new(table: &ForwardAuthTable, location: &Location) -> Result<Self, Vec<Problem>> {
+        let (proxy, copied) = (table.proxy(location)?, table.copied());
+        let (target, name) = (table.url.target.clone(), table.url.to_string());
+        Ok(Self(Arc::new(Shared { proxy, target, copied, name })))
+    }
+
+    /// Returns the request to the authorizer: a GET without a body.
+    fn subrequest(&self, request: &Request, path: &RequestPath<'_>, client: &Client<'_>) -> Subrequest {
+        let mut fields = request.headers().clone();
+        let ours = [&FORWARDED_METHOD, &FORWARDED_URI, &ORIGINAL_METHOD, &ORIGINAL_URI, &ORIGINAL_URL];
+        for name in ours.into_iter().chain(&self.0.copied) {
+            remove_spellings(name, &mut fields);
+        }
+        // The response must not depend on what the client has stored of another resource.
+        for name in BODY_FIELDS.iter().chain(&CONDITIONAL_FIELDS) {
+            fields.remove(name);
+        }
+        let about = (request.method(), request.uri(), request.version());
+        let mut subrequest = self.0.proxy.subrequest(&self.0.target, fields, about, client);
+        // The path by which the route was found: another spelling of it must not get another decision.
+        let query = request.uri().query().map(|query| format!("?{}", encode_query(query)));
+        let uri = path.encoded_from(0) + &query.unwrap_or_default();
+        let host = subrequest.fields.get("x-forwarded-host").and_then(|host| host.to_str().ok());
+        let url = format!("{}://{}{uri}", client.scheme(), host.unwrap_or_default());
+        let method = request.method().as_str();
+        for (name, value) in [
+            (&FORWARDED_METHOD, method),
+            (&ORIGINAL_METHOD, method),
+            (&FORWARDED_URI, uri.as_str()),
+            (&ORIGINAL_URI, uri.as_str()),
+            (&ORIGINAL_URL, url.as_str()),
+        ] {
+            // The parts were valid in the request.
+            if let Ok(value) = HeaderValue::from_str(value) {
+                subrequest.fields.insert(name, value);
+            }
+        }
+        subrequest
+    }
+
+    async fn respond(self, request: Request, subrequest: Subrequest, resume: Resume) -> Response {
+        let answer = match self.0.proxy.ask(subrequest, request.headers()).await {
+            Ok(answer) => answer,
+            Err(response) => return response,
+        };
+        if !answer.status().is_success() {
+            let (method, fields) = (request.method().clone(), request.headers());
+            return answer.into_response(&method, fields, resume.buffers());
+        }
+        let fields = answer.into_fields();
+        let cookies: Vec<_> = fields.get_all(header::SET_COOKIE).iter().cloned().collect();
+        let request = self.identify(request, &fields, resume.client());
+        with_cookies(resume.call(request).response().await, cookies)
+    }
+
+    /// Replaces the copied fields of an allowed request.
+    fn identify(&self, mut request: Request, fields: &HeaderMap, client: &Client<'_>) -> Request {
+        for name in &self.0.copied {
+            replace_field(name, fields.get_all(name).iter().cloned(), request.headers_mut());
+        }
+        let user = self.0.copied.contains(&REMOTE_USER).then(|| fields.get(&REMOTE_USER)).flatten();
+        match user.and_then(Identity::of_authorizer) {
+            Some(identity) => identity.identify(request, client),
+            None => request,
+        }
+    }
+}
+
+/// Adds the cookies of the authorizer, such as a session that was prolonged.
+fn with_cookies(mut response: Response, cookies: Vec<HeaderValue>) -> Response {
+    for cookie in cookies {
+        response.headers_mut().append(header::SET_COOKIE, cookie);
+    }
+    response
+}
+
+impl Step for ForwardAuth {
+    fn call(&self, request: Request, call: Call<'_>, next: Next) -> Reply {
+        let subrequest = self.subrequest(&request, call.path, call.context.client);
+        let resume = Resume::new(&call, next);
+        Reply::Later(Box::pin(self.clone().respond(request, subrequest, resume)))
+    }
+
+    fn describe(&self) -> Vec<String> {
+        let copied: Vec<_> = self.0.copied.iter().map(HeaderName::as_str).collect();
+        vec![format!("authorization: {} must allow the request, and sets {}", self.0.name, copied.join(", "))]
+    }
+
+    fn start(&self, start: &Start<'_>) -> io::Result<()> {
+        self.0.proxy.start(start)
+    }
+}
