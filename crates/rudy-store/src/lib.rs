@@ -82,7 +82,7 @@ mod verify;
 
 pub use change::{NotKept, NotUpdated};
 pub use disk::{Access, Change, Fault, Faults, WouldBlock};
-pub use fill::{Fill, FillAborted, FillReader, Finished, Piece, WrongLength};
+pub use fill::{Fill, FillAborted, FillReader, FillSource, Finished, Piece, WrongLength};
 pub use load::Damage;
 pub use lookup::Found;
 pub use object::{Body, Object};

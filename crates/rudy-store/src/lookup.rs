@@ -44,6 +44,16 @@ impl Inner {
         Ok(found)
     }
 
+    /// Whether a lookup would find this object in memory, unchanged. It counts as a use.
+    pub(crate) fn is_current(&self, object: &Arc<Object>) -> bool {
+        let is_in_memory = self.memory.get(&object.id).is_some_and(|current| Arc::ptr_eq(&current, object));
+        let is_current = is_in_memory && self.is_writer() && matches!(self.effect(object), Effect::None);
+        if is_current {
+            self.count_use(object.id);
+        }
+        is_current
+    }
+
     /// Returns all objects of a key.
     pub(crate) fn objects(&self, key: &Key) -> Vec<Arc<Object>> {
         self.while_purges_are_known(|| {

@@ -95,6 +95,13 @@ impl Store {
         self.inner.lookup(key, request, access)
     }
 
+    /// Whether [`Store::lookup`] would return this object from memory: it was not replaced, updated, removed or purged, and is small.
+    /// It counts as a use. Does no IO.
+    #[must_use]
+    pub fn is_current(&self, object: &Arc<Object>) -> bool {
+        self.inner.is_current(object)
+    }
+
     /// Returns all objects of a key. It reads a folder.
     #[must_use]
     pub fn objects(&self, key: &Key) -> Vec<Arc<Object>> {

@@ -108,6 +108,12 @@ impl Fill {
         FillReader::new(Arc::clone(&self.shared))
     }
 
+    /// Returns what makes readers elsewhere. It does not count as a reader.
+    #[must_use]
+    pub fn source(&self) -> FillSource {
+        FillSource(Arc::clone(&self.shared))
+    }
+
     /// Returns the number of readers.
     #[must_use]
     pub fn readers(&self) -> usize {
@@ -238,6 +244,18 @@ impl Fill {
         self.temporary = None;
         self.not_kept = Some(not_kept);
         self.shared.state().use_window();
+    }
+}
+
+/// Makes readers of a body in transfer, also for other threads than that of its [`Fill`].
+#[derive(Debug, Clone)]
+pub struct FillSource(Arc<Shared>);
+
+impl FillSource {
+    /// Returns a reader as [`Fill::reader`] does.
+    #[must_use]
+    pub fn reader(&self) -> Option<FillReader> {
+        FillReader::new(Arc::clone(&self.0))
     }
 }
 

@@ -58,6 +58,25 @@ fn variants(store: &Store, key: &Key, request: &[(&'static str, &str)]) -> Vec<B
 const SIZES: [usize; 6] = [0, 1, 8000, 65_536, 65_537, 1_000_000];
 
 #[test]
+fn an_object_is_current_until_it_is_replaced_or_purged() {
+    let folder = folder();
+    let (store, key) = (open(&folder), key("/a"));
+    let found = |text: &'static str| {
+        put(&store, &key, stored(&[], &[]), &Bytes::from(text));
+        get(&store, &key).unwrap().0
+    };
+    let first = found("1");
+    assert!(store.is_current(&first));
+    let second = found("2");
+    assert!(!store.is_current(&first) && store.is_current(&second));
+    store.purge(&[Purge { target: Target::Prefix(b"https://a.example/".to_vec()), soft: true }]).unwrap();
+    assert!(!store.is_current(&second));
+    let third = found("3");
+    store.invalidate(&[key]);
+    assert!(!store.is_current(&third));
+}
+
+#[test]
 fn a_stored_object_is_found_before_and_after_a_restart() {
     let folder = folder();
     let store = open(&folder);
