@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use http::header::InvalidHeaderValue;
 use http::{HeaderValue, StatusCode};
 
 use crate::lookup::Decision;
@@ -85,10 +86,14 @@ impl CacheStatus {
         }
     }
 
-    /// Returns the field value.
-    #[must_use]
-    pub fn to_value(&self) -> HeaderValue {
-        HeaderValue::try_from(self.to_string()).expect("tokens and numbers are field characters")
+    /// Returns the field value, with the name of the cache: a token (§2).
+    ///
+    /// # Errors
+    ///
+    /// The name has control characters.
+    pub fn to_value(&self, name: &str) -> Result<HeaderValue, InvalidHeaderValue> {
+        let parameters = self.to_string();
+        HeaderValue::try_from(parameters.replacen("Rudy", name, 1))
     }
 }
 

@@ -36,7 +36,10 @@ impl Policy {
     ) -> Freshness {
         let heuristic = self.heuristic.filter(|_| is_heuristically_cacheable(status) || directives.public);
         let explicit = explicit_lifetime(fields, directives);
-        let lifetime = explicit.or_else(|| heuristic_lifetime(fields, heuristic?)).unwrap_or_default();
+        let implicit =
+            || self.default_freshness.of(status).or_else(|| heuristic_lifetime(fields, heuristic?));
+        let lifetime = explicit.or_else(implicit).unwrap_or_default();
+        let lifetime = self.max_freshness.of(status).map_or(lifetime, |max| lifetime.min(max));
         let s_maxage_forbids = directives.s_maxage.is_some() && !self.stale_beside_s_maxage;
         Freshness {
             lifetime,

@@ -55,7 +55,7 @@ pub use cache_status::{CacheStatus, Forward};
 pub use encoding::InvalidRecord;
 pub use key::{Key, QueryRules};
 pub use lookup::{Decision, Selected, is_error};
-pub use policy::{Exchange, Heuristic, Policy};
+pub use policy::{ByStatus, Exchange, Heuristic, Policy};
 pub use rudy_http::semantics::conditional::Verdict;
 pub use rudy_http::semantics::date::HttpDate;
 pub use rudy_http::semantics::range::Span;

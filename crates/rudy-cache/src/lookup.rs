@@ -68,7 +68,7 @@ impl Policy {
     /// # Ok::<(), http::Error>(())
     /// ```
     #[must_use]
-    pub fn lookup<B>(&self, request: &Request<B>, stored: &[Stored], now: HttpDate) -> Decision {
+    pub fn lookup<B>(&self, request: &Request<B>, stored: &[impl AsRef<Stored>], now: HttpDate) -> Decision {
         let (method, fields) = (request.method(), request.headers());
         // §4: unsafe methods MUST be written through. The others have no stored responses.
         if *method != Method::GET && *method != Method::HEAD {
@@ -92,13 +92,13 @@ impl Policy {
         &self,
         request: &Request<B>,
         client: &RequestDirectives,
-        stored: &[Stored],
+        stored: &[impl AsRef<Stored>],
         now: HttpDate,
     ) -> Decision {
         // §4.1: the fields that Vary names MUST match, and responses without Vary are the last choice: some origins omit it from
         // their default response. §4: of several, the most recent MUST be used.
-        let matching =
-            stored.iter().enumerate().filter(|(_, stored)| stored.variant.matches(request.headers()));
+        let all = stored.iter().map(AsRef::as_ref).enumerate();
+        let matching = all.filter(|(_, stored)| stored.variant.matches(request.headers()));
         let Some((index, stored_response)) =
             matching.max_by_key(|(_, stored)| (stored.variant.is_specific(), stored.recency()))
         else {

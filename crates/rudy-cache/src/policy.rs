@@ -1,6 +1,8 @@
 //! The settings of a cache.
 
-use http::{HeaderMap, HeaderName};
+use std::ops::RangeInclusive;
+
+use http::{HeaderMap, HeaderName, StatusCode};
 use rudy_http::semantics::date::HttpDate;
 
 use crate::Seconds;
@@ -17,6 +19,12 @@ pub struct Policy {
     pub targets: Vec<HeaderName>,
     /// The freshness of responses that do not declare their own (§4.2.2). By default, they are validated before each use.
     pub heuristic: Option<Heuristic>,
+    /// The freshness of responses that do not declare their own, by status, before `heuristic`. It also makes them cacheable.
+    pub default_freshness: ByStatus,
+    /// The longest time for which a response is fresh, whatever the origin declares.
+    pub max_freshness: ByStatus,
+    /// Whether to ignore `Cache-Control` and `Expires` of the origin, also `private` and `no-store`.
+    pub ignore_origin: bool,
     /// Whether to ignore the client's `Cache-Control`, for clients that reload too often.
     pub ignore_client: bool,
     /// Whether to store responses with `Set-Cookie`. §7.3 permits it, but a shared cookie is a shared session.
@@ -29,6 +37,26 @@ pub struct Policy {
     /// Whether `stale-while-revalidate` and `stale-if-error` count beside `s-maxage`. By §5.2.2.10 they do not. Many CDNs
     /// ignore that section, and frameworks such as Next.js send both.
     pub stale_beside_s_maxage: bool,
+}
+
+/// A duration for some statuses.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ByStatus(Vec<(RangeInclusive<u16>, Seconds)>);
+
+impl ByStatus {
+    /// Creates the durations. The narrowest range that contains a status counts.
+    #[must_use]
+    pub fn new(mut ranges: Vec<(RangeInclusive<u16>, Seconds)>) -> Self {
+        ranges.sort_by_key(|(range, _)| range.end().saturating_sub(*range.start()));
+        Self(ranges)
+    }
+
+    /// Returns the duration for a status.
+    #[must_use]
+    pub fn of(&self, status: StatusCode) -> Option<Seconds> {
+        let found = self.0.iter().find(|(range, _)| range.contains(&status.as_u16()));
+        found.map(|(_, duration)| *duration)
+    }
 }
 
 /// Heuristic freshness (RFC 9111 §4.2.2).
@@ -55,6 +83,10 @@ impl Policy {
     }
 
     pub(crate) fn of_origin(&self, fields: &HeaderMap) -> ResponseDirectives {
+        if self.ignore_origin {
+            // As if an empty target replaced Cache-Control and Expires.
+            return ResponseDirectives { is_targeted: true, ..ResponseDirectives::default() };
+        }
         ResponseDirectives::parse(fields, &self.targets)
     }
 }

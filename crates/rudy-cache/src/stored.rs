@@ -1,10 +1,11 @@
 //! The metadata of a stored response.
 
 use http::header::{AGE, CONTENT_LENGTH, DATE, ETAG, LAST_MODIFIED};
-use http::{HeaderMap, Request, StatusCode};
+use http::{HeaderMap, Method, Request, StatusCode};
 use rudy_http::semantics::conditional::{self, Current, Verdict};
 use rudy_http::semantics::date::HttpDate;
 use rudy_http::semantics::etag::EntityTag;
+use rudy_http::semantics::field::FieldLines;
 use rudy_http::semantics::range::Span;
 use rudy_http::syntax::parse_digits;
 
@@ -112,6 +113,12 @@ impl Stored {
     /// Evaluates the preconditions of a GET or HEAD request for this response (§4.3.2).
     #[must_use]
     pub fn verdict<B>(&self, request: &Request<B>) -> Verdict {
+        self.verdict_of(request.method(), request.headers())
+    }
+
+    /// As [`Stored::verdict`], for a request of which only the method and the fields are known.
+    #[must_use]
+    pub fn verdict_of(&self, method: &Method, fields: &impl FieldLines) -> Verdict {
         // RFC 9110 §13.2.1: conditions are ignored if the response without them is not successful.
         if self.status != StatusCode::OK {
             return Verdict::Proceed;
@@ -123,12 +130,36 @@ impl Stored {
             modified: modified.or(*date),
             modified_is_strong: *modified_is_strong,
         };
-        conditional::evaluate(request.method(), request.headers(), current)
+        conditional::evaluate(method, fields, current)
+    }
+
+    /// Returns the age and the remaining freshness if the response needs no validation and is complete. That is enough for a GET
+    /// or HEAD without `Cache-Control`, `Pragma`, `If-Match` and `If-Unmodified-Since`: [`Policy::lookup`](crate::Policy::lookup)
+    /// would select it too.
+    #[must_use]
+    pub fn fresh_at(&self, now: HttpDate) -> Option<(Seconds, Seconds)> {
+        let age = self.age(now);
+        let may_be_used = !self.is_invalid && !self.freshness.validate_always;
+        let is_hit = may_be_used && self.freshness.lifetime > age && self.content == Content::Whole;
+        is_hit.then(|| (age, self.freshness.lifetime.minus(age)))
+    }
+
+    /// Returns the time of receipt, or of the last validation.
+    #[must_use]
+    pub fn received_at(&self) -> HttpDate {
+        self.received_at
     }
 
     /// Orders responses by their time (§4): by `Date`, and by the time of receipt if that is equal.
     pub(crate) fn recency(&self) -> (Option<HttpDate>, HttpDate) {
         (self.validators.date, self.received_at)
+    }
+}
+
+/// For lists of what contains a stored response.
+impl AsRef<Stored> for Stored {
+    fn as_ref(&self) -> &Stored {
+        self
     }
 }
 

@@ -157,7 +157,8 @@ impl Policy {
             return Err(NotStored::SetCookie);
         }
         let is_explicit = directives.public || explicit_lifetime(fields, directives).is_some();
-        if !is_explicit && !is_heuristically_cacheable(status) {
+        let is_by_settings = self.default_freshness.of(status).is_some();
+        if !is_explicit && !is_by_settings && !is_heuristically_cacheable(status) {
             return Err(NotStored::NotCacheable);
         }
         let freshness = self.freshness(status, fields, directives);

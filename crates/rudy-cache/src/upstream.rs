@@ -5,7 +5,7 @@ use http::header::{ACCEPT_ENCODING, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, 
 use rudy_http::semantics::range;
 
 use crate::cache_status::Forward;
-use crate::lookup::Decision;
+use crate::lookup::{Decision, Selected};
 use crate::stored::Stored;
 use crate::vary::accept_encoding;
 
@@ -14,19 +14,20 @@ impl Decision {
     ///
     /// The client's own conditions are not sent: a full response can be stored, and [`Stored::verdict`] then evaluates them. The
     /// request that follows a [`Decision::StaleHit`] is a GET for the whole, whatever the client requested.
-    pub fn prepare(&self, stored: &[Stored], fields: &mut HeaderMap) {
+    pub fn prepare(&self, stored: &[impl AsRef<Stored>], fields: &mut HeaderMap) {
+        let of = |selected: &Selected| stored[selected.index].as_ref();
         match self {
             Self::Forward(Forward::Method | Forward::Bypass) => return,
             Self::Hit(_) | Self::OnlyIfCached | Self::Forward(_) => remove_conditions(fields),
             Self::Extend(selected) => {
                 remove_conditions(fields);
-                request_part(&stored[selected.index], fields);
+                request_part(of(selected), fields);
             }
-            Self::Validate { selected, .. } => add_conditions(&stored[selected.index], fields),
+            Self::Validate { selected, .. } => add_conditions(of(selected), fields),
             Self::StaleHit(selected) => {
                 fields.remove(RANGE);
                 fields.remove(IF_RANGE);
-                add_conditions(&stored[selected.index], fields);
+                add_conditions(of(selected), fields);
             }
         }
         fields.insert(ACCEPT_ENCODING, accept_encoding(fields));

@@ -2,6 +2,7 @@
 
 use http::header::{ACCEPT_ENCODING, VARY};
 use http::{HeaderMap, HeaderName, HeaderValue};
+use rudy_http::semantics::field::{FieldLines, KnownField};
 use rudy_http::semantics::negotiation::{AcceptedCodings, Coding};
 use rudy_http::syntax::members;
 
@@ -55,6 +56,21 @@ impl Variant {
         !self.is_specific() || key(&self.names, request) == self.key
     }
 
+    /// As [`Variant::matches`], for a view of a request. `None` if the response depends on another field than `Accept-Encoding`.
+    #[must_use]
+    pub fn matches_view(&self, fields: &impl FieldLines) -> Option<bool> {
+        match self.names.as_slice() {
+            [] => Some(true),
+            [name] if *name == ACCEPT_ENCODING => {
+                let accepted = canonical_codings(fields).as_bytes();
+                // See `push_value`.
+                let key = self.key.strip_prefix(b"\x01").and_then(|key| key.strip_suffix(b"\0"));
+                Some(key == Some(accepted))
+            }
+            _ => None,
+        }
+    }
+
     /// Whether the response depends on any field.
     pub(crate) fn is_specific(&self) -> bool {
         !self.names.is_empty()
@@ -94,10 +110,14 @@ fn push_value<'a>(key: &mut Vec<u8>, lines: impl IntoIterator<Item = &'a HeaderV
 /// the client, and one stored response serves all these spellings.
 #[must_use]
 pub fn accept_encoding(request: &HeaderMap) -> HeaderValue {
-    let accepted = AcceptedCodings::parse(request.get_all(ACCEPT_ENCODING));
+    HeaderValue::from_static(canonical_codings(request))
+}
+
+fn canonical_codings(fields: &impl FieldLines) -> &'static str {
+    let accepted = AcceptedCodings::parse(fields.lines(KnownField::AcceptEncoding));
     let [brotli, zstd, gzip] =
         [Coding::Brotli, Coding::Zstd, Coding::Gzip].map(|coding| accepted.accepts(coding));
-    HeaderValue::from_static(match (brotli, zstd, gzip) {
+    match (brotli, zstd, gzip) {
         (false, false, false) => "identity",
         (false, false, true) => "gzip",
         (false, true, false) => "zstd",
@@ -106,7 +126,7 @@ pub fn accept_encoding(request: &HeaderMap) -> HeaderValue {
         (true, false, true) => "br, gzip",
         (true, true, false) => "br, zstd",
         (true, true, true) => "br, zstd, gzip",
-    })
+    }
 }
 
 #[cfg(test)]
@@ -171,5 +191,22 @@ mod tests {
         let none = variant("accept-encoding", &[]).unwrap();
         assert!(none.matches(&fields(&[("accept-encoding", "identity")])));
         assert_eq!(accept_encoding(&fields(&[("accept-encoding", "gzip, zstd;q=0.5")])), "zstd, gzip");
+    }
+
+    #[test]
+    fn a_view_of_a_request_matches_as_the_request_does() {
+        for accepted in ["", "gzip", "br, gzip", "identity"] {
+            let stored = variant("accept-encoding", &[("accept-encoding", accepted)]).unwrap();
+            for other in ["", "gzip", "gzip, br;q=0.5"] {
+                let request = fields(&[("accept-encoding", other)]);
+                assert_eq!(
+                    stored.matches_view(&request),
+                    Some(stored.matches(&request)),
+                    "{accepted} | {other}"
+                );
+            }
+        }
+        assert_eq!(variant("", &[]).unwrap().matches_view(&fields(&[])), Some(true));
+        assert_eq!(variant("accept-encoding, a", &[]).unwrap().matches_view(&fields(&[])), None);
     }
 }

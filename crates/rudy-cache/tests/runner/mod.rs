@@ -3,7 +3,7 @@
 mod cache;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
-use rudy_cache::{CacheStatus, Decision, Exchange, Heuristic, HttpDate, Policy, Seconds, Verdict};
+use rudy_cache::{ByStatus, CacheStatus, Decision, Exchange, Heuristic, HttpDate, Policy, Seconds, Verdict};
 
 use cache::Cache;
 
@@ -125,6 +125,9 @@ fn set(policy: &mut Policy, setting: &str) -> Step {
             let percent = value.parse().map_err(|_| "not a share")?;
             policy.heuristic = Some(Heuristic { percent, max: Seconds::new(86_400) });
         }
+        "default" => policy.default_freshness = by_status(value)?,
+        "max" => policy.max_freshness = by_status(value)?,
+        "ignore-origin" => policy.ignore_origin = true,
         "ignore-client" => policy.ignore_client = true,
         "store-set-cookie" => policy.store_set_cookie = true,
         "stale-if-error" => policy.stale_if_error = Seconds::new(number(value)?.unsigned_abs()),
@@ -132,6 +135,16 @@ fn set(policy: &mut Policy, setting: &str) -> Step {
         _ => return Err(format!("not a setting: `{setting}`")),
     }
     Ok(())
+}
+
+/// Parses `200:60,404:10`.
+fn by_status(text: &str) -> Result<ByStatus, String> {
+    let of_status = |part: &str| {
+        let (status, seconds) = part.split_once(':').ok_or("expected STATUS:SECONDS")?;
+        let status = status.parse::<u16>().map_err(|_| format!("not a status: `{status}`"))?;
+        Ok((status..=status, Seconds::new(number(seconds)?.unsigned_abs())))
+    };
+    text.split(',').map(of_status).collect::<Result<_, String>>().map(ByStatus::new)
 }
 
 fn date(second: i64) -> HttpDate {
