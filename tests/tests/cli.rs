@@ -64,6 +64,8 @@ fn help_of_every_command() {
     assert_data_eq!(success(&rudy(&["metrics", "--help"])), file!["cli/metrics-help.txt"]);
     assert_data_eq!(success(&rudy(&["upstreams", "drain", "--help"])), file!["cli/upstreams-drain-help.txt"]);
     assert_data_eq!(success(&rudy(&["limits", "--help"])), file!["cli/limits-help.txt"]);
+    assert_data_eq!(success(&rudy(&["cache", "--help"])), file!["cli/cache-help.txt"]);
+    assert_data_eq!(success(&rudy(&["cache", "purge", "--help"])), file!["cli/cache-purge-help.txt"]);
     assert_data_eq!(success(&rudy(&["completions", "--help"])), file!["cli/completions-help.txt"]);
     assert_data_eq!(success(&rudy(&["manual", "--help"])), file!["cli/manual-help.txt"]);
     assert_data_eq!(success(&rudy(&["tail", "--help"])), file!["cli/tail-help.txt"]);

@@ -15,8 +15,8 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("h2load", "nghttp2-client"),     // compared with `rudy bench`
     ("nghttpd", "nghttp2-server"),    // HTTP/2 server
     ("h2o", "h2o"),                   // HTTP/2 server
-    ("node", "nodejs"),               // HTTP/2 server
-    ("npm", "npm"),                   // installs axe-core
+    ("node", "nodejs"),               // HTTP/2 server, and the tests of HTTP caches
+    ("npm", "npm"),                   // installs axe-core and the tests of HTTP caches
     ("ab", "apache2-utils"),          // compared with `rudy bench`
     ("escript", "erlang-base"),       // runs the Erlang servers of the lab
     ("slowhttptest", "slowhttptest"), // slow clients
@@ -63,6 +63,8 @@ const APPLICATIONS: &[&str] = &[
 
 /// A script that checks pages for accessibility.
 const AXE: &str = "axe-core@4.14.1";
+/// The tests of cache-tests.fyi.
+const CACHE_TESTS: &str = "http-cache-tests@0.4.5";
 
 /// FastCGI for Python, which Debian no longer packages.
 const FLUP: &[&str] = &["flup==1.0.3"];
@@ -95,6 +97,7 @@ pub(crate) fn run(peers: bool) -> Outcome {
         python(&workspace::environment("sslyze"), SSLYZE)?;
         python(&workspace::environment("applications"), APPLICATIONS)?;
         node(&workspace::environment("axe"), AXE)?;
+        node(&workspace::environment("cache-tests"), CACHE_TESTS)?;
         unpack(DOKUWIKI, &workspace::dokuwiki(), "usr/share/dokuwiki/doku.php")?;
         unpack(MEDIAWIKI, &workspace::mediawiki(), "usr/share/mediawiki/index.php")?;
     }

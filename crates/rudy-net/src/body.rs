@@ -133,13 +133,26 @@ pub struct FileRange {
     pub length: u64,
     /// The size of the whole file in bytes, when the response was made.
     pub size: u64,
-    /// The modification time of the file when the response was made, in nanoseconds since 1970.
+    /// The modification time of the file when the response was made, in nanoseconds since 1970, or
+    /// [`FileRange::APPEND_ONLY`].
     pub modified_ns: i128,
 }
 
 impl FileRange {
+    /// Instead of a modification time: bytes of the file never change once they are written, but it may grow.
+    pub const APPEND_ONLY: i128 = i128::MIN;
+
+    /// A range of a file whose written bytes never change.
+    #[must_use]
+    pub fn append_only(file: Arc<File>, start: u64, length: u64) -> Self {
+        Self { file, start, length, size: start.saturating_add(length), modified_ns: Self::APPEND_ONLY }
+    }
+
     /// Whether the open file no longer matches the response's head.
     pub(crate) fn has_changed(&self) -> bool {
+        if self.modified_ns == Self::APPEND_ONLY {
+            return false;
+        }
         // Uses the kernel's cached attributes: querying a network file system would block every connection of
         // the core.
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;

@@ -13,6 +13,7 @@ use rudy_net::{
 use crate::Resources;
 use crate::access_log::AccessLog;
 use crate::buffer::Buffers;
+use crate::cache::Cache;
 use crate::client_address::{self, with_forwarded_host};
 use crate::compile::compile;
 use crate::config::{Config, Diagnostics};
@@ -109,6 +110,12 @@ impl App {
     /// Returns the proxies of all routes.
     pub(crate) fn proxies(&self) -> impl Iterator<Item = &Proxy> {
         self.routes.router.handlers().filter_map(|target| target.handler.proxy())
+    }
+
+    /// Returns the caches of all routes.
+    pub(crate) fn caches(&self) -> impl Iterator<Item = &Cache> {
+        let steps = self.routes.router.handlers().flat_map(|target| &target.steps);
+        steps.filter_map(|step| step.cache())
     }
 
     /// Uses these counters, which outlive the configuration.

@@ -28,6 +28,7 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<T
     problems.extend(acme::problems(config));
     problems.extend(steps::limit_problems(config));
     problems.extend(tls::ticket_keys(config, &resources.tls));
+    problems.extend(cache_problem(config));
     let mut hosts = Hosts::default();
     let mut sites = Vec::new();
     for (number, site) in config.sites.iter().enumerate() {
@@ -71,6 +72,13 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<T
 fn route_name(site: &config::Site, path: Option<&PathPattern>) -> RouteName {
     let site = site.hosts.first().map(ToString::to_string).unwrap_or_default();
     RouteName::new(site, path.map(ToString::to_string))
+}
+
+/// Reports a wrong value in `[cache]`.
+fn cache_problem(config: &Config) -> Option<Problem> {
+    let (key, text) = config.cache.problem()?;
+    let (title, label) = text.split_once('\n').unwrap_or((&text, ""));
+    Some(Problem::value(&Location::file(0).key("cache").key(key), title.to_owned()).label(label.to_owned()))
 }
 
 fn add_hosts(hosts: &mut Hosts, config: &Config, number: usize, problems: &mut Vec<Problem>) {

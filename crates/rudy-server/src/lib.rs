@@ -5,6 +5,8 @@ mod acme;
 mod admin;
 mod app;
 pub mod buffer;
+mod cache;
+pub mod caches;
 pub mod certificates;
 pub mod client_address;
 mod compile;
@@ -49,6 +51,7 @@ mod watched_files;
 mod wildcard;
 
 pub use app::App;
+pub use cache::{CacheTable, FreshnessTable, KeyField, StoreTable};
 pub use dashboard::DashboardTable;
 pub use fastcgi::{Apps, FastcgiTable};
 pub use handlers::{

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::cache::Caches;
 use crate::files::Folders;
 use crate::passwords::PasswordChecks;
 use crate::state_dir::state_dir;
@@ -19,6 +20,7 @@ pub struct Resources {
     pub(crate) limits: Limits,
     pub(crate) watched_files: WatchedFiles,
     pub(crate) passwords: Arc<PasswordChecks>,
+    pub(crate) caches: Caches,
 }
 
 impl Resources {

@@ -2,6 +2,7 @@
 
 mod allocator;
 mod bench;
+mod cache;
 mod certificates;
 mod check;
 mod conns;
@@ -67,6 +68,7 @@ enum Command {
     Upstreams(upstreams::Upstreams),
     Limits(limits::Limits),
     Metrics(metrics::Metrics),
+    Cache(cache::Cache),
     Tail(tail::Tail),
     Get(Box<get::Get>),
     Bench(Box<bench::Bench>),
@@ -248,6 +250,7 @@ fn main() -> ExitCode {
         Command::Upstreams(upstreams) => upstreams.run().into(),
         Command::Limits(limits) => limits.run().into(),
         Command::Metrics(metrics) => metrics.run().into(),
+        Command::Cache(cache) => cache.run().into(),
         Command::Tail(tail) => rudy_server::tail::run(&tail.into()).into(),
         Command::Get(get) => rudy_load::get::get(&(*get).into()).into(),
         Command::Bench(bench) => bench.run().into(),

@@ -3,6 +3,7 @@
 
 mod applications;
 mod auth_request;
+mod cache_tests;
 mod codings;
 mod conditions;
 mod connections;

@@ -166,6 +166,23 @@ const RECIPES: &[Recipe] = &[
         ],
     ),
     Recipe(
+        "proxy_cache",
+        &[
+            (
+                "a GET /x",
+                200,
+                &[("cache-status", "Rudy; fwd=uri-miss; fwd-status=200; stored")],
+                "proxied GET /x for a",
+            ),
+            (
+                "a GET /x\nCookie: session=1",
+                200,
+                &[("cache-status", "Rudy; fwd=bypass; fwd-status=200")],
+                "proxied GET /x for a",
+            ),
+        ],
+    ),
+    Recipe(
         "map",
         &[
             ("a GET /about.html?a", 301, &[("location", "/about?a")], "301..."),

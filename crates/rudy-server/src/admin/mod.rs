@@ -10,7 +10,9 @@ mod socket;
 
 pub(crate) use self::client::ask;
 pub(crate) use self::path::default_folder;
+pub use self::protocol::PurgedBy;
 pub(crate) use self::protocol::{
-    CertificateStatus, LastError, Request, Response, UpstreamState, UpstreamStatus,
+    CacheObject, CacheStats, CertificateStatus, LastError, PurgeRequest, Request, Response, UpstreamState,
+    UpstreamStatus,
 };
 pub(crate) use self::socket::AdminSocket;

@@ -49,6 +49,46 @@ pub(crate) enum Request {
         /// Its URL, or its host and port.
         name: String,
     },
+    /// Purges stored responses.
+    CachePurge(PurgeRequest),
+    /// How much the caches have stored.
+    CacheStats,
+    /// The stored responses.
+    CacheList {
+        /// The beginning of their URLs.
+        #[serde(default)]
+        prefix: Option<String>,
+        /// The maximum number.
+        limit: usize,
+    },
+    /// What is stored for a URL.
+    CacheGet {
+        /// The URL.
+        url: String,
+    },
+}
+
+/// A request to purge stored responses.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PurgeRequest {
+    /// What is purged.
+    pub(crate) by: Vec<PurgedBy>,
+    /// Whether it becomes stale instead of being removed.
+    #[serde(default)]
+    pub(crate) soft: bool,
+}
+
+/// What is purged.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PurgedBy {
+    /// All responses for a URL.
+    Url(String),
+    /// All responses for URLs that begin so.
+    Prefix(String),
+    /// All responses with this tag in `Cache-Tag` or `Surrogate-Key`.
+    Tag(String),
 }
 
 /// The response to a request.
@@ -67,8 +107,67 @@ pub(crate) enum Response {
     Limits(Vec<LimitStatus>),
     /// To [`Request::Metrics`]: the text.
     Metrics(String),
+    /// To [`Request::CachePurge`].
+    CachePurged,
+    /// To [`Request::CacheStats`]: one for each store.
+    CacheStats(Vec<CacheStats>),
+    /// To the requests for stored responses.
+    CacheObjects(Vec<CacheObject>),
     /// Why there is no other response.
     Error(String),
+}
+
+/// A store of a running server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CacheStats {
+    /// Its folder.
+    pub(crate) folder: String,
+    /// The number of stored responses.
+    pub(crate) objects: u64,
+    /// Its maximum.
+    pub(crate) objects_max: u64,
+    /// The disk space that they use.
+    pub(crate) bytes: u64,
+    /// Its maximum.
+    pub(crate) bytes_max: u64,
+    /// The number of responses that are in memory too.
+    pub(crate) memory_objects: u64,
+    /// The memory that they use.
+    pub(crate) memory_bytes: u64,
+    /// Whether this process stores responses. Otherwise another one does.
+    pub(crate) is_writer: bool,
+    /// Whether the folder was read since the start.
+    pub(crate) is_indexed: bool,
+    /// The number of responses that made room for others since the start.
+    pub(crate) evicted: u64,
+    /// The number of damaged files since the start.
+    pub(crate) damaged: u64,
+    /// The number of responses that could not be written since the start.
+    pub(crate) write_errors: u64,
+    /// The number of purges that are being applied.
+    pub(crate) purges_pending: u64,
+}
+
+/// A stored response.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CacheObject {
+    /// Its URL.
+    pub(crate) url: String,
+    /// Its status.
+    pub(crate) status: u16,
+    /// The length of what is stored of its body.
+    pub(crate) body_bytes: u64,
+    /// Its age in seconds.
+    pub(crate) age_s: u32,
+    /// For how many seconds it remains fresh; 0 if it is stale.
+    pub(crate) fresh_s: u32,
+    /// Whether the whole body is stored.
+    pub(crate) is_whole: bool,
+    /// The fields of requests that it depends on.
+    pub(crate) vary: Vec<String>,
+    /// Its fields, if they were requested.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) fields: Vec<(String, String)>,
 }
 
 /// A certificate of a running server.

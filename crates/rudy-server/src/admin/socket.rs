@@ -14,7 +14,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::timeout;
 
 use super::path::{default_folder, file_name};
@@ -116,13 +116,13 @@ async fn accept(listener: UnixListener, respond: Arc<Respond>) {
         let respond = respond.clone();
         tokio::spawn(async move {
             // A client that is gone or slow needs no response.
-            let _ = serve(stream, &*respond).await;
+            let _ = serve(stream, respond).await;
             drop(permit);
         });
     }
 }
 
-async fn serve(mut stream: UnixStream, respond: &Respond) -> io::Result<()> {
+async fn serve(mut stream: UnixStream, respond: Arc<Respond>) -> io::Result<()> {
     let peer = stream.peer_cred()?.uid();
     let (input, mut output) = stream.split();
     let mut input = BufReader::new(input);
@@ -140,7 +140,11 @@ async fn serve(mut stream: UnixStream, respond: &Respond) -> io::Result<()> {
             Response::Error(format!("a request is a line of at most {REQUEST_BYTES_MAX} bytes"))
         } else {
             match serde_json::from_slice(&line) {
-                Ok(request) => respond(request),
+                Ok(request) => {
+                    // Some requests read folders.
+                    let respond = respond.clone();
+                    spawn_blocking(move || respond(request)).await.map_err(io::Error::other)?
+                }
                 Err(error) => Response::Error(format!("unknown request: {error}")),
             }
         };

@@ -125,6 +125,7 @@ impl Config {
             .chain(endless)
             .chain(self.without_http2())
             .chain(self.absent_sockets())
+            .chain(self.php_without_bypass())
             .chain(self.reachable_as_path_info())
             .chain(acme::notices(self))
             .collect()

@@ -12,6 +12,7 @@ use super::or_off::OrOff;
 use super::values::{EngineName, FilePath, Int, ListenAddress, Located, OneOrMany, short_form};
 use crate::access_log::{Conditions, Format, StatusRange};
 use crate::acme::AcmeTable;
+use crate::cache::StoreTable;
 use crate::client_address::{Source, TrustedProxy};
 use crate::exchange::RequestIdTable;
 use crate::handlers::HandlerTable;
@@ -127,6 +128,9 @@ pub struct MainFile {
     /// Authority of the certificates for sites with `tls = "auto"`. The default is Let's Encrypt.
     #[schemars(extend("examples" = [{ "email": "admin@example.org" }]))]
     pub acme: AcmeTable,
+    /// Where the responses of `cache` are stored, and how many.
+    #[schemars(extend("examples" = [{ "path": "/var/cache/rudy", "size": "50G" }]))]
+    pub cache: StoreTable,
     /// Sites (virtual hosts), selected by the host of a request.
     pub site: Vec<Located<SiteTable>>,
 }

@@ -119,6 +119,7 @@ impl Loader {
         config.sandbox = file.sandbox;
         config.admin_socket = file.admin_socket.map(|file| file.0);
         config.acme = file.acme;
+        config.cache = file.cache;
         config.ticket_keys = file.ticket_keys.map(|file| file.0);
         config.metrics = file.metrics;
         config.request_id = file.request_id.and_then(RequestIdTable::if_on);

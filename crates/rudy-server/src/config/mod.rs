@@ -3,6 +3,7 @@
 mod app;
 mod authorize;
 mod buffer;
+mod cache;
 mod describe;
 mod diagnostics;
 mod engine;
@@ -59,6 +60,7 @@ pub(crate) use variables::Placeholders;
 pub use crate::access_log::AccessLogOptions;
 pub use crate::acme::{AcmeTable, ChallengeName, ExternalAccountTable};
 use crate::buffer::Options as BufferOptions;
+use crate::cache::StoreTable;
 pub use crate::exchange::RequestIdTable;
 use crate::fastcgi::PHP_SUFFIX;
 use crate::files::FilesTable;
@@ -108,6 +110,8 @@ pub struct Config {
     pub admin_socket: Option<PathBuf>,
     /// The authority of certificates, and how it verifies names.
     pub acme: AcmeTable,
+    /// The store of caches.
+    pub cache: StoreTable,
     /// The file with the keys of session tickets; `None` for keys of our own.
     pub ticket_keys: Option<PathBuf>,
     /// The sites, in configuration order.
@@ -234,6 +238,7 @@ impl Config {
             user: None,
             sandbox: false,
             acme: AcmeTable::default(),
+            cache: StoreTable::default(),
             ticket_keys: None,
             admin_socket: None,
             sites: Vec::new(),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use http::header::LOCATION;
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use http::{Extensions, HeaderMap, HeaderName, HeaderValue, StatusCode};
 use rudy_fastcgi::cgi::ResponseKind;
 use rudy_fastcgi::{ProtocolStatus, Role};
 use rudy_http::semantics::path::RequestPath;
@@ -45,6 +45,11 @@ struct Shared {
 /// extensions, which clients cannot set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Variables(pub(super) Vec<(String, HeaderValue)>);
+
+/// Whether an authorizer has set variables for a request: it is about a user then.
+pub(crate) fn has_variables(extensions: &Extensions) -> bool {
+    extensions.get::<Variables>().is_some_and(|variables| !variables.0.is_empty())
+}
 
 enum Decision {
     Allow(Variables),

@@ -193,6 +193,11 @@ macro_rules! handlers {
                 }
             }
 
+            /// Whether `cache` stores its responses: those of apps and upstreams.
+            pub(crate) fn is_cacheable(&self) -> bool {
+                matches!(self, Self::Proxy(_) | Self::Fastcgi(_) | Self::Php(_))
+            }
+
             fn table(&self) -> &dyn HandlerConfig {
                 match self {
                     $(Self::$name(table) => &**table,)+

@@ -13,6 +13,7 @@ use crate::access_log::AccessLog;
 use crate::acme::{self, Renewals};
 use crate::admin;
 use crate::buffer::Buffers;
+use crate::cache;
 use crate::config::Config;
 use crate::dashboard::Live;
 use crate::error_log::ErrorLog;
@@ -78,6 +79,7 @@ impl Context {
             admin::Request::Limits => admin::Response::Limits(self.resources.limits.status()),
             admin::Request::DrainUpstream { name } => self.change_upstream(name, UpstreamChange::Drain, app),
             admin::Request::RestoreUpstream { name } => self.change_upstream(name, UpstreamChange::Up, app),
+            of_cache => cache::respond(of_cache, app),
         }
     }
 
@@ -115,6 +117,11 @@ impl Context {
     /// Keeps the certificates of a configuration valid.
     pub(super) fn renew(&self, renewals: &mut Renewals, runtime: &Runtime, config: &Config) {
         renewals.set(runtime, config, &self.resources.tls.acme, &self.errors);
+    }
+
+    /// Lets another process on the same folders store responses, while this one finishes its requests.
+    pub(super) fn release_caches(&self) {
+        self.resources.caches.open().iter().for_each(|open| open.store.release());
     }
 
     /// Writes the secrets of all TLS sessions to a file.

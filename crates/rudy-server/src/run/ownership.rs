@@ -19,8 +19,9 @@ use crate::config::Config;
 use crate::state_dir::{self, state_dir};
 use crate::user::User;
 
-/// Folders that systemd creates for the service: `StateDirectory=`, `RuntimeDirectory=` (for the sockets of apps), `LogsDirectory=`.
-const OF_SERVICE: [&str; 3] = ["STATE_DIRECTORY", "RUNTIME_DIRECTORY", "LOGS_DIRECTORY"];
+/// Folders that systemd creates for the service: `StateDirectory=`, `RuntimeDirectory=` (for the sockets of apps), `LogsDirectory=`,
+/// `CacheDirectory=`.
+const OF_SERVICE: [&str; 4] = ["STATE_DIRECTORY", "RUNTIME_DIRECTORY", "LOGS_DIRECTORY", "CACHE_DIRECTORY"];
 
 /// Makes `user` the owner of these files. Failures are ignored: if the user cannot use a file, opening it fails with a reason.
 pub(super) fn transfer_ownership(config: &Config, user: &User) {
@@ -34,7 +35,12 @@ pub(super) fn transfer_ownership(config: &Config, user: &User) {
     });
     let log = access_log(config).map(|path| (Kind::Log, path));
     let buffer_dir = config.buffer.dir.as_deref().map(|path| (Kind::EmptyFolder, path));
-    for (kind, path) in of_service.chain(sockets).chain(log).chain(buffer_dir) {
+    let cache = config.cache.folder().filter(|_| config.has_cache());
+    if let Some(folder) = &cache {
+        let _ = state_dir::create(folder);
+    }
+    let cache = cache.iter().map(|path| (Kind::EmptyFolder, path.as_path()));
+    for (kind, path) in of_service.chain(sockets).chain(log).chain(buffer_dir).chain(cache) {
         if let Ok(file) = kind.open(path, true) {
             let _ = chownat(file, "", Some(user.uid), Some(user.gid), AtFlags::EMPTY_PATH);
         }

@@ -23,6 +23,10 @@ pub(crate) struct Identity {
     pub(crate) auth_type: Option<&'static str>,
 }
 
+/// Marks a request with fields of an authorizer, in its extensions: the response may be for one user.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HasUserFields;
+
 impl Identity {
     /// The user of a login with a password. `None` if the name cannot be the value of a field.
     pub(super) fn of_login(user: &str) -> Option<Self> {

@@ -40,13 +40,14 @@ pub use self::field_changes::FieldChanges;
 pub(crate) use self::fields::CONNECTION_FIELDS;
 pub(crate) use self::fields::set_request_field;
 pub use self::forward_auth::{AuthorizerUrl, ForwardAuthTable};
-pub(crate) use self::identity::Identity;
+pub(crate) use self::identity::{HasUserFields, Identity};
 pub use self::limits::{BandwidthTable, ConcurrencyTable, KeyPart, RateLimitTable, RequestRate};
 pub(crate) use self::limits::{Counted, LimitStatus, Limits, TopKeyStatus, problems as limit_problems};
 pub use self::maintenance::MaintenanceTable;
 pub(crate) use self::plan::SiteSteps;
 pub use self::plan::StepsTable;
 use crate::buffer::Buffers;
+use crate::cache::Cache;
 use crate::exchange::RouteName;
 use crate::files::access::Access;
 use crate::handlers::{Call, Handler, Start};
@@ -75,6 +76,22 @@ pub(crate) trait Step: Debug + Send + Sync {
     fn admit(&self, response: Response, call: HeadCall<'_>) -> Option<Response> {
         let _ = call;
         Some(response)
+    }
+
+    /// Responds to a GET or HEAD from its head alone instead of the steps that come next and the handler, as [`Self::call`] does.
+    fn call_head(&self, call: HeadCall<'_>) -> Option<Response> {
+        let _ = call;
+        None
+    }
+
+    /// Whether [`Self::call_head`] may return a response.
+    fn responds_to_heads(&self) -> bool {
+        false
+    }
+
+    /// Returns the cache, if the step is one.
+    fn cache(&self) -> Option<&Cache> {
+        None
     }
 
     /// Describes the step for `rudy check --explain`, in a line or several.
@@ -118,6 +135,8 @@ pub(crate) struct Target {
     pub(crate) steps: Vec<Arc<dyn Step>>,
     /// Whether every step can finish a response without the request.
     can_finish: bool,
+    /// The step that may respond from the head alone, if all outer ones can finish a response.
+    responding: Option<usize>,
     /// Whether TRACE requests reach the handler.
     pub(crate) allow_trace: bool,
     pub(crate) handler: Box<dyn Handler>,
@@ -128,7 +147,9 @@ pub(crate) struct Target {
 impl Target {
     pub(crate) fn new(steps: Vec<Arc<dyn Step>>, allow_trace: bool, handler: Box<dyn Handler>) -> Self {
         let can_finish = steps.iter().all(|step| step.can_finish());
-        Self { steps, can_finish, allow_trace, handler, name: Arc::default() }
+        let responding = steps.iter().position(|step| step.responds_to_heads());
+        let responding = responding.filter(|first| steps[..*first].iter().all(|step| step.can_finish()));
+        Self { steps, can_finish, responding, allow_trace, handler, name: Arc::default() }
     }
 
     /// Sets its names in logs and metrics.
@@ -138,14 +159,21 @@ impl Target {
 
     /// Responds to a request from its head alone, if the handler has a response ready and all steps can finish it.
     pub(crate) fn call_head(&self, route: &RouteMatch<'_, Self>, call: HeadCall<'_>) -> Option<Response> {
+        let is_https = call.client.tls.is_some();
+        let finish = |steps: &[Arc<dyn Step>], response| {
+            let mut reversed = steps.iter().rev();
+            let response = reversed.try_fold(response, |response, step| step.finish(response, is_https))?;
+            steps.iter().try_fold(response, |response, step| step.admit(response, call))
+        };
+        if let Some(step) = self.responding
+            && let Some(response) = self.steps[step].call_head(call)
+        {
+            return finish(&self.steps[..step], response);
+        }
         if !self.can_finish {
             return None;
         }
-        let response = self.handler.call_head(call.head, route, call.path)?;
-        let is_https = call.client.tls.is_some();
-        let mut steps = self.steps.iter().rev();
-        let response = steps.try_fold(response, |response, step| step.finish(response, is_https))?;
-        self.steps.iter().try_fold(response, |response, step| step.admit(response, call))
+        finish(&self.steps, self.handler.call_head(call.head, route, call.path)?)
     }
 
     /// Starts the background work of the steps and the handler.
@@ -173,6 +201,16 @@ impl Next {
     /// The handler without its steps.
     pub(crate) fn handler() -> Self {
         Self { step: usize::MAX, response: None }
+    }
+
+    /// Returns the number of the next step, for [`Self::at`].
+    pub(crate) fn step(&self) -> usize {
+        self.step
+    }
+
+    /// The steps from this number on, for another request.
+    pub(crate) fn at(step: usize) -> Self {
+        Self { step, response: None }
     }
 
     /// Passes the request on.

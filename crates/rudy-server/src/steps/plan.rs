@@ -18,6 +18,7 @@ use super::fields::{Changes, RequestFields, ResponseFields};
 use super::limits::{self, BandwidthTable, ConcurrencyTable, Limits, Place, RateLimitTable};
 use super::timeout::RequestTimeout;
 use crate::Resources;
+use crate::cache::{Cache, CacheStore, CacheTable};
 use crate::compression::CompressionSetting;
 use crate::config::{self, Config, Location, OneOrMany, Problem};
 use crate::fastcgi::Authorizer;
@@ -76,6 +77,10 @@ pub struct StepsTable {
     /// compress files either. Do not compress pages that contain a secret and text of the request (the attack BREACH).
     #[schemars(example = true)]
     pub compression: Option<CompressionSetting>,
+    /// Stores responses of `proxy`, `fastcgi` and `php`, and responds with them while they are fresh (RFC 9111): `true`, or a table.
+    /// `false` disables the cache of the site for a route. Other handlers of a site are not affected.
+    #[schemars(extend("examples" = [true, { "bypass_cookies": ["session*"] }]))]
+    pub cache: Option<CacheTable>,
 }
 
 /// The fields of `security_headers`, and their values.
@@ -105,6 +110,7 @@ impl StepsTable {
             request_timeout: self.request_timeout.or(site.request_timeout),
             // The routes of a site share its compressor.
             compression: None,
+            cache: self.cache.clone().or_else(|| site.cache.clone()),
         }
     }
 
@@ -183,6 +189,8 @@ pub(crate) struct SiteSteps<'c> {
     body_bytes: u64,
     /// The largest of these sizes in the configuration, which connections check.
     body_bytes_max: u64,
+    /// The store of caches.
+    cache_store: Arc<CacheStore>,
 }
 
 impl<'c> SiteSteps<'c> {
@@ -223,6 +231,7 @@ impl<'c> SiteSteps<'c> {
             compressor,
             body_bytes,
             body_bytes_max,
+            cache_store: resources.caches.store(&config.cache),
         }
     }
 
@@ -278,6 +287,14 @@ impl<'c> SiteSteps<'c> {
         if !settings.request_headers.is_empty() {
             steps.push(Arc::new(RequestFields(Changes::new(&settings.request_headers.0))));
         }
+        // The innermost step: it sees the request as the handler does, on which `Vary` of the response is based.
+        if let Some(table) = settings.cache.filter(|table| !table.is_off) {
+            if route.handler.is_cacheable() {
+                steps.push(Arc::new(Cache::new(&table, self.cache_store.clone())));
+            } else if route.steps.cache.is_some() {
+                problems.push(not_cacheable(route));
+            }
+        }
         steps
     }
 
@@ -316,6 +333,12 @@ fn place(site: &config::Site, paths: &[PathPattern]) -> Place {
     let hosts = site.hosts.iter().map(ToString::to_string);
     let all: Vec<_> = hosts.chain(paths.iter().map(ToString::to_string)).collect();
     Place { label, identity: all.join(" ") }
+}
+
+fn not_cacheable(route: &config::Route) -> Problem {
+    let title = format!("responses of `{}` are not cached", route.handler.key());
+    let problem = Problem::key(&route.location.key("cache"), title);
+    problem.label("expected a route with `proxy`, `fastcgi` or `php`")
 }
 
 impl FieldChanges {

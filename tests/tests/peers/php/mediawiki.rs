@@ -1,10 +1,11 @@
 //! `MediaWiki` from Debian, with a slash and non-ASCII letters in page titles.
 
+use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use rudy_tests::{Response, Server, long, program, skip};
+use rudy_tests::{Response, Server, eventually, long, program, skip};
 use tempfile::TempDir;
 
 use super::Fpm;
@@ -34,18 +35,20 @@ fn install(pages: &[(&str, &str)]) -> Option<TempDir> {
     let output = output.expect("every system has a shell");
     assert!(output.status.success(), "{output:?}");
     for (title, text) in pages {
-        let mut edit = Command::new(&php);
-        edit.current_dir(folder.path().join("public")).args(["maintenance/edit.php", title]);
-        let mut child = edit.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("PHP starts");
-        let mut stdin = child.stdin.take().expect("the stream is piped");
-        stdin.write_all(text.as_bytes()).expect("edit.php reads the text");
-        drop(stdin);
-        assert!(
-            child.wait().expect("the child can be waited for").success(),
-            "edit.php does not save {title}"
-        );
+        edit(&php, &folder, title, text);
     }
     Some(folder)
+}
+
+/// Saves a page.
+fn edit(php: &Path, wiki: &TempDir, title: &str, text: &str) {
+    let mut edit = Command::new(php);
+    edit.current_dir(wiki.path().join("public")).args(["maintenance/edit.php", title]);
+    let mut child = edit.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("PHP starts");
+    let mut stdin = child.stdin.take().expect("the stream is piped");
+    stdin.write_all(text.as_bytes()).expect("edit.php reads the text");
+    drop(stdin);
+    assert!(child.wait().expect("the child can be waited for").success(), "edit.php does not save {title}");
 }
 
 /// Requests `target` with the host name of the wiki, which redirects requests for other names.
@@ -86,4 +89,32 @@ fn mediawiki_shows_a_page_with_a_slash_in_its_title_at_all_its_urls() {
     }
     assert!(failures.is_empty(), "these do not show the page:\n{}", failures.join("\n"));
     assert_eq!(get(&server, "/wiki/A/C").status, 404, "a page that no one has written");
+}
+
+/// Settings for a cache in front of the wiki, at `$1`.
+const CACHED: &str = r"$wgUseCdn = true; $wgCdnServers = [ '$1' ];";
+
+#[test]
+fn mediawiki_purges_a_page_that_is_cached_for_anonymous_readers() {
+    if !long() {
+        return;
+    }
+    let Some(fpm) = Fpm::start_with_extensions("") else { return };
+    let (Some(php), Some(wiki)) = (program("php"), install(&[("Page", "The first text.")])) else { return };
+    let public = wiki.path().join("public");
+    let cache =
+        "[site.route.cache]\nbypass_cookies = [\"wikiUserID\", \"wiki_session\"]\npurge_from = \"loopback\"";
+    let server = fpm.serve_with(&public, "[cache]\npath = \"cache\"\n", cache);
+    let settings = public.join("LocalSettings.php");
+    let text = fs::read_to_string(&settings).expect("the installation has written it");
+    let cdn = CACHED.replace("$1", &server.address().to_string());
+    fs::write(&settings, format!("{text}\n{cdn}\n")).expect("it can be written");
+    let is_hit =
+        |response: &Response| response.field("cache-status").is_some_and(|status| status.contains("hit"));
+    let first = eventually("the page is cached", || Some(get(&server, "/wiki/Page")).filter(is_hit));
+    assert!(first.text().contains("The first text."));
+    edit(&php, &wiki, "Page", "The second text.");
+    eventually("the page was purged", || {
+        get(&server, "/wiki/Page").text().contains("The second text.").then_some(())
+    });
 }

@@ -113,6 +113,11 @@ pub(super) fn paths_of_config(config: &Config) -> Vec<PathAccess> {
     if let Some(folder) = admin_folder {
         add(folder, SOCKET);
     }
+    if let Some(folder) = config.cache.folder().filter(|_| config.has_cache()) {
+        // Without the folder, the start fails later with the reason.
+        let _ = state_dir::create(&folder);
+        add(folder, STATE);
+    }
     config.acme.authority.iter().for_each(|path| add(folder_of(path), READ));
     config.ticket_keys.iter().for_each(|path| add(folder_of(path), READ));
     if let Some(folder) = state_dir().filter(|_| config.keeps_state()) {

@@ -155,6 +155,7 @@ impl Server {
     ) -> Result<Self, Exit> {
         let (began, grace) = (Instant::now(), self.config.shutdown_timeout);
         self.runtime.block_on(self.engine.hand_over_listeners());
+        self.context.release_caches();
         successor.transfer_ownership();
         let outcome = format!("process {} has replaced process {}", successor.pid(), process::id());
         self.context.errors.notice(&format!(

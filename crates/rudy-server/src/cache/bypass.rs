@@ -1,0 +1,75 @@
+//! Requests that do not use the cache, and those that invalidate what it has stored.
+
+use std::sync::Arc;
+
+use http::{Method, Request as HttpRequest};
+use rudy_cache::{CacheStatus, Forward, Key};
+use rudy_net::{Reply, Request, Response};
+use tokio::task::spawn_blocking;
+
+use super::Shared;
+use super::store::OpenStore;
+use crate::handlers::Call;
+use crate::routing::request_host;
+use crate::steps::Next;
+
+/// Passes a request on, without looking for a stored response or storing one.
+pub(super) fn pass(
+    shared: &Arc<Shared>,
+    reason: Forward,
+    request: Request,
+    call: Call<'_>,
+    next: Next,
+) -> Reply {
+    let shared = shared.clone();
+    next.call(request, call).map(move |mut response| {
+        add_forwarded(&shared, reason, &mut response);
+        response
+    })
+}
+
+/// Passes a request on whose method may change the resource. What is stored for its URL is invalid after it (RFC 9111 §4.4), before
+/// the client receives the response.
+pub(super) fn write_through(
+    shared: &Arc<Shared>,
+    open: &Arc<OpenStore>,
+    request: Request,
+    call: Call<'_>,
+    next: Next,
+) -> Reply {
+    if request.method().is_safe() {
+        return pass(shared, Forward::Method, request, call, next);
+    }
+    let (shared, open) = (shared.clone(), open.clone());
+    let (method, key) = (request.method().clone(), key(&shared, &request, &call));
+    let reply = next.call(request, call);
+    Reply::Later(Box::pin(async move {
+        let mut response = reply.response().await;
+        let keys = invalidated(&shared, method, &key, &response);
+        if !keys.is_empty() {
+            // An error means a panic, which is logged.
+            let _ = spawn_blocking(move || open.store.invalidate(&keys)).await;
+        }
+        add_forwarded(&shared, Forward::Method, &mut response);
+        response
+    }))
+}
+
+fn add_forwarded(shared: &Shared, reason: Forward, response: &mut Response) {
+    let forward_status = Some(response.status());
+    let status = CacheStatus { forward: Some(reason), forward_status, ..CacheStatus::default() };
+    shared.add_status(response, &status);
+}
+
+/// Returns the key of a request with a body.
+pub(super) fn key(shared: &Shared, request: &Request, call: &Call<'_>) -> Key {
+    let is_secure = call.context.client.scheme() == http::uri::Scheme::HTTPS;
+    let target = super::subject::target(request.uri(), request.extensions());
+    shared.policy.key(is_secure, request_host(request), target)
+}
+
+fn invalidated(shared: &Shared, method: Method, key: &Key, response: &Response) -> Vec<Key> {
+    let mut request = HttpRequest::new(());
+    *request.method_mut() = method;
+    shared.policy.invalidated(&request, &super::fetch::view(response), key)
+}

@@ -1,0 +1,217 @@
+//! What operators and applications do with the cache: purge, statistics, lists.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use http::StatusCode;
+use rudy_cache::{Content, Key, Seconds};
+use rudy_store::{Object, Purge, PurgeError, Stats, Target};
+use rudy_units::visible;
+
+use super::store::OpenStore;
+use super::{Cache, now};
+use crate::App;
+use crate::admin::{CacheObject, CacheStats, PurgeRequest, PurgedBy, Request, Response};
+
+/// The maximum number of objects in a list.
+const LIST_MAX: usize = 100_000;
+
+/// Responds to a request about the caches of the current configuration. Blocks.
+pub(crate) fn respond(request: &Request, app: &App) -> Response {
+    let caches: Vec<_> = app.caches().collect();
+    let result = match request {
+        Request::CachePurge(purge) => purge_all(&caches, purge),
+        Request::CacheStats => {
+            Ok(Response::CacheStats(stores(&caches).iter().map(|open| stats(open)).collect()))
+        }
+        Request::CacheList { prefix, limit } => Ok(list(&caches, prefix.as_deref(), *limit)),
+        Request::CacheGet { url } => get(&caches, url),
+        _ => Err("this is no request about a cache".to_owned()),
+    };
+    match result {
+        Ok(_) if stores(&caches).is_empty() => {
+            Response::Error("no route of this server has a cache".to_owned())
+        }
+        Ok(response) => response,
+        Err(why) => Response::Error(why),
+    }
+}
+
+/// The open stores of the caches, each once.
+fn stores(caches: &[&Cache]) -> Vec<Arc<OpenStore>> {
+    let mut stores: Vec<Arc<OpenStore>> = Vec::new();
+    for open in caches.iter().filter_map(|cache| cache.open()) {
+        if !stores.iter().any(|known| Arc::ptr_eq(known, open)) {
+            stores.push(open.clone());
+        }
+    }
+    stores
+}
+
+fn purge_all(caches: &[&Cache], request: &PurgeRequest) -> Result<Response, String> {
+    let mut purges = Vec::new();
+    for by in &request.by {
+        let targets = match by {
+            PurgedBy::Url(url) => keys(caches, url)?.into_iter().map(Target::Key).collect(),
+            PurgedBy::Prefix(prefix) => {
+                parse_url(prefix)?;
+                vec![Target::Prefix(prefix.clone().into_bytes())]
+            }
+            PurgedBy::Tag(tag) => vec![Target::Tag(tag.clone().into_bytes())],
+        };
+        purges.extend(targets.into_iter().map(|target| Purge { target, soft: request.soft }));
+    }
+    for open in stores(caches) {
+        open.store.purge(&purges).map_err(|error| explain(&error))?;
+    }
+    Ok(Response::CachePurged)
+}
+
+/// Returns why a purge has failed, and what to do.
+pub(super) fn explain(error: &PurgeError) -> String {
+    match error {
+        PurgeError::Busy => {
+            "another process has the lock of the cache folder: send the purge to that process".to_owned()
+        }
+        PurgeError::Full => {
+            "too many purges are being applied: send the purge again in a few seconds".to_owned()
+        }
+        PurgeError::System(error) => format!("the purge cannot be written: {error}"),
+        _ => "the prefix or tag is too long".to_owned(),
+    }
+}
+
+/// Returns the keys of a URL: they depend on the settings of the routes.
+fn keys(caches: &[&Cache], url: &str) -> Result<Vec<Key>, String> {
+    let (is_secure, host, target) = parse_url(url)?;
+    let mut keys: Vec<Key> = Vec::new();
+    for cache in caches {
+        let key = cache.policy().key(is_secure, host.as_bytes(), target.as_bytes());
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+    Ok(keys)
+}
+
+/// Splits a URL into whether it is https, its host and its target.
+fn parse_url(url: &str) -> Result<(bool, &str, &str), String> {
+    let (is_secure, rest) = match url.split_once("://") {
+        Some(("https", rest)) => (true, rest),
+        Some(("http", rest)) => (false, rest),
+        _ => return Err(format!("\"{}\" is no URL: it begins with https:// or http://", visible(url))),
+    };
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (host, target) = rest.split_at(end);
+    if host.is_empty() {
+        return Err(format!("\"{}\" has no host", visible(url)));
+    }
+    Ok((is_secure, host, target.split('#').next().unwrap_or_default()))
+}
+
+fn stats(open: &OpenStore) -> CacheStats {
+    let Stats {
+        objects,
+        bytes,
+        capacity,
+        memory_objects,
+        memory_bytes,
+        is_writer,
+        is_indexed,
+        evicted,
+        damaged,
+        write_errors,
+        purges_pending,
+        ..
+    } = open.store.stats();
+    CacheStats {
+        folder: open.folder.display().to_string(),
+        objects,
+        objects_max: capacity.objects.into(),
+        bytes,
+        bytes_max: capacity.bytes,
+        memory_objects,
+        memory_bytes,
+        is_writer,
+        is_indexed,
+        evicted,
+        damaged,
+        write_errors,
+        purges_pending,
+    }
+}
+
+fn list(caches: &[&Cache], prefix: Option<&str>, limit: usize) -> Response {
+    let mut objects = Vec::new();
+    for open in stores(caches) {
+        open.store.for_each(|listed| {
+            let is_listed = prefix.is_none_or(|prefix| listed.key.starts_with(prefix.as_bytes()));
+            if is_listed {
+                objects.push(describe(&listed.key, &listed.stored, listed.body_bytes));
+            }
+            if objects.len() < limit.min(LIST_MAX) {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            }
+        });
+    }
+    objects.sort_by(|a, b| a.url.cmp(&b.url));
+    Response::CacheObjects(objects)
+}
+
+fn get(caches: &[&Cache], url: &str) -> Result<Response, String> {
+    let mut objects = Vec::new();
+    let keys = keys(caches, url)?;
+    for open in stores(caches) {
+        let found = keys.iter().flat_map(|key| open.store.objects(key));
+        objects.extend(found.map(|object| with_fields(&object)));
+    }
+    Ok(Response::CacheObjects(objects))
+}
+
+fn with_fields(object: &Object) -> CacheObject {
+    let stored = object.stored();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let fields = stored.fields().iter().map(|(name, value)| (name.to_string(), text(value.as_bytes())));
+    CacheObject { fields: fields.collect(), ..describe(object.key(), stored, object.body().len()) }
+}
+
+fn describe(key: &[u8], stored: &rudy_cache::Stored, body_bytes: u64) -> CacheObject {
+    let age = stored.age(now());
+    let fresh_s = stored.fresh_at(now()).map_or(0, |(_, left): (Seconds, Seconds)| left.get());
+    CacheObject {
+        url: String::from_utf8_lossy(key).into_owned(),
+        status: stored.status().as_u16(),
+        body_bytes,
+        age_s: age.get(),
+        fresh_s,
+        is_whole: *stored.content() == Content::Whole,
+        vary: stored.variant().names().iter().map(ToString::to_string).collect(),
+        fields: Vec::new(),
+    }
+}
+
+/// The response to an HTTP request that purges.
+pub(super) fn purged(result: Result<(), PurgeError>, headers: &http::HeaderMap) -> rudy_net::Response {
+    match result {
+        Ok(()) => rudy_net::Response::text(StatusCode::OK, "text/plain; charset=utf-8", "200 OK\nPurged.\n"),
+        Err(error) => {
+            crate::pages::error(StatusCode::SERVICE_UNAVAILABLE, headers, &format!("{}.", explain(&error)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_has_a_scheme_and_a_host() {
+        assert_eq!(parse_url("https://a.org/b?c#d"), Ok((true, "a.org", "/b?c")));
+        assert_eq!(parse_url("http://a.org:81?c"), Ok((false, "a.org:81", "?c")));
+        for url in ["a.org/b", "ftp://a.org/", "https:///b", ""] {
+            assert!(parse_url(url).is_err(), "{url}");
+        }
+    }
+}

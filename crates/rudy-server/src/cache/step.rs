@@ -1,0 +1,126 @@
+//! The step: hits from memory at once, everything else as a [`Visit`].
+
+use std::io;
+use std::sync::Arc;
+
+use http::Method;
+use http::uri::Scheme;
+use rudy_cache::{Forward, Policy};
+use rudy_net::{Reply, Request, Response};
+use rudy_store::Access;
+
+use super::origin::Origin;
+use super::store::{CacheStore, OpenStore};
+use super::subject::{KeyRules, Subject};
+use super::table::CacheTable;
+use super::visit::{self, Attempt, Visit, attempt};
+use super::{Shared, bypass, prepared, purge};
+use crate::handlers::{Call, Start};
+use crate::routing::request_host;
+use crate::steps::{HeadCall, Next, Step};
+
+/// The cache of a route.
+#[derive(Debug)]
+pub(crate) struct Cache(Arc<Shared>);
+
+impl Cache {
+    pub(crate) fn new(table: &CacheTable, store: Arc<CacheStore>) -> Self {
+        let (policy, rules) = (table.policy(), KeyRules::new(table));
+        Self(Arc::new(Shared { policy, rules, table: table.clone(), store }))
+    }
+
+    /// Returns the store, if it is open.
+    pub(super) fn open(&self) -> Option<&Arc<OpenStore>> {
+        self.0.store.get()
+    }
+
+    pub(super) fn policy(&self) -> &Policy {
+        &self.0.policy
+    }
+
+    fn read(&self, open: &Arc<OpenStore>, request: Request, call: Call<'_>, next: &Next) -> Reply {
+        let shared = &self.0;
+        let subject = shared.rules.subject(&shared.policy, &request, call.context.client);
+        let Ok(found) = open.store.lookup(&subject.key, subject.head.headers(), Access::Cached) else {
+            let visit = self.visit(open, subject, request, &call, next);
+            return Reply::Later(Box::pin(visit.look_up()));
+        };
+        match attempt(shared, open, &subject, &found) {
+            Attempt::Hit(response, object) => {
+                let is_secure = call.context.client.scheme() == Scheme::HTTPS;
+                let target = super::subject::target(request.uri(), request.extensions());
+                prepared::keep(shared, &subject.head, request_host(&request), target, is_secure, &object);
+                response.into()
+            }
+            Attempt::OnlyIfCached(response) => response.into(),
+            Attempt::Stale(response, decision) => {
+                let origin = || Origin::new(request, &call, next);
+                visit::validate(shared, open, subject, decision, found.objects, origin);
+                response.into()
+            }
+            Attempt::Fetch(_) => {
+                let visit = self.visit(open, subject, request, &call, next);
+                Reply::Later(Box::pin(visit.respond(found)))
+            }
+        }
+    }
+
+    fn visit(
+        &self,
+        open: &Arc<OpenStore>,
+        subject: Subject,
+        request: Request,
+        call: &Call<'_>,
+        next: &Next,
+    ) -> Visit {
+        let (shared, open) = (self.0.clone(), open.clone());
+        Visit { shared, open, subject, origin: Origin::new(request, call, next) }
+    }
+}
+
+impl Step for Cache {
+    fn call(&self, request: Request, call: Call<'_>, next: Next) -> Reply {
+        let Some(open) = self.0.store.get() else { return next.call(request, call) };
+        if purge::is_purge(request.method()) {
+            let reply = purge::respond(&self.0, open, &request, &call);
+            return reply.unwrap_or_else(|| purge::reject(&request));
+        }
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            return bypass::write_through(&self.0, open, request, call, next);
+        }
+        if self.0.rules.bypasses(&request) {
+            return bypass::pass(&self.0, Forward::Bypass, request, call, next);
+        }
+        self.read(open, request, call, &next)
+    }
+
+    fn call_head(&self, call: HeadCall<'_>) -> Option<Response> {
+        let is_secure = call.client.scheme() == Scheme::HTTPS;
+        prepared::respond(&self.0, self.0.store.get()?, call.head, is_secure)
+    }
+
+    fn responds_to_heads(&self) -> bool {
+        true
+    }
+
+    fn cache(&self) -> Option<&Cache> {
+        Some(self)
+    }
+
+    fn describe(&self) -> Vec<String> {
+        self.0.table.describe()
+    }
+
+    fn start(&self, start: &Start<'_>) -> io::Result<()> {
+        self.0.store.open(start.log)
+    }
+
+    /// A response that the handler has ready, such as a file of a PHP application, is not stored.
+    fn finish(&self, response: Response, _is_https: bool) -> Option<Response> {
+        Some(response)
+    }
+
+    fn can_finish(&self) -> bool {
+        true
+    }
+}

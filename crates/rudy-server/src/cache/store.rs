@@ -1,0 +1,188 @@
+//! The store that all caches of a configuration share: the table `[cache]`, and the store itself.
+
+use std::convert::Infallible;
+use std::env;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use rudy_cache::index::Capacity;
+use rudy_store::{Options, Store};
+use rudy_units::Size;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::flights::Flights;
+use super::marks::Marks;
+use crate::config::{FilePath, Int, OneOrMany};
+use crate::error_log::ErrorLog;
+use crate::registry::Registry;
+use crate::state_dir;
+
+/// Where the responses of `cache` are stored, and how many.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct StoreTable {
+    /// Folder of the cache, relative to this file. It belongs to Rudy alone. The default is `$CACHE_DIRECTORY` (set by systemd),
+    /// `/var/cache/rudy` for root, or `~/.cache/rudy`.
+    #[schemars(example = &"/var/cache/rudy")]
+    pub path: Option<FilePath>,
+    /// Maximum disk space for stored responses. The default is 10 GiB. The least used ones are removed first.
+    #[schemars(extend("examples" = ["50G"]))]
+    pub size: Option<Size<1>>,
+    /// Maximum number of stored responses. The default is 1,000,000. Each needs up to 256 bytes of memory.
+    #[schemars(example = 100_000)]
+    pub objects: Option<Int<1, 100_000_000>>,
+    /// Maximum size of a response. The default is 1 GiB.
+    #[schemars(extend("examples" = ["100M"]))]
+    pub object_bytes: Option<Size<1>>,
+    /// Memory for small responses that are used often. The default is 64 MiB.
+    #[schemars(extend("examples" = ["256M"]))]
+    pub memory: Option<Size>,
+    /// Hexadecimal digits in the name of each folder level. The default is `[1, 2]`: 4,096 folders. A change empties the cache.
+    #[schemars(example = [2, 2])]
+    pub levels: Option<OneOrMany<Int<1, 2>>>,
+    /// Name of the cache in `Cache-Status`. The default is `Rudy`.
+    #[schemars(extend("examples" = ["edge-1"]))]
+    pub name: Option<String>,
+}
+
+/// The maximum number of folder levels.
+const LEVELS_MAX: usize = 3;
+
+impl StoreTable {
+    /// Returns the folder. `None` if it is not set and there is no default.
+    pub(crate) fn folder(&self) -> Option<PathBuf> {
+        if let Some(path) = &self.path {
+            return Some(path.0.clone());
+        }
+        let first = |name| env::var_os(name).and_then(|paths| env::split_paths(&paths).next());
+        let absolute = |name| first(name).filter(|path: &PathBuf| path.is_absolute());
+        if let Some(folder) = absolute("CACHE_DIRECTORY") {
+            return Some(folder);
+        }
+        if rustix::process::geteuid().is_root() {
+            return Some("/var/cache/rudy".into());
+        }
+        let cache = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
+        cache.map(|cache| cache.join("rudy"))
+    }
+
+    /// Returns what is wrong with a value, by its key.
+    pub(crate) fn problem(&self) -> Option<(&'static str, String)> {
+        let levels = self.levels.as_ref().map_or(0, |levels| levels.as_slice().len());
+        if levels > LEVELS_MAX {
+            return Some((
+                "levels",
+                format!("{levels} folder levels are too many\nexpected at most {LEVELS_MAX}"),
+            ));
+        }
+        let name = self.name.as_deref()?;
+        let is_token = name.starts_with(|first: char| first.is_ascii_alphabetic())
+            && name
+                .chars()
+                .all(|character| character.is_ascii_alphanumeric() || "-_.:/*".contains(character));
+        let why = "is not a name for `Cache-Status`\nexpected a letter, then letters, digits and -_.:/*";
+        (!is_token).then(|| ("name", format!("\"{}\" {why}", name.escape_debug())))
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or("Rudy")
+    }
+
+    /// Returns the options of the store.
+    pub(crate) fn options(&self, folder: &Path) -> Options {
+        let mut options = Options::new(folder);
+        if let Some(levels) = &self.levels {
+            let digits = levels.as_slice().iter().map(|digits| u8::try_from(digits.as_u16()).unwrap_or(1));
+            options.levels = digits.collect();
+        }
+        let Capacity { bytes, objects } = options.capacity;
+        options.capacity = Capacity {
+            bytes: self.size.map_or(bytes, |size| size.0),
+            objects: self.objects.map_or(objects, Int::as_u32),
+        };
+        options.object_bytes_max = self.object_bytes.map_or(options.object_bytes_max, |size| size.0);
+        options.memory_bytes = self.memory.map_or(options.memory_bytes, |size| size.0);
+        options
+    }
+}
+
+/// A store for a configuration. It is opened when a server starts, but not when a configuration is only checked.
+#[derive(Debug)]
+pub(crate) struct CacheStore {
+    pub(super) table: StoreTable,
+    opened: OnceLock<Arc<OpenStore>>,
+}
+
+/// An open store, and what its caches remember beside it.
+#[derive(Debug)]
+pub(crate) struct OpenStore {
+    pub(crate) store: Store,
+    pub(super) flights: Arc<Flights>,
+    pub(super) marks: Marks,
+    pub(super) object_bytes_max: u64,
+    pub(super) folder: PathBuf,
+}
+
+impl CacheStore {
+    pub(crate) fn new(table: &StoreTable) -> Self {
+        Self { table: table.clone(), opened: OnceLock::new() }
+    }
+
+    /// Returns the store if it is open.
+    pub(crate) fn get(&self) -> Option<&Arc<OpenStore>> {
+        self.opened.get()
+    }
+
+    /// Opens the store, unless it is open.
+    pub(crate) fn open(&self, log: &ErrorLog) -> io::Result<()> {
+        if self.opened.get().is_some() {
+            return Ok(());
+        }
+        let folder = self.table.folder().ok_or_else(|| {
+            io::Error::other("there is no folder for the cache: set `path` in [cache] of the configuration")
+        })?;
+        let options = self.table.options(&folder);
+        let object_bytes_max = options.object_bytes_max;
+        create_folder(&folder)?;
+        let store = Store::open(options).map_err(|error| {
+            io::Error::other(format!("cannot open the cache {}: {error}", folder.display()))
+        })?;
+        if !store.is_writer() {
+            log.notice(&format!(
+                "another process uses the cache {}: this one reads from it, and stores when the other one has stopped",
+                folder.display()
+            ));
+        }
+        let (flights, marks) = (Arc::default(), Marks::default());
+        // Two threads that open it at a time are no case: one thread starts the server.
+        self.opened.get_or_init(|| Arc::new(OpenStore { store, flights, marks, object_bytes_max, folder }));
+        Ok(())
+    }
+}
+
+/// Creates a folder that only this user can read: responses may be for clients of one network only.
+fn create_folder(folder: &Path) -> io::Result<()> {
+    state_dir::create(folder).map_err(|error| {
+        io::Error::new(error.kind(), format!("cannot create the cache {}: {error}", folder.display()))
+    })
+}
+
+/// The stores of all configurations in use. A configuration with the same table uses the same store.
+#[derive(Debug, Default)]
+pub(crate) struct Caches(Registry<StoreTable, CacheStore>);
+
+impl Caches {
+    /// Returns the store of a table.
+    pub(crate) fn store(&self, table: &StoreTable) -> Arc<CacheStore> {
+        let create = || Ok::<_, Infallible>(Arc::new(CacheStore::new(table)));
+        let Ok(store) = self.0.get_or_create(table, create);
+        store
+    }
+
+    /// Returns the open stores.
+    pub(crate) fn open(&self) -> Vec<Arc<OpenStore>> {
+        self.0.values().iter().filter_map(|store| store.get().cloned()).collect()
+    }
+}

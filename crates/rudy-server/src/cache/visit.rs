@@ -1,0 +1,291 @@
+//! A request that needs more than the memory of the store: what is on disk, or the origin.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use rudy_cache::{CacheStatus, Content, Decision, Forward, HttpDate, Stored};
+use rudy_net::Response;
+use rudy_store::{Access, Found, Object};
+use tokio::sync::{oneshot, watch};
+use tokio::task::spawn_blocking;
+
+use super::fetch::{Fetch, First};
+use super::flights::{Incoming, Place, Progress, Registration};
+use super::origin::Origin;
+use super::store::OpenStore;
+use super::subject::Subject;
+use super::{Shared, now, reply};
+use crate::pages;
+
+/// How often a request joins another one whose response does not suit it, before it is sent by itself.
+const ATTEMPTS: u32 = 4;
+
+/// A request, and what it needs until its response.
+pub(super) struct Visit {
+    pub(super) shared: Arc<Shared>,
+    pub(super) open: Arc<OpenStore>,
+    pub(super) subject: Subject,
+    pub(super) origin: Origin,
+}
+
+/// What the stored objects lead to.
+pub(super) enum Attempt {
+    /// A response, and the object that it is from.
+    Hit(Response, Arc<Object>),
+    /// A response from a stale object, which has to be validated.
+    Stale(Response, Decision),
+    /// 504: the client wants nothing but a stored response.
+    OnlyIfCached(Response),
+    /// A request to the origin.
+    Fetch(Decision),
+}
+
+/// Decides by the stored objects.
+pub(super) fn attempt(shared: &Shared, open: &OpenStore, subject: &Subject, found: &Found) -> Attempt {
+    let now = now();
+    let stored: Vec<&Stored> = found.objects.iter().map(|object| object.stored()).collect();
+    let mut decision = shared.policy.lookup(&subject.head, &stored, now);
+    if decision == Decision::Forward(Forward::UriMiss) && found.has_variants {
+        decision = Decision::Forward(Forward::VaryMiss);
+    }
+    let respond = |index: usize, status: &CacheStatus| {
+        let object = &found.objects[index];
+        let mut response = reply::of_object(object, &subject.head, now);
+        shared.add_status(&mut response, status);
+        (response, object.clone())
+    };
+    let status = CacheStatus::of(&decision);
+    match decision {
+        Decision::Hit(selected) => {
+            let (response, object) = respond(selected.index, &status);
+            Attempt::Hit(response, object)
+        }
+        Decision::StaleHit(selected) => Attempt::Stale(respond(selected.index, &status).0, decision),
+        // Reloads have an object validated at most once a second.
+        Decision::Validate { selected, reason: Forward::Request, .. }
+            if received_now(stored[selected.index], now) =>
+        {
+            let status = CacheStatus { hit: true, ttl: Some(selected.ttl), ..CacheStatus::default() };
+            let (response, object) = respond(selected.index, &status);
+            Attempt::Hit(response, object)
+        }
+        // So does an origin that fails.
+        Decision::Validate { selected, stale_if_error: true, .. }
+            if open.marks.is_validated(&subject.key) =>
+        {
+            let status = CacheStatus { hit: true, ttl: Some(selected.ttl), ..CacheStatus::default() };
+            let (response, object) = respond(selected.index, &status);
+            Attempt::Hit(response, object)
+        }
+        Decision::OnlyIfCached => {
+            let explanation = "The response is not in the cache, and the request forbids to ask the origin.";
+            let mut response = pages::error(StatusCode::GATEWAY_TIMEOUT, subject.head.headers(), explanation);
+            shared.add_status(&mut response, &status);
+            Attempt::OnlyIfCached(response)
+        }
+        Decision::Validate { .. } | Decision::Extend(_) | Decision::Forward(_) => Attempt::Fetch(decision),
+    }
+}
+
+fn received_now(stored: &Stored, now: HttpDate) -> bool {
+    stored.received_at() == now
+}
+
+/// What became of a request that joined another one.
+enum Waited {
+    Response(Response),
+    /// The response does not suit this request, but another one in flight may.
+    Other,
+    /// The response is for the first request only.
+    Alone,
+}
+
+impl Visit {
+    /// Looks on disk, and responds.
+    pub(super) async fn look_up(self) -> Response {
+        let found = self.lookup().await;
+        self.respond(found).await
+    }
+
+    /// Responds from what was found, or from the origin.
+    pub(super) async fn respond(self, mut found: Found) -> Response {
+        let mut is_alone = self.subject.is_exclusive || self.open.marks.is_not_stored(&self.subject.key);
+        for _ in 0..ATTEMPTS {
+            let decision = match attempt(&self.shared, &self.open, &self.subject, &found) {
+                Attempt::Hit(response, _) | Attempt::OnlyIfCached(response) => return response,
+                Attempt::Stale(response, decision) => {
+                    self.validate(decision, found.objects);
+                    return response;
+                }
+                Attempt::Fetch(decision) => decision,
+            };
+            if is_alone || decision == Decision::Forward(Forward::Bypass) {
+                return self.lead(Registration::exclusive(), decision, found.objects).await;
+            }
+            let place = self.open.flights.join(&self.subject.key, |stored| self.suits(stored));
+            match place {
+                Place::First(registration) => return self.begin(registration).await,
+                Place::Joined(receiver) => match self.wait(receiver, &decision).await {
+                    Waited::Response(response) => return response,
+                    Waited::Other => {}
+                    Waited::Alone => is_alone = true,
+                },
+            }
+            found = self.lookup().await;
+        }
+        self.lead(Registration::exclusive(), Decision::Forward(Forward::UriMiss), Vec::new()).await
+    }
+
+    /// Whether this request can use a response that is being received: it would be a hit if it were stored.
+    fn suits(&self, stored: &Stored) -> bool {
+        let decision = self.shared.policy.lookup(&self.subject.head, &[stored], now());
+        matches!(decision, Decision::Hit(_) | Decision::StaleHit(_))
+    }
+
+    /// Begins a flight, unless another one has ended since the lookup, whose response is stored now.
+    async fn begin(self, registration: Registration) -> Response {
+        let fields = self.subject.head.headers();
+        let found = match self.open.store.lookup(&self.subject.key, fields, Access::Cached) {
+            Ok(found) => found,
+            Err(_) => self.lookup().await,
+        };
+        match attempt(&self.shared, &self.open, &self.subject, &found) {
+            Attempt::Hit(response, _) | Attempt::Stale(response, _) | Attempt::OnlyIfCached(response) => {
+                response
+            }
+            Attempt::Fetch(decision) => self.lead(registration, decision, found.objects).await,
+        }
+    }
+
+    async fn lookup(&self) -> Found {
+        let (open, key) = (self.open.clone(), self.subject.key.clone());
+        let fields = self.subject.head.headers().clone();
+        let found = spawn_blocking(move || open.store.lookup(&key, &fields, Access::Blocking)).await;
+        found.ok().and_then(Result::ok).unwrap_or_default()
+    }
+
+    /// Validates an object in the background, at most once a second.
+    fn validate(self, decision: Decision, objects: Vec<Arc<Object>>) {
+        let Self { shared, open, subject, origin } = self;
+        validate(&shared, &open, subject, decision, objects, || origin);
+    }
+
+    /// Sends the request to the origin, and responds.
+    async fn lead(
+        self,
+        registration: Registration,
+        decision: Decision,
+        objects: Vec<Arc<Object>>,
+    ) -> Response {
+        let Self { shared, open, subject, origin } = self;
+        let (sender, first) = oneshot::channel();
+        let receiver = registration.flight.subscribe();
+        let request = subject.head.clone();
+        let status = CacheStatus::of(&decision);
+        let fetch = Fetch {
+            shared: shared.clone(),
+            open,
+            origin,
+            subject,
+            decision,
+            objects,
+            registration,
+            first: Some(sender),
+            is_background: false,
+        };
+        fetch.start();
+        let (mut response, status) = match first.await {
+            Ok(First::Response(response)) => {
+                let status = forwarded(status, response.status());
+                (response, status)
+            }
+            Ok(First::Incoming(incoming, reader)) => {
+                let status = CacheStatus { stored: incoming.is_stored, ..forwarded(status, incoming.status) };
+                (reply::of_incoming(&incoming, receiver, &request, reader, true, now()), status)
+            }
+            Ok(First::Ready(object, validated)) => {
+                (reply::of_object(&object, &request, now()), forwarded(status, validated.status))
+            }
+            Err(_) => return failed(&request),
+        };
+        shared.add_status(&mut response, &status);
+        response
+    }
+
+    /// Waits for the response to another request.
+    async fn wait(&self, mut receiver: watch::Receiver<Progress>, decision: &Decision) -> Waited {
+        let request = &self.subject.head;
+        let suits = |stored: &Stored| stored.variant().matches(request.headers());
+        let (mut response, status) = match progress(&mut receiver).await {
+            Progress::Receiving(incoming) => {
+                let Incoming { stored, part, status, .. } = &*incoming;
+                if part.is_some() || !suits(stored) {
+                    return Waited::Other;
+                }
+                let Some(reader) = incoming.source.reader() else { return Waited::Other };
+                (reply::of_incoming(&incoming, receiver, request, reader, false, now()), *status)
+            }
+            Progress::Ready(object, validated) => {
+                let stored = object.stored();
+                if !suits(stored) || *stored.content() != Content::Whole {
+                    return Waited::Other;
+                }
+                (reply::of_object(&object, request, now()), validated.status)
+            }
+            Progress::Waiting | Progress::Nothing => return Waited::Alone,
+        };
+        let status = CacheStatus { collapsed: true, ..forwarded(CacheStatus::of(decision), status) };
+        self.shared.add_status(&mut response, &status);
+        Waited::Response(response)
+    }
+}
+
+/// Validates a stale object in the background, unless that was begun within the last second.
+pub(super) fn validate(
+    shared: &Arc<Shared>,
+    open: &Arc<OpenStore>,
+    mut subject: Subject,
+    decision: Decision,
+    objects: Vec<Arc<Object>>,
+    origin: impl FnOnce() -> Origin,
+) {
+    if open.marks.is_validated(&subject.key) {
+        return;
+    }
+    let Some(registration) = open.flights.begin(&subject.key) else { return };
+    open.marks.set_validated(&subject.key);
+    let mut origin = origin();
+    // The whole, whatever the client requested.
+    *subject.head.method_mut() = http::Method::GET;
+    subject.head.headers_mut().remove(http::header::RANGE);
+    origin.head.method = http::Method::GET;
+    let (shared, open) = (shared.clone(), open.clone());
+    let fetch = Fetch {
+        shared,
+        open,
+        origin,
+        subject,
+        decision,
+        objects,
+        registration,
+        first: None,
+        is_background: true,
+    };
+    fetch.start();
+}
+
+/// Waits until something is known of the response.
+async fn progress(receiver: &mut watch::Receiver<Progress>) -> Progress {
+    let known = receiver.wait_for(|progress| !matches!(progress, Progress::Waiting)).await;
+    known.map_or(Progress::Nothing, |progress| progress.clone())
+}
+
+fn forwarded(status: CacheStatus, forward_status: StatusCode) -> CacheStatus {
+    CacheStatus { forward_status: Some(forward_status), ..status }
+}
+
+/// The task of the request has panicked, which is logged.
+fn failed(request: &http::Request<()>) -> Response {
+    let explanation = "The response could not be received.";
+    pages::error(StatusCode::BAD_GATEWAY, request.headers(), explanation)
+}

@@ -1,0 +1,150 @@
+//! One request to the origin for many clients.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use rudy_tests::{Upstream, UpstreamPeer, eventually};
+
+use crate::{get, handled, send, server};
+
+/// An origin that begins its response when the test allows it, and counts its requests.
+fn gated(
+    head: &'static str,
+    respond: impl Fn(&mut UpstreamPeer) + Send + Sync + 'static,
+) -> (Upstream, Arc<AtomicUsize>, std::sync::mpsc::Sender<()>) {
+    let (open, gate) = channel();
+    let (gate, count) = (Mutex::new(gate), Arc::new(AtomicUsize::new(0)));
+    let counter = count.clone();
+    let upstream = Upstream::start(move |peer| {
+        while peer.request().is_some() {
+            counter.fetch_add(1, Ordering::SeqCst);
+            if gate.lock().expect("no test fails").recv().is_err() {
+                return;
+            }
+            peer.send(head);
+            respond(peer);
+        }
+    });
+    (upstream, count, open)
+}
+
+#[test]
+fn a_thousand_clients_of_a_cold_object_cause_one_request_and_receive_equal_bytes() {
+    // More than the store keeps in memory, and less than the buffers of the sockets, which are read one after the other.
+    const BYTES: usize = 100_000;
+    let body: Arc<Vec<u8>> = Arc::new((0..BYTES).map(|at| (at % 251).to_le_bytes()[0]).collect());
+    let sent = body.clone();
+    let head = "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\nCache-Control: max-age=60\r\n\r\n";
+    let (origin, count, open) = gated(head, move |peer| peer.send(&**sent));
+    let server = server(&origin, "true");
+    let mut clients: Vec<_> = (0..1000)
+        .map(|_| {
+            let mut connection = server.connect();
+            send(&mut connection, "GET", "/a", &[]);
+            connection
+        })
+        .collect();
+    open.send(()).expect("the origin waits");
+    let threads: Vec<_> = (0..4)
+        .map(|_| {
+            let (clients, body) = (clients.split_off(clients.len() - 250), body.clone());
+            thread::spawn(move || {
+                for mut client in clients {
+                    let response = client.response();
+                    assert_eq!(response.status, 200);
+                    assert!(response.body == **body, "equal bytes");
+                }
+            })
+        })
+        .collect();
+    drop(open);
+    for thread in threads {
+        thread.join().expect("all clients receive the response");
+    }
+    assert_eq!(count.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn clients_receive_the_response_while_it_arrives() {
+    let (more, next) = channel::<&'static str>();
+    let next = Mutex::new(next);
+    let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nCache-Control: max-age=60\r\n\r\n";
+    let (origin, count, open) = gated(head, move |peer| {
+        while let Ok(piece) = next.lock().expect("no test fails").recv() {
+            peer.send(format!("{:x}\r\n{piece}\r\n", piece.len()));
+            if piece.is_empty() {
+                return;
+            }
+        }
+    });
+    let server = server(&origin, "true");
+    let mut first = server.connect();
+    send(&mut first, "GET", "/a", &[]);
+    open.send(()).expect("the origin waits");
+    more.send("one").expect("the origin responds");
+    assert_eq!(first.head().status, 200);
+    assert_eq!(first.chunk().as_deref(), Some("one"));
+    let mut second = server.connect();
+    send(&mut second, "GET", "/a", &[]);
+    let head = second.head();
+    assert!(head.field("cache-status").is_some_and(|status| status.ends_with("collapsed")), "{}", head.head);
+    assert_eq!(second.chunk().as_deref(), Some("one"));
+    for piece in ["two", ""] {
+        more.send(piece).expect("the origin responds");
+    }
+    for client in [&mut first, &mut second] {
+        assert_eq!((client.chunk().as_deref(), client.chunk()), (Some("two"), None));
+    }
+    assert_eq!(count.load(Ordering::SeqCst), 1);
+    eventually("it is stored", || (handled(&get(&server, "/a", &[])) == "hit").then_some(()));
+}
+
+#[test]
+fn clients_of_a_response_that_is_not_for_others_send_their_own_requests() {
+    let head = "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nCache-Control: private\r\n\r\nx";
+    let (origin, count, open) = gated(head, |_| ());
+    let server = server(&origin, "true");
+    let mut clients: Vec<_> = (0..5).map(|_| server.connect()).collect();
+    for client in &mut clients {
+        send(client, "GET", "/a", &[]);
+    }
+    for _ in 0..5 {
+        open.send(()).expect("the origin waits");
+    }
+    assert!(clients.iter_mut().all(|client| client.response().text() == "x"));
+    assert_eq!(count.load(Ordering::SeqCst), 5);
+    // From now on, they do not wait for each other.
+    let mut clients: Vec<_> = (0..2).map(|_| server.connect()).collect();
+    for client in &mut clients {
+        send(client, "GET", "/a", &[]);
+    }
+    eventually("both requests are sent", || (count.load(Ordering::SeqCst) == 7).then_some(()));
+}
+
+#[test]
+fn a_client_with_other_fields_in_vary_leaves_at_the_head() {
+    let (open, gate) = channel::<()>();
+    let gate = Mutex::new(gate);
+    let origin = Upstream::start(move |peer| {
+        while let Some(request) = peer.request() {
+            if gate.lock().expect("no test fails").recv().is_err() {
+                return;
+            }
+            let language = request.field("accept-language").unwrap_or("-").to_owned();
+            peer.send(format!(
+                "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nCache-Control: max-age=60\r\nVary: Accept-Language\r\n\r\n{language}"
+            ));
+        }
+    });
+    let server = server(&origin, "true");
+    let mut clients: Vec<_> = ["de", "en", "de", "en"].map(|language| (language, server.connect())).into();
+    for (language, client) in &mut clients {
+        send(client, "GET", "/a", &[&format!("Accept-Language: {language}")]);
+    }
+    drop((0..4).map(|_| open.send(())).collect::<Vec<_>>());
+    for (language, client) in &mut clients {
+        assert_eq!(client.response().text(), *language);
+    }
+}

@@ -1,0 +1,97 @@
+//! The response cache in front of a scripted origin.
+
+mod admin;
+mod collapsing;
+mod faults;
+mod rules;
+mod settings;
+
+use std::sync::{Arc, Mutex};
+
+use rudy_tests::{Connection, Response, Server, Upstream, UpstreamRequest};
+
+/// An origin, and the requests that it has received.
+struct Origin {
+    upstream: Upstream,
+    requests: Arc<Mutex<Vec<UpstreamRequest>>>,
+}
+
+impl Origin {
+    /// Starts an origin that responds with fields and a body: `Cache-Control: max-age=60|body`.
+    fn start(respond: impl Fn(&UpstreamRequest, usize) -> String + Send + Sync + 'static) -> Self {
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let seen = requests.clone();
+        let upstream = Upstream::start(move |peer| {
+            while let Some(request) = peer.request() {
+                let number = {
+                    let mut seen: std::sync::MutexGuard<'_, Vec<UpstreamRequest>> =
+                        seen.lock().expect("no test fails");
+                    seen.push(request.clone());
+                    seen.len()
+                };
+                peer.send(message(&respond(&request, number)));
+            }
+        });
+        Self { upstream, requests }
+    }
+
+    /// The number of requests so far.
+    fn count(&self) -> usize {
+        self.requests.lock().expect("no test fails").len()
+    }
+
+    /// The value of a field in the last request.
+    fn last(&self, field: &str) -> Option<String> {
+        let requests = self.requests.lock().expect("no test fails");
+        requests.last().and_then(|request| request.field(field)).map(str::to_owned)
+    }
+}
+
+/// Encodes `STATUS FIELD: VALUE; FIELD: VALUE|BODY`; the status is 200 if it is missing. Fields are separated by line feeds.
+fn message(text: &str) -> String {
+    let (head, body) = text.split_once('|').unwrap_or((text, ""));
+    let (status, fields) = match head.split_once(' ') {
+        Some((status, fields)) if status.parse::<u16>().is_ok() => (status, fields),
+        _ => ("200", head),
+    };
+    let fields = fields.split('\n').filter(|line| !line.is_empty());
+    let fields = fields.fold(String::new(), |lines, line| lines + line + "\r\n");
+    let length = if status == "304" { String::new() } else { format!("Content-Length: {}\r\n", body.len()) };
+    format!("HTTP/1.1 {status} X\r\n{fields}{length}\r\n{body}")
+}
+
+/// A server with a cache in its own folder, and a proxy for all paths with more keys for its `cache`.
+fn server(origin: &Upstream, cache: &str) -> Server {
+    Server::config(&config(origin, cache))
+}
+
+fn config(origin: &Upstream, cache: &str) -> String {
+    format!(
+        "listen = [\"127.0.0.1:0\"]\n[cache]\npath = \"cache\"\n[[site]]\n[[site.route]]\npath = \"/*\"\n\
+         proxy = \"{}\"\ncache = {cache}\n",
+        origin.url()
+    )
+}
+
+/// Sends a GET with fields.
+fn get(server: &Server, target: &str, fields: &[&str]) -> Response {
+    request(server, "GET", target, fields)
+}
+
+fn request(server: &Server, method: &str, target: &str, fields: &[&str]) -> Response {
+    let mut connection = server.connect();
+    send(&mut connection, method, target, fields);
+    if method == "HEAD" { connection.head_response() } else { connection.response() }
+}
+
+fn send(connection: &mut Connection, method: &str, target: &str, fields: &[&str]) {
+    let fields = fields.iter().fold(String::new(), |lines, field| lines + field + "\r\n");
+    connection.send(format!("{method} {target} HTTP/1.1\r\nHost: a.example\r\n{fields}\r\n").as_bytes());
+}
+
+/// How the cache has handled a request: `hit`, or `uri-miss` and the like.
+fn handled(response: &Response) -> String {
+    let status = response.field("cache-status").unwrap_or_else(|| panic!("no status: {}", response.head));
+    let word = status.split("; ").nth(1).unwrap_or_default();
+    word.strip_prefix("fwd=").unwrap_or(word).to_owned()
+}

@@ -1,0 +1,115 @@
+//! The settings of `cache`.
+
+use std::process::Command;
+
+use rudy_tests::{Server, binary, eventually};
+
+use crate::{Origin, config, get, handled, request, server};
+
+#[test]
+fn cookies_bypass_the_cache() {
+    let origin = Origin::start(|_, number| format!("Cache-Control: max-age=60|{number}"));
+    let server = server(&origin.upstream, "{ bypass_cookies = [\"session*\"] }");
+    let own = get(&server, "/a", &["Cookie: a=b; session_id=1"]);
+    assert_eq!((own.text(), handled(&own).as_str()), ("1", "bypass"));
+    assert_eq!(get(&server, "/a", &["Cookie: a=b"]).text(), "2");
+    eventually("it is stored", || (handled(&get(&server, "/a", &[])) == "hit").then_some(()));
+    assert_eq!(get(&server, "/a", &["Cookie: a=b; session_id=1"]).text(), "3");
+}
+
+#[test]
+fn parts_of_the_request_are_added_to_the_key_or_removed() {
+    let origin = Origin::start(|request, _| format!("Cache-Control: max-age=60|{}", request.target()));
+    let settings = "{ ignore_query = [\"utm_*\"], sort_query = true, key_cookies = [\"lang\"] }";
+    let server = server(&origin.upstream, settings);
+    let first = get(&server, "/a?b=1&utm_x=2&a=0", &["Cookie: lang=de; id=1"]);
+    assert_eq!(first.text(), "/a?b=1&utm_x=2&a=0", "the origin receives all of it");
+    assert_eq!(first.field("vary"), Some("Cookie"));
+    eventually("it is stored", || {
+        (handled(&get(&server, "/a?a=0&b=1", &["Cookie: id=2; lang=de"])) == "hit").then_some(())
+    });
+    assert_eq!(handled(&get(&server, "/a?a=0&b=1", &["Cookie: lang=en"])), "vary-miss");
+    assert_eq!(handled(&get(&server, "/a?a=0&b=2", &["Cookie: lang=de"])), "uri-miss");
+}
+
+#[test]
+fn freshness_is_set_by_status() {
+    let origin = Origin::start(|request, _| match request.target() {
+        "/none" => "404 X-A: 1|none".to_owned(),
+        "/long" => "Cache-Control: max-age=3600|long".to_owned(),
+        _ => "X-A: 1|body".to_owned(),
+    });
+    let settings = "{ default_freshness = { 200 = \"1h\", 404 = \"5m\" }, max_freshness = \"30m\" }";
+    let server = server(&origin.upstream, settings);
+    for (target, ttl) in [("/a", 1800), ("/none", 300), ("/long", 1800)] {
+        let hit = eventually("it is stored", || {
+            Some(get(&server, target, &[])).filter(|response| handled(response) == "hit")
+        });
+        let status = hit.field("cache-status").unwrap_or_default().to_owned();
+        let left: u32 = status.rsplit("ttl=").next().and_then(|ttl| ttl.parse().ok()).unwrap_or(0);
+        assert!((ttl - 30..=ttl).contains(&left), "{target}: {status}");
+    }
+}
+
+#[test]
+fn a_reload_of_the_client_validates_or_is_ignored() {
+    for (settings, expected) in [("true", "request"), ("{ ignore_client_cache_control = true }", "hit")] {
+        let origin =
+            Origin::start(|_, number| format!("Cache-Control: max-age=600\nAge: 100\nETag: \"a\"|{number}"));
+        let server = server(&origin.upstream, settings);
+        eventually("it is stored", || (handled(&get(&server, "/a", &[])) == "hit").then_some(()));
+        eventually("more than a second has passed", || {
+            (handled(&get(&server, "/a", &["Cache-Control: no-cache"])) == expected).then_some(())
+        });
+    }
+}
+
+#[test]
+fn a_route_disables_the_cache_of_its_site() {
+    let origin = Origin::start(|_, number| format!("Cache-Control: max-age=60|{number}"));
+    let url = origin.upstream.url();
+    let server = Server::config(&format!(
+        "listen = [\"127.0.0.1:0\"]\n[cache]\npath = \"cache\"\nname = \"edge\"\n[[site]]\ncache = true\n\
+         [[site.route]]\npath = \"/own/*\"\nproxy = \"{url}\"\ncache = false\n\
+         [[site.route]]\npath = \"/pong\"\nrespond = {{ body = \"pong\" }}\n\
+         [[site.route]]\npath = \"/*\"\nproxy = \"{url}\"\n"
+    ));
+    assert_eq!(get(&server, "/own/a", &[]).field("cache-status"), None);
+    assert_eq!(get(&server, "/pong", &[]).field("cache-status"), None);
+    let first = get(&server, "/a", &[]);
+    assert_eq!(first.field("cache-status"), Some("edge; fwd=uri-miss; fwd-status=200; stored"));
+}
+
+#[test]
+fn settings_without_an_effect_are_errors() {
+    let origin = Origin::start(|_, _| String::new());
+    for (settings, expected) in [
+        ("{ default_freshness = { 999 = \"1s\" } }", "\"999\" is not a status"),
+        ("{ key_headers = [\"Cookie\"] }", "a key with all cookies"),
+        ("{ heuristic_percent = 101 }", "101"),
+        ("\"yes\"", "`true`, `false` or a table"),
+    ] {
+        let folder = tempfile::tempdir().expect("a temp folder can be created");
+        let file = folder.path().join("rudy.toml");
+        std::fs::write(&file, config(&origin.upstream, settings)).expect("it can be written");
+        let output = Command::new(binary()).arg("check").arg(&file).output().expect("rudy can be started");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && stderr.contains(expected), "{settings}: {stderr}");
+    }
+}
+
+#[test]
+fn a_reload_keeps_what_is_stored() {
+    let origin = Origin::start(|_, number| format!("Cache-Control: max-age=60|{number}"));
+    let mut server = server(&origin.upstream, "true");
+    eventually("it is stored", || (handled(&get(&server, "/a", &[])) == "hit").then_some(()));
+    let file = server.path().join("rudy.toml");
+    let text = std::fs::read_to_string(&file).expect("the configuration can be read");
+    let text = text.replace("cache = true", "cache = { sort_query = true }");
+    std::fs::write(&file, text).expect("it can be written");
+    server.signal(rustix::process::Signal::HUP);
+    server.wait_for_line("the configuration was reloaded");
+    assert_eq!(handled(&get(&server, "/a", &[])), "hit");
+    assert_eq!(handled(&request(&server, "HEAD", "/a", &[])), "hit");
+    assert_eq!(origin.count(), 1);
+}
