@@ -105,7 +105,7 @@ fn a_changed_file_is_used_and_an_invalid_one_is_not() {
     });
 }
 
-/// One thread verifies passwords. The number of requests is compared, and no time.
+/// One thread verifies passwords, and more are sent than it can verify. All other requests are served meanwhile.
 #[test]
 fn a_flood_of_passwords_does_not_keep_other_routes_waiting() {
     let text = "listen = '127.0.0.1:0'\npassword_threads = 1\n[[site]]\n\
@@ -130,10 +130,10 @@ fn a_flood_of_passwords_does_not_keep_other_routes_waiting() {
         stop.store(true, Ordering::Relaxed);
         let guesses: Vec<_> =
             guesses.into_iter().flat_map(|guess| guess.join().expect("it does not panic")).collect();
-        let verified = guesses.iter().filter(|response| response.status == 401).count();
         assert_eq!(served, 200);
-        assert!(guesses.iter().all(|response| matches!(response.status, 401 | 503)));
-        assert!(verified < served, "{verified} passwords were verified meanwhile");
+        let count = |status| guesses.iter().filter(|response| response.status == status).count();
+        assert_eq!(count(401) + count(503), guesses.len());
+        assert!(count(503) > 0, "more guesses than can be verified were sent");
     });
 }
 
