@@ -349,7 +349,8 @@ fn the_access_log_is_the_same_for_cached_and_uncached_files() {
         });
         let expected = serde_json::json!({
             "client": "127.0.0.1", "method": "GET", "target": "/a.txt?b", "path": "/a.txt", "version": "HTTP/1.1",
-            "host": "localhost", "referer": "one", "user_agent": "me", "status": 200, "body_bytes": 4, "ended": "complete",
+            "host": "localhost", "referer": "one", "user_agent": "me", "site": "IP addresses", "route": "/*", "status": 200,
+            "body_bytes": 4, "ended": "complete",
         });
         assert_eq!(line, expected);
     }

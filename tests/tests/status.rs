@@ -200,7 +200,7 @@ fn a_killed_request_ends_and_is_logged() {
 fn a_stream_of_http2_is_killed_without_the_others() {
     let slow = Slow::start();
     let server = Server::config(&config(&slow.upstream, ""));
-    let mut connection = Http2Connection::connect(server.address());
+    let mut connection = Http2Connection::open(server.address(), &[]);
     connection.get(1, "/first");
     connection.get(3, "/second");
     let requests = active(&server, 2, &[]);
