@@ -121,7 +121,11 @@ fn secrets_are_written_only_with_the_flag() {
         assert_eq!(fs::metadata(&secrets).unwrap().permissions().mode() & 0o777, 0o600);
     }
     let mut serve = Command::new(binary());
-    let output = serve.args(["serve", ".", "--listen", "127.0.0.1:0", "--tls-key-log"]).env_remove("SSLKEYLOGFILE").output().unwrap();
+    let output = serve
+        .args(["serve", ".", "--listen", "127.0.0.1:0", "--tls-key-log"])
+        .env_remove("SSLKEYLOGFILE")
+        .output()
+        .unwrap();
     assert!(String::from_utf8_lossy(&output.stderr).contains("the variable SSLKEYLOGFILE is not set"));
 }
 

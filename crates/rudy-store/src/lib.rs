@@ -10,7 +10,7 @@
 //! | [`Store::fill`] | receives an object, while any number of readers stream it |
 //! | [`Store::update`] | replaces the metadata, after a validation |
 //! | [`Store::purge`], [`Store::invalidate`] | make objects unusable, also those in transfer |
-//! | [`verify`] | checks all files |
+//! | [`verify()`] | checks all files |
 //!
 //! # Failures
 //!

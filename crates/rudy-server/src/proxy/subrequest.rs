@@ -16,7 +16,7 @@ use crate::upstream::{RequestInfo, Selection, Upload, Wanted};
 pub(crate) struct Subrequest {
     /// The path with its query.
     pub(crate) target: String,
-    /// The fields; see [`Proxy::subrequest_fields`].
+    /// Its header fields, without those of the connection of the client.
     pub(crate) fields: HeaderMap,
     info: RequestInfo,
 }

@@ -1,7 +1,7 @@
 //! Limits for requests: how many per time, how many at the same time, and how fast a response is sent.
 //!
 //! [`rate`] and [`concurrency`] count requests by a [`key`], such as the address of the client, in tables of [`rudy_limit`] that all
-//! workers share. They outlive a reload that does not change their settings ([`Limits`]). [`bandwidth`] paces a response.
+//! workers share. They outlive a reload that does not change their settings ([`Limits`]). [`bandwidth()`] paces a response.
 //!
 //! A limit counts a request once, also if internal redirects lead it through several routes ([`Counted`]). Requests of the server
 //! itself for error pages are not counted.
