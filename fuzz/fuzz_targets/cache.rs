@@ -30,10 +30,12 @@ fn conversation(kind: u8, seconds: i64, text: &[u8]) {
         targets: vec![HeaderName::from_static("cdn-cache-control")],
         heuristic: (kind & 8 != 0).then_some(Heuristic { percent: 10, max: Seconds::new(60) }),
         ignore_client: kind & 16 != 0,
+        ignore_origin: seconds & 1 != 0,
         store_set_cookie: kind & 32 != 0,
         stale_if_error: Seconds::new(u64::from(kind & 64)),
         stale_beside_s_maxage: kind & 128 != 0,
         query: QueryRules { ignored: vec!["x*".into()], sorted: kind & 8 != 0 },
+        ..Policy::default()
     };
     let mut heads = text.split(|byte| *byte == 0).map(fields);
     let mut head = || heads.next().unwrap_or_default();
