@@ -10,7 +10,7 @@ use libfuzzer_sys::fuzz_target;
 use rudy_http::Limits;
 use rudy_http::h1::{Event, RequestHead, ServerConnection};
 use rudy_net::{Client, EndReason, ExchangeOutcome, Peer};
-use rudy_server::access_log::{AccessLog, Destination, Format};
+use rudy_server::access_log::{AccessLog, AccessLogOptions, Destination, Format};
 use rudy_server::error_log::ErrorLog;
 use tempfile::TempDir;
 
@@ -25,8 +25,8 @@ fuzz_target!(|parts: (&[u8], &[u8], &[u8], &[u8])| {
     let now = Instant::now();
     let mut connection = ServerConnection::new(now);
     let Ok(Some(Event::Request(head))) = connection.receive(&bytes, now, &Limits::default()) else { return };
-    for format in [Format::Combined, Format::Json] {
-        let line = line_of(&head, format);
+    for format in [Format::default(), Format::Json] {
+        let line = line_of(&head, &format);
         let text = line.strip_suffix('\n').expect("a line ends in a line feed");
         assert!(!text.chars().any(char::is_control), "{text:?}");
         if format == Format::Json {
@@ -35,10 +35,10 @@ fuzz_target!(|parts: (&[u8], &[u8], &[u8], &[u8])| {
     }
 });
 
-fn line_of(head: &RequestHead<'_>, format: Format) -> String {
+fn line_of(head: &RequestHead<'_>, format: &Format) -> String {
     let file = FOLDER.path().join("access.log");
-    let log =
-        AccessLog::open(Destination::File(file.clone()), format, &ERRORS).expect("the folder is writable");
+    let options = AccessLogOptions::new(Destination::File(file.clone()), format.clone());
+    let log = AccessLog::open(options, &ERRORS).expect("the folder is writable");
     let client = Client::new(Peer::Unix, 1, 1);
     let (wait, duration) = (Duration::ZERO, Duration::ZERO);
     let outcome = ExchangeOutcome {
@@ -48,7 +48,7 @@ fn line_of(head: &RequestHead<'_>, format: Format) -> String {
         duration,
         end_reason: EndReason::Completed,
     };
-    log.observe(head, &client).finished(&outcome);
+    log.write(head, &client, &outcome);
     log.close();
     let line = fs::read_to_string(&file).expect("the log is text");
     fs::remove_file(&file).expect("the folder is writable");

@@ -20,6 +20,7 @@ use std::time::{Duration, SystemTime};
 
 use http::HeaderName;
 use http::header::HOST;
+use rudy_http::h1::RequestHead;
 use rudy_net::{Client, ExchangeOutcome};
 
 pub use self::conditions::{Conditions, StatusRange};
@@ -27,7 +28,7 @@ use self::field::{Field, Times};
 pub use self::template::Template;
 use crate::config::written_as_text;
 use crate::error_log::ErrorLog;
-use crate::exchange::{Finished, Notes};
+use crate::exchange::{Finished, Notes, RequestInfo};
 pub use crate::line_writer::{Compression, Receiver, RotationOptions};
 use crate::line_writer::{
     Datagrams, LineWriter, LinesLost, OnLinesLost, Protocol, Rotation, Target, open_log,
@@ -214,6 +215,14 @@ impl AccessLog {
     /// Writes all queued lines. For the end of the process: later lines are lost.
     pub fn close(&self) {
         self.0.writer.close();
+    }
+
+    /// Writes the line of a request that had nothing but a head and an outcome.
+    pub fn write(&self, head: &RequestHead<'_>, client: &Client<'_>, outcome: &ExchangeOutcome) {
+        let request = RequestInfo::new(head, self.request_fields());
+        let (request, notes) = (Some(&request), &Notes::default());
+        let (id, rejection, request_body_bytes) = (None, None, 0);
+        self.finished(&Finished { client, request, id, rejection, notes, request_body_bytes, outcome });
     }
 
     /// Writes the line of a peer that was rejected before its request could be parsed.
