@@ -160,7 +160,8 @@ fn tests(tally: &mut Tally) -> Outcome {
     if command::find("cargo-nextest").is_none() {
         return Err("cargo-nextest is not installed; `cargo xtask setup` installs it".into());
     }
-    let programs = ["build", "--quiet", "--locked", "--package", "rudy", "--package", "fastcgi-info"];
+    // `--workspace` chooses the features of dependencies that the tests have: they are built once.
+    let programs = ["build", "--quiet", "--locked", "--workspace", "--bin", "rudy", "--bin", "fastcgi-info"];
     command::run(workspace::cargo().args(programs))?;
     let skipped = workspace::target().join("skipped-tests");
     // The file may be missing.
