@@ -85,8 +85,10 @@ fn a_stale_response_is_validated_and_updated() {
     });
     assert_eq!((second.status, second.text()), (200, "body"));
     assert!(second.field("cache-status").is_some_and(|status| status.contains("fwd-status=304")));
-    let third = get(&server, "/a", &[]);
-    assert_eq!((handled(&third).as_str(), third.field("x-number")), ("hit", second.field("x-number")));
+    let third = eventually("it is fresh", || {
+        Some(get(&server, "/a", &[])).filter(|response| handled(response) == "hit")
+    });
+    assert!(third.field("x-number").is_some_and(|number| number != "1"), "the fields are those of a 304");
 }
 
 #[test]
