@@ -35,6 +35,13 @@ impl Object {
         self.record.stored.as_ref().expect("objects without a response do not leave this crate")
     }
 
+    /// Returns the object with other metadata, which the store does not have: for a response after a validation that cannot be stored.
+    #[must_use]
+    pub fn with_stored(&self, stored: Stored) -> Self {
+        let record = Record { stored: Some(stored), ..self.record.clone() };
+        Self { id: self.id, slot: self.slot, record, body: self.body.clone() }
+    }
+
     /// Returns the body. Of incomplete content, it is the stored parts one after the other.
     #[must_use]
     pub fn body(&self) -> &Body {

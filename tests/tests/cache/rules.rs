@@ -1,8 +1,8 @@
 //! The rules of RFC 9111, end to end. `rudy-cache` has a case for each section.
 
-use rudy_tests::eventually;
+use rudy_tests::{Server, eventually};
 
-use crate::{Origin, get, handled, request, server};
+use crate::{Origin, config, get, handled, request, server};
 
 #[test]
 fn a_fresh_response_is_sent_again_with_its_age() {
@@ -79,16 +79,44 @@ fn a_stale_response_is_validated_and_updated() {
     });
     let server = server(&origin.upstream, "true");
     assert_eq!(get(&server, "/a", &[]).field("x-number"), Some("1"));
-    let second = eventually("it is stored", || {
-        let response = get(&server, "/a", &[]);
-        (handled(&response) == "stale").then_some(response)
+    eventually("it is stored", || {
+        let response = get(&server, "/a", &["Cache-Control: only-if-cached, max-stale"]);
+        (response.status == 200).then_some(())
     });
-    assert_eq!((second.status, second.text()), (200, "body"));
+    let second = get(&server, "/a", &[]);
+    assert_eq!((handled(&second).as_str(), second.status, second.text()), ("stale", 200, "body"));
     assert!(second.field("cache-status").is_some_and(|status| status.contains("fwd-status=304")));
-    let third = eventually("it is fresh", || {
-        Some(get(&server, "/a", &[])).filter(|response| handled(response) == "hit")
+    assert_eq!(second.field("x-number"), Some("2"));
+    let third = get(&server, "/a", &[]);
+    assert_eq!((handled(&third).as_str(), third.field("x-number")), ("hit", Some("2")));
+}
+
+/// Two processes on one folder, as during an upgrade: the second one cannot store what it validates.
+#[test]
+fn a_process_that_cannot_store_responds_with_the_fields_of_a_304() {
+    let origin = Origin::start(|request, _| {
+        if request.field("if-none-match").is_some() {
+            return "304 ETag: \"a\"\nCache-Control: max-age=60\nX-From: 304|".into();
+        }
+        "ETag: \"a\"\nCache-Control: max-age=0\nX-From: 200|body".into()
     });
-    assert!(third.field("x-number").is_some_and(|number| number != "1"), "the fields are those of a 304");
+    let folder = tempfile::tempdir().expect("a temp folder can be created");
+    let config = config(&origin.upstream, "true");
+    let config = config.replace("\"cache\"", &format!("\"{}\"", folder.path().display()));
+    let (writer, mut reader) = (Server::config(&config), Server::config(&config));
+    reader.wait_for_line("another process uses the cache");
+    assert_eq!(get(&writer, "/a", &[]).field("x-from"), Some("200"));
+    eventually("it is stored", || {
+        let response = get(&writer, "/a", &["Cache-Control: only-if-cached, max-stale"]);
+        (response.status == 200).then_some(())
+    });
+    for _ in 0..2 {
+        let response = get(&reader, "/a", &[]);
+        assert_eq!((handled(&response).as_str(), response.text()), ("stale", "body"));
+        assert_eq!(response.field("x-from"), Some("304"));
+    }
+    drop(writer);
+    eventually("it stores now", || (handled(&get(&reader, "/a", &[])) == "hit").then_some(()));
 }
 
 #[test]

@@ -169,8 +169,10 @@ impl Fetch {
         let mut newest = None;
         for change in changes {
             let (object, stored) = (self.objects[change.index].clone(), stored[change.index].clone());
-            let changed = self.change(object.clone(), stored, change.kept, epoch).await;
-            newest.get_or_insert(changed.unwrap_or(object));
+            let changed = self.change(object.clone(), stored.clone(), change.kept, epoch).await;
+            // The response has the fields of the 304 (RFC 9111 §4.3.4), even if they cannot be stored: the object may have been
+            // replaced, or another process stores.
+            newest.get_or_insert_with(|| changed.unwrap_or_else(|| Arc::new(object.with_stored(stored))));
         }
         newest
     }

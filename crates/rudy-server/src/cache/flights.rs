@@ -108,6 +108,13 @@ impl Registration {
         Self { flight: Arc::new(watch::channel(Progress::Waiting).0), registered: None }
     }
 
+    /// Lets no other request join.
+    pub(super) fn close(&mut self) {
+        if let Some((flights, key)) = self.registered.take() {
+            remove(&mut flights.lock(), &key, &self.flight);
+        }
+    }
+
     /// Ends the flight if no request waits for it or receives it. Otherwise it goes on.
     pub(super) fn end_if_abandoned(&mut self) -> bool {
         let Some((flights, key)) = &self.registered else { return self.flight.receiver_count() == 0 };
@@ -126,9 +133,7 @@ impl Registration {
 impl Drop for Registration {
     /// Also after a panic, so that no request waits forever.
     fn drop(&mut self) {
-        if let Some((flights, key)) = &self.registered {
-            remove(&mut flights.lock(), key, &self.flight);
-        }
+        self.close();
         self.flight.send_if_modified(|progress| {
             let is_waiting = matches!(progress, Progress::Waiting);
             if is_waiting {

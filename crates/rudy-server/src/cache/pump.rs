@@ -105,7 +105,11 @@ pub(super) async fn run(
                 turn += bytes.len();
                 fill.write(bytes);
             }
-            Some(Err(_)) => return interrupt(fill).await,
+            Some(Err(_)) => {
+                // A request that joined now would be cut off too.
+                registration.close();
+                return interrupt(fill).await;
+            }
             None => return finish(fill).await,
         }
     }
