@@ -50,29 +50,45 @@ pub(crate) struct Subject<'a> {
     pub(crate) client: &'a Client<'a>,
 }
 
-impl Template {
-    /// Reads a text. A brace that does not begin a placeholder is a brace, as in JSON.
-    pub(crate) fn parse(text: &str) -> Result<Self, Invalid> {
-        let (mut pieces, mut literal, mut rest) = (Vec::new(), String::new(), text);
-        while let Some((before, after)) = rest.split_once('{') {
-            literal.push_str(before);
-            let end = after.find(|letter: char| !letter.is_ascii_alphanumeric() && !"._-".contains(letter));
-            let Some(end) = end.filter(|end| *end > 0 && after[*end..].starts_with('}')) else {
-                literal.push('{');
-                rest = after;
-                continue;
-            };
-            if !literal.is_empty() {
-                pieces.push(Piece::Literal(std::mem::take(&mut literal)));
-            }
-            pieces.push(Piece::parse(&after[..end])?);
-            rest = &after[end + 1..];
-        }
-        literal.push_str(rest);
+/// A part of a text with placeholders.
+pub(crate) enum Part<'a> {
+    Literal(String),
+    /// The name between the braces.
+    Placeholder(&'a str),
+}
+
+/// Splits a text at its placeholders. A brace that does not begin one is a brace, as in JSON.
+pub(crate) fn split(text: &str) -> Vec<Part<'_>> {
+    let (mut parts, mut literal, mut rest) = (Vec::new(), String::new(), text);
+    while let Some((before, after)) = rest.split_once('{') {
+        literal.push_str(before);
+        let end = after.find(|letter: char| !letter.is_ascii_alphanumeric() && !"._-".contains(letter));
+        let Some(end) = end.filter(|end| *end > 0 && after[*end..].starts_with('}')) else {
+            literal.push('{');
+            rest = after;
+            continue;
+        };
         if !literal.is_empty() {
-            pieces.push(Piece::Literal(literal));
+            parts.push(Part::Literal(std::mem::take(&mut literal)));
         }
-        Ok(Self(pieces))
+        parts.push(Part::Placeholder(&after[..end]));
+        rest = &after[end + 1..];
+    }
+    literal.push_str(rest);
+    if !literal.is_empty() {
+        parts.push(Part::Literal(literal));
+    }
+    parts
+}
+
+impl Template {
+    /// Reads a text.
+    pub(crate) fn parse(text: &str) -> Result<Self, Invalid> {
+        let pieces = split(text).into_iter().map(|part| match part {
+            Part::Literal(literal) => Ok(Piece::Literal(literal)),
+            Part::Placeholder(name) => Piece::parse(name),
+        });
+        pieces.collect::<Result<_, _>>().map(Self)
     }
 
     /// Returns a text without placeholders.

@@ -7,6 +7,7 @@ use http::{HeaderName, StatusCode};
 
 use super::field::{Field, Times, Value};
 use crate::exchange::Finished;
+use crate::template::{Part, split};
 
 /// The combined format of Apache and nginx, which every log analyzer can read, with three more columns.
 const COMBINED: &str = "{client} - {user} [{time_local}] \"{request}\" {status} {body_bytes} \"{referer}\" \"{user_agent}\" \
@@ -65,34 +66,21 @@ impl Template {
 impl std::str::FromStr for Template {
     type Err = String;
 
-    /// A brace that does not begin a field is a brace.
     fn from_str(text: &str) -> Result<Self, String> {
         if text.len() > TEMPLATE_BYTES_MAX || text.chars().any(char::is_control) {
             return Err(format!(
                 "a format is a line of at most {TEMPLATE_BYTES_MAX} bytes, without control characters"
             ));
         }
-        let (mut pieces, mut literal, mut rest) = (Vec::new(), String::new(), text);
         let mut is_quoted = false;
-        while let Some((before, after)) = rest.split_once('{') {
-            literal.push_str(before);
-            is_quoted ^= before.matches('"').count() % 2 == 1;
-            let end = after.find(|letter: char| !letter.is_ascii_alphanumeric() && !"._-".contains(letter));
-            let Some(end) = end.filter(|end| *end > 0 && after[*end..].starts_with('}')) else {
-                literal.push('{');
-                rest = after;
-                continue;
-            };
-            if !literal.is_empty() {
-                pieces.push(Piece::Literal(std::mem::take(&mut literal)));
+        let pieces = split(text).into_iter().map(|part| match part {
+            Part::Literal(literal) => {
+                is_quoted ^= literal.matches('"').count() % 2 == 1;
+                Ok(Piece::Literal(literal))
             }
-            pieces.push(Piece::Field { field: Field::parse(&after[..end])?, is_quoted });
-            rest = &after[end + 1..];
-        }
-        literal.push_str(rest);
-        if !literal.is_empty() {
-            pieces.push(Piece::Literal(literal));
-        }
+            Part::Placeholder(name) => Ok(Piece::Field { field: Field::parse(name)?, is_quoted }),
+        });
+        let pieces: Vec<_> = pieces.collect::<Result<_, String>>()?;
         if !pieces.iter().any(|piece| matches!(piece, Piece::Field { .. })) {
             return Err(
                 "expected \"combined\", \"json\", or a line with fields such as {client} and {status}"
