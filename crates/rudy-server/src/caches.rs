@@ -9,17 +9,15 @@ use rudy_store::Options as StoreOptions;
 use rudy_units::{Size, count, duration, visible};
 
 pub use crate::admin::PurgedBy;
-use crate::admin::{CacheObject, CacheStats, PurgeRequest, Request, Response, ask};
+use crate::admin::{CacheObject, CacheStats, PurgeRequest, Request, Response, RunningServer, ask};
 use crate::config::Config;
 use crate::run::Exit;
 
 /// The options of `rudy cache`.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The admin socket; the default is that of the process.
-    pub socket: Option<PathBuf>,
-    /// The process id; the default is the only `rudy serve` of this user.
-    pub pid: Option<u32>,
+    /// The server.
+    pub server: RunningServer,
     /// Prints JSON.
     pub json: bool,
     /// What to do.
@@ -68,7 +66,7 @@ pub fn run(options: &Options) -> Exit {
         Action::List { prefix, limit } => Request::CacheList { prefix: prefix.clone(), limit: *limit },
         Action::Get { url } => Request::CacheGet { url: url.clone() },
     };
-    let response = ask(options.socket.as_deref(), options.pid, &request);
+    let response = ask(&options.server, &request);
     // If writing fails, the exit code still reports the result.
     let (_, exit) = match response {
         Err(why) => (writeln!(stderr, "error: {why}"), Exit::CannotRun),

@@ -50,6 +50,7 @@ mod user;
 mod watched_files;
 mod wildcard;
 
+pub use admin::RunningServer;
 pub use app::App;
 pub use cache::{CacheTable, FreshnessTable, KeyField, StoreTable};
 pub use dashboard::DashboardTable;

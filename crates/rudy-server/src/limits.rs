@@ -1,21 +1,18 @@
 //! `rudy limits`: the limits of a running server, and the keys over them.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
 
 use rudy_units::{bytes, count, visible};
 
-use crate::admin::{Request, Response, ask};
+use crate::admin::{Request, Response, RunningServer, ask};
 use crate::run::Exit;
 use crate::steps::{LimitStatus, TopKeyStatus};
 
 /// The options of `rudy limits`.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The admin socket; the default is that of the process.
-    pub socket: Option<PathBuf>,
-    /// The process id; the default is the only `rudy serve` of this user.
-    pub pid: Option<u32>,
+    /// The server.
+    pub server: RunningServer,
     /// Prints JSON.
     pub json: bool,
 }
@@ -25,7 +22,7 @@ pub struct Options {
 pub fn run(options: &Options) -> Exit {
     let (mut stdout, mut stderr) = (io::stdout().lock(), io::stderr().lock());
     // If writing fails, the exit code still reports the result.
-    let (_, exit) = match ask(options.socket.as_deref(), options.pid, &Request::Limits) {
+    let (_, exit) = match ask(&options.server, &Request::Limits) {
         Ok(Response::Limits(all)) if options.json => {
             (writeln!(stdout, "{}", serde_json::json!({ "limits": all })), Exit::Done)
         }

@@ -1,21 +1,18 @@
 //! `rudy upstreams`: the upstreams of a running server.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
 use std::time::Duration;
 
 use rudy_units::{count, duration, visible};
 
-use crate::admin::{Request, Response, UpstreamState, UpstreamStatus, ask};
+use crate::admin::{Request, Response, RunningServer, UpstreamState, UpstreamStatus, ask};
 use crate::run::Exit;
 
 /// The options of `rudy upstreams`.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The admin socket; the default is that of the process.
-    pub socket: Option<PathBuf>,
-    /// The process id; the default is the only `rudy serve` of this user.
-    pub pid: Option<u32>,
+    /// The server.
+    pub server: RunningServer,
     /// Prints JSON.
     pub json: bool,
     /// What to change first.
@@ -41,7 +38,7 @@ pub fn run(options: &Options) -> Exit {
         Some(Change::Up(name)) => Request::RestoreUpstream { name: name.clone() },
     };
     // If writing fails, the exit code still reports the result.
-    let (_, exit) = match ask(options.socket.as_deref(), options.pid, &request) {
+    let (_, exit) = match ask(&options.server, &request) {
         Ok(Response::Upstreams(all)) if options.json => {
             (writeln!(stdout, "{}", serde_json::json!({ "upstreams": all })), Exit::Done)
         }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Subcommand};
+use rudy_server::RunningServer;
 use rudy_server::caches::{Action, Options, PurgedBy, run};
 use rudy_server::run::Exit;
 
@@ -99,6 +100,6 @@ impl Cache {
             Command::Get { url } => Action::Get { url },
             Command::Verify { config } => Action::Verify { config },
         };
-        run(&Options { socket, pid, json, action })
+        run(&Options { server: RunningServer { socket, pid }, json, action })
     }
 }

@@ -6,6 +6,8 @@ use clap::{Args, Subcommand};
 use rudy_server::certificates::{Change, Options, TrustOptions, run, trust};
 use rudy_server::run::Exit;
 
+use crate::values::ServerFlags;
+
 /// Print the certificates of a running server, or install the local authority
 ///
 /// Prints names, expiry, issuer, key, source, and why a certificate could not be replaced. Rudy asks the server through its
@@ -24,12 +26,8 @@ pub(crate) struct Certificates {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Process id of the server [default: the only `rudy serve` of the current user]
-    #[arg(long, value_name = "PID")]
-    pid: Option<u32>,
-    /// Admin socket of the server, if its configuration has `admin_socket`
-    #[arg(long, value_name = "PATH", conflicts_with = "pid")]
-    socket: Option<PathBuf>,
+    #[command(flatten)]
+    server: ServerFlags,
 }
 
 #[derive(Debug, Subcommand)]
@@ -56,9 +54,9 @@ struct Authority {
 
 impl Certificates {
     pub(crate) fn run(self) -> Exit {
-        let Self { command, json, pid, socket } = self;
+        let Self { command, json, server } = self;
         let (change, authority) = match command {
-            None => return run(&Options { socket, pid, json }),
+            None => return run(&Options { server: server.into(), json }),
             Some(TrustCommand::Trust(Authority { authority })) => (Change::Trust, authority),
             Some(TrustCommand::Untrust(Authority { authority })) => (Change::Untrust, authority),
         };

@@ -1,10 +1,10 @@
 //! The flags of `rudy limits`.
 
-use std::path::PathBuf;
-
 use clap::Args;
 use rudy_server::limits::{Options, run};
 use rudy_server::run::Exit;
+
+use crate::values::ServerFlags;
 
 /// Print the rate limits of a running server, and the clients over them
 ///
@@ -20,17 +20,12 @@ pub(crate) struct Limits {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Process id of the server [default: the only `rudy serve` of the current user]
-    #[arg(long, value_name = "PID")]
-    pid: Option<u32>,
-    /// Admin socket of the server, if its configuration has `admin_socket`
-    #[arg(long, value_name = "PATH", conflicts_with = "pid")]
-    socket: Option<PathBuf>,
+    #[command(flatten)]
+    server: ServerFlags,
 }
 
 impl Limits {
     pub(crate) fn run(self) -> Exit {
-        let Self { json, pid, socket } = self;
-        run(&Options { socket, pid, json })
+        run(&Options { server: self.server.into(), json: self.json })
     }
 }

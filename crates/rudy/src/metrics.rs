@@ -1,10 +1,10 @@
 //! `rudy metrics`: the metrics of a running server.
 
-use std::path::PathBuf;
-
 use clap::Args;
 use rudy_server::metrics;
 use rudy_server::run::Exit;
+
+use crate::values::ServerFlags;
 
 /// Print the metrics of a running server, in the text format of Prometheus
 ///
@@ -17,16 +17,12 @@ use rudy_server::run::Exit;
 
 Exit codes: 0 done; 1 no server found, or no response; 2 invalid arguments.")]
 pub(crate) struct Metrics {
-    /// Process id of the server [default: the only `rudy serve` of the current user]
-    #[arg(long, value_name = "PID")]
-    pid: Option<u32>,
-    /// Admin socket of the server, if its configuration has `admin_socket`
-    #[arg(long, value_name = "PATH", conflicts_with = "pid")]
-    socket: Option<PathBuf>,
+    #[command(flatten)]
+    server: ServerFlags,
 }
 
 impl Metrics {
     pub(crate) fn run(self) -> Exit {
-        metrics::run(&metrics::Options { socket: self.socket, pid: self.pid })
+        metrics::run(&metrics::Options { server: self.server.into() })
     }
 }

@@ -1,6 +1,5 @@
 //! The flags of `rudy status`.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -8,6 +7,7 @@ use rudy_server::run::Exit;
 use rudy_server::status::{Filter, Kill, Options, Phase, run};
 
 use crate::top::interval;
+use crate::values::ServerFlags;
 use crate::values::time;
 
 /// The default number of active requests in a table, and in JSON.
@@ -75,12 +75,8 @@ pub(crate) struct Status {
     /// Print JSON, with units in its keys
     #[arg(long)]
     json: bool,
-    /// Process id of the server [default: the only `rudy serve` of the current user]
-    #[arg(long, value_name = "PID")]
-    pid: Option<u32>,
-    /// Admin socket of the server, if its configuration has `admin_socket`
-    #[arg(long, value_name = "PATH", conflicts_with = "pid")]
-    socket: Option<PathBuf>,
+    #[command(flatten)]
+    server: ServerFlags,
 }
 
 impl Status {
@@ -96,8 +92,7 @@ impl Status {
         filter.set_min_age(self.min_age.unwrap_or_default());
         let kill = self.kill.map(Kill::Request).or(self.kill_client.map(Kill::Client));
         run(&Options {
-            socket: self.socket,
-            pid: self.pid,
+            server: self.server.into(),
             filter,
             limit: self.limit.unwrap_or(LIMITS[usize::from(self.json)]),
             queries: self.queries,

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use rudy_server::RunningServer;
 use rudy_server::run::Exit;
 use rudy_server::upstreams::{Change, Options, run};
 
@@ -59,6 +60,6 @@ impl Upstreams {
             ChangeCommand::Drain(Name { name }) => Change::Drain(name),
             ChangeCommand::Up(Name { name }) => Change::Up(name),
         });
-        run(&Options { socket, pid, json, change })
+        run(&Options { server: RunningServer { socket, pid }, json, change })
     }
 }

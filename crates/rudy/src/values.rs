@@ -1,11 +1,30 @@
 //! Parsers of flag values that several commands share.
 
 use std::num::NonZeroU32;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Arg;
 use clap::builder::UnknownArgumentValueParser;
+use clap::{Arg, Args};
+use rudy_server::RunningServer;
 use rudy_units::{Count, Time};
+
+/// The flags of commands that ask a running server.
+#[derive(Debug, Args)]
+pub(crate) struct ServerFlags {
+    /// Process id of the server [default: the only `rudy serve` of the current user]
+    #[arg(long, value_name = "PID")]
+    pid: Option<u32>,
+    /// Admin socket of the server, if its configuration has `admin_socket`
+    #[arg(long, value_name = "PATH", conflicts_with = "pid")]
+    socket: Option<PathBuf>,
+}
+
+impl From<ServerFlags> for RunningServer {
+    fn from(ServerFlags { pid, socket }: ServerFlags) -> Self {
+        Self { socket, pid }
+    }
+}
 
 /// A hidden flag that other tools have and this command lacks. The error for it shows `tip`.
 pub(crate) fn unsupported(name: &'static str, tip: &'static str) -> Arg {

@@ -16,15 +16,24 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// The maximum length of a response.
 const RESPONSE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// Sends a request to the server at `socket`, to that of process `pid`, or to the only server of this user.
+/// The running server that a command is about.
+#[derive(Debug, Clone, Default)]
+pub struct RunningServer {
+    /// The admin socket; the default is that of the process.
+    pub socket: Option<PathBuf>,
+    /// The process id; the default is the only `rudy serve` of this user.
+    pub pid: Option<u32>,
+}
+
+/// Sends a request to a server.
 ///
 /// # Errors
 ///
 /// A sentence about what to do.
-pub(crate) fn ask(socket: Option<&Path>, pid: Option<u32>, request: &Request) -> Result<Response, String> {
-    let path = match socket {
-        Some(path) => path.to_owned(),
-        None => find(pid.map_or_else(reload::find, Ok)?)?,
+pub(crate) fn ask(server: &RunningServer, request: &Request) -> Result<Response, String> {
+    let path = match &server.socket {
+        Some(path) => path.clone(),
+        None => find(server.pid.map_or_else(reload::find, Ok)?)?,
     };
     let cannot = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {

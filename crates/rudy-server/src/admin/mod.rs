@@ -8,6 +8,7 @@ mod path;
 mod protocol;
 mod socket;
 
+pub use self::client::RunningServer;
 pub(crate) use self::client::ask;
 pub(crate) use self::path::default_folder;
 pub use self::protocol::PurgedBy;

@@ -3,22 +3,19 @@
 mod trust;
 
 use std::io::{self, Write};
-use std::path::PathBuf;
 
 use jiff::Timestamp;
 use rudy_units::{counted, visible};
 
 pub use self::trust::{Change, TrustOptions, trust};
-use crate::admin::{CertificateStatus, Request, Response, ask};
+use crate::admin::{CertificateStatus, Request, Response, RunningServer, ask};
 use crate::run::Exit;
 
 /// The options of `rudy certificates`.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The admin socket; the default is that of the process.
-    pub socket: Option<PathBuf>,
-    /// The process id; the default is the only `rudy serve` of this user.
-    pub pid: Option<u32>,
+    /// The server.
+    pub server: RunningServer,
     /// Prints JSON.
     pub json: bool,
 }
@@ -28,7 +25,7 @@ pub struct Options {
 pub fn run(options: &Options) -> Exit {
     let (mut stdout, mut stderr) = (io::stdout().lock(), io::stderr().lock());
     // If writing fails, the exit code still reports the result.
-    let (_, exit) = match ask(options.socket.as_deref(), options.pid, &Request::Certificates) {
+    let (_, exit) = match ask(&options.server, &Request::Certificates) {
         Ok(Response::Certificates(all)) if options.json => {
             (writeln!(stdout, "{}", serde_json::json!({ "certificates": all })), Exit::Done)
         }

@@ -8,7 +8,6 @@ mod text;
 mod top;
 
 use std::io::{self, Write};
-use std::path::PathBuf;
 use std::time::Duration;
 
 use rudy_units::counted;
@@ -18,7 +17,7 @@ pub(crate) use self::report::{ActiveRequest, Outcomes, StatusReport};
 pub use self::report::{Filter, Phase};
 pub(crate) use self::text::Rates;
 pub(crate) use self::top::TopEntry;
-use crate::admin::{Request, Response, ask};
+use crate::admin::{Request, Response, RunningServer, ask};
 use crate::run::Exit;
 
 /// The maximum number of active requests in a report: one of each has less than a kilobyte.
@@ -27,10 +26,8 @@ pub(crate) const LIMIT_MAX: usize = 50_000;
 /// The options of `rudy status`.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The admin socket; the default is that of the process.
-    pub socket: Option<PathBuf>,
-    /// The process id; the default is the only `rudy serve` of this user.
-    pub pid: Option<u32>,
+    /// The server.
+    pub server: RunningServer,
     /// Which active requests are shown.
     pub filter: Filter,
     /// The maximum number of active requests that are shown.
@@ -76,7 +73,7 @@ pub fn run(options: &Options) -> Exit {
 /// Asks for a report.
 fn report(options: &Options) -> Result<StatusReport, String> {
     let Options { filter, limit, queries, .. } = options.clone();
-    match ask(options.socket.as_deref(), options.pid, &Request::Status { filter, limit, queries })? {
+    match ask(&options.server, &Request::Status { filter, limit, queries })? {
         Response::Status(report) => Ok(*report),
         other => Err(format!("unexpected response: {other:?}")),
     }
@@ -97,7 +94,7 @@ fn end(options: &Options, kill: &Kill) -> Result<String, String> {
             (Request::KillClient { address: address.clone() }, format!("no active request is from {address}"))
         }
     };
-    match ask(options.socket.as_deref(), options.pid, &request)? {
+    match ask(&options.server, &request)? {
         Response::Killed(0) => Err(none),
         Response::Killed(count) if options.json => {
             Ok(format!("{}\n", serde_json::json!({ "killed": count })))
