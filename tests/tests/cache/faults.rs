@@ -1,11 +1,13 @@
 //! Origins that die, hang, lie about their length, or send parts that do not fit; clients that leave; restarts.
 
+use std::fs;
 use std::io::Write as _;
+use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 
-use rudy_tests::{Server, Upstream, eventually};
+use rudy_tests::{Server, Upstream, binary, eventually};
 use rustix::process::Signal;
 
 use crate::{Origin, config, get, handled, send, server};
@@ -38,6 +40,21 @@ fn a_response_that_breaks_off_is_not_sent_again_as_a_whole() {
         Some(get(&server, "/a", &[])).filter(|response| handled(response) == "hit")
     });
     assert_eq!(again.text(), "0123456789");
+}
+
+#[test]
+fn a_folder_that_cannot_be_created_is_named_at_the_start() {
+    let folder = tempfile::tempdir().expect("a temp folder can be created");
+    let file = folder.path().join("rudy.toml");
+    let cache = "[cache]\npath = \"rudy.toml/cache\"\n";
+    let site = "[[site]]\n[[site.route]]\npath = \"/*\"\nproxy = \"http://127.0.0.1:9\"\ncache = true\n";
+    fs::write(&file, format!("listen = \"127.0.0.1:0\"\n{cache}{site}"))
+        .expect("a temp folder can be written");
+    let output = Command::new(binary()).arg("serve").arg(&file).output().expect("rudy can be started");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(errors.contains("error: cannot create the folder of the cache "), "{errors}");
+    assert!(errors.contains("rudy.toml/cache (`path` in [cache]): "), "{errors}");
 }
 
 #[test]
@@ -177,10 +194,10 @@ fn a_changed_byte_on_the_disk_is_never_sent() {
     eventually("it is stored", || (handled(&get(&server, "/a", &[])) == "hit").then_some(()));
     drop(server);
     for file in files(&cache) {
-        let mut bytes = std::fs::read(&file).expect("the file can be read");
+        let mut bytes = fs::read(&file).expect("the file can be read");
         if let Some(at) = bytes.windows(64).position(|window| window.iter().all(|byte| *byte == b'x')) {
             bytes[at + 5] = b'y';
-            std::fs::File::create(&file)
+            fs::File::create(&file)
                 .and_then(|mut file| file.write_all(&bytes))
                 .expect("it can be written");
         }
@@ -193,7 +210,7 @@ fn a_changed_byte_on_the_disk_is_never_sent() {
 
 /// All files below a folder.
 fn files(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
-    let entries = std::fs::read_dir(folder).expect("the folder exists").flatten();
+    let entries = fs::read_dir(folder).expect("the folder exists").flatten();
     entries
         .flat_map(|entry| if entry.path().is_dir() { files(&entry.path()) } else { vec![entry.path()] })
         .collect()

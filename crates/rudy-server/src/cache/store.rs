@@ -141,14 +141,13 @@ impl CacheStore {
             return Ok(());
         }
         let folder = self.table.folder().ok_or_else(|| {
-            io::Error::other("there is no folder for the cache: set `path` in [cache] of the configuration")
+            io::Error::other("find a folder for the cache: set `path` in [cache] of the configuration")
         })?;
         let options = self.table.options(&folder);
         let object_bytes_max = options.object_bytes_max;
         create_folder(&folder)?;
-        let store = Store::open(options).map_err(|error| {
-            io::Error::other(format!("cannot open the cache {}: {error}", folder.display()))
-        })?;
+        let store = Store::open(options)
+            .map_err(|error| io::Error::other(format!("open the cache {}: {error}", folder.display())))?;
         if !store.is_writer() {
             log.notice(&format!(
                 "another process uses the cache {}: this one reads from it, and stores when the other one has stopped",
@@ -165,7 +164,10 @@ impl CacheStore {
 /// Creates a folder that only this user can read: responses may be for clients of one network only.
 fn create_folder(folder: &Path) -> io::Result<()> {
     state_dir::create(folder).map_err(|error| {
-        io::Error::new(error.kind(), format!("cannot create the cache {}: {error}", folder.display()))
+        io::Error::new(
+            error.kind(),
+            format!("create the folder of the cache {} (`path` in [cache]): {error}", folder.display()),
+        )
     })
 }
 

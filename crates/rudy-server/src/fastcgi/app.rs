@@ -62,7 +62,9 @@ impl App {
             pool.look_up_names(log)?;
             Ok(pool)
         });
-        let pool = pool.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", self.name)))?;
+        let cannot =
+            |error: io::Error| io::Error::new(error.kind(), format!("start an app: {}: {error}", self.name));
+        let pool = pool.map_err(cannot)?;
         self.pool.get_or_init(|| pool);
         Ok(())
     }

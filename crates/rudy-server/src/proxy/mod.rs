@@ -185,7 +185,9 @@ impl Handler for Proxy {
             pool.start(table, start.log)?;
             Ok(pool)
         });
-        let opened = opened.map_err(|error| io::Error::new(error.kind(), format!("{name}: {error}")))?;
+        let cannot =
+            |error: io::Error| io::Error::new(error.kind(), format!("start a proxy: {name}: {error}"));
+        let opened = opened.map_err(cannot)?;
         pool.get_or_init(|| opened);
         if let Some(of_table) = &table.sticky {
             sticky.get_or_init(|| Sticky::new(of_table, table.urls(), start.apps.sticky_key(start.log)));

@@ -163,8 +163,8 @@ impl Context {
         self.log_notices();
     }
 
-    /// Starts the processes of a configuration that are not running yet.
+    /// Starts the processes of a configuration that are not running yet, its proxies and caches. Their errors say what cannot be done.
     pub(super) fn start_apps(&self, app: &App) -> Result<(), Failure> {
-        app.start(&self.apps, &self.errors).map_err(Failure::cannot("start an app"))
+        app.start(&self.apps, &self.errors).map_err(|error| Failure::Cannot(error.to_string()))
     }
 }
