@@ -14,7 +14,7 @@ use rudy_net::{Client, Observer, Reply, Request, Response};
 use crate::acme::is_challenge_path;
 use crate::buffer::Buffers;
 use crate::dashboard::Live;
-use crate::exchange::note;
+use crate::exchange::{RouteName, note};
 use crate::files::access::{Access, on_pool};
 use crate::handlers::{Call, Metrics};
 use crate::internal_redirect::ErrorPageFor;
@@ -190,6 +190,9 @@ impl Context<'_> {
             Err(missing) => return self.reject(request, path, missing),
         };
         note_route(self.client.observer.as_ref(), &found);
+        let RouteName { site, path: route, .. } = &*found.handler.name;
+        let (method, client) = (request.method(), self.client.address());
+        tracing::debug!(target: "route", site, route, "{method} {} from {client}", path.encoded_from(0));
         match self.refuse(&request, &found) {
             Some(response) => self.respond(request, path, response, Some(found.outer())),
             None => Next::default().call(request, Call { path, route: &found, context: self }),

@@ -135,8 +135,18 @@ impl Destination {
         if path.as_os_str() == "-" { Self::Stdout } else { Self::File(path.to_owned()) }
     }
 
-    fn open(&self, rotation: Option<&RotationOptions>) -> io::Result<Target> {
-        let datagrams = |protocol| Datagrams::open(protocol, "access", false).map(Target::from);
+    /// Returns the path of a file.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        match self {
+            Self::File(path) => Some(path),
+            Self::Stdout | Self::Syslog(_) | Self::Journald => None,
+        }
+    }
+
+    /// Opens the destination of the log `kind`, whose lines begin with their priority if it is a log of another program and `kind` is
+    /// not `access`.
+    pub(crate) fn open(&self, kind: &'static str, rotation: Option<&RotationOptions>) -> io::Result<Target> {
+        let datagrams = |protocol| Datagrams::open(protocol, kind, kind != "access").map(Target::from);
         match self {
             Self::Stdout => Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?).into()),
             Self::File(path) => {
@@ -183,7 +193,7 @@ impl AccessLog {
         let AccessLogOptions { destination, format, .. } = &options;
         let on_lines_lost =
             report_lost_lines(format!("access log {destination}"), format.clone(), errors.clone());
-        let target = destination.open(options.rotation.as_ref())?;
+        let target = destination.open("access", options.rotation.as_ref())?;
         let writer = LineWriter::start("access-log", target, on_lines_lost)?;
         let mut request_fields = format.request_fields();
         // For `rudy status`, which shows the same copy of the head.

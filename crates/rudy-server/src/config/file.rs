@@ -1,5 +1,6 @@
 //! The tables of `rudy.toml`. The doc comments are the descriptions in `docs/rudy.schema.json`.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
@@ -14,6 +15,7 @@ use crate::access_log::{Conditions, Format, StatusRange};
 use crate::acme::AcmeTable;
 use crate::cache::StoreTable;
 use crate::client_address::{Source, TrustedProxy};
+use crate::error_log::{Level, Levels, LineFormat};
 use crate::exchange::RequestIdTable;
 use crate::handlers::HandlerTable;
 use crate::line_writer::{Compression, Receiver, RotationOptions};
@@ -92,6 +94,9 @@ pub struct MainFile {
     /// Access log: a file, or a table with a file and a format. Without it, requests are not logged.
     #[schemars(extend("examples" = ["/var/log/rudy/access.log"]))]
     pub access_log: Option<AccessLogTable>,
+    /// Error log: a file, or a table with a destination, a format, and levels. The default is stderr.
+    #[schemars(extend("examples" = ["/var/log/rudy/error.log"]))]
+    pub error_log: Option<ErrorLogTable>,
     /// Counts requests by site and route, for the metrics. The default is `true` if a route has the handler `metrics`. `rudy metrics` shows
     /// them without such a route, too.
     #[schemars(example = true)]
@@ -301,6 +306,72 @@ impl AccessLogTable {
             slower_than: self.slower_than.map(|time| time.0),
             sample: self.sample.map(Int::as_u32),
         }
+    }
+}
+
+/// Error log: a file, or a table with a destination, a format, and levels.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, remote = "Self")]
+#[schemars(transform = Self::with_short_form)]
+pub struct ErrorLogTable {
+    /// File to append to, relative to the configuration file. `-` is the standard output. The default is stderr. A change of the
+    /// destination or the format needs a restart.
+    #[schemars(example = &"error.log")]
+    pub path: Option<FilePath>,
+    /// Receiver of syslog messages (RFC 5424), instead of a file: `unix:/dev/log` or `udp:HOST:514`.
+    #[schemars(extend("examples" = ["unix:/dev/log"]))]
+    pub syslog: Option<Receiver>,
+    /// Sends the lines to the journal of systemd, with their priorities.
+    pub journald: bool,
+    /// Rotation of the file by Rudy itself.
+    #[schemars(extend("examples" = [{ "size": "10M", "keep": 5 }]))]
+    pub rotate: Option<RotationTable>,
+    /// Format of a line: `text` or `json`.
+    pub format: LineFormat,
+    /// Least severe lines that are logged: `off`, `error`, `warn` (also errors of clients), `info` (also notices and the output of
+    /// apps), `debug` (also each request), or `trace`.
+    pub level: Level,
+    /// Levels of targets, instead of `level`: `route`, `proxy` and `fastcgi` are about requests, `server` is everything else.
+    #[schemars(extend("examples" = [{ "proxy": "debug" }]))]
+    pub levels: BTreeMap<LogTarget, Level>,
+}
+
+short_form!(ErrorLogTable, SHORT_PATH, "a file (\"error.log\") or a table", r#"{ "type": "string", "minLength": 1 }"#, {
+    visit_bytes(path: &[u8]) => {
+        Ok(ErrorLogTable { path: Some(FilePath(OsStr::from_bytes(path).into())), ..ErrorLogTable::default() })
+    };
+});
+
+/// What lines of the error log are about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum LogTarget {
+    /// The route of each request.
+    Route,
+    /// Requests to upstreams.
+    Proxy,
+    /// Requests to FastCGI apps.
+    Fastcgi,
+    /// Everything else.
+    Server,
+}
+
+impl LogTarget {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Route => "route",
+            Self::Proxy => "proxy",
+            Self::Fastcgi => "fastcgi",
+            Self::Server => "server",
+        }
+    }
+}
+
+impl ErrorLogTable {
+    /// Returns the levels of all targets.
+    pub(super) fn levels(&self) -> Levels {
+        let targets = self.levels.iter().map(|(target, level)| (target.name().to_owned(), *level));
+        Levels { all: self.level, targets: targets.collect() }
     }
 }
 

@@ -52,7 +52,8 @@ const LOG_FORMAT: &str =
     "write `access_log = { path = \"access.log\", format = \"json\" }` at the top of the main file";
 const NO_PID_FILE: &str = "Rudy writes no PID file, and `rudy reload` finds the process: remove this key";
 const RATE_LIMIT: &str = "write `rate_limit = \"10/s\"` in a [[site]] or [[site.route]]";
-const NO_ERROR_LOG: &str = "errors go to standard error, which systemd stores: remove this key";
+const ERROR_LOG: &str =
+    "write `error_log = { path = \"error.log\", level = \"warn\" }` at the top of the main file";
 const HTTP2: &str = "HTTP/2 is on by default; `http2 = false` at the top of the main file switches it off";
 const ONE_TIMEOUT: &str =
     "write `limits = { head_timeout = \"10s\", idle_timeout = \"75s\" }` at the top of the main file";
@@ -60,7 +61,7 @@ const TRUSTED: &str = "write `trusted_proxies = [\"10.0.0.0/8\"]` at the top of 
 const PROXY: &str = "write `proxy = \"http://127.0.0.1:3000\"` in a [[site.route]]";
 
 /// Directives of nginx, Caddy and Apache, in lower case, with the equivalent.
-const OTHER_SERVERS: [(&str, &str); 87] = [
+const OTHER_SERVERS: [(&str, &str); 86] = [
     ("add_header", "write `response_headers = { Name = \"value\" }` in a [[site]] or [[site.route]]"),
     ("alias", "write `files = { root = \"...\" }` in a [[site.route]] with `path = \"/docs/*\"`"),
     ("auth", PASSWORDS),
@@ -86,10 +87,9 @@ const OTHER_SERVERS: [(&str, &str); 87] = [
     ("dotfiles", "write `serve_hidden = true` in `files`"),
     ("encode", COMPRESSION),
     ("env", "write `params = { NAME = \"value\" }` in `fastcgi` or `php`"),
-    ("error_log", NO_ERROR_LOG),
     ("error_page", ERROR_PAGES),
     ("errordocument", ERROR_PAGES),
-    ("errorlog", NO_ERROR_LOG),
+    ("errorlog", ERROR_LOG),
     ("every", "write `interval`"),
     ("expires", CACHE_CONTROL),
     ("fastcgi_pass", "write `fastcgi = { address = \"127.0.0.1:9000\" }` in a [[site.route]]"),
@@ -112,7 +112,7 @@ const OTHER_SERVERS: [(&str, &str); 87] = [
     ("location", "write [[site.route]] and `path = \"/docs/*\"`"),
     ("log", "write `access_log = \"access.log\"` at the top of the main file"),
     ("log_format", LOG_FORMAT),
-    ("log_level", NO_ERROR_LOG),
+    ("log_level", ERROR_LOG),
     ("logging", "write `access_log = \"access.log\"` at the top of the main file"),
     ("match", "write `path = \"/docs/*\"`"),
     ("max_age", CACHE_CONTROL),

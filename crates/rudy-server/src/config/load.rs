@@ -11,7 +11,9 @@ use serde::de::DeserializeOwned;
 use toml::de::DeTable;
 
 use super::diagnostics::{Diagnostics, Location, Problem, Sources};
-use super::file::{AccessLogTable, IncludedFile, MainFile, RotationTable, RouteTable, SiteTable};
+use super::file::{
+    AccessLogTable, ErrorLogTable, IncludedFile, MainFile, RotationTable, RouteTable, SiteTable,
+};
 use super::include::{Included, files_to_include};
 use super::read::{Outcome, read};
 use super::values::Located;
@@ -21,9 +23,11 @@ use crate::Resources;
 use crate::access_log::{AccessLogOptions, Destination};
 use crate::buffer::Options as BufferOptions;
 use crate::client_address;
+use crate::error_log::ErrorLogOptions;
 use crate::exchange::RequestIdTable;
 use crate::files::{FilesOptions, FilesTable};
 use crate::handlers::HandlerTable;
+use crate::line_writer::Receiver;
 
 impl Config {
     /// Reads a configuration file and the files that it includes. The error has all problems, including those that
@@ -123,6 +127,10 @@ impl Loader {
         config.ticket_keys = file.ticket_keys.map(|file| file.0);
         config.metrics = file.metrics;
         config.request_id = file.request_id.and_then(RequestIdTable::if_on);
+        match file.error_log.map(|log| error_log_options(&log, folder)).transpose() {
+            Ok(log) => config.error_log = log.unwrap_or_default(),
+            Err(problem) => self.problems.push(*problem),
+        }
         match file.access_log.map(|log| log_options(&log, folder)).transpose() {
             Ok(log) => config.access_log = log,
             Err(problem) => self.problems.push(*problem),
@@ -273,27 +281,56 @@ fn route(Located { location, value: table }: Located<RouteTable>) -> Option<Rout
 
 fn log_options(log: &AccessLogTable, folder: &Path) -> Result<AccessLogOptions, Box<Problem>> {
     let location = Location::file(0).key("access_log");
-    let destination = match (&log.path, &log.syslog, log.journald) {
-        // The path is already joined with the folder of the file, `-` too.
-        (Some(path), None, false) if **path == *folder.join("-") => Destination::Stdout,
-        (Some(path), None, false) => Destination::File(path.0.clone()),
-        (None, Some(receiver), false) => Destination::Syslog(receiver.clone()),
-        (None, None, true) => Destination::Journald,
-        _ => {
-            let problem = Problem::value(&location, "the access log needs one destination");
-            return Err(problem.label("expected one of `path`, `syslog` and `journald = true`").into());
-        }
+    let AccessLogTable { path, syslog, journald, rotate, .. } = log;
+    let place = (path.as_deref(), syslog.as_ref(), *journald);
+    let Some(destination) = destination(place, rotate.as_ref(), &location, folder)? else {
+        let problem = Problem::value(&location, "the access log needs a destination");
+        return Err(problem.label("expected one of `path`, `syslog` and `journald = true`").into());
     };
-    if log.rotate.is_some() && !matches!(destination, Destination::File(_)) {
-        let problem = Problem::key(&location.key("rotate"), "only a file can be rotated");
-        return Err(problem.label("expected a file as `path`").into());
-    }
     Ok(AccessLogOptions {
         destination,
         format: log.format.clone().unwrap_or_default(),
         conditions: log.conditions(),
         rotation: log.rotate.as_ref().map(RotationTable::options),
     })
+}
+
+fn error_log_options(log: &ErrorLogTable, folder: &Path) -> Result<ErrorLogOptions, Box<Problem>> {
+    let location = Location::file(0).key("error_log");
+    let ErrorLogTable { path, syslog, journald, rotate, format, .. } = log;
+    let place = (path.as_deref(), syslog.as_ref(), *journald);
+    Ok(ErrorLogOptions {
+        destination: destination(place, rotate.as_ref(), &location, folder)?,
+        format: *format,
+        rotation: rotate.as_ref().map(RotationTable::options),
+        levels: log.levels(),
+    })
+}
+
+/// Returns the destination of a log at `location`; `None` without one.
+fn destination(
+    (path, syslog, journald): (Option<&Path>, Option<&Receiver>, bool),
+    rotation: Option<&RotationTable>,
+    location: &Location,
+    folder: &Path,
+) -> Result<Option<Destination>, Box<Problem>> {
+    let destination = match (path, syslog, journald) {
+        (None, None, false) => None,
+        // The path is already joined with the folder of the file, `-` too.
+        (Some(path), None, false) if *path == *folder.join("-") => Some(Destination::Stdout),
+        (Some(path), None, false) => Some(Destination::File(path.to_owned())),
+        (None, Some(receiver), false) => Some(Destination::Syslog(receiver.clone())),
+        (None, None, true) => Some(Destination::Journald),
+        _ => {
+            let problem = Problem::value(location, "a log has one destination");
+            return Err(problem.label("expected one of `path`, `syslog` and `journald = true`").into());
+        }
+    };
+    if rotation.is_some() && !matches!(destination, Some(Destination::File(_))) {
+        let problem = Problem::key(&location.key("rotate"), "only a file can be rotated");
+        return Err(problem.label("expected a file as `path`").into());
+    }
+    Ok(destination)
 }
 
 fn resolve_address(address: &Address, folder: &Path) -> Address {

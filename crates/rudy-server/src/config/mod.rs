@@ -61,6 +61,7 @@ pub use crate::access_log::AccessLogOptions;
 pub use crate::acme::{AcmeTable, ChallengeName, ExternalAccountTable};
 use crate::buffer::Options as BufferOptions;
 use crate::cache::StoreTable;
+pub use crate::error_log::ErrorLogOptions;
 pub use crate::exchange::RequestIdTable;
 use crate::fastcgi::PHP_SUFFIX;
 use crate::files::FilesTable;
@@ -94,6 +95,8 @@ pub struct Config {
     pub client_address: crate::client_address::Options,
     /// The access log.
     pub access_log: Option<AccessLogOptions>,
+    /// The error log.
+    pub error_log: ErrorLogOptions,
     /// Whether requests are counted by site and route; `None` for the default.
     pub metrics: Option<bool>,
     /// The ids of requests; `None` without them.
@@ -231,6 +234,7 @@ impl Config {
             buffer: BufferOptions::default(),
             client_address: crate::client_address::Options::default(),
             access_log: None,
+            error_log: ErrorLogOptions::default(),
             metrics: None,
             request_id: None,
             shutdown_timeout: SHUTDOWN_TIMEOUT,

@@ -94,6 +94,7 @@ impl App {
             note(observer(role, params), |notes| notes.upstream_requested(poll_time()));
             let mut checkout = self.pool().checkout(wanted).await?;
             note(observer(role, params), |notes| notes.upstream_connected(&checkout.endpoint(), poll_time()));
+            tracing::debug!(target: "fastcgi", "{}: request to {}", self.name, checkout.endpoint());
             let may_be_dead = checkout.is_reused() && wanted != Wanted::New;
             let mut exchange = self.begin(checkout, role, params, std::mem::take(upload));
             let failure = match exchange.head().await {

@@ -80,7 +80,7 @@ impl Authorizer {
     /// As [`App::start`].
     pub(crate) fn start(&self, start: &Start<'_>) -> io::Result<()> {
         self.0.app.log_to(start.log.clone());
-        self.0.app.start(start.apps, start.log)
+        self.0.app.start(start.apps, &start.log.of_server())
     }
 
     /// Calls the authorizer, and passes the request on if it is allowed. The request's body is not read meanwhile.

@@ -176,7 +176,7 @@ impl Fastcgi {
             sendfile.log_to(start.log.clone());
         }
         self.0.app.log_to(start.log.clone());
-        self.0.app.start(start.apps, start.log)
+        self.0.app.start(start.apps, &start.log.of_server())
     }
 
     /// Responds to a request that matched `pattern` of its route; `path` is the part of its path below the

@@ -182,7 +182,8 @@ impl Handler for Proxy {
             for url in &drained {
                 pool.change(url, UpstreamChange::Drain);
             }
-            pool.start(table, start.log)?;
+            // Other routes may use it, too.
+            pool.start(table, &start.log.of_server())?;
             Ok(pool)
         });
         let cannot =

@@ -154,6 +154,7 @@ impl ProxyPool {
             // Servers of HTTP accept connections while they serve others.
             checkout.mark_accepted();
             note(observer, |notes| notes.upstream_connected(&checkout.endpoint(), poll_time()));
+            tracing::debug!(target: "proxy", attempt = start.attempt, "{} request to {}", head.method, checkout.endpoint());
             if offer.is_some() {
                 checkout = Box::pin(self.accept_tunnels(checkout, start)).await?;
             }
@@ -167,6 +168,7 @@ impl ProxyPool {
                 }
                 Err(cause) => exchange.failure(cause),
             };
+            tracing::debug!(target: "proxy", attempt = start.attempt, "{} request: {failure}", head.method);
             let may_have_been_dead = exchange.may_have_been_dead()
                 && selection.wanted != Wanted::New
                 && failure.cause.ends_connection();

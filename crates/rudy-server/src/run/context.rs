@@ -16,7 +16,7 @@ use crate::buffer::Buffers;
 use crate::cache;
 use crate::config::Config;
 use crate::dashboard::Live;
-use crate::error_log::ErrorLog;
+use crate::error_log::{ErrorLog, ErrorLogOptions};
 use crate::proxy::UpstreamChange;
 use crate::status::{Activity, LIMIT_MAX, Selection, StatusReport};
 use crate::{App, Apps, Metrics, Resources, Topics};
@@ -35,10 +35,12 @@ pub(super) struct Context {
 }
 
 impl Context {
-    /// Creates the state, with an error log on stderr.
-    pub(super) fn new() -> io::Result<Self> {
+    /// Creates the state, with an error log.
+    pub(super) fn new(log: &ErrorLogOptions) -> io::Result<Self> {
+        let errors = ErrorLog::open(log)?;
+        errors.subscribe();
         Ok(Self {
-            errors: ErrorLog::stderr()?,
+            errors,
             metrics: Arc::new(Metrics::new()),
             activity: Arc::default(),
             live: Arc::default(),

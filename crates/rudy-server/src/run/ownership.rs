@@ -33,7 +33,8 @@ pub(super) fn transfer_ownership(config: &Config, user: &User) {
         Endpoint::Unix { path, .. } => Some((Kind::Socket, path.as_path())),
         _ => None,
     });
-    let log = access_log(config).map(|path| (Kind::Log, path));
+    let error_log = config.error_log.destination.as_ref().and_then(Destination::path);
+    let log = access_log(config).into_iter().chain(error_log).map(|path| (Kind::Log, path));
     let buffer_dir = config.buffer.dir.as_deref().map(|path| (Kind::EmptyFolder, path));
     let cache = config.cache.folder().filter(|_| config.has_cache());
     if let Some(folder) = &cache {
@@ -86,10 +87,7 @@ pub(super) fn transfers_buffer_dir(path: &Path) -> bool {
 
 /// The file of the access log.
 pub(super) fn access_log(config: &Config) -> Option<&Path> {
-    match &config.access_log.as_ref()?.destination {
-        Destination::File(path) => Some(path),
-        Destination::Stdout | Destination::Syslog(_) | Destination::Journald => None,
-    }
+    config.access_log.as_ref()?.destination.path()
 }
 
 #[derive(Debug, Clone, Copy)]

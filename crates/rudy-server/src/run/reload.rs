@@ -77,6 +77,8 @@ impl Server {
         })?;
         self.engine.source_changed();
         self.context.buffers.set(config.buffer.clone());
+        self.context.errors.set_levels(config.error_log.levels.clone());
+        let log_changes = !config.error_log.is_same_place(&self.config.error_log);
         self.access_log = access_log;
         self.config = config;
         self.context.renew(&mut self.renewals, &self.runtime, &self.config);
@@ -90,6 +92,11 @@ impl Server {
         self.log_notices();
         if engine_changes {
             self.context.errors.notice("changes of `engine`, `cores` and `threads` need a restart");
+        }
+        if log_changes {
+            let notice =
+                "a change of the destination, the format or the rotation of `error_log` needs a restart";
+            self.context.errors.notice(notice);
         }
         if user_changes {
             self.context.errors.notice("a change of `user` needs a restart");
@@ -181,7 +188,11 @@ impl Server {
     }
 }
 
+/// Opens the access log and the error log again.
 pub(super) fn reopen_access_log(log: Option<&AccessLog>, errors: &ErrorLog) {
+    if let Err(error) = errors.reopen() {
+        errors.error(&format!("cannot reopen the error log: {error}; Rudy still writes to the old file"));
+    }
     if let Some(log) = log
         && let Err(error) = log.reopen()
     {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use landlock::{AccessFs, BitFlags, make_bitflags};
 use rudy_net::listen::Endpoint;
 
+use crate::access_log::Destination;
 use crate::admin::default_folder;
 use crate::config::{Config, TlsTable};
 use crate::handlers::HandlerConfig;
@@ -99,6 +100,9 @@ pub(super) fn paths_of_config(config: &Config) -> Vec<PathAccess> {
         let is_rotated = config.access_log.as_ref().is_some_and(|log| log.rotation.is_some());
         let access = if is_rotated { ROTATED_LOG } else { LOG };
         add(if is_file { folder_of(log) } else { log.to_owned() }, access);
+    }
+    if let Some(log) = config.error_log.destination.as_ref().and_then(Destination::path) {
+        add(folder_of(log), if config.error_log.rotation.is_some() { ROTATED_LOG } else { LOG });
     }
     add(config.buffer.dir(), BODIES);
     for address in &config.listen {

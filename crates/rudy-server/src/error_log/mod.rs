@@ -1,0 +1,407 @@
+//! The error log: one line per event, with a timestamp and a severity, on stderr or elsewhere.
+//!
+//! Lines come from the methods of [`ErrorLog`], and from the events of `tracing`, whose targets are `route`, `proxy` and `fastcgi`.
+//! Errors that peers cause are rate-limited by kind, so that no client can fill a disk.
+
+mod kinds;
+mod levels;
+mod subscriber;
+#[cfg(test)]
+mod tests;
+
+use std::env;
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Instant, SystemTime};
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+use self::kinds::Kinds;
+pub use self::levels::Level;
+pub(crate) use self::levels::Levels;
+use crate::access_log::Destination;
+use crate::config::{Placeholders, visible};
+use crate::exchange::RouteName;
+use crate::line_writer::{LineWriter, LinesLost, OnLinesLost, RotationOptions, Target, open_log};
+use crate::local_time::LocalClock;
+
+/// The error log, for lines about a route or about the server. Clones write to the same file. Writing never blocks.
+#[derive(Debug, Clone)]
+pub struct ErrorLog(Arc<Inner>, Option<Arc<RouteName>>);
+
+#[derive(Debug)]
+struct Inner {
+    writer: LineWriter,
+    destination: Option<Destination>,
+    format: LineFormat,
+    prefix: Prefix,
+    state: Mutex<State>,
+}
+
+/// The error log of a configuration.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ErrorLogOptions {
+    /// The destination; `None` for stderr.
+    pub destination: Option<Destination>,
+    /// The format of a line.
+    pub format: LineFormat,
+    /// The rotation of a file.
+    pub rotation: Option<RotationOptions>,
+    /// Which lines are logged.
+    pub(crate) levels: Levels,
+}
+
+impl ErrorLogOptions {
+    /// Whether lines go to the same place in the same form.
+    pub(crate) fn is_same_place(&self, other: &Self) -> bool {
+        let place = |options: &Self| (options.destination.clone(), options.format, options.rotation.clone());
+        place(self) == place(other)
+    }
+}
+
+/// The format of a line in the error log.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum LineFormat {
+    /// Text: `TIME SEVERITY: MESSAGE [site=SITE route=ROUTE]`.
+    #[default]
+    Text,
+    /// A JSON object per line.
+    Json,
+}
+
+/// What is before each line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Prefix {
+    None,
+    /// `<3>`: the priority, which journald and syslog read.
+    Priority,
+}
+
+/// The severity of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Severity {
+    /// Everything that happens.
+    Trace,
+    /// What happens to a request.
+    Debug,
+    /// A normal event.
+    Notice,
+    /// An event that may become an error.
+    Warning,
+    /// An error of a client.
+    Client,
+    /// Output of an app that Rudy started.
+    App,
+    /// An error on this machine or in the configuration.
+    Error,
+    /// A bug in Rudy.
+    Bug,
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Trace => "trace",
+            Self::Debug => "debug",
+            Self::Notice => "notice",
+            Self::Warning => "warning",
+            Self::Client => "client",
+            Self::App => "app",
+            Self::Error => "error",
+            Self::Bug => "bug",
+        })
+    }
+}
+
+impl Severity {
+    fn level(self) -> tracing::Level {
+        match self {
+            Self::Trace => tracing::Level::TRACE,
+            Self::Debug => tracing::Level::DEBUG,
+            Self::Notice | Self::App => tracing::Level::INFO,
+            Self::Warning | Self::Client => tracing::Level::WARN,
+            Self::Error | Self::Bug => tracing::Level::ERROR,
+        }
+    }
+
+    /// The priority of journald and syslog (RFC 5424 §6.2.1).
+    fn priority(self) -> u8 {
+        match self {
+            Self::Bug => 2,
+            Self::Error => 3,
+            Self::Warning => 4,
+            // Nothing is wrong with the server.
+            Self::Client => 5,
+            Self::Notice | Self::App => 6,
+            Self::Debug | Self::Trace => 7,
+        }
+    }
+}
+
+/// What a line is about.
+#[derive(Debug, Clone, Copy, Default)]
+struct Context<'a> {
+    /// The target of an event of `tracing`; empty for others.
+    target: &'a str,
+    site: Option<&'a str>,
+    route: Option<&'a str>,
+}
+
+impl<'a> Context<'a> {
+    fn of_route(route: Option<&'a RouteName>) -> Self {
+        let site = route.map(|route| route.site.as_str()).filter(|site| !site.is_empty());
+        Self { target: "", site, route: route.and_then(|route| route.path.as_deref()) }
+    }
+}
+
+impl ErrorLog {
+    /// Opens the log of a configuration.
+    ///
+    /// # Errors
+    ///
+    /// The destination cannot be opened.
+    pub(crate) fn open(options: &ErrorLogOptions) -> io::Result<Self> {
+        let Some(destination) = &options.destination else {
+            let stderr = io::stderr().as_fd().try_clone_to_owned()?;
+            let prefix =
+                if is_journal(&File::from(stderr.try_clone()?)) { Prefix::Priority } else { Prefix::None };
+            return Self::with(File::from(stderr), options, prefix);
+        };
+        let prefix = match destination {
+            Destination::Syslog(_) | Destination::Journald => Prefix::Priority,
+            Destination::Stdout | Destination::File(_) => Prefix::None,
+        };
+        Self::with(destination.open("error", options.rotation.as_ref())?, options, prefix)
+    }
+
+    /// Writes to `file`.
+    pub fn to(file: File) -> io::Result<Self> {
+        Self::with(file, &ErrorLogOptions::default(), Prefix::None)
+    }
+
+    fn with(target: impl Into<Target>, options: &ErrorLogOptions, prefix: Prefix) -> io::Result<Self> {
+        let ErrorLogOptions { destination, format, levels, .. } = options;
+        let is_json = *format == LineFormat::Json;
+        // A failed write cannot be reported anywhere. Dropped lines are reported in the log itself.
+        let on_lines_lost: OnLinesLost = Box::new(move |lost| match lost {
+            LinesLost::Dropped(lines) if is_json => Some(format!("{{\"dropped_lines\":{lines}}}\n")),
+            LinesLost::Dropped(lines) => {
+                Some(format!("error: {lines} lines of this log were dropped here\n"))
+            }
+            LinesLost::Failed(..) | LinesLost::NotRotated(_) => None,
+        });
+        let writer = LineWriter::start("error-log", target, on_lines_lost)?;
+        let state = State {
+            clock: LocalClock::new(),
+            kinds: Kinds::default(),
+            placeholders: Placeholders::default(),
+            levels: levels.clone(),
+        };
+        let (destination, format) = (destination.clone(), *format);
+        Ok(Self(Arc::new(Inner { writer, destination, format, prefix, state: Mutex::new(state) }), None))
+    }
+
+    /// Writes the events of `tracing` in this process, too. Only the first log does.
+    pub(crate) fn subscribe(&self) {
+        // An error means that there is another one.
+        let _ = tracing::subscriber::set_global_default(subscriber::EventWriter(self.clone()));
+    }
+
+    /// Changes which lines are logged.
+    pub(crate) fn set_levels(&self, levels: Levels) {
+        self.lock().levels = levels;
+        tracing::callsite::rebuild_interest_cache();
+    }
+
+    /// Opens the file again after it was renamed or removed. Has no effect for other destinations.
+    pub(crate) fn reopen(&self) -> io::Result<()> {
+        if let Some(Destination::File(path)) = &self.0.destination {
+            self.0.writer.replace(open_log(path)?);
+        }
+        Ok(())
+    }
+
+    /// Returns the log with the names of a route in all its lines.
+    pub(crate) fn of_route(&self, route: &Arc<RouteName>) -> Self {
+        Self(self.0.clone(), Some(route.clone()))
+    }
+
+    /// Returns the log without the names of a route.
+    pub(crate) fn of_server(&self) -> Self {
+        Self(self.0.clone(), None)
+    }
+
+    /// Replaces the values of these placeholders in all later lines. Placeholders of earlier calls stay in force, because requests
+    /// of an older configuration can still log its values. Their number is bounded by the environment, which does not change.
+    pub(crate) fn mask(&self, placeholders: &Placeholders) {
+        self.lock().placeholders.extend(placeholders);
+    }
+
+    /// Returns a text with the values of all placeholders replaced, as in the log.
+    pub(crate) fn masked(&self, text: &str) -> String {
+        self.lock().placeholders.mask(text).into_owned()
+    }
+
+    /// Logs a normal event.
+    pub fn notice(&self, message: &str) {
+        self.write(&mut self.lock(), Severity::Notice, message, self.context());
+    }
+
+    /// Logs a line of an app's output. The caller limits their number.
+    pub fn app(&self, line: &str) {
+        self.write(&mut self.lock(), Severity::App, line, self.context());
+    }
+
+    /// Logs an error on this machine or in its configuration.
+    pub fn error(&self, message: &str) {
+        self.write(&mut self.lock(), Severity::Error, message, self.context());
+    }
+
+    /// Logs an error that can recur, once a minute for each `kind`, and counts the others. The line with the count shows only
+    /// `kind`, so `kind` must be readable too.
+    pub fn recurring_error(&self, kind: &str, message: &str) {
+        self.write_limited(Severity::Error, kind, message, self.context());
+    }
+
+    /// Logs an error of a client, once a minute for each `kind`, and counts the others.
+    pub fn client(&self, kind: &str, message: &str) {
+        self.write_limited(Severity::Client, kind, message, self.context());
+    }
+
+    /// Logs an error of a client. The caller limits their number.
+    pub(crate) fn client_line(&self, message: &str) {
+        self.write(&mut self.lock(), Severity::Client, message, self.context());
+    }
+
+    /// Logs a bug in Rudy, once a minute for each message.
+    pub fn bug(&self, message: &str) {
+        self.write_limited(Severity::Bug, message, message, self.context());
+    }
+
+    /// Logs an error, and below it a text of several lines without escapes: the diagnostics of a configuration.
+    pub fn error_with_details(&self, message: &str, text: &str) {
+        self.write_line(&mut self.lock(), Severity::Error, message, text.trim_end(), self.context());
+    }
+
+    /// Logs the counts of all rate-limited kinds and writes all queued lines. For the end of the process.
+    pub fn close(&self) {
+        let mut state = self.lock();
+        for ((severity, kind), seen) in std::mem::take(&mut state.kinds.0) {
+            if seen.suppressed > 0 {
+                let message = format!("{kind}: {} more since the last line about it", seen.suppressed);
+                self.write(&mut state, severity, &message, self.context());
+            }
+        }
+        drop(state);
+        self.0.writer.close();
+    }
+
+    fn write_limited(&self, severity: Severity, kind: &str, message: &str, context: Context<'_>) {
+        let mut state = self.lock();
+        match state.kinds.count(severity, kind, Instant::now()) {
+            None => {}
+            Some(0) => self.write(&mut state, severity, message, context),
+            Some(more) => {
+                let message = format!("{message} ({more} more like it since the last line)");
+                self.write(&mut state, severity, &message, context);
+            }
+        }
+    }
+
+    fn context(&self) -> Context<'_> {
+        Context::of_route(self.1.as_deref())
+    }
+
+    fn write(&self, state: &mut State, severity: Severity, message: &str, context: Context<'_>) {
+        self.write_line(state, severity, message, "", context);
+    }
+
+    fn write_line(
+        &self,
+        state: &mut State,
+        severity: Severity,
+        message: &str,
+        details: &str,
+        context: Context<'_>,
+    ) {
+        let target = if context.target.is_empty() { "server" } else { context.target };
+        if !state.levels.allow(severity.level(), target) {
+            return;
+        }
+        let line = match self.0.format {
+            LineFormat::Text => state.line(severity, message, details, context),
+            LineFormat::Json => state.json(severity, message, details, context),
+        };
+        match self.0.prefix {
+            Prefix::None => self.0.writer.push(line.as_bytes()),
+            Prefix::Priority => {
+                let lines = line.lines().map(|line| format!("<{}>{line}\n", severity.priority()));
+                self.0.writer.push(lines.collect::<String>().as_bytes());
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[derive(Debug)]
+struct State {
+    clock: LocalClock,
+    kinds: Kinds,
+    placeholders: Placeholders,
+    levels: Levels,
+}
+
+impl State {
+    /// Formats a line, and the lines of its details. Escapes line breaks and control characters in the message.
+    fn line(&mut self, severity: Severity, message: &str, details: &str, context: Context<'_>) -> String {
+        let Context { target, site, route } = context;
+        let target = if target.is_empty() { String::new() } else { format!("{target}: ") };
+        let names = [("site", site), ("route", route)];
+        let names = names.iter().filter_map(|(name, value)| Some(format!("{name}={}", visible((*value)?))));
+        let names = names.collect::<Vec<_>>().join(" ");
+        let names = if names.is_empty() { names } else { format!(" [{names}]") };
+        let details = if details.is_empty() { String::new() } else { format!("{details}\n") };
+        format!(
+            "{} {severity}: {target}{}{names}\n{details}",
+            self.clock.rfc3339(SystemTime::now()),
+            visible(&self.placeholders.mask(message))
+        )
+    }
+
+    /// Formats a line as JSON.
+    fn json(&mut self, severity: Severity, message: &str, details: &str, context: Context<'_>) -> String {
+        let mut object = json!({
+            "time": self.clock.rfc3339(SystemTime::now()).to_string(),
+            "severity": severity.to_string(),
+        });
+        let message = self.placeholders.mask(message);
+        for (name, value) in [
+            ("target", Some(context.target)),
+            ("site", context.site),
+            ("route", context.route),
+            ("message", Some(&*message)),
+            ("details", Some(details)),
+        ] {
+            if let Some(value) = value.filter(|value| !value.is_empty()) {
+                object[name] = value.into();
+            }
+        }
+        format!("{object}\n")
+    }
+}
+
+/// Whether a file is the journal: systemd names the device and the inode of the socket that it has made (systemd.exec(5)).
+fn is_journal(file: &File) -> bool {
+    let named = env::var("JOURNAL_STREAM").unwrap_or_default();
+    file.metadata().is_ok_and(|metadata| named == format!("{}:{}", metadata.dev(), metadata.ino()))
+}

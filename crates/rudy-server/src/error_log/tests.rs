@@ -1,0 +1,133 @@
+//! Tests the lines: their limits, levels and formats.
+
+use std::io::{Read, Seek};
+
+use std::time::Duration;
+
+use super::kinds::KINDS_MAX;
+use super::*;
+
+/// Returns what `write` leaves in the log, without the timestamps.
+fn written(write: impl FnOnce(&ErrorLog)) -> String {
+    let mut file = tempfile::tempfile().unwrap();
+    let log = ErrorLog::to(file.try_clone().unwrap()).unwrap();
+    write(&log);
+    log.close();
+    let mut text = String::new();
+    file.rewind().unwrap();
+    file.read_to_string(&mut text).unwrap();
+    text.lines()
+        .map(|line| line.split_once(' ').map_or(line, |(_, rest)| rest))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+#[test]
+fn a_kind_is_logged_once_and_its_count_at_the_end() {
+    let text = written(|log| {
+        for port in 1..=4 {
+            log.client("400: bad head", &format!("192.0.2.7:{port}: 400: bad head"));
+        }
+        log.client("408: slow head", "192.0.2.8:1: 408: slow head");
+        log.bug("a panic");
+    });
+    assert_eq!(
+        text,
+        "client: 192.0.2.7:1: 400: bad head\n\
+         client: 192.0.2.8:1: 408: slow head\n\
+         bug: a panic\n\
+         client: 400: bad head: 3 more since the last line about it"
+    );
+}
+
+#[test]
+fn a_kind_is_logged_again_after_a_minute_with_the_count() {
+    let mut kinds = Kinds::default();
+    let start = Instant::now();
+    let seen =
+        [0, 1, 59, 60, 61, 120].map(|s| kinds.count(Severity::Client, "x", start + Duration::from_secs(s)));
+    assert_eq!(seen, [Some(0), None, None, Some(2), None, Some(1)]);
+}
+
+#[test]
+fn the_number_of_kinds_is_bounded() {
+    let mut kinds = Kinds::default();
+    for n in 0..10 * KINDS_MAX {
+        kinds.count(Severity::Client, &n.to_string(), Instant::now());
+    }
+    assert_eq!(kinds.0.len(), KINDS_MAX + 1);
+}
+
+#[test]
+fn a_message_stays_one_line() {
+    assert_eq!(written(|log| log.error("a\nb\u{1b}[31m")), "error: a\\nb\\u{1b}[31m");
+}
+
+#[test]
+fn earlier_placeholders_stay_in_force() {
+    let text = written(|log| {
+        for (value, placeholder) in [("secret", "${OLD}"), ("hidden", "${NEW}")] {
+            let mut placeholders = Placeholders::default();
+            placeholders.add(value, placeholder);
+            log.mask(&placeholders);
+        }
+        log.error("secret and hidden");
+    });
+    assert_eq!(text, "error: ${OLD} and ${NEW}");
+}
+
+#[test]
+fn details_of_several_lines_follow_their_line() {
+    assert_eq!(written(|log| log.error_with_details("rejected", "a b\n")), "error: rejected\nb");
+}
+
+#[test]
+fn lines_below_the_level_are_not_logged() {
+    let levels = Levels { all: Level::Error, targets: vec![("proxy".to_owned(), Level::Debug)] };
+    let text = written(|log| {
+        log.set_levels(levels);
+        log.notice("a notice");
+        log.client("kind", "a client error");
+        log.error("an error");
+        tracing::subscriber::with_default(subscriber::EventWriter(log.clone()), || {
+            tracing::debug!(target: "proxy", site = "a.org", route = "/api/*", attempt = 2, "connected");
+            tracing::debug!(target: "fastcgi", "connected");
+        });
+    });
+    assert_eq!(text, "error: an error\ndebug: proxy: connected attempt=2 [site=a.org route=/api/*]");
+}
+
+#[test]
+fn json_lines_have_the_message_and_the_route() {
+    let mut file = tempfile::tempfile().unwrap();
+    let options = ErrorLogOptions { format: LineFormat::Json, ..ErrorLogOptions::default() };
+    let log = ErrorLog::with(file.try_clone().unwrap(), &options, Prefix::None).unwrap();
+    let route = RouteName::new("a.org".to_owned(), Some("/*".to_owned()));
+    log.of_route(&Arc::new(route)).recurring_error("kind", "no \"connection\"");
+    log.error_with_details("rejected", "line 1\nline 2\n");
+    log.close();
+    file.rewind().unwrap();
+    let text = io::read_to_string(file).unwrap();
+    let lines: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((&lines[0]["severity"], &lines[0]["message"]), (&"error".into(), &"no \"connection\"".into()));
+    assert_eq!((&lines[0]["site"], &lines[0]["route"]), (&"a.org".into(), &"/*".into()));
+    assert_eq!(lines[1]["details"], "line 1\nline 2");
+    assert!(lines[0]["time"].is_string());
+}
+
+#[test]
+fn a_line_for_the_journal_begins_with_its_priority() {
+    let mut file = tempfile::tempfile().unwrap();
+    let log =
+        ErrorLog::with(file.try_clone().unwrap(), &ErrorLogOptions::default(), Prefix::Priority).unwrap();
+    log.error("one");
+    log.bug("two");
+    log.notice("three");
+    log.client("four", "four");
+    log.close();
+    file.rewind().unwrap();
+    let text = io::read_to_string(file).unwrap();
+    let priorities: Vec<_> = text.lines().map(|line| &line[..3]).collect();
+    assert_eq!(priorities, ["<3>", "<2>", "<6>", "<5>"]);
+}
