@@ -221,6 +221,45 @@ fn a_full_disk_is_reported_once_and_requests_go_on() {
 }
 
 #[test]
+fn the_error_log_has_lines_of_the_levels_in_force_with_their_routes() {
+    let upstream = Upstream::start(|peer| {
+        while peer.request().is_some() {
+            peer.respond("ok");
+        }
+    });
+    let config = |level: &str| {
+        format!(
+            "listen = ['127.0.0.1:0']\n[error_log]\npath = 'error.log'\nformat = 'json'\n\
+             levels = {{ proxy = '{level}' }}\n[[site]]\nhosts = ['localhost']\n\
+             [[site.route]]\npath = '/api/*'\nproxy = '{}'\n",
+            upstream.url()
+        )
+    };
+    let server = Server::config(&config("error"));
+    let log = server.path().join("error.log");
+    let requests =
+        || lines(&log, 1).into_iter().filter(|line| line.contains("GET request")).collect::<Vec<_>>();
+    assert_eq!(server.get("/api/1").status, 200);
+    fs::write(server.path().join("rudy.toml"), config("debug")).expect("the configuration can be written");
+    server.signal(Signal::HUP);
+    eventually("the level changes", || {
+        assert_eq!(server.get("/api/2").status, 200);
+        requests().pop()
+    });
+    let line: serde_json::Value = serde_json::from_str(&requests()[0]).expect("a line is JSON");
+    for (name, value) in
+        [("severity", "debug"), ("target", "proxy"), ("site", "localhost"), ("route", "/api/*")]
+    {
+        assert_eq!(line[name], value, "{line}");
+    }
+    fs::rename(&log, log.with_extension("old")).expect("the log can be renamed");
+    server.signal(Signal::USR1);
+    eventually("the log is opened again", || log.exists().then_some(()));
+    assert_eq!(server.get("/api/3").status, 200);
+    assert!(lines(&log, 1).iter().all(|line| line.starts_with('{')));
+}
+
+#[test]
 fn lines_go_to_syslog() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");

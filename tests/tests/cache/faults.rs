@@ -197,9 +197,7 @@ fn a_changed_byte_on_the_disk_is_never_sent() {
         let mut bytes = fs::read(&file).expect("the file can be read");
         if let Some(at) = bytes.windows(64).position(|window| window.iter().all(|byte| *byte == b'x')) {
             bytes[at + 5] = b'y';
-            fs::File::create(&file)
-                .and_then(|mut file| file.write_all(&bytes))
-                .expect("it can be written");
+            fs::File::create(&file).and_then(|mut file| file.write_all(&bytes)).expect("it can be written");
         }
     }
     let server = Server::config(&text);

@@ -16,7 +16,7 @@ pub(super) struct EventWriter(pub(super) ErrorLog);
 
 impl Subscriber for EventWriter {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.is_event() && self.0.lock().levels.allow(*metadata.level(), metadata.target())
+        !metadata.is_span() && self.0.lock().levels.allow(*metadata.level(), metadata.target())
     }
 
     fn max_level_hint(&self) -> Option<LevelFilter> {

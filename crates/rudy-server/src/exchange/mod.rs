@@ -107,6 +107,24 @@ pub(crate) fn note(observer: Option<&Arc<dyn Observer>>, change: impl FnOnce(&mu
     }
 }
 
+/// Returns the route that the request has reached.
+pub(crate) fn route(observer: Option<&Arc<dyn Observer>>) -> Option<Arc<RouteName>> {
+    observer.and_then(of)?.notes().route.clone()
+}
+
+/// Logs what happens to a request, with the level `debug`, and the names of the site and the route.
+macro_rules! debug_request {
+    (target: $target:literal, $observer:expr, $($message:tt)+) => {
+        if tracing::enabled!(target: $target, tracing::Level::DEBUG) {
+            let route = $crate::exchange::route($observer);
+            let site = route.as_deref().map(|route| route.site.as_str());
+            let route = route.as_deref().and_then(|route| route.path.as_deref());
+            tracing::debug!(target: $target, site, route, $($message)+);
+        }
+    };
+}
+pub(crate) use debug_request;
+
 /// Returns the id of the request, if it has one.
 pub(crate) fn request_id(observer: Option<&Arc<dyn Observer>>) -> Option<&RequestId> {
     observer.and_then(of)?.id.as_ref()

@@ -21,7 +21,7 @@ use super::response::AppResponse;
 use super::stderr::Stderr;
 use crate::config::AppTable;
 use crate::error_log::ErrorLog;
-use crate::exchange::note;
+use crate::exchange::{debug_request, note};
 use crate::upstream::{Checkout, RequestInfo, Upload, UpstreamOptions, Wanted};
 
 /// Limits of what is buffered of an app's records.
@@ -91,15 +91,16 @@ impl App {
     ) -> Result<AppResponse, Failure> {
         let mut wanted = if is_safe { Wanted::Any } else { Wanted::Alive };
         loop {
-            note(observer(role, params), |notes| notes.upstream_requested(poll_time()));
+            let observer = observer(role, params);
+            note(observer, |notes| notes.upstream_requested(poll_time()));
             let mut checkout = self.pool().checkout(wanted).await?;
-            note(observer(role, params), |notes| notes.upstream_connected(&checkout.endpoint(), poll_time()));
-            tracing::debug!(target: "fastcgi", "{}: request to {}", self.name, checkout.endpoint());
+            note(observer, |notes| notes.upstream_connected(&checkout.endpoint(), poll_time()));
+            debug_request!(target: "fastcgi", observer, "{}: request to {}", self.name, checkout.endpoint());
             let may_be_dead = checkout.is_reused() && wanted != Wanted::New;
             let mut exchange = self.begin(checkout, role, params, std::mem::take(upload));
             let failure = match exchange.head().await {
                 Ok(head) => {
-                    note(observer(role, params), |notes| notes.upstream_responded(poll_time()));
+                    note(observer, |notes| notes.upstream_responded(poll_time()));
                     return Ok(AppResponse::new(head, exchange));
                 }
                 Err(failure) => failure,

@@ -23,7 +23,7 @@ use super::upgrade::Offer;
 use super::url::UpstreamUrl;
 use crate::config::Int;
 use crate::error_log::ErrorLog;
-use crate::exchange::note;
+use crate::exchange::{debug_request, note};
 use crate::upstream::{Checkout, CheckoutError, Selection, Upload, Upstream, UpstreamOptions, Wanted};
 
 /// The upstreams of one table.
@@ -154,7 +154,8 @@ impl ProxyPool {
             // Servers of HTTP accept connections while they serve others.
             checkout.mark_accepted();
             note(observer, |notes| notes.upstream_connected(&checkout.endpoint(), poll_time()));
-            tracing::debug!(target: "proxy", attempt = start.attempt, "{} request to {}", head.method, checkout.endpoint());
+            let (method, attempt) = (&head.method, start.attempt);
+            debug_request!(target: "proxy", observer, attempt, "{method} request to {}", checkout.endpoint());
             if offer.is_some() {
                 checkout = Box::pin(self.accept_tunnels(checkout, start)).await?;
             }
@@ -168,7 +169,7 @@ impl ProxyPool {
                 }
                 Err(cause) => exchange.failure(cause),
             };
-            tracing::debug!(target: "proxy", attempt = start.attempt, "{} request: {failure}", head.method);
+            debug_request!(target: "proxy", observer, attempt, "{method} request: {failure}");
             let may_have_been_dead = exchange.may_have_been_dead()
                 && selection.wanted != Wanted::New
                 && failure.cause.ends_connection();
