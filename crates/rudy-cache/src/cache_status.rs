@@ -86,6 +86,17 @@ impl CacheStatus {
         }
     }
 
+    /// Returns a word for logs and metrics: `hit`, `collapsed`, the token of [`Forward`], or `only-if-cached`.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self.forward {
+            _ if self.hit => "hit",
+            _ if self.collapsed => "collapsed",
+            Some(reason) => reason.token(),
+            None => "only-if-cached",
+        }
+    }
+
     /// Returns the field value, with the name of the cache: a token (§2).
     ///
     /// # Errors

@@ -1,16 +1,22 @@
 //! `rudy cache`, and PURGE requests.
 
+use std::fs;
 use std::process::Command;
 
 use rudy_tests::{Server, binary, eventually};
 use serde_json::Value;
 
-use crate::{Origin, get, handled, request, server};
+use crate::{Origin, config, get, handled, request, server};
 
 /// Runs `rudy cache` with these arguments. Returns its exit code and output.
 fn cache(server: &Server, arguments: &[&str]) -> (Option<i32>, String) {
+    ask(server, &[&["cache"], arguments].concat())
+}
+
+/// Runs a command that asks the server. Returns its exit code and output.
+fn ask(server: &Server, arguments: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(binary());
-    command.arg("cache").args(arguments).args(["--pid", &server.pid().to_string()]);
+    command.args(arguments).args(["--pid", &server.pid().to_string()]);
     let output = command.output().expect("rudy can be started");
     let text = [output.stdout, output.stderr].concat();
     (output.status.code(), String::from_utf8(text).expect("the output is UTF-8"))
@@ -133,4 +139,28 @@ fn a_folder_is_verified_without_a_server() {
     };
     let (code, found) = verify();
     assert_eq!((code, found["objects"].as_u64()), (Some(0), Some(1)), "{found}");
+}
+
+#[test]
+fn the_log_and_the_metrics_say_how_the_cache_has_handled_a_request() {
+    let origin = Origin::start(|_, _| "Cache-Control: max-age=600|body".to_owned());
+    let log = "access_log = { path = \"access.log\", format = \"{path} {cache}\" }\nmetrics = true\n";
+    let server = Server::config(&format!("{log}{}", config(&origin.upstream, "true")));
+    eventually("it is stored", || (handled(&get(&server, "/a", &[])) == "hit").then_some(()));
+    get(&server, "/b", &["Cache-Control: only-if-cached"]);
+    request(&server, "POST", "/c", &["Content-Length: 0"]);
+    let log = eventually("all lines are written", || {
+        let log = fs::read_to_string(server.path().join("access.log")).ok()?;
+        log.contains("/c").then_some(log)
+    });
+    assert!(
+        log.starts_with("/a uri-miss\n") && log.ends_with("/a hit\n/b only-if-cached\n/c method\n"),
+        "{log}"
+    );
+    let (_, output) = ask(&server, &["metrics"]);
+    for word in ["hit", "uri-miss", "only-if-cached", "method"] {
+        let count = log.lines().filter(|line| line.ends_with(&format!(" {word}"))).count();
+        let line = format!("rudy_cache_requests_total{{result=\"{word}\"}} {count}\n");
+        assert!(output.contains(&line), "{line}: {output}");
+    }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::{Method, Request as HttpRequest};
 use rudy_cache::{CacheStatus, Forward, Key};
-use rudy_net::{Reply, Request, Response};
+use rudy_net::{Observer, Reply, Request, Response};
 use tokio::task::spawn_blocking;
 
 use super::Shared;
@@ -21,9 +21,9 @@ pub(super) fn pass(
     call: Call<'_>,
     next: Next,
 ) -> Reply {
-    let shared = shared.clone();
+    let (shared, observer) = (shared.clone(), call.context.client.observer.clone());
     next.call(request, call).map(move |mut response| {
-        add_forwarded(&shared, reason, &mut response);
+        add_forwarded(&shared, reason, &mut response, observer.as_ref());
         response
     })
 }
@@ -42,6 +42,7 @@ pub(super) fn write_through(
     }
     let (shared, open) = (shared.clone(), open.clone());
     let (method, key) = (request.method().clone(), key(&shared, &request, &call));
+    let observer = call.context.client.observer.clone();
     let reply = next.call(request, call);
     Reply::Later(Box::pin(async move {
         let mut response = reply.response().await;
@@ -50,15 +51,20 @@ pub(super) fn write_through(
             // An error means a panic, which is logged.
             let _ = spawn_blocking(move || open.store.invalidate(&keys)).await;
         }
-        add_forwarded(&shared, Forward::Method, &mut response);
+        add_forwarded(&shared, Forward::Method, &mut response, observer.as_ref());
         response
     }))
 }
 
-fn add_forwarded(shared: &Shared, reason: Forward, response: &mut Response) {
+fn add_forwarded(
+    shared: &Shared,
+    reason: Forward,
+    response: &mut Response,
+    observer: Option<&Arc<dyn Observer>>,
+) {
     let forward_status = Some(response.status());
     let status = CacheStatus { forward: Some(reason), forward_status, ..CacheStatus::default() };
-    shared.add_status(response, &status);
+    shared.add_status(response, &status, observer);
 }
 
 /// Returns the key of a request with a body.

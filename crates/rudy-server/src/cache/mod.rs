@@ -35,7 +35,7 @@ use std::time::SystemTime;
 use http::HeaderName;
 use http::HeaderValue;
 use rudy_cache::{CacheStatus, HttpDate, Policy};
-use rudy_net::{Head, Response};
+use rudy_net::{Head, Observer, Response};
 
 pub(crate) use self::control::respond;
 pub(crate) use self::step::Cache;
@@ -43,6 +43,7 @@ pub use self::store::StoreTable;
 pub(crate) use self::store::{CacheStore, Caches, OpenStore};
 use self::subject::KeyRules;
 pub use self::table::{CacheTable, FreshnessTable, KeyField};
+use crate::exchange::note;
 
 static CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 
@@ -61,8 +62,15 @@ impl Shared {
         self.table.object_bytes.map_or(open.object_bytes_max, |size| size.0.min(open.object_bytes_max))
     }
 
-    /// Adds how the cache has handled the request. A prepared response is a file of the handler, which the cache has not handled.
-    fn add_status(&self, response: &mut Response, status: &CacheStatus) {
+    /// Adds how the cache has handled the request, and notes it for logs and metrics. A prepared response is a file of the handler, which
+    /// the cache has not handled.
+    fn add_status(
+        &self,
+        response: &mut Response,
+        status: &CacheStatus,
+        observer: Option<&Arc<dyn Observer>>,
+    ) {
+        note(observer, |notes| notes.cache = Some(status.word()));
         if let Head::Fields(_, fields) = &mut response.head
             && let Ok(value) = self.status_value(status)
         {

@@ -175,6 +175,6 @@ fn whole(object: &Object, age: Seconds) -> Response {
 
 fn encode(shared: &Shared, mut response: Response, ttl: Seconds) -> Arc<PreparedHead> {
     let status = CacheStatus { hit: true, ttl: Some(ttl.get().into()), ..CacheStatus::default() };
-    shared.add_status(&mut response, &status);
+    shared.add_status(&mut response, &status, None);
     Arc::new(PreparedHead::new(response.status(), std::mem::take(response.headers_mut())))
 }

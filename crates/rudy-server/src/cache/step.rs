@@ -15,6 +15,7 @@ use super::subject::{KeyRules, Subject};
 use super::table::CacheTable;
 use super::visit::{self, Attempt, Visit, attempt};
 use super::{Shared, bypass, prepared, purge};
+use crate::exchange::note;
 use crate::handlers::{Call, Start};
 use crate::routing::request_host;
 use crate::steps::{HeadCall, Next, Step};
@@ -96,7 +97,9 @@ impl Step for Cache {
 
     fn call_head(&self, call: HeadCall<'_>) -> Option<Response> {
         let is_secure = call.client.scheme() == Scheme::HTTPS;
-        prepared::respond(&self.0, self.0.store.get()?, call.head, is_secure)
+        let response = prepared::respond(&self.0, self.0.store.get()?, call.head, is_secure)?;
+        note(call.client.observer.as_ref(), |notes| notes.cache = Some("hit"));
+        Some(response)
     }
 
     fn responds_to_heads(&self) -> bool {

@@ -1,12 +1,14 @@
 //! A request as the decisions of the cache see it.
 
+use std::sync::Arc;
+
 use http::header::{AUTHORIZATION, COOKIE, RANGE, UPGRADE, VARY};
 use http::uri::{PathAndQuery, Scheme};
 use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 use http_body::Body as _;
 use rudy_cache::{Key, Policy};
 use rudy_http::RawTarget;
-use rudy_net::{Client, RequestBody};
+use rudy_net::{Client, Observer, RequestBody};
 
 use super::table::{CacheTable, names};
 use crate::fastcgi::has_variables;
@@ -33,6 +35,8 @@ pub(super) struct Subject {
     pub(super) head: Request<()>,
     /// Whether no other request waits for the response to this one: it is probably not for others.
     pub(super) is_exclusive: bool,
+    /// The observer of the exchange with the client.
+    pub(super) observer: Option<Arc<dyn Observer>>,
 }
 
 impl KeyRules {
@@ -110,7 +114,7 @@ impl KeyRules {
         let is_exclusive = *head.method() != Method::GET
             || [RANGE, AUTHORIZATION].iter().any(|name| head.headers().contains_key(name))
             || has_no_store(head.headers());
-        Subject { key, head, is_exclusive }
+        Subject { key, head, is_exclusive, observer: client.observer.clone() }
     }
 
     /// Returns the value of [`KEY_FIELD`]: the cookies, and the target after a rewrite, which may depend on fields of the request.

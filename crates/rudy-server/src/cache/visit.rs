@@ -51,7 +51,7 @@ pub(super) fn attempt(shared: &Shared, open: &OpenStore, subject: &Subject, foun
     let respond = |index: usize, status: &CacheStatus| {
         let object = &found.objects[index];
         let mut response = reply::of_object(object, &subject.head, now);
-        shared.add_status(&mut response, status);
+        shared.add_status(&mut response, status, subject.observer.as_ref());
         (response, object.clone())
     };
     let status = CacheStatus::of(&decision);
@@ -80,7 +80,7 @@ pub(super) fn attempt(shared: &Shared, open: &OpenStore, subject: &Subject, foun
         Decision::OnlyIfCached => {
             let explanation = "The response is not in the cache, and the request forbids to ask the origin.";
             let mut response = pages::error(StatusCode::GATEWAY_TIMEOUT, subject.head.headers(), explanation);
-            shared.add_status(&mut response, &status);
+            shared.add_status(&mut response, &status, subject.observer.as_ref());
             Attempt::OnlyIfCached(response)
         }
         Decision::Validate { .. } | Decision::Extend(_) | Decision::Forward(_) => Attempt::Fetch(decision),
@@ -177,7 +177,8 @@ impl Visit {
         decision: Decision,
         objects: Vec<Arc<Object>>,
     ) -> Response {
-        let Self { shared, open, subject, origin } = self;
+        let Self { shared, open, mut subject, origin } = self;
+        let observer = subject.observer.take();
         let (sender, first) = oneshot::channel();
         let receiver = registration.flight.subscribe();
         let request = subject.head.clone();
@@ -208,7 +209,7 @@ impl Visit {
             }
             Err(_) => return failed(&request),
         };
-        shared.add_status(&mut response, &status);
+        shared.add_status(&mut response, &status, observer.as_ref());
         response
     }
 
@@ -235,7 +236,7 @@ impl Visit {
             Progress::Waiting | Progress::Nothing => return Waited::Alone,
         };
         let status = CacheStatus { collapsed: true, ..forwarded(CacheStatus::of(decision), status) };
-        self.shared.add_status(&mut response, &status);
+        self.shared.add_status(&mut response, &status, self.subject.observer.as_ref());
         Waited::Response(response)
     }
 }
@@ -254,6 +255,7 @@ pub(super) fn validate(
     }
     let Some(registration) = open.flights.begin(&subject.key) else { return };
     open.marks.set_validated(&subject.key);
+    subject.observer = None;
     let mut origin = origin();
     // The whole, whatever the client requested.
     *subject.head.method_mut() = http::Method::GET;

@@ -170,8 +170,21 @@ impl History {
         if self.samples.back().is_some_and(|last| last.outcomes.is_some()) {
             charts.extend(self.outcome_charts());
         }
+        if self.has_cache() {
+            charts.push(self.lines(
+                "Cached requests per second",
+                Unit::Count,
+                &[("hits", |sample| sample.cached(0)), ("forwarded", |sample| sample.cached(1))],
+            ));
+        }
         charts.extend(self.process_charts());
         charts
+    }
+
+    /// Whether a cache has handled a request.
+    fn has_cache(&self) -> bool {
+        let outcomes = self.last.as_ref().and_then(|last| last.outcomes.as_ref());
+        outcomes.is_some_and(|outcomes| outcomes.cached.iter().any(|count| *count > 0))
     }
 
     /// Draws finished requests by status, and their durations.
@@ -225,8 +238,17 @@ impl History {
 impl Sample {
     /// Returns the finished requests per second with a status of this class.
     fn of_class(&self, class: usize) -> Option<f64> {
-        let finished = self.outcomes.as_ref()?.classes.get(class)?;
-        (self.seconds > 0.0).then(|| float(*finished) / self.seconds)
+        self.per_s(self.outcomes.as_ref()?.classes.get(class))
+    }
+
+    /// Returns the requests per second that a cache has handled.
+    fn cached(&self, index: usize) -> Option<f64> {
+        self.per_s(self.outcomes.as_ref()?.cached.get(index))
+    }
+
+    fn per_s(&self, finished: Option<&u64>) -> Option<f64> {
+        let finished = float(*finished?);
+        (self.seconds > 0.0).then(|| finished / self.seconds)
     }
 
     /// Returns an estimate of a quantile of the durations, in seconds. `None` without a request.
@@ -245,6 +267,7 @@ fn finished(now: &StatusReport, before: &StatusReport) -> Option<Outcomes> {
     Some(Outcomes {
         classes: less(&now.classes, &before.classes),
         buckets: less(&now.buckets, &before.buckets),
+        cached: less(&now.cached, &before.cached),
     })
 }
 
@@ -294,7 +317,11 @@ mod tests {
         let report = |uptime_ms, requests, ok| StatusReport {
             uptime_ms,
             requests,
-            outcomes: Some(Outcomes { classes: vec![0, 0, ok, 0, 0, 0], buckets: vec![ok, 0] }),
+            outcomes: Some(Outcomes {
+                classes: vec![0, 0, ok, 0, 0, 0],
+                buckets: vec![ok, 0],
+                cached: vec![ok / 2, 0],
+            }),
             ..StatusReport::default()
         };
         history.add(&report(1000, 10, 10));
@@ -302,7 +329,12 @@ mod tests {
         assert!((history.add(&report(2000, 110, 110)).requests_per_s - 100.0).abs() < 1e-6);
         history.add(&report(3000, 210, 210));
         let charts = history.charts();
-        let titles = ["Requests per second", "Responses per second by status", "Duration of requests"];
+        let titles = [
+            "Requests per second",
+            "Responses per second by status",
+            "Duration of requests",
+            "Cached requests per second",
+        ];
         for title in titles {
             assert!(charts.iter().any(|chart| chart.contains(&format!("aria-label=\"{title}\""))), "{title}");
         }

@@ -24,6 +24,9 @@ const TEXT_MAX: usize = 300;
 /// Number of clients in the list of those with the most active requests.
 const HOLDERS: usize = 20;
 
+/// What a cache notes about requests that it does not forward.
+const CACHED: [&str; 3] = ["hit", "collapsed", "only-if-cached"];
+
 /// Whether a server keeps account of its requests, and the counts of the last seconds. A process has one.
 pub(crate) struct Activity {
     is_on: AtomicBool,
@@ -154,7 +157,10 @@ fn connections(workers: &[Arc<Worker>], active: &[Arc<ActiveExchange>]) -> Conne
 
 /// Adds up the finished requests of all routes.
 fn outcomes(requests: &RequestSnapshot) -> Outcomes {
-    let mut sum = Outcomes::default();
+    let mut sum = Outcomes { cached: vec![0; 2], ..Outcomes::default() };
+    for (word, count) in &requests.caches {
+        sum.cached[usize::from(!CACHED.contains(&word.as_str()))] += count;
+    }
     for route in &requests.routes {
         for (sum, more) in [(&mut sum.classes, &route.classes[..]), (&mut sum.buckets, &route.buckets[..])] {
             sum.resize(more.len(), 0);

@@ -50,6 +50,8 @@ pub(crate) struct Outcomes {
     pub(crate) classes: Vec<u64>,
     /// By duration, in the buckets of the metrics.
     pub(crate) buckets: Vec<u64>,
+    /// Those that a cache has handled: not forwarded, and forwarded.
+    pub(crate) cached: Vec<u64>,
 }
 
 /// A client with active requests.
