@@ -22,6 +22,13 @@ pub fn fastcgi_info() -> &'static Path {
     BINARY.get_or_init(|| build("fastcgi-info"))
 }
 
+/// Returns the path of the example app `weblog`. The first call builds it.
+#[must_use]
+pub fn weblog() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| build("weblog"))
+}
+
 /// Builds a package whose binary has the same name. If `RUDY_BUILT` is set, the caller has already built it: nextest starts a
 /// process for each test, and each would run cargo again.
 fn build(package: &str) -> PathBuf {

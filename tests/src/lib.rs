@@ -25,7 +25,7 @@ mod tls_client;
 mod upstream;
 mod wait;
 
-pub use binary::{binary, fastcgi_info};
+pub use binary::{binary, fastcgi_info, weblog};
 pub use connection::Connection;
 pub use curl::{Curl, CurlResult};
 pub use descriptors::descriptors;

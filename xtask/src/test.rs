@@ -161,7 +161,8 @@ fn tests(tally: &mut Tally) -> Outcome {
         return Err("cargo-nextest is not installed; `cargo xtask setup` installs it".into());
     }
     // `--workspace` chooses the features of dependencies that the tests have: they are built once.
-    let programs = ["build", "--quiet", "--locked", "--workspace", "--bin", "rudy", "--bin", "fastcgi-info"];
+    let bins = ["--bin", "rudy", "--bin", "fastcgi-info", "--bin", "weblog"];
+    let programs = [&["build", "--quiet", "--locked", "--workspace"][..], &bins].concat();
     command::run(workspace::cargo().args(programs))?;
     let skipped = workspace::target().join("skipped-tests");
     // The file may be missing.

@@ -45,6 +45,11 @@ impl Interrupt {
         Ok(interrupt)
     }
 
+    /// Interrupts as SIGTERM does.
+    pub(crate) fn terminate(&self) {
+        self.number.store(15, Ordering::Relaxed);
+    }
+
     /// The signal that was received, if any.
     #[must_use]
     pub fn signal(&self) -> Option<u8> {

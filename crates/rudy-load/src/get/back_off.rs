@@ -14,14 +14,14 @@ const RETRY_AFTER_MAX: Duration = Duration::from_hours(1);
 
 /// The back-off of one server: the number of its consecutive rejections.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct BackOff {
+pub(crate) struct BackOff {
     rejections: u32,
 }
 
 impl BackOff {
     /// The delay before the next request after a response, if any. `now_unix_s` is the current time in seconds since
     /// 1970.
-    pub(super) fn delay_after(
+    pub(crate) fn delay_after(
         &mut self,
         status: u16,
         retry_after: Option<&[u8]>,

@@ -13,7 +13,7 @@ use super::output::Output;
 use super::redirect::{follow, is_redirect};
 use super::report::Report;
 use super::session::Session;
-use super::wait::{WaitResult, Waiter};
+use super::wait::Waiter;
 use crate::body::Bodies;
 use crate::exit::{print_line, report_error};
 use crate::{Exit, Template, Url};
@@ -40,7 +40,6 @@ pub fn get(options: &Options) -> Exit {
     }
     let mut fetcher = Fetcher {
         options,
-        waiter: &waiter,
         session: Session::new(options, &waiter, output),
         back_offs: HashMap::new(),
         exit: Exit::Done,
@@ -54,7 +53,6 @@ pub fn get(options: &Options) -> Exit {
 /// Fetches the URLs and reports each request.
 struct Fetcher<'a> {
     options: &'a Options,
-    waiter: &'a Waiter,
     session: Session<'a>,
     /// The back-offs of servers, by scheme, host and port. Their number is bounded by the URLs and their redirects.
     back_offs: HashMap<String, ServerBackOff>,
@@ -74,7 +72,7 @@ impl Fetcher<'_> {
         let rounds = self.options.repeat.get();
         for round in 0..rounds {
             if round > 0
-                && let Err(signal) = self.wait_until(Instant::now().checked_add(self.options.interval))
+                && let Err(signal) = self.session.rest(Instant::now().checked_add(self.options.interval))
             {
                 return Some(signal);
             }
@@ -173,18 +171,7 @@ impl Fetcher<'_> {
             left.as_secs_f64(),
             url.authority()
         ));
-        self.wait_until(until)
-    }
-
-    fn wait_until(&self, until: Option<Instant>) -> Result<(), u8> {
-        loop {
-            match self.waiter.wait(&[], until) {
-                Ok(WaitResult::Interrupted(signal)) => return Err(signal),
-                Ok(WaitResult::Ready) => {}
-                // If the kernel cannot wait, continue without waiting.
-                Ok(WaitResult::TimedOut) | Err(_) => return Ok(()),
-            }
-        }
+        self.session.rest(until)
     }
 }
 

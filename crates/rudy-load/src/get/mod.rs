@@ -12,10 +12,14 @@ mod report;
 mod session;
 mod wait;
 
+pub(crate) use back_off::BackOff;
 pub use command::get;
 pub(crate) use dial::{connect, resolve};
 pub(crate) use error::GetError;
+pub(crate) use observer::Head;
 pub use options::Options;
+pub(crate) use output::Output;
 pub(crate) use report::date;
-pub(crate) use session::send;
+pub(crate) use session::{Session, send};
 pub(crate) use wait::Waiter;
+pub use wait::{Stop, Stopped};

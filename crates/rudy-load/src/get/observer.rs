@@ -16,7 +16,7 @@ use crate::transport::Transport;
 /// The times of curl's phases, from the start of the request. Zero for phases that did not happen, on a
 /// reused connection or without TLS.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Phases {
+pub(crate) struct Phases {
     /// The name lookup was complete.
     pub(super) name_lookup: Duration,
     /// TCP was connected.
@@ -26,19 +26,21 @@ pub(super) struct Phases {
     /// The first byte of the response arrived.
     pub(super) start_transfer: Duration,
     /// The request was complete.
-    pub(super) total: Duration,
+    pub(crate) total: Duration,
 }
 
 /// The head of a response.
 #[derive(Debug, Clone)]
-pub(super) struct Head {
-    pub(super) status: u16,
+pub(crate) struct Head {
+    pub(crate) status: u16,
     pub(super) reason: String,
     pub(super) version: http::Version,
     /// The announced length of the body.
     pub(super) length: Option<u64>,
     pub(super) location: Option<Vec<u8>>,
-    pub(super) retry_after: Option<Vec<u8>>,
+    pub(crate) retry_after: Option<Vec<u8>>,
+    pub(crate) etag: Option<Vec<u8>>,
+    pub(crate) last_modified: Option<Vec<u8>>,
 }
 
 /// The rules by which head and body are written to the output.
@@ -165,6 +167,8 @@ impl Observer for RequestObserver<'_> {
             },
             location: head.get("location").map(<[u8]>::to_vec),
             retry_after: head.get("retry-after").map(<[u8]>::to_vec),
+            etag: head.get("etag").map(<[u8]>::to_vec),
+            last_modified: head.get("last-modified").map(<[u8]>::to_vec),
         });
         self.writes_body = !(self.is_followed_redirect() || (self.rules.fails && head.status() >= 400));
     }

@@ -52,3 +52,31 @@ pub struct Options {
     /// Whether to suppress the report.
     pub is_quiet: bool,
 }
+
+impl Options {
+    /// One GET request without timeouts, whose connection can be reused, and no report.
+    pub(crate) fn new(url: Url) -> Self {
+        Self {
+            urls: vec![url],
+            method: None,
+            fields: Vec::new(),
+            body: None,
+            is_http_10: false,
+            protocols: Protocols::default(),
+            keeps_alive: true,
+            access: Access::default(),
+            proxy_variable: None,
+            redirects: None,
+            repeat: NonZeroU64::MIN,
+            interval: Duration::ZERO,
+            backs_off: true,
+            timeout: None,
+            connect_timeout: None,
+            output: None,
+            shows_head: false,
+            fails: false,
+            is_json: false,
+            is_quiet: true,
+        }
+    }
+}

@@ -12,16 +12,16 @@ use crate::units::visible;
 
 /// The report of a request.
 #[derive(Debug)]
-pub(super) struct Report {
+pub(crate) struct Report {
     pub(super) method: Method,
     pub(super) url: Url,
-    pub(super) connection: ConnectionInfo,
-    pub(super) head: Option<Head>,
+    pub(crate) connection: ConnectionInfo,
+    pub(crate) head: Option<Head>,
     pub(super) informational: Vec<u16>,
     pub(super) trailers: Option<HeaderMap>,
     pub(super) head_bytes: u64,
     pub(super) body_bytes: u64,
-    pub(super) phases: Phases,
+    pub(crate) phases: Phases,
     pub(super) connection_end: ConnectionEnd,
     /// The kind of error and its message.
     pub(super) error: Option<(&'static str, String)>,
@@ -29,9 +29,9 @@ pub(super) struct Report {
 
 /// The connection of a request.
 #[derive(Debug, Clone, Default)]
-pub(super) struct ConnectionInfo {
+pub(crate) struct ConnectionInfo {
     /// The reason for a new connection; `None` if the previous one was reused.
-    pub(super) new_reason: Option<NewConnectionReason>,
+    pub(crate) new_reason: Option<NewConnectionReason>,
     pub(super) remote: Option<String>,
     pub(super) local: Option<String>,
     pub(super) tls: Option<String>,
@@ -45,7 +45,7 @@ pub(super) struct ConnectionInfo {
 
 /// A reason for which a connection was opened instead of reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum NewConnectionReason {
+pub(crate) enum NewConnectionReason {
     /// It is the first connection.
     First,
     /// The previous connection was to another server.

@@ -31,7 +31,7 @@ const SCRATCH_BYTES: usize = 64 * 1024;
 const IDLE_MAX: usize = 15;
 
 /// Sends requests and holds the connections that they share.
-pub(super) struct Session<'a> {
+pub(crate) struct Session<'a> {
     options: &'a Options,
     waiter: &'a Waiter,
     output: Output,
@@ -64,7 +64,7 @@ struct Deadlines {
 }
 
 impl<'a> Session<'a> {
-    pub(super) fn new(options: &'a Options, waiter: &'a Waiter, output: Output) -> Self {
+    pub(crate) fn new(options: &'a Options, waiter: &'a Waiter, output: Output) -> Self {
         Self {
             options,
             waiter,
@@ -80,7 +80,7 @@ impl<'a> Session<'a> {
     }
 
     /// Sends a request and returns its report. `is_last` means that no other request follows.
-    pub(super) fn send(
+    pub(crate) fn send(
         &mut self,
         url: &Url,
         template: &Template,
@@ -118,6 +118,11 @@ impl<'a> Session<'a> {
         };
         self.output = output;
         (report, error)
+    }
+
+    /// Takes the body of the last response, if it went to memory.
+    pub(crate) fn take_body(&mut self) -> Vec<u8> {
+        self.output.take()
     }
 
     /// Prepares everything that needs no connection: the request and the TLS configuration.
@@ -183,6 +188,26 @@ impl<'a> Session<'a> {
             let idle = self.idle.iter().position(|idle| idle.url.same_origin(url));
             self.current = idle.map(|index| self.idle.remove(index));
         }
+        self.check_current();
+    }
+
+    /// Waits. Meanwhile closes an idle connection when its server does, which otherwise is half-closed until the next request. The error
+    /// is a signal.
+    pub(crate) fn rest(&mut self, until: Option<Instant>) -> Result<(), u8> {
+        loop {
+            let current = self.current.as_ref();
+            let socket = current.map(|current| (current.connection.transport().as_fd(), PollFlags::IN));
+            match self.waiter.wait(socket.as_slice(), until) {
+                Ok(WaitResult::Interrupted(signal)) => return Err(signal),
+                Ok(WaitResult::Ready) => self.check_current(),
+                // If the kernel cannot wait, continue without waiting.
+                Ok(WaitResult::TimedOut) | Err(_) => return Ok(()),
+            }
+        }
+    }
+
+    /// Receives what the server has sent on the idle connection, and closes it if it cannot be used again.
+    fn check_current(&mut self) {
         let Some(current) = &mut self.current else { return };
         let result = current.connection.drive(None, &self.limits, true, &mut self.scratch, &mut IdleObserver);
         if !matches!(result, Ok(DriveStatus::Waiting)) || !current.connection.can_be_reused() {

@@ -19,6 +19,45 @@ pub(crate) struct Waiter {
     signal_receiver: UnixStream,
 }
 
+/// Ends what waits with its [`Stopped`], also when it is dropped.
+#[derive(Debug)]
+pub struct Stop {
+    interrupt: Interrupt,
+    /// Its end wakes the other one.
+    _sender: UnixStream,
+}
+
+/// Receives a [`Stop`].
+#[derive(Debug)]
+pub struct Stopped {
+    interrupt: Interrupt,
+    receiver: UnixStream,
+}
+
+impl Stop {
+    /// Returns both ends.
+    ///
+    /// # Errors
+    ///
+    /// There are no descriptors left.
+    pub fn new() -> io::Result<(Self, Stopped)> {
+        let (receiver, sender) = UnixStream::pair()?;
+        let interrupt = Interrupt::default();
+        Ok((Self { interrupt: interrupt.clone(), _sender: sender }, Stopped { interrupt, receiver }))
+    }
+
+    /// Stops.
+    pub fn stop(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Stop {
+    fn drop(&mut self) {
+        self.interrupt.terminate();
+    }
+}
+
 /// The result of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WaitResult {
@@ -40,6 +79,11 @@ impl Waiter {
             low_level::pipe::register(signal, signal_sender.try_clone()?)?;
         }
         Ok(Self { interrupt, signal_receiver })
+    }
+
+    /// Waits until it is stopped, and catches no signals.
+    pub(crate) fn stoppable(stopped: Stopped) -> Self {
+        Self { interrupt: stopped.interrupt, signal_receiver: stopped.receiver }
     }
 
     /// Waits until one of the sockets is ready, or until the deadline. `None` waits without limit.

@@ -1,0 +1,88 @@
+//! A weblog, as a FastCGI app: a folder of Markdown files, with tags, archive, search, feeds, and a sidebar that is filled from other
+//! services.
+//!
+//! One process holds everything in memory and serves every request on a task:
+//!
+//! - [`folder`] watches the folder, reads each file into a [`post::Post`], and replaces the [`blog::Blog`] as a whole;
+//! - [`sidebar`] polls the services, and has their last good responses;
+//! - [`app`] responds to a request from both, with templates ([`render`]) and feeds ([`feeds`]).
+//!
+//! `rudy.toml` beside this folder starts it: `rudy serve --config examples/weblog/rudy.toml`.
+
+mod app;
+mod blog;
+mod feeds;
+mod folder;
+mod post;
+mod render;
+mod respond;
+mod settings;
+mod sidebar;
+
+use std::error::Error;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Parser;
+use rudy_fastcgi_app::{Concurrency, Listen, Server};
+
+use crate::app::App;
+use crate::folder::Folder;
+use crate::render::Templates;
+use crate::settings::Settings;
+use crate::sidebar::Sidebar;
+
+/// Requests at once. They wait for nothing, so more would only wait for a core.
+const REQUESTS_AT_ONCE: usize = 100;
+
+/// A weblog of Markdown files.
+///
+/// Example: weblog examples/weblog --listen 127.0.0.1:9000
+#[derive(Parser)]
+struct Options {
+    /// The folder with weblog.toml, posts and templates
+    folder: PathBuf,
+
+    /// Listen on this address instead of file descriptor 0: 127.0.0.1:9000 or unix:PATH
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<Listen>,
+}
+
+fn main() -> ExitCode {
+    match run(&Options::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            report(&error.to_string());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(options: &Options) -> Result<(), Box<dyn Error>> {
+    let settings = Arc::new(Settings::read(&options.folder.join("weblog.toml"))?);
+    let templates = Templates::read(&options.folder.join("templates"))?;
+    let posts = Folder::watch(options.folder.join("posts"))?;
+    let sidebar = Sidebar::start(&settings.sidebar)?;
+    let app = Arc::new(App { settings, templates, posts, sidebar });
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let concurrency = Concurrency::Tasks { at_most: REQUESTS_AT_ONCE };
+        let server = Server::new(concurrency).listen(options.listen.clone().unwrap_or_default()).bind()?;
+        report(&format!("listening on {}", server.address()));
+        server
+            .serve(move |request| {
+                let app = app.clone();
+                async move { app.respond(&request) }
+            })
+            .await?;
+        Ok(())
+    })
+}
+
+/// Writes a line to the web server's log, which has the output of the apps that it starts.
+fn report(line: &str) {
+    // There is no other place to report an error.
+    let _ = writeln!(std::io::stderr(), "weblog: {line}");
+}

@@ -1,0 +1,36 @@
+//! Pages from templates.
+
+use std::path::{Path, PathBuf};
+
+use minijinja::{Environment, path_loader};
+use serde::Serialize;
+
+/// The templates of a folder, which are read when they are first used.
+#[derive(Debug)]
+pub(crate) struct Templates(Environment<'static>);
+
+impl Templates {
+    /// Reads all templates once, so that a mistake is found at the start. The error is a message for the operator.
+    pub(crate) fn read(folder: &Path) -> Result<Self, String> {
+        let mut environment = Environment::new();
+        environment.set_loader(path_loader(folder));
+        environment.set_trim_blocks(true);
+        environment.set_lstrip_blocks(true);
+        let names = names(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        for path in names {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            environment.get_template(&name).map_err(|error| format!("{}: {error:#}", path.display()))?;
+        }
+        Ok(Self(environment))
+    }
+
+    /// Fills a template. The error is for the log.
+    pub(crate) fn render(&self, name: &str, values: impl Serialize) -> Result<String, String> {
+        let template = self.0.get_template(name).map_err(|error| format!("{error:#}"))?;
+        template.render(values).map_err(|error| format!("{name}: {error:#}"))
+    }
+}
+
+fn names(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+    std::fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect()
+}
