@@ -24,7 +24,9 @@ pub mod tls;
 mod tls_client;
 mod upstream;
 mod wait;
+mod weblog;
 
+pub use self::weblog::Weblog;
 pub use binary::{binary, fastcgi_info, weblog};
 pub use connection::Connection;
 pub use curl::{Curl, CurlResult};

@@ -1,148 +1,124 @@
 //! Responds to a request: the routes.
 
-use std::sync::Arc;
-
-use http::{HeaderMap, Method, Request, Response, StatusCode, header};
-use minijinja::{context, value::Value};
+use http::{Method, Request, Response, StatusCode};
 use rudy_fastcgi_app::{Body, RequestExt};
 
-use crate::blog::{Blog, page};
+use crate::comments::{Change, Comments};
 use crate::folder::Folder;
-use crate::post::Post;
+use crate::forms::{self, Rejection};
 use crate::render::Templates;
-use crate::respond::{self, Caching};
+use crate::report;
+use crate::respond;
 use crate::settings::Settings;
 use crate::sidebar::Sidebar;
-use crate::{feeds, report};
+use crate::view::View;
 
 /// Everything that requests share.
 #[derive(Debug)]
 pub(crate) struct App {
-    pub(crate) settings: Arc<Settings>,
+    pub(crate) settings: Settings,
     pub(crate) templates: Templates,
     pub(crate) posts: Folder,
+    pub(crate) comments: Comments,
     pub(crate) sidebar: Sidebar,
-}
-
-const HTML: &str = "text/html; charset=utf-8";
-
-/// What a page needs besides its own values.
-struct View<'a> {
-    app: &'a App,
-    fields: &'a HeaderMap,
-    blog: Arc<Blog>,
 }
 
 impl App {
     /// Responds to a request.
-    pub(crate) fn respond(&self, request: &Request<Body>) -> Response<String> {
-        if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            let mut response = respond::plain(StatusCode::METHOD_NOT_ALLOWED, "Use GET.\n");
-            response.headers_mut().insert(header::ALLOW, header::HeaderValue::from_static("GET, HEAD"));
-            return response;
-        }
-        let view = View { app: self, fields: request.headers(), blog: self.posts.blog() };
-        let parts: Vec<_> = request.uri().path().trim_start_matches('/').split('/').collect();
+    pub(crate) async fn respond(&self, request: Request<Body>) -> Response<String> {
+        let response = match *request.method() {
+            Method::GET | Method::HEAD => self.page(&request),
+            Method::POST => self.submit(request).await,
+            _ => Err(not_allowed()),
+        };
+        response.unwrap_or_else(|(status, line)| respond::plain(status, &line))
+    }
+
+    /// Responds with a page.
+    fn page(&self, request: &Request<Body>) -> Result<Response<String>, Rejection> {
+        let path = request.uri().path();
         let query = |name| parameter(request.uri().query().unwrap_or_default(), name);
         let number = query("page").map_or(Some(1), |number| number.parse().ok());
+        let view = View::new(self, request.headers());
         let blog = &*view.blog;
-        let response = match (&parts[..], number) {
+        let response = match (&parts(path)[..], number) {
             ([""], Some(number)) => view.list("", blog.published(), number),
-            (["posts", slug], _) => view.post(slug),
+            (["posts", post], _) => blog.published_post(post).map(|post| view.post(post)),
+            (["posts", post, "thanks"], _) => blog.published_post(post).map(|post| view.thanks(post)),
             (["tags", tag], Some(number)) => view.list(tag, blog.tagged(tag), number),
             (["archive", month], Some(number)) => view.list(month, blog.of_month(month), number),
             (["search"], _) => Some(view.search(&query("q").unwrap_or_default())),
             (["feed.json"], _) => Some(view.json_feed()),
             (["feed.atom"], _) => Some(view.atom_feed()),
             (["sitemap.xml"], _) => Some(view.sitemap()),
-            (["admin"], _) => Some(view.admin(request.param("REMOTE_USER"))),
-            ([.., "" | "index.html"], _) => Some(respond::redirect(&without_end(request.uri().path()))),
+            (["admin"], _) => Some(view.admin(author(request)?, is_encrypted(request))),
+            (["admin", "posts", post], _) => {
+                author(request)?;
+                blog.post(post).map(|post| view.preview(post))
+            }
+            ([""], None) => None,
+            ([.., "" | "index.html"], _) => Some(respond::redirect(&without_end(path))),
             _ => None,
         };
-        response.unwrap_or_else(|| view.not_found())
-    }
-}
-
-impl View<'_> {
-    /// A page of a list; `None` if there is no such page, or nothing on it.
-    fn list<'p>(
-        &self,
-        heading: &str,
-        posts: impl Iterator<Item = &'p Post>,
-        number: usize,
-    ) -> Option<Response<String>> {
-        let page = page(posts, number).filter(|page| heading.is_empty() || !page.posts.is_empty())?;
-        Some(self.html("list.html", context! { heading, page }, Caching::Public))
+        Ok(response.unwrap_or_else(|| view.not_found()))
     }
 
-    fn post(&self, slug: &str) -> Option<Response<String>> {
-        let post = self.blog.post(slug).filter(|post| !post.draft)?;
-        Some(self.html("post.html", context! { post => &**post }, Caching::Public))
+    /// Makes the change that a form asks for, and leads to the next page.
+    async fn submit(&self, request: Request<Body>) -> Result<Response<String>, Rejection> {
+        forms::check_origin(request.headers(), &self.settings.url)?;
+        let path = request.uri().path().to_owned();
+        match parts(&path)[..] {
+            ["posts", post, "comments"] => {
+                let blog = self.posts.blog();
+                blog.published_post(post)
+                    .ok_or((StatusCode::NOT_FOUND, "There is no such post.\n".to_owned()))?;
+                let change = forms::comment(post, request).await?;
+                let line = "Too many comments wait for the author. Try again tomorrow.\n";
+                self.change(change, (StatusCode::SERVICE_UNAVAILABLE, line.into())).await?;
+                Ok(respond::see_other(&format!("/posts/{post}/thanks")))
+            }
+            ["admin", "comments", id, decision @ ("approve" | "delete")] => {
+                author(&request)?;
+                forms::check_cookie(request.headers(), &self.comments.session)?;
+                let missing = || (StatusCode::NOT_FOUND, "There is no such comment any more.\n".to_owned());
+                let id = id.parse().map_err(|_| missing())?;
+                let change = if decision == "approve" { Change::Approve(id) } else { Change::Delete(id) };
+                self.change(change, missing()).await?;
+                Ok(respond::see_other("/admin"))
+            }
+            _ => Err(not_allowed()),
+        }
     }
 
-    fn search(&self, query: &str) -> Response<String> {
-        let found: Vec<_> = self.blog.search(query).collect();
-        self.html("search.html", context! { query, found }, Caching::Private)
-    }
-
-    fn json_feed(&self) -> Response<String> {
-        let feed = feeds::json(&self.app.settings, &self.blog).to_string();
-        respond::text(self.fields, "application/feed+json", feed, Caching::Public)
-    }
-
-    fn atom_feed(&self) -> Response<String> {
-        let posts: Vec<_> = self.blog.published().take(feeds::POSTS).collect();
-        self.page("feed.atom.xml", "application/atom+xml", context! { posts }, Caching::Public)
-    }
-
-    fn sitemap(&self) -> Response<String> {
-        let posts: Vec<_> = self.blog.published().collect();
-        self.page("sitemap.xml", "application/xml", context! { posts }, Caching::Public)
-    }
-
-    /// The page of the author: drafts, files with problems, and the polls of the sidebar. Only for a user that the web server has
-    /// authenticated.
-    fn admin(&self, user: Option<&str>) -> Response<String> {
-        let Some(user) = user else {
-            let line = "This page needs a user: protect /admin with basic_auth in the web server.\n";
-            return respond::plain(StatusCode::FORBIDDEN, line);
-        };
-        let drafts: Vec<_> = self.blog.all().iter().filter(|post| post.draft).map(|post| &**post).collect();
-        let problems = &self.blog.problems;
-        self.html("admin.html", context! { user, drafts, problems }, Caching::Private)
-    }
-
-    fn not_found(&self) -> Response<String> {
-        let mut response = self.html("not-found.html", context! {}, Caching::Private);
-        *response.status_mut() = StatusCode::NOT_FOUND;
-        response
-    }
-
-    fn html(&self, template: &str, values: Value, caching: Caching) -> Response<String> {
-        self.page(template, HTML, values, caching)
-    }
-
-    /// Fills a template with its values and those of all pages.
-    fn page(
-        &self,
-        template: &str,
-        media_type: &'static str,
-        values: Value,
-        caching: Caching,
-    ) -> Response<String> {
-        let Settings { title, description, author, url, sidebar: _ } = &*self.app.settings;
-        let site = context! { title, description, author, url };
-        let (tags, months, panels) = (self.blog.tags(), self.blog.months(), self.app.sidebar.panels());
-        let updated = self.blog.published().next().map(|post| post.date.as_str());
-        let values = context! { site, tags, months, panels, updated, ..values };
-        match self.app.templates.render(template, values) {
-            Ok(text) => respond::text(self.fields, media_type, text, caching),
+    /// Changes the comments; `rejection` if there is nothing to change.
+    async fn change(&self, change: Change, rejection: Rejection) -> Result<(), Rejection> {
+        match self.comments.change(change).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(rejection),
             Err(error) => {
                 report(&error);
-                respond::plain(StatusCode::INTERNAL_SERVER_ERROR, "The page could not be made.\n")
+                Err((StatusCode::INTERNAL_SERVER_ERROR, "The comments could not be changed.\n".into()))
             }
         }
     }
+}
+
+/// The user of the pages below `/admin`, as the web server has authenticated it.
+fn author(request: &Request<Body>) -> Result<&str, Rejection> {
+    let line = "This page needs a user: protect /admin/* with basic_auth in the web server.\n";
+    request.param("REMOTE_USER").filter(|user| !user.is_empty()).ok_or((StatusCode::FORBIDDEN, line.into()))
+}
+
+fn is_encrypted(request: &Request<Body>) -> bool {
+    request.param("HTTPS").is_some_and(|value| value == "on")
+}
+
+fn not_allowed() -> Rejection {
+    (StatusCode::METHOD_NOT_ALLOWED, "Use GET or HEAD.\n".into())
+}
+
+fn parts(path: &str) -> Vec<&str> {
+    path.trim_start_matches('/').split('/').collect()
 }
 
 /// The first value of a parameter of the query.

@@ -63,6 +63,11 @@ impl Blog {
         self.posts.iter().find(|post| post.slug == slug)
     }
 
+    /// A post that readers see.
+    pub(crate) fn published_post(&self, slug: &str) -> Option<&Arc<Post>> {
+        self.post(slug).filter(|post| !post.draft)
+    }
+
     pub(crate) fn tagged(&self, tag: &str) -> impl Iterator<Item = &Post> {
         self.published().filter(move |post| post.tags.iter().any(|other| other == tag))
     }

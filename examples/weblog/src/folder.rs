@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
-use std::sync::{Arc, PoisonError, RwLock};
 use std::thread;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 
 use crate::blog::{Blog, Problem};
@@ -24,7 +25,7 @@ const POST_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// A folder of posts.
 #[derive(Debug)]
 pub(crate) struct Folder {
-    blog: Arc<RwLock<Arc<Blog>>>,
+    blog: Arc<ArcSwap<Blog>>,
     /// Ends when it is dropped.
     _watcher: RecommendedWatcher,
 }
@@ -43,7 +44,7 @@ impl Folder {
         watcher.watch(&path, RecursiveMode::NonRecursive).map_err(|cause| error(&cause))?;
         let first = read(&path, &Blog::default()).map_err(|cause| error(&cause))?;
         report_problems(&first, &Blog::default());
-        let blog = Arc::new(RwLock::new(Arc::new(first)));
+        let blog = Arc::new(ArcSwap::from_pointee(first));
         let shared = blog.clone();
         thread::Builder::new()
             .name("posts".into())
@@ -54,23 +55,23 @@ impl Folder {
 
     /// The posts as they are now.
     pub(crate) fn blog(&self) -> Arc<Blog> {
-        self.blog.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.blog.load_full()
     }
 }
 
 /// Reads the folder again after each change.
-fn follow(path: &Path, events: &Receiver<notify::Result<notify::Event>>, blog: &RwLock<Arc<Blog>>) {
+fn follow(path: &Path, events: &Receiver<notify::Result<notify::Event>>, blog: &ArcSwap<Blog>) {
     while let Ok(event) = events.recv() {
         // Reading a file is an event too.
         if event.is_ok_and(|event| event.kind.is_access()) {
             continue;
         }
         while events.recv_timeout(SETTLES).is_ok() {}
-        let before = blog.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let before = blog.load_full();
         match read(path, &before) {
             Ok(now) => {
                 report_problems(&now, &before);
-                *blog.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(now);
+                blog.store(Arc::new(now));
             }
             Err(error) => report(&format!("{}: {error}; the posts of before stay", path.display())),
         }

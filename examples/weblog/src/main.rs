@@ -1,23 +1,27 @@
-//! A weblog, as a FastCGI app: a folder of Markdown files, with tags, archive, search, feeds, and a sidebar that is filled from other
-//! services.
+//! A weblog, as a FastCGI app: a folder of Markdown files, with tags, archive, search, feeds, comments, and a sidebar that is filled
+//! from other services.
 //!
 //! One process holds everything in memory and serves every request on a task:
 //!
 //! - [`folder`] watches the folder, reads each file into a [`post::Post`], and replaces the [`blog::Blog`] as a whole;
+//! - [`comments`] has the comments of readers, in a database and in memory;
 //! - [`sidebar`] polls the services, and has their last good responses;
-//! - [`app`] responds to a request from both, with templates ([`render`]) and feeds ([`feeds`]).
+//! - [`app`] responds to a request from these three: with a page ([`view`], [`render`], [`feeds`]), or after a form ([`forms`]).
 //!
 //! `rudy.toml` beside this folder starts it: `rudy serve --config examples/weblog/rudy.toml`.
 
 mod app;
 mod blog;
+mod comments;
 mod feeds;
 mod folder;
+mod forms;
 mod post;
 mod render;
 mod respond;
 mod settings;
 mod sidebar;
+mod view;
 
 use std::error::Error;
 use std::io::Write;
@@ -29,6 +33,7 @@ use clap::Parser;
 use rudy_fastcgi_app::{Concurrency, Listen, Server};
 
 use crate::app::App;
+use crate::comments::Comments;
 use crate::folder::Folder;
 use crate::render::Templates;
 use crate::settings::Settings;
@@ -61,11 +66,12 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<(), Box<dyn Error>> {
-    let settings = Arc::new(Settings::read(&options.folder.join("weblog.toml"))?);
+    let settings = Settings::read(&options.folder.join("weblog.toml"))?;
     let templates = Templates::read(&options.folder.join("templates"))?;
     let posts = Folder::watch(options.folder.join("posts"))?;
+    let comments = Comments::open(&options.folder.join("comments.db"))?;
     let sidebar = Sidebar::start(&settings.sidebar)?;
-    let app = Arc::new(App { settings, templates, posts, sidebar });
+    let app = Arc::new(App { settings, templates, posts, comments, sidebar });
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let concurrency = Concurrency::Tasks { at_most: REQUESTS_AT_ONCE };
@@ -74,7 +80,7 @@ fn run(options: &Options) -> Result<(), Box<dyn Error>> {
         server
             .serve(move |request| {
                 let app = app.clone();
-                async move { app.respond(&request) }
+                async move { app.respond(request).await }
             })
             .await?;
         Ok(())

@@ -105,6 +105,8 @@ fn with_image_sizes<'a>(events: impl Iterator<Item = Event<'a>>, folder: &Path) 
 
 /// The element of an image. One that is not in the folder `images` beside the posts has no size.
 fn element(url: &str, alt: &str, folder: &Path) -> String {
+    // Editors look for `../images/a.png`, from the folder of the post.
+    let url = url.strip_prefix("..").filter(|path| path.starts_with("/images/")).unwrap_or(url);
     let file = url.strip_prefix("/images/").filter(|name| !name.contains(".."));
     let size = file.and_then(|name| imagesize::size(folder.with_file_name("images").join(name)).ok());
     let size = size.map(|size| format!(" width=\"{}\" height=\"{}\"", size.width, size.height));
@@ -169,8 +171,8 @@ mod tests {
             let text = format!("+++\ntitle = \"a\"\ndate = 2026-11-25\n+++\n![A \"dot\"]({url})\n");
             Post::parse("a", &text, &site.path().join("posts")).unwrap().html
         };
-        let with_size = "<p><img src=\"/images/dot.gif\" alt=\"A &quot;dot&quot;\" width=\"3\" height=\"2\" loading=\"lazy\"></p>\n";
-        assert_eq!(html("/images/dot.gif"), with_size);
+        let with_size = "<p><img src=\"&#x2f;images&#x2f;dot.gif\" alt=\"A &quot;dot&quot;\" width=\"3\" height=\"2\" loading=\"lazy\"></p>\n";
+        assert_eq!([html("/images/dot.gif"), html("../images/dot.gif")], [with_size, with_size]);
         for url in ["/images/none.gif", "/images/../dot.gif", "https://a.example/dot.gif"] {
             assert!(!html(url).contains("width"), "{url}");
         }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use jiff::civil::Date;
 use minijinja::{Environment, path_loader};
 use serde::Serialize;
 
@@ -16,6 +17,8 @@ impl Templates {
         environment.set_loader(path_loader(folder));
         environment.set_trim_blocks(true);
         environment.set_lstrip_blocks(true);
+        environment.add_filter("date", |date: &str| written(date, "%-d %B %Y"));
+        environment.add_filter("month", |month: &str| written(&format!("{month}-01"), "%B %Y"));
         let names = names(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         for path in names {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -29,6 +32,11 @@ impl Templates {
         let template = self.0.get_template(name).map_err(|error| format!("{error:#}"))?;
         template.render(values).map_err(|error| format!("{name}: {error:#}"))
     }
+}
+
+/// A date as readers write it.
+fn written(date: &str, format: &str) -> String {
+    date.parse::<Date>().map_or_else(|_| date.to_owned(), |date| date.strftime(format).to_string())
 }
 
 fn names(folder: &Path) -> std::io::Result<Vec<PathBuf>> {

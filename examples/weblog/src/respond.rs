@@ -38,9 +38,18 @@ pub(crate) fn text(
     response
 }
 
-/// Redirects to another path.
+/// Redirects to the address of a page.
 pub(crate) fn redirect(path: &str) -> Response<String> {
-    let mut response = plain(StatusCode::PERMANENT_REDIRECT, "The page has another address.\n");
+    to(StatusCode::PERMANENT_REDIRECT, path)
+}
+
+/// Leads to a page after a form, so that a reload does not send the form again.
+pub(crate) fn see_other(path: &str) -> Response<String> {
+    to(StatusCode::SEE_OTHER, path)
+}
+
+fn to(status: StatusCode, path: &str) -> Response<String> {
+    let mut response = plain(status, "The page has another address.\n");
     if let Ok(location) = HeaderValue::from_str(path) {
         response.headers_mut().insert(header::LOCATION, location);
     }
@@ -51,9 +60,13 @@ pub(crate) fn redirect(path: &str) -> Response<String> {
 pub(crate) fn plain(status: StatusCode, line: &str) -> Response<String> {
     let mut response = Response::new(line.to_owned());
     *response.status_mut() = status;
-    response
-        .headers_mut()
-        .insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    let fields = response.headers_mut();
+    fields.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    fields.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if status == StatusCode::METHOD_NOT_ALLOWED {
+        // RFC 9110 §15.5.6
+        fields.insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+    }
     response
 }
 

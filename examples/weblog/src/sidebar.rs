@@ -71,6 +71,7 @@ fn start(service: &Service) -> Result<(Arc<Mutex<Panel>>, Stop), String> {
     let mut options = poll::Options::new(service.url.parse().map_err(|error| format!("{error}"))?);
     options.interval = service.interval.map_or(options.interval, |interval| interval.0);
     options.per_day = service.per_day.unwrap_or(options.per_day);
+    options.timeout = service.timeout.map_or(options.timeout, |timeout| timeout.0);
     let panel = Panel { title: service.title.clone(), url: service.url.clone(), ..Panel::default() };
     let panel = Arc::new(Mutex::new(panel));
     let (stop, stopped) = Stop::new().map_err(|error| error.to_string())?;

@@ -31,3 +31,4 @@ mod slow;
 mod slowhttptest;
 mod spellings;
 mod unprivileged;
+mod weblog;

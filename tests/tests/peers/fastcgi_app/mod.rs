@@ -11,7 +11,7 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 
 use rudy_tests::fastcgi_info;
 
-/// `fastcgi-info` on a free port of 127.0.0.1.
+/// An app on a free port of 127.0.0.1: `fastcgi-info`, or another one that prints its address first.
 pub(crate) struct Info {
     child: Child,
     /// Held, so that a write to stderr does not end the process.
@@ -29,11 +29,13 @@ impl Info {
     fn start_for(concurrency: &[&str], peers: Option<&str>) -> Self {
         let mut command = Command::new(fastcgi_info());
         command.env_remove("FCGI_WEB_SERVER_ADDRS").envs(peers.map(|peers| ("FCGI_WEB_SERVER_ADDRS", peers)));
-        command
-            .args(concurrency)
-            .args(["--listen", "127.0.0.1:0"])
-            .stdin(Stdio::null())
-            .stderr(Stdio::piped());
+        command.args(concurrency);
+        Self::start_command(&mut command)
+    }
+
+    /// Starts another app.
+    pub(crate) fn start_command(command: &mut Command) -> Self {
+        command.args(["--listen", "127.0.0.1:0"]).stdin(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the program was built");
         let mut stderr = BufReader::new(child.stderr.take().expect("the stream is piped"));
         let mut line = String::new();
@@ -41,6 +43,16 @@ impl Info {
         let address = line.trim().rsplit(' ').next().unwrap_or_default().to_owned();
         assert!(address.starts_with("127.0.0.1:"), "{line}");
         Self { child, _stderr: stderr, address }
+    }
+
+    /// Returns the address.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Returns the process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
     }
 }
 

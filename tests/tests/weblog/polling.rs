@@ -1,0 +1,143 @@
+//! The sidebar, with a service that fails.
+
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rudy_tests::{Random, Upstream, UpstreamPeer, binary, children, eventually};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use super::Site;
+
+/// Responses without a list, each of which a service has sent.
+const FAILURES: [&str; 12] = [
+    "HTTP/1.1 999 No\r\nContent-Length: 0\r\n\r\n",
+    "HTTP/1.1 429 Slow down\r\nContent-Length: 0\r\nRetry-After: 0\r\n\r\n",
+    "HTTP/1.1 503 Busy\r\nContent-Length: 4\r\nRetry-After: Thu, 01 Jan 1970 00:00:00 GMT\r\n\r\nbusy",
+    "HTTP/1.1 500 Error\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nbad\r\n0\r\n\r\n",
+    "HTTP/1.1 302 Found\r\nLocation: /login\r\nContent-Length: 0\r\n\r\n",
+    "HTTP/1.1 404 Not Found\r\nConnection: close\r\n\r\ngone",
+    "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>",
+    "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{\"a\": []}",
+    "garbage\r\n\r\n",
+    "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{",
+    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n",
+    // Closes the connection without a response.
+    "",
+];
+
+/// A list of one book.
+fn books(etag: &str, title: &str) -> String {
+    let body = format!("{{\"books\": [{{\"title\": \"{title}\"}}]}}");
+    format!("HTTP/1.1 200 OK\r\nETag: \"{etag}\"\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+}
+
+/// Sends a response. Returns whether the connection can have another one.
+fn send(peer: &mut UpstreamPeer, response: &str) -> bool {
+    peer.send(response);
+    let is_cut_off = response.contains(": 100\r\n") || response.contains("ffff");
+    !response.is_empty() && !is_cut_off && !response.contains("close") && !response.starts_with("garbage")
+}
+
+#[test]
+fn the_last_good_list_stays_while_the_service_fails() {
+    let responses: Vec<_> = std::iter::once(books("1", "Caching"))
+        .chain(FAILURES.map(str::to_owned))
+        .chain([books("2", "Semantics")])
+        .collect();
+    let polls = AtomicUsize::new(0);
+    let service = Upstream::start(move |peer| {
+        while let Some(request) = peer.request() {
+            let index = polls.fetch_add(1, Ordering::SeqCst);
+            let Some(response) = responses.get(index) else {
+                assert_eq!(request.field("if-none-match"), Some("\"2\""));
+                peer.send("HTTP/1.1 304 Not Modified\r\nETag: \"2\"\r\n\r\n");
+                continue;
+            };
+            if !send(peer, response) {
+                return;
+            }
+        }
+    });
+    // Pauses double with each failure, up to 12 of them.
+    let site = Site::start(Some((&service.url(), "interval = '1ms'\nper_day = 100000")));
+    eventually("the first list appears", || site.get("/").contains("Caching").then_some(()));
+    eventually("the last list appears", || site.get("/").contains("Semantics").then_some(()));
+    eventually("the polls go on", || site.as_author("/admin").text().contains("unchanged").then_some(()));
+}
+
+/// A week of polls: one every 15 minutes, a thousand times as fast and more. A third of them fails, in every way, up to three in a row.
+const WEEK: usize = 7 * 24 * 4;
+
+/// A service for that week.
+struct FailingService {
+    random: Random,
+    polls: usize,
+    failures_in_a_row: usize,
+}
+
+impl FailingService {
+    /// The next response; `None` is none at all, until the client gives up.
+    fn next(&mut self) -> Option<String> {
+        self.polls += 1;
+        if self.failures_in_a_row == 3 || self.random.below(3) != 0 {
+            self.failures_in_a_row = 0;
+            return Some(books(&self.polls.to_string(), &format!("Book {}", self.polls)));
+        }
+        self.failures_in_a_row += 1;
+        FAILURES.get(self.random.below(FAILURES.len() + 1)).map(|&response| response.to_owned())
+    }
+}
+
+#[test]
+fn a_week_of_polls_of_a_failing_service_leaks_nothing() {
+    let failing = FailingService { random: Random::new(28), polls: 0, failures_in_a_row: 0 };
+    let failing = std::sync::Arc::new(Mutex::new(failing));
+    let shared = failing.clone();
+    let service = Upstream::start(move |peer| {
+        while peer.request().is_some() {
+            let response = shared.lock().expect("no test panics").next();
+            let Some(response) = response else { return peer.wait_for_end() };
+            if !send(peer, &response) {
+                return;
+            }
+        }
+    });
+    let settings = "interval = '5ms'\nper_day = 1000000\ntimeout = '100ms'";
+    let site = Site::start(Some((&service.url(), settings)));
+    let polls = || failing.lock().expect("no test panics").polls;
+    let app = eventually("the app runs", || children(site.server.pid()).first().copied());
+    eventually("it polls", || (polls() > 20).then_some(()));
+    let memory = resident(app);
+    let watch = Command::new(binary())
+        .args(["conns", &app.as_raw_nonzero().to_string(), "--watch", "50ms", "--min-time", "2s", "--json"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("rudy can be started");
+    while polls() < WEEK {
+        let before = polls();
+        eventually("the polls go on", || (polls() > before).then_some(()));
+    }
+    kill_process(Pid::from_child(&watch), Signal::INT).expect("it runs");
+    let output = watch.wait_with_output().expect("it ends");
+    let lines = String::from_utf8(output.stdout).expect("it is JSON");
+    assert_eq!(output.status.code(), Some(0), "{lines}");
+    let lines: Vec<Value> =
+        lines.lines().map(|line| serde_json::from_str(line).expect("it is JSON")).collect();
+    let (verdict, samples) = lines.split_last().expect("a watch has lines");
+    assert_eq!(verdict["leak"], false, "{verdict}");
+    let most = samples.iter().filter_map(|sample| sample["tcp"]["ESTABLISHED"].as_u64()).max();
+    assert!(most <= Some(1), "one connection to the service: {most:?}");
+    let grown = resident(app).saturating_sub(memory);
+    assert!(grown < 8 * 1024 * 1024, "{grown} bytes more");
+    assert_eq!(children(site.server.pid()), [app], "the process has not changed");
+}
+
+/// The resident memory of a process, in bytes.
+fn resident(process: Pid) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", process.as_raw_nonzero()));
+    let status = status.expect("the process runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");
+    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
+}
