@@ -51,6 +51,7 @@ mod context;
 mod error;
 mod exchange;
 mod listen;
+pub mod purge;
 mod request;
 #[cfg(test)]
 mod tests;

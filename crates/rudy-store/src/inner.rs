@@ -70,7 +70,7 @@ pub(crate) enum Role {
     Writer { _lock: File, run: u64 },
     /// Another process stores, or the state cannot be written. It reads.
     Reader,
-    /// It gave up the lock, and reads.
+    /// It gave up the lock for another process, and reads.
     Released,
 }
 
@@ -164,12 +164,25 @@ impl Inner {
         true
     }
 
-    /// Gives up the lock of the folder for good.
+    /// Gives up the lock of the folder, until [`Inner::reclaim`].
     pub(crate) fn release(&self) {
         let mut role = self.role.write().unwrap_or_else(PoisonError::into_inner);
         self.is_writer.store(false, Ordering::Release);
         *role = Role::Released;
         self.memory.clear();
+    }
+
+    /// Lets this process take the lock again, with an index of what other processes have left.
+    pub(crate) fn reclaim(&self) {
+        {
+            let mut role = self.role.write().unwrap_or_else(PoisonError::into_inner);
+            if !matches!(*role, Role::Released) {
+                return;
+            }
+            *role = Role::Reader;
+        }
+        *self.index() = Index::new(self.options.capacity);
+        self.signal.apply();
     }
 
     pub(crate) fn index(&self) -> MutexGuard<'_, Index> {

@@ -209,9 +209,15 @@ impl Store {
         self.inner.is_writer()
     }
 
-    /// Gives up the lock for another process, for example during a binary upgrade, and does not take it again.
+    /// Gives up the lock for another process, for example during a binary upgrade, and does not take it again until
+    /// [`Store::reclaim`].
     pub fn release(&self) {
         self.inner.release();
+    }
+
+    /// Takes the lock again as soon as it is free, after [`Store::release`]: the other process has ended.
+    pub fn reclaim(&self) {
+        self.inner.reclaim();
     }
 
     /// Whether the index has all objects in the folder. Lookups find the others on the disk.

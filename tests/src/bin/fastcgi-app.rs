@@ -1,6 +1,7 @@
 //! A FastCGI app for the tests, started by Rudy: descriptor 0 is its listening socket.
 //!
 //! `events` reports by `FCGI_GET_VALUES` that it serves many connections. Each response is an endless stream with one event.
+//! `purge` purges the tag in the query, and responds with the error, or `purged`.
 //! `silent` does not respond to `FCGI_GET_VALUES`, and its responses show the maximum number of concurrent requests.
 
 use std::io::{self, Read, Write};
@@ -16,13 +17,14 @@ use http::{Request, Response};
 use rudy_fastcgi::application::{ApplicationConnection, Event};
 use rudy_fastcgi::record::{Kind, encode_stream, encode_stream_end};
 use rudy_fastcgi::{Limits, ProtocolStatus};
-use rudy_fastcgi_app::{Body, Concurrency, ServeError, serve};
+use rudy_fastcgi_app::{Body, Concurrency, ServeError, purge, serve};
 
 fn main() {
     match std::env::args().nth(1).as_deref() {
         Some("events") => events().expect("the socket exists"),
+        Some("purge") => purge().expect("the socket exists"),
         Some("silent") => silent().expect("the socket exists"),
-        _ => panic!("expected the argument `events` or `silent`"),
+        _ => panic!("expected the argument `events`, `purge` or `silent`"),
     }
 }
 
@@ -38,6 +40,15 @@ async fn events() -> Result<(), ServeError> {
         let mut response = Response::new(body);
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
         response
+    })
+    .await
+}
+
+#[tokio::main]
+async fn purge() -> Result<(), ServeError> {
+    serve(Concurrency::Tasks { at_most: 100 }, |request: Request<Body>| async move {
+        let purged = purge::tag(request.uri().query().unwrap_or_default()).await;
+        Response::new(purged.map_or_else(|error| error.to_string(), |()| "purged".to_owned()))
     })
     .await
 }

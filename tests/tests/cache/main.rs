@@ -1,6 +1,7 @@
 //! The response cache in front of a scripted origin.
 
 mod admin;
+mod app_purges;
 mod collapsing;
 mod faults;
 mod rules;

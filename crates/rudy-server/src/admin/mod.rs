@@ -2,6 +2,8 @@
 //!
 //! It is a Unix socket (0600) in a folder that only the server's user can write to. A request is a JSON object on a line, and so is its
 //! response.
+//!
+//! Each application that Rudy starts has a socket with the same protocol, which accepts purges of the cache only.
 
 mod client;
 mod path;
@@ -16,4 +18,4 @@ pub(crate) use self::protocol::{
     CacheObject, CacheStats, CertificateStatus, LastError, PurgeRequest, Request, Response, UpstreamState,
     UpstreamStatus,
 };
-pub(crate) use self::socket::AdminSocket;
+pub(crate) use self::socket::{AdminSocket, Responder};

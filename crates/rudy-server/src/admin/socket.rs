@@ -1,7 +1,9 @@
 //! The server's side of the admin socket.
 
+use std::fmt;
 use std::fs;
 use std::io;
+use std::os::unix::fs::chown;
 use std::path::Path;
 use std::process;
 use std::sync::Arc;
@@ -19,12 +21,13 @@ use tokio::time::timeout;
 
 use super::path::{default_folder, file_name};
 use super::protocol::{REQUEST_BYTES_MAX, Request, Response};
+use crate::user::User;
 
 /// The maximum number of connections. Further ones wait.
 const CONNECTIONS_MAX: usize = 16;
 
-/// The maximum number of connections that wait.
-const BACKLOG: i32 = 16;
+/// The maximum number of connections that wait: more than the requests that an application usually handles at once.
+const BACKLOG: i32 = 1024;
 
 /// The maximum time that a client may take to send a request or to read a response.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -35,8 +38,29 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The maximum number of stale sockets, of processes that were killed, to remove at a start.
 const STALE_MAX: usize = 100;
 
-/// Responds to a request.
-type Respond = dyn Fn(Request) -> Response + Send + Sync;
+/// Responds to requests.
+#[derive(Clone)]
+pub(crate) struct Responder(Arc<dyn Fn(Request) -> Response + Send + Sync>);
+
+impl Responder {
+    pub(crate) fn new(respond: impl Fn(Request) -> Response + Send + Sync + 'static) -> Self {
+        Self(Arc::new(respond))
+    }
+
+    /// Rejects all requests but purges.
+    fn purges_only(self) -> Self {
+        Self::new(move |request| match request {
+            Request::CachePurge(_) => (self.0)(request),
+            _ => Response::Error("this socket is for purges only: send the command `cache_purge`".to_owned()),
+        })
+    }
+}
+
+impl fmt::Debug for Responder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Responder")
+    }
+}
 
 /// An open admin socket. Dropping it closes the socket and removes its file.
 #[derive(Debug)]
@@ -57,17 +81,31 @@ impl AdminSocket {
         path: Option<&Path>,
         replaces: Option<u32>,
         runtime: &Runtime,
-        respond: Arc<Respond>,
+        responder: Responder,
     ) -> io::Result<Option<Self>> {
         let Some(path) = path else {
             let Some(folder) = default_folder() else { return Ok(None) };
             remove_stale(&folder);
-            return Ok(Self::open_at(&folder.join(file_name(process::id())), runtime, respond).ok());
+            return Ok(Self::open_at(&folder.join(file_name(process::id())), None, runtime, responder).ok());
         };
         if replaces.is_some_and(|pid| listens(pid, path)) {
             fs::remove_file(path)?;
         }
-        Self::open_at(path, runtime, respond).map(Some)
+        Self::open_at(path, None, runtime, responder).map(Some)
+    }
+
+    /// Opens a socket on which an application that Rudy starts may purge. `user` is that of its processes, if it is another one.
+    ///
+    /// # Errors
+    ///
+    /// `path` cannot be written, or the system does not allow this process to give the file to the user.
+    pub(crate) fn open_for_app(
+        path: &Path,
+        user: Option<&User>,
+        runtime: &Runtime,
+        responder: Responder,
+    ) -> io::Result<Self> {
+        Self::open_at(path, user, runtime, responder.purges_only())
     }
 
     /// Whether clients still find the socket: a process that replaces this one takes over the path.
@@ -75,11 +113,20 @@ impl AdminSocket {
         self.file.is_in_place()
     }
 
-    fn open_at(path: &Path, runtime: &Runtime, respond: Arc<Respond>) -> io::Result<Self> {
+    fn open_at(
+        path: &Path,
+        user: Option<&User>,
+        runtime: &Runtime,
+        responder: Responder,
+    ) -> io::Result<Self> {
         let (listener, file) = rudy_socket_file::bind(path, Some(0o600), BACKLOG)?;
+        let owner = user.map_or_else(geteuid, |user| user.uid).as_raw();
+        if user.is_some() {
+            chown(path, Some(owner), None)?;
+        }
         let _entered = runtime.enter();
         let listener = UnixListener::from_std(listener)?;
-        Ok(Self { file, accepting: runtime.spawn(accept(listener, respond)) })
+        Ok(Self { file, accepting: runtime.spawn(accept(listener, owner, responder)) })
     }
 }
 
@@ -106,23 +153,23 @@ fn remove_stale(folder: &Path) {
     }
 }
 
-async fn accept(listener: UnixListener, respond: Arc<Respond>) {
+async fn accept(listener: UnixListener, owner: u32, responder: Responder) {
     let open = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     while let Ok(permit) = open.clone().acquire_owned().await {
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(PAUSE).await;
             continue;
         };
-        let respond = respond.clone();
+        let responder = responder.clone();
         tokio::spawn(async move {
             // A client that is gone or slow needs no response.
-            let _ = serve(stream, respond).await;
+            let _ = serve(stream, owner, responder).await;
             drop(permit);
         });
     }
 }
 
-async fn serve(mut stream: UnixStream, respond: Arc<Respond>) -> io::Result<()> {
+async fn serve(mut stream: UnixStream, owner: u32, responder: Responder) -> io::Result<()> {
     let peer = stream.peer_cred()?.uid();
     let (input, mut output) = stream.split();
     let mut input = BufReader::new(input);
@@ -134,16 +181,17 @@ async fn serve(mut stream: UnixStream, respond: Arc<Respond>) -> io::Result<()> 
             return Ok(());
         }
         let is_whole = line.ends_with(b"\n");
-        let response = if peer != 0 && peer != geteuid().as_raw() {
-            Response::Error("only root and the user of the server may ask".to_owned())
+        let response = if peer != 0 && peer != owner {
+            let user = if owner == geteuid().as_raw() { "server" } else { "application" };
+            Response::Error(format!("only root and the user of the {user} may ask"))
         } else if !is_whole {
             Response::Error(format!("a request is a line of at most {REQUEST_BYTES_MAX} bytes"))
         } else {
             match serde_json::from_slice(&line) {
                 Ok(request) => {
                     // Some requests read folders.
-                    let respond = respond.clone();
-                    spawn_blocking(move || respond(request)).await.map_err(io::Error::other)?
+                    let responder = responder.clone();
+                    spawn_blocking(move || (responder.0)(request)).await.map_err(io::Error::other)?
                 }
                 Err(error) => Response::Error(format!("unknown request: {error}")),
             }

@@ -56,7 +56,8 @@ impl App {
         let table = &self.table;
         let pool = apps.pool(table, || {
             if let Some(processes) = process_options(table) {
-                return Pool::start(processes, upstream_options(table), connections(table), log);
+                let purges = apps.purges().cloned();
+                return Pool::start(processes, upstream_options(table), connections(table), log, purges);
             }
             let pool = self.new_pool(Some(log.clone()));
             pool.look_up_names(log)?;

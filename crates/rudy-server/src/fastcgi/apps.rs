@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::pool::Pool;
 use super::processes::Processes;
 use crate::App;
-use crate::admin::UpstreamStatus;
+use crate::admin::{Responder, UpstreamStatus};
 use crate::config::AppTable;
 use crate::error_log::ErrorLog;
 use crate::proxy::{ProxyPool, ProxyTable, StickyKey, UpstreamChange};
@@ -23,9 +23,20 @@ pub struct Apps {
     fastcgi: Registry<AppTable, Pool>,
     proxies: Registry<ProxyTable, ProxyPool>,
     sticky_key: OnceLock<StickyKey>,
+    purges: OnceLock<Responder>,
 }
 
 impl Apps {
+    /// Sets what responds to the purges of apps that are started later. The first one stays.
+    pub(crate) fn respond_to_purges(&self, responder: Responder) {
+        self.purges.get_or_init(|| responder);
+    }
+
+    /// Returns what responds to the purges of apps.
+    pub(super) fn purges(&self) -> Option<&Responder> {
+        self.purges.get()
+    }
+
     /// Returns the pool of the FastCGI app with this table. Opens one if there is none.
     pub(super) fn pool(
         &self,

@@ -12,6 +12,7 @@ use super::failure::Failure;
 use super::output::AppOutput;
 use super::processes::{Event, MemberId, MemberPool, ProcessOptions, Processes};
 use super::values;
+use crate::admin::Responder;
 use crate::error_log::ErrorLog;
 use crate::upstream::{
     Checkout, CheckoutError, Endpoint, Upstream, UpstreamAddress, UpstreamOptions, Wanted,
@@ -55,7 +56,7 @@ impl Pool {
         pool
     }
 
-    /// Creates the pool of an app whose processes Rudy manages.
+    /// Creates the pool of an app whose processes Rudy manages. `purges` responds to their purges of the cache.
     ///
     /// # Errors
     ///
@@ -65,6 +66,7 @@ impl Pool {
         options: UpstreamOptions,
         connections: Connections,
         log: &ErrorLog,
+        purges: Option<Responder>,
     ) -> io::Result<Arc<Self>> {
         let output = AppOutput::new(processes.name.clone(), Some(log.clone()), Instant::now());
         let pool = Arc::new_cyclic(|pool: &Weak<Self>| {
@@ -77,7 +79,7 @@ impl Pool {
             Self::of(Upstream::new(options, Some(Box::new(on_end)), ()), connections, output)
         });
         let members: Weak<Self> = Arc::downgrade(&pool);
-        let started = Processes::start(processes, log, pool.output(), members)?;
+        let started = Processes::start(processes, log, pool.output(), members, purges)?;
         pool.processes.get_or_init(|| started);
         Ok(pool)
     }

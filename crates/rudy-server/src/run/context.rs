@@ -5,13 +5,16 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use arc_swap::ArcSwapOption;
+use rudy_net::engine::ServiceSource as _;
 use rudy_units::visible;
 use tokio::runtime::Runtime;
 
+use super::current_app::CurrentApp;
 use super::exit::Failure;
 use crate::access_log::AccessLog;
 use crate::acme::{self, Renewals};
-use crate::admin;
+use crate::admin::{self, Responder, RunningServer};
 use crate::buffer::Buffers;
 use crate::cache;
 use crate::config::Config;
@@ -32,6 +35,8 @@ pub(super) struct Context {
     pub(super) buffers: Buffers,
     topics: Arc<Topics>,
     resources: Arc<Resources>,
+    /// The process that replaces this one, and has its caches.
+    successor: Arc<ArcSwapOption<RunningServer>>,
 }
 
 impl Context {
@@ -48,6 +53,7 @@ impl Context {
             buffers: Buffers::default(),
             topics: Arc::default(),
             resources: Arc::new(Resources::kept()),
+            successor: Arc::default(),
         })
     }
 
@@ -64,8 +70,14 @@ impl Context {
         })
     }
 
-    /// Responds to a request to the admin socket; `app` is the current configuration.
-    pub(super) fn respond(&self, request: &admin::Request, app: &App) -> admin::Response {
+    /// Returns what responds to requests to the admin socket, and to purges of apps.
+    pub(super) fn responder(&self, current_app: &Arc<CurrentApp>) -> Responder {
+        let (context, current_app) = (self.clone(), current_app.clone());
+        Responder::new(move |request| context.respond(&request, &current_app.current()))
+    }
+
+    /// Responds to a request; `app` is the current configuration.
+    fn respond(&self, request: &admin::Request, app: &App) -> admin::Response {
         match request {
             admin::Request::Certificates => admin::Response::Certificates(self.resources.tls.certificates()),
             admin::Request::Metrics => admin::Response::Metrics(app.metrics_text()),
@@ -81,7 +93,12 @@ impl Context {
             admin::Request::Limits => admin::Response::Limits(self.resources.limits.status()),
             admin::Request::DrainUpstream { name } => self.change_upstream(name, UpstreamChange::Drain, app),
             admin::Request::RestoreUpstream { name } => self.change_upstream(name, UpstreamChange::Up, app),
-            of_cache => cache::respond(of_cache, app),
+            of_cache => match &*self.successor.load() {
+                Some(successor) if matches!(of_cache, admin::Request::CachePurge(_)) => {
+                    admin::ask(successor, of_cache).unwrap_or_else(admin::Response::Error)
+                }
+                _ => cache::respond(of_cache, app),
+            },
         }
     }
 
@@ -121,9 +138,16 @@ impl Context {
         renewals.set(runtime, config, &self.resources.tls.acme, &self.errors);
     }
 
-    /// Lets another process on the same folders store responses, while this one finishes its requests.
-    pub(super) fn release_caches(&self) {
+    /// Lets the process that replaces this one store responses, while this one finishes its requests. Purges go to that process.
+    pub(super) fn release_caches(&self, successor: RunningServer) {
+        self.successor.store(Some(Arc::new(successor)));
         self.resources.caches.open().iter().for_each(|open| open.store.release());
+    }
+
+    /// Stores responses again, after the process that replaced this one has ended.
+    pub(super) fn reclaim_caches(&self) {
+        self.successor.store(None);
+        self.resources.caches.open().iter().for_each(|open| open.store.reclaim());
     }
 
     /// Writes the secrets of all TLS sessions to a file.

@@ -110,6 +110,7 @@ impl Server {
         let current_app = CurrentApp::new(context.build_app(&config, access_log.as_ref())?);
         let (reporting, of_app) = (context.clone(), current_app.clone());
         context.activity.set_source(move |selection| reporting.status(selection, &of_app.current()));
+        context.apps.respond_to_purges(context.responder(&current_app));
         if let Err(error) = descriptors {
             context.errors.error(&format!("cannot raise the limit of open descriptors: {error}"));
         }
@@ -179,12 +180,10 @@ impl Server {
         config: &Config,
         replaces: Option<u32>,
     ) -> Result<Option<AdminSocket>, Failure> {
-        let (path, context) = (config.admin_socket.as_deref(), self.context.clone());
-        let current_app = self.current_app.clone();
+        let (path, responder) = (config.admin_socket.as_deref(), self.context.responder(&self.current_app));
         let what = format!("open the admin socket {}", path.unwrap_or(Path::new("")).display());
-        let respond = Arc::new(move |request| context.respond(&request, &current_app.current()));
         let socket =
-            AdminSocket::open(path, replaces, &self.runtime, respond).map_err(Failure::cannot(&what))?;
+            AdminSocket::open(path, replaces, &self.runtime, responder).map_err(Failure::cannot(&what))?;
         if socket.is_some() {
             self.context.activity.turn_on();
         }

@@ -334,6 +334,14 @@ fn a_second_process_reads_until_the_lock_is_free() {
         !first.is_writer()
             && first.fill(&key("/c"), stored(&[], &[]), None, first.epoch()).reader().is_some()
     );
+    // The first one stores again when the second one has ended.
+    first.reclaim();
+    assert!(matches!(first.purge(&[]), Err(PurgeError::Busy)));
+    drop(second);
+    first.purge(&[purge]).unwrap();
+    first.wait_until_indexed();
+    assert!(get(&first, &key("/a")).is_none());
+    assert_eq!((get(&first, &key("/b")).unwrap().1, first.stats().objects), (body(2, 10), 1));
 }
 
 #[test]

@@ -22,8 +22,9 @@ pub(crate) fn problems(table: &AppTable, location: &Location) -> Vec<Problem> {
     let (command, processes) = (location.key("command"), location.key("processes"));
     // For users other than root, missing permissions are left to the start: `rudy check` may check the
     // configuration of a service.
-    let user = table.processes.user.as_deref().and_then(|name| user_to_switch_to(name).err());
-    let user = user.filter(|error| !root_may(error.kind()));
+    let user = table.processes.user.as_deref().map(user_to_switch_to);
+    let sockets = parent(matches!(user, Some(Ok(Some(_)))));
+    let user = user.and_then(Result::err).filter(|error| !root_may(error.kind()));
     let user = user.map(|error| {
         Problem::value(&processes.key("user"), error.to_string()).label("cannot start processes as this user")
     });
@@ -36,7 +37,6 @@ pub(crate) fn problems(table: &AppTable, location: &Location) -> Vec<Problem> {
     let not_found = not_found.map(|(why, label)| {
         Problem::value(&command.index(0), format!("cannot start `{program}`: {why}")).label(label)
     });
-    let sockets = parent();
     let no_sockets = access(&sockets, Access::WRITE_OK | Access::EXEC_OK).err().map(|errno| {
         let why = io::Error::from(errno);
         let title =

@@ -1,8 +1,9 @@
 //! The folder for the sockets of an app's processes.
 
+use std::fs::Permissions;
 use std::fs::{self, DirBuilder};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{env, io, process};
@@ -12,6 +13,7 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use super::MemberId;
+use crate::user::User;
 
 /// The number of names to try. A name is in use only if a running Rudy has the same process id in another
 /// container.
@@ -29,9 +31,9 @@ pub(super) struct SocketFolder {
 
 impl SocketFolder {
     /// Creates the folder in the runtime directory of the service or the session, or else among the temporary
-    /// files.
-    pub(super) fn make() -> io::Result<Self> {
-        Self::make_in(&parent())
+    /// files. `user` is that of the processes, if it is another one.
+    pub(super) fn make(user: Option<&User>) -> io::Result<Self> {
+        Self::make_in(&parent(user.is_some()))
     }
 
     fn make_in(parent: &Path) -> io::Result<Self> {
@@ -58,6 +60,15 @@ impl SocketFolder {
         Err(io::Error::other(format!("{} has too many folders rudy-*: remove them", parent.display())))
     }
 
+    /// Returns the path of the socket for purges, which the group of `user` may look up.
+    pub(super) fn purge_socket(&self, user: Option<&User>) -> io::Result<PathBuf> {
+        if let Some(user) = user {
+            chown(&self.path, None, Some(user.gid.as_raw()))?;
+            fs::set_permissions(&self.path, Permissions::from_mode(0o710))?;
+        }
+        Ok(self.path.join("purge"))
+    }
+
     /// Returns the path of a process's socket.
     pub(super) fn socket(&self, id: MemberId) -> PathBuf {
         self.path.join(id.to_string())
@@ -75,10 +86,11 @@ impl Drop for SocketFolder {
 
 /// Returns the parent of socket folders: the first of these in which this user can create one. systemd sets
 /// `RUNTIME_DIRECTORY` for a unit with `RuntimeDirectory=`; it may have several paths separated by colons.
-/// `XDG_RUNTIME_DIR` belongs to the user that started Rudy, which is another user if root started it.
-pub(super) fn parent() -> PathBuf {
+/// `XDG_RUNTIME_DIR` belongs to the user that started Rudy, which is another user if root started it. It is closed to the
+/// processes of other users.
+pub(super) fn parent(is_for_other_user: bool) -> PathBuf {
     let of_service = env::var_os("RUNTIME_DIRECTORY").and_then(|folders| env::split_paths(&folders).next());
-    let of_session = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let of_session = env::var_os("XDG_RUNTIME_DIR").filter(|_| !is_for_other_user).map(PathBuf::from);
     // An empty variable counts as unset.
     let usable =
         |folder: &PathBuf| access(folder, Access::WRITE_OK | Access::EXEC_OK).is_ok() && folder.is_dir();

@@ -37,6 +37,7 @@ pub(crate) use self::decide::Rules;
 use self::folder::SocketFolder;
 use self::supervisor::{EndGuard, Supervisor};
 use super::output::AppOutput;
+use crate::admin::{AdminSocket, Responder};
 use crate::error_log::ErrorLog;
 use crate::user::User;
 
@@ -57,6 +58,9 @@ pub(crate) struct ProcessOptions {
     /// The working folder; that of Rudy if absent.
     pub(crate) folder: Option<PathBuf>,
 }
+
+/// The environment variable with the path of the socket for purges.
+const PURGE_SOCKET: &str = "RUDY_PURGE_SOCKET";
 
 /// The number of a process, counted from the first start. It identifies the process to its pool.
 pub(crate) type MemberId = u64;
@@ -116,7 +120,8 @@ struct Failure {
 }
 
 impl Processes {
-    /// Starts the supervisor, which starts the first processes. The output of the processes goes to `output`.
+    /// Starts the supervisor, which starts the first processes. The output of the processes goes to `output`; `purges` responds
+    /// to their purges of the cache.
     /// A command that cannot be run is no error here: [`problems`] rejects a configuration with a missing
     /// command, so the command was removed since, for instance during an upgrade. The log and
     /// [`Self::failure`] report it.
@@ -126,10 +131,11 @@ impl Processes {
     /// The user does not exist, Rudy may not become it, or the system has no folder for the sockets, no
     /// descriptor or no thread.
     pub(crate) fn start(
-        options: ProcessOptions,
+        mut options: ProcessOptions,
         log: &ErrorLog,
         output: Arc<AppOutput>,
         members: Weak<dyn MemberPool>,
+        purges: Option<Responder>,
     ) -> io::Result<Self> {
         let user = options.user.as_deref().map(user_to_switch_to).transpose()?.flatten();
         if options.user.is_none() && geteuid().is_root() {
@@ -140,11 +146,22 @@ impl Processes {
             Arc::new(Shared { state: state.into(), changed: Notify::new(), all_ended: Condvar::new() });
         let thread_name = format!("rudy-app-{}", options.name.replace('\0', ""));
         let runtime = runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        let sockets = SocketFolder::make(user.as_ref())?;
+        let open = |purges| open_purge_socket(&sockets, user.as_ref(), &runtime, purges);
+        let purge_socket = purges.map(open).transpose().unwrap_or_else(|error| {
+            // An app also works without the socket.
+            log.error(&format!("{}: cannot open a socket for purges: {error}", options.name));
+            None
+        });
+        if let Some((path, _)) = &purge_socket {
+            options.environment.entry(PURGE_SOCKET.to_owned()).or_insert_with(|| path.clone());
+        }
         let supervisor = Supervisor {
             options,
             user,
             processes: BTreeMap::new(),
-            sockets: SocketFolder::make()?,
+            _purge_socket: purge_socket.map(|(_, socket)| socket),
+            sockets,
             log: log.clone(),
             output,
             logged: None,
@@ -222,6 +239,18 @@ impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Opens the socket for purges, and returns its path.
+fn open_purge_socket(
+    folder: &SocketFolder,
+    user: Option<&User>,
+    runtime: &runtime::Runtime,
+    purges: Responder,
+) -> io::Result<(String, AdminSocket)> {
+    let path = folder.purge_socket(user)?;
+    let socket = AdminSocket::open_for_app(&path, user, runtime, purges)?;
+    Ok((path.to_string_lossy().into_owned(), socket))
 }
 
 /// Looks up the user to switch to. Returns `None` if it is the current user.

@@ -15,6 +15,7 @@ use super::decide::{Ended, Step};
 use super::folder::SocketFolder;
 use super::process::Process;
 use super::{Event, Failure, MemberId, MemberPool, ProcessOptions, Shared};
+use crate::admin::AdminSocket;
 use crate::error_log::ErrorLog;
 use crate::fastcgi::output::AppOutput;
 use crate::user::User;
@@ -26,6 +27,8 @@ pub(super) struct Supervisor {
     pub(super) user: Option<User>,
     /// Dropped before the folder that contains their sockets.
     pub(super) processes: BTreeMap<MemberId, Process>,
+    /// Open while processes run.
+    pub(super) _purge_socket: Option<AdminSocket>,
     pub(super) sockets: SocketFolder,
     pub(super) log: ErrorLog,
     pub(super) output: Arc<AppOutput>,

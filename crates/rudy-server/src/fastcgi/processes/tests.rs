@@ -99,7 +99,7 @@ impl Drop for Fixture {
 
 fn start(options: ProcessOptions, log: &ErrorLog, pool: &Arc<TestPool>) -> Processes {
     let members: Arc<dyn MemberPool> = pool.clone();
-    Processes::start(options, log, output(log), Arc::downgrade(&members)).unwrap()
+    Processes::start(options, log, output(log), Arc::downgrade(&members), None).unwrap()
 }
 
 fn output(log: &ErrorLog) -> Arc<AppOutput> {
@@ -236,7 +236,7 @@ fn root_starts_a_process_as_its_user_with_all_groups() {
     options.user = Some("nobody".to_owned());
     if !geteuid().is_root() {
         let (log, members) = (ErrorLog::to(tempfile::tempfile().unwrap()).unwrap(), Weak::<TestPool>::new());
-        let error = Processes::start(options, &log, output(&log), members).unwrap_err();
+        let error = Processes::start(options, &log, output(&log), members, None).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
         return;
     }
@@ -254,7 +254,7 @@ fn a_missing_user_is_an_error() {
     let mut options = shell("exec sleep 1000");
     options.user = Some("no such user".to_owned());
     let (log, members) = (ErrorLog::to(tempfile::tempfile().unwrap()).unwrap(), Weak::<TestPool>::new());
-    let error = Processes::start(options, &log, output(&log), members).unwrap_err();
+    let error = Processes::start(options, &log, output(&log), members, None).unwrap_err();
     assert_eq!(error.to_string(), "there is no user `no such user`");
 }
 

@@ -28,7 +28,7 @@ use super::outcome;
 use super::server::{Server, start_engine};
 use super::service_manager::State;
 use super::signals::{Action, Stop};
-use crate::admin::AdminSocket;
+use crate::admin::{AdminSocket, RunningServer};
 
 /// The environment variable with the id of the process to replace. If it is set, standard input is the channel to that process.
 const PREDECESSOR_VARIABLE: &str = "RUDY_UPGRADE";
@@ -155,7 +155,8 @@ impl Server {
     ) -> Result<Self, Exit> {
         let (began, grace) = (Instant::now(), self.config.shutdown_timeout);
         self.runtime.block_on(self.engine.hand_over_listeners());
-        self.context.release_caches();
+        let admin_socket = self.config.admin_socket.clone();
+        self.context.release_caches(RunningServer { socket: admin_socket, pid: Some(successor.pid()) });
         successor.transfer_ownership();
         let outcome = format!("process {} has replaced process {}", successor.pid(), process::id());
         self.context.errors.notice(&format!(
@@ -180,6 +181,7 @@ impl Server {
                     process::id()
                 );
                 self.context.errors.error(&message);
+                self.context.reclaim_caches();
                 self.reopen_admin_socket();
                 match self.accept_again(listeners) {
                     Ok(()) => Ok(self),
