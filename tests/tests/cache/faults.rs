@@ -207,7 +207,7 @@ fn a_changed_byte_on_the_disk_is_never_sent() {
 }
 
 /// All files below a folder.
-fn files(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
+pub(crate) fn files(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
     let entries = fs::read_dir(folder).expect("the folder exists").flatten();
     entries
         .flat_map(|entry| if entry.path().is_dir() { files(&entry.path()) } else { vec![entry.path()] })

@@ -4,6 +4,7 @@ mod admin;
 mod app_purges;
 mod collapsing;
 mod faults;
+mod machine;
 mod rules;
 mod settings;
 

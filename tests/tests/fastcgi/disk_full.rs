@@ -1,12 +1,11 @@
 //! Request bodies that do not fit on the disk.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::mpsc;
 
 use rudy_net::engine::Model;
 use rudy_tests::fastcgi::App;
-use rudy_tests::{Connection, skip};
+use rudy_tests::{Connection, small_disk};
 use tempfile::TempDir;
 
 use crate::site::{Site, respond_with};
@@ -52,19 +51,6 @@ fn send_in_chunks(client: &mut Connection, kilobytes: usize) {
         client.send(format!("3e8\r\n{}\r\n", "a".repeat(1000)).as_bytes());
     }
     client.send(b"0\r\n\r\n");
-}
-
-/// Returns a script for the shell that starts the server, which limits `folder` to 64 KiB. Returns `None` after [`skip`].
-pub(crate) fn small_disk(folder: &Path) -> Option<String> {
-    // A file system in a user namespace, which does not need root where the system allows it.
-    let mount = format!("mount -t tmpfs -o size=64k tmpfs '{}'", folder.display());
-    let mut try_it = Command::new("unshare");
-    try_it.args(["-rm", "sh", "-c", &mount]).stdout(Stdio::null()).stderr(Stdio::null());
-    if !try_it.status().is_ok_and(|status| status.success()) {
-        skip("this user may not mount anything in a name space of their own (`unshare -rm`)");
-        return None;
-    }
-    Some(format!("exec unshare -rm sh -c \"{mount} && exec \\\"\\$@\\\"\" sh \"$@\""))
 }
 
 #[test]

@@ -7,10 +7,9 @@ use std::time::Duration;
 
 use rudy_net::engine::Model;
 use rudy_tests::fastcgi::{App, Peer, variable};
-use rudy_tests::{Connection, PATIENCE};
+use rudy_tests::{Connection, PATIENCE, small_disk};
 use tempfile::TempDir;
 
-use crate::disk_full::small_disk;
 use crate::site::{CONNECTIONS, Site, assert_same, pattern};
 
 /// More than the socket buffers hold, and more than the server buffers in memory.
