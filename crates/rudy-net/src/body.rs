@@ -149,7 +149,8 @@ impl FileRange {
     }
 
     /// Whether the open file no longer matches the response's head.
-    pub(crate) fn has_changed(&self) -> bool {
+    #[must_use]
+    pub fn has_changed(&self) -> bool {
         if self.modified_ns == Self::APPEND_ONLY {
             return false;
         }

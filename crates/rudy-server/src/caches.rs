@@ -96,6 +96,7 @@ fn stats(stats: &CacheStats) -> String {
         format!("  responses  {} of at most {}", count(stats.objects), count(stats.objects_max)),
         format!("  disk       {} of at most {}", size(stats.bytes), size(stats.bytes_max)),
         format!("  memory     {} in {} responses", size(stats.memory_bytes), count(stats.memory_objects)),
+        format!("  compressed {} of copies in memory", size(stats.compressed_bytes)),
         format!("  evicted    {}", count(stats.evicted)),
         format!("  damaged    {}", count(stats.damaged)),
         format!("  not written because of errors  {}", count(stats.write_errors)),

@@ -85,7 +85,7 @@ pub use disk::{Access, Change, Fault, Faults, WouldBlock};
 pub use fill::{Fill, FillAborted, FillReader, FillSource, Finished, Piece, WrongLength};
 pub use load::Damage;
 pub use lookup::Found;
-pub use object::{Body, Object};
+pub use object::{Body, ContentId, Object};
 pub use open::OpenError;
 pub use options::{Options, SMALL_BYTES_MAX};
 pub use purge::{Epoch, Purge, PurgeError, Target};

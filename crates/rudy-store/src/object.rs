@@ -42,6 +42,12 @@ impl Object {
         Self { id: self.id, slot: self.slot, record, body: self.body.clone() }
     }
 
+    /// Identifies the body.
+    #[must_use]
+    pub fn content_id(&self) -> ContentId {
+        ContentId(self.id, self.slot.body_bytes, self.slot.body_checksum)
+    }
+
     /// Returns the body. Of incomplete content, it is the stored parts one after the other.
     #[must_use]
     pub fn body(&self) -> &Body {
@@ -64,6 +70,10 @@ impl Object {
         object
     }
 }
+
+/// Identifies the body of an object: an object has another one only after a change of its length or checksum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ContentId(ObjectId, u64, u64);
 
 /// The body of an object.
 #[derive(Debug, Clone)]

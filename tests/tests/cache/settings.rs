@@ -1,5 +1,6 @@
 //! The settings of `cache`.
 
+use std::ffi::OsStr;
 use std::process::Command;
 
 use rudy_tests::{Server, binary, eventually};
@@ -30,6 +31,74 @@ fn parts_of_the_request_are_added_to_the_key_or_removed() {
     });
     assert_eq!(handled(&get(&server, "/a?a=0&b=1", &["Cookie: lang=en"])), "vary-miss");
     assert_eq!(handled(&get(&server, "/a?a=0&b=2", &["Cookie: lang=de"])), "uri-miss");
+}
+
+#[test]
+fn accepted_languages_are_reduced_to_those_of_a_list() {
+    let origin = Origin::start(|request, number| {
+        let language = request.field("accept-language").unwrap_or("none").to_owned();
+        format!("Cache-Control: max-age=60\nVary: Accept-Language\n|{language} {number}")
+    });
+    let reduced = server(&origin.upstream, "{ languages = [\"en\", \"pt-BR\"] }");
+    for (accept, expected) in [
+        ("en", "en 1"),
+        ("de, pt-br;q=0.5, en;q=0.1", "pt-BR 2"),
+        ("EN-gb, de;q=0.9", "en 1"),
+        ("pt-BR", "pt-BR 2"),
+        ("de", "none 3"),
+        ("fr;q=0.3", "none 3"),
+    ] {
+        let get = || get(&reduced, "/a", &[&format!("Accept-Language: {accept}")]);
+        eventually("it is stored", || (handled(&get()) == "hit").then_some(()));
+        assert_eq!(get().text(), expected, "{accept}");
+    }
+    let plain = server(&origin.upstream, "true");
+    for (accept, expected) in [("de, en", "de, en 4"), ("de,en", "de,en 5")] {
+        assert_eq!(get(&plain, "/a", &[&format!("Accept-Language: {accept}")]).text(), expected);
+    }
+}
+
+#[test]
+fn a_compressed_copy_is_kept_for_each_coding() {
+    let text = "some words that shrink well\n".repeat(10_000);
+    let origin = Origin::start(move |request, _| {
+        let bytes = if request.target() == "/small" { 5600 } else { text.len() };
+        format!("Cache-Control: max-age=60\nContent-Type: text/plain\nETag: \"a\"|{}", &text[..bytes])
+    });
+    let server = Server::config(&config(&origin.upstream, "true\ncompression = true"));
+    let compressed = || -> u64 {
+        let command = [OsStr::new("cache"), "stats".as_ref(), "--json".as_ref(), "--pid".as_ref()];
+        let pid = server.pid().to_string();
+        let output = Command::new(binary()).args(command).arg(pid).output().expect("rudy can be started");
+        let stats: serde_json::Value = serde_json::from_slice(&output.stdout).expect("the output is JSON");
+        stats["caches"][0]["compressed_bytes"].as_u64().expect("a number")
+    };
+    for target in ["/small", "/large"] {
+        for coding in ["gzip", "br", "zstd"] {
+            let accept = format!("Accept-Encoding: {coding}");
+            eventually("it is stored", || {
+                (handled(&get(&server, target, &[&accept])) == "hit").then_some(())
+            });
+            let before = compressed();
+            let copies: Vec<_> = (0..4).map(|_| get(&server, target, &[&accept])).collect();
+            for copy in &copies {
+                assert_eq!(copy.field("content-encoding"), Some(coding), "{target}: {}", copy.head);
+                assert_eq!(
+                    (copy.field("etag"), copy.field("vary")),
+                    (Some("W/\"a\""), Some("Accept-Encoding"))
+                );
+                assert_eq!(copy.body, copies[0].body);
+            }
+            assert_eq!(compressed(), before, "the results are used again");
+            assert!(before > copies[0].body.len() as u64);
+            let conditional = get(&server, target, &[&accept, "If-None-Match: W/\"a\""]);
+            assert_eq!((conditional.status, conditional.field("vary")), (304, Some("Accept-Encoding")));
+        }
+        let plain = get(&server, target, &[]);
+        assert_eq!((plain.field("content-encoding"), plain.field("etag")), (None, Some("\"a\"")));
+        let part = get(&server, target, &["Accept-Encoding: gzip", "Range: bytes=0-3"]);
+        assert_eq!((part.status, part.text()), (206, "some"));
+    }
 }
 
 #[test]

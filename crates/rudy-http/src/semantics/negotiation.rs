@@ -155,6 +155,33 @@ fn precision(range: &[u8], media_type: &str) -> u8 {
 const WEIGHT_MIN: u16 = 1;
 
 /// Returns the elements of a list with their weights, without those whose weight is invalid.
+/// Returns the one of these languages that a client prefers by the lines of its `Accept-Language`. `None` if it accepts none of them.
+#[must_use]
+pub fn preferred_language<'l>(
+    lines: impl IntoIterator<Item = &'l [u8]>,
+    languages: &'l [String],
+) -> Option<&'l str> {
+    let mut ranges: Vec<_> = lines.into_iter().flat_map(weighted).filter(|(_, weight)| *weight > 0).collect();
+    // Stable: of several with the same weight, the first one counts.
+    ranges.sort_by_key(|(_, weight)| std::cmp::Reverse(*weight));
+    ranges.into_iter().find_map(|(range, _)| look_up_language(range, languages))
+}
+
+/// Looks up a language: `de-CH-1996`, then `de-CH`, then `de` (RFC 4647 §3.4).
+fn look_up_language<'l>(mut range: &[u8], languages: &'l [String]) -> Option<&'l str> {
+    loop {
+        let is_range = |language: &&String| language.as_bytes().eq_ignore_ascii_case(range);
+        if let Some(language) = languages.iter().find(is_range) {
+            return Some(language);
+        }
+        range = &range[..range.iter().rposition(|byte| *byte == b'-')?];
+        // A single character begins an extension, and is removed with it.
+        if let [shorter @ .., b'-', _] = range {
+            range = shorter;
+        }
+    }
+}
+
 fn weighted(list: &[u8]) -> impl Iterator<Item = (&[u8], u16)> {
     members(list).filter_map(|element| {
         let mut fields = element.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
@@ -193,6 +220,30 @@ mod tests {
 
     fn choose(accept: &[&str], available: &[Coding]) -> Coding {
         AcceptedCodings::parse(accept.iter().copied()).choose(|coding| available.contains(&coding))
+    }
+
+    #[test]
+    fn a_language_is_looked_up_by_weight_and_then_without_its_last_parts() {
+        let languages = ["en", "de", "pt-BR", "zh-Hant"].map(str::to_owned);
+        for (accept, expected) in [
+            (&["de"][..], Some("de")),
+            (&["DE-ch"], Some("de")),
+            (&["fr, en;q=0.5, de;q=0.8"], Some("de")),
+            (&["fr;q=1", "de;q=0.5, en;q=0.5"], Some("de")),
+            (&["pt-br, en;q=0.9"], Some("pt-BR")),
+            (&["pt, en;q=0.9"], Some("en")),
+            (&["zh-Hant-CN-x-private1"], Some("zh-Hant")),
+            (&["zh-Hant-x"], Some("zh-Hant")),
+            (&["zh-x-a"], None),
+            (&["de;q=0, fr"], None),
+            (&["*"], None),
+            (&["", "-", "--", "-de", "de-"], Some("de")),
+            (&["de;q=2, en;q=0.1"], Some("en")),
+            (&[], None),
+        ] {
+            let lines = accept.iter().map(|line| line.as_bytes());
+            assert_eq!(preferred_language(lines, &languages), expected, "{accept:?}");
+        }
     }
 
     #[test]

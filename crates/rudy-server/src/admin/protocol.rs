@@ -134,6 +134,9 @@ pub(crate) struct CacheStats {
     pub(crate) memory_objects: u64,
     /// The memory that they use.
     pub(crate) memory_bytes: u64,
+    /// The memory of compressed copies.
+    #[serde(default)]
+    pub(crate) compressed_bytes: u64,
     /// Whether this process stores responses. Otherwise another one does.
     pub(crate) is_writer: bool,
     /// Whether the folder was read since the start.

@@ -132,6 +132,7 @@ fn stats(open: &OpenStore) -> CacheStats {
         bytes_max: capacity.bytes,
         memory_objects,
         memory_bytes,
+        compressed_bytes: open.variants.bytes(),
         is_writer,
         is_indexed,
         evicted,

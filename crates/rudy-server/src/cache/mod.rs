@@ -36,6 +36,7 @@ use http::HeaderName;
 use http::HeaderValue;
 use rudy_cache::{CacheStatus, HttpDate, Policy};
 use rudy_net::{Head, Observer, Response};
+use rudy_store::Object;
 
 pub(crate) use self::control::respond;
 pub(crate) use self::step::Cache;
@@ -43,6 +44,7 @@ pub use self::store::StoreTable;
 pub(crate) use self::store::{CacheStore, Caches, OpenStore};
 use self::subject::KeyRules;
 pub use self::table::{CacheTable, FreshnessTable, KeyField};
+use crate::compression::StoredContent;
 use crate::exchange::note;
 
 static CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
@@ -54,12 +56,20 @@ struct Shared {
     rules: KeyRules,
     table: CacheTable,
     store: Arc<CacheStore>,
+    /// Whether the route compresses responses.
+    compresses: bool,
 }
 
 impl Shared {
     /// Returns the maximum size of a response.
     fn object_bytes_max(&self, open: &OpenStore) -> u64 {
         self.table.object_bytes.map_or(open.object_bytes_max, |size| size.0.min(open.object_bytes_max))
+    }
+
+    /// Identifies the content of an object for compression, if the route compresses responses.
+    fn content(&self, open: &OpenStore, object: &Object) -> Option<StoredContent> {
+        let content = || StoredContent { variants: open.variants.clone(), id: object.content_id() };
+        self.compresses.then(content)
     }
 
     /// Adds how the cache has handled the request, and notes it for logs and metrics. A prepared response is a file of the handler, which

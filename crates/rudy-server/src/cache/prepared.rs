@@ -57,7 +57,9 @@ pub(super) fn respond(
             *slot = None;
             return None;
         }
-        prepared.respond(head)
+        let mut response = prepared.respond(head)?;
+        shared.content(open, &prepared.object).map(|content| response.extensions.insert(content));
+        Some(response)
     })
 }
 

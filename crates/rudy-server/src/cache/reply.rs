@@ -16,6 +16,7 @@ use tokio::sync::watch;
 
 use super::flights::{Incoming, Progress};
 use super::subject::public_vary;
+use crate::compression::StoredContent;
 use crate::pages;
 use crate::upstream::HeadOnlyBody;
 
@@ -45,8 +46,14 @@ pub(super) fn make_public(fields: &mut HeaderMap) {
     public_vary(fields);
 }
 
-/// Responds with a stored object: the whole, a part, 304, 412 or 416. The decision was that it can satisfy the request.
-pub(super) fn of_object(object: &Object, request: &Request<()>, now: HttpDate) -> Response {
+/// Responds with a stored object: the whole, a part, 304, 412 or 416. The decision was that it can satisfy the request. `content`
+/// identifies the whole for compression.
+pub(super) fn of_object(
+    object: &Object,
+    request: &Request<()>,
+    now: HttpDate,
+    content: Option<StoredContent>,
+) -> Response {
     let stored = object.stored();
     let whole = |body| {
         let mut response = Response::new(stored.status());
@@ -54,14 +61,19 @@ pub(super) fn of_object(object: &Object, request: &Request<()>, now: HttpDate) -
         response.body = body;
         response
     };
+    let complete = || {
+        let mut response = whole(of_whole(object, request.method()));
+        content.map(|content| response.extensions.insert(content));
+        response
+    };
     match stored.verdict(request) {
         Verdict::NotModified => not_modified(stored, now),
         Verdict::PreconditionFailed => precondition_failed(request),
         Verdict::Proceed => match requested_part(stored, object.body().len(), request) {
             Some(part) => part.respond(object, request, whole(Body::Empty)),
-            None => whole(of_whole(object, request.method())),
+            None => complete(),
         },
-        Verdict::IgnoreRange => whole(of_whole(object, request.method())),
+        Verdict::IgnoreRange => complete(),
     }
 }
 

@@ -25,9 +25,10 @@ use crate::steps::{HeadCall, Next, Step};
 pub(crate) struct Cache(Arc<Shared>);
 
 impl Cache {
-    pub(crate) fn new(table: &CacheTable, store: Arc<CacheStore>) -> Self {
+    /// `compresses` is whether the step `compress` is around it.
+    pub(crate) fn new(table: &CacheTable, store: Arc<CacheStore>, compresses: bool) -> Self {
         let (policy, rules) = (table.policy(), KeyRules::new(table));
-        Self(Arc::new(Shared { policy, rules, table: table.clone(), store }))
+        Self(Arc::new(Shared { policy, rules, table: table.clone(), store, compresses }))
     }
 
     /// Returns the store, if it is open.
@@ -39,8 +40,9 @@ impl Cache {
         &self.0.policy
     }
 
-    fn read(&self, open: &Arc<OpenStore>, request: Request, call: Call<'_>, next: &Next) -> Reply {
+    fn read(&self, open: &Arc<OpenStore>, mut request: Request, call: Call<'_>, next: &Next) -> Reply {
         let shared = &self.0;
+        shared.rules.reduce_languages(request.headers_mut());
         let subject = shared.rules.subject(&shared.policy, &request, call.context.client);
         let Ok(found) = open.store.lookup(&subject.key, subject.head.headers(), Access::Cached) else {
             let visit = self.visit(open, subject, request, &call, next);
@@ -119,7 +121,7 @@ impl Step for Cache {
     }
 
     /// A response that the handler has ready, such as a file of a PHP application, is not stored.
-    fn finish(&self, response: Response, _is_https: bool) -> Option<Response> {
+    fn finish(&self, response: Response, _call: HeadCall<'_>) -> Option<Response> {
         Some(response)
     }
 

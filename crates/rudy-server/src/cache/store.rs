@@ -14,6 +14,7 @@ use serde::Deserialize;
 
 use super::flights::Flights;
 use super::marks::Marks;
+use crate::compression::StoredVariants;
 use crate::config::{FilePath, Int, OneOrMany};
 use crate::error_log::ErrorLog;
 use crate::registry::Registry;
@@ -36,7 +37,7 @@ pub struct StoreTable {
     /// Maximum size of a response. The default is 1 GiB.
     #[schemars(extend("examples" = ["100M"]))]
     pub object_bytes: Option<Size<1>>,
-    /// Memory for small responses that are used often. The default is 64 MiB.
+    /// Memory for small responses that are used often. The default is 64 MiB. Compressed copies use up to a quarter of it in addition.
     #[schemars(extend("examples" = ["256M"]))]
     pub memory: Option<Size>,
     /// Hexadecimal digits in the name of each folder level. The default is `[1, 2]`: 4,096 folders. A change empties the cache.
@@ -46,6 +47,9 @@ pub struct StoreTable {
     #[schemars(extend("examples" = ["edge-1"]))]
     pub name: Option<String>,
 }
+
+/// Compressed copies use up to a quarter of `memory` besides it, as for files.
+const COMPRESSED_SHARE: u64 = 4;
 
 /// The maximum number of folder levels.
 const LEVELS_MAX: usize = 3;
@@ -121,6 +125,8 @@ pub(crate) struct OpenStore {
     pub(crate) store: Store,
     pub(super) flights: Arc<Flights>,
     pub(super) marks: Marks,
+    /// Compressed bodies of stored responses.
+    pub(super) variants: Arc<StoredVariants>,
     pub(super) object_bytes_max: u64,
     pub(super) folder: PathBuf,
 }
@@ -145,6 +151,7 @@ impl CacheStore {
         })?;
         let options = self.table.options(&folder);
         let object_bytes_max = options.object_bytes_max;
+        let variants = Arc::new(StoredVariants::new(options.memory_bytes / COMPRESSED_SHARE));
         create_folder(&folder)?;
         let store = Store::open(options)
             .map_err(|error| io::Error::other(format!("open the cache {}: {error}", folder.display())))?;
@@ -156,7 +163,9 @@ impl CacheStore {
         }
         let (flights, marks) = (Arc::default(), Marks::default());
         // Two threads that open it at a time are no case: one thread starts the server.
-        self.opened.get_or_init(|| Arc::new(OpenStore { store, flights, marks, object_bytes_max, folder }));
+        self.opened.get_or_init(|| {
+            Arc::new(OpenStore { store, flights, marks, variants, object_bytes_max, folder })
+        });
         Ok(())
     }
 }

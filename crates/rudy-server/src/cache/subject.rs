@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use http::header::{AUTHORIZATION, COOKIE, RANGE, UPGRADE, VARY};
+use http::header::{ACCEPT_LANGUAGE, AUTHORIZATION, COOKIE, RANGE, UPGRADE, VARY};
 use http::uri::{PathAndQuery, Scheme};
 use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 use http_body::Body as _;
 use rudy_cache::{Key, Policy};
 use rudy_http::RawTarget;
+use rudy_http::semantics::negotiation::preferred_language;
 use rudy_net::{Client, Observer, RequestBody};
 
 use super::table::{CacheTable, names};
@@ -25,6 +26,8 @@ pub(super) struct KeyRules {
     headers: Vec<HeaderName>,
     cookies: Vec<String>,
     bypass: Vec<String>,
+    /// Empty if `Accept-Language` is left as it is.
+    languages: Vec<String>,
 }
 
 /// A request: its key, and its fields for the decisions.
@@ -42,10 +45,12 @@ pub(super) struct Subject {
 impl KeyRules {
     pub(super) fn new(table: &CacheTable) -> Self {
         let headers = table.key_headers.as_ref().map_or(&[][..], |names| names.as_slice());
+        let languages = table.languages.as_ref().map_or(&[][..], |languages| languages.as_slice());
         Self {
             headers: headers.iter().map(|field| field.0.clone()).collect(),
             cookies: names(table.key_cookies.as_ref()),
             bypass: names(table.bypass_cookies.as_ref()),
+            languages: languages.iter().map(|language| language.0.clone()).collect(),
         }
     }
 
@@ -66,6 +71,18 @@ impl KeyRules {
                 .get_all(COOKIE)
                 .iter()
                 .any(|line| cookies(line.as_bytes()).any(|(name, _)| is_listed(name)))
+    }
+
+    /// Reduces `Accept-Language` to the best of the languages, if there is a list of them.
+    pub(super) fn reduce_languages(&self, fields: &mut HeaderMap) {
+        if self.languages.is_empty() {
+            return;
+        }
+        let lines = fields.get_all(ACCEPT_LANGUAGE).iter().map(HeaderValue::as_bytes);
+        match preferred_language(lines, &self.languages).map(HeaderValue::from_str) {
+            Some(Ok(language)) => drop(fields.insert(ACCEPT_LANGUAGE, language)),
+            _ => drop(fields.remove(ACCEPT_LANGUAGE)),
+        }
     }
 
     /// Whether a request without its fields is enough to find the response.

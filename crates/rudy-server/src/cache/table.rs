@@ -63,6 +63,10 @@ pub struct CacheTable {
     /// Cookies that the response depends on.
     #[schemars(extend("examples" = [["lang", "theme"]]))]
     pub key_cookies: Option<OneOrMany<String>>,
+    /// Languages of the responses. `Accept-Language` of a request is reduced to the best of them for the application, or removed if
+    /// the client accepts none of them. By default it is passed on, so that `Vary: Accept-Language` stores a response for each spelling.
+    #[schemars(extend("examples" = [["en", "de", "pt-BR"]]))]
+    pub languages: Option<OneOrMany<Language>>,
     /// Maximum size of a response, instead of `object_bytes` in `[cache]`.
     #[schemars(extend("examples" = ["10M"]))]
     pub object_bytes: Option<Size>,
@@ -148,6 +152,26 @@ impl<'de> Deserialize<'de> for KeyField {
 }
 
 inline_schema!([] KeyField, |_generator| json_schema!({ "type": "string", "minLength": 1 }));
+
+/// A language tag such as `pt-BR` (RFC 5646).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Language(pub(super) String);
+
+impl<'de> Deserialize<'de> for Language {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let tag = String::deserialize(deserializer)?;
+        let is_part = |part: &str| {
+            (1..=8).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        };
+        if tag.split('-').all(is_part) {
+            return Ok(Self(tag));
+        }
+        let title = format!("\"{}\" is not a language", tag.escape_debug());
+        Err(D::Error::custom(two_lines(title, "expected for example \"de\" or \"pt-BR\"")))
+    }
+}
+
+inline_schema!([] Language, |_generator| json_schema!({ "type": "string", "minLength": 1 }));
 
 /// The statuses of a time without a table: successful responses and permanent redirects.
 const STATUSES: [RangeInclusive<u16>; 3] = [200..=200, 203..=204, 300..=301];

@@ -50,7 +50,7 @@ pub(super) fn attempt(shared: &Shared, open: &OpenStore, subject: &Subject, foun
     }
     let respond = |index: usize, status: &CacheStatus| {
         let object = &found.objects[index];
-        let mut response = reply::of_object(object, &subject.head, now);
+        let mut response = reply::of_object(object, &subject.head, now, shared.content(open, object));
         shared.add_status(&mut response, status, subject.observer.as_ref());
         (response, object.clone())
     };
@@ -185,7 +185,7 @@ impl Visit {
         let status = CacheStatus::of(&decision);
         let fetch = Fetch {
             shared: shared.clone(),
-            open,
+            open: open.clone(),
             origin,
             subject,
             decision,
@@ -205,7 +205,8 @@ impl Visit {
                 (reply::of_incoming(&incoming, receiver, &request, reader, true, now()), status)
             }
             Ok(First::Ready(object, validated)) => {
-                (reply::of_object(&object, &request, now()), forwarded(status, validated.status))
+                let content = shared.content(&open, &object);
+                (reply::of_object(&object, &request, now(), content), forwarded(status, validated.status))
             }
             Err(_) => return failed(&request),
         };
@@ -231,7 +232,8 @@ impl Visit {
                 if !suits(stored) || *stored.content() != Content::Whole {
                     return Waited::Other;
                 }
-                (reply::of_object(&object, request, now()), validated.status)
+                let content = self.shared.content(&self.open, &object);
+                (reply::of_object(&object, request, now(), content), validated.status)
             }
             Progress::Waiting | Progress::Nothing => return Waited::Alone,
         };

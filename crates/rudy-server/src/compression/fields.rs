@@ -1,11 +1,12 @@
 //! The header fields of compressed responses.
 
 use http::header::{
-    ACCEPT_ENCODING, ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, ETAG,
-    IF_NONE_MATCH, IF_RANGE, RANGE, VARY,
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_RANGE, RANGE, VARY,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use rudy_http::h1::RequestHead;
 use rudy_http::semantics::etag::{self, Comparison, EntityTag};
+use rudy_http::semantics::field::{FieldLines, KnownField};
 use rudy_http::semantics::negotiation::{AcceptedCodings, Coding};
 use rudy_http::syntax::members;
 use rudy_net::{Body, Request, Response};
@@ -20,17 +21,27 @@ pub(crate) struct Wanted {
     pub(crate) is_head: bool,
     /// The client forbids transformations (RFC 9111 §5.2.1.6), or opens a tunnel.
     is_excluded: bool,
-    if_none_match: Vec<HeaderValue>,
+    if_none_match: Vec<Box<[u8]>>,
 }
 
 impl Wanted {
     pub(crate) fn of(request: &Request) -> Self {
         let fields = request.headers();
+        Self::new(request.method(), fields, lines_forbid_transformation(cache_control(fields)))
+    }
+
+    /// The same for a request of which only the head was needed.
+    pub(crate) fn of_head(head: &RequestHead<'_>) -> Self {
+        let lines = head.fields().filter(|(name, _)| name.eq_ignore_ascii_case(CACHE_CONTROL.as_str()));
+        Self::new(head.method(), head, lines_forbid_transformation(lines.map(|(_, value)| value)))
+    }
+
+    fn new(method: &Method, fields: &impl FieldLines, forbids_transformation: bool) -> Self {
         Self {
-            accepted: AcceptedCodings::parse(fields.get_all(ACCEPT_ENCODING)),
-            is_head: *request.method() == Method::HEAD,
-            is_excluded: *request.method() == Method::CONNECT || forbids_transformation(fields),
-            if_none_match: fields.get_all(IF_NONE_MATCH).iter().cloned().collect(),
+            accepted: AcceptedCodings::parse(fields.lines(KnownField::AcceptEncoding)),
+            is_head: *method == Method::HEAD,
+            is_excluded: *method == Method::CONNECT || forbids_transformation,
+            if_none_match: fields.lines(KnownField::IfNoneMatch).map(Into::into).collect(),
         }
     }
 
@@ -69,7 +80,7 @@ pub(crate) fn is_eligible(response: &Response, wanted: &Wanted, compression: &Co
         && !is_final(response)
         && !fields.contains_key(CONTENT_ENCODING)
         && !fields.contains_key(CONTENT_RANGE)
-        && !forbids_transformation(fields)
+        && !lines_forbid_transformation(cache_control(fields))
         && fields
             .get(CONTENT_TYPE)
             .is_some_and(|media_type| compression.includes(response.body.length(), media_type))
@@ -81,11 +92,12 @@ pub(crate) fn is_final(response: &Response) -> bool {
 }
 
 /// Whether `Cache-Control` has `no-transform` (RFC 9111 §5.2.2.6).
-fn forbids_transformation(fields: &HeaderMap) -> bool {
-    let lines = fields.get_all(CACHE_CONTROL).iter();
-    lines
-        .flat_map(|line| members(line.as_bytes()))
-        .any(|directive| directive.eq_ignore_ascii_case(b"no-transform"))
+fn lines_forbid_transformation<'a>(mut lines: impl Iterator<Item = &'a [u8]>) -> bool {
+    lines.any(|line| members(line).any(|directive| directive.eq_ignore_ascii_case(b"no-transform")))
+}
+
+fn cache_control(fields: &HeaderMap) -> impl Iterator<Item = &[u8]> {
+    fields.get_all(CACHE_CONTROL).iter().map(HeaderValue::as_bytes)
 }
 
 /// Changes the fields of a response that is sent in `coding`.
@@ -111,7 +123,7 @@ fn weaken_tag(fields: &mut HeaderMap) {
 pub(crate) fn confirm(response: &mut Response, wanted: &Wanted) {
     let tag = response.headers().get(ETAG).and_then(EntityTag::parse);
     let matches = |comparison| {
-        etag::list_matches(wanted.if_none_match.iter().map(HeaderValue::as_bytes), tag.as_ref(), comparison)
+        etag::list_matches(wanted.if_none_match.iter().map(|line| &**line), tag.as_ref(), comparison)
     };
     if tag.is_some() && matches(Comparison::Weak) && !matches(Comparison::Strong) {
         weaken_tag(response.headers_mut());

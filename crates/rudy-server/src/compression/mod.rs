@@ -3,13 +3,15 @@
 //! 1. [`Compression`] is the table in the configuration, and [`CompressionSetting`] the value of a key `compression`.
 //! 2. [`fields`] decides whether a response may be compressed, and changes its header fields.
 //! 3. [`whole`] compresses a body in memory or a file at once, [`CompressedBody`] any body while it is sent.
-//! 4. [`pool`] runs the work: a piece at a time, on the thread pool for blocking work.
+//! 4. [`KeptVariants`] keeps results, of files and of stored responses.
+//! 5. [`pool`] runs the work: a piece at a time, on the thread pool for blocking work.
 //!
-//! [`crate::files`] keeps the results for its files. The step `compress` is for all other responses.
+//! [`crate::files`] compresses its files. The step `compress` is for all other responses.
 
 mod body;
 mod encoder;
 pub(crate) mod fields;
+mod kept;
 mod options;
 pub(crate) mod pool;
 #[cfg(test)]
@@ -18,6 +20,7 @@ pub(crate) mod whole;
 
 pub(crate) use self::body::{CompressedBody, INLINE_BYTES};
 pub(crate) use self::encoder::{Effort, Encoder};
+pub(crate) use self::kept::{ByBytes, KeptVariants, StoredContent, StoredVariants, by_bytes};
 pub(crate) use self::options::Of;
 pub use self::options::{Compression, CompressionSetting};
 

@@ -70,7 +70,7 @@ pub(crate) type Level = Int<1, LEVEL_MAX>;
 pub(crate) enum Of {
     /// Files, whose results are kept.
     Files,
-    /// Other responses, which are compressed each time.
+    /// Other responses, which are compressed each time unless they are stored.
     Responses,
 }
 

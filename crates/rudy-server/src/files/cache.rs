@@ -5,14 +5,14 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use quick_cache::sync::{Cache, DefaultLifecycle};
-use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
 use rudy_http::semantics::negotiation::Coding;
-use tokio::sync::Semaphore;
 
 use super::entry::{Content, Entry, Representation};
 use super::options::FilesOptions;
 use super::root::Stat;
+use crate::compression::{ByBytes, KeptVariants, by_bytes};
 
 /// Memory of a representation besides its content: two heads of up to ten fields, as a map and encoded, and its share of the
 /// paths. A conservative estimate.
@@ -40,11 +40,8 @@ pub(super) type Compressed = Option<Arc<Representation>>;
 pub(super) struct Entries {
     small: Cache<Box<str>, Arc<Entry>, ByBytes>,
     open: Cache<Box<str>, Arc<Entry>, ByDescriptors>,
-    /// In one shard, so that each result fits. Its lock is only needed for larger files, and once for each coding of a small file:
-    /// then the entry has the result.
-    pub(super) compressed: Cache<CompressedKey, Compressed, ByBytes>,
-    /// A permit for each KiB of larger files that can be compressed into memory at a time, as many as the cache can hold.
-    pub(super) memory_permits: Semaphore,
+    /// Its lock is only needed for larger files, and once for each coding of a small file: then the entry has the result.
+    pub(super) compressed: KeptVariants<CompressedKey, Compressed>,
     file_bytes_max: u64,
 }
 
@@ -61,10 +58,7 @@ impl Entries {
         Self {
             small: by_bytes(small_bytes, shards),
             open: Cache::with_weighter(options.open_files, options.open_files as u64, ByDescriptors),
-            compressed: by_bytes(share, 1),
-            memory_permits: Semaphore::new(
-                usize::try_from(share / 1024).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS),
-            ),
+            compressed: KeptVariants::new(share),
             file_bytes_max,
         }
     }
@@ -121,24 +115,6 @@ impl Entries {
         !self.open.is_empty()
     }
 }
-
-fn by_bytes<K: Eq + std::hash::Hash, V: Clone>(bytes: u64, shards: usize) -> Cache<K, V, ByBytes>
-where
-    ByBytes: Weighter<K, V>,
-{
-    // Files have 10 KiB on average or more. Only the initial size of a table depends on this.
-    let likely = usize::try_from(bytes / (8 * 1024)).unwrap_or(usize::MAX).clamp(1, 64 * 1024);
-    let options = OptionsBuilder::new()
-        .shards(shards)
-        .estimated_items_capacity(likely)
-        .weight_capacity(bytes)
-        .build()
-        .expect("the builder fails only if a capacity is missing");
-    Cache::with_options(options, ByBytes, DefaultHashBuilder::default(), DefaultLifecycle::default())
-}
-
-#[derive(Debug, Clone)]
-pub(super) struct ByBytes;
 
 impl Weighter<Box<str>, Arc<Entry>> for ByBytes {
     fn weight(&self, path: &Box<str>, entry: &Arc<Entry>) -> u64 {

@@ -16,7 +16,7 @@ use rudy_net::{Body, BodyPiece, Reply, Request, Response};
 use super::Files;
 use super::cache::{Compressed, CompressedKey};
 use super::entry::{Coded, Content, Entry, Representation, Selection};
-use crate::compression::{CompressedBody, Effort, Encoder, Negotiated, Of, whole};
+use crate::compression::{CompressedBody, Effort, Encoder, Negotiated, Of};
 use crate::pages;
 
 impl Files {
@@ -71,33 +71,22 @@ impl Files {
         Some(Response::prepared(plan.whole.clone(), Body::Stream(Box::new(body))))
     }
 
-    /// Compresses a file and caches the result. Concurrent requests wait for the result: that takes a fraction of a second once,
-    /// while the uncompressed file would take each of them longer. Fails at once if the result does not fit into the cache.
+    /// Compresses a file and keeps the result. Fails at once if the result does not fit.
     async fn compress_once(&self, key: &CompressedKey, entry: &Entry) -> io::Result<Compressed> {
-        let compress = self.compress(key.coding, entry);
+        let (coding, kept) = (key.coding, &self.0.entries.compressed);
+        let compress = async {
+            let body = entry.plain.content.all();
+            let bytes = kept.compress(body, coding, self.level(coding), &self.0.encoders).await?;
+            let compressed =
+                |bytes| Arc::new(entry.plain.compressed(Content::Memory(bytes), &entry.stat, coding));
+            Ok(bytes.map(compressed))
+        };
         if entry.mtime_is_stable {
-            self.0.entries.compressed.get_or_insert_async(key, compress).await
+            kept.get_or_make(key, compress).await
         } else {
             // The content can change without a change of the modification time.
             compress.await
         }
-    }
-
-    async fn compress(&self, coding: Coding, entry: &Entry) -> io::Result<Compressed> {
-        let level = self.level(coding);
-        let bytes = match &entry.plain.content {
-            Content::Memory(plain) => whole::bytes(plain.clone(), coding, level).await?,
-            Content::File(file) => {
-                let kibibytes = u32::try_from(file.length.div_ceil(1024)).map_err(io::Error::other)?;
-                let _memory =
-                    self.0.entries.memory_permits.try_acquire_many(kibibytes).map_err(io::Error::other)?;
-                let _encoder = self.0.encoders.try_acquire().map_err(io::Error::other)?;
-                whole::file(file.clone(), coding, level).await?
-            }
-        };
-        let compressed =
-            |bytes| Arc::new(entry.plain.compressed(Content::Memory(bytes), &entry.stat, coding));
-        Ok(bytes.map(compressed))
     }
 
     /// Adds the result to the entry of a small file.

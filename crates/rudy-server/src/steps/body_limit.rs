@@ -5,7 +5,7 @@ use http_body::Body as _;
 use rudy_net::{Reply, Request};
 use rudy_units::Size;
 
-use super::{Next, Step};
+use super::{HeadCall, Next, Step};
 use crate::handlers::Call;
 use crate::pages;
 
@@ -33,7 +33,7 @@ impl Step for BodyLimit {
     }
 
     /// Only requests without a body are answered from their head.
-    fn finish(&self, response: rudy_net::Response, _is_https: bool) -> Option<rudy_net::Response> {
+    fn finish(&self, response: rudy_net::Response, _call: HeadCall<'_>) -> Option<rudy_net::Response> {
         Some(response)
     }
 

@@ -9,7 +9,7 @@ use rudy_net::{Head, Reply, Request, Response};
 
 use super::derived_heads::DerivedHeads;
 use super::field_changes::{Action, FieldChange};
-use super::{Next, Step};
+use super::{HeadCall, Next, Step};
 use crate::compression;
 use crate::handlers::Call;
 use crate::internal_redirect::Redirected;
@@ -198,7 +198,8 @@ impl Step for ResponseFields {
         self.https.describe(shown)
     }
 
-    fn finish(&self, response: Response, is_https: bool) -> Option<Response> {
+    fn finish(&self, response: Response, call: HeadCall<'_>) -> Option<Response> {
+        let is_https = call.client.tls.is_some();
         // On a plain connection, a trusted proxy may report HTTPS: that needs the whole request.
         let is_known = is_https || Arc::ptr_eq(&self.changes, &self.https);
         is_known.then(|| self.changes(is_https, response.status()).apply(response))

@@ -61,8 +61,8 @@ pub(crate) trait Step: Debug + Send + Sync {
 
     /// Changes the response to a request of which only the head was needed, in the same way as [`Self::call`]. `None` if that needs
     /// the request.
-    fn finish(&self, response: Response, is_https: bool) -> Option<Response> {
-        let _ = (response, is_https);
+    fn finish(&self, response: Response, call: HeadCall<'_>) -> Option<Response> {
+        let _ = (response, call);
         None
     }
 
@@ -159,10 +159,9 @@ impl Target {
 
     /// Responds to a request from its head alone, if the handler has a response ready and all steps can finish it.
     pub(crate) fn call_head(&self, route: &RouteMatch<'_, Self>, call: HeadCall<'_>) -> Option<Response> {
-        let is_https = call.client.tls.is_some();
         let finish = |steps: &[Arc<dyn Step>], response| {
             let mut reversed = steps.iter().rev();
-            let response = reversed.try_fold(response, |response, step| step.finish(response, is_https))?;
+            let response = reversed.try_fold(response, |response, step| step.finish(response, call))?;
             steps.iter().try_fold(response, |response, step| step.admit(response, call))
         };
         if let Some(step) = self.responding

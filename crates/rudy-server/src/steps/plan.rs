@@ -266,9 +266,12 @@ impl<'c> SiteSteps<'c> {
         let admission = Admission::new(table, &self.admission, &self.shared, &route.location, problems);
         let mut steps = Vec::from_iter(settings.bandwidth.as_ref().map(limits::bandwidth));
         // Around the others, so that it has the last word about the media type, the entity tag and `Vary`.
-        if let Some(compressor) = route.steps.compressor(self.compressor.as_ref()) {
+        let compressor = route.steps.compressor(self.compressor.as_ref());
+        let compresses = compressor.is_some();
+        if let Some(compressor) = compressor {
             let has_files = matches!(route.handler, HandlerTable::Files(_) | HandlerTable::Php(_));
-            steps.push(Arc::new(Compress { compressor, has_files }));
+            let has_cache = route.handler.is_cacheable() && settings.cache.is_some();
+            steps.push(Arc::new(Compress { compressor, has_files, has_cache }));
         }
         steps.extend(self.outer_of(&settings, &admission, own.or_else(|| self.pages.clone())));
         steps.extend(admission.before_limits());
@@ -290,7 +293,7 @@ impl<'c> SiteSteps<'c> {
         // The innermost step: it sees the request as the handler does, on which `Vary` of the response is based.
         if let Some(table) = settings.cache.filter(|table| !table.is_off) {
             if route.handler.is_cacheable() {
-                steps.push(Arc::new(Cache::new(&table, self.cache_store.clone())));
+                steps.push(Arc::new(Cache::new(&table, self.cache_store.clone(), compresses)));
             } else if route.steps.cache.is_some() {
                 problems.push(not_cacheable(route));
             }

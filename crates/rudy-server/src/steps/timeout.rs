@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use http::StatusCode;
 use rudy_net::{Deadline, Reply, Request, Response};
 
-use super::{Next, Step};
+use super::{HeadCall, Next, Step};
 use crate::handlers::Call;
 use crate::pages;
 
@@ -37,7 +37,7 @@ impl Step for RequestTimeout {
     }
 
     /// The response is there already.
-    fn finish(&self, response: Response, _is_https: bool) -> Option<Response> {
+    fn finish(&self, response: Response, _call: HeadCall<'_>) -> Option<Response> {
         Some(response)
     }
 

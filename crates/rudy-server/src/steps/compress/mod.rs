@@ -12,10 +12,10 @@ use rudy_http::semantics::negotiation::Coding;
 use rudy_net::{Body, Reply, Request, Response};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::{Next, Step};
+use super::{HeadCall, Next, Step};
 use crate::compression::fields::{self, Wanted};
 use crate::compression::{
-    CompressedBody, Compression, Effort, Encoder, INLINE_BYTES, Of, PIECE_BYTES, whole,
+    CompressedBody, Compression, Effort, Encoder, INLINE_BYTES, Of, PIECE_BYTES, StoredContent, whole,
 };
 use crate::handlers::Call;
 use crate::upstream::{HeadOnlyBody, is_of_events};
@@ -47,7 +47,7 @@ impl Compressor {
     }
 
     /// Compresses a response if its client accepts that.
-    fn compress(&self, mut response: Response, wanted: &Wanted) -> Reply {
+    fn compress(self: &Arc<Self>, mut response: Response, wanted: &Wanted) -> Reply {
         if response.status() == StatusCode::NOT_MODIFIED && !fields::is_final(&response) {
             fields::confirm(&mut response, wanted);
             return response.into();
@@ -59,6 +59,9 @@ impl Compressor {
         let coding = wanted.coding(self.options.codings(Of::Responses));
         if coding == Coding::Identity {
             return response.into();
+        }
+        if let Some(content) = response.extensions.remove::<StoredContent>() {
+            return self.clone().with_kept(response, coding, content, wanted.is_head);
         }
         let level = self.level(coding);
         match response.body {
@@ -75,6 +78,33 @@ impl Compressor {
             }
             _ => self.stream(response, coding, wanted.is_head).into(),
         }
+    }
+
+    /// Uses the result of the compression of a stored response, or keeps it.
+    fn with_kept(
+        self: Arc<Self>,
+        response: Response,
+        coding: Coding,
+        StoredContent { variants, id }: StoredContent,
+        is_head: bool,
+    ) -> Reply {
+        let key = (id, coding, self.level(coding));
+        if let Some(compressed) = variants.get(&key) {
+            return with_content(response, coding, Ok(compressed)).into();
+        }
+        let body = match &response.body {
+            Body::Bytes(bytes) => Body::Bytes(bytes.clone()),
+            Body::File(file) => Body::File(file.clone()),
+            Body::Empty | Body::Stream(_) => return self.stream(response, coding, is_head).into(),
+        };
+        Reply::Later(Box::pin(async move {
+            let compress = variants.compress(body, coding, self.level(coding), &self.streams);
+            match variants.get_or_make(&key, compress).await {
+                // The result does not fit, or too many others are compressed.
+                Err(_) => self.stream(response, coding, is_head),
+                compressed => with_content(response, coding, compressed),
+            }
+        }))
     }
 
     /// Compresses a response while it is sent. It stays as it is if all encoders are in use.
@@ -115,6 +145,8 @@ pub(super) struct Compress {
     pub(super) compressor: Arc<Compressor>,
     /// Whether responses from the head alone are those of files, whose handler compresses itself.
     pub(super) has_files: bool,
+    /// Whether the route has a cache. Its responses from the head alone are compressed here.
+    pub(super) has_cache: bool,
 }
 
 impl Step for Compress {
@@ -140,11 +172,18 @@ impl Step for Compress {
         vec![format!("compression: {}", self.compressor.options.describe(Of::Responses))]
     }
 
-    fn finish(&self, response: Response, _is_https: bool) -> Option<Response> {
-        self.has_files.then_some(response)
+    fn finish(&self, response: Response, call: HeadCall<'_>) -> Option<Response> {
+        if response.extensions.get::<StoredContent>().is_none() {
+            return self.has_files.then_some(response);
+        }
+        match self.compressor.compress(response, &Wanted::of_head(call.head)) {
+            Reply::Now(response) => Some(response),
+            // The result is not kept yet.
+            Reply::Later(_) => None,
+        }
     }
 
     fn can_finish(&self) -> bool {
-        self.has_files
+        self.has_files || self.has_cache
     }
 }

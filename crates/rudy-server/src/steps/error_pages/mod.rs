@@ -16,7 +16,7 @@ use rudy_http::semantics::reason::reason_phrase;
 use rudy_net::{Reply, Request, Response};
 
 pub use self::table::ErrorPagesTable;
-use super::{Next, Step};
+use super::{HeadCall, Next, Step};
 use crate::files::access::Access;
 use crate::handlers::Call;
 use crate::internal_redirect::{self, Redirected};
@@ -200,7 +200,7 @@ impl Step for ErrorPages {
         pages.collect()
     }
 
-    fn finish(&self, response: Response, _is_https: bool) -> Option<Response> {
+    fn finish(&self, response: Response, _call: HeadCall<'_>) -> Option<Response> {
         (!is_error(response.status())).then_some(response)
     }
 

@@ -11,7 +11,7 @@ use rudy_units::bytes;
 use super::pieces::Pieces;
 use crate::handlers::Call;
 use crate::internal_redirect::Redirected;
-use crate::steps::{Next, Step};
+use crate::steps::{HeadCall, Next, Step};
 
 /// Sends each response with some bytes per second, after some that are sent at full speed.
 #[derive(Debug, Clone, Copy)]
@@ -49,7 +49,7 @@ impl Step for Bandwidth {
         vec![if self.after == 0 { rate } else { format!("{rate}, after {}", bytes(self.after)) }]
     }
 
-    fn finish(&self, response: Response, _is_https: bool) -> Option<Response> {
+    fn finish(&self, response: Response, _call: HeadCall<'_>) -> Option<Response> {
         Some(self.pace(response))
     }
 

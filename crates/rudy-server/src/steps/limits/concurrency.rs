@@ -120,7 +120,7 @@ impl Step for ConcurrencyLimits {
         Ok(())
     }
 
-    fn finish(&self, response: Response, _is_https: bool) -> Option<Response> {
+    fn finish(&self, response: Response, _call: HeadCall<'_>) -> Option<Response> {
         Some(response)
     }
 

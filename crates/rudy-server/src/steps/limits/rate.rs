@@ -201,7 +201,7 @@ impl Step for RateLimits {
         Ok(())
     }
 
-    fn finish(&self, response: Response, _is_https: bool) -> Option<Response> {
+    fn finish(&self, response: Response, _call: HeadCall<'_>) -> Option<Response> {
         Some(response)
     }
 
