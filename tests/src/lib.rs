@@ -53,5 +53,10 @@ pub use wait::{children, eventually};
 
 use std::time::Duration;
 
+/// Compiles the steps of the guide.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/write-an-app.md")]
+struct Guide;
+
 /// The timeout of tests. Only a failing test waits this long.
 pub const PATIENCE: Duration = Duration::from_secs(30);

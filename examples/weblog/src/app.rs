@@ -1,6 +1,9 @@
 //! Responds to a request: the routes.
 
+use std::borrow::Cow;
+
 use http::{Method, Request, Response, StatusCode};
+use percent_encoding::percent_decode_str;
 use rudy_fastcgi_app::{Body, RequestExt};
 
 use crate::comments::{Change, Comments};
@@ -36,12 +39,12 @@ impl App {
 
     /// Responds with a page.
     fn page(&self, request: &Request<Body>) -> Result<Response<String>, Rejection> {
-        let path = request.uri().path();
+        let path = decoded(request.uri().path());
         let query = |name| parameter(request.uri().query().unwrap_or_default(), name);
         let number = query("page").map_or(Some(1), |number| number.parse().ok());
         let view = View::new(self, request.headers());
         let blog = &*view.blog;
-        let response = match (&parts(path)[..], number) {
+        let response = match (&parts(&path)[..], number) {
             ([""], Some(number)) => view.list("", blog.published(), number),
             (["posts", post], _) => blog.published_post(post).map(|post| view.post(post)),
             (["posts", post, "thanks"], _) => blog.published_post(post).map(|post| view.thanks(post)),
@@ -57,7 +60,7 @@ impl App {
                 blog.post(post).map(|post| view.preview(post))
             }
             ([""], None) => None,
-            ([.., "" | "index.html"], _) => Some(respond::redirect(&without_end(path))),
+            ([.., "" | "index.html"], _) => Some(respond::redirect(&without_end(request.uri().path()))),
             _ => None,
         };
         Ok(response.unwrap_or_else(|| view.not_found()))
@@ -115,6 +118,11 @@ fn is_encrypted(request: &Request<Body>) -> bool {
 
 fn not_allowed() -> Rejection {
     (StatusCode::METHOD_NOT_ALLOWED, "Use GET or HEAD.\n".into())
+}
+
+/// The path as text: browsers encode other letters than those of English.
+fn decoded(path: &str) -> Cow<'_, str> {
+    percent_decode_str(path).decode_utf8_lossy()
 }
 
 fn parts(path: &str) -> Vec<&str> {

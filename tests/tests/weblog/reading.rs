@@ -7,8 +7,7 @@ use serde_json::Value;
 
 use super::{Site, URL};
 
-const POST: &str =
-    "+++\ntitle = \"Fresh & <new>\"\ndate = 2099-11-26\ntags = [\"news\"]\n+++\nHello \"you\" & <b>me</b>.\n";
+const POST: &str = "+++\ntitle = \"Fresh & <new>\"\ndate = 2099-11-26\ntags = [\"news\", \"größe\"]\n+++\nHello \"you\" & <b>me</b>.\n";
 
 #[test]
 fn a_saved_file_is_a_post_and_a_broken_one_changes_nothing() {
@@ -20,8 +19,15 @@ fn a_saved_file_is_a_post_and_a_broken_one_changes_nothing() {
     eventually("the problem is named", || {
         site.as_author("/admin").text().contains("does not begin with its title").then_some(())
     });
-    let targets =
-        ["/", "/posts/new", "/tags/news", "/archive/2099-11", "/search?q=fresh+HELLO", "/feed.atom"];
+    let targets = [
+        "/",
+        "/posts/new",
+        "/tags/news",
+        "/tags/gr%C3%B6%C3%9Fe",
+        "/archive/2099-11",
+        "/search?q=fresh+HELLO",
+        "/feed.atom",
+    ];
     for target in targets.into_iter().chain(["/feed.json"]) {
         assert!(site.get(target).contains("Fresh"), "{target}");
     }

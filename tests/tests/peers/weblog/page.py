@@ -107,5 +107,9 @@ with sync_playwright() as playwright:
             reader.page.context.close()
             author.page.context.close()
     paint = [first_paint(Reader(browser, 1280, "light")) for _ in range(5)]
-    print(json.dumps({"looks": looks, "first_paint_ms": paint}))
+    last = Reader(browser, 1280, "light")
+    last.page.goto(url)
+    resources = "performance.getEntriesByType('resource')"
+    blocking = last.page.evaluate(f"{resources}.filter(each => each.renderBlockingStatus === 'blocking').length")
+    print(json.dumps({"looks": looks, "first_paint_ms": paint, "blocking": blocking}))
     browser.close()
