@@ -6,6 +6,7 @@ use http::{Method, Request, Response, StatusCode};
 use percent_encoding::percent_decode_str;
 use rudy_fastcgi_app::{Body, RequestExt};
 
+use crate::cache;
 use crate::comments::{Change, Comments};
 use crate::folder::Folder;
 use crate::forms::{self, Rejection};
@@ -86,7 +87,11 @@ impl App {
                 let missing = || (StatusCode::NOT_FOUND, "There is no such comment any more.\n".to_owned());
                 let id = id.parse().map_err(|_| missing())?;
                 let change = if decision == "approve" { Change::Approve(id) } else { Change::Delete(id) };
+                let before = self.comments.all();
                 self.change(change, missing()).await?;
+                if let Some(comment) = before.iter().find(|comment| comment.id == id) {
+                    cache::purge_post(&comment.post).await;
+                }
                 Ok(respond::see_other("/admin"))
             }
             _ => Err(not_allowed()),

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
+use tokio::sync::Notify;
 
 use crate::blog::{Blog, Problem};
 use crate::post::Post;
@@ -31,8 +32,8 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// Reads the posts, and again after each change.
-    pub(crate) fn watch(path: PathBuf) -> Result<Self, String> {
+    /// Reads the posts, and again after each change, which `changes` reports.
+    pub(crate) fn watch(path: PathBuf, changes: Arc<Notify>) -> Result<Self, String> {
         let error = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
         let (sender, events) = mpsc::channel();
         let mut watcher = notify::recommended_watcher(move |event| {
@@ -48,7 +49,7 @@ impl Folder {
         let shared = blog.clone();
         thread::Builder::new()
             .name("posts".into())
-            .spawn(move || follow(&path, &events, &shared))
+            .spawn(move || follow(&path, &events, &shared, &changes))
             .map_err(|error| format!("no thread for the posts: {error}"))?;
         Ok(Self { blog, _watcher: watcher })
     }
@@ -60,7 +61,12 @@ impl Folder {
 }
 
 /// Reads the folder again after each change.
-fn follow(path: &Path, events: &Receiver<notify::Result<notify::Event>>, blog: &ArcSwap<Blog>) {
+fn follow(
+    path: &Path,
+    events: &Receiver<notify::Result<notify::Event>>,
+    blog: &ArcSwap<Blog>,
+    changes: &Notify,
+) {
     while let Ok(event) = events.recv() {
         // Reading a file is an event too.
         if event.is_ok_and(|event| event.kind.is_access()) {
@@ -72,6 +78,7 @@ fn follow(path: &Path, events: &Receiver<notify::Result<notify::Event>>, blog: &
             Ok(now) => {
                 report_problems(&now, &before);
                 blog.store(Arc::new(now));
+                changes.notify_one();
             }
             Err(error) => report(&format!("{}: {error}; the posts of before stay", path.display())),
         }

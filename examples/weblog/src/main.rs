@@ -6,12 +6,14 @@
 //! - [`folder`] watches the folder, reads each file into a [`post::Post`], and replaces the [`blog::Blog`] as a whole;
 //! - [`comments`] has the comments of readers, in a database and in memory;
 //! - [`sidebar`] polls the services, and has their last good responses;
-//! - [`app`] responds to a request from these three: with a page ([`view`], [`render`], [`feeds`]), or after a form ([`forms`]).
+//! - [`app`] responds to a request from these three: with a page ([`view`], [`render`], [`feeds`]), or after a form ([`forms`]);
+//! - [`cache`] purges pages from the cache of the web server when one of the three changes.
 //!
 //! `rudy.toml` beside this folder starts it: `rudy serve --config examples/weblog/rudy.toml`.
 
 mod app;
 mod blog;
+mod cache;
 mod comments;
 mod feeds;
 mod folder;
@@ -31,6 +33,7 @@ use std::sync::Arc;
 
 use clap::Parser;
 use rudy_fastcgi_app::{Concurrency, Listen, Server};
+use tokio::sync::Notify;
 
 use crate::app::App;
 use crate::comments::Comments;
@@ -68,15 +71,17 @@ fn main() -> ExitCode {
 fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     let settings = Settings::read(&options.folder.join("weblog.toml"))?;
     let templates = Templates::read(&options.folder.join("templates"))?;
-    let posts = Folder::watch(options.folder.join("posts"))?;
+    let changes = Arc::new(Notify::new());
+    let posts = Folder::watch(options.folder.join("posts"), changes.clone())?;
     let comments = Comments::open(&options.folder.join("comments.db"))?;
-    let sidebar = Sidebar::start(&settings.sidebar)?;
+    let sidebar = Sidebar::start(&settings.sidebar, &changes)?;
     let app = Arc::new(App { settings, templates, posts, comments, sidebar });
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let concurrency = Concurrency::Tasks { at_most: REQUESTS_AT_ONCE };
         let server = Server::new(concurrency).listen(options.listen.clone().unwrap_or_default()).bind()?;
         report(&format!("listening on {}", server.address()));
+        tokio::spawn(cache::follow(changes));
         server
             .serve(move |request| {
                 let app = app.clone();

@@ -4,6 +4,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 
+use crate::cache;
+
 /// How long caches in front may use a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Caching {
@@ -29,6 +31,7 @@ pub(crate) fn text(
         return response;
     }
     fields.insert(header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=0, must-revalidate"));
+    cache::mark(fields, None);
     let has_it = request.get_all(header::IF_NONE_MATCH).iter().any(|value| matches(value, &etag));
     fields.insert(header::ETAG, etag);
     if has_it {

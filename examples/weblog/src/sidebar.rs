@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use rudy_load::poll::{self, Outcome, Poll, Stop};
 use serde::Serialize;
 use serde_json::Value;
+use tokio::sync::Notify;
 
 use crate::report;
 use crate::settings::Service;
@@ -50,11 +51,12 @@ pub(crate) struct Line {
 }
 
 impl Sidebar {
-    /// Starts to poll. The error is a message for the operator.
-    pub(crate) fn start(services: &[Service]) -> Result<Self, String> {
+    /// Starts to poll; `changes` reports new lists. The error is a message for the operator.
+    pub(crate) fn start(services: &[Service], changes: &Arc<Notify>) -> Result<Self, String> {
         let (mut panels, mut stops) = (Vec::new(), Vec::new());
         for service in services {
-            let (panel, stop) = start(service).map_err(|error| format!("{}: {error}", service.url))?;
+            let (panel, stop) =
+                start(service, changes.clone()).map_err(|error| format!("{}: {error}", service.url))?;
             panels.push(panel);
             stops.push(stop);
         }
@@ -67,7 +69,7 @@ impl Sidebar {
     }
 }
 
-fn start(service: &Service) -> Result<(Arc<Mutex<Panel>>, Stop), String> {
+fn start(service: &Service, changes: Arc<Notify>) -> Result<(Arc<Mutex<Panel>>, Stop), String> {
     let mut options = poll::Options::new(service.url.parse().map_err(|error| format!("{error}"))?);
     options.interval = service.interval.map_or(options.interval, |interval| interval.0);
     options.per_day = service.per_day.unwrap_or(options.per_day);
@@ -78,7 +80,13 @@ fn start(service: &Service) -> Result<(Arc<Mutex<Panel>>, Stop), String> {
     let (shared, service) = (panel.clone(), service.clone());
     thread::Builder::new()
         .name("sidebar".into())
-        .spawn(move || poll::poll(&options, stopped, &mut |poll| lock(&shared).record(&service, &poll)))
+        .spawn(move || {
+            poll::poll(&options, stopped, &mut |poll| {
+                if lock(&shared).record(&service, &poll) {
+                    changes.notify_one();
+                }
+            });
+        })
         .map_err(|error| error.to_string())?;
     Ok((panel, stop))
 }
@@ -88,8 +96,9 @@ fn lock(panel: &Mutex<Panel>) -> MutexGuard<'_, Panel> {
 }
 
 impl Panel {
-    /// Takes the items of a good response. Without one, those of before stay.
-    fn record(&mut self, service: &Service, poll: &Poll) {
+    /// Takes the items of a good response. Without one, those of before stay. Returns whether they have changed.
+    fn record(&mut self, service: &Service, poll: &Poll) -> bool {
+        let before = self.items.clone();
         let mut result = poll.outcome.to_string();
         if let Outcome::Changed(body) = &poll.outcome {
             match items(service, body) {
@@ -110,6 +119,7 @@ impl Panel {
             connection,
             next_seconds: poll.pause.as_secs(),
         });
+        self.items != before
     }
 }
 
@@ -151,7 +161,7 @@ mod tests {
     fn the_last_good_items_stay() {
         let mut panel = Panel::default();
         let good = br#"{"list": [{"name": "One", "url": "https://a/"}, {"name": "Two", "url": "javascript:alert(1)"}]}"#;
-        panel.record(&service(), &poll(Outcome::Changed(good.to_vec())));
+        assert!(panel.record(&service(), &poll(Outcome::Changed(good.to_vec()))));
         let expected = [("One", Some("https://a/")), ("Two", None)];
         for bad in [
             Outcome::Unchanged,
@@ -161,14 +171,14 @@ mod tests {
             Outcome::Changed(br#"{"list": [{}]}"#.to_vec()),
             Outcome::Failed("timeout".into()),
         ] {
-            panel.record(&service(), &poll(bad));
+            assert!(!panel.record(&service(), &poll(bad)));
             let items: Vec<_> =
                 panel.items.iter().map(|item| (item.text.as_str(), item.link.as_deref())).collect();
             assert_eq!(items, expected);
         }
         assert_eq!(panel.polls.len(), 7);
         assert!(panel.polls[1].result.starts_with("an item has no text at \"/name\""), "{:?}", panel.polls);
-        (0..LOG).for_each(|_| panel.record(&service(), &poll(Outcome::Unchanged)));
+        (0..LOG).for_each(|_| assert!(!panel.record(&service(), &poll(Outcome::Unchanged))));
         assert_eq!(panel.polls.len(), LOG);
     }
 }
