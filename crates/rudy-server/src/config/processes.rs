@@ -19,7 +19,7 @@ pub struct ProcessesTable {
     /// Maximum number of running processes. Rudy starts more than `min` when requests wait.
     pub max: Int<1, 10_000>,
     /// Additional environment variables. Every process has `PATH`, `LANG`, `LC_ALL`, `TZ`, `TMPDIR`, `HOME`, `USER`
-    /// and `LOGNAME`.
+    /// and `LOGNAME`, and `RUDY_PURGE_SOCKET`, on which it purges the cache.
     #[schemars(extend("examples" = [{ "APP_ENV": "production" }]))]
     pub environment: BTreeMap<String, String>,
     /// User to run the processes as, with all of its groups. A user other than that of Rudy requires root. The
