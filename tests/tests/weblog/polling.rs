@@ -1,8 +1,8 @@
 //! The sidebar, with a service that fails.
 
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use rudy_tests::{Random, Upstream, UpstreamPeer, binary, children, eventually};
 use rustix::process::{Pid, Signal, kill_process};
@@ -75,6 +75,8 @@ struct FailingService {
     random: Random,
     polls: usize,
     failures_in_a_row: usize,
+    /// Polls after which the connection was lost.
+    losses: usize,
 }
 
 impl FailingService {
@@ -92,16 +94,20 @@ impl FailingService {
 
 #[test]
 fn a_week_of_polls_of_a_failing_service_leaks_nothing() {
-    let failing = FailingService { random: Random::new(28), polls: 0, failures_in_a_row: 0 };
-    let failing = std::sync::Arc::new(Mutex::new(failing));
+    let failing = FailingService { random: Random::new(28), polls: 0, failures_in_a_row: 0, losses: 0 };
+    let failing = Arc::new(Mutex::new(failing));
     let shared = failing.clone();
     let service = Upstream::start(move |peer| {
         while peer.request().is_some() {
             let response = shared.lock().expect("no test panics").next();
-            let Some(response) = response else { return peer.wait_for_end() };
-            if !send(peer, &response) {
-                return;
+            if response.as_ref().is_some_and(|response| send(peer, response)) {
+                continue;
             }
+            shared.lock().expect("no test panics").losses += 1;
+            if response.is_none() {
+                peer.wait_for_end();
+            }
+            return;
         }
     });
     let settings = "interval = '5ms'\nper_day = 1000000\ntimeout = '100ms'";
@@ -129,9 +135,29 @@ fn a_week_of_polls_of_a_failing_service_leaks_nothing() {
     assert_eq!(verdict["leak"], false, "{verdict}");
     let most = samples.iter().filter_map(|sample| sample["tcp"]["ESTABLISHED"].as_u64()).max();
     assert!(most <= Some(1), "one connection to the service: {most:?}");
+    let (losses, connections) = (failing.lock().expect("no test panics").losses, service.accepted());
+    assert!(connections <= losses + 1, "{connections} connections, of which {losses} were lost");
     let grown = resident(app).saturating_sub(memory);
     assert!(grown < 8 * 1024 * 1024, "{grown} bytes more");
     assert_eq!(children(site.server.pid()), [app], "the process has not changed");
+}
+
+#[test]
+fn the_budget_of_a_day_is_kept() {
+    let polls = Arc::new(AtomicUsize::new(0));
+    let shared = polls.clone();
+    let service = Upstream::start(move |peer| {
+        while peer.request().is_some() {
+            let number = shared.fetch_add(1, Ordering::SeqCst) + 1;
+            peer.send(books(&number.to_string(), &format!("Book {number}")));
+        }
+    });
+    let site = Site::start(Some((&service.url(), "interval = '1ms'\nper_day = 5")));
+    eventually("the last list of the day appears", || site.get("/").contains("Book 5").then_some(()));
+    let admin = site.as_author("/admin").text().to_owned();
+    assert!(admin.contains("0 polls are left today"), "{admin}");
+    // The next poll is in a day, and not in a millisecond.
+    assert!(admin.contains("<td>86") && polls.load(Ordering::SeqCst) == 5, "{admin}");
 }
 
 /// The resident memory of a process, in bytes.
