@@ -51,6 +51,7 @@ fn help_of_every_command() {
     assert_data_eq!(success(&rudy(&["serve", "--help"])), file!["cli/serve-help.txt"]);
     assert_data_eq!(success(&rudy(&["check", "--help"])), file!["cli/check-help.txt"]);
     assert_data_eq!(success(&rudy(&["schema", "--help"])), file!["cli/schema-help.txt"]);
+    assert_data_eq!(success(&rudy(&["mirror", "--help"])), file!["cli/mirror-help.txt"]);
     assert_data_eq!(success(&rudy(&["precompress", "--help"])), file!["cli/precompress-help.txt"]);
     assert_data_eq!(success(&rudy(&["reload", "--help"])), file!["cli/reload-help.txt"]);
     assert_data_eq!(success(&rudy(&["hash-password", "--help"])), file!["cli/hash-password-help.txt"]);
@@ -417,6 +418,15 @@ fn a_missing_configuration_is_an_error() {
 fn the_schema_is_json() {
     let schema: serde_json::Value = serde_json::from_str(&success(&rudy(&["schema"]))).unwrap();
     assert_eq!(schema["title"], "rudy.toml");
+}
+
+#[test]
+fn a_mirror_without_a_url_names_where_clients_have_it() {
+    let output = rudy(&["mirror", "npm", "-p", "8081"]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+    assert!(errors.contains("`npm config get registry` prints it"), "{errors}");
+    assert!(errors.contains("write `rudy mirror npm URL`"), "{errors}");
 }
 
 #[test]

@@ -16,7 +16,8 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("nghttpd", "nghttp2-server"),    // HTTP/2 server
     ("h2o", "h2o"),                   // HTTP/2 server
     ("node", "nodejs"),               // HTTP/2 server, and the tests of HTTP caches
-    ("npm", "npm"),                   // installs axe-core and the tests of HTTP caches
+    ("npm", "npm"),                   // installs axe-core and the tests of HTTP caches, through a mirror too
+    ("mvn", "maven"),                 // builds a project through a mirror
     ("ab", "apache2-utils"),          // compared with `rudy bench`
     ("escript", "erlang-base"),       // runs the Erlang servers of the lab
     ("slowhttptest", "slowhttptest"), // slow clients

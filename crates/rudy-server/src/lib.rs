@@ -25,6 +25,7 @@ mod line_writer;
 mod local_time;
 mod methods;
 pub mod metrics;
+mod mirror;
 pub mod pages;
 pub mod passwords;
 mod php;
@@ -59,6 +60,7 @@ pub use handlers::{
     BroadcastTable, DelayTable, HandlerTable, InfoTable, Metrics, MetricsTable, RedirectTable, RespondTable,
     RewriteTable, StatusTable, StreamFormat, StreamTable, TailTable,
 };
+pub use mirror::{MirrorTable, Preset, RepositoryUrl};
 pub use php::PhpTable;
 pub use proxy::{
     CookieName, EjectionTable, HashKey, HealthCheckPath, HealthCheckTable, HostSource, ProxyTable,

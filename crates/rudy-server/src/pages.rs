@@ -82,7 +82,8 @@ pub(crate) fn page(status: StatusCode, media_type: &'static str, text: impl Into
     response
 }
 
-fn escape(text: &str) -> String {
+/// Escapes text for HTML.
+pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

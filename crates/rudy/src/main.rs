@@ -13,6 +13,7 @@ mod lab;
 mod limits;
 mod manual;
 mod metrics;
+mod mirror;
 mod precompress;
 mod reload;
 mod status;
@@ -59,6 +60,7 @@ struct CommandLine {
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(Serve),
+    Mirror(mirror::Mirror),
     Check(check::Check),
     Precompress(precompress::Precompress),
     Reload(reload::Reload),
@@ -238,6 +240,7 @@ fn main() -> ExitCode {
     allocator::merge_freed_chunks();
     match CommandLine::parse().command {
         Command::Serve(serve) => init::fork_if_first().unwrap_or_else(|| run::serve(serve.into()).into()),
+        Command::Mirror(mirror) => init::fork_if_first().unwrap_or_else(|| mirror.run().into()),
         Command::Check(check) => check.run().into(),
         Command::HashPassword(hash_password) => hash_password.run().into(),
         Command::Schema => run::schema().into(),

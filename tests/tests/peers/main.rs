@@ -19,6 +19,7 @@ mod http2_client;
 mod lab;
 mod limits;
 mod metrics;
+mod mirrors;
 mod paths;
 mod php;
 mod pipelined;

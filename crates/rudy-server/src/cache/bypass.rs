@@ -10,7 +10,6 @@ use tokio::task::spawn_blocking;
 use super::Shared;
 use super::store::OpenStore;
 use crate::handlers::Call;
-use crate::routing::request_host;
 use crate::steps::Next;
 
 /// Passes a request on, without looking for a stored response or storing one.
@@ -69,9 +68,7 @@ fn add_forwarded(
 
 /// Returns the key of a request with a body.
 pub(super) fn key(shared: &Shared, request: &Request, call: &Call<'_>) -> Key {
-    let is_secure = call.context.client.scheme() == http::uri::Scheme::HTTPS;
-    let target = super::subject::target(request.uri(), request.extensions());
-    shared.policy.key(is_secure, request_host(request), target)
+    super::subject::key(&shared.policy, request, call.context.client)
 }
 
 fn invalidated(shared: &Shared, method: Method, key: &Key, response: &Response) -> Vec<Key> {

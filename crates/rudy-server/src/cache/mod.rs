@@ -39,10 +39,12 @@ use rudy_net::{Head, Observer, Response};
 use rudy_store::Object;
 
 pub(crate) use self::control::respond;
+pub(crate) use self::pump::read;
 pub(crate) use self::step::Cache;
 pub use self::store::StoreTable;
 pub(crate) use self::store::{CacheStore, Caches, OpenStore};
 use self::subject::KeyRules;
+pub(crate) use self::subject::KeyUrl;
 pub use self::table::{CacheTable, FreshnessTable, KeyField};
 use crate::compression::StoredContent;
 use crate::exchange::note;

@@ -61,8 +61,8 @@ impl Source {
     }
 }
 
-/// Reads a piece of a file. Handlers yield few of them, and short ones.
-async fn read(range: FileRange) -> io::Result<Bytes> {
+/// Reads a piece of a file, whose length the caller has checked.
+pub(crate) async fn read(range: FileRange) -> io::Result<Bytes> {
     let read = move || {
         let mut bytes = BytesMut::zeroed(usize::try_from(range.length).map_err(io::Error::other)?);
         range.file.read_exact_at(&mut bytes, range.start)?;

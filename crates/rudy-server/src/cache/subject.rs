@@ -30,6 +30,31 @@ pub(super) struct KeyRules {
     languages: Vec<String>,
 }
 
+/// The URL of the origin, in the extensions of a request whose key it is: clients may have different names for a mirror.
+#[derive(Debug, Clone)]
+pub(crate) struct KeyUrl {
+    is_secure: bool,
+    authority: String,
+    target: String,
+}
+
+impl KeyUrl {
+    /// `origin` is a scheme with a host, `https://repo.example`.
+    pub(crate) fn new(origin: &str, target: &str) -> Self {
+        let (scheme, authority) = origin.split_once("://").unwrap_or(("http", origin));
+        Self { is_secure: scheme == "https", authority: authority.to_owned(), target: target.to_owned() }
+    }
+}
+
+/// Returns the key of a request.
+pub(super) fn key(policy: &Policy, request: &Request<RequestBody>, client: &Client<'_>) -> Key {
+    if let Some(url) = request.extensions().get::<KeyUrl>() {
+        return policy.key(url.is_secure, url.authority.as_bytes(), url.target.as_bytes());
+    }
+    let is_secure = client.scheme() == Scheme::HTTPS;
+    policy.key(is_secure, request_host(request), target(request.uri(), request.extensions()))
+}
+
 /// A request: its key, and its fields for the decisions.
 #[derive(Debug, Clone)]
 pub(super) struct Subject {
@@ -107,9 +132,8 @@ impl KeyRules {
         request: &Request<RequestBody>,
         client: &Client<'_>,
     ) -> Subject {
-        let is_secure = client.scheme() == Scheme::HTTPS;
         let (uri, extensions) = (request.uri(), request.extensions());
-        let key = policy.key(is_secure, request_host(request), target(uri, extensions));
+        let key = key(policy, request, client);
         let mut head = Request::new(());
         *head.method_mut() = request.method().clone();
         *head.headers_mut() = request.headers().clone();
@@ -130,7 +154,7 @@ impl KeyRules {
         }
         let is_exclusive = *head.method() != Method::GET
             || [RANGE, AUTHORIZATION].iter().any(|name| head.headers().contains_key(name))
-            || has_no_store(head.headers());
+            || (!policy.ignore_client && has_no_store(head.headers()));
         Subject { key, head, is_exclusive, observer: client.observer.clone() }
     }
 

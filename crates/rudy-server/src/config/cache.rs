@@ -7,7 +7,9 @@ use crate::handlers::HandlerTable;
 impl Config {
     /// Whether a route has a cache.
     pub(crate) fn has_cache(&self) -> bool {
-        self.cached_routes().next().is_some()
+        let mut routes = self.sites.iter().flat_map(|site| &site.routes);
+        routes.any(|route| matches!(route.handler, HandlerTable::Mirror(_)))
+            || self.cached_routes().next().is_some()
     }
 
     fn cached_routes(&self) -> impl Iterator<Item = (&Route, &CacheTable)> {

@@ -46,6 +46,7 @@ use crate::error_log::ErrorLog;
 use crate::fastcgi::{Apps, FastcgiTable};
 use crate::files::{FilesTable, Folders};
 use crate::methods::READ_METHODS;
+use crate::mirror::MirrorTable;
 use crate::php::PhpTable;
 use crate::proxy::{Proxy, ProxyTable};
 use crate::routes::Context;
@@ -195,7 +196,7 @@ macro_rules! handlers {
 
             /// Whether `cache` stores its responses: those of apps and upstreams.
             pub(crate) fn is_cacheable(&self) -> bool {
-                matches!(self, Self::Proxy(_) | Self::Fastcgi(_) | Self::Php(_))
+                matches!(self, Self::Proxy(_) | Self::Fastcgi(_) | Self::Php(_) | Self::Mirror(_))
             }
 
             fn table(&self) -> &dyn HandlerConfig {
@@ -236,6 +237,8 @@ handlers! {
     "fastcgi": Fastcgi(FastcgiTable),
     /// Passes requests to an application over HTTP (reverse proxy).
     "proxy": Proxy(ProxyTable),
+    /// Mirrors a package repository: stores what clients request, and keeps it available while the repository is not.
+    "mirror": Mirror(MirrorTable),
     /// Runs a PHP application: php-fpm runs its scripts, Rudy serves its files, and other paths go to `index.php`.
     "php": Php(PhpTable),
 }

@@ -69,8 +69,9 @@ pub(crate) use self::sticky::StickyKey;
 pub use self::sticky::{CookieName, SameSite, StickyTable};
 use self::sticky::{Stickiness, Sticky};
 pub(crate) use self::subrequest::Subrequest;
+pub(crate) use self::table::name_of;
 pub use self::table::{HostSource, ProxyTable, RequestBuffering, UpstreamTable};
-use self::target::Prefixes;
+pub(crate) use self::target::{Prefixes, target};
 use self::tls::UpstreamTls;
 use self::tunnel::TunnelLimits;
 use self::upgrade::Offer;
@@ -242,6 +243,11 @@ impl Proxy {
         }))
     }
 
+    /// Sets the log for errors of a proxy that no configuration starts.
+    pub(crate) fn log_to(&self, log: &ErrorLog) {
+        self.0.log.get_or_init(|| log.clone());
+    }
+
     /// Returns the first host and path of its route.
     pub(crate) fn route(&self) -> &str {
         &self.0.route
@@ -259,7 +265,7 @@ impl Proxy {
         let mount = call.below().mount().len();
         // Room for what is added: growing the map would copy it, and hash all names again.
         let _ = fields.try_reserve(ADDED_FIELDS);
-        let target = target::target(&uri, call.path, mount, &self.0.prefixes).map(String::into_boxed_str);
+        let target = target(&uri, call.path, mount, &self.0.prefixes).map(String::into_boxed_str);
         fields::remove_connection_fields(&mut fields);
         if let Some(offer) = &offer {
             method = Method::GET;

@@ -155,7 +155,8 @@ impl Sticky {
     }
 }
 
-/// The key of the cookies of all proxies.
+/// The key of the cookies of all proxies, and of the links of mirrors to other hosts.
+#[derive(Clone)]
 pub(crate) struct StickyKey(hmac::Key);
 
 impl fmt::Debug for StickyKey {
@@ -175,14 +176,16 @@ impl StickyKey {
         };
         let notice = error.map(|why| {
             format!(
-                "cookies of `sticky` do not survive a restart, because their key cannot be stored: {why}; set \
+                "cookies of `sticky` do not survive a restart, nor do links of `mirror` to other hosts, because their key cannot be \
+                 stored: {why}; set \
                  `StateDirectory=rudy` in the systemd unit, or $XDG_STATE_HOME"
             )
         });
         (Self(hmac::Key::new(hmac::HMAC_SHA256, &bytes)), notice)
     }
 
-    fn token(&self, text: &str) -> String {
+    /// Returns a text that only the holder of the key can make of this one.
+    pub(crate) fn token(&self, text: &str) -> String {
         let tag = hmac::sign(&self.0, text.as_bytes());
         URL_SAFE_NO_PAD.encode(&tag.as_ref()[..TOKEN_BYTES])
     }

@@ -14,6 +14,7 @@ use crate::upstream::{RequestInfo, Selection, Upload, Wanted};
 
 /// A request about that of a client.
 pub(crate) struct Subrequest {
+    method: Method,
     /// The path with its query.
     pub(crate) target: String,
     /// Its header fields, without those of the connection of the client.
@@ -47,15 +48,39 @@ impl Proxy {
             fields.insert(HOST, host);
         }
         forwarded::set_forwarded(&mut fields, client, false);
+        self.with_host(Method::GET, target, fields, (method, uri), client)
+    }
+
+    /// Returns a request for a resource of the upstream, for a request of a client: without the addresses of the client.
+    pub(crate) fn own_request(
+        &self,
+        target: &str,
+        mut fields: HeaderMap,
+        (method, uri, version): (Method, &Uri, Version),
+        client: &Client<'_>,
+    ) -> Subrequest {
+        fields::remove_connection_fields(&mut fields);
+        via::add_via(&mut fields, version);
+        self.with_host(method.clone(), target, fields, (&method, uri), client)
+    }
+
+    fn with_host(
+        &self,
+        method: Method,
+        target: &str,
+        mut fields: HeaderMap,
+        (of_client, uri): (&Method, &Uri),
+        client: &Client<'_>,
+    ) -> Subrequest {
         fields.insert(HOST, self.0.default_host.clone());
         let info = RequestInfo {
             upstream: self.0.name.clone(),
-            method: method.clone(),
+            method: of_client.clone(),
             uri: uri.clone(),
             client: client.address(),
             log: self.0.log.get().cloned(),
         };
-        Subrequest { target: target.to_owned(), fields, info }
+        Subrequest { method, target: target.to_owned(), fields, info }
     }
 
     /// Sends a request, and waits for the head of the response.
@@ -69,12 +94,12 @@ impl Proxy {
         request: Subrequest,
         of_client: &HeaderMap,
     ) -> Result<Subresponse, Response> {
-        let Subrequest { target, fields, info } = request;
+        let Subrequest { method, target, fields, info } = request;
         if via::is_loop(of_client) {
             return Err(loop_detected(of_client));
         }
         let head = RequestHead {
-            method: &Method::GET,
+            method: &method,
             target: &target,
             version: Version::HTTP_11,
             fields: &fields,

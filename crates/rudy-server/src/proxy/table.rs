@@ -278,7 +278,7 @@ impl ProxyTable {
 }
 
 /// Returns the first host and path of a route, as in `example.org/api/*`.
-fn name_of(route: &BuildContext<'_>) -> String {
+pub(crate) fn name_of(route: &BuildContext<'_>) -> String {
     let host = route.site.hosts.first().map(ToString::to_string).unwrap_or_default();
     let path = route.paths.first().map(ToString::to_string).unwrap_or_default();
     format!("{host}{path}")

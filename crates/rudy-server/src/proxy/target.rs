@@ -9,16 +9,16 @@ use rudy_http::semantics::path::RequestPath;
 
 /// What the path of a request loses and gets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Prefixes {
+pub(crate) struct Prefixes {
     /// Whether the folder of the route is removed.
-    pub(super) strips: bool,
+    pub(crate) strips: bool,
     /// The prefix that is added: `/v1`.
-    pub(super) added: String,
+    pub(crate) added: String,
 }
 
 /// Returns the target for a request with this URI, whose canonical path is `path`; `mount` is the length of the folder of the route.
 /// `None` if it is that of the client.
-pub(super) fn target(uri: &Uri, path: &RequestPath<'_>, mount: usize, prefixes: &Prefixes) -> Option<String> {
+pub(crate) fn target(uri: &Uri, path: &RequestPath<'_>, mount: usize, prefixes: &Prefixes) -> Option<String> {
     let mount = if prefixes.strips { mount } else { 0 };
     let has_dots = has_dot_segments(uri.path());
     if mount == 0 && prefixes.added.is_empty() && !has_dots {

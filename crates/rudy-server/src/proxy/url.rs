@@ -53,12 +53,12 @@ impl UpstreamUrl {
     }
 
     /// Returns the host without the port.
-    pub(super) fn host_name(&self) -> &str {
+    pub(crate) fn host_name(&self) -> &str {
         std::str::from_utf8(without_port(self.authority.as_bytes())).unwrap_or(&self.authority)
     }
 
     /// Returns the origin of its resources, as in `http://127.0.0.1:3000`.
-    pub(super) fn origin(&self) -> String {
+    pub(crate) fn origin(&self) -> String {
         let scheme = if self.scheme == Scheme::Https { "https" } else { "http" };
         format!("{scheme}://{}", self.authority)
     }

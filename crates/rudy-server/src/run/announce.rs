@@ -13,6 +13,7 @@ use crate::config::{CertificateSource, Config};
 const LOCAL_ACCESS: &str = "this machine only; --listen :8080 accepts other machines";
 const PUBLIC_ACCESS: &str = "every machine that can reach this one can read these files";
 const PUBLIC_APPLICATION: &str = "every machine that can reach this one can use this application";
+const PUBLIC_MIRROR: &str = "every machine that can reach this one can use this mirror";
 const NO_LISTINGS: &str = "not listed; --browse lists those without an index.html";
 const NO_ACCESS_LOG: &str = "off; --access-log FILE writes one, --access-log - prints it";
 
@@ -45,6 +46,7 @@ fn described(source: &Source, config: &Config) -> String {
             let urls: Vec<_> = upstreams.iter().map(ToString::to_string).collect();
             format!("the application at {}", urls.join(", "))
         }
+        Source::Mirror { table, .. } => format!("a mirror of {}", table.url),
         Source::File(path) => match config.sites.len() {
             1 => format!("{} (1 site)", path.display()),
             sites => format!("{} ({sites} sites)", path.display()),
@@ -65,11 +67,22 @@ fn notes(
     let public_access = match source {
         Source::Folder { .. } => Some(PUBLIC_ACCESS),
         Source::Proxy { .. } => Some(PUBLIC_APPLICATION),
+        Source::Mirror { .. } => Some(PUBLIC_MIRROR),
         Source::File(_) => None,
     };
     if let Some(public_access) = public_access {
         let is_local = listening.iter().flat_map(|(_, bound)| bound).all(is_loopback);
         notes.push(("Access", if is_local { LOCAL_ACCESS } else { public_access }.into()));
+    }
+    if let (Source::Mirror { table, .. }, Some((address, bound))) = (source, listening.first())
+        && let (Some(preset), Some(bound)) = (table.preset(), bound.first())
+    {
+        let url = url(address, bound);
+        let root = url.split(' ').next().unwrap_or_default().trim_end_matches('/');
+        notes.push(("Client", preset.client_setting(root).into()));
+        if let Some(folder) = config.cache.folder() {
+            notes.push(("Stored in", folder.display().to_string().into()));
+        }
     }
     if let Source::Folder { path, browse, .. } = source {
         if !browse {

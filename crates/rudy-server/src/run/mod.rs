@@ -46,6 +46,7 @@ use crate::config::{
 };
 use crate::files::{FilesOptions, FilesTable};
 use crate::handlers::HandlerTable;
+use crate::mirror::MirrorTable;
 use crate::proxy::{ProxyTable, UpstreamUrl};
 use crate::steps::ErrorPagesTable;
 
@@ -102,6 +103,15 @@ pub enum Source {
         /// Additional hosts to serve, beside the names of this machine.
         hosts: Vec<AllowedHost>,
     },
+    /// A package repository.
+    Mirror {
+        /// The repository.
+        table: Box<MirrorTable>,
+        /// The folder for what is stored, instead of the default.
+        cache: Option<PathBuf>,
+        /// Additional hosts to serve, beside the names of this machine.
+        hosts: Vec<AllowedHost>,
+    },
     /// A configuration file.
     File(PathBuf),
 }
@@ -139,6 +149,25 @@ pub fn print(text: &[u8]) -> Exit {
 }
 
 impl Options {
+    /// Returns the options without flags.
+    #[must_use]
+    pub fn new(source: Source) -> Self {
+        Self {
+            source,
+            listen: Vec::new(),
+            access_log: None,
+            json_log: false,
+            engine: None,
+            cores: None,
+            keep_alive: None,
+            tls: None,
+            domains: Vec::new(),
+            acme: AcmeTable::default(),
+            tls_key_log: false,
+            user: None,
+        }
+    }
+
     /// Turns a path to a configuration file into [`Source::File`]. This is decided once: a reload does not turn a configuration
     /// into a folder.
     fn resolve_source(mut self) -> Result<Self, Failure> {
@@ -162,6 +191,11 @@ impl Options {
                 let table = upstreams.iter().cloned().collect::<ProxyTable>();
                 Config::for_handler(HandlerTable::Proxy(Box::new(table)))
             }
+            Source::Mirror { table, cache, .. } => {
+                let mut config = Config::for_handler(HandlerTable::Mirror(table.clone()));
+                config.cache.path = cache.as_deref().map(absolute).transpose()?.map(FilePath);
+                config
+            }
             Source::File(path) => Config::load(path).map_err(Failure::Config)?,
         };
         if !self.listen.is_empty() {
@@ -176,8 +210,10 @@ impl Options {
         }
         if !self.domains.is_empty() {
             self.apply_domains(&mut config);
-        } else if let (Source::Folder { hosts, .. } | Source::Proxy { hosts, .. }, [site]) =
-            (&self.source, &mut *config.sites)
+        } else if let (
+            Source::Folder { hosts, .. } | Source::Proxy { hosts, .. } | Source::Mirror { hosts, .. },
+            [site],
+        ) = (&self.source, &mut *config.sites)
         {
             site.hosts = match site.tls.as_ref().and_then(TlsTable::names) {
                 Some(names) => hosts_of_certificate(&names, hosts),
@@ -226,11 +262,15 @@ fn files(path: &Path, browse: bool, spa: bool) -> Result<FilesTable, Failure> {
     if !metadata.is_dir() {
         return Err(invalid("expected a folder or a configuration file (.toml)".to_owned()));
     }
-    // Symbolic links in the path stay, so that the root can be switched by changing a link.
-    let root = std::path::absolute(path).map_err(|error| invalid(error.to_string()))?;
+    let root = absolute(path)?;
     let fallback = spa.then(|| "index.html".to_owned());
     let options = FilesOptions { browse, fallback, ..FilesOptions::default() };
     Ok(FilesTable { root: FilePath(root), options })
+}
+
+/// Returns an absolute path. Symbolic links in it stay, so that a folder can be switched by changing a link.
+fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    std::path::absolute(path).map_err(|error| Failure::Folder(path.to_owned(), error.to_string()))
 }
 
 /// Returns the configuration for a folder. As usual for hosts of static sites, `404.html` is the page for missing files.

@@ -105,7 +105,7 @@ impl Server {
             self.context.errors.notice("a change of `sandbox` needs a restart");
         }
         let outcome = match self.options.source {
-            Source::Folder { .. } | Source::Proxy { .. } => {
+            Source::Folder { .. } | Source::Proxy { .. } | Source::Mirror { .. } => {
                 "no configuration file to reload; the logs were reopened"
             }
             Source::File(_) => "the configuration was reloaded and applies from the next request",

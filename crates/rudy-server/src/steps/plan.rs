@@ -23,6 +23,7 @@ use crate::compression::CompressionSetting;
 use crate::config::{self, Config, Location, OneOrMany, Problem};
 use crate::fastcgi::Authorizer;
 use crate::handlers::HandlerTable;
+use crate::mirror::{Mirror, MirrorTable};
 use crate::routing::PathPattern;
 
 /// What surrounds the handlers of a site, or the handler of a route. A route extends the settings of its site.
@@ -291,7 +292,18 @@ impl<'c> SiteSteps<'c> {
             steps.push(Arc::new(RequestFields(Changes::new(&settings.request_headers.0))));
         }
         // The innermost step: it sees the request as the handler does, on which `Vary` of the response is based.
-        if let Some(table) = settings.cache.filter(|table| !table.is_off) {
+        let mut cache = settings.cache;
+        if let HandlerTable::Mirror(table) = &route.handler {
+            if route.steps.cache.as_ref().is_some_and(|table| table.is_off) {
+                let problem = Problem::key(&route.location.key("cache"), "a mirror always has a cache");
+                problems.push(problem.label("remove it, or use `proxy`"));
+            }
+            cache = Some(MirrorTable::cache(cache));
+            steps.extend(
+                Mirror::new(table, self.cache_store.clone()).map(|mirror| Arc::new(mirror) as Arc<dyn Step>),
+            );
+        }
+        if let Some(table) = cache.filter(|table| !table.is_off) {
             if route.handler.is_cacheable() {
                 steps.push(Arc::new(Cache::new(&table, self.cache_store.clone(), compresses)));
             } else if route.steps.cache.is_some() {
@@ -341,7 +353,7 @@ fn place(site: &config::Site, paths: &[PathPattern]) -> Place {
 fn not_cacheable(route: &config::Route) -> Problem {
     let title = format!("responses of `{}` are not cached", route.handler.key());
     let problem = Problem::key(&route.location.key("cache"), title);
-    problem.label("expected a route with `proxy`, `fastcgi` or `php`")
+    problem.label("expected a route with `proxy`, `fastcgi`, `php` or `mirror`")
 }
 
 impl FieldChanges {

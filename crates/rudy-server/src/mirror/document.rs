@@ -1,0 +1,178 @@
+//! Metadata whose links lead to the mirror.
+
+use std::borrow::Cow;
+use std::future::poll_fn;
+use std::ops::Range;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use rudy_http::semantics::conditional::{Current, Verdict, evaluate};
+use rudy_http::semantics::date::HttpDate;
+use rudy_http::semantics::etag::EntityTag;
+use rudy_net::{Body, BodyError, BodyPiece, Response, poll_time};
+
+use super::preset::Format;
+use super::{html, json};
+use crate::cache::read;
+use crate::compression::StoredContent;
+use crate::pages;
+
+/// Fields of the original that are wrong for the rewritten document.
+const FIELDS_OF_ORIGINAL: [header::HeaderName; 6] = [
+    header::ACCEPT_RANGES,
+    header::CONTENT_LENGTH,
+    header::CONTENT_LOCATION,
+    header::HeaderName::from_static("content-digest"),
+    header::HeaderName::from_static("content-md5"),
+    header::HeaderName::from_static("repr-digest"),
+];
+
+/// How many bytes of a hash are in an entity tag.
+const TAG_BYTES: usize = 16;
+
+/// The method and the fields of the request of the client.
+pub(super) struct ClientRequest {
+    pub(super) method: Method,
+    pub(super) fields: HeaderMap,
+}
+
+/// Replaces the links in a successful response, each by what `link` returns. The entity tag is that of the new content, which the
+/// conditions of the client are about. A document with more than `max` bytes, or that is damaged, becomes 502.
+pub(super) async fn rewrite(
+    mut response: Response,
+    format: Format,
+    max: u64,
+    of_client: &ClientRequest,
+    link: impl Fn(&str) -> Option<String>,
+) -> Response {
+    let failed = |why: &str| {
+        let explanation = format!("The repository has sent metadata that cannot be rewritten: {why}.");
+        pages::error(StatusCode::BAD_GATEWAY, &of_client.fields, &explanation)
+    };
+    if response.headers().contains_key(header::CONTENT_ENCODING) {
+        return failed("it is compressed, which the request did not allow");
+    }
+    let content = match collect(std::mem::replace(&mut response.body, Body::Empty), max).await {
+        Ok(Some(content)) => content,
+        Ok(None) => return failed(&format!("it is larger than `metadata_bytes`, {max}")),
+        Err(_) => return failed("it ended early"),
+    };
+    let rewritten = str::from_utf8(&content).ok().and_then(|text| replace_links(text, format, link));
+    match rewritten {
+        Some(text) => with_content(response, text, of_client),
+        None => failed("it is malformed"),
+    }
+}
+
+/// Returns the text with other links. `None` if it is malformed.
+fn replace_links(text: &str, format: Format, link: impl Fn(&str) -> Option<String>) -> Option<String> {
+    match format {
+        Format::Json(paths) => {
+            let found = json::find(text, paths)?;
+            let of_json = |quoted: &str| {
+                let reference: Cow<'_, str> = serde_json::from_str(quoted).ok()?;
+                serde_json::to_string(&link(&reference)?).ok()
+            };
+            Some(replace(text, &found, of_json))
+        }
+        Format::Html => {
+            let of_html = |escaped: &str| {
+                let url = link(&escaped.replace("&amp;", "&"))?;
+                Some(url.replace('&', "&amp;").replace('"', "&quot;").replace('\'', "&#39;"))
+            };
+            Some(replace(text, &html::find(text), of_html))
+        }
+    }
+}
+
+fn replace(text: &str, found: &[Range<usize>], new: impl Fn(&str) -> Option<String>) -> String {
+    let (mut replaced, mut at) = (String::with_capacity(text.len()), 0);
+    for range in found {
+        let old = &text[range.clone()];
+        replaced.push_str(&text[at..range.start]);
+        replaced.push_str(new(old).as_deref().unwrap_or(old));
+        at = range.end;
+    }
+    replaced.push_str(&text[at..]);
+    replaced
+}
+
+/// Returns the response with its new content, or 304 or 412 by the conditions of the client.
+fn with_content(mut response: Response, text: String, of_client: &ClientRequest) -> Response {
+    let hash = digest(&SHA256, text.as_bytes());
+    let tag = format!("\"{}\"", URL_SAFE_NO_PAD.encode(&hash.as_ref()[..TAG_BYTES]));
+    // Its compressed copies are those of the original.
+    response.extensions.remove::<StoredContent>();
+    let fields = response.headers_mut();
+    for name in &FIELDS_OF_ORIGINAL {
+        fields.remove(name);
+    }
+    // Base64 in quotes.
+    let tag = HeaderValue::try_from(tag).ok().and_then(|value| EntityTag::parse(&value));
+    if let Some(tag) = &tag {
+        fields.insert(header::ETAG, tag.value().clone());
+    }
+    let modified = fields.get(header::LAST_MODIFIED).and_then(|value| HttpDate::parse(value.as_bytes()));
+    let current = Current { tag: tag.as_ref(), modified, modified_is_strong: false };
+    match evaluate(&of_client.method, &of_client.fields, current) {
+        Verdict::NotModified => {
+            response.headers_mut().remove(header::CONTENT_TYPE);
+            response.set_status(StatusCode::NOT_MODIFIED);
+        }
+        Verdict::PreconditionFailed => {
+            let explanation = "The condition of the request is not met.";
+            return pages::error(StatusCode::PRECONDITION_FAILED, &of_client.fields, explanation);
+        }
+        // Ranges are not supported: metadata is short.
+        Verdict::Proceed | Verdict::IgnoreRange => response.body = Body::Bytes(text.into()),
+    }
+    response
+}
+
+/// Receives a whole body. `None` if it has more than `max` bytes.
+async fn collect(body: Body, max: u64) -> Result<Option<Bytes>, BodyError> {
+    let mut stream = match body {
+        Body::Empty => return Ok(Some(Bytes::new())),
+        Body::Bytes(bytes) => return Ok(Some(bytes).filter(|bytes| bytes.len() as u64 <= max)),
+        Body::File(range) if range.length > max => return Ok(None),
+        Body::File(range) => return Ok(Some(read(range).await?)),
+        Body::Stream(stream) => stream,
+    };
+    let mut content = BytesMut::new();
+    while let Some(piece) = poll_fn(|cx| stream.poll_piece(cx, poll_time(), max.max(1))).await {
+        match piece? {
+            BodyPiece::Data(bytes) => content.extend_from_slice(&bytes),
+            BodyPiece::File(range) if range.length > max => return Ok(None),
+            BodyPiece::File(range) => content.extend_from_slice(&read(range).await?),
+            BodyPiece::Trailers(_) => break,
+        }
+        if content.len() as u64 > max {
+            return Ok(None);
+        }
+    }
+    Ok(Some(content.freeze()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn marked(reference: &str) -> Option<String> {
+        (!reference.contains("stay")).then(|| format!("m:{reference}"))
+    }
+
+    #[test]
+    fn links_are_replaced_in_the_spelling_of_the_document() {
+        let html = "<a href=\"a?b&amp;c\">a</a> <a href='stay'>";
+        let expected = "<a href=\"m:a?b&amp;c\">a</a> <a href='stay'>";
+        assert_eq!(replace_links(html, Format::Html, marked).as_deref(), Some(expected));
+        let json = r#"{"x" : 1.0, "u":"http:\/\/a\"", "u" : "stay"}"#;
+        let expected = r#"{"x" : 1.0, "u":"m:http://a\"", "u" : "stay"}"#;
+        let format = Format::Json(&[&[Some("u")]]);
+        assert_eq!(replace_links(json, format, marked).as_deref(), Some(expected));
+        assert_eq!(replace_links("{", format, marked), None);
+    }
+}

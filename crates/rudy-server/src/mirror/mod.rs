@@ -1,0 +1,40 @@
+//! The `mirror` handler: a caching mirror of a package repository.
+//!
+//! It is a preset of the proxy and the cache. The lifecycle of a request:
+//!
+//! 1. The step [`Mirror`] determines which [`Resource`] of the repository the request is for ([`links`]), and removes what is about the
+//!    client, such as its credentials: what is stored is for all clients.
+//! 2. The step [`cache`](crate::cache) responds from what is stored. Its keys are the URLs of the repository, whatever name the mirror
+//!    has for the client.
+//! 3. The handler [`Fetch`] passes the request on through a [`Proxy`](crate::proxy::Proxy), one for each host, and declares by the
+//!    [`Preset`] for how long the response can be used: artefacts forever, metadata until the next validation, and all of them for as
+//!    long as the repository fails.
+//! 4. [`Mirror`] rewrites the links in metadata to URLs of the mirror ([`document`]), for each response: the stored metadata is that
+//!    of the repository.
+
+mod document;
+mod fetch;
+mod html;
+mod json;
+mod links;
+mod page;
+mod preset;
+mod step;
+mod table;
+
+pub use self::preset::Preset;
+pub(crate) use self::step::Mirror;
+pub use self::table::{MirrorTable, RepositoryUrl};
+
+/// What a request is for, in its extensions.
+#[derive(Debug, Clone)]
+struct Resource {
+    /// The scheme, host and port: `https://files.example`.
+    origin: String,
+    /// The path with its query, as the client spelled it, but without dot segments.
+    target: String,
+    /// The canonical path, for an index below the path of its URL.
+    path: String,
+    /// Whether it is a resource of the index, and not of another host.
+    is_of_index: bool,
+}

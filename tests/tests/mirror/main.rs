@@ -1,0 +1,117 @@
+//! Mirrors of package repositories, in front of a small local origin of each kind.
+
+mod faults;
+mod links;
+mod presets;
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use rudy_tests::{Response, Server, Upstream, UpstreamRequest, eventually};
+use tempfile::TempDir;
+
+/// A repository, and the requests that it has received.
+struct Origin {
+    upstream: Upstream,
+    requests: Arc<Mutex<Vec<UpstreamRequest>>>,
+}
+
+impl Origin {
+    /// Starts a repository that sends these messages, and closes the connection after one with `Connection: close`.
+    fn start(respond: impl Fn(&UpstreamRequest) -> Vec<u8> + Send + Sync + 'static) -> Self {
+        let requests: Arc<Mutex<Vec<UpstreamRequest>>> = Arc::default();
+        let seen = requests.clone();
+        let upstream = Upstream::start(move |peer| {
+            while let Some(request) = peer.request() {
+                seen.lock().expect("no test fails").push(request.clone());
+                let message = respond(&request);
+                let closes = String::from_utf8_lossy(&message).contains("Connection: close");
+                peer.send(message);
+                if closes {
+                    return;
+                }
+            }
+        });
+        Self { upstream, requests }
+    }
+
+    /// Starts a repository with these files: their paths and contents. Each has an entity tag, which it validates.
+    fn with_files(files: Vec<(&'static str, &'static str, String)>) -> Self {
+        Self::start(move |request| {
+            let file = files.iter().find(|(path, ..)| *path == request.target());
+            let Some((_, media_type, content)) = file else { return message("404 Not Found", "", "missing") };
+            let tag = format!("ETag: \"{}\"\r\nContent-Type: {media_type}\r\n", content.len());
+            if request.field("if-none-match").is_some_and(|given| tag.contains(given)) {
+                return format!("HTTP/1.1 304 Not Modified\r\n{tag}\r\n").into_bytes();
+            }
+            message("200 OK", &tag, content)
+        })
+    }
+
+    fn count(&self) -> usize {
+        self.requests.lock().expect("no test fails").len()
+    }
+
+    /// The last request.
+    fn last(&self) -> UpstreamRequest {
+        self.requests.lock().expect("no test fails").last().cloned().unwrap_or_default()
+    }
+}
+
+fn message(status: &str, fields: &str, body: &str) -> Vec<u8> {
+    format!("HTTP/1.1 {status}\r\n{fields}Content-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
+}
+
+/// The folder of a configuration, of its cache and of the state of its servers.
+struct Folder(TempDir);
+
+impl Folder {
+    /// Creates a folder for a server with the mirror `table` for all paths.
+    fn new(table: &str) -> Self {
+        Self::with_route(&format!("path = \"/*\"\nmirror = {table}\n"))
+    }
+
+    fn with_route(route: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a temp folder can be created");
+        let site = format!("[[site]]\n[[site.route]]\n{route}");
+        let config = format!("listen = \"127.0.0.1:0\"\n[cache]\npath = \"cache\"\n{site}");
+        std::fs::write(folder.path().join("rudy.toml"), config).expect("a temp folder can be written");
+        Self(folder)
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Starts a server; an earlier one must have stopped.
+    fn serve(&self) -> Server {
+        let server = Server::build().arg("--config").arg(self.path().join("rudy.toml"));
+        server.env("STATE_DIRECTORY", self.path()).start()
+    }
+}
+
+fn get(server: &Server, target: &str, fields: &[&str]) -> Response {
+    request(server, "GET", target, fields)
+}
+
+fn request(server: &Server, method: &str, target: &str, fields: &[&str]) -> Response {
+    let fields = fields.iter().fold(String::new(), |lines, field| lines + field + "\r\n");
+    let mut connection = server.connect();
+    connection
+        .send(format!("{method} {target} HTTP/1.1\r\nHost: {}\r\n{fields}\r\n", server.address()).as_bytes());
+    if method == "HEAD" { connection.head_response() } else { connection.response() }
+}
+
+/// Requests a file until it is stored.
+fn get_stored(server: &Server, target: &str) -> Response {
+    eventually("it is stored", || {
+        let response = get(server, target, &[]);
+        response.field("cache-status").is_some_and(|status| status.contains("; hit")).then_some(response)
+    })
+}
+
+/// The path of a URL of the server.
+fn path_of<'u>(server: &Server, url: &'u str) -> &'u str {
+    let root = format!("http://{}", server.address());
+    url.strip_prefix(&root).unwrap_or_else(|| panic!("{url} is not on the mirror {root}"))
+}

@@ -1,0 +1,151 @@
+//! What each kind of repository stores forever, and what it validates.
+
+use rudy_tests::eventually;
+
+use crate::{Folder, Origin, get, get_stored, message, request};
+
+/// A preset, the paths of an immutable file and of metadata, and the media type of the metadata.
+const PRESETS: [(&str, &str, &str, &str); 6] = [
+    ("maven", "/org/a/b/1.0/b-1.0.jar", "/org/a/b/maven-metadata.xml", "text/xml"),
+    ("npm", "/@s/a/-/a-1.0.0.tgz", "/@s%2fa", "application/json"),
+    ("pypi", "/packages/a-1.0-py3-none-any.whl", "/a/", "text/html"),
+    ("crates", "/crates/a/1.0.0/download", "/1/a", "text/plain"),
+    ("apt", "/pool/main/a/a_1%2b2_all.deb", "/dists/stable/InRelease", "text/plain"),
+    ("go", "/a.example/@v/v1.0.0.zip", "/a.example/@v/list", "text/plain"),
+];
+
+#[test]
+fn files_are_stored_for_ever_and_metadata_is_validated_and_both_survive_the_repository() {
+    for (preset, file, metadata, media_type) in PRESETS {
+        let origin = Origin::with_files(vec![
+            (file, "application/octet-stream", "file".to_owned()),
+            (metadata, media_type, "{}".to_owned()),
+        ]);
+        let folder =
+            Folder::new(&format!("{{ url = \"{}\", preset = \"{preset}\" }}", origin.upstream.url()));
+        let server = folder.serve();
+        assert_eq!(get(&server, file, &["Cache-Control: no-cache, no-store"]).text(), "file", "{preset}");
+        assert_eq!(get_stored(&server, file).text(), "file", "{preset}");
+        assert_eq!(origin.count(), 1, "{preset}");
+        assert_eq!(get(&server, metadata, &[]).text(), "{}", "{preset}");
+        eventually("it is validated", || {
+            let response = get(&server, metadata, &[]);
+            assert_eq!(response.text(), "{}", "{preset}");
+            response.field("cache-status").filter(|status| status.contains("fwd-status=304")).map(drop)
+        });
+        eventually("the status is stored", || {
+            let response = get(&server, "/missing", &[]);
+            assert_eq!(response.status, 404, "{preset}");
+            response.field("cache-status").filter(|status| status.contains("fwd=stale")).map(drop)
+        });
+
+        let url = origin.upstream.url();
+        drop(origin);
+        drop(server);
+        let server = folder.serve();
+        for (path, expected) in [(file, "file"), (metadata, "{}")] {
+            let response = get(&server, path, &["Cache-Control: no-cache", "Pragma: no-cache"]);
+            assert_eq!((response.status, response.text()), (200, expected), "{preset} {path} without {url}");
+            assert_eq!(request(&server, "HEAD", path, &[]).status, 200, "{preset} {path}");
+        }
+        assert_eq!(get(&server, "/missing", &[]).status, 404, "{preset}");
+        assert_eq!(get(&server, "/never-requested", &[]).status, 502, "{preset}");
+    }
+}
+
+#[test]
+fn metadata_is_used_without_validation_for_the_time_that_is_set() {
+    let origin = Origin::with_files(vec![("/dists/a", "text/plain", "a".to_owned())]);
+    let settings = "preset = \"apt\", metadata_freshness = \"1h\"";
+    let server = Folder::new(&format!("{{ url = \"{}\", {settings} }}", origin.upstream.url()));
+    let server = server.serve();
+    assert_eq!(get(&server, "/dists/a", &[]).text(), "a");
+    assert_eq!(get_stored(&server, "/dists/a").text(), "a");
+    assert_eq!(origin.count(), 1);
+}
+
+#[test]
+fn conditions_and_ranges_are_about_the_stored_file() {
+    let origin = Origin::with_files(vec![("/m/pool/a.deb", "text/plain", "0123456789".to_owned())]);
+    let folder = Folder::new(&format!("{{ url = \"{}/m/\", preset = \"apt\" }}", origin.upstream.url()));
+    let server = folder.serve();
+    assert_eq!(get(&server, "/pool/a.deb", &[]).status, 200);
+    assert_eq!(get_stored(&server, "/pool/a.deb").field("etag"), Some("\"10\""));
+    let range = "Range: bytes=2-3";
+    for (fields, status, body) in [
+        (&["If-None-Match: \"10\""][..], 304, ""),
+        (&["If-None-Match: \"9\""], 200, "0123456789"),
+        (&[range], 206, "23"),
+        (&[range, "If-Range: \"10\""], 206, "23"),
+        (&[range, "If-Range: \"9\""], 200, "0123456789"),
+        (&["Range: bytes=99-"], 416, ""),
+    ] {
+        let response = get(&server, "/pool/a.deb", fields);
+        assert_eq!(response.status, status, "{fields:?}");
+        assert!(status == 416 || response.text() == body, "{fields:?}");
+    }
+    assert_eq!(request(&server, "HEAD", "/pool/a.deb", &[]).field("content-length"), Some("10"));
+    assert_eq!(origin.count(), 1);
+}
+
+#[test]
+fn spellings_of_a_path_are_one_file_if_the_repository_sees_one() {
+    let origin = Origin::with_files(vec![("/pool/a.deb", "text/plain", "a".to_owned())]);
+    let folder = Folder::new(&format!("{{ url = \"{}\", preset = \"apt\" }}", origin.upstream.url()));
+    let server = folder.serve();
+    assert_eq!(get(&server, "/pool/a.deb", &[]).text(), "a");
+    get_stored(&server, "/pool/a.deb");
+    for path in ["/pool/./a.deb", "/pool/x/../a.deb", "/dists/%2e%2e/pool/a.deb"] {
+        assert_eq!(get(&server, path, &[]).text(), "a", "{path}");
+    }
+    assert_eq!(origin.count(), 1);
+    // Only the repository knows whether this is the same file.
+    assert_eq!(get(&server, "/pool/%61.deb", &[]).status, 404);
+    assert_eq!(origin.last().target(), "/pool/%61.deb");
+    assert_eq!(get(&server, "/pool/../../a.deb", &[]).status, 400);
+}
+
+#[test]
+fn what_is_about_a_client_does_not_reach_the_repository_and_its_cookies_no_client() {
+    let origin = Origin::start(|_| message("200 OK", "Set-Cookie: a=1\r\nVary: Cookie\r\n", "a"));
+    let folder = Folder::new(&format!("{{ url = \"{}\", preset = \"apt\" }}", origin.upstream.url()));
+    let server = folder.serve();
+    let secrets = ["Authorization: Basic eA==", "Cookie: a=1", "X-Forwarded-For: 10.0.0.1", "X-Secret: 1"];
+    let response = get(&server, "/pool/a.deb", &[&secrets[..], &["User-Agent: apt"]].concat());
+    assert_eq!((response.text(), response.field("set-cookie")), ("a", None));
+    assert_eq!(response.field("rudy-cache-control"), None);
+    let request = origin.last();
+    for name in ["authorization", "cookie", "x-forwarded-for", "x-forwarded-host", "x-secret"] {
+        assert_eq!(request.field(name), None, "{}", request.head);
+    }
+    let host = origin.upstream.address().to_string();
+    assert_eq!((request.field("user-agent"), request.field("host")), (Some("apt"), Some(host.as_str())));
+    // Stored also for others.
+    assert_eq!(get_stored(&server, "/pool/a.deb").text(), "a");
+    for method in ["POST", "PUT", "DELETE"] {
+        assert_eq!(crate::request(&server, method, "/pool/a.deb", &["Content-Length: 0"]).status, 405);
+    }
+    assert_eq!(origin.count(), 1);
+}
+
+#[test]
+fn a_browser_gets_a_page_about_the_mirror() {
+    let origin = Origin::with_files(vec![("/pool/a.deb", "text/plain", "0123456789".to_owned())]);
+    let route =
+        format!("path = \"/deb/*\"\nmirror = {{ url = \"{}\", preset = \"apt\" }}\n", origin.upstream.url());
+    let server = Folder::with_route(&route);
+    let server = server.serve();
+    get(&server, "/deb/pool/a.deb", &[]);
+    get_stored(&server, "/deb/pool/a.deb");
+    let page = get(&server, "/deb/", &["Accept: text/html,*/*;q=0.1"]);
+    let expected = [
+        format!("Mirror of {}", origin.upstream.url()),
+        "1 files".to_owned(),
+        "of 2 requests".to_owned(),
+        format!("http://{}/deb/", server.address()),
+    ];
+    for text in expected {
+        assert!(page.text().contains(&text), "{text}: {}", page.text());
+    }
+    assert_eq!(get(&server, "/deb/", &["Accept: */*"]).status, 404, "that of the repository");
+}
