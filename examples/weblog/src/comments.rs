@@ -22,10 +22,11 @@ const QUEUE: usize = 16;
 /// How long a change waits for another program that has locked the database, such as a backup.
 const LOCKED: Duration = Duration::from_secs(5);
 
+/// A number is never used again: a decision on a page from before must not meet another comment.
 const SCHEMA: &str = "
     PRAGMA journal_mode = WAL;
     CREATE TABLE IF NOT EXISTS comment (
-        id INTEGER PRIMARY KEY,
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
         post TEXT NOT NULL,
         name TEXT NOT NULL,
         text TEXT NOT NULL,
@@ -171,13 +172,15 @@ mod tests {
         assert!(first.iter().all(|comment| !comment.is_approved && comment.date.len() == 10));
         assert!(comments.change(Change::Approve(first[0].id)).await.unwrap());
         assert!(comments.change(Change::Delete(first[1].id)).await.unwrap());
-        assert!(!comments.change(Change::Delete(first[1].id)).await.unwrap());
+        assert!(comments.change(add("three")).await.unwrap());
+        assert!(!comments.change(Change::Delete(first[1].id)).await.unwrap(), "a number is not used again");
         let session = comments.session.clone();
         drop(comments);
         let comments = Comments::open(&path).unwrap();
         assert_ne!(comments.session, session);
         let all = comments.all();
-        assert_eq!((all.len(), all[0].text.as_str(), all[0].is_approved), (1, "one", true));
+        let all: Vec<_> = all.iter().map(|comment| (comment.text.as_str(), comment.is_approved)).collect();
+        assert_eq!(all, [("one", true), ("three", false)]);
     }
 
     #[tokio::test]
