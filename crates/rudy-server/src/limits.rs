@@ -47,7 +47,7 @@ fn of_limit(limit: &LimitStatus) -> String {
         counts.push(format!("{} passed in a dry run", count(limit.dry_run)));
     }
     if let Some(shared) = limit.shared.filter(|shared| *shared > 0) {
-        counts.push(format!("{} by network, because the memory is full", count(shared)));
+        counts.push(format!("{} passed by network, because the memory is full", count(shared)));
     }
     counts.extend(limit.memory_bytes.map(|memory| format!("{} of memory", bytes(memory as u64))));
     counts
@@ -92,7 +92,7 @@ mod tests {
             ..rate.clone()
         };
         let expected = "a.org/api/*\\u{1b}: 10/s, 20 at once by address
-  1,234 rejected, 7 by network, because the memory is full, 64.0 KiB of memory
+  1,234 rejected, 7 passed by network, because the memory is full, 64.0 KiB of memory
     2001:db8::/64                                   1,200  last 3 s ago
 
 downloads: 3 at once by address

@@ -101,7 +101,8 @@ fn ten_million_addresses_fit_into_the_memory_and_limited_ones_stay_limited() {
     let json: Value = serde_json::from_slice(&output.expect("rudy can be started").stdout).expect("JSON");
     let limit = &json["limits"][0];
     assert_eq!(limit["memory_bytes"], 2 << 20);
-    // The rest needed the allowance of its networks.
-    assert!(limit["shared"].as_u64().is_some_and(|shared| shared > 1_000_000), "{limit}");
+    // The rest needed the allowance of its networks: it passed with that, or was rejected.
+    let [passed, rejected] = ["shared", "rejected"].map(|key| limit[key].as_u64().expect("a number"));
+    assert!(passed > 0 && passed + rejected > 1_000_000, "{limit}");
     assert!((50_000..1_000_000).contains(&allowed), "{allowed} requests were within the limit");
 }

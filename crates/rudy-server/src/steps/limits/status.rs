@@ -18,7 +18,7 @@ pub(crate) struct LimitStatus {
     pub(crate) rejected: u64,
     /// The number of requests over the limit that passed, because of `dry_run`.
     pub(crate) dry_run: u64,
-    /// The number of requests that needed the allowance of their network, because the memory was full.
+    /// The number of requests that passed with the allowance of their network, because the memory was full.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) shared: Option<u64>,
     /// The memory for keys, in bytes.
