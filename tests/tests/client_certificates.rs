@@ -189,6 +189,56 @@ fn a_removed_authority_and_a_revoked_certificate_end_access() {
 }
 
 #[test]
+fn access_rules_use_the_subject_of_the_verified_certificate() {
+    let Some(setup) = Setup::new() else { return };
+    for (name, subject) in [
+        ("alice", "/O=Team/CN=alice"),
+        ("comma", "/O=Team/CN=alice,O=Team"),
+        ("other", "/O=CN=alice,O=Team/CN=mallory"),
+        ("longer", "/O=Team/CN=alice2"),
+    ] {
+        setup.a.signed_for(subject, name, "a.client", Valid::Now);
+    }
+    let rules = "[[site.route]]\npath = '/any'\nrespond = 'ok'\naccess = { allow = 'anyone', certificate = '*' }\n\
+                 [[site.route]]\npath = '/but'\nrespond = 'ok'\naccess = { deny = 'anyone', certificate = 'CN=alice,*' }\n\
+                 [[site.route]]\npath = '/*'\nrespond = 'ok'\naccess = { allow = 'anyone', certificate = 'CN=alice,O=*' }\n";
+    let site = setup.site("optional", SITES[3].2, "") + rules;
+    let server = Server::config(&format!("listen = ['127.0.0.1:0,tls', '127.0.0.1:0']\n{site}"));
+    let host = "optional.test";
+    let spoofed = "SSL_CLIENT_S_DN: CN=alice,O=Team\r\nSSL-Client-Verify: SUCCESS\r\n";
+    for is_tls12 in [false, true] {
+        for (who, expected) in [
+            ("none", [403, 403, 200]),
+            ("a", [403, 200, 200]),
+            ("alice", [200, 200, 403]),
+            ("comma", [403, 200, 200]),
+            ("other", [403, 200, 200]),
+            ("longer", [403, 200, 200]),
+        ] {
+            let client = setup.client(who, is_tls12).remembering();
+            // The second connection resumes the session of the first.
+            for is_resumed in [false, true] {
+                let mut connection = client.connect(server.address(), host).expect("it is accepted");
+                assert_eq!(connection.is_resumed(), is_resumed, "{who}");
+                let statuses = ["/", "/any", "/but"].map(|target| {
+                    let request = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n{spoofed}\r\n");
+                    connection.exchange(&request).status
+                });
+                assert_eq!(statuses, expected, "{who}, TLS 1.2: {is_tls12}, resumed: {is_resumed}");
+            }
+        }
+        for who in ["expired", "b"] {
+            assert!(setup.client(who, is_tls12).status(server.address(), host, host).is_none(), "{who}");
+        }
+    }
+    let plain = &server.addresses()[1];
+    let mut connection =
+        Connection::open(plain.trim_start_matches("http://").trim_end_matches('/').parse().unwrap());
+    connection.send(format!("GET / HTTP/1.1\r\nHost: {host}\r\n{spoofed}\r\n").as_bytes());
+    assert_eq!(connection.response().status, 403);
+}
+
+#[test]
 fn apps_and_the_access_log_get_the_facts_of_the_certificate() {
     let Some(setup) = Setup::new() else { return };
     setup.a.signed_for("/C=DE/O=Äpfel, Birnen\\+Co/CN=#alice ", "alice", "a.client,DNS:b.client", Valid::Now);

@@ -3,6 +3,7 @@
 
 mod applications;
 mod auth_request;
+mod browser_codings;
 mod cache_tests;
 mod codings;
 mod conditions;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use rudy_tests::{Http2Connection, PATIENCE, Response, Server, Upstream, UpstreamRequest, free_port};
 
-use crate::spoofed::SPELLINGS;
+use crate::spoofed::{SPELLINGS, app};
 
 /// A server that reports its requests, and responds as `respond` says.
 fn upstream(
@@ -129,6 +129,50 @@ fn no_spelling_of_a_copied_field_reaches_the_application() {
             let head = next(&requests).head;
             assert_eq!(spelled(&head, "remote-user"), expected, "{head}");
             assert!(!head.contains("root"), "{head}");
+        }
+    }
+}
+
+/// An app gets fields as variables, in which many names become one. PHP also replaces dots.
+#[test]
+fn no_spelling_of_a_copied_field_reaches_an_app() {
+    let (app, folder) = (app(), tempfile::tempdir().expect("a temp folder can be created"));
+    std::fs::write(folder.path().join("index.php"), "").expect("a temp folder can be written");
+    let (authorizer, _questions) = upstream(|request| {
+        let user =
+            request.field("cookie").map(|user| format!("Remote-User: {user}\r\nX-Auth-User: {user}\r\n"));
+        format!("HTTP/1.1 204 No Content\r\n{}\r\n", user.unwrap_or_default())
+    });
+    let names = ["X-Auth-User", "X_Auth_User", "X-Auth_User", "x_auth-user", "X.Auth.User", "Remote.User"];
+    let spoofed: Vec<_> = SPELLINGS.into_iter().chain(names).collect();
+    for handler in ["fastcgi = {", &format!("php = {{ root = '{}',", folder.path().display())] {
+        let server = Server::config(&format!(
+            "listen = '127.0.0.1:0,h2c'\n[[site]]\n\
+             forward_auth = {{ url = '{}', copy = ['Remote-User', 'X-Auth-User'] }}\n\
+             [[site.route]]\npath = '/*'\n{handler} address = '{}' }}\n",
+            authorizer.url(),
+            app.address()
+        ));
+        for (cookie, expected) in [
+            (None, &[][..]),
+            (Some("ann"), &["HTTP_REMOTE_USER=ann", "HTTP_X_AUTH_USER=ann", "REMOTE_USER=ann"]),
+        ] {
+            let fields = spoofed.iter().map(|name| format!("{name}: root\r\n")).collect::<Vec<_>>().concat();
+            let of_cookie = cookie.map_or_else(String::new, |user| format!("Cookie: {user}\r\n"));
+            let head = format!("GET / HTTP/1.1\r\n{fields}{of_cookie}Connection: close, X-Auth-User");
+            let over_http1 = send(&server, &head, "");
+            let mut connection = Http2Connection::open(server.address(), &[]);
+            let lower: Vec<_> = spoofed.iter().map(|name| name.to_lowercase()).collect();
+            let fields = lower.iter().map(|name| (name.as_str(), "root"));
+            let fields: Vec<_> = fields.chain(cookie.map(|user| ("cookie", user))).collect();
+            connection.request(1, "GET", "/", &fields, true);
+            let over_http2 = connection.response(1);
+            for text in [over_http1.text(), over_http2.text()] {
+                let mut users: Vec<_> = text.lines().filter(|line| line.contains("USER=")).collect();
+                users.sort_unstable();
+                assert_eq!(users, expected, "{handler} {text}");
+                assert!(text.contains("REQUEST_METHOD=GET") && !text.contains("=root\n"), "{handler} {text}");
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! PHP sites with php-fpm from Debian.
 
+mod compress;
 mod dokuwiki;
 mod mediawiki;
 mod sendfile;
