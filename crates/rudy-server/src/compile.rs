@@ -42,8 +42,9 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<T
         for route in &site.routes {
             let of_route = steps.of_route(route, &mut problems);
             let compression = route.steps.compression.as_ref().or(site.steps.compression.as_ref());
+            let types = route.steps.file_types(&site.steps);
             let (location, paths) = (&route.handler_location, &route.paths);
-            let context = BuildContext { location, paths, site, folders, compression };
+            let context = BuildContext { location, paths, site, folders, compression, types };
             match route.handler.build(&context) {
                 Ok(handler) => {
                     let target = Target::new(of_route, route.allow_trace, handler);

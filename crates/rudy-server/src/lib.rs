@@ -70,8 +70,8 @@ pub use resources::Resources;
 pub use routing::{HostPattern, PathPattern};
 pub use steps::{
     AccessRuleTable, AdmissionTable, AuthorizerUrl, BandwidthTable, BasicAuthTable, ConcurrencyTable,
-    CorsTable, ErrorPagesTable, FieldChanges, FieldPatterns, ForwardAuthTable, KeyPart, MaintenanceTable,
-    MethodName, RateLimitTable, Realm, RequestRate, StepsTable,
+    CorsTable, ErrorPagesTable, Events, FieldChanges, FieldPatterns, ForwardAuthTable, KeyPart,
+    MaintenanceTable, MethodName, RateLimitTable, Realm, RequestRate, StepsTable,
 };
 pub use topic::Topics;
 pub use upstream::UpstreamAddress;

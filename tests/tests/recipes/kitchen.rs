@@ -17,7 +17,7 @@ pub(crate) struct Recipe(pub(crate) &'static str, pub(crate) &'static [Exchange]
 pub(crate) type Exchange = (&'static str, u16, &'static [(&'static str, &'static str)], &'static str);
 
 /// The files in `/srv` of all pages.
-const FILES: [(&str, &str); 41] = [
+const FILES: [(&str, &str); 43] = [
     ("www/index.html", "<p>index"),
     ("www/index.php", "script"),
     ("www/403.html", "<p>403 page"),
@@ -26,6 +26,8 @@ const FILES: [(&str, &str); 41] = [
     ("www/missing.html", "<p>missing page"),
     ("www/a.html", "<p>a"),
     ("www/a.pdf", "pdf"),
+    ("www/notes.md", "# notes"),
+    ("www/LICENSE", "licence"),
     ("www/a.png", "png"),
     ("www/old/a.html", "<p>old"),
     ("www/private/a.html", "<p>private"),

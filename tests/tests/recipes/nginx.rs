@@ -62,6 +62,17 @@ const RECIPES: &[Recipe] = &[
         ],
     ),
     Recipe(
+        "types, charset, autoindex",
+        &[
+            ("a GET /notes.md", 200, &[("content-type", "text/markdown; charset=iso-8859-1")], "# notes"),
+            ("a GET /LICENSE", 200, &[("content-type", "text/plain; charset=iso-8859-1")], "licence"),
+            ("a GET /a.html", 200, &[("content-type", "text/html; charset=iso-8859-1")], "<p>a"),
+            ("a GET /a.png", 200, &[("content-type", "image/png")], "png"),
+            ("a GET /download/x/mp3/song.mp3", 200, &[("content-type", "application/octet-stream")], "mp3"),
+            ("a GET /pixels/", 200, &[("content-type", "text/html; charset=utf-8")], "<!doctype html>..."),
+        ],
+    ),
+    Recipe(
         "error_page",
         &[
             ("a GET /none", 404, &[("content-type", "text/html; charset=utf-8")], "<p>404 page"),

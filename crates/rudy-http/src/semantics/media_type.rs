@@ -8,18 +8,25 @@ use http::HeaderValue;
 #[must_use]
 pub fn of_name(name: &str) -> HeaderValue {
     let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
-    let essence = CORRECTED
-        .iter()
-        .find(|(known, _)| known.eq_ignore_ascii_case(extension))
-        .map(|(_, essence)| *essence)
-        .or_else(|| mime_guess::from_ext(extension).first_raw())
-        .unwrap_or("application/octet-stream");
-    if wants_charset(essence) {
-        HeaderValue::try_from(format!("{essence}; charset=utf-8"))
-            .expect("a media type is made of field characters")
-    } else {
-        HeaderValue::from_static(essence)
-    }
+    with_charset(of_extension(extension).unwrap_or("application/octet-stream"), Some("utf-8"))
+}
+
+/// Returns the media type for an extension without its dot, in any case. `None` if it is unknown.
+#[must_use]
+pub fn of_extension(extension: &str) -> Option<&'static str> {
+    let corrected = CORRECTED.iter().find(|(known, _)| known.eq_ignore_ascii_case(extension));
+    corrected.map(|(_, essence)| *essence).or_else(|| mime_guess::from_ext(extension).first_raw())
+}
+
+/// Returns a media type with a charset, if it is text that does not declare its own. A media type or charset with invalid characters
+/// becomes `application/octet-stream`.
+#[must_use]
+pub fn with_charset(media_type: &str, charset: Option<&str>) -> HeaderValue {
+    let value = match charset.filter(|_| wants_charset(media_type)) {
+        Some(charset) => HeaderValue::try_from(format!("{media_type}; charset={charset}")),
+        None => HeaderValue::from_str(media_type),
+    };
+    value.unwrap_or(HeaderValue::from_static("application/octet-stream"))
 }
 
 /// Whether content of this media type, with or without parameters, usually compresses well: text, and the few binary formats

@@ -17,6 +17,7 @@ use crate::cache::StoreTable;
 use crate::client_address::{Source, TrustedProxy};
 use crate::error_log::{Level, Levels, LineFormat};
 use crate::exchange::RequestIdTable;
+use crate::files::Browse;
 use crate::handlers::HandlerTable;
 use crate::line_writer::{Compression, Receiver, RotationOptions};
 use crate::php::PhpTable;
@@ -174,9 +175,9 @@ pub struct SiteTable {
     /// Index files of folders below `root`, tried in order.
     #[schemars(example = &"index.html")]
     pub index: Option<OneOrMany<String>>,
-    /// Lists folders below `root` that have no index file.
-    #[schemars(example = true)]
-    pub browse: Option<bool>,
+    /// Lists folders below `root` that have no index file: `true`, or the file of a template for the page.
+    #[schemars(extend("examples" = [true, "listing.html"]))]
+    pub browse: Option<Browse>,
     /// File below `root` to serve when a path is not found: the page of a single-page application.
     #[schemars(example = &"index.html")]
     pub fallback: Option<String>,

@@ -51,6 +51,7 @@ const ERROR_PAGES: &str = "write `error_pages = { 404 = \"/404.html\" }` in a [[
 const LOG_FORMAT: &str =
     "write `access_log = { path = \"access.log\", format = \"json\" }` at the top of the main file";
 const NO_PID_FILE: &str = "Rudy writes no PID file, and `rudy reload` finds the process: remove this key";
+const MEDIA_TYPES: &str = "write `media_types = { md = \"text/markdown\", \"*\" = \"text/plain\" }` in a [[site]] or [[site.route]]";
 const RATE_LIMIT: &str = "write `rate_limit = \"10/s\"` in a [[site]] or [[site.route]]";
 const ERROR_LOG: &str =
     "write `error_log = { path = \"error.log\", level = \"warn\" }` at the top of the main file";
@@ -61,8 +62,9 @@ const TRUSTED: &str = "write `trusted_proxies = [\"10.0.0.0/8\"]` at the top of 
 const PROXY: &str = "write `proxy = \"http://127.0.0.1:3000\"` in a [[site.route]]";
 
 /// Directives of nginx, Caddy and Apache, in lower case, with the equivalent.
-const OTHER_SERVERS: [(&str, &str); 86] = [
+const OTHER_SERVERS: [(&str, &str); 89] = [
     ("add_header", "write `response_headers = { Name = \"value\" }` in a [[site]] or [[site.route]]"),
+    ("addtype", MEDIA_TYPES),
     ("alias", "write `files = { root = \"...\" }` in a [[site.route]] with `path = \"/docs/*\"`"),
     ("auth", PASSWORDS),
     ("auth_basic", PASSWORDS),
@@ -76,6 +78,7 @@ const OTHER_SERVERS: [(&str, &str); 86] = [
     ("client_body_timeout", "write `limits = { body_rate_min = 500 }` at the top of the main file"),
     ("client_header_timeout", "write `limits = { head_timeout = \"10s\" }` at the top of the main file"),
     ("client_max_body_size", "write `body_bytes = \"16M\"` in a [[site]] or [[site.route]]"),
+    ("default_type", MEDIA_TYPES),
     ("directory_listing", "write `browse = true`"),
     ("directoryindex", "write `index = [\"index.html\"]`"),
     (
@@ -150,6 +153,7 @@ const OTHER_SERVERS: [(&str, &str); 86] = [
     ("timeouts", ONE_TIMEOUT),
     ("tls", CERTIFICATE),
     ("trusted_hosts", "write `hosts = [\"example.org\"]` in a [[site]]"),
+    ("types", MEDIA_TYPES),
     ("upstream", "write `address = [\"127.0.0.1:9000\", \"127.0.0.1:9001\"]` in `fastcgi`"),
     ("virtualhost", "write [[site]]"),
     ("worker_connections", "write `limits = { connections = 10000 }` at the top of the main file"),

@@ -254,7 +254,11 @@ impl Loader {
             }
             (Some(root), None) => {
                 let mut files = FilesTable { root: root.clone(), options: FilesOptions::default() };
-                files.options.set_on_site(site.index.as_ref(), site.browse, site.fallback.as_deref());
+                files.options.set_on_site(
+                    site.index.as_ref(),
+                    site.browse.as_ref(),
+                    site.fallback.as_deref(),
+                );
                 Some(Route::everything(HandlerTable::Files(Box::new(files)), &location.key("root")))
             }
             (None, Some(php)) => {

@@ -1,6 +1,5 @@
 //! Looks up the file for a path: index files, `try_files`, the fallback.
 
-use rudy_http::semantics::media_type;
 use rudy_http::semantics::path::{PathBelow, PathError, RequestPath};
 
 use super::access::{Access, WouldBlock};
@@ -71,7 +70,7 @@ pub(super) fn find(
     } else {
         search.try_patterns(path)?
     };
-    let fallback = || options.fallback.as_ref().filter(|_| !has_known_extension(path.name()));
+    let fallback = || options.fallback.as_ref().filter(|_| !options.types.is_known(path.name()));
     found.or_else(|| Some(search.configured(fallback()?))).ok_or(Failure::NotFound)
 }
 
@@ -131,8 +130,8 @@ impl Search<'_> {
                 return Ok(Some(found));
             }
         }
-        let is_listed =
-            self.options.browse && self.stat(folder)?.is_some_and(|stat| stat.kind == Kind::Directory);
+        let is_listed = self.options.browse.is_on()
+            && self.stat(folder)?.is_some_and(|stat| stat.kind == Kind::Directory);
         Ok(is_listed.then_some(Lookup::Listing))
     }
 
@@ -180,10 +179,4 @@ pub(super) fn open_if_exists(root: &Root, path: &str, access: Access) -> Result<
         Err(error) if is_not_found(error) => Ok(None),
         Err(cause) => Err(Failure::of(path, cause.into(), access)),
     }
-}
-
-/// Returns whether the last segment has the extension of a known media type.
-fn has_known_extension(path: &str) -> bool {
-    let name = path.rsplit('/').next().unwrap_or_default();
-    name.contains('.') && media_type::of_name(name) != "application/octet-stream"
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::LazyLock;
 
 use jiff::Timestamp;
-use minijinja::{Environment, Value, context};
+use minijinja::{Environment, UndefinedBehavior, Value, context};
 use rudy_http::semantics::percent::encode;
 use rustix::fs::Dir;
 use serde::Serialize;
@@ -113,7 +113,12 @@ impl Listing {
         Ok(serde_json::to_string(self)?)
     }
 
-    pub(super) fn to_html(&self) -> io::Result<String> {
+    /// Returns the page, of the built-in template without another one.
+    pub(super) fn to_html(&self, templates: Option<&Environment<'_>>) -> io::Result<String> {
+        self.render(templates.unwrap_or(&TEMPLATES)).map_err(io::Error::other)
+    }
+
+    fn render(&self, templates: &Environment<'_>) -> Result<String, minijinja::Error> {
         let rows: Vec<_> = self.entries.iter().map(Item::row).collect();
         let column = |by: Column, title: &str| {
             let current = self.order.by == by;
@@ -132,15 +137,14 @@ impl Listing {
             column(Column::Size, "Size"),
             column(Column::Date, "Modified (UTC)"),
         ];
-        TEMPLATES
-            .get_template("listing.html")
-            .and_then(|template| {
-                let context = context! {
-                    path => self.path, crumbs => crumbs(&self.path), top => up(self.path.matches('/').count() - 1), columns, rows, truncated => self.truncated,
-                };
-                template.render(context)
-            })
-            .map_err(io::Error::other)
+        templates.get_template(NAME)?.render(context! {
+            path => self.path,
+            crumbs => crumbs(&self.path),
+            top => up(self.path.matches('/').count() - 1),
+            columns,
+            rows,
+            truncated => self.truncated,
+        })
     }
 }
 
@@ -179,14 +183,37 @@ impl Item {
     }
 }
 
+/// The name ends in .html, which enables escaping.
+const NAME: &str = "listing.html";
+
 static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
-    let mut environment = Environment::new();
-    // The name ends in .html, which enables escaping.
-    environment
-        .add_template("listing.html", include_str!("templates/listing.html"))
-        .expect("the template is compiled in, and tests check its syntax");
-    environment
+    template(include_str!("templates/listing.html"))
+        .expect("the template is compiled in, and tests check its syntax")
 });
+
+/// Prepares a template. A misspelt variable is an error, not an empty text.
+pub(super) fn template(text: &str) -> Result<Environment<'static>, minijinja::Error> {
+    let mut environment = Environment::new();
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment.add_template_owned(NAME, text.to_owned())?;
+    Ok(environment)
+}
+
+/// Renders a template with a folder and a file.
+pub(super) fn check_template(text: &str) -> Result<(), minijinja::Error> {
+    let item = |name: &str, kind, size_bytes| Item {
+        name: name.to_owned(),
+        kind,
+        size_bytes,
+        modified: Timestamp::UNIX_EPOCH.to_string(),
+        href: name.to_owned(),
+        modified_ns: 0,
+    };
+    let entries = vec![item("folder", ItemKind::Directory, None), item("file.txt", ItemKind::File, Some(1))];
+    let order = Order::from_query("");
+    let sample = Listing { path: "/sample/".to_owned(), entries, truncated: true, order };
+    sample.render(&template(text)?).map(|_| ())
+}
 
 fn is_shown(name: &str, hidden: bool) -> bool {
     name != "." && name != ".." && (hidden || !name.starts_with('.')) && !name.contains('\\')

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use http::HeaderValue;
-use rudy_http::semantics::media_type;
 use rudy_http::semantics::negotiation::Coding;
 
 use super::access::{Access, WouldBlock};
@@ -71,7 +70,7 @@ impl Files {
     ) -> Result<Entry, WouldBlock> {
         let stat = opened.stat;
         let now_ns = clock::unix_ns();
-        let media_type = media_type::of_name(path);
+        let media_type = self.0.options.types.of_name(path);
         let on_the_fly = self.codings(&stat, &media_type);
         let all = || std::iter::once(stat).chain(siblings.iter().flatten().map(|opened| opened.stat));
         // The file and its siblings are all in memory or all open, so an entry uses either memory or descriptors.

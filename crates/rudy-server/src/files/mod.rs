@@ -16,6 +16,7 @@
 //! [`folders`] shares roots and caches among routes and generations, and closes unused files.
 
 pub(crate) mod access;
+mod browse;
 mod cache;
 pub(crate) mod clock;
 mod entry;
@@ -24,6 +25,7 @@ mod find;
 mod folders;
 mod listing;
 mod load;
+mod media_types;
 mod options;
 mod resolve;
 mod respond;
@@ -39,6 +41,7 @@ use std::sync::{Arc, OnceLock};
 
 use http::header::{ACCEPT, CACHE_CONTROL, LOCATION, VARY, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use minijinja::Environment;
 use rudy_http::h1::RequestHead;
 use rudy_http::semantics::negotiation;
 use rudy_http::semantics::path::{PathBelow, RequestPath};
@@ -53,11 +56,14 @@ use crate::routing::RouteMatch;
 use crate::steps::Target;
 use crate::{methods, pages};
 use access::{Access, WouldBlock, on_pool};
+pub use browse::Browse;
 use cache::Entries;
 use failure::Failure;
 use find::FolderPath;
 pub(crate) use find::OtherRoutes;
 pub use folders::Folders;
+pub(crate) use media_types::FileTypes;
+pub use media_types::{Charset, MediaTypeTable};
 use options::CacheRules;
 pub use options::{CacheRule, FilesError, FilesOptions, FilesTable};
 use resolve::Resolved;
@@ -75,6 +81,8 @@ struct Shared {
     /// `None` if files are not compressed.
     compression: Option<Compression>,
     cache_rules: CacheRules,
+    /// The template of listings, instead of the built-in one.
+    listings: Option<Environment<'static>>,
     entries: Entries,
     revalidate_after_ms: u64,
     log: OnceLock<ErrorLog>,
@@ -90,6 +98,8 @@ impl Shared {
             compression,
             root,
             cache_rules: CacheRules::new(&options.cache_control)?,
+            // Its text was checked when it was read.
+            listings: options.listing.as_ref().and_then(|template| listing::template(&template.0).ok()),
             entries: Entries::new(&options),
             revalidate_after_ms: u64::try_from(options.revalidate_after.as_millis()).unwrap_or(u64::MAX),
             log: OnceLock::new(),
@@ -268,7 +278,7 @@ impl Files {
         Ok(if is_json {
             listing_response(listing.to_json()?, "application/json")
         } else {
-            listing_response(listing.to_html()?, "text/html; charset=utf-8")
+            listing_response(listing.to_html(self.0.listings.as_ref())?, "text/html; charset=utf-8")
         })
     }
 }

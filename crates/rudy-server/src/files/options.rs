@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
@@ -14,6 +14,8 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 
 use super::Files;
+use super::browse::{Browse, ListingTemplate};
+use super::media_types::FileTypes;
 use crate::compression::{Compression, CompressionSetting};
 use crate::config::{
     FilePath, Int, Location, OneOrMany, Problem, Size, Time, as_size, as_time, count, field_value,
@@ -54,7 +56,7 @@ impl HandlerConfig for FilesTable {
     fn describe(&self) -> String {
         let options = &self.options;
         let switches = [
-            (options.browse, "listed"),
+            (options.browse.is_on(), "listed"),
             (options.serve_hidden, "hidden files too"),
             (options.follow_symlinks, "links followed"),
         ];
@@ -68,14 +70,16 @@ impl HandlerConfig for FilesTable {
     }
 
     fn paths_read(&self) -> Vec<PathBuf> {
-        vec![self.root.0.clone()]
+        let template = self.options.browse.template().map(Path::to_owned);
+        [self.root.0.clone()].into_iter().chain(template).collect()
     }
 
     /// Opens the folder. Checks it even if the options are invalid, so that all errors are reported at once.
     fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
         let options = FilesOptions { on_php_site: route.site.runs_php(), ..self.options.clone() };
-        let options = options.with_compression(route.compression);
-        let invalid = options.problems();
+        let mut options = options.of_route(route);
+        let mut invalid = options.problems();
+        invalid.extend(options.read_template().err());
         let mut problems: Vec<_> = invalid.iter().map(|error| error.problem(route.location)).collect();
         let options = if invalid.is_empty() { options } else { FilesOptions::default() };
         match Files::open(&self.root, options, route.folders) {
@@ -94,8 +98,15 @@ pub struct FilesOptions {
     /// Index files of folders, tried in order.
     #[serde(deserialize_with = "below_root::many")]
     pub index: Vec<String>,
-    /// Lists folders that have no index file.
-    pub browse: bool,
+    /// Lists folders that have no index file: `true`, or the file of a template for the page.
+    #[schemars(extend("examples" = [true, "listing.html"]))]
+    pub browse: Browse,
+    /// The template, when it was read.
+    #[serde(skip)]
+    pub(crate) listing: Option<ListingTemplate>,
+    /// The media types of the route and its site.
+    #[serde(skip)]
+    pub(crate) types: FileTypes,
     /// Files to try, in order, instead of the path alone. `{path}` is the path of the request, as in `["{path}",
     /// "{path}.html"]`.
     #[serde(deserialize_with = "below_root::many")]
@@ -153,7 +164,9 @@ impl Default for FilesOptions {
     fn default() -> Self {
         Self {
             index: vec!["index.html".into()],
-            browse: false,
+            browse: Browse::Off,
+            listing: None,
+            types: FileTypes::default(),
             try_files: Vec::new(),
             fallback: None,
             cache_control: Vec::new(),
@@ -197,6 +210,8 @@ pub enum FilesError {
     NoOpenat2(io::Error),
     /// A pattern of a `cache_control` rule is not a valid glob.
     Pattern(globset::Error),
+    /// The template of listings cannot be used.
+    Template(PathBuf, String),
     /// The path of this option is not below the root.
     Path(&'static str, String),
 }
@@ -216,6 +231,7 @@ impl fmt::Display for FilesError {
                  profile that allows openat2"
             ),
             Self::Pattern(error) => write!(f, "invalid glob in `cache_control`: {error}"),
+            Self::Template(path, why) => write!(f, "cannot use the template {}: {why}", path.display()),
             Self::Path(option, path) => {
                 write!(f, "{option}: \"{path}\" is not a path below the root, such as \"pages/home.html\"")
             }
@@ -228,7 +244,7 @@ impl std::error::Error for FilesError {
         match self {
             Self::Root(_, error) | Self::NoOpenat2(error) => Some(error),
             Self::Pattern(error) => Some(error),
-            Self::Path(..) => None,
+            Self::Path(..) | Self::Template(..) => None,
         }
     }
 }
@@ -239,6 +255,7 @@ impl FilesError {
         let key = match self {
             Self::Root(..) | Self::NoOpenat2(_) => "root",
             Self::Pattern(_) => "cache_control",
+            Self::Template(..) => "browse",
             Self::Path(option, _) => option,
         };
         Problem::value(&location.key(key), self.to_string())
@@ -250,20 +267,29 @@ impl FilesOptions {
     pub(crate) fn set_on_site(
         &mut self,
         index: Option<&OneOrMany<String>>,
-        browse: Option<bool>,
+        browse: Option<&Browse>,
         fallback: Option<&str>,
     ) {
         if let Some(index) = index {
             self.index = index.as_slice().iter().map(|path| below_root::stripped(path)).collect();
         }
-        self.browse = browse.unwrap_or(self.browse);
+        self.browse = browse.cloned().unwrap_or_default();
         self.fallback = fallback.map(below_root::stripped);
     }
 
-    /// Uses the setting of the route or site, unless the folder has its own.
-    pub(crate) fn with_compression(mut self, of_route: Option<&CompressionSetting>) -> Self {
-        self.compression = self.compression.or_else(|| of_route.cloned());
-        self
+    /// Uses the settings of the route or site for what the folder has no own setting.
+    pub(crate) fn of_route(self, route: &BuildContext<'_>) -> Self {
+        let compression = self.compression.or_else(|| route.compression.cloned());
+        Self { compression, types: route.types.clone(), ..self }
+    }
+
+    /// Reads the template of listings.
+    pub(super) fn read_template(&mut self) -> Result<(), FilesError> {
+        if let Some(file) = self.browse.template() {
+            let read = ListingTemplate::read(file);
+            self.listing = Some(read.map_err(|why| FilesError::Template(file.to_owned(), why))?);
+        }
+        Ok(())
     }
 
     /// Returns how to compress files; `None` for not at all.

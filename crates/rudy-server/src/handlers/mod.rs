@@ -44,7 +44,7 @@ use crate::config::{AppTable, Location, Problem, Site};
 use crate::dashboard::DashboardTable;
 use crate::error_log::ErrorLog;
 use crate::fastcgi::{Apps, FastcgiTable};
-use crate::files::{FilesTable, Folders};
+use crate::files::{FileTypes, FilesTable, Folders};
 use crate::methods::READ_METHODS;
 use crate::mirror::MirrorTable;
 use crate::php::PhpTable;
@@ -175,6 +175,8 @@ pub(crate) struct BuildContext<'a> {
     pub(crate) folders: &'a Folders,
     /// The compression of the route, or else of its site.
     pub(crate) compression: Option<&'a CompressionSetting>,
+    /// The media types of files.
+    pub(crate) types: FileTypes,
 }
 
 /// Lists all handlers: the key in a route, and the table.

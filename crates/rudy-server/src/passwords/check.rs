@@ -60,21 +60,23 @@ impl PasswordChecks {
 }
 
 impl Check {
-    /// Verifies the password, on one of at most `threads` threads.
+    /// Verifies the password, on one of at most `threads` threads. `attempt` is called there with the verification, which takes long.
     ///
     /// # Errors
     ///
     /// Too many passwords wait.
-    pub(crate) async fn run(self, threads: NonZeroUsize) -> Result<bool, Busy> {
+    pub(crate) async fn run<E: Send + 'static>(
+        self,
+        threads: NonZeroUsize,
+        attempt: impl FnOnce(&dyn Fn() -> bool) -> Result<bool, E> + Send + 'static,
+    ) -> Result<Result<bool, E>, Busy> {
         let checks = self.checks.clone();
-        checks.threads.run(threads, move || self.verify()).await
+        // Browsers send several requests at once: the first one has verified the password for the others.
+        let task = move || if self.is_remembered() { Ok(true) } else { attempt(&|| self.verify()) };
+        checks.threads.run(threads, task).await
     }
 
     fn verify(&self) -> bool {
-        // Browsers send several requests at once: the first one has verified the password for the others.
-        if self.is_remembered() {
-            return true;
-        }
         let is_correct = self.hash.verify(&self.credentials.password) && self.is_known;
         if is_correct && let Some(logins) = self.checks.logins() {
             let Credentials { user, password } = &self.credentials;
@@ -98,6 +100,8 @@ pub(crate) fn default_threads() -> NonZeroUsize {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
     use super::super::hash::tests::OF_SECRET;
     use super::*;
 
@@ -113,7 +117,14 @@ mod tests {
     ) -> (bool, bool) {
         match checks.verdict(credentials(user, password), file) {
             Verdict::Known(is_correct) => (is_correct, false),
-            Verdict::Unknown(check) => (check.run(NonZeroUsize::MIN).await.unwrap(), true),
+            Verdict::Unknown(check) => {
+                let Ok(result) = check.run(NonZeroUsize::MIN, |verify| Ok::<_, Infallible>(verify())).await
+                else {
+                    panic!("the threads are not busy")
+                };
+                let Ok(is_correct) = result;
+                (is_correct, true)
+            }
         }
     }
 

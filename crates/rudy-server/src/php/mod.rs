@@ -142,8 +142,7 @@ impl Php {
         let options = FilesOptions {
             follow_symlinks: table.follow_symlinks,
             on_php_site: true,
-            compression: route.compression.cloned(),
-            ..FilesOptions::default()
+            ..FilesOptions::default().of_route(route)
         };
         let files = Files::open(root, options, folders).map_err(|error| vec![error.problem(location)])?;
         Ok(Self { files, app: Fastcgi::for_php(table, root, location, folders)? })

@@ -264,7 +264,7 @@ fn files(path: &Path, browse: bool, spa: bool) -> Result<FilesTable, Failure> {
     }
     let root = absolute(path)?;
     let fallback = spa.then(|| "index.html".to_owned());
-    let options = FilesOptions { browse, fallback, ..FilesOptions::default() };
+    let options = FilesOptions { browse: browse.into(), fallback, ..FilesOptions::default() };
     Ok(FilesTable { root: FilePath(root), options })
 }
 

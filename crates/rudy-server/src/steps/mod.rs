@@ -33,6 +33,7 @@ use rudy_net::{Client, Reply, Request, Response};
 
 pub use self::access::{AccessRuleTable, FieldPatterns, MethodName};
 pub use self::admission::AdmissionTable;
+use self::admission::Login;
 pub use self::basic_auth::{BasicAuthTable, Realm};
 pub use self::cors::CorsTable;
 pub use self::error_pages::ErrorPagesTable;
@@ -41,7 +42,7 @@ pub(crate) use self::fields::CONNECTION_FIELDS;
 pub(crate) use self::fields::set_request_field;
 pub use self::forward_auth::{AuthorizerUrl, ForwardAuthTable};
 pub(crate) use self::identity::{HasUserFields, Identity};
-pub use self::limits::{BandwidthTable, ConcurrencyTable, KeyPart, RateLimitTable, RequestRate};
+pub use self::limits::{BandwidthTable, ConcurrencyTable, Events, KeyPart, RateLimitTable, RequestRate};
 pub(crate) use self::limits::{Counted, LimitStatus, Limits, TopKeyStatus, problems as limit_problems};
 pub use self::maintenance::MaintenanceTable;
 pub(crate) use self::plan::SiteSteps;

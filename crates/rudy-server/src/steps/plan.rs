@@ -15,13 +15,14 @@ use super::compress::{Compress, Compressor};
 use super::error_pages::{ErrorPages, ErrorPagesTable, Pages};
 use super::field_changes::{FieldChange, FieldChanges};
 use super::fields::{Changes, RequestFields, ResponseFields};
-use super::limits::{self, BandwidthTable, ConcurrencyTable, Limits, Place, RateLimitTable};
+use super::limits::{self, BandwidthTable, ConcurrencyTable, LimitSteps, Limits, Place, RateLimitTable};
 use super::timeout::RequestTimeout;
 use crate::Resources;
 use crate::cache::{Cache, CacheStore, CacheTable};
 use crate::compression::CompressionSetting;
-use crate::config::{self, Config, Location, OneOrMany, Problem};
+use crate::config::{self, Config, Location, OneOrMany, OrOff, Problem};
 use crate::fastcgi::Authorizer;
+use crate::files::{Charset, FileTypes, MediaTypeTable};
 use crate::handlers::HandlerTable;
 use crate::mirror::{Mirror, MirrorTable};
 use crate::routing::PathPattern;
@@ -57,16 +58,17 @@ pub struct StepsTable {
     #[schemars(flatten)]
     pub admission: AdmissionTable,
     /// Limits for requests per time, by the address of the client or another part of the request. A request over a limit gets 429 with
-    /// `Retry-After`. Those of a route replace those of its site, which count the requests of all other routes together.
+    /// `Retry-After`. Those of a route replace those of its site, which count the requests of all other routes together. On a route,
+    /// `false` switches off those of the site.
     #[schemars(extend("examples" = ["10/s"]))]
-    pub rate_limit: Option<OneOrMany<RateLimitTable>>,
+    pub rate_limit: Option<OrOff<OneOrMany<RateLimitTable>>>,
     /// Limits for requests in progress at the same time, by the address of the client or another part of the request. A
-    /// request over a limit gets 429. Those of a route replace those of its site.
+    /// request over a limit gets 429. Those of a route replace those of its site, and `false` switches them off.
     #[schemars(example = 20)]
-    pub concurrent_requests: Option<OneOrMany<ConcurrencyTable>>,
-    /// Bytes per second of each response, the same for a slow and a fast client.
+    pub concurrent_requests: Option<OrOff<OneOrMany<ConcurrencyTable>>>,
+    /// Bytes per second of each response, the same for a slow and a fast client. On a route, `false` switches off the setting of the site.
     #[schemars(extend("examples" = [{ "rate": "500k", "after": "10M" }]))]
-    pub bandwidth: Option<BandwidthTable>,
+    pub bandwidth: Option<OrOff<BandwidthTable>>,
     /// Maximum size of a request body, instead of `body_bytes` in `limits`. A larger one gets 413.
     #[schemars(extend("examples" = ["100M"]))]
     pub body_bytes: Option<Size>,
@@ -78,6 +80,13 @@ pub struct StepsTable {
     /// compress files either. Do not compress pages that contain a secret and text of the request (the attack BREACH).
     #[schemars(example = true)]
     pub compression: Option<CompressionSetting>,
+    /// Media types of files by extension, besides the usual ones; `"*"` is for files of unknown types. Those of a route come before those
+    /// of its site.
+    #[schemars(extend("examples" = [{ "md": "text/markdown", "*": "text/plain" }]))]
+    pub media_types: Option<MediaTypeTable>,
+    /// Charset of text files, for which `media_types` has none. The default is `utf-8`, and `false` is for none. XML declares its own.
+    #[schemars(extend("examples" = ["iso-8859-1"]))]
+    pub charset: Option<OrOff<Charset>>,
     /// Stores responses of `proxy`, `fastcgi` and `php`, and responds with them while they are fresh (RFC 9111): `true`, or a table.
     /// `false` disables the cache of the site for a route. Other handlers of a site are not affected.
     #[schemars(extend("examples" = [true, { "bypass_cookies": ["session*"] }]))]
@@ -111,8 +120,18 @@ impl StepsTable {
             request_timeout: self.request_timeout.or(site.request_timeout),
             // The routes of a site share its compressor.
             compression: None,
+            // The handler applies them.
+            media_types: None,
+            charset: None,
             cache: self.cache.clone().or_else(|| site.cache.clone()),
         }
+    }
+
+    /// Returns how to find the media types of files.
+    pub(crate) fn file_types(&self, site: &Self) -> FileTypes {
+        [site, self].into_iter().fold(FileTypes::default(), |types, steps| {
+            FileTypes::after(types, steps.media_types.as_ref(), steps.charset.as_ref())
+        })
     }
 
     /// Whether responses of the server itself depend on these settings.
@@ -183,8 +202,8 @@ pub(crate) struct SiteSteps<'c> {
     pages: Option<Arc<Pages>>,
     hsts: Option<HeaderValue>,
     limits: &'c Limits,
-    rate_limits: Option<Arc<dyn Step>>,
-    concurrency: Option<Arc<dyn Step>>,
+    rate_limits: LimitSteps,
+    concurrency: LimitSteps,
     compressor: Option<Arc<Compressor>>,
     /// The maximum size of a request body where no other is set.
     body_bytes: u64,
@@ -214,10 +233,12 @@ impl<'c> SiteSteps<'c> {
         let admission = Admission::new(table, &Admission::default(), &shared, &site.location, problems);
         let (body_bytes, body_bytes_max) = (config.limits.http.body_bytes, config.body_bytes_max());
         let place = place(site, &[]);
+        let (limits, of_site) = (&resources.limits, &LimitSteps::default());
         let rate_limits =
-            site.steps.rate_limit.as_ref().map(|list| resources.limits.rates(list.as_slice(), &place));
-        let concurrency = site.steps.concurrent_requests.as_ref();
-        let concurrency = concurrency.map(|list| resources.limits.concurrency(list.as_slice(), &place));
+            own_limits(site.steps.rate_limit.as_ref(), of_site, |list| limits.rates(list, &place));
+        let concurrency = own_limits(site.steps.concurrent_requests.as_ref(), of_site, |list| {
+            limits.concurrency(list, &place)
+        });
         let compressor = site.steps.compressor(None);
         Self {
             site,
@@ -226,7 +247,7 @@ impl<'c> SiteSteps<'c> {
             authorizer,
             pages,
             hsts,
-            limits: &resources.limits,
+            limits,
             rate_limits,
             concurrency,
             compressor,
@@ -265,7 +286,8 @@ impl<'c> SiteSteps<'c> {
         let own = route.steps.pages(self.pages.clone(), &route.location, problems);
         let table = &route.steps.admission;
         let admission = Admission::new(table, &self.admission, &self.shared, &route.location, problems);
-        let mut steps = Vec::from_iter(settings.bandwidth.as_ref().map(limits::bandwidth));
+        let mut steps =
+            Vec::from_iter(settings.bandwidth.as_ref().and_then(OrOff::on).map(limits::bandwidth));
         // Around the others, so that it has the last word about the media type, the entity tag and `Vary`.
         let compressor = route.steps.compressor(self.compressor.as_ref());
         let compresses = compressor.is_some();
@@ -276,8 +298,13 @@ impl<'c> SiteSteps<'c> {
         }
         steps.extend(self.outer_of(&settings, &admission, own.or_else(|| self.pages.clone())));
         steps.extend(admission.before_limits());
-        steps.extend(self.limits_of(route));
-        steps.extend(admission.logins());
+        // A request that has too many others beside it does not use up the allowance of the client.
+        let limits = self.limits_of(route);
+        steps.extend(limits.iter().filter_map(|limits| limits.outer.clone()));
+        let logins = admission.logins(&limits[1].logins);
+        let by_user = if logins.is_empty() { &[] } else { limits.as_slice() };
+        steps.extend(logins);
+        steps.extend(by_user.iter().filter_map(|limits| limits.by_user.clone()));
         if let Some(authorizer) = self.authorizer(route, problems) {
             steps.push(Arc::new(authorizer));
         }
@@ -313,16 +340,16 @@ impl<'c> SiteSteps<'c> {
         steps
     }
 
-    /// The limits of a route: its own, or those of the site.
-    fn limits_of(&self, route: &config::Route) -> impl Iterator<Item = Arc<dyn Step>> {
+    /// The limits of a route, its own or those of the site: of concurrent requests, and of requests per time.
+    fn limits_of(&self, route: &config::Route) -> [LimitSteps; 2] {
         let place = place(self.site, &route.paths);
-        let own = route.steps.concurrent_requests.as_ref();
-        let concurrency = own.map(|list| self.limits.concurrency(list.as_slice(), &place));
-        let own = route.steps.rate_limit.as_ref();
-        let rate_limits = own.map(|list| self.limits.rates(list.as_slice(), &place));
-        // A request that has too many others beside it does not use up the allowance of the client.
-        let concurrency = concurrency.or_else(|| self.concurrency.clone());
-        concurrency.into_iter().chain(rate_limits.or_else(|| self.rate_limits.clone()))
+        let concurrency = own_limits(route.steps.concurrent_requests.as_ref(), &self.concurrency, |list| {
+            self.limits.concurrency(list, &place)
+        });
+        let rates = own_limits(route.steps.rate_limit.as_ref(), &self.rate_limits, |list| {
+            self.limits.rates(list, &place)
+        });
+        [concurrency, rates]
     }
 
     /// The authorizer of a route. `None` after a problem, because the configuration is then rejected.
@@ -334,6 +361,18 @@ impl<'c> SiteSteps<'c> {
                 authorizer.map_err(|more| problems.extend(more)).ok()
             }
         }
+    }
+}
+
+/// Returns the steps of a setting, or those of the site if there is no own setting.
+fn own_limits<T>(
+    own: Option<&OrOff<OneOrMany<T>>>,
+    of_site: &LimitSteps,
+    build: impl FnOnce(&[T]) -> LimitSteps,
+) -> LimitSteps {
+    match own {
+        None => of_site.clone(),
+        Some(setting) => setting.on().map(|list| build(list.as_slice())).unwrap_or_default(),
     }
 }
 

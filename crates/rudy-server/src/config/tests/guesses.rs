@@ -6,6 +6,7 @@ use rudy_net::listen::Endpoint;
 
 use super::*;
 use crate::compression::{CompressionSetting, Of};
+use crate::files::Browse;
 
 /// A configuration with one site, with these lines before and in the site.
 fn with_site(main: &str, site: &str) -> Result<Config, String> {
@@ -57,7 +58,7 @@ fn a_site_with_a_root_accepts_index_browse_and_fallback() {
     let config = with_site("", site).unwrap();
     let HandlerTable::Files(files) = &config.sites[0].routes[0].handler else { panic!("files") };
     assert_eq!(files.options.index, ["home.html", "index.html"]);
-    assert!(files.options.browse && files.options.fallback.as_deref() == Some("index.html"));
+    assert!(files.options.browse == Browse::On && files.options.fallback.as_deref() == Some("index.html"));
     with_site("", "root = 'public'\nindex = 'home.html'").unwrap();
     let error = with_site("", "php = 'public'\nbrowse = true").unwrap_err();
     assert!(error.contains("`browse` is for the files of `root`"), "{error}");

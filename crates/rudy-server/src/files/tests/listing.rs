@@ -2,10 +2,12 @@
 
 use std::os::unix::fs::symlink;
 
+use super::super::FilesError;
 use super::*;
+use crate::config::FilePath;
 
 fn browsed(contents: &[(&str, &str)]) -> Site {
-    Site::with_options(contents, FilesOptions { browse: true, ..FilesOptions::default() })
+    Site::with_options(contents, FilesOptions { browse: Browse::On, ..FilesOptions::default() })
 }
 
 fn names(site: &Site, target: &str) -> Vec<String> {
@@ -32,6 +34,44 @@ fn folders_are_listed_only_with_browse() {
     assert_eq!(site.get("/nothing/").status, 404);
     assert_eq!(site.get("/d/a.txt/").status, 404);
     assert_eq!(Site::with(&contents).get("/d/").status, 404);
+}
+
+/// Writes a template, and returns the options that `rudy.toml` would have.
+fn with_template(folder: &TempDir, text: &str) -> Result<FilesOptions, FilesError> {
+    let file = folder.path().join("listing.html");
+    fs::write(&file, text).unwrap();
+    let browse = Browse::Template(FilePath(file));
+    let mut options = FilesOptions { browse, ..FilesOptions::default() };
+    options.read_template().map(|()| options)
+}
+
+#[test]
+fn a_template_of_the_user_replaces_the_page_and_escapes_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "{{ path }}:{% for row in rows %} <a href=\"{{ row.href }}\">{{ row.name }}{{ row.slash }}</a> {{ row.size }}{% endfor %}";
+    let options = with_template(&folder, text).unwrap();
+    let site = Site::with_options(&[("d/<b>.txt", "12345"), ("d/sub/x", "")], options);
+    let expected =
+        "&#x2f;d&#x2f;: <a href=\"sub/\">sub&#x2f;</a>  <a href=\"%3Cb%3E.txt\">&lt;b&gt;.txt</a> 5 B";
+    assert_eq!(site.get("/d/").text(), expected);
+    assert_eq!(names(&site, "/d/"), ["sub", "<b>.txt"], "JSON is the same");
+}
+
+#[test]
+fn an_unusable_template_is_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    for (text, expected) in [
+        ("{{ pth }}", "undefined value"),
+        ("{% for row in rows %}{{ row.owner }}{% endfor %}", "undefined value"),
+        ("{% for %}", "syntax error"),
+    ] {
+        let error = with_template(&folder, text).unwrap_err().to_string();
+        assert!(error.contains("cannot use the template") && error.contains(expected), "{text}: {error}");
+    }
+    with_template(&folder, include_str!("../templates/listing.html")).unwrap();
+    let browse = Browse::Template(FilePath(folder.path().join("missing.html")));
+    let mut options = FilesOptions { browse, ..FilesOptions::default() };
+    assert!(options.read_template().unwrap_err().to_string().contains("No such file"));
 }
 
 #[test]
@@ -103,7 +143,7 @@ fn files_that_are_not_served_are_not_listed() {
     symlink("/etc/passwd", root.join("outside")).unwrap();
     symlink("nowhere", root.join("dangling")).unwrap();
     assert_eq!(names(&site, "/"), ["a.txt", "inside"]);
-    let hidden = FilesOptions { browse: true, serve_hidden: true, ..FilesOptions::default() };
+    let hidden = FilesOptions { browse: Browse::On, serve_hidden: true, ..FilesOptions::default() };
     assert_eq!(names(&Site::with_options(&[("a", ""), (".b", "")], hidden), "/"), [".b", "a"]);
 }
 
@@ -112,7 +152,7 @@ fn a_truncated_listing_shows_a_note() {
     let contents: Vec<(String, &str)> = (0..5).map(|number| (format!("{number}.txt"), "x")).collect();
     let contents: Vec<(&str, &str)> = contents.iter().map(|(name, text)| (&**name, *text)).collect();
     let at = |listing_entries| {
-        let options = FilesOptions { browse: true, listing_entries, ..FilesOptions::default() };
+        let options = FilesOptions { browse: Browse::On, listing_entries, ..FilesOptions::default() };
         let site = Site::with_options(&contents, options);
         let listing = site.get_with("/", &[("accept", "application/json")]);
         let listing: serde_json::Value = serde_json::from_slice(&listing.body).unwrap();

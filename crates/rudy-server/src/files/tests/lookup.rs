@@ -188,7 +188,7 @@ fn source_code_is_never_sent() {
         index: vec!["index.php".into(), "index.html".into()],
         try_files: vec!["{path}".into(), "{path}.php".into()],
         fallback: Some("page.php".into()),
-        browse: true,
+        browse: Browse::On,
         ..FilesOptions::default()
     };
     let site = Site::with_options(&contents, options());
@@ -214,7 +214,7 @@ fn source_code_is_never_sent() {
 
 #[test]
 fn a_listing_omits_source_code() {
-    let options = FilesOptions { browse: true, ..FilesOptions::default() };
+    let options = FilesOptions { browse: Browse::On, ..FilesOptions::default() };
     let site = Site::with_options(&[("a.php", "x"), ("b.txt", "x"), ("c.php/d.txt", "x")], options);
     let listing = site.get_with("/", &[("accept", "application/json")]);
     let shown: Vec<_> =

@@ -19,7 +19,7 @@ use rudy_net::{Body, BodyPiece, FileRange, Reply, Request, RequestBody};
 use tempfile::TempDir;
 
 use super::access::{Access, WouldBlock};
-use super::{Files, FilesOptions, Folders, Outcome};
+use super::{Browse, Files, FilesOptions, Folders, Outcome};
 
 /// A folder and its handler.
 struct Site {

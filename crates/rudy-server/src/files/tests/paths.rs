@@ -62,7 +62,7 @@ fn no_spelling_of_a_path_leaves_the_folder() {
 
 #[test]
 fn no_random_path_serves_the_secret() {
-    let options = FilesOptions { serve_hidden: true, browse: true, ..FilesOptions::default() };
+    let options = FilesOptions { serve_hidden: true, browse: Browse::On, ..FilesOptions::default() };
     let site = site_beside_a_secret(options);
     let strategy = "(/|%2[eEfF]|%5[cC]|%00|%25|\\.|\\\\|a|deep|b|site|secret|\\.txt){0,12}";
     proptest!(|(path in strategy)| {

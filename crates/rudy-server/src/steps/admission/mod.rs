@@ -16,6 +16,7 @@ use super::access::{AccessRuleTable, AccessRules};
 use super::basic_auth::{BasicAuth, BasicAuthTable};
 use super::cors::{Cors, CorsFields, CorsTable, Preflight};
 use super::forward_auth::{ForwardAuth, ForwardAuthTable};
+use super::limits::LoginLimits;
 use super::maintenance::{Maintenance, MaintenanceTable};
 use crate::Resources;
 use crate::client_address::AllowedClient;
@@ -57,7 +58,34 @@ pub struct AdmissionTable {
     pub forward_auth: Option<OrOff<ForwardAuthTable>>,
 }
 
+/// How a request gets a user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Login {
+    /// A password is verified.
+    pub(super) has_passwords: bool,
+    /// A password is verified, or an authorizer names the user.
+    pub(super) has_users: bool,
+}
+
+impl Login {
+    /// Returns what either of two routes has.
+    pub(super) fn or(self, other: Self) -> Self {
+        Self {
+            has_passwords: self.has_passwords || other.has_passwords,
+            has_users: self.has_users || other.has_users,
+        }
+    }
+}
+
 impl AdmissionTable {
+    /// Returns the login of a route with these settings.
+    pub(super) fn login(&self, of_site: &Self) -> Login {
+        let passwords = self.basic_auth.as_ref().or(of_site.basic_auth.as_ref()).and_then(OrOff::on);
+        let authorizer = self.forward_auth.as_ref().or(of_site.forward_auth.as_ref()).and_then(OrOff::on);
+        let has_passwords = passwords.is_some();
+        Login { has_passwords, has_users: has_passwords || authorizer.is_some() }
+    }
+
     /// Whether responses of the server itself depend on these settings.
     pub(super) fn changes_errors(&self) -> bool {
         self.cors.is_some()
@@ -147,7 +175,7 @@ pub(super) struct Admission {
     maintenance: Option<Arc<dyn Step>>,
     rules: Option<Arc<dyn Step>>,
     cors: Option<Arc<Cors>>,
-    basic_auth: Option<Arc<dyn Step>>,
+    basic_auth: Option<Arc<BasicAuth>>,
     forward_auth: Option<Arc<dyn Step>>,
 }
 
@@ -196,9 +224,11 @@ impl Admission {
         [self.maintenance.clone(), self.rules.clone(), preflight].into_iter().flatten()
     }
 
-    /// Returns the steps that verify users, behind the limits, which bound the number of attempts.
-    pub(super) fn logins(&self) -> impl Iterator<Item = Arc<dyn Step>> {
-        [self.basic_auth.clone(), self.forward_auth.clone()].into_iter().flatten()
+    /// Returns the steps that verify users. Attempts that fail count against `limits`.
+    pub(super) fn logins(&self, limits: &LoginLimits) -> Vec<Arc<dyn Step>> {
+        let basic_auth = self.basic_auth.as_ref();
+        let basic_auth = basic_auth.map(|step| -> Arc<dyn Step> { Arc::new(step.limited(limits)) });
+        basic_auth.into_iter().chain(self.forward_auth.clone()).collect()
     }
 }
 

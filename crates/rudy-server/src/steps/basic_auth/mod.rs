@@ -13,18 +13,23 @@ use rudy_net::{Client, Reply, Request, Response};
 use self::credentials::credentials;
 pub use self::table::{BasicAuthTable, Realm};
 use super::identity::Identity;
+use super::limits::{Attempt, LoginLimits};
 use super::{Next, Resume, Step};
 use crate::error_log::ErrorLog;
 use crate::handlers::{Call, Start};
 use crate::pages;
-use crate::passwords::{Busy, Credentials, PasswordChecks, PasswordFile, Verdict};
+use crate::passwords::{Busy, PasswordChecks, PasswordFile, Verdict};
 
 /// After this many seconds, clients may try again if too many passwords wait to be verified: a queue is empty in about that time.
 static RETRY_AFTER: HeaderValue = HeaderValue::from_static("5");
 
 /// Passes on the requests of users with a correct password. Clones share everything.
 #[derive(Debug, Clone)]
-pub(super) struct BasicAuth(Arc<Shared>);
+pub(super) struct BasicAuth {
+    shared: Arc<Shared>,
+    /// They count attempts that fail.
+    limits: LoginLimits,
+}
 
 #[derive(Debug)]
 struct Shared {
@@ -47,20 +52,26 @@ impl BasicAuth {
     ) -> Self {
         let name = table.file.display().to_string();
         let challenge = table.realm.challenge();
-        Self(Arc::new(Shared { file, name, challenge, checks, threads, log: OnceLock::new() }))
+        let shared = Arc::new(Shared { file, name, challenge, checks, threads, log: OnceLock::new() });
+        Self { shared, limits: LoginLimits::default() }
+    }
+
+    /// Returns the same step with other limits.
+    pub(super) fn limited(&self, limits: &LoginLimits) -> Self {
+        Self { shared: self.shared.clone(), limits: limits.clone() }
     }
 
     /// Responds to a request without credentials.
     fn challenge(&self, request: &Request) -> Response {
         let explanation = "Sign in to access this page.";
         let mut response = pages::error(StatusCode::UNAUTHORIZED, request.headers(), explanation);
-        response.headers_mut().insert(header::WWW_AUTHENTICATE, self.0.challenge.clone());
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, self.shared.challenge.clone());
         response
     }
 
-    /// Responds to a request with a wrong user name or password, and logs it. Every failed login ends here.
+    /// Responds to a request with a wrong user name or password, and logs it.
     fn reject(&self, request: &Request, user: &str, client: &Client<'_>) -> Response {
-        if let Some(log) = self.0.log.get() {
+        if let Some(log) = self.shared.log.get() {
             let line = format!(
                 "a login as {user:?} from {} was rejected: {} {}",
                 client.address(),
@@ -80,20 +91,31 @@ impl BasicAuth {
         response
     }
 
-    async fn verify(self, verdict: Verdict, request: Request, user: Identity, resume: Resume) -> Response {
+    async fn verify(self, login: Login, request: Request, resume: Resume) -> Response {
+        let Login { user, identity, verdict, attempt } = login;
         let is_correct = match verdict {
-            Verdict::Known(is_correct) => Ok(is_correct),
-            Verdict::Unknown(check) => check.run(self.0.threads).await,
+            Verdict::Known(is_correct) => Ok(attempt.verify(|| is_correct)),
+            Verdict::Unknown(check) => check.run(self.shared.threads, |verify| attempt.verify(verify)).await,
         };
-        match is_correct {
-            Ok(true) => {
-                let request = user.identify(request, resume.client());
+        match (is_correct, identity) {
+            (Ok(Ok(true)), Some(identity)) => {
+                let request = identity.identify(request, resume.client());
                 resume.call(request).response().await
             }
-            Ok(false) => self.reject(&request, user.user(), resume.client()),
-            Err(Busy) => Self::busy(&request),
+            (Ok(Ok(_)), _) => self.reject(&request, &user, resume.client()),
+            (Ok(Err(over)), _) => over.reject(&request, resume.path(), resume.client()),
+            (Err(Busy), _) => Self::busy(&request),
         }
     }
+}
+
+/// A login that may fail.
+struct Login {
+    user: String,
+    /// `None` if the user is no value of a field.
+    identity: Option<Identity>,
+    verdict: Verdict,
+    attempt: Attempt,
 }
 
 impl Step for BasicAuth {
@@ -101,25 +123,34 @@ impl Step for BasicAuth {
         let Some(credentials) = credentials(request.headers()) else {
             return self.challenge(&request).into();
         };
-        let Credentials { user, .. } = &credentials;
-        let Some(identity) = Identity::of_login(user) else {
-            return self.reject(&request, user, call.context.client).into();
+        let user = credentials.user.clone();
+        let identity = Identity::of_login(&user);
+        let verdict = match (&identity, self.shared.checks.verdict(credentials, &self.shared.file)) {
+            (None, _) => Verdict::Known(false),
+            (Some(_), verdict) => verdict,
         };
-        match self.0.checks.verdict(credentials, &self.0.file) {
-            Verdict::Known(true) => identity.pass_on(request, call, next),
-            verdict => {
+        match (identity, verdict) {
+            (Some(identity), Verdict::Known(true)) => identity.pass_on(request, call, next),
+            (identity, verdict) => {
+                let attempt = match self.limits.begin(&request, &call) {
+                    Ok(attempt) => attempt,
+                    Err(over) => return over.reject(&request, call.path, call.context.client).into(),
+                };
                 let resume = Resume::new(&call, next);
-                Reply::Later(Box::pin(self.clone().verify(verdict, request, identity, resume)))
+                let login = Login { user, identity, verdict, attempt };
+                Reply::Later(Box::pin(self.clone().verify(login, request, resume)))
             }
         }
     }
 
     fn describe(&self) -> Vec<String> {
-        vec![format!("login: a user of {}, otherwise 401", self.0.name)]
+        let login = format!("login: a user of {}, otherwise 401", self.shared.name);
+        std::iter::once(login).chain(self.limits.describe()).collect()
     }
 
     fn start(&self, start: &Start<'_>) -> io::Result<()> {
-        self.0.log.get_or_init(|| start.log.clone());
+        self.shared.log.get_or_init(|| start.log.clone());
+        self.limits.set_log(start.log);
         Ok(())
     }
 }

@@ -5,19 +5,22 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 use http::HeaderName;
+use rudy_http::semantics::path::RequestPath;
 use rudy_limit::{Key, KeyBuilder, KeyHasher};
 use rudy_net::{Client, Peer, Request};
 
 use crate::config::{OneOrMany, visible, written_as_text};
 use crate::handlers::Call;
 use crate::routing::{request_host, with_name};
-use crate::steps::HeadCall;
+use crate::steps::{HeadCall, Identity};
 
-/// A part of a request: `address`, `header.NAME`, `path`, `host`, or `all` for none.
+/// A part of a request: `address`, `user`, `header.NAME`, `path`, `host`, or `all` for none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyPart {
     /// The address of the client.
     Address,
+    /// The user, after the login. Requests that an authorizer allows without naming a user count together.
+    User,
     /// The values of a header field. Requests without it count together.
     Field(HeaderName),
     /// The canonical path.
@@ -34,12 +37,13 @@ impl FromStr for KeyPart {
     fn from_str(text: &str) -> Result<Self, String> {
         Ok(match text {
             "address" => Self::Address,
+            "user" => Self::User,
             "path" => Self::Path,
             "host" => Self::Host,
             "all" => Self::All,
             _ => {
                 let name = text.strip_prefix("header.").ok_or(
-                    "expected \"address\", \"path\", \"host\", \"all\", or a field such as \"header.x-api-key\"",
+                    "expected \"address\", \"user\", \"path\", \"host\", \"all\", or a field such as \"header.x-api-key\"",
                 )?;
                 let invalid = |_| format!("\"{}\" is not the name of a header field", visible(name));
                 Self::Field(name.parse().map_err(invalid)?)
@@ -52,6 +56,7 @@ impl fmt::Display for KeyPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Address => f.write_str("address"),
+            Self::User => f.write_str("user"),
             Self::Field(name) => write!(f, "header.{name}"),
             Self::Path => f.write_str("path"),
             Self::Host => f.write_str("host"),
@@ -63,8 +68,8 @@ impl fmt::Display for KeyPart {
 written_as_text!(KeyPart, "a part of a request (\"address\")", {
     "type": "string",
     "description": "A part of a request that a limit counts by.",
-    "pattern": "^(address|path|host|all|header\\..+)$",
-    "examples": ["address", "header.x-api-key", "path", "host", "all"]
+    "pattern": "^(address|user|path|host|all|header\\..+)$",
+    "examples": ["address", "user", "header.x-api-key", "path", "host", "all"]
 });
 
 /// What a limit counts by: the combination of these parts.
@@ -84,10 +89,16 @@ impl KeySettings {
         }
     }
 
+    /// Whether the user is a part of the key.
+    pub(super) fn has_user(&self) -> bool {
+        self.parts.contains(&KeyPart::User)
+    }
+
     /// Returns the key of a request.
     pub(super) fn key(&self, hasher: &KeyHasher, request: &KeySource<'_>) -> Key {
         let add = |key: KeyBuilder, part: &KeyPart| match part {
             KeyPart::Address => add_address(key, request.client.address(), self.v6_bits),
+            KeyPart::User => key.bytes(request.user().as_bytes()),
             KeyPart::Field(name) => request.with_values(name, |value| key.bytes(value)),
             KeyPart::Path => key.bytes(request.path),
             KeyPart::Host => with_name(request.host(), |name| key.bytes(name.as_bytes())),
@@ -100,6 +111,7 @@ impl KeySettings {
     pub(super) fn name(&self, key: Key, request: &KeySource<'_>) -> String {
         let name = |part: &KeyPart| match part {
             KeyPart::Address => network(request.client.address(), self.v6_bits),
+            KeyPart::User => visible(request.user()),
             KeyPart::Field(name) => format!("{name} #{:08x}", key.short()),
             KeyPart::Path => visible(&String::from_utf8_lossy(request.path)),
             KeyPart::Host => with_name(request.host(), visible),
@@ -158,12 +170,26 @@ impl<'a> KeySource<'a> {
     }
 
     pub(super) fn of_request(request: &'a Request, call: &Call<'a>) -> Self {
-        Self { client: call.context.client, path: call.path.as_bytes(), message: Message::Request(request) }
+        Self::new(request, call.path, call.context.client)
+    }
+
+    pub(super) fn new(request: &'a Request, path: &'a RequestPath<'_>, client: &'a Client<'a>) -> Self {
+        Self { client, path: path.as_bytes(), message: Message::Request(request) }
     }
 
     /// The client as the error log shows it.
     pub(super) fn client(&self) -> Peer {
         self.client.address()
+    }
+
+    /// Requests without a user have an empty name.
+    fn user(&self) -> &str {
+        let user = match &self.message {
+            // A route with a login needs the request.
+            Message::Head(_) => None,
+            Message::Request(request) => request.extensions().get().map(Identity::user),
+        };
+        user.unwrap_or_default()
     }
 
     fn host(&self) -> &[u8] {

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use rudy_limit::{Key, KeyHasher, TopKeys};
 
-use super::key::{KeySettings, KeySource};
-use super::status::{TopKeyStatus, top_keys};
-use super::{Effect, Settings};
+use super::key::KeySource;
+use super::status::top_keys;
+use super::{Effect, LimitStatus, Settings};
 use crate::error_log::ErrorLog;
 
 /// The number of rejected keys to know.
@@ -21,8 +21,8 @@ const LOG_PERIOD: Duration = Duration::from_mins(1);
 #[derive(Debug)]
 pub(super) struct Meter {
     pub(super) settings: Settings,
-    /// What is limited, for the log: `rate limit of example.org (10/s)`.
-    what: String,
+    /// The kind of limit.
+    pub(super) name: &'static str,
     hasher: KeyHasher,
     rejected: AtomicU64,
     over_in_dry_run: AtomicU64,
@@ -36,10 +36,10 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    pub(super) fn new(settings: Settings, what: String) -> Self {
+    pub(super) fn new(settings: Settings, name: &'static str) -> Self {
         Self {
             settings,
-            what,
+            name,
             hasher: KeyHasher::default(),
             rejected: AtomicU64::new(0),
             over_in_dry_run: AtomicU64::new(0),
@@ -57,18 +57,14 @@ impl Meter {
     }
 
     pub(super) fn key(&self, request: &KeySource<'_>) -> Key {
-        self.key_settings().key(&self.hasher, request)
-    }
-
-    pub(super) fn key_settings(&self) -> &KeySettings {
-        &self.settings.key
+        self.settings.key.key(&self.hasher, request)
     }
 
     /// Counts a request over the limit.
     pub(super) fn count(&self, key: Key, request: &KeySource<'_>, effect: Effect, now: Instant) {
         let counter = if effect.dry_run { &self.over_in_dry_run } else { &self.rejected };
         counter.fetch_add(1, Ordering::Relaxed);
-        self.top.count(key, now, || self.key_settings().name(key, request));
+        self.top.count(key, now, || self.settings.key.name(key, request));
         if let Some(earlier) = self.may_log(now)
             && let Some(log) = self.log.get()
         {
@@ -79,7 +75,9 @@ impl Meter {
             };
             let more =
                 if earlier == 0 { String::new() } else { format!(" ({earlier} more since the last line)") };
-            log.client_line(&format!("{} is over the {}: {done}{more}", request.client(), self.what));
+            let Self { name, settings, .. } = self;
+            let limit = format!("{name} of {} ({})", settings.label(), settings.max);
+            log.client_line(&format!("{} is over the {limit}: {done}{more}", request.client()));
         }
     }
 
@@ -99,13 +97,19 @@ impl Meter {
         None
     }
 
-    /// Returns the numbers of rejected requests, and of those over the limit that passed.
-    pub(super) fn counts(&self) -> (u64, u64) {
-        (self.rejected.load(Ordering::Relaxed), self.over_in_dry_run.load(Ordering::Relaxed))
-    }
-
-    pub(super) fn top(&self) -> Vec<TopKeyStatus> {
-        top_keys(&self.top.list(), Instant::now())
+    /// Returns the counts that all kinds of limits have.
+    pub(super) fn status(&self) -> LimitStatus {
+        LimitStatus {
+            name: self.settings.label(),
+            max: self.settings.max.to_string(),
+            by: self.settings.key.to_string(),
+            rejected: self.rejected.load(Ordering::Relaxed),
+            dry_run: self.over_in_dry_run.load(Ordering::Relaxed),
+            shared: None,
+            memory_bytes: None,
+            active_keys: None,
+            top: top_keys(&self.top.list(), Instant::now()),
+        }
     }
 }
 
@@ -119,7 +123,7 @@ mod tests {
     fn a_line_is_logged_once_a_minute_with_the_number_of_the_others() {
         let rate = RequestRate { requests: 1, period: Duration::from_secs(1) };
         let place = Place { label: String::new(), identity: String::new() };
-        let meter = Meter::new(RateLimitTable::from(rate).settings(&place, 0), "rate limit".to_owned());
+        let meter = Meter::new(RateLimitTable::from(rate).settings(&place, 0), "rate limit");
         let at = |seconds| meter.started + Duration::from_secs(seconds);
         let lines: Vec<_> = [0, 1, 59, 60, 61, 119, 120].map(|second| meter.may_log(at(second))).to_vec();
         assert_eq!(lines, [Some(0), None, None, Some(2), None, None, Some(2)]);

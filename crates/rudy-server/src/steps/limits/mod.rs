@@ -6,9 +6,11 @@
 //! A limit counts a request once, also if internal redirects lead it through several routes ([`Counted`]). Requests of the server
 //! itself for error pages are not counted.
 
+mod applied;
 mod bandwidth;
 mod concurrency;
 mod key;
+mod logins;
 mod meter;
 mod pieces;
 mod rate;
@@ -17,21 +19,22 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use http::StatusCode;
 use rudy_net::Request;
 
+use self::applied::{Applied, Limit, Limited};
 use self::bandwidth::Bandwidth;
-use self::concurrency::{ConcurrencyLimit, ConcurrencyLimits};
+use self::concurrency::ConcurrencyLimit;
 pub use self::key::KeyPart;
 use self::key::KeySettings;
-use self::rate::{RateLimit, RateLimits};
+pub(super) use self::logins::{Attempt, LoginLimits};
+use self::rate::RateLimit;
 pub(crate) use self::status::{LimitStatus, TopKeyStatus};
-pub use self::table::{BandwidthTable, ConcurrencyTable, RateLimitTable, RequestRate};
-use super::{Step, StepsTable};
-use crate::config::{Config, Location, OneOrMany, Problem};
+pub use self::table::{BandwidthTable, ConcurrencyTable, Events, RateLimitTable, RequestRate};
+use super::{Login, Step, StepsTable};
+use crate::config::{Config, Location, OneOrMany, OrOff, Problem};
 use crate::internal_redirect::ErrorPageFor;
 use crate::registry::Registry;
 
@@ -74,7 +77,7 @@ pub(super) struct Place {
 /// The number of requests that a limit allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Max {
-    PerTime { rate: RequestRate, burst: u32, memory: usize },
+    PerTime { rate: RequestRate, burst: u32, counts: Events, memory: usize },
     AtOnce(u32),
 }
 
@@ -84,6 +87,38 @@ struct Effect {
     status: StatusCode,
     /// Only counts and logs it.
     dry_run: bool,
+    /// Whether responses have fields with the allowance.
+    sends_fields: bool,
+}
+
+/// The steps for the limits of a site or route.
+#[derive(Debug, Clone, Default)]
+pub(super) struct LimitSteps {
+    /// Before the login.
+    pub(super) outer: Option<Arc<dyn Step>>,
+    /// After the login: the limits by user.
+    pub(super) by_user: Option<Arc<dyn Step>>,
+    /// What the login itself counts.
+    pub(super) logins: LoginLimits,
+}
+
+impl LimitSteps {
+    /// The steps before and after the login.
+    fn new<L: Limit>(limits: &[(Position, Applied<L>)]) -> Self {
+        Self {
+            outer: Limited::step(at(Position::Outer, limits)),
+            by_user: Limited::step(at(Position::ByUser, limits)),
+            logins: LoginLimits::default(),
+        }
+    }
+}
+
+/// The place of a limit among the steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Position {
+    Outer,
+    Login,
+    ByUser,
 }
 
 impl Settings {
@@ -95,31 +130,48 @@ impl Settings {
             Scope::Of(place, number) => format!("{} ({})", place.label, number + 1),
         }
     }
+
+    fn position(&self) -> Position {
+        match self.max {
+            Max::PerTime { counts: Events::FailedLogins, .. } => Position::Login,
+            _ if self.key.has_user() => Position::ByUser,
+            _ => Position::Outer,
+        }
+    }
+
+    /// Why the limit has no effect on requests with this login.
+    fn fault(&self, login: Login) -> Option<(&'static str, &'static str)> {
+        let position = self.position();
+        if position == Position::Login && self.key.has_user() {
+            Some(("a failed login has no user", "count by \"address\""))
+        } else if position == Position::Login && !login.has_passwords {
+            Some(("the limit counts failed logins, but there is no login", "set `basic_auth`"))
+        } else if position == Position::ByUser && !login.has_users {
+            Some(("the limit counts by user, but there is no login", "set `basic_auth` or `forward_auth`"))
+        } else {
+            None
+        }
+    }
 }
 
 impl Limits {
-    /// Returns the step for the rate limits of a site or route.
-    pub(super) fn rates(&self, tables: &[RateLimitTable], place: &Place) -> Arc<dyn Step> {
-        let limit = |(number, table): (usize, &RateLimitTable)| {
+    /// Returns the steps for the rate limits of a site or route.
+    pub(super) fn rates(&self, tables: &[RateLimitTable], place: &Place) -> LimitSteps {
+        let limits = tables.iter().enumerate().map(|(number, table)| {
             let settings = table.settings(place, number);
-            let Ok(limit) = self
-                .rates
-                .get_or_create(&settings, || Ok::<_, Infallible>(Arc::new(RateLimit::new(settings.clone()))));
-            rate::Applied { limit, effect: table.effect(), sends_fields: table.send_fields }
-        };
-        Arc::new(RateLimits(tables.iter().enumerate().map(limit).collect()))
+            (settings.position(), Applied::new(&self.rates, &settings, table.effect()))
+        });
+        let limits: Vec<_> = limits.collect();
+        LimitSteps { logins: LoginLimits::new(at(Position::Login, &limits)), ..LimitSteps::new(&limits) }
     }
 
-    /// Returns the step for the limits of concurrent requests of a site or route.
-    pub(super) fn concurrency(&self, tables: &[ConcurrencyTable], place: &Place) -> Arc<dyn Step> {
-        let limit = |(number, table): (usize, &ConcurrencyTable)| {
+    /// Returns the steps for the limits of concurrent requests of a site or route.
+    pub(super) fn concurrency(&self, tables: &[ConcurrencyTable], place: &Place) -> LimitSteps {
+        let limits = tables.iter().enumerate().map(|(number, table)| {
             let settings = table.settings(place, number);
-            let Ok(limit) = self.concurrency.get_or_create(&settings, || {
-                Ok::<_, Infallible>(Arc::new(ConcurrencyLimit::new(settings.clone())))
-            });
-            concurrency::Applied { limit, effect: table.effect() }
-        };
-        Arc::new(ConcurrencyLimits(tables.iter().enumerate().map(limit).collect()))
+            (settings.position(), Applied::new(&self.concurrency, &settings, table.effect()))
+        });
+        LimitSteps::new(&limits.collect::<Vec<_>>())
     }
 
     /// Returns the counts of all limits.
@@ -132,6 +184,11 @@ impl Limits {
             .chain(concurrency.iter().map(|limit| limit.status()))
             .collect()
     }
+}
+
+/// Returns the limits at a position.
+fn at<L>(position: Position, limits: &[(Position, Applied<L>)]) -> Vec<Applied<L>> {
+    limits.iter().filter(|(other, _)| *other == position).map(|(_, applied)| applied.clone()).collect()
 }
 
 /// Returns the step that paces responses.
@@ -164,32 +221,39 @@ fn is_counted(request: &Request) -> bool {
     request.extensions().get::<ErrorPageFor>().is_none()
 }
 
-/// Reports lists that are too long, and limits that have the same name and other settings.
+/// Reports lists that are too long, limits that have the same name and other settings, and those of a login that does not exist.
 pub(crate) fn problems(config: &Config) -> Vec<Problem> {
     let mut problems = Vec::new();
     let (mut rates, mut concurrency) = (Vec::new(), Vec::new());
     let place = Place { label: String::new(), identity: String::new() };
-    for (steps, location) in places(config) {
-        let of_rates = steps.rate_limit.iter().flat_map(OneOrMany::as_slice).enumerate();
-        let key = location.key("rate_limit");
-        check(of_rates.map(|(at, table)| table.settings(&place, at)), &key, &mut rates, &mut problems);
-        let of_concurrency = steps.concurrent_requests.iter().flat_map(OneOrMany::as_slice).enumerate();
-        let key = location.key("concurrent_requests");
-        let settings = of_concurrency.map(|(at, table)| table.settings(&place, at));
-        check(settings, &key, &mut concurrency, &mut problems);
+    for (steps, login, location) in places(config) {
+        let of_rates = listed(steps.rate_limit.as_ref()).map(|(at, table)| table.settings(&place, at));
+        check(of_rates, login, &location.key("rate_limit"), &mut rates, &mut problems);
+        let of_concurrency = listed(steps.concurrent_requests.as_ref());
+        let of_concurrency = of_concurrency.map(|(at, table)| table.settings(&place, at));
+        check(of_concurrency, login, &location.key("concurrent_requests"), &mut concurrency, &mut problems);
     }
     problems
 }
 
-fn places(config: &Config) -> impl Iterator<Item = (&StepsTable, &Location)> {
+/// The settings of each site, with the logins of all its routes, and of each route.
+fn places(config: &Config) -> impl Iterator<Item = (&StepsTable, Login, &Location)> {
     config.sites.iter().flat_map(|site| {
-        let routes = site.routes.iter().map(|route| (&route.steps, &route.location));
-        std::iter::once((&site.steps, &site.location)).chain(routes)
+        let login = |route: &StepsTable| route.admission.login(&site.steps.admission);
+        let routes =
+            site.routes.iter().map(move |route| (&route.steps, login(&route.steps), &route.location));
+        let of_all = routes.clone().fold(login(&site.steps), |all, (_, login, _)| all.or(login));
+        std::iter::once((&site.steps, of_all, &site.location)).chain(routes)
     })
+}
+
+fn listed<T>(setting: Option<&OrOff<OneOrMany<T>>>) -> impl Iterator<Item = (usize, &T)> {
+    setting.and_then(OrOff::on).into_iter().flat_map(OneOrMany::as_slice).enumerate()
 }
 
 fn check(
     list: impl Iterator<Item = Settings>,
+    login: Login,
     location: &Location,
     named: &mut Vec<(Settings, Location)>,
     problems: &mut Vec<Problem>,
@@ -198,6 +262,9 @@ fn check(
         if at == LIMITS_MAX {
             let title = format!("more than {LIMITS_MAX} limits");
             problems.push(Problem::value(location, title).label("too many"));
+        }
+        if let Some((title, help)) = settings.fault(login) {
+            problems.push(Problem::value(location, title.to_owned()).label("without effect").help(help));
         }
         let Scope::Named(name) = &settings.scope else { continue };
         match named.iter().find(|(known, _)| known.scope == settings.scope) {
@@ -217,7 +284,12 @@ fn check(
 impl std::fmt::Display for Max {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::PerTime { rate, burst, .. } => write!(f, "{rate}, {burst} at once"),
+            Self::PerTime { rate, burst, counts: Events::Requests, .. } => {
+                write!(f, "{rate}, {burst} at once")
+            }
+            Self::PerTime { rate, burst, counts: Events::FailedLogins, .. } => {
+                write!(f, "{rate} failed logins, {burst} at once")
+            }
             Self::AtOnce(max) => write!(f, "{max} at once"),
         }
     }

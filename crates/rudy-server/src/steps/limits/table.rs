@@ -75,6 +75,17 @@ written_as_text!(RequestRate, "a rate (\"10/s\")", {
     "examples": ["10/s", "100/m", "20/10s"]
 });
 
+/// What a rate limit counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Events {
+    /// All requests.
+    #[default]
+    Requests,
+    /// Requests with a wrong user name or password.
+    FailedLogins,
+}
+
 /// A limit for requests per time: a table, or its rate alone.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, remote = "Self")]
@@ -87,8 +98,13 @@ pub struct RateLimitTable {
     #[schemars(example = 20)]
     #[serde(default)]
     pub burst: Option<Int<1, 1_000_000>>,
-    /// What the limit counts by; each value has the whole allowance. `address` is the address of the client, `header.NAME` a field of
-    /// the request, `path` its path, `host` its host, and `all` counts all requests together. A list counts by the combination.
+    /// What the limit counts: all requests, or only logins of `basic_auth` that fail. Over a limit for logins, no password is verified.
+    #[serde(default)]
+    #[schemars(extend("default" = "requests", "examples" = ["failed-logins"]))]
+    pub counts: Events,
+    /// What the limit counts by; each value has the whole allowance. `address` is the address of the client, `user` the user after the
+    /// login, `header.NAME` a field of the request, `path` its path, `host` its host, and `all` counts all requests together. A list
+    /// counts by the combination.
     #[schemars(extend("examples" = [["address", "path"]]))]
     #[serde(default)]
     pub by: Option<OneOrMany<KeyPart>>,
@@ -134,6 +150,7 @@ impl From<RequestRate> for RateLimitTable {
         Self {
             rate,
             burst: None,
+            counts: Events::default(),
             by: None,
             ipv6_prefix: V6_BITS,
             status: TOO_MANY_REQUESTS,
@@ -152,13 +169,14 @@ short_form!(RateLimitTable, SHORT, "a rate (\"10/s\") or a table", r#"{ "type": 
 impl RateLimitTable {
     pub(super) fn settings(&self, place: &Place, number: usize) -> Settings {
         let burst = self.burst.map_or(self.rate.requests, Int::as_u32);
-        let max = Max::PerTime { rate: self.rate, burst, memory: self.memory.as_usize() };
+        let max =
+            Max::PerTime { rate: self.rate, burst, counts: self.counts, memory: self.memory.as_usize() };
         let key = KeySettings::new(self.by.as_ref(), self.ipv6_prefix.as_u32());
         Settings { scope: scope(self.name.as_ref(), place, number), max, key }
     }
 
     pub(super) fn effect(&self) -> Effect {
-        effect(self.status, self.dry_run)
+        Effect { sends_fields: self.send_fields, ..effect(self.status, self.dry_run) }
     }
 }
 
@@ -220,7 +238,7 @@ fn scope(name: Option<&String>, place: &Place, number: usize) -> Scope {
 fn effect(status: Int<400, 599>, dry_run: bool) -> Effect {
     // The bounds are those of errors.
     let status = StatusCode::from_u16(status.as_u16()).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
-    Effect { status, dry_run }
+    Effect { status, dry_run, sends_fields: false }
 }
 
 /// The speed of responses: a table, or the bytes per second alone.

@@ -28,6 +28,7 @@ impl Site {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("www")).unwrap();
         std::fs::write(folder.path().join("www/a.txt"), "text").unwrap();
+        std::fs::write(folder.path().join("htpasswd"), format!("ann:{HASH}\nbob:{HASH}\n")).unwrap();
         let large = folder.path().join("www/large.txt");
         std::fs::write(&large, vec![b'x'; 100_000]).unwrap();
         // Only files that have not changed for a while are served from the head.
@@ -103,6 +104,15 @@ fn site(limit: &str) -> Site {
          [[site.route]]\npath = '/*'\nfiles = 'www'\n"
     ))
 }
+
+/// `secret`, hashed with bcrypt (cost 5).
+const HASH: &str = "$2y$05$9c8Cio3BrXkvwXzYBWNYE..9S3XtlRg34aX7JBxuclljFm9sA2iTS";
+
+/// `ann:secret`, `bob:secret`, `ann:wrong`, and a user whose name is no field value.
+const ANN: &[(&str, &str)] = &[("authorization", "Basic YW5uOnNlY3JldA==")];
+const BOB: &[(&str, &str)] = &[("authorization", "Basic Ym9iOnNlY3JldA==")];
+const WRONG: &[(&str, &str)] = &[("authorization", "Basic YW5uOndyb25n")];
+const INVALID: &[(&str, &str)] = &[("authorization", "Basic YQpiOmM=")];
 
 const A: &str = "192.0.2.7";
 const B: &str = "192.0.2.8";
@@ -260,6 +270,101 @@ fn a_route_has_its_own_limits_and_a_name_shares_them() {
         route("/reset", "rate_limit = { rate = '2/h', name = 'login' }"),
     ));
     assert!(errors.is_err_and(|errors| errors.contains("two limits named \"login\" differ")));
+}
+
+#[test]
+fn false_switches_off_the_limits_of_the_site() {
+    let off = "rate_limit = false\nconcurrent_requests = false\nbandwidth = false\n";
+    let site = Site::new(&format!(
+        "[[site]]\nrate_limit = '1/h'\nconcurrent_requests = 1\nbandwidth = '1'\n\
+         [[site.route]]\npath = '/free'\nrespond = {{ body = 'free' }}\n{off}\
+         [[site.route]]\npath = '/*'\nrespond = 204\n",
+    ));
+    assert_eq!((site.status(A, "/"), site.status(A, "/")), (204, 429));
+    let free: Vec<_> = (0..3).map(|_| site.send(A, "/free", &[])).collect();
+    assert!(free.iter().all(|response| matches!(&response.body, Body::Bytes(text) if text == "free")));
+}
+
+#[test]
+fn users_have_an_allowance_each_and_requests_without_a_login_none() {
+    let site = Site::new(
+        "[[site]]\nbasic_auth = 'htpasswd'\nrate_limit = { rate = '2/h', by = 'user' }\n\
+         [[site.route]]\npath = '/public'\nrespond = 200\nbasic_auth = false\n\
+         [[site.route]]\npath = '/*'\nrespond = 200\n",
+    );
+    let status = |address: &str, fields| site.send(address, "/", fields).status().as_u16();
+    assert_eq!([status(A, &[]), status(A, WRONG), status(A, ANN), status(B, ANN)], [401, 401, 200, 200]);
+    assert_eq!([status(A, ANN), status(B, ANN), status(A, BOB), status(A, WRONG)], [429, 429, 200, 401]);
+    assert_eq!([(); 4].map(|()| site.status(A, "/public")), [200; 4]);
+    let status = &site.resources.limits.status()[0];
+    assert_eq!((status.by.as_str(), status.top[0].key.as_str(), status.top[0].count), ("user", "ann", 2));
+}
+
+#[test]
+fn a_limit_for_failed_logins_counts_no_others() {
+    let site = Site::new(
+        "[[site]]\nbasic_auth = 'htpasswd'\nrate_limit = { rate = '3/h', counts = 'failed-logins' }\n\
+         [[site.route]]\npath = '/again'\nrewrite = '/'\n[[site.route]]\npath = '/*'\nrespond = 200\n",
+    );
+    let status = |address: &str, fields| site.send(address, "/again", fields).status().as_u16();
+    assert_eq!([(); 5].map(|()| status(A, &[])), [401; 5], "a challenge is no failed login");
+    assert_eq!([(); 5].map(|()| status(A, ANN)), [200; 5]);
+    assert_eq!([WRONG, INVALID, WRONG, WRONG].map(|fields| status(A, fields)), [401, 401, 401, 429]);
+    assert!(site.send(A, "/", WRONG).headers().contains_key(header::RETRY_AFTER));
+    // A password that was verified before is none of the guesses. One that was not is not verified now.
+    assert_eq!([status(A, ANN), status(A, BOB), status(B, BOB), status(A, BOB)], [200, 429, 200, 200]);
+    assert_eq!(site.over(), [(3, 0)]);
+    assert_eq!(site.resources.limits.status()[0].max, "3/h failed logins, 3 at once");
+}
+
+#[test]
+fn guesses_at_the_same_time_are_not_more_than_the_limit() {
+    for (more, passed) in [("", 2), (", dry_run = true", 6)] {
+        let site = Site::new(&format!(
+            "[[site]]\nbasic_auth = 'htpasswd'\n\
+             rate_limit = [{{ rate = '2/h', counts = 'failed-logins'{more} }}, '9/h']\n\
+             [[site.route]]\npath = '/*'\nrespond = 200\n",
+        ));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let statuses: Vec<_> = runtime.block_on(async {
+            let replies: Vec<_> =
+                (0..6).map(|_| tokio::spawn(site.begin(A, "/", WRONG).response())).collect();
+            let mut statuses = Vec::new();
+            for reply in replies {
+                statuses.push(reply.await.unwrap().status().as_u16());
+            }
+            statuses
+        });
+        assert_eq!(statuses.iter().filter(|status| **status == 401).count(), passed, "{statuses:?}");
+        assert_eq!(statuses.iter().filter(|status| **status == 429).count(), 6 - passed, "{statuses:?}");
+    }
+}
+
+#[test]
+fn a_limit_of_a_login_that_does_not_exist_is_reported() {
+    let by_user = "rate_limit = { rate = '1/h', by = ['user', 'path'] }\n";
+    let failed = "rate_limit = { rate = '1/h', counts = 'failed-logins' }\n";
+    let authorizer = "forward_auth = 'http://127.0.0.1:1/'\n";
+    let login = "basic_auth = 'htpasswd'\n";
+    let of_both = "rate_limit = { rate = '1/h', by = 'user', counts = 'failed-logins' }\n";
+    for (of_site, of_route, error) in [
+        (by_user, "", Some("counts by user, but there is no login")),
+        ("concurrent_requests = { max = 1, by = 'user' }\n", "", Some("counts by user")),
+        (login, &format!("basic_auth = false\n{by_user}"), Some("counts by user")),
+        (failed, authorizer, Some("counts failed logins, but there is no login")),
+        (login, of_both, Some("a failed login has no user")),
+        (by_user, authorizer, None),
+        (by_user, login, None),
+        (login, failed, None),
+    ] {
+        let text = format!("[[site]]\n{of_site}[[site.route]]\npath = '/*'\nrespond = 200\n{of_route}");
+        let errors = Site::try_new(&text).err();
+        let is_expected = match (&errors, error) {
+            (Some(errors), Some(error)) => errors.contains(error),
+            (errors, error) => errors.is_none() && error.is_none(),
+        };
+        assert!(is_expected, "{text}: {errors:?}");
+    }
 }
 
 #[test]
