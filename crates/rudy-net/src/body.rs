@@ -10,6 +10,8 @@ use bytes::Bytes;
 use http::HeaderMap;
 use rustix::fs::{AtFlags, StatxFlags, statx};
 
+use crate::Piped;
+
 /// The body of a response.
 pub enum Body {
     /// No body.
@@ -48,6 +50,12 @@ pub trait BodyStream: Send {
         now: Instant,
         max: u64,
     ) -> Poll<Option<Result<BodyPiece, BodyError>>>;
+
+    /// Returns the next piece in a pipe, of at most `max` bytes. `None` if that is not possible now: then [`Self::poll_piece`] returns it.
+    /// Called only by a connection that sends the bytes of the body as they are.
+    fn take_piped(&mut self, _max: u64) -> Option<Piped> {
+        None
+    }
 
     /// Called instead of [`Self::poll_piece`] while the client does not read, so that a body can read ahead
     /// from its source. Ready when the client has fallen too far behind, so that it must be dropped.

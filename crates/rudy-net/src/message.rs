@@ -4,8 +4,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{Extensions, HeaderMap, HeaderValue, StatusCode};
-use rudy_http::h1::PreparedHead;
+use http::{Extensions, HeaderMap, HeaderName, HeaderValue, StatusCode};
+use rudy_http::h1::{PreparedHead, ReceivedHead, ResponseHead};
 
 use crate::{Body, RequestBody, Upgrade};
 
@@ -75,6 +75,13 @@ impl Response {
         Self { head: Head::Prepared(head), body, upgrade: None, extensions: Extensions::new() }
     }
 
+    /// Creates a response without a body from a head that was received.
+    #[must_use]
+    pub fn received(head: ReceivedHead) -> Self {
+        let head = Head::Received(head);
+        Self { head, body: Body::Empty, upgrade: None, extensions: Extensions::new() }
+    }
+
     /// Creates a short text response with a media type.
     #[must_use]
     pub fn text(status: StatusCode, media_type: &'static str, text: impl Into<Bytes>) -> Self {
@@ -87,13 +94,19 @@ impl Response {
     /// Returns the status.
     #[must_use]
     pub fn status(&self) -> StatusCode {
+        self.head.encodable().status()
+    }
+
+    /// Returns the value of the first header field with this name.
+    #[must_use]
+    pub fn header(&self, name: &HeaderName) -> Option<&[u8]> {
         match &self.head {
-            Head::Fields(status, _) => *status,
-            Head::Prepared(prepared) => prepared.status(),
+            Head::Received(received) => received.get(name),
+            _ => self.headers().get(name).map(HeaderValue::as_bytes),
         }
     }
 
-    /// Sets the status. Replaces a prepared head with its fields.
+    /// Sets the status. Replaces another head with its fields.
     pub fn set_status(&mut self, status: StatusCode) {
         self.head = Head::Fields(status, std::mem::take(self.headers_mut()));
     }
@@ -104,18 +117,23 @@ impl Response {
         match &self.head {
             Head::Fields(_, headers) => headers,
             Head::Prepared(prepared) => prepared.headers(),
+            Head::Received(received) => received.headers(),
         }
     }
 
-    /// Returns the header fields, mutable. Replaces a prepared head with its fields, so change the fields before
+    /// Returns the header fields, mutable. Replaces another head with its fields, so change the fields before
     /// preparing the head.
     pub fn headers_mut(&mut self) -> &mut HeaderMap {
-        if let Head::Prepared(prepared) = &self.head {
-            self.head = Head::Fields(prepared.status(), prepared.headers().clone());
+        match &mut self.head {
+            Head::Fields(..) => {}
+            Head::Prepared(prepared) => {
+                self.head = Head::Fields(prepared.status(), prepared.headers().clone());
+            }
+            Head::Received(received) => self.head = Head::Fields(received.status(), received.take_headers()),
         }
         match &mut self.head {
             Head::Fields(_, headers) => headers,
-            Head::Prepared(_) => unreachable!("replaced with its fields above"),
+            Head::Prepared(_) | Head::Received(_) => unreachable!("replaced with its fields above"),
         }
     }
 }
@@ -126,4 +144,17 @@ pub enum Head {
     Fields(StatusCode, HeaderMap),
     /// An encoded head, shared by all responses that use it.
     Prepared(Arc<PreparedHead>),
+    /// A head that was received from an upstream.
+    Received(ReceivedHead),
+}
+
+impl Head {
+    /// Returns the head for the encoder of a protocol.
+    pub(crate) fn encodable(&self) -> ResponseHead<'_> {
+        match self {
+            Self::Fields(status, headers) => ResponseHead::Fields(*status, headers),
+            Self::Prepared(prepared) => ResponseHead::Prepared(prepared),
+            Self::Received(received) => ResponseHead::Received(received),
+        }
+    }
 }

@@ -18,7 +18,7 @@ use tokio::net::{TcpStream, UnixStream};
 
 use crate::close::stop_writing;
 use crate::scratch::Scratch;
-use crate::{ClientHello, Tls, TlsSite};
+use crate::{ClientHello, Piped, Tls, TlsSite};
 
 /// A byte stream with the operations that a server needs. Its descriptor is that of the socket.
 pub trait Transport: AsFd + Send + Sync {
@@ -90,6 +90,15 @@ pub trait Transport: AsFd + Send + Sync {
             return Poll::Ready(Ok(0));
         }
         self.poll_write(cx, &[io::IoSlice::new(&scratch.input[..read])], read < length)
+    }
+
+    /// Sends bytes of a pipe, which are left in it otherwise. Only a [plain socket](Stream::plain_socket) can.
+    ///
+    /// # Errors
+    ///
+    /// The socket is broken, or the transport is a session.
+    fn poll_send_piped(&mut self, _cx: &mut Context<'_>, _piped: &mut Piped) -> Poll<io::Result<usize>> {
+        Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
     }
 
     /// Closes the write side. A session first sends its close notification, which may have to wait for the
@@ -355,6 +364,15 @@ macro_rules! socket {
                 length: usize,
             ) -> Poll<io::Result<usize>> {
                 poll_send_file(self, cx, file, offset, length)
+            }
+
+            fn poll_send_piped(
+                &mut self,
+                cx: &mut Context<'_>,
+                piped: &mut Piped,
+            ) -> Poll<io::Result<usize>> {
+                let socket = &*self;
+                when_writable(socket, cx, || piped.send(socket))
             }
 
             fn poll_shutdown(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -134,6 +134,40 @@ fn a_large_body_passes_in_both_directions() {
 }
 
 #[test]
+fn a_client_that_reads_late_gets_a_large_response_unchanged() {
+    let body: Vec<u8> = (0..2_000_000_u32).flat_map(u32::to_be_bytes).collect();
+    let (sent, (sender, events)) = (body.clone(), mpsc::channel());
+    let upstream = Upstream::start(move |peer| {
+        while peer.head().is_some() {
+            peer.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", sent.len()));
+            peer.send(&sent);
+            sender.send(()).expect("the test runs");
+        }
+    });
+    let server = proxy(&upstream, "");
+    let mut connection = server.connect();
+    for _ in 0..2 {
+        connection.send(b"GET /app/ HTTP/1.1\r\nHost: a\r\n\r\n");
+        events.recv().expect("the upstream does not wait for the client");
+        assert!(connection.response().body == body);
+    }
+}
+
+#[test]
+fn a_large_response_that_the_upstream_does_not_complete_ends_early() {
+    let upstream = Upstream::start(|peer| {
+        peer.head();
+        peer.send("HTTP/1.1 200 OK\r\nContent-Length: 5000000\r\n\r\n");
+        peer.send(vec![b'x'; 1_000_000]);
+    });
+    let server = proxy(&upstream, "");
+    let mut connection = server.connect();
+    connection.send(b"GET /app/ HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(connection.head().status, 200);
+    assert!(connection.read_to_end().len() <= 1_000_000);
+}
+
+#[test]
 fn a_slow_upload_reaches_the_upstream_after_its_end_or_64_kib() {
     let (sender, events) = mpsc::channel();
     let upstream = Upstream::start(move |peer| {

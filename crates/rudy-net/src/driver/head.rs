@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use bytes::{Buf, Bytes, BytesMut};
 use http::{Request, StatusCode};
-use rudy_http::h1::{BodyLength, DateLine, Event, Phase, Rejection, RequestHead, ResponseHead, Timeout};
+use rudy_http::h1::{BodyLength, DateLine, Event, Phase, Rejection, RequestHead, Timeout};
 use tokio::io::ReadBuf;
 
 use super::exchange::{Exchange, Handler};
@@ -19,7 +19,7 @@ use super::{Connection, State};
 use crate::close::CloseMode;
 use crate::engine::ServiceSource;
 use crate::scratch::Scratch;
-use crate::{Body, EndReason, Head, Reply, RequestBody, Response};
+use crate::{Body, EndReason, Reply, RequestBody, Response};
 
 /// Pipelined responses are written when they reach this size.
 const OUTPUT_FULL_BYTES: usize = 64 * 1024;
@@ -246,11 +246,13 @@ impl<S: ServiceSource> Connection<S> {
         if self.context.ends_connections() {
             self.machine.close_after_response();
         }
-        let head = match &response.head {
-            Head::Fields(status, headers) => ResponseHead::Fields(*status, headers),
-            Head::Prepared(prepared) => ResponseHead::Prepared(prepared),
-        };
-        self.machine.begin(head, response.body.length(), &self.info.limits.http, date, out);
+        self.machine.begin(
+            response.head.encodable(),
+            response.body.length(),
+            &self.info.limits.http,
+            date,
+            out,
+        );
         response.status()
     }
 

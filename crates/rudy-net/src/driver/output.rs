@@ -15,7 +15,7 @@ use super::poll_context::PollContext;
 use super::record::Record;
 use crate::file::{is_cached, read_into_cache};
 use crate::transport::Stream;
-use crate::{EndReason, FileRange};
+use crate::{EndReason, FileRange, Piped};
 
 /// The framed output of a connection. While it is not empty no further body is framed: a frame that has begun
 /// is always completed, even if its body is dropped.
@@ -52,6 +52,8 @@ struct Segment {
 pub(crate) enum RawPiece {
     Bytes(Bytes),
     File(FileRange),
+    /// It is never split.
+    Pipe(Piped),
 }
 
 impl Output {
@@ -216,6 +218,7 @@ impl RawPiece {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,
             Self::File(range) => range.length,
+            Self::Pipe(piped) => piped.length(),
         }
     }
 
@@ -231,6 +234,7 @@ impl RawPiece {
                 range.length -= length;
                 Self::File(first)
             }
+            Self::Pipe(_) => std::mem::replace(self, Self::Bytes(Bytes::new())),
         }
     }
 }
@@ -264,6 +268,9 @@ fn poll_segment(
         let sent = match raw {
             Some(RawPiece::Bytes(bytes)) => ready!(poll_write_with(io, poll_cx, framed, bytes))?,
             Some(RawPiece::File(range)) if framed.is_empty() => ready!(poll_file(io, poll_cx, range))?,
+            Some(RawPiece::Pipe(piped)) if framed.is_empty() => {
+                ready!(io.poll_send_piped(poll_cx.cx, piped)).map_err(|_| EndReason::PeerGone)? as u64
+            }
             _ if framed.is_empty() => return Poll::Ready(Ok(())),
             _ => ready!(poll_write(io, poll_cx, framed, raw.is_some()))?,
         };

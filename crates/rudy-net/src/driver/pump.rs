@@ -95,6 +95,10 @@ impl Pump {
             if poll_cx.budget_bytes == 0 {
                 return poll_cx.yield_now();
             }
+            raw = self.take_piped(io, framing, poll_cx, out)?;
+            if raw.is_some() {
+                continue;
+            }
             match self.fill(framing, poll_cx, out) {
                 Ok(Filled::Ready(behind)) => raw = behind,
                 Ok(filled) => {
@@ -113,6 +117,24 @@ impl Pump {
                 }
             }
         }
+    }
+
+    /// Frames bytes that the kernel moves from the source of the body to the client.
+    fn take_piped(
+        &mut self,
+        io: &Stream,
+        framing: &mut impl Framing,
+        poll_cx: &mut PollContext<'_, '_>,
+        out: &mut BytesMut,
+    ) -> Result<Option<RawPiece>, EndReason> {
+        let Some(stream) = self.stream.as_mut().filter(|_| self.rest.is_none()) else { return Ok(None) };
+        if io.plain_socket().is_none() || framing.has_ended() {
+            return Ok(None);
+        }
+        let max = framing.window().min(poll_cx.budget_bytes);
+        let Some(piped) = stream.take_piped(max) else { return Ok(None) };
+        poll_cx.framed(framing.begin_raw(piped.length(), out).map_err(length_error)?);
+        Ok(Some(RawPiece::Pipe(piped)))
     }
 
     /// Frames available data of the body in `out`: up to [`GATHERED_BYTES`], or up to a piece that bypasses

@@ -154,7 +154,7 @@ impl Field {
         let Finished { client, request, notes, outcome, .. } = *exchange;
         let upstream = notes.upstream.as_ref();
         // Values that are computed here.
-        let (path, scheme, field);
+        let (path, scheme, field, address);
         let value = match self {
             Self::Time => Some(Value::Plain(times.rfc3339)),
             Self::TimeLocal => Some(Value::Plain(times.local)),
@@ -197,9 +197,10 @@ impl Field {
                 .as_ref()
                 .and_then(|route| route.path.as_ref())
                 .map(|path| Value::Text(path.as_bytes())),
-            Self::Upstream => upstream
-                .and_then(|upstream| upstream.address.as_deref())
-                .map(|address| Value::Text(address.as_bytes())),
+            Self::Upstream => {
+                address = upstream.and_then(|upstream| Some(upstream.address.as_ref()?.to_string()));
+                address.as_ref().map(|address| Value::Text(address.as_bytes()))
+            }
             Self::Attempts => upstream.map(|upstream| Value::Number(upstream.attempts.into())),
             Self::UpstreamConnect => upstream_time(upstream, UpstreamNote::connect_time),
             Self::UpstreamWait => upstream_time(upstream, UpstreamNote::wait_time),

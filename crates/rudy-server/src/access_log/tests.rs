@@ -9,6 +9,7 @@ use rudy_net::{EndReason, Forwarded, Peer};
 
 use super::*;
 use crate::exchange::{RequestInfo, RouteName};
+use crate::upstream::Endpoint;
 
 const TIME: &str = "T";
 
@@ -246,7 +247,7 @@ fn notes() -> Notes {
     let start = Instant::now();
     notes.upstream_requested(start);
     notes.upstream_requested(start);
-    notes.upstream_connected(&"10.0.0.2:80", start + Duration::from_micros(20));
+    notes.upstream_connected(Endpoint::Ip(([10, 0, 0, 2], 80).into()), start + Duration::from_micros(20));
     notes.upstream_responded(start + Duration::from_micros(320));
     notes
 }

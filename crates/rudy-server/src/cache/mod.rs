@@ -83,10 +83,10 @@ impl Shared {
         observer: Option<&Arc<dyn Observer>>,
     ) {
         note(observer, |notes| notes.cache = Some(status.word()));
-        if let Head::Fields(_, fields) = &mut response.head
+        if !matches!(response.head, Head::Prepared(_))
             && let Ok(value) = self.status_value(status)
         {
-            fields.append(&CACHE_STATUS, value);
+            response.headers_mut().append(&CACHE_STATUS, value);
         }
     }
 

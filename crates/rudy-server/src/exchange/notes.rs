@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use crate::metrics::RouteCounters;
+use crate::upstream::Endpoint;
 
 /// The notes about an exchange. What is unknown stays `None`.
 #[derive(Debug, Default)]
@@ -36,9 +37,9 @@ impl Notes {
     }
 
     /// Notes that the request has a connection to this address.
-    pub(crate) fn upstream_connected(&mut self, address: &impl ToString, now: Instant) {
+    pub(crate) fn upstream_connected(&mut self, address: Endpoint, now: Instant) {
         if let Some(upstream) = &mut self.upstream {
-            upstream.address = Some(address.to_string().into());
+            upstream.address = Some(address);
             upstream.connected = Some(now);
         }
     }
@@ -55,7 +56,7 @@ impl Notes {
 #[derive(Debug)]
 pub(crate) struct UpstreamNote {
     /// The address of the last connection.
-    pub(crate) address: Option<Box<str>>,
+    pub(crate) address: Option<Endpoint>,
     /// The number of attempts.
     pub(crate) attempts: u32,
     /// The time of the first attempt.

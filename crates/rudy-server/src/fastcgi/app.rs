@@ -95,7 +95,7 @@ impl App {
             let observer = observer(role, params);
             note(observer, |notes| notes.upstream_requested(poll_time()));
             let mut checkout = self.pool().checkout(wanted).await?;
-            note(observer, |notes| notes.upstream_connected(&checkout.endpoint(), poll_time()));
+            note(observer, |notes| notes.upstream_connected(checkout.endpoint(), poll_time()));
             debug_request!(target: "fastcgi", observer, "{}: request to {}", self.name, checkout.endpoint());
             let may_be_dead = checkout.is_reused() && wanted != Wanted::New;
             let mut exchange = self.begin(checkout, role, params, std::mem::take(upload));

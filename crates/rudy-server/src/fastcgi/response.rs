@@ -67,24 +67,23 @@ impl AppResponse {
             ResponseKind::Document(status) => status,
             ResponseKind::LocalRedirect(_) => StatusCode::FOUND,
         };
-        let mut fields = head.fields;
-        let is_unbuffered = head.has_instructions && take_unbuffered(&mut fields);
+        let mut response = Response::new(status);
+        *response.headers_mut() = head.fields;
+        let is_unbuffered = head.has_instructions && take_unbuffered(&mut response);
         if head.content_length.is_some() {
             // The length of the body stream sets this field again.
-            fields.remove(header::CONTENT_LENGTH);
+            response.headers_mut().remove(header::CONTENT_LENGTH);
         }
-        let mut response = Response::new(status);
-        *response.headers_mut() = fields;
         if has_no_body(method, status) {
             // A live stream does not end soon.
-            if !is_unbuffered && !is_of_events(response.headers()) {
+            if !is_unbuffered && !is_of_events(&response) {
                 exchange.discard();
             }
             response.body = Body::Stream(Box::new(HeadOnlyBody { length: head.content_length }));
             return Ok(response);
         }
         response.body = body(exchange, head.content_length, || {
-            let is_live = is_unbuffered || is_of_events(response.headers());
+            let is_live = is_unbuffered || is_of_events(&response);
             Buffer::new(buffers, Some(if is_live { 0 } else { limit }))
         })?;
         Ok(response)

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use http::header::{HeaderMap, HeaderValue, SEC_WEBSOCKET_ACCEPT};
 use rudy_http::h1::client::RequestHead;
-use rudy_net::{Deadline, poll_time};
+use rudy_net::{Deadline, Piped, poll_time};
 
 use super::connection::Connection;
 use super::ejection::FailureStatuses;
@@ -127,8 +127,11 @@ impl Exchange {
     /// Returns the next piece of the response's body; `None` at its end.
     pub(super) fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Cause>>> {
         loop {
-            if !self.received.body.is_empty() {
-                return Poll::Ready(Some(Ok(self.received.body.split().freeze())));
+            let body = &mut self.received.body;
+            if !body.is_empty() {
+                // The last piece needs no buffer that another one shares.
+                let piece = if self.checkout.is_none() { std::mem::take(body) } else { body.split() };
+                return Poll::Ready(Some(Ok(piece.freeze())));
             }
             if self.checkout.is_none() {
                 return Poll::Ready(None);
@@ -137,6 +140,17 @@ impl Exchange {
                 return Poll::Ready(Some(Err(cause)));
             }
         }
+    }
+
+    /// Returns the next piece of a long body in a pipe, if the connection has received one and the request was sent.
+    pub(super) fn take_piped(&mut self, max: u64) -> Option<Piped> {
+        if !self.received.body.is_empty() || !self.sending.is_done() {
+            return None;
+        }
+        let Connection::Http1(connection) = self.checkout.as_mut()?.connection() else { return None };
+        let piped = connection.take_piped(max)?;
+        self.deadline = None;
+        Some(piped)
     }
 
     /// Returns whether the whole body was received and passed on.
@@ -269,9 +283,9 @@ impl Exchange {
             self.checkout = None;
             return Poll::Ready(received);
         }
-        if let Some(Head { status, .. }) = &self.received.head {
+        if let Some(status) = self.received.head.as_ref().map(Head::status) {
             checkout.record_latency(poll_time().saturating_duration_since(self.begun));
-            if self.failure_statuses.contains(*status) {
+            if self.failure_statuses.contains(status) {
                 checkout.record_failure(&format_args!("the status of its response is {status}"));
             } else {
                 checkout.record_success();
@@ -311,15 +325,14 @@ impl Tunnel {
     }
 
     /// Turns the head that opens a tunnel (RFC 8441 §5) into the one that an upgrade would have.
-    fn translate(&self, head: Head) -> Head {
-        if !head.status.is_success() {
+    fn translate(&self, mut head: Head) -> Head {
+        if !head.status().is_success() {
             return head;
         }
-        let mut fields = head.fields;
         if let Some(accept) = &self.accept {
-            fields.insert(SEC_WEBSOCKET_ACCEPT, accept.clone());
+            head.response.headers_mut().insert(SEC_WEBSOCKET_ACCEPT, accept.clone());
         }
-        let status = StatusCode::SWITCHING_PROTOCOLS;
-        Head { status, fields, length: None, upgrade: Some(self.protocol.clone()) }
+        head.response.set_status(StatusCode::SWITCHING_PROTOCOLS);
+        Head { length: None, upgrade: Some(self.protocol.clone()), ..head }
     }
 }

@@ -3,6 +3,7 @@
 use http::header::{
     CONNECTION, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE,
 };
+use rudy_http::h1::ReceivedHead;
 use rudy_http::h1::client::ResponseHead;
 use rudy_http::syntax::members;
 
@@ -41,11 +42,7 @@ fn remove_named_fields(fields: &mut HeaderMap) {
     if !fields.contains_key(CONNECTION) {
         return;
     }
-    // `keep-alive` names a field that is removed in any case.
-    let is_usual = |line: &HeaderValue| {
-        [&b"keep-alive"[..], b"close"].iter().any(|option| line.as_bytes().eq_ignore_ascii_case(option))
-    };
-    if fields.get_all(CONNECTION).iter().all(is_usual) {
+    if fields.get_all(CONNECTION).iter().all(|line| is_usual(line.as_bytes())) {
         fields.remove(CONNECTION);
         return;
     }
@@ -61,20 +58,32 @@ fn remove_named_fields(fields: &mut HeaderMap) {
     }
 }
 
-/// Returns the fields of a response without those of the upstream's connection. The connection to the client sets its own framing.
-pub(super) fn response_fields(head: &ResponseHead<'_>) -> HeaderMap {
+/// Whether an option of `Connection` names no field, or one that is removed in any case.
+fn is_usual(option: &[u8]) -> bool {
+    [&b"keep-alive"[..], b"close"].iter().any(|usual| option.eq_ignore_ascii_case(usual))
+}
+
+/// Returns the head of a response without the fields of the upstream's connection. The connection to the client sets its own framing.
+pub(super) fn received_head(head: &ResponseHead<'_>) -> ReceivedHead {
     let is_passed = |name: &str| match name.len() {
         2 => !name.eq_ignore_ascii_case("te"),
         7 => !name.eq_ignore_ascii_case("upgrade"),
         10 => !name.eq_ignore_ascii_case("keep-alive"),
-        14 => !name.eq_ignore_ascii_case("content-length"),
         16 => !name.eq_ignore_ascii_case("proxy-connection"),
-        17 => !name.eq_ignore_ascii_case("transfer-encoding"),
         _ => true,
     };
-    let mut fields = head.headers_where(is_passed);
-    remove_named_fields(&mut fields);
-    fields
+    let mut named = Vec::new();
+    let received = head.received(|name, value| {
+        if name.eq_ignore_ascii_case("connection") {
+            named.extend(members(value).filter(|option| !is_usual(option)));
+        }
+        is_passed(name)
+    });
+    if named.is_empty() {
+        return received;
+    }
+    let is_named = |name: &str| named.iter().any(|option| option.eq_ignore_ascii_case(name.as_bytes()));
+    head.received(|name, _| is_passed(name) && !is_named(name))
 }
 
 fn has_member(value: &HeaderValue, member: &[u8]) -> bool {

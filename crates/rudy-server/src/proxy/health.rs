@@ -206,7 +206,7 @@ impl Checks {
         let (body, no_statuses) = (Upload::default(), FailureStatuses::default());
         let exchange = Exchange::begin(checkout, &head, body, None, timeouts, no_statuses, start);
         let head = exchange.map_err(|cause| cause.to_string())?.head().await;
-        head.map(|head| head.status).map_err(|cause| cause.to_string())
+        head.map(|head| head.status()).map_err(|cause| cause.to_string())
     }
 }
 

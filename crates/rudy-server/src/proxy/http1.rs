@@ -10,12 +10,16 @@ use rudy_http::Limits;
 use rudy_http::h1::client::{
     ClientConnection, Fault, InputEnd, RequestInfo, ResponseEvent, encode_chunk, encode_last_chunk,
 };
+use rudy_net::Piped;
 
 use super::failure::Cause;
 use crate::upstream::{EncodeBody, Socket, SocketConnection};
 
 /// The size of the read buffer. Larger reads save system calls, but delay the first byte that the client gets.
 const READ_BYTES: usize = 64 * 1024;
+
+/// How much of a body is copied before the rest passes through a pipe: a short one would not save what the pipe costs.
+const PIPED_AFTER_BYTES: u64 = 64 * 1024;
 
 /// The limits of a response. Heads of 32 KiB are four times what nginx accepts.
 pub(super) static LIMITS: LazyLock<Limits> =
@@ -82,6 +86,17 @@ impl Http1Connection {
             self.unused.extend_from_slice(bytes);
             Poll::Ready(Ok(()))
         })
+    }
+
+    /// Moves received bytes of a long body with a length into a pipe, except the last one, which ends the response.
+    pub(super) fn take_piped(&mut self, max: u64) -> Option<Piped> {
+        let (received, missing) = self.protocol.body_progress()?;
+        if received < PIPED_AFTER_BYTES || missing < 2 || !self.unused.is_empty() {
+            return None;
+        }
+        let piped = self.socket.take_piped(max.min(missing - 1))?;
+        self.protocol.bypass(piped.length());
+        Some(piped)
     }
 
     /// Returns whether the upstream has changed to another protocol.

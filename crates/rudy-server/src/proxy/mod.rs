@@ -348,18 +348,18 @@ impl ProxyRequest {
         };
         let mut received = self.send(&self.fields, &mut upload).await?;
         if let Some(handshake) = &self.handshake
-            && received.0.status == StatusCode::TOO_EARLY
+            && received.0.status() == StatusCode::TOO_EARLY
         {
             received = Box::pin(self.send_after(handshake, received)).await?;
         }
         if let (Some(sticky), Some(stickiness)) = (shared.sticky.get(), self.stickiness) {
-            sticky.set(&mut received.0.fields, stickiness, received.1.member());
+            sticky.set(received.0.response.headers_mut(), stickiness, received.1.member());
         }
         if let Some(rewrites) = &shared.rewrites {
-            rewrites.apply(&mut received.0.fields, &target::folder(uri, *mount));
+            rewrites.apply(received.0.response.headers_mut(), &target::folder(uri, *mount));
         }
         if let Some(offer) = offer
-            && received.0.status == StatusCode::SWITCHING_PROTOCOLS
+            && received.0.status() == StatusCode::SWITCHING_PROTOCOLS
         {
             return response::into_tunnel(received, offer, client, shared.tunnel_limits);
         }

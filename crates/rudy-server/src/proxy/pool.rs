@@ -153,7 +153,7 @@ impl ProxyPool {
             let mut checkout = checkout.map_err(|cause| not_connected(cause, start))?;
             // Servers of HTTP accept connections while they serve others.
             checkout.mark_accepted();
-            note(observer, |notes| notes.upstream_connected(&checkout.endpoint(), poll_time()));
+            note(observer, |notes| notes.upstream_connected(checkout.endpoint(), poll_time()));
             let (method, attempt) = (&head.method, start.attempt);
             debug_request!(target: "proxy", observer, attempt, "{method} request to {}", checkout.endpoint());
             if offer.is_some() {

@@ -1,16 +1,17 @@
 //! What was received of a response, over any version of HTTP.
 
+use std::fmt;
 use std::task::{Context, Poll, ready};
 
 use bytes::BytesMut;
 use http::{HeaderMap, HeaderValue, StatusCode};
-use rudy_http::h1::Framing;
 use rudy_http::h1::client::{ResponseEvent, ResponseHead};
-use rudy_net::send_interim;
+use rudy_http::h1::{Framing, ReceivedHead};
+use rudy_net::{Response, send_interim};
 
 use super::connection::Connection;
 use super::failure::Cause;
-use super::fields::response_fields;
+use super::fields::received_head;
 use super::http1::Http1Connection;
 use super::http2::Parts;
 
@@ -19,11 +20,10 @@ use super::http2::Parts;
 pub(super) const INTERIM_MAX: u32 = 100;
 
 /// The head of a response.
-#[derive(Debug)]
 pub(super) struct Head {
-    pub(super) status: StatusCode,
-    /// The fields without those of the connection.
-    pub(super) fields: HeaderMap,
+    /// The status, and the fields without those of the connection. It has no body yet. In a box, because the future of a request has
+    /// room for several heads.
+    pub(super) response: Box<Response>,
     /// The length of the body, if known.
     pub(super) length: Option<u64>,
     /// The protocol that the connection changes to, with status 101.
@@ -51,7 +51,22 @@ impl Head {
         };
         let upgrade = || head.get("upgrade").and_then(|value| HeaderValue::from_bytes(value).ok());
         let upgrade = if head.status() == 101 { upgrade() } else { None };
-        Self { status: status(head), fields: response_fields(head), length, upgrade }
+        Self { response: Box::new(Response::received(received_head(head))), length, upgrade }
+    }
+
+    pub(super) fn status(&self) -> StatusCode {
+        self.response.status()
+    }
+
+    /// Returns the fields in a map.
+    pub(super) fn take_fields(&mut self) -> HeaderMap {
+        std::mem::take(self.response.headers_mut())
+    }
+}
+
+impl fmt::Debug for Head {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Head").field("status", &self.status()).finish_non_exhaustive()
     }
 }
 
@@ -76,7 +91,7 @@ impl Received {
         connection.poll_receive(cx, |event| {
             match event {
                 ResponseEvent::Informational(head) => {
-                    self.pass_interim(status(&head), response_fields(&head))?;
+                    self.pass_interim(received_head(&head))?;
                 }
                 ResponseEvent::Head(head) => self.begin(Head::new(&head)),
                 ResponseEvent::Data(data) => self.body.extend_from_slice(data),
@@ -89,8 +104,8 @@ impl Received {
 
     fn take(&mut self, parts: Parts) -> Result<(), Cause> {
         let Parts { interim, head, body, trailers, is_complete } = parts;
-        for (status, fields) in interim {
-            self.pass_interim(status, fields)?;
+        for head in interim {
+            self.pass_interim(head)?;
         }
         if let Some(head) = head {
             self.begin(head);
@@ -107,17 +122,12 @@ impl Received {
     }
 
     /// Passes an interim response on. It gets lost if the client does not read, or uses HTTP/1.0.
-    fn pass_interim(&mut self, status: StatusCode, fields: HeaderMap) -> Result<(), Cause> {
+    fn pass_interim(&mut self, mut head: ReceivedHead) -> Result<(), Cause> {
         self.interim += 1;
         if self.interim > INTERIM_MAX {
             return Err(Cause::TooManyInterim(INTERIM_MAX));
         }
-        let _is_sent = send_interim(status, fields);
+        let _is_sent = send_interim(head.status(), head.take_headers());
         Ok(())
     }
-}
-
-/// Returns the status. All values that the decoder accepts are valid: 100 to 999.
-pub(super) fn status(head: &ResponseHead<'_>) -> StatusCode {
-    StatusCode::from_u16(head.status()).unwrap_or(StatusCode::BAD_GATEWAY)
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use http::{Method, StatusCode, header};
-use rudy_net::{Body, BodyError, BodyPiece, BodyStream, RequestBody, Response};
+use rudy_net::{Body, BodyError, BodyPiece, BodyStream, Piped, RequestBody, Response};
 
 use super::exchange::Exchange;
 use super::failure::{Cause, Failure};
@@ -31,12 +31,11 @@ pub(super) fn into_response(
     limit: u64,
     info: impl FnOnce() -> RequestInfo,
 ) -> Result<Response, Failure> {
-    let Head { status, mut fields, length, upgrade: _ } = head;
-    let is_unbuffered = take_unbuffered(&mut fields);
-    let is_live = is_of_events(&fields);
-    let mut response = Response::new(status);
-    *response.headers_mut() = fields;
-    if has_no_body(method, status) {
+    let Head { response, length, upgrade: _ } = head;
+    let mut response = *response;
+    let is_unbuffered = take_unbuffered(&mut response);
+    let is_live = is_of_events(&response);
+    if has_no_body(method, response.status()) {
         exchange.discard();
         response.body = Body::Stream(Box::new(HeadOnlyBody { length }));
         return Ok(response);
@@ -53,13 +52,14 @@ pub(super) fn into_response(
 ///
 /// The upstream has changed to another protocol than the client has requested, or does not speak it.
 pub(super) fn into_tunnel(
-    (head, exchange): (Head, Box<Exchange>),
+    (mut head, exchange): (Head, Box<Exchange>),
     offer: &Offer,
     client: RequestBody,
     limits: TunnelLimits,
 ) -> Result<Response, Failure> {
-    let Head { fields, upgrade, .. } = head;
-    let checked = upgrade
+    let fields = head.take_fields();
+    let checked = head
+        .upgrade
         .ok_or("without the field Upgrade")
         .and_then(|token| offer.check(&token, &fields).map(|()| token));
     let token = checked.map_err(|how| exchange.failure(Cause::Upgrade(how)))?;
@@ -118,6 +118,10 @@ impl PieceSource for Receiving {
         Poll::Ready(piece.map(|piece| piece.map_err(|cause| self.exchange.failure(cause))))
     }
 
+    fn take_piped(&mut self, max: u64) -> Option<Piped> {
+        self.exchange.take_piped(max)
+    }
+
     fn is_done(&self) -> bool {
         self.exchange.is_done()
     }
@@ -154,6 +158,12 @@ impl BodyStream for ResponseBody {
             }
             None => self.body.source().exchange.take_trailers().map(|fields| Ok(BodyPiece::Trailers(fields))),
         })
+    }
+
+    fn take_piped(&mut self, max: u64) -> Option<Piped> {
+        let piped = self.body.take_piped(max)?;
+        self.left = self.left.map(|left| left.saturating_sub(piped.length()));
+        Some(piped)
     }
 
     fn poll_blocked(&mut self, cx: &mut Context<'_>, _now: Instant) -> Poll<()> {

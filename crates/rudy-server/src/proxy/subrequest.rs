@@ -122,13 +122,13 @@ impl Proxy {
 impl Subresponse {
     /// Returns the status.
     pub(crate) fn status(&self) -> StatusCode {
-        self.head.status
+        self.head.status()
     }
 
     /// Returns the fields, and discards the body.
-    pub(crate) fn into_fields(self) -> HeaderMap {
+    pub(crate) fn into_fields(mut self) -> HeaderMap {
         self.exchange.discard();
-        self.head.fields
+        self.head.take_fields()
     }
 
     /// Passes the response on to the client, whose request has this method and these fields.

@@ -207,7 +207,7 @@ fn request(exchange: &ActiveExchange, now: Instant, queries: bool) -> Option<Act
     let path = if queries { info.target() } else { info.path() };
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).chars().take(TEXT_MAX).collect::<String>();
     let notes = record.notes();
-    let upstream = notes.upstream.as_ref().and_then(|upstream| upstream.address.as_deref());
+    let upstream = notes.upstream.as_ref().and_then(|upstream| upstream.address.as_ref());
     let age = now.saturating_duration_since(exchange.since());
     Some(ActiveRequest {
         id: id_of(record),
@@ -224,7 +224,7 @@ fn request(exchange: &ActiveExchange, now: Instant, queries: bool) -> Option<Act
         path: text(path),
         version: format!("{:?}", info.version),
         route: notes.route.as_ref().map(ToString::to_string),
-        upstream: upstream.map(ToOwned::to_owned),
+        upstream: upstream.map(ToString::to_string),
         user: notes.user.as_deref().map(|user| user.chars().take(TEXT_MAX).collect()),
         received_bytes: record.request_body_bytes() + exchange.received_bytes(),
         sent_bytes: exchange.sent_bytes(),

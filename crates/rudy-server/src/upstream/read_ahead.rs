@@ -4,6 +4,7 @@ use std::io;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use rudy_net::Piped;
 
 use crate::buffer::{Buffer, BufferError};
 
@@ -14,6 +15,11 @@ pub(crate) trait PieceSource {
 
     /// Returns the next piece; `None` at the end.
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Self::Failure>>>;
+
+    /// Returns the next piece in a pipe: see [`BodyStream::take_piped`](rudy_net::BodyStream::take_piped).
+    fn take_piped(&mut self, _max: u64) -> Option<Piped> {
+        None
+    }
 
     /// Returns whether the whole response was received and passed on.
     fn is_done(&self) -> bool;
@@ -64,6 +70,12 @@ impl<S: PieceSource> ReadAhead<S> {
             State::Failed(failure) => Poll::Ready(Some(Err(failure))),
             State::Over => Poll::Ready(None),
         }
+    }
+
+    /// Returns the next piece in a pipe, if nothing was read ahead.
+    pub(crate) fn take_piped(&mut self, max: u64) -> Option<Piped> {
+        let is_next = self.first.is_empty() && self.buffer.is_empty() && matches!(self.state, State::Open);
+        if is_next { self.source.take_piped(max) } else { None }
     }
 
     /// Reads from the upstream while the buffer has room. A failure is reported after the bytes before it.

@@ -3,24 +3,25 @@
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
-use rudy_net::{BodyError, BodyPiece, BodyStream};
+use http::{HeaderName, Method, StatusCode, header};
+use rudy_net::{BodyError, BodyPiece, BodyStream, Response};
 
 /// The field that switches response buffering off, as in nginx. It is not passed on.
 static ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// Removes the field that switches response buffering off. Returns whether it did.
-pub(crate) fn take_unbuffered(fields: &mut HeaderMap) -> bool {
-    fields.remove(&ACCEL_BUFFERING).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"no"))
+pub(crate) fn take_unbuffered(response: &mut Response) -> bool {
+    let Some(value) = response.header(&ACCEL_BUFFERING) else { return false };
+    let is_unbuffered = value.eq_ignore_ascii_case(b"no");
+    response.headers_mut().remove(&ACCEL_BUFFERING);
+    is_unbuffered
 }
 
 /// Returns whether a response is an event stream, which must not be delayed.
-pub(crate) fn is_of_events(fields: &HeaderMap) -> bool {
+pub(crate) fn is_of_events(response: &Response) -> bool {
     let events = b"text/event-stream";
-    let start = |value: &HeaderValue| {
-        value.as_bytes().get(..events.len()).is_some_and(|start| start.eq_ignore_ascii_case(events))
-    };
-    fields.get(header::CONTENT_TYPE).is_some_and(start)
+    let start = response.header(&header::CONTENT_TYPE).and_then(|value| value.get(..events.len()));
+    start.is_some_and(|start| start.eq_ignore_ascii_case(events))
 }
 
 /// Returns whether a response has no body, regardless of its fields (RFC 9110 §9.3.2, §15.3.5, §15.4.5).

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
-use rudy_net::close;
+use rudy_net::{Piped, close};
 use rudy_tls::ClientSession;
 use rustix::io::Errno;
 use rustix::net::{
@@ -167,6 +167,18 @@ impl Socket {
             Err(Errno::AGAIN) => Ok(None),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Moves up to `max` received bytes into a pipe. `None` if there are none as far as the runtime knows, and over TLS.
+    pub(crate) fn take_piped(&mut self, max: u64) -> Option<Piped> {
+        if self.tls.is_some() {
+            return None;
+        }
+        // The read that follows registers the waker again.
+        let cx = &mut Context::from_waker(Waker::noop());
+        let Poll::Ready(Ok(mut ready)) = self.registered.poll_read_ready(cx) else { return None };
+        let piped = ready.try_io(|socket| Piped::receive(socket.get_ref(), max)).ok()?;
+        piped.ok().filter(|piped| piped.length() > 0)
     }
 
     /// Writes to the socket.

@@ -1,9 +1,8 @@
 //! A view of a response head.
 
-use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Version};
+use http::{StatusCode, Version};
 
-use crate::h1::{Fields, Framing};
+use crate::h1::{Fields, Framing, ReceivedHead};
 
 /// A view of a received response head.
 #[derive(Debug, Clone, Copy)]
@@ -53,20 +52,12 @@ impl<'a> ResponseHead<'a> {
         Fields::new(&self.raw[self.fields_start..])
     }
 
-    /// Returns the fields whose names `is_wanted` accepts, in a map that shares one copy of them. Field lines are valid, so no field gets
-    /// lost; the number of fields is limited.
+    /// Returns a copy of the head, with the fields for which `is_wanted` returns true and without those of the connection.
     #[must_use]
-    pub fn headers_where(&self, is_wanted: impl Fn(&str) -> bool) -> HeaderMap {
-        let lines = Bytes::copy_from_slice(&self.raw[self.fields_start..]);
-        let fields = || Fields::new(&lines).filter(|(name, _)| is_wanted(name));
-        let mut map = HeaderMap::with_capacity(fields().count());
-        for (name, value) in fields() {
-            let value = HeaderValue::from_maybe_shared(lines.slice_ref(value));
-            if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), value) {
-                map.append(name, value);
-            }
-        }
-        map
+    pub fn received(&self, is_wanted: impl FnMut(&'a str, &'a [u8]) -> bool) -> ReceivedHead {
+        // All statuses that the decoder accepts are valid.
+        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::BAD_GATEWAY);
+        ReceivedHead::new(status, self.fields(), self.raw.len(), is_wanted)
     }
 
     /// Returns the value of the first field with this name, in any case.

@@ -212,6 +212,25 @@ impl ClientConnection {
         matches!(self.state, State::Switched)
     }
 
+    /// Returns how many bytes of a body with a length were received, and how many are missing. `None` for other bodies, and between
+    /// responses.
+    #[must_use]
+    pub fn body_progress(&self) -> Option<(u64, u64)> {
+        match self.state {
+            State::Length { remaining, total } => Some((total - remaining, remaining)),
+            _ => None,
+        }
+    }
+
+    /// Counts bytes of a body with a length that [`Self::decode`] does not see, because the kernel passes them on. They must be fewer than
+    /// are missing: the last one goes to `decode`, which finds the end.
+    pub fn bypass(&mut self, bytes: u64) {
+        if let State::Length { remaining, .. } = &mut self.state {
+            debug_assert!(bytes < *remaining, "the last byte is decoded");
+            *remaining = remaining.saturating_sub(bytes);
+        }
+    }
+
     fn advance<'a>(&mut self, bytes: &'a [u8], limits: &Limits) -> Result<(usize, ResponseEvent<'a>), Fault> {
         match &mut self.state {
             State::Head(scan) => match scan.find_end(bytes, limits)? {

@@ -58,37 +58,50 @@ impl PreparedHead {
     pub(crate) fn http2(&self) -> &[u8] {
         self.http2.get_or_init(|| {
             let mut block = BytesMut::with_capacity(16 + self.headers.len() * 32);
-            encode_block(self.status, &self.headers, &mut block);
+            encode_block(self.status, lines(&self.headers), &mut block);
             block.freeze()
         })
     }
 }
 
 /// Appends the status and the fields as a header block of HTTP/2, without those for the connection (RFC 9113 §8.2.2).
-pub(super) fn encode_block(status: StatusCode, headers: &HeaderMap, out: &mut BytesMut) {
+pub(super) fn encode_block<'a>(
+    status: StatusCode,
+    fields: impl Iterator<Item = (&'a str, &'a [u8])>,
+    out: &mut BytesMut,
+) {
     const OF_CONNECTION: [&str; 3] = ["keep-alive", "proxy-connection", "upgrade"];
     encode_stateless(b":status", status.as_str().as_bytes(), out);
-    for (name, value) in headers {
-        if !CONNECTION_FIELDS.contains(name) && !OF_CONNECTION.contains(&name.as_str()) {
-            encode_stateless(name.as_str().as_bytes(), value.as_bytes(), out);
-        }
+    for (name, value) in fields.filter(|(name, _)| !OF_CONNECTION.contains(name)) {
+        encode_stateless(name.as_bytes(), value, out);
     }
+}
+
+/// Returns the names and values of the fields that the connection does not add itself.
+pub(super) fn lines(headers: &HeaderMap) -> impl Iterator<Item = (&str, &[u8])> {
+    let sent = headers.iter().filter(|(name, _)| !CONNECTION_FIELDS.contains(name));
+    sent.map(|(name, value)| (name.as_str(), value.as_bytes()))
 }
 
 /// The fields that only the connection adds to a response.
 const CONNECTION_FIELDS: [HeaderName; 4] =
     [header::CONNECTION, header::CONTENT_LENGTH, header::DATE, header::TRANSFER_ENCODING];
 
-/// Appends the status line and the field lines. The version is always HTTP/1.1, because it states what the sender
-/// supports, regardless of the version of the request (RFC 9110 §2.5).
+/// Appends the status line and the field lines.
 pub(super) fn encode_head(status: StatusCode, headers: &HeaderMap, out: &mut impl BufMut) {
+    encode_status_line(status, out);
+    for (name, value) in lines(headers) {
+        put_field(name, value, out);
+    }
+}
+
+/// Appends the status line. The version is always HTTP/1.1, because it states what the sender supports, regardless of the version of the
+/// request (RFC 9110 §2.5).
+pub(super) fn encode_status_line(status: StatusCode, out: &mut impl BufMut) {
     out.put_slice(b"HTTP/1.1 ");
     out.put_slice(status.as_str().as_bytes());
     out.put_u8(b' ');
     // The reason phrase may be empty, but the space before it is required (RFC 9112 §4).
     out.put_slice(reason_phrase(status).unwrap_or_default().as_bytes());
     out.put_slice(b"\r\n");
-    for (name, value) in headers.iter().filter(|(name, _)| !CONNECTION_FIELDS.contains(name)) {
-        put_field(name.as_str(), value.as_bytes(), out);
-    }
 }

@@ -3,10 +3,10 @@
 use bytes::BytesMut;
 use http::{HeaderMap, StatusCode};
 
-use super::prepared::{encode_block, encode_head};
+use super::prepared::{encode_block, encode_head, encode_status_line, lines};
 use super::{DateLine, PreparedHead};
-use crate::h1::Framing;
 use crate::h1::encode::put_content_length;
+use crate::h1::{Framing, ReceivedHead};
 
 /// The head of a response.
 #[derive(Debug, Clone, Copy)]
@@ -15,6 +15,8 @@ pub enum ResponseHead<'a> {
     Fields(StatusCode, &'a HeaderMap),
     /// An encoded head.
     Prepared(&'a PreparedHead),
+    /// A head that was received.
+    Received(&'a ReceivedHead),
 }
 
 impl ResponseHead<'_> {
@@ -24,6 +26,7 @@ impl ResponseHead<'_> {
         match self {
             Self::Fields(status, _) => *status,
             Self::Prepared(prepared) => prepared.status(),
+            Self::Received(received) => received.status(),
         }
     }
 
@@ -31,8 +34,9 @@ impl ResponseHead<'_> {
     /// client, so that a prepared block suits each connection; nginx does the same.
     pub(crate) fn encode_http2(&self, out: &mut BytesMut) {
         match self {
-            Self::Fields(status, headers) => encode_block(*status, headers, out),
+            Self::Fields(status, headers) => encode_block(*status, lines(headers), out),
             Self::Prepared(prepared) => out.extend_from_slice(prepared.http2()),
+            Self::Received(received) => encode_block(received.status(), received.sent_fields(), out),
         }
     }
 
@@ -40,6 +44,10 @@ impl ResponseHead<'_> {
         match self {
             Self::Fields(status, headers) => encode_head(*status, headers, out),
             Self::Prepared(prepared) => out.extend_from_slice(prepared.encoded()),
+            Self::Received(received) => {
+                encode_status_line(received.status(), out);
+                out.extend_from_slice(received.sent_lines());
+            }
         }
     }
 }

@@ -4,7 +4,7 @@ use std::task::Poll;
 use std::time::Instant;
 
 use bytes::BytesMut;
-use rudy_http::h1::{DateLine, ResponseHead};
+use rudy_http::h1::DateLine;
 use rudy_http::h2::ErrorCode;
 
 use super::exchange::{Exchange, Phase};
@@ -16,7 +16,7 @@ use crate::driver::pump::{Filled, GATHERED_BYTES, Pump};
 use crate::driver::{Connection, internal_error};
 use crate::engine::ServiceSource;
 use crate::scratch::Scratch;
-use crate::{Body, EndReason, Head};
+use crate::{Body, EndReason};
 
 /// Responses are written when they reach this size.
 const OUTPUT_FULL_BYTES: usize = 64 * 1024;
@@ -81,11 +81,7 @@ impl Http2 {
         // Interim responses are sent before, and HTTP/2 has no change of protocol (RFC 9113 §8.6).
         let is_valid = !response.status().is_informational() && response.upgrade.is_none();
         let response = if is_valid { *response } else { internal_error() };
-        let head = match &response.head {
-            Head::Fields(status, headers) => ResponseHead::Fields(*status, headers),
-            Head::Prepared(prepared) => ResponseHead::Prepared(prepared),
-        };
-        self.machine.begin(stream, head, response.body.length(), date, out);
+        self.machine.begin(stream, response.head.encodable(), response.body.length(), date, out);
         Self::record_begin(exchange.record.as_mut(), response.status());
         let encoded_bytes = match &response.body {
             _ if !self.machine.is_in_body(stream) => Some(0),

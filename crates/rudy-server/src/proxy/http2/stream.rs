@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::{Buf, BytesMut};
-use http::{HeaderMap, StatusCode};
+use http::HeaderMap;
+use rudy_http::h1::ReceivedHead;
 use rudy_http::h2::client::Request;
 
 use super::connection::{Http2Connection, OUTPUT_BYTES, State};
@@ -34,7 +35,7 @@ enum Usage {
 /// Parts of a response that were received and not taken.
 #[derive(Debug, Default)]
 pub(in crate::proxy) struct Parts {
-    pub(in crate::proxy) interim: Vec<(StatusCode, HeaderMap)>,
+    pub(in crate::proxy) interim: Vec<ReceivedHead>,
     pub(in crate::proxy) head: Option<Head>,
     pub(in crate::proxy) body: BytesMut,
     pub(in crate::proxy) trailers: Option<HeaderMap>,
@@ -75,11 +76,11 @@ impl StreamState {
         }
     }
 
-    pub(super) fn add_interim(&mut self, status: StatusCode, fields: HeaderMap) -> Result<(), Cause> {
+    pub(super) fn add_interim(&mut self, head: ReceivedHead) -> Result<(), Cause> {
         if self.parts.interim.len() >= INTERIM_MAX as usize {
             return Err(Cause::TooManyInterim(INTERIM_MAX));
         }
-        self.parts.interim.push((status, fields));
+        self.parts.interim.push(head);
         Ok(())
     }
 }

@@ -14,9 +14,9 @@ use tokio::time::{Sleep, sleep_until};
 
 use super::LIMITS;
 use super::connection::{AGE_MAX, End, Http2Connection, OUTPUT_BYTES, State, reset_cause};
-use crate::proxy::fields::response_fields;
+use crate::proxy::fields::received_head;
 use crate::proxy::http1::READ;
-use crate::proxy::received::{Head, status};
+use crate::proxy::received::Head;
 use crate::upstream::Socket;
 
 /// How often a task may read in one poll, so that it does not delay the other connections of its core: 512 KiB.
@@ -177,7 +177,7 @@ impl State {
         match event {
             Event::Informational { stream: id, head } => {
                 let Some(stream) = streams.get_mut(&id) else { return };
-                if let Err(cause) = stream.add_interim(status(&head), response_fields(&head)) {
+                if let Err(cause) = stream.add_interim(received_head(&head)) {
                     protocol.cancel(id, output);
                     stream.fail(cause, wakers);
                 }

@@ -123,8 +123,8 @@ impl Compressor {
     }
 
     fn permits(&self, response: &Response) -> Option<Permits> {
-        let is_live = matches!(&response.body, Body::Stream(stream) if stream.is_live())
-            || is_of_events(response.headers());
+        let is_live =
+            matches!(&response.body, Body::Stream(stream) if stream.is_live()) || is_of_events(response);
         let live = is_live.then(|| self.live_streams.clone().try_acquire_owned());
         Some((self.streams.clone().try_acquire_owned().ok()?, live.transpose().ok()?))
     }

@@ -1,0 +1,123 @@
+//! Response heads that a proxy passes on.
+
+use std::sync::OnceLock;
+
+use bytes::{Bytes, BytesMut};
+use http::StatusCode;
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+
+use super::Fields;
+use super::encode::put_field;
+
+/// A response head that was received. Its lines are sent as they are; a map of the fields is made only if something needs it.
+///
+/// It never contains `Connection`, `Content-Length` or `Transfer-Encoding`, and does not send its `Date`: the connection adds these fields.
+#[derive(Debug, Clone)]
+pub struct ReceivedHead {
+    status: StatusCode,
+    /// Each with its CRLF, names in lower case, `Date` last.
+    lines: Bytes,
+    /// The end of the lines that are sent.
+    sent_end: usize,
+    map: OnceLock<Box<HeaderMap>>,
+}
+
+impl ReceivedHead {
+    /// Copies the fields for which `is_wanted` returns true, from `bytes` bytes of valid lines.
+    pub(super) fn new<'a>(
+        status: StatusCode,
+        fields: Fields<'a>,
+        bytes: usize,
+        mut is_wanted: impl FnMut(&'a str, &'a [u8]) -> bool,
+    ) -> Self {
+        let mut lines = BytesMut::with_capacity(bytes);
+        let mut date = None;
+        for (name, value) in fields {
+            let is_wanted = is_wanted(name, value);
+            match name.len() {
+                4 if name.eq_ignore_ascii_case("date") => date = Some(value),
+                10 if name.eq_ignore_ascii_case("connection") => {}
+                14 if name.eq_ignore_ascii_case("content-length") => {}
+                17 if name.eq_ignore_ascii_case("transfer-encoding") => {}
+                _ if is_wanted => {
+                    let start = lines.len();
+                    put_field(name, value, &mut lines);
+                    lines[start..start + name.len()].make_ascii_lowercase();
+                }
+                _ => {}
+            }
+        }
+        let sent_end = lines.len();
+        if let Some(date) = date {
+            put_field("date", date, &mut lines);
+        }
+        Self { status, lines: lines.freeze(), sent_end, map: OnceLock::new() }
+    }
+
+    /// Returns the status of the response.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// Returns the value of the first field with this name.
+    #[must_use]
+    pub fn get(&self, name: &HeaderName) -> Option<&[u8]> {
+        Fields::new(&self.lines).find(|(known, _)| *known == name.as_str()).map(|(_, value)| value)
+    }
+
+    /// Returns the fields in a map, which is made by the first call.
+    #[must_use]
+    pub fn headers(&self) -> &HeaderMap {
+        self.map.get_or_init(|| Box::new(self.to_map()))
+    }
+
+    /// Returns the fields in a map of their own.
+    #[must_use]
+    pub fn take_headers(&mut self) -> HeaderMap {
+        self.map.take().map_or_else(|| self.to_map(), |map| *map)
+    }
+
+    fn to_map(&self) -> HeaderMap {
+        let fields = || Fields::new(&self.lines);
+        let mut map = HeaderMap::with_capacity(fields().count());
+        for (name, value) in fields() {
+            // The lines are valid, and their number is limited, so no field gets lost.
+            let value = HeaderValue::from_maybe_shared(self.lines.slice_ref(value));
+            if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), value) {
+                map.append(name, value);
+            }
+        }
+        map
+    }
+
+    /// Returns the lines that are sent.
+    pub(super) fn sent_lines(&self) -> &[u8] {
+        &self.lines[..self.sent_end]
+    }
+
+    /// Returns the fields that are sent.
+    pub(super) fn sent_fields(&self) -> Fields<'_> {
+        Fields::new(self.sent_lines())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::header::{DATE, SERVER};
+
+    use super::*;
+
+    #[test]
+    fn the_lines_of_the_connection_are_neither_sent_nor_in_the_map() {
+        let lines = b"Server: a\r\nDate:  Thu\r\nX-A:1\r\nConnection: x-b\r\nX-B: 2\r\nx-a: \t3 \r\nContent-Length: 5\r\n\
+            Transfer-Encoding: chunked\r\n\r\n";
+        let is_wanted = |name: &str, _: &[u8]| !name.eq_ignore_ascii_case("x-b");
+        let head = ReceivedHead::new(StatusCode::OK, Fields::new(lines), lines.len(), is_wanted);
+        assert_eq!(head.sent_lines(), b"server: a\r\nx-a: 1\r\nx-a: 3\r\n");
+        assert_eq!((head.get(&SERVER), head.get(&DATE)), (Some(&b"a"[..]), Some(&b"Thu"[..])));
+        let fields: Vec<_> =
+            head.headers().iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+        assert_eq!(fields, [("server", &b"a"[..]), ("x-a", b"1"), ("x-a", b"3"), ("date", b"Thu")]);
+    }
+}
