@@ -67,6 +67,18 @@ fn links_to_files_of_another_host_lead_through_the_mirror() {
 }
 
 #[test]
+fn the_host_of_a_file_is_looked_up() {
+    let files = Origin::start(|_| message("200 OK", "", "file"));
+    let url = format!("http://localhost:{}/a-1.zip", files.upstream.address().port());
+    let index = Origin::with_files(vec![("/a/", "text/html", format!("<a href=\"{url}\">"))]);
+    let settings = "preset = \"pypi\", hosts = \"localhost\"";
+    let folder = Folder::new(&format!("{{ url = \"{}\", {settings} }}", index.upstream.url()));
+    let server = folder.serve();
+    let page = get(&server, "/a/", &[]);
+    assert_eq!(get(&server, path_of(&server, after(page.text(), "href=\"")), &[]).text(), "file");
+}
+
+#[test]
 fn a_rewritten_document_has_its_own_entity_tag() {
     let document = r#"{"versions":{"1":{"dist":{"tarball":"https://files.example/a.tgz"}}}}"#;
     let origin = Origin::with_files(vec![("/a", "application/json", document.to_owned())]);

@@ -29,7 +29,7 @@ fn build_twice(preset: &str, url: &str, build: impl Fn(&str, &Path)) {
         }
         let server = server.env("STATE_DIRECTORY", folder.path()).start();
         assert_eq!(
-            server.get("/never-requested/x").status == 502,
+            server.get(&format!("/never-requested/{is_offline}")).status == 502,
             is_offline,
             "whether the repository is reached"
         );
@@ -185,7 +185,7 @@ print(re.search("<url>(.*?)</url>", text).group(1))
 "#;
 
 const POM: &str = "<project><modelVersion>4.0.0</modelVersion><groupId>a</groupId><artifactId>a</artifactId><version>1</version>\
-    <properties><maven.compiler.release>11</maven.compiler.release>\
+    <properties><maven.compiler.source>11</maven.compiler.source><maven.compiler.target>11</maven.compiler.target>\
     <project.build.sourceEncoding>UTF-8</project.build.sourceEncoding></properties>\
     <dependencies><dependency><groupId>org.slf4j</groupId><artifactId>slf4j-api</artifactId><version>2.0.13</version></dependency>\
     </dependencies></project>";

@@ -130,9 +130,7 @@ impl Others {
         }
         let proxy =
             self.table.proxy_to(origin.parse().ok()?).proxy(&self.location, origin.to_owned()).ok()?;
-        if let Some(log) = self.log.get() {
-            proxy.log_to(log);
-        }
+        proxy.start_alone(self.log.get()?).ok()?;
         if proxies.len() == OTHER_HOSTS_MAX {
             proxies.remove(0);
         }

@@ -243,9 +243,14 @@ impl Proxy {
         }))
     }
 
-    /// Sets the log for errors of a proxy that no configuration starts.
-    pub(crate) fn log_to(&self, log: &ErrorLog) {
-        self.0.log.get_or_init(|| log.clone());
+    /// Starts a proxy that is no handler: its log, and the lookups of the names of its upstreams.
+    pub(crate) fn start_alone(&self, log: &ErrorLog) -> io::Result<()> {
+        let Shared { table, tls, log: of_proxy, pool, .. } = &*self.0;
+        of_proxy.get_or_init(|| log.clone());
+        let opened = ProxyPool::new(table, tls.clone());
+        opened.start(table, log)?;
+        pool.get_or_init(|| opened);
+        Ok(())
     }
 
     /// Returns the first host and path of its route.
