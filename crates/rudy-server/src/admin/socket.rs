@@ -27,7 +27,7 @@ use crate::user::User;
 const CONNECTIONS_MAX: usize = 16;
 
 /// The maximum number of connections that wait: more than the requests that an application usually handles at once.
-const BACKLOG: i32 = 1024;
+const BACKLOG: i32 = 512;
 
 /// The maximum time that a client may take to send a request or to read a response.
 const TIMEOUT: Duration = Duration::from_secs(10);

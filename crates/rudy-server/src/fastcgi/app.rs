@@ -92,16 +92,15 @@ impl App {
     ) -> Result<AppResponse, Failure> {
         let mut wanted = if is_safe { Wanted::Any } else { Wanted::Alive };
         loop {
-            let observer = observer(role, params);
-            note(observer, |notes| notes.upstream_requested(poll_time()));
+            note(observer(role, params), |notes| notes.upstream_requested(poll_time()));
             let mut checkout = self.pool().checkout(wanted).await?;
-            note(observer, |notes| notes.upstream_connected(checkout.endpoint(), poll_time()));
-            debug_request!(target: "fastcgi", observer, "{}: request to {}", self.name, checkout.endpoint());
+            note(observer(role, params), |notes| notes.upstream_connected(checkout.endpoint(), poll_time()));
+            debug_request!(target: "fastcgi", observer(role, params), "{}: request to {}", self.name, checkout.endpoint());
             let may_be_dead = checkout.is_reused() && wanted != Wanted::New;
             let mut exchange = self.begin(checkout, role, params, std::mem::take(upload));
             let failure = match exchange.head().await {
                 Ok(head) => {
-                    note(observer, |notes| notes.upstream_responded(poll_time()));
+                    note(observer(role, params), |notes| notes.upstream_responded(poll_time()));
                     return Ok(AppResponse::new(head, exchange));
                 }
                 Err(failure) => failure,
