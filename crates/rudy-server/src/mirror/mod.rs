@@ -6,7 +6,7 @@
 //!    client, such as its credentials: what is stored is for all clients.
 //! 2. The step [`cache`](crate::cache) responds from what is stored. Its keys are the URLs of the repository, whatever name the mirror
 //!    has for the client.
-//! 3. The handler [`Fetch`] passes the request on through a [`Proxy`](crate::proxy::Proxy), one for each host, and declares by the
+//! 3. The handler [`Fetch`](fetch::Fetch) passes the request on through a [`Proxy`](crate::proxy::Proxy), one for each host, and declares by the
 //!    [`Preset`] for how long the response can be used: artefacts forever, metadata until the next validation, and all of them for as
 //!    long as the repository fails.
 //! 4. [`Mirror`] rewrites the links in metadata to URLs of the mirror ([`document`]), for each response: the stored metadata is that

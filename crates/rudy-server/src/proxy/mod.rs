@@ -2,7 +2,7 @@
 //!
 //! The lifecycle of a request:
 //!
-//! 1. [`target`] determines the path. [`fields`] removes what belongs to the client's connection, [`forwarded`] and [`via`] add what the
+//! 1. [`mod@target`] determines the path. [`fields`] removes what belongs to the client's connection, [`forwarded`] and [`via`] add what the
 //!    application should know.
 //! 2. [`buffer`](crate::buffer) stores the start of the body, so that a slow client occupies no connection.
 //! 3. [`pool`] provides a [`connection`] to an upstream ([`choice`]): idle, new, or after a wait in the queue. It carries one request at a time.
