@@ -4,8 +4,6 @@
 //! index links, have the path `/.host/TOKEN/SCHEME/HOST/...`. The token is a keyed hash of the host: only the mirror can make such
 //! links, so it fetches nothing from hosts that the index does not name.
 
-use std::net::Ipv4Addr;
-
 use http::Uri;
 use rudy_http::semantics::path::RequestPath;
 use rudy_http::semantics::reference::resolve;
@@ -95,8 +93,10 @@ impl Links {
         if let Some(hosts) = &self.hosts {
             return hosts.iter().any(|pattern| pattern.matches(host.as_bytes(), |_| true));
         }
-        let is_address = host.starts_with('[') || host.parse::<Ipv4Addr>().is_ok();
-        host.contains('.') && !is_address && !host.ends_with(".localhost")
+        // The resolver reads all names that end in a number as addresses: `127.1` and `0x7f.1`. No public name does.
+        let name = host.strip_suffix('.').unwrap_or(host);
+        let Some((_, last)) = name.rsplit_once('.') else { return false };
+        last.starts_with(|first: char| first.is_ascii_alphabetic()) && last != "localhost"
     }
 
     fn token(&self, origin: &str, key: &StickyKey) -> String {
@@ -202,6 +202,12 @@ mod tests {
             "https://127.0.0.1/a",
             "https://[::1]/a",
             "https://localhost/a",
+            "https://localhost./a",
+            "https://a.localhost./a",
+            "https://127.0.0.1./a",
+            "https://127.1/a",
+            "https://0x7f.1/a",
+            "https://0177.0.0.0x1:8443/a",
             "https://user@files.example/a",
             "ftp://files.example/a",
             "mailto:a@b.example",
