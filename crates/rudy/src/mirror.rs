@@ -41,6 +41,9 @@ pub(crate) struct Mirror {
     /// Folder for what is stored [default: /var/cache/rudy for root, or ~/.cache/rudy]
     #[arg(long, value_name = "DIR")]
     cache: Option<PathBuf>,
+    /// Verify each new file by the checksum that the repository declares: .sha1 of Maven, integrity of npm
+    #[arg(long)]
+    verify: bool,
     /// Access log file, or - for standard output
     #[arg(long, value_name = "PATH|-")]
     access_log: Option<PathBuf>,
@@ -57,7 +60,7 @@ impl Mirror {
             );
             CommandLine::command().error(ErrorKind::MissingRequiredArgument, message).exit()
         };
-        let table = MirrorTable { preset: Some(self.preset), ..url.into() };
+        let table = MirrorTable { preset: Some(self.preset), verify: self.verify, ..url.into() };
         serve(Options {
             listen: self.port.into_iter().map(loopback).chain(self.listen).collect(),
             access_log: self.access_log.map(|path| Destination::new(&path)),

@@ -3,6 +3,7 @@
 mod faults;
 mod links;
 mod presets;
+mod verify;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -74,7 +75,7 @@ impl Folder {
     fn with_route(route: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temp folder can be created");
         let site = format!("[[site]]\n[[site.route]]\n{route}");
-        let config = format!("listen = \"127.0.0.1:0\"\n[cache]\npath = \"cache\"\n{site}");
+        let config = format!("listen = \"127.0.0.1:0,h2c\"\n[cache]\npath = \"cache\"\n{site}");
         std::fs::write(folder.path().join("rudy.toml"), config).expect("a temp folder can be written");
         Self(folder)
     }

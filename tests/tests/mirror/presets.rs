@@ -1,5 +1,7 @@
 //! What each kind of repository stores forever, and what it validates.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use rudy_tests::eventually;
 
 use crate::{Folder, Origin, get, get_stored, message, request};
@@ -51,6 +53,22 @@ fn files_are_stored_for_ever_and_metadata_is_validated_and_both_survive_the_repo
         assert_eq!(get(&server, "/missing", &[]).status, 404, "{preset}");
         assert_eq!(get(&server, "/never-requested", &[]).status, 502, "{preset}");
     }
+}
+
+#[test]
+fn a_file_that_was_missing_is_found_when_it_is_published() {
+    let tries = AtomicUsize::new(0);
+    let origin = Origin::start(move |_| match tries.fetch_add(1, Ordering::SeqCst) {
+        0 => message("404 Not Found", "", "missing"),
+        _ => message("200 OK", "", "file"),
+    });
+    let folder = Folder::new(&format!("{{ url = \"{}\", preset = \"maven\" }}", origin.upstream.url()));
+    let server = folder.serve();
+    assert_eq!(get(&server, "/g/a/1/a-1.jar", &[]).status, 404);
+    let found = eventually("the repository is asked again", || {
+        Some(get(&server, "/g/a/1/a-1.jar", &[])).filter(|response| response.status == 200)
+    });
+    assert_eq!(found.text(), "file");
 }
 
 #[test]

@@ -133,7 +133,7 @@ fn with_content(mut response: Response, text: String, of_client: &ClientRequest)
 }
 
 /// Receives a whole body. `None` if it has more than `max` bytes.
-async fn collect(body: Body, max: u64) -> Result<Option<Bytes>, BodyError> {
+pub(super) async fn collect(body: Body, max: u64) -> Result<Option<Bytes>, BodyError> {
     let mut stream = match body {
         Body::Empty => return Ok(Some(Bytes::new())),
         Body::Bytes(bytes) => return Ok(Some(bytes).filter(|bytes| bytes.len() as u64 <= max)),

@@ -4,10 +4,11 @@ use std::io;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use rudy_net::{Client, Reply, Request, Response};
 use tokio::task::spawn_blocking;
 
+use super::verify::Verification;
 use super::{MirrorTable, Preset, Resource};
 use crate::buffer::Buffers;
 use crate::config::{Location, Problem};
@@ -36,6 +37,7 @@ pub(super) struct Fetch {
     others: Arc<Others>,
     preset: Preset,
     metadata_freshness: u64,
+    verifies: bool,
 }
 
 /// The proxies for other hosts than that of the index, the oldest one first.
@@ -63,18 +65,12 @@ impl Fetch {
         let (proxies, log) = Default::default();
         let others = Others { table: table.clone(), location: location.clone(), proxies, log };
         let metadata_freshness = table.metadata_freshness.map_or(0, |time| time.0.as_secs());
-        Ok(Self { index, others: Arc::new(others), preset, metadata_freshness })
+        Ok(Self { index, others: Arc::new(others), preset, metadata_freshness, verifies: table.verify })
     }
 
-    /// Returns the directives for what is at a resource.
-    fn directives(&self, resource: &Resource) -> HeaderValue {
-        let directives = if self.preset.is_immutable(&resource.path) {
-            format!("public, max-age={FOREVER}, immutable, stale-if-error={FOREVER}")
-        } else {
-            format!("public, max-age={}, stale-if-error={FOREVER}", self.metadata_freshness)
-        };
-        // Words and numbers.
-        HeaderValue::try_from(directives).unwrap_or(HeaderValue::from_static("no-store"))
+    fn verification(&self, resource: &Resource) -> Option<Verification> {
+        let Others { table, log, .. } = &*self.others;
+        Verification::of(self.preset, resource, table.url.path(), log.get())
     }
 }
 
@@ -89,19 +85,24 @@ impl Handler for Fetch {
                 .into();
         };
         let (client, buffers) = (call.context.client.to_owned(), call.context.routes.buffers.clone());
-        let directives = self.directives(&resource);
-        let index = resource.is_of_index.then(|| self.index.clone());
-        let others = self.others.clone();
+        let (is_immutable, metadata_freshness) =
+            (self.preset.is_immutable(&resource.path), self.metadata_freshness);
+        let is_verified = self.verifies && is_immutable && head.method == Method::GET;
+        let verification = is_verified.then(|| self.verification(&resource)).flatten();
+        let (index, others) = (self.index.clone(), self.others.clone());
         Reply::Later(Box::pin(async move {
-            let proxy = match index {
-                Some(index) => index,
-                None => match Others::proxy(others, resource.origin.clone()).await {
-                    Some(proxy) => proxy,
-                    None => return cannot_connect(&head),
-                },
+            let proxy = if resource.is_of_index {
+                Some(index.clone())
+            } else {
+                Others::proxy(others, resource.origin.clone()).await
             };
-            let mut response = send(&proxy, &head, &resource, &client, &buffers).await;
-            declare(&mut response, directives);
+            let Some(proxy) = proxy else { return cannot_connect(&head) };
+            let exchange = Exchange { head, client, buffers };
+            let mut response = match verification {
+                Some(verification) => exchange.verified(&proxy, &resource.target, &index, verification).await,
+                None => exchange.send(&proxy, &resource.target, exchange.head.headers.clone()).await,
+            };
+            declare(&mut response, is_immutable, metadata_freshness);
             response
         }))
     }
@@ -139,29 +140,63 @@ impl Others {
     }
 }
 
-async fn send(
-    proxy: &Proxy,
-    head: &Parts,
-    resource: &Resource,
-    client: &Client<'_>,
-    buffers: &Buffers,
-) -> Response {
-    let request = (head.method.clone(), &head.uri, head.version);
-    let request = proxy.own_request(&resource.target, head.headers.clone(), request, client);
-    match proxy.ask(request, &head.headers).await {
-        Ok(response) => response.into_response(&head.method, &head.headers, buffers),
-        Err(failure) => failure,
+/// A request of a client, and what its response needs.
+struct Exchange {
+    head: Parts,
+    client: Client<'static>,
+    buffers: Buffers,
+}
+
+impl Exchange {
+    /// Requests a file, after the document with its checksum: a connection that waits with a file would be missing for the document.
+    async fn verified(
+        &self,
+        proxy: &Proxy,
+        target: &str,
+        index: &Proxy,
+        mut verification: Verification,
+    ) -> Response {
+        let (fields, mut whole) = (&self.head.headers, self.head.headers.clone());
+        let agent = fields.get(header::USER_AGENT).map(|agent| (header::USER_AGENT, agent.clone()));
+        let at = if verification.is_at_index() { index } else { proxy };
+        let document = self.send(at, &verification.document, agent.into_iter().collect()).await;
+        if let Err(failure) = verification.read(document, fields).await {
+            return failure;
+        }
+        // The checksum is that of the whole file, without a coding.
+        whole.remove(header::RANGE);
+        whole.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        let response = self.send(proxy, target, whole).await;
+        if response.status().is_success() { verification.apply(response, fields) } else { response }
+    }
+
+    async fn send(&self, proxy: &Proxy, target: &str, fields: HeaderMap) -> Response {
+        let Self { head, client, buffers } = self;
+        let request = (head.method.clone(), &head.uri, head.version);
+        match proxy.ask(proxy.own_request(target, fields, request, client), &head.headers).await {
+            Ok(response) => response.into_response(&head.method, &head.headers, buffers),
+            Err(failure) => failure,
+        }
     }
 }
 
 /// Declares how long a response can be used. Cookies are for one client.
-fn declare(response: &mut Response, directives: HeaderValue) {
-    let is_stored = STORED.contains(&response.status().as_u16());
+fn declare(response: &mut Response, is_immutable: bool, metadata_freshness: u64) {
+    let status = response.status();
     let fields = response.headers_mut();
     fields.remove(header::SET_COOKIE);
-    if is_stored {
-        fields.insert(&RUDY_CACHE_CONTROL, directives);
+    if !STORED.contains(&status.as_u16()) {
+        return;
     }
+    // A file that is missing may be published later.
+    let directives = if is_immutable && !status.is_client_error() {
+        format!("public, max-age={FOREVER}, immutable, stale-if-error={FOREVER}")
+    } else {
+        format!("public, max-age={metadata_freshness}, stale-if-error={FOREVER}")
+    };
+    // Words and numbers.
+    let directives = HeaderValue::try_from(directives).unwrap_or(HeaderValue::from_static("no-store"));
+    fields.insert(&RUDY_CACHE_CONTROL, directives);
 }
 
 fn cannot_connect(head: &Parts) -> Response {

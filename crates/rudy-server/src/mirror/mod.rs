@@ -21,6 +21,7 @@ mod page;
 mod preset;
 mod step;
 mod table;
+mod verify;
 
 pub use self::preset::Preset;
 pub(crate) use self::step::Mirror;

@@ -43,6 +43,11 @@ pub struct MirrorTable {
     #[serde(default = "metadata_bytes")]
     #[schemars(default = "metadata_bytes")]
     pub metadata_bytes: Size,
+    /// Verifies each new file by the checksum that the repository declares, before the end of the file is sent: `.sha1` of Maven,
+    /// `integrity` of npm. The default is `false`: only clients verify them.
+    #[serde(default)]
+    #[schemars(example = true)]
+    pub verify: bool,
     /// PEM file with the certificates to trust for the repository, relative to the configuration file. The default is what the
     /// operating system trusts.
     #[schemars(extend("examples" = ["ca.pem"]))]
@@ -66,6 +71,7 @@ impl From<RepositoryUrl> for MirrorTable {
             hosts: None,
             metadata_freshness: None,
             metadata_bytes: metadata_bytes(),
+            verify: false,
             trusted_certificates: None,
         }
     }
@@ -110,6 +116,11 @@ impl HandlerConfig for MirrorTable {
             let problem = Problem::value(route.location, title).label("the preset is unknown").help(help);
             return Err(vec![problem]);
         };
+        if self.verify && !matches!(preset, Preset::Maven | Preset::Npm) {
+            let title = format!("`verify` is for maven and npm, not for {preset}");
+            let problem = Problem::key(&route.location.key("verify"), title).label("remove it");
+            return Err(vec![problem.help(format!("clients of {preset} verify what they receive"))]);
+        }
         Ok(Box::new(Fetch::new(self, preset, route.location, name_of(route))?))
     }
 

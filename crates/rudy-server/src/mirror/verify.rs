@@ -1,0 +1,297 @@
+//! Verification of files by the checksums that their repository declares: `.sha1` of Maven, and `integrity` of npm.
+//!
+//! The last piece of a file follows its verification, so no client takes a wrong file for a whole one, and the cache does not store it.
+
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use aws_lc_rs::digest::{
+    Algorithm, Context as Hasher, SHA1_FOR_LEGACY_USE_ONLY as SHA1, SHA256, SHA384, SHA512, digest,
+};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use rudy_net::{Body, BodyError, BodyPiece, BodyStream, Response};
+use serde_json::Value;
+
+use super::{Preset, Resource, document};
+use crate::error_log::ErrorLog;
+use crate::pages;
+
+/// The maximum size of a document with a checksum. That of a version in npm has some 10 kB.
+const DOCUMENT_BYTES_MAX: u64 = 1 << 20;
+
+/// The algorithms of `integrity`.
+static ALGORITHMS: [(&str, &Algorithm); 4] =
+    [("sha512", &SHA512), ("sha384", &SHA384), ("sha256", &SHA256), ("sha1", &SHA1)];
+
+const WRONG: &str = "The file does not have the checksum that its repository declares.";
+
+/// A file to verify.
+pub(super) struct Verification {
+    preset: Preset,
+    /// The target of the document with its checksum.
+    pub(super) document: String,
+    /// The URL of the file, for the log.
+    url: String,
+    log: Option<ErrorLog>,
+    /// What the document declares. `None` before it was read, and if there is none.
+    declared: Option<Checksum>,
+}
+
+impl Verification {
+    /// Prepares the verification of an immutable file; `index` is the path of the URL of the repository. `None` if no document has its
+    /// checksum.
+    pub(super) fn of(
+        preset: Preset,
+        resource: &Resource,
+        index: &str,
+        log: Option<&ErrorLog>,
+    ) -> Option<Self> {
+        let document = document_of(preset, &resource.target, index)?;
+        let url = format!("{}{}", resource.origin, resource.target);
+        Some(Self { preset, document, url, log: log.cloned(), declared: None })
+    }
+
+    /// Whether the host of the index has the document, also for a file of another host.
+    pub(super) fn is_at_index(&self) -> bool {
+        self.preset == Preset::Npm
+    }
+
+    /// Reads the document with the checksum, which a repository need not have.
+    ///
+    /// # Errors
+    ///
+    /// The response to the client, whose request has these fields: the repository failed, or sent something else.
+    pub(super) async fn read(&mut self, document: Response, fields: &HeaderMap) -> Result<(), Response> {
+        let status = document.status();
+        if matches!(status, StatusCode::NOT_FOUND | StatusCode::GONE) {
+            return Ok(());
+        }
+        let content = document::collect(document.body, DOCUMENT_BYTES_MAX).await.ok().flatten();
+        let content = content.filter(|_| status == StatusCode::OK);
+        self.declared = content.and_then(|content| parse(self.preset, &content));
+        if self.declared.is_some() {
+            return Ok(());
+        }
+        let what =
+            format!("no checksum in the response with status {} to {}", status.as_u16(), self.document);
+        self.log("cannot verify", &what);
+        let explanation =
+            "The repository has sent no checksum for the file, which is necessary to verify it.";
+        Err(pages::error(StatusCode::BAD_GATEWAY, fields, explanation))
+    }
+
+    /// Verifies the content of a response: a wrong one becomes 502, or ends with an error. `fields` are those of the request.
+    pub(super) fn apply(self, mut response: Response, fields: &HeaderMap) -> Response {
+        let Some(checksum) = &self.declared else {
+            self.log("not verified", &format!("the repository has no {}", self.document));
+            return response;
+        };
+        weaken_tag(response.headers_mut());
+        let content = match std::mem::replace(&mut response.body, Body::Empty) {
+            Body::Empty => Bytes::new(),
+            Body::Bytes(bytes) => bytes,
+            // The head of an empty response is all of it: an error after it comes too late.
+            Body::Stream(inner) if inner.length() == Some(0) => Bytes::new(),
+            Body::Stream(inner) => {
+                let hasher = Some(Hasher::new(checksum.algorithm));
+                response.body = Body::Stream(Box::new(Verified { inner, held: None, hasher, file: self }));
+                return response;
+            }
+            // A response that was not buffered is no file.
+            Body::File(_) => return pages::error(StatusCode::BAD_GATEWAY, fields, WRONG),
+        };
+        if !self.is_right(digest(checksum.algorithm, &content).as_ref()) {
+            return pages::error(StatusCode::BAD_GATEWAY, fields, WRONG);
+        }
+        response.body = Body::Bytes(content);
+        response
+    }
+
+    /// Whether the declared checksum is this one. If not, the log has both.
+    fn is_right(&self, hash: &[u8]) -> bool {
+        let Some(checksum) = self.declared.as_ref().filter(|checksum| checksum.hash != hash) else {
+            return true;
+        };
+        let (received, declared) = (checksum.text(hash), checksum.text(&checksum.hash));
+        let what = format!("its checksum is {received}, but the repository declares {declared}");
+        self.log("wrong file, not stored", &what);
+        false
+    }
+
+    fn log(&self, kind: &str, what: &str) {
+        if let Some(log) = &self.log {
+            log.recurring_error(&format!("{kind}: {}", self.url), &format!("{kind}: {}: {what}", self.url));
+        }
+    }
+}
+
+/// Returns the target of the document with the checksum of an immutable file; `index` is the path of the URL of the repository.
+fn document_of(preset: Preset, target: &str, index: &str) -> Option<String> {
+    let path = target.split('?').next()?;
+    match preset {
+        Preset::Maven => {
+            let is_checksum =
+                [".sha1", ".md5", ".sha256", ".sha512", ".asc"].iter().any(|end| path.ends_with(end));
+            (!is_checksum).then(|| format!("{path}.sha1"))
+        }
+        Preset::Npm => {
+            let (folder, file) = path.rsplit_once("/-/")?;
+            let (before, name) = folder.rsplit_once('/')?;
+            let scope = before.rsplit('/').next().filter(|scope| scope.starts_with('@'));
+            let package = scope.map_or_else(|| name.to_owned(), |scope| format!("{scope}/{name}"));
+            // A scoped name in one segment: `@scope%2fname`.
+            let name = name.rsplit_once('%').map_or(Some(name), |(_, scoped)| scoped.get("2f".len()..))?;
+            let version = file.strip_suffix(".tgz")?.strip_prefix(name)?.strip_prefix('-')?;
+            Some(format!("{index}/{package}/{version}"))
+        }
+        Preset::Pypi | Preset::Crates | Preset::Apt | Preset::Go => None,
+    }
+}
+
+/// Returns the strongest known checksum in a document. `None` if it has none.
+fn parse(preset: Preset, document: &[u8]) -> Option<Checksum> {
+    let sha1 = |text: &str| Checksum::new(&SHA1, from_hex(text)?);
+    if preset == Preset::Maven {
+        // Some have the name of the file after it.
+        return sha1(str::from_utf8(document).ok()?.split_whitespace().next()?);
+    }
+    let document: Value = serde_json::from_slice(document).ok()?;
+    let of_dist = |key| document.get("dist")?.get(key)?.as_str();
+    // Subresource Integrity: `sha512-BASE64?OPTIONS`.
+    let integrity = of_dist("integrity").unwrap_or_default().split_whitespace();
+    let known = integrity.filter_map(|checksum| {
+        let (name, hash) = checksum.split('?').next()?.split_once('-')?;
+        let (_, algorithm) = ALGORITHMS.iter().find(|(known, _)| *known == name)?;
+        Checksum::new(algorithm, STANDARD.decode(hash).ok()?)
+    });
+    known.max_by_key(|checksum| checksum.hash.len()).or_else(|| sha1(of_dist("shasum")?))
+}
+
+fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let pairs = text.as_bytes().chunks(2).map(|pair| str::from_utf8(pair).ok());
+    pairs.map(|pair| u8::from_str_radix(pair?, 16).ok()).collect()
+}
+
+/// With a strong entity tag, the cache would store the start of a wrong file, as a part of the file.
+fn weaken_tag(fields: &mut HeaderMap) {
+    let tag = fields.get(header::ETAG).filter(|tag| !tag.as_bytes().starts_with(b"W/"));
+    let weak = tag.and_then(|tag| HeaderValue::from_bytes(&[b"W/", tag.as_bytes()].concat()).ok());
+    weak.map(|weak| fields.insert(header::ETAG, weak));
+}
+
+/// A checksum of a file.
+#[derive(Debug, PartialEq, Eq)]
+struct Checksum {
+    algorithm: &'static Algorithm,
+    hash: Vec<u8>,
+}
+
+impl Checksum {
+    /// `None` if the hash has another length than those of the algorithm.
+    fn new(algorithm: &'static Algorithm, hash: Vec<u8>) -> Option<Self> {
+        (hash.len() == algorithm.output_len()).then_some(Self { algorithm, hash })
+    }
+
+    /// Returns a hash of the algorithm as repositories write it.
+    fn text(&self, hash: &[u8]) -> String {
+        if *self.algorithm == SHA1 {
+            return hash.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
+        }
+        let name = ALGORITHMS.iter().find(|(_, known)| *known == self.algorithm).map_or("", |(name, _)| name);
+        format!("{name}-{}", STANDARD.encode(hash))
+    }
+}
+
+/// A body whose last piece follows its verification.
+struct Verified {
+    inner: Box<dyn BodyStream>,
+    held: Option<BodyPiece>,
+    /// `None` after the end.
+    hasher: Option<Hasher>,
+    file: Verification,
+}
+
+impl BodyStream for Verified {
+    fn poll_piece(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Instant,
+        max: u64,
+    ) -> Poll<Option<Result<BodyPiece, BodyError>>> {
+        loop {
+            let Some(hasher) = &mut self.hasher else { return Poll::Ready(None) };
+            match ready!(self.inner.poll_piece(cx, now, max)) {
+                Some(Ok(BodyPiece::Data(bytes))) => {
+                    hasher.update(&bytes);
+                    if let Some(piece) = self.held.replace(BodyPiece::Data(bytes)) {
+                        return Poll::Ready(Some(Ok(piece)));
+                    }
+                }
+                Some(Ok(BodyPiece::Trailers(_))) => {}
+                Some(Ok(BodyPiece::File(_))) => return Poll::Ready(Some(Err(WRONG.into()))),
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                None => {
+                    let hash = self.hasher.take().map(Hasher::finish);
+                    if hash.is_some_and(|hash| self.file.is_right(hash.as_ref())) {
+                        return Poll::Ready(self.held.take().map(Ok));
+                    }
+                    return Poll::Ready(Some(Err(WRONG.into())));
+                }
+            }
+        }
+    }
+
+    fn length(&self) -> Option<u64> {
+        let held = self.held.as_ref().map_or(0, BodyPiece::length);
+        self.inner.length().map(|length| length + held)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_a_document_with_its_checksum() {
+        for (preset, target, expected) in [
+            (Preset::Maven, "/m/a/1/a-1.jar?x", Some("/m/a/1/a-1.jar.sha1")),
+            (Preset::Maven, "/m/a/1/a-1.jar.sha1", None),
+            (Preset::Npm, "/npm/a-b/-/a-b-1.0.0-x.tgz", Some("/npm/a-b/1.0.0-x")),
+            (Preset::Npm, "/other/@s/a/-/a-1.0.0.tgz", Some("/npm/@s/a/1.0.0")),
+            (Preset::Npm, "/npm/@s%2Fa/-/a-1.0.0.tgz", Some("/npm/@s%2Fa/1.0.0")),
+            (Preset::Npm, "/npm/2fa/-/2fa-1.0.0.tgz", Some("/npm/2fa/1.0.0")),
+            (Preset::Npm, "/npm/a/-/b-1.0.0.tgz", None),
+            (Preset::Npm, "/npm/a%/-/a-1.0.0.tgz", None),
+            (Preset::Npm, "/-/a-1.0.0.tgz", None),
+            (Preset::Go, "/a/@v/v1.0.0.zip", None),
+        ] {
+            assert_eq!(document_of(preset, target, "/npm").as_deref(), expected, "{target}");
+        }
+    }
+
+    #[test]
+    fn the_strongest_checksum_of_a_document_is_used() {
+        let sha1 = "da39a3ee5e6b4b0d3255bfef95601890afd80709";
+        let of_maven = parse(Preset::Maven, format!("{sha1}  a.jar\n").as_bytes()).unwrap();
+        assert_eq!(of_maven.hash, digest(&SHA1, b"").as_ref());
+        let sha512 = STANDARD.encode(digest(&SHA512, b""));
+        let both = format!(
+            r#"{{"dist":{{"integrity":"md5-x sha512-AA== sha512-{sha512}?x sha1-{sha1}","shasum":"{sha1}"}}}}"#
+        );
+        assert_eq!(parse(Preset::Npm, both.as_bytes()).unwrap().hash, digest(&SHA512, b"").as_ref());
+        let old = format!(r#"{{"dist":{{"shasum":"{sha1}"}}}}"#);
+        assert_eq!(parse(Preset::Npm, old.as_bytes()), Some(of_maven));
+        for (preset, document) in [
+            (Preset::Maven, "<html>"),
+            (Preset::Maven, "da39"),
+            (Preset::Maven, ""),
+            (Preset::Npm, "{}"),
+            (Preset::Npm, ""),
+        ] {
+            assert_eq!(parse(preset, document.as_bytes()), None, "{document}");
+        }
+    }
+}
