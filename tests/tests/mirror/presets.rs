@@ -149,25 +149,30 @@ fn what_is_about_a_client_does_not_reach_the_repository_and_its_cookies_no_clien
 #[test]
 fn a_browser_gets_a_page_about_the_mirror() {
     let origin = Origin::with_files(vec![("/pool/a.deb", "text/plain", "0123456789".to_owned())]);
-    let route =
-        format!("path = \"/deb/*\"\nmirror = {{ url = \"{}\", preset = \"apt\" }}\n", origin.upstream.url());
-    let server = Folder::with_route(&route);
-    let server = server.serve();
+    let mirror =
+        |preset| format!("mirror = {{ url = \"{}\", preset = \"{preset}\" }}\n", origin.upstream.url());
+    let (apt, go) = (mirror("apt"), mirror("go"));
+    let routes = format!("path = \"/deb/*\"\n{apt}[[site.route]]\npath = \"/go/*\"\n{go}");
+    let folder = Folder::with_route(&routes);
+    let server = folder.serve();
     let mut requests = 0;
     eventually("it is stored", || {
         requests += 1;
         let response = get(&server, "/deb/pool/a.deb", &[]);
         response.field("cache-status").is_some_and(|status| status.contains("; hit")).then_some(())
     });
-    let page = get(&server, "/deb/", &["Accept: text/html,*/*;q=0.1"]);
-    let expected = [
-        format!("Mirror of {}", origin.upstream.url()),
-        "1 files".to_owned(),
-        format!("{} of {requests} requests", requests - 1),
-        format!("http://{}/deb/", server.address()),
-    ];
-    for text in expected {
-        assert!(page.text().contains(&text), "{text}: {}", page.text());
+    let saved = requests - origin.count();
+    let stored = "Stored by all mirrors and caches of this server</dt><dd>1 file, ".to_owned();
+    let address = server.address();
+    for (path, used, setting) in [
+        ("/deb/", format!("{saved} of {requests} requests"), format!("http://{address}/deb/")),
+        ("/go/", "0 of 0 requests".to_owned(), format!("GOPROXY=http://{address}/go")),
+    ] {
+        let page = get(&server, path, &["Accept: text/html,*/*;q=0.1"]);
+        let title = format!("Mirror of {}", origin.upstream.url());
+        for text in [title, stored.clone(), used, setting] {
+            assert!(page.text().contains(&text), "{text}: {}", page.text());
+        }
     }
     assert_eq!(get(&server, "/deb/", &["Accept: */*"]).status, 404, "that of the repository");
 }

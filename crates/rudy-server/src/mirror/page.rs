@@ -1,10 +1,11 @@
-//! The page of a mirror for browsers: what it holds, what it has saved, and how clients use it.
+//! The page of a mirror for browsers: what the store holds, what the mirror has saved, and how clients use it. The store has only
+//! hashes in memory, so it cannot count the files of one mirror.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::{HeaderValue, StatusCode, header};
 use rudy_net::{Request, Response};
-use rudy_units::{Size, count};
+use rudy_units::{Size, count, counted};
 
 use super::{Preset, RepositoryUrl, Resource};
 use crate::cache::CacheStore;
@@ -57,7 +58,7 @@ pub(super) fn respond(
         |open| {
             let stats = open.store.stats();
             let (bytes, max) = (size(stats.bytes), size(stats.capacity.bytes));
-            format!("{} files, {bytes} of at most {max}", count(stats.objects))
+            format!("{}, {bytes} of at most {max}", counted(stats.objects, "file"))
         },
     );
     let responses = load(&counts.responses);
