@@ -147,6 +147,47 @@ fn what_is_about_a_client_does_not_reach_the_repository_and_its_cookies_no_clien
 }
 
 #[test]
+fn an_audit_of_npm_reaches_the_registry_and_is_not_stored() {
+    let fields = "Content-Type: application/json\r\nCache-Control: max-age=60\r\nSet-Cookie: a=1\r\n";
+    let origin = Origin::start(move |request| message("200 OK", fields, &request.body.len().to_string()));
+    let folder = Folder::new(&format!("{{ url = \"{}/npm\", preset = \"npm\" }}", origin.upstream.url()));
+    let server = folder.serve();
+    let post = |path: &str, fields: &str, body: &[u8]| {
+        let mut connection = server.connect();
+        connection.send(format!("POST {path} HTTP/1.1\r\nHost: a\r\n{fields}\r\n").as_bytes());
+        connection.send(body);
+        connection.response()
+    };
+    let bulk = "/-/npm/v1/security/advisories/bulk";
+    let packages =
+        "Content-Type: application/json\r\nContent-Encoding: gzip\r\nAuthorization: Basic eA==\r\n";
+    for path in [bulk, bulk, "/-/npm/v1/security/audits/quick"] {
+        let response = post(path, &format!("{packages}Content-Length: 8\r\n"), b"packages");
+        assert_eq!((response.status, response.text()), (200, "8"), "{path}");
+        assert_eq!((response.field("set-cookie"), response.field("rudy-cache-control")), (None, None));
+        let request = origin.last();
+        assert_eq!((request.target(), &request.body[..]), (format!("/npm{path}").as_str(), &b"packages"[..]));
+        assert_eq!(request.field("content-encoding"), Some("gzip"));
+        assert_eq!(
+            (request.field("content-type"), request.field("authorization")),
+            (Some("application/json"), None)
+        );
+    }
+    assert_eq!(origin.count(), 3, "each of them");
+    assert_eq!(post(bulk, "Transfer-Encoding: chunked\r\n", b"2\r\nab\r\n0\r\n\r\n").text(), "2");
+
+    let large = vec![b'a'; 5 << 20];
+    assert_eq!(post(bulk, &format!("Content-Length: {}\r\n", large.len()), &large).status, 413);
+    let chunked = [b"500000\r\n", &large[..], b"\r\n0\r\n\r\n"].concat();
+    assert_eq!(post(bulk, "Transfer-Encoding: chunked\r\n", &chunked).status, 413);
+    for path in ["/a", "/-/npm/v1/security/audits", "/-/npm/v1/security/advisories/bulk/a"] {
+        assert_eq!(post(path, "Content-Length: 0\r\n", b"").status, 405, "{path}");
+    }
+    assert_eq!(request(&server, "PUT", bulk, &["Content-Length: 0"]).status, 405);
+    assert_eq!(origin.count(), 4);
+}
+
+#[test]
 fn a_browser_gets_a_page_about_the_mirror() {
     let origin = Origin::with_files(vec![("/pool/a.deb", "text/plain", "0123456789".to_owned())]);
     let mirror =

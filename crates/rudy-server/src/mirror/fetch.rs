@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
-use rudy_net::{Client, Reply, Request, Response};
+use rudy_net::{Client, Reply, Request, RequestBody, Response};
 use tokio::task::spawn_blocking;
 
 use super::verify::Verification;
@@ -21,6 +21,9 @@ use crate::proxy::Proxy;
 /// The number of other hosts with a pool of connections. Repositories have one or two.
 const OTHER_HOSTS_MAX: usize = 16;
 
+/// The maximum size of a request of `npm audit`, which has the names and versions of all packages of a project.
+const AUDIT_BYTES_MAX: u64 = 4 << 20;
+
 /// How long immutable files are fresh, and others replace errors, in seconds: forever, as far as HTTP can express it (RFC 9111 §1.2.2).
 const FOREVER: u32 = 1 << 31;
 
@@ -30,8 +33,8 @@ const STORED: [u16; 9] = [200, 206, 301, 302, 303, 307, 308, 404, 410];
 /// Directives for the cache of the mirror. Clients get those of the repository.
 static RUDY_CACHE_CONTROL: HeaderName = HeaderName::from_static("rudy-cache-control");
 
-/// The handler of a mirror.
-#[derive(Debug)]
+/// The handler of a mirror. Clones share everything.
+#[derive(Debug, Clone)]
 pub(super) struct Fetch {
     index: Proxy,
     others: Arc<Others>,
@@ -68,43 +71,82 @@ impl Fetch {
         Ok(Self { index, others: Arc::new(others), preset, metadata_freshness, verifies: table.verify })
     }
 
-    fn verification(&self, resource: &Resource) -> Option<Verification> {
+    async fn respond(&self, exchange: Exchange, body: RequestBody) -> Response {
+        let Exchange { head, resource, .. } = &exchange;
+        let proxy = if resource.is_of_index {
+            Some(self.index.clone())
+        } else {
+            Others::proxy(self.others.clone(), resource.origin.clone()).await
+        };
+        let Some(proxy) = proxy else { return cannot_connect(head) };
+        let (target, fields) = (&resource.target, head.headers.clone());
+        if self.preset.is_audit(&head.method, resource) {
+            return exchange.send(&proxy, target, fields, body.at_most(AUDIT_BYTES_MAX)).await;
+        }
+        let is_immutable = self.preset.is_immutable(&resource.path);
+        let is_verified = self.verifies && is_immutable && head.method == Method::GET;
         let Others { table, log, .. } = &*self.others;
-        Verification::of(self.preset, resource, table.url.path(), log.get())
+        let verification =
+            is_verified.then(|| Verification::of(self.preset, resource, table.url.path(), log.get()));
+        let mut response = match verification.flatten() {
+            Some(verification) => self.verified(&exchange, &proxy, verification).await,
+            None => exchange.send(&proxy, target, fields, RequestBody::empty()).await,
+        };
+        self.declare(&mut response, is_immutable);
+        response
+    }
+
+    /// Requests a file, after the document with its checksum: a connection that waits with a file would be missing for the document.
+    async fn verified(&self, exchange: &Exchange, proxy: &Proxy, mut verification: Verification) -> Response {
+        let fields = &exchange.head.headers;
+        let agent = fields.get(header::USER_AGENT).map(|agent| (header::USER_AGENT, agent.clone()));
+        let at = if verification.is_at_index() { &self.index } else { proxy };
+        let (of_document, none) = (agent.into_iter().collect(), RequestBody::empty());
+        let document = exchange.send(at, &verification.document, of_document, none).await;
+        if let Err(failure) = verification.read(document, fields).await {
+            return failure;
+        }
+        // The checksum is that of the whole file, without a coding.
+        let mut whole = fields.clone();
+        whole.remove(header::RANGE);
+        whole.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        let response = exchange.send(proxy, &exchange.resource.target, whole, RequestBody::empty()).await;
+        if response.status().is_success() { verification.apply(response, fields) } else { response }
+    }
+
+    /// Declares how long a response can be used.
+    fn declare(&self, response: &mut Response, is_immutable: bool) {
+        let status = response.status();
+        if !STORED.contains(&status.as_u16()) {
+            return;
+        }
+        // A file that is missing may be published later.
+        let directives = if is_immutable && !status.is_client_error() {
+            format!("public, max-age={FOREVER}, immutable, stale-if-error={FOREVER}")
+        } else {
+            format!("public, max-age={}, stale-if-error={FOREVER}", self.metadata_freshness)
+        };
+        // Words and numbers.
+        let directives = HeaderValue::try_from(directives).unwrap_or(HeaderValue::from_static("no-store"));
+        response.headers_mut().insert(&RUDY_CACHE_CONTROL, directives);
     }
 }
 
 impl Handler for Fetch {
     fn call(&self, request: Request, call: Call<'_>) -> Reply {
-        if let Some(rejected) = respond_unless_read(&request) {
+        let resource = request.extensions().get::<Resource>();
+        let is_audit = resource.is_some_and(|resource| self.preset.is_audit(request.method(), resource));
+        if let Some(rejected) = respond_unless_read(&request).filter(|_| !is_audit) {
             return rejected.into();
         }
-        let (mut head, _) = request.into_parts();
+        let (mut head, body) = request.into_parts();
         let Some(resource) = head.extensions.remove::<Resource>() else {
             return pages::error(StatusCode::NOT_FOUND, &head.headers, "This path is not on the mirror.")
                 .into();
         };
         let (client, buffers) = (call.context.client.to_owned(), call.context.routes.buffers.clone());
-        let (is_immutable, metadata_freshness) =
-            (self.preset.is_immutable(&resource.path), self.metadata_freshness);
-        let is_verified = self.verifies && is_immutable && head.method == Method::GET;
-        let verification = is_verified.then(|| self.verification(&resource)).flatten();
-        let (index, others) = (self.index.clone(), self.others.clone());
-        Reply::Later(Box::pin(async move {
-            let proxy = if resource.is_of_index {
-                Some(index.clone())
-            } else {
-                Others::proxy(others, resource.origin.clone()).await
-            };
-            let Some(proxy) = proxy else { return cannot_connect(&head) };
-            let exchange = Exchange { head, client, buffers };
-            let mut response = match verification {
-                Some(verification) => exchange.verified(&proxy, &resource.target, &index, verification).await,
-                None => exchange.send(&proxy, &resource.target, exchange.head.headers.clone()).await,
-            };
-            declare(&mut response, is_immutable, metadata_freshness);
-            response
-        }))
+        let (fetch, exchange) = (self.clone(), Exchange { head, resource, client, buffers });
+        Reply::Later(Box::pin(async move { fetch.respond(exchange, body).await }))
     }
 
     fn start(&self, start: &Start<'_>) -> io::Result<()> {
@@ -140,63 +182,29 @@ impl Others {
     }
 }
 
-/// A request of a client, and what its response needs.
+/// A request of a client, what it is for, and what its response needs.
 struct Exchange {
     head: Parts,
+    resource: Resource,
     client: Client<'static>,
     buffers: Buffers,
 }
 
 impl Exchange {
-    /// Requests a file, after the document with its checksum: a connection that waits with a file would be missing for the document.
-    async fn verified(
-        &self,
-        proxy: &Proxy,
-        target: &str,
-        index: &Proxy,
-        mut verification: Verification,
-    ) -> Response {
-        let (fields, mut whole) = (&self.head.headers, self.head.headers.clone());
-        let agent = fields.get(header::USER_AGENT).map(|agent| (header::USER_AGENT, agent.clone()));
-        let at = if verification.is_at_index() { index } else { proxy };
-        let document = self.send(at, &verification.document, agent.into_iter().collect()).await;
-        if let Err(failure) = verification.read(document, fields).await {
-            return failure;
-        }
-        // The checksum is that of the whole file, without a coding.
-        whole.remove(header::RANGE);
-        whole.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        let response = self.send(proxy, target, whole).await;
-        if response.status().is_success() { verification.apply(response, fields) } else { response }
-    }
-
-    async fn send(&self, proxy: &Proxy, target: &str, fields: HeaderMap) -> Response {
-        let Self { head, client, buffers } = self;
-        let request = (head.method.clone(), &head.uri, head.version);
-        match proxy.ask(proxy.own_request(target, fields, request, client), &head.headers).await {
+    /// Sends a request with these fields. The response has no cookies: they are for one client.
+    async fn send(&self, proxy: &Proxy, target: &str, fields: HeaderMap, body: RequestBody) -> Response {
+        let Self { head, client, buffers, .. } = self;
+        let about = (head.method.clone(), &head.uri, head.version);
+        let request = proxy.own_request(target, fields, about, client);
+        let sent =
+            async { proxy.ask(request.with_body(body, buffers, &head.headers).await?, &head.headers).await };
+        let mut response = match sent.await {
             Ok(response) => response.into_response(&head.method, &head.headers, buffers),
             Err(failure) => failure,
-        }
+        };
+        response.headers_mut().remove(header::SET_COOKIE);
+        response
     }
-}
-
-/// Declares how long a response can be used. Cookies are for one client.
-fn declare(response: &mut Response, is_immutable: bool, metadata_freshness: u64) {
-    let status = response.status();
-    let fields = response.headers_mut();
-    fields.remove(header::SET_COOKIE);
-    if !STORED.contains(&status.as_u16()) {
-        return;
-    }
-    // A file that is missing may be published later.
-    let directives = if is_immutable && !status.is_client_error() {
-        format!("public, max-age={FOREVER}, immutable, stale-if-error={FOREVER}")
-    } else {
-        format!("public, max-age={metadata_freshness}, stale-if-error={FOREVER}")
-    };
-    // Words and numbers.
-    let directives = HeaderValue::try_from(directives).unwrap_or(HeaderValue::from_static("no-store"));
-    fields.insert(&RUDY_CACHE_CONTROL, directives);
 }
 
 fn cannot_connect(head: &Parts) -> Response {

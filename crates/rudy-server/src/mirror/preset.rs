@@ -3,8 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
+use http::Method;
 use schemars::JsonSchema;
 use serde::Deserialize;
+
+use super::Resource;
 
 /// A kind of package repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
@@ -39,6 +42,9 @@ const NPM_LINKS: &[&[Option<&str>]] = &[
 ];
 const PYPI_LINKS: &[&[Option<&str>]] = &[&[Some("files"), None, Some("url")]];
 const CRATES_LINKS: &[&[Option<&str>]] = &[&[Some("dl")]];
+
+/// The paths of an npm registry that respond to a POST with the known vulnerabilities of the packages in it.
+const NPM_AUDITS: [&str; 2] = ["/-/npm/v1/security/advisories/bulk", "/-/npm/v1/security/audits/quick"];
 
 /// The endings of files in a Python index. `.metadata` and `.asc` belong to one of the others.
 const PYTHON_FILES: [&str; 9] =
@@ -104,6 +110,12 @@ impl Preset {
             Self::Apt => format!("/etc/apt/sources.list.d/*.sources: URIs: {mirror}/"),
             Self::Go => format!("go env -w GOPROXY={mirror}"),
         }
+    }
+
+    /// Whether a request is one of `npm audit`, which changes nothing.
+    pub(super) fn is_audit(self, method: &Method, resource: &Resource) -> bool {
+        let has_audits = self == Self::Npm && resource.is_of_index;
+        has_audits && *method == Method::POST && NPM_AUDITS.contains(&resource.path.as_str())
     }
 
     /// Whether the resource at a canonical path never changes. A wrong `false` costs a validation, a wrong `true` an outdated file.

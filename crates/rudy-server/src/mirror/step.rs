@@ -4,8 +4,8 @@ use std::io;
 use std::sync::{Arc, OnceLock};
 
 use http::header::{
-    ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HOST, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE,
-    IF_UNMODIFIED_SINCE, LOCATION, RANGE, USER_AGENT, VIA,
+    ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HOST, IF_MATCH, IF_MODIFIED_SINCE,
+    IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, LOCATION, RANGE, USER_AGENT, VIA,
 };
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 use rudy_net::{Reply, Request, Response};
@@ -24,9 +24,11 @@ use crate::routing::request_host;
 use crate::steps::{Next, Step};
 
 /// The fields of a request that the repository receives. All others may be about the client: what is stored is for all of them.
-static PASSED_ON: [HeaderName; 11] = [
+static PASSED_ON: [HeaderName; 13] = [
     ACCEPT,
     ACCEPT_ENCODING,
+    CONTENT_ENCODING,
+    CONTENT_TYPE,
     HOST,
     IF_MATCH,
     IF_MODIFIED_SINCE,
@@ -76,7 +78,8 @@ impl Step for Mirror {
             return page::respond(shared.preset, &shared.links.url, &mirror, &shared.counts, &shared.store)
                 .into();
         }
-        let has_links = resource.is_of_index && shared.preset.may_have_links(&resource.path);
+        let is_audit = shared.preset.is_audit(request.method(), &resource);
+        let has_links = resource.is_of_index && !is_audit && shared.preset.may_have_links(&resource.path);
         let (request, of_client) = for_repository(request, &resource, has_links);
         let reply = next.call(request, call);
         Reply::Later(Box::pin(async move {

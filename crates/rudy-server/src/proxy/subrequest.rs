@@ -1,12 +1,14 @@
-//! Requests of Rudy itself about a request of a client, such as those to an authorizer. They have no body.
+//! Requests of Rudy itself about a request of a client, such as those to an authorizer.
 
 use http::header::HOST;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, Version};
+use http_body::Body as _;
 use rudy_http::h1::BodyLength;
 use rudy_http::h1::client::RequestHead;
-use rudy_net::{Client, Response};
+use rudy_net::{Client, RequestBody, Response};
 
 use super::exchange::Exchange;
+use super::failure::{Cause, Failure};
 use super::received::Head;
 use super::{Proxy, ProxyPool, fields, forwarded, loop_detected, response, via};
 use crate::buffer::Buffers;
@@ -19,6 +21,7 @@ pub(crate) struct Subrequest {
     pub(crate) target: String,
     /// Its header fields, without those of the connection of the client.
     pub(crate) fields: HeaderMap,
+    body: Upload,
     info: RequestInfo,
 }
 
@@ -80,7 +83,7 @@ impl Proxy {
             client: client.address(),
             log: self.0.log.get().cloned(),
         };
-        Subrequest { method, target: target.to_owned(), fields, info }
+        Subrequest { method, target: target.to_owned(), fields, body: Upload::default(), info }
     }
 
     /// Sends a request, and waits for the head of the response.
@@ -94,7 +97,7 @@ impl Proxy {
         request: Subrequest,
         of_client: &HeaderMap,
     ) -> Result<Subresponse, Response> {
-        let Subrequest { method, target, fields, info } = request;
+        let Subrequest { method, target, fields, body: mut upload, info } = request;
         if via::is_loop(of_client) {
             return Err(loop_detected(of_client));
         }
@@ -103,11 +106,11 @@ impl Proxy {
             target: &target,
             version: Version::HTTP_11,
             fields: &fields,
-            body: BodyLength::Known(0),
+            body: upload.length().map_or(BodyLength::Chunked, BodyLength::Known),
         };
         let shared = &self.0;
         let pool = shared.pool.get_or_init(|| ProxyPool::new(&shared.table, shared.tls.clone()));
-        let (mut upload, selection) = (Upload::default(), Selection::from(Wanted::Any));
+        let selection = Selection::from(Wanted::Any);
         // Without an observer: the access log has the upstream of the handler.
         match pool.send(&head, &mut upload, None, selection, &shared.timeouts, None).await {
             Ok((head, exchange)) => Ok(Subresponse { head, exchange, info }),
@@ -116,6 +119,33 @@ impl Proxy {
                 Err(failure.response(of_client))
             }
         }
+    }
+}
+
+impl Subrequest {
+    /// Adds a body, after all of it has arrived: a slow client occupies no connection.
+    ///
+    /// # Errors
+    ///
+    /// The response to the client, whose request has these fields: 413, or 507 without space. The failure is logged.
+    pub(crate) async fn with_body(
+        mut self,
+        body: RequestBody,
+        buffers: &Buffers,
+        of_client: &HeaderMap,
+    ) -> Result<Self, Response> {
+        if body.is_end_stream() {
+            return Ok(self);
+        }
+        match buffers.store(body).await {
+            Ok(stored) => self.body = Upload::stored(stored),
+            Err(error) => {
+                let failure = Failure::from(Cause::from(error));
+                self.info.log_failure(&failure);
+                return Err(failure.response(of_client));
+            }
+        }
+        Ok(self)
     }
 }
 
