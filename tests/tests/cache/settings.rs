@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::process::Command;
 
+use rudy_tests::fastcgi::{App, variable};
 use rudy_tests::{Server, binary, eventually};
 
 use crate::{Origin, config, get, handled, request, server};
@@ -58,14 +59,44 @@ fn accepted_languages_are_reduced_to_those_of_a_list() {
     }
 }
 
+/// Text that shrinks well, for a target.
+fn text_at(target: &str) -> String {
+    "some words that shrink well\n".repeat(if target.contains("small") { 200 } else { 10_000 })
+}
+
+const FIELDS: &str = "Cache-Control: max-age=60\nContent-Type: text/plain\nETag: \"a\"";
+
 #[test]
 fn a_compressed_copy_is_kept_for_each_coding() {
-    let text = "some words that shrink well\n".repeat(10_000);
-    let origin = Origin::start(move |request, _| {
-        let bytes = if request.target() == "/small" { 5600 } else { text.len() };
-        format!("Cache-Control: max-age=60\nContent-Type: text/plain\nETag: \"a\"|{}", &text[..bytes])
+    let origin = Origin::start(|request, _| format!("{FIELDS}|{}", text_at(request.target())));
+    copies_are_kept(&Server::config(&config(&origin.upstream, "true\ncompression = true")));
+}
+
+#[test]
+fn a_compressed_copy_of_a_response_of_an_app_is_kept_for_each_coding() {
+    let app = App::start(|mut peer| {
+        while let Some(params) = peer.request() {
+            peer.body();
+            peer.respond(format!("{FIELDS}\n\n{}", text_at(variable(&params, "REQUEST_URI"))).as_bytes());
+        }
     });
-    let server = Server::config(&config(&origin.upstream, "true\ncompression = true"));
+    let root = tempfile::tempdir().expect("a temp folder can be created");
+    for script in ["small.php", "large.php"] {
+        std::fs::write(root.path().join(script), "").expect("a temp folder can be written");
+    }
+    let address = app.address();
+    // The responses of `php` from the head alone may also be files, which are compressed elsewhere.
+    let php = format!("php = {{ root = \"{}\", address = \"{address}\" }}", root.path().display());
+    for handler in [format!("fastcgi = {{ address = \"{address}\" }}"), php] {
+        copies_are_kept(&Server::config(&format!(
+            "listen = [\"127.0.0.1:0\"]\n[cache]\npath = \"cache\"\n[[site]]\n[[site.route]]\npath = \"/*\"\n\
+             {handler}\ncache = true\ncompression = true\n"
+        )));
+    }
+}
+
+/// Tests the copies of the responses at `/small.php` and `/large.php`, also of those that are sent from the head of a request alone.
+fn copies_are_kept(server: &Server) {
     let compressed = || -> u64 {
         let command = [OsStr::new("cache"), "stats".as_ref(), "--json".as_ref(), "--pid".as_ref()];
         let pid = server.pid().to_string();
@@ -73,14 +104,12 @@ fn a_compressed_copy_is_kept_for_each_coding() {
         let stats: serde_json::Value = serde_json::from_slice(&output.stdout).expect("the output is JSON");
         stats["caches"][0]["compressed_bytes"].as_u64().expect("a number")
     };
-    for target in ["/small", "/large"] {
+    for target in ["/small.php", "/large.php"] {
         for coding in ["gzip", "br", "zstd"] {
             let accept = format!("Accept-Encoding: {coding}");
-            eventually("it is stored", || {
-                (handled(&get(&server, target, &[&accept])) == "hit").then_some(())
-            });
+            eventually("it is stored", || (handled(&get(server, target, &[&accept])) == "hit").then_some(()));
             let before = compressed();
-            let copies: Vec<_> = (0..4).map(|_| get(&server, target, &[&accept])).collect();
+            let copies: Vec<_> = (0..4).map(|_| get(server, target, &[&accept])).collect();
             for copy in &copies {
                 assert_eq!(copy.field("content-encoding"), Some(coding), "{target}: {}", copy.head);
                 assert_eq!(
@@ -91,12 +120,12 @@ fn a_compressed_copy_is_kept_for_each_coding() {
             }
             assert_eq!(compressed(), before, "the results are used again");
             assert!(before > copies[0].body.len() as u64);
-            let conditional = get(&server, target, &[&accept, "If-None-Match: W/\"a\""]);
+            let conditional = get(server, target, &[&accept, "If-None-Match: W/\"a\""]);
             assert_eq!((conditional.status, conditional.field("vary")), (304, Some("Accept-Encoding")));
         }
-        let plain = get(&server, target, &[]);
+        let plain = get(server, target, &[]);
         assert_eq!((plain.field("content-encoding"), plain.field("etag")), (None, Some("\"a\"")));
-        let part = get(&server, target, &["Accept-Encoding: gzip", "Range: bytes=0-3"]);
+        let part = get(server, target, &["Accept-Encoding: gzip", "Range: bytes=0-3"]);
         assert_eq!((part.status, part.text()), (206, "some"));
     }
 }
