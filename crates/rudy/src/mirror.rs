@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::error::ErrorKind;
-use clap::{Args, CommandFactory as _};
+use clap::{Args, Command, CommandFactory as _};
 use rudy_net::listen::Address;
 use rudy_server::access_log::Destination;
 use rudy_server::run::{AllowedHost, Options, Source, serve};
@@ -16,12 +16,15 @@ use crate::{CommandLine, loopback, values};
 /// Packages are stored forever, and metadata is validated before each use. What is stored remains available while the repository is
 /// not. Without --listen or --port, Rudy listens on 127.0.0.1:8080, which only this machine can reach.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(
+    arg_required_else_help = true,
+    after_help = "Examples:
   rudy mirror maven https://repo.example/maven2 -p 8081
   rudy mirror npm \"$(npm config get registry)\" -p 8082 --cache /srv/mirror
   rudy mirror go \"$(go env GOPROXY | cut -d, -f1)\" --listen :8083 --host mirror.example
 
-The output names the setting for clients. A configuration file can have several mirrors: see `mirror` in docs/mirror.md.")]
+The output names the setting for clients. A configuration file can have several mirrors: see `mirror` in docs/mirror.md."
+)]
 pub(crate) struct Mirror {
     /// Kind of the repository: maven, npm, pypi, crates, apt or go
     #[arg(value_name = "PRESET")]
@@ -58,7 +61,11 @@ impl Mirror {
                  Then write `rudy mirror {preset} URL`.",
                 preset.url_setting()
             );
-            CommandLine::command().error(ErrorKind::MissingRequiredArgument, message).exit()
+            let command = Self::augment_args(Command::new("mirror").bin_name("rudy mirror"));
+            command
+                .styles(CommandLine::command().get_styles().clone())
+                .error(ErrorKind::MissingRequiredArgument, message)
+                .exit()
         };
         let table = MirrorTable { preset: Some(self.preset), verify: self.verify, ..url.into() };
         serve(Options {

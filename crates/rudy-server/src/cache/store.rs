@@ -173,10 +173,9 @@ impl CacheStore {
 /// Creates a folder that only this user can read: responses may be for clients of one network only.
 fn create_folder(folder: &Path) -> io::Result<()> {
     state_dir::create(folder).map_err(|error| {
-        io::Error::new(
-            error.kind(),
-            format!("create the folder of the cache {} (`path` in [cache]): {error}", folder.display()),
-        )
+        let what =
+            format!("create the folder of the cache {} (`path` in [cache]): {error}", folder.display());
+        io::Error::new(error.kind(), format!("{what}; set another one there, or with `rudy mirror --cache`"))
     })
 }
 

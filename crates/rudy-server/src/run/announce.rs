@@ -103,7 +103,16 @@ fn notes(
         notes.push(("Access log", NO_ACCESS_LOG.into()));
     }
     if !config.listen.iter().any(|address| address.tls) {
-        notes.push(("Encryption", "none; --tls self-signed encrypts".into()));
+        let is_mirror = matches!(source, Source::Mirror { .. });
+        notes.push((
+            "Encryption",
+            if is_mirror {
+                "none; a configuration file with `tls` encrypts"
+            } else {
+                "none; --tls self-signed encrypts"
+            }
+            .into(),
+        ));
     }
     let makes =
         |kind| config.sites.iter().any(|site| site.tls.as_ref().is_some_and(|tls| tls.source == Some(kind)));

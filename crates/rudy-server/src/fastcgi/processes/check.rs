@@ -73,9 +73,10 @@ fn find(program: &str, path: Option<&String>) -> Result<(), (String, &'static st
     }
     match files.first() {
         Some(file) => Err((format!("{} is not executable", file.display()), "expected an executable file")),
-        None if program.contains('/') => {
-            Err((io::Error::from(Errno::NOENT).to_string(), "the path of a program"))
-        }
+        None if program.contains('/') => Err((
+            io::Error::from(Errno::NOENT).to_string(),
+            "expected a program: install or build it, or correct the path",
+        )),
         None => Err(("it is not in PATH".to_owned(), "expected a program in PATH, or its absolute path")),
     }
 }
