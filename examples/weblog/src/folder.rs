@@ -35,6 +35,9 @@ impl Folder {
     /// Reads the posts, and again after each change, which `changes` reports.
     pub(crate) fn watch(path: PathBuf, changes: Arc<Notify>) -> Result<Self, String> {
         let error = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+        if !path.is_dir() {
+            return Err(error(&"this folder does not exist; create it, with a Markdown file for each post"));
+        }
         let (sender, events) = mpsc::channel();
         let mut watcher = notify::recommended_watcher(move |event| {
             // The receiver ends with the process.

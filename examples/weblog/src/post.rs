@@ -50,7 +50,9 @@ impl Post {
             .strip_prefix(FENCE)
             .and_then(|rest| rest.split_once(&format!("\n{FENCE}")))
             .ok_or("the file does not begin with its title and date between two lines of +++")?;
-        let front: FrontMatter = toml::from_str(front).map_err(|error| error.to_string())?;
+        // With the line of the fence, errors name lines of the file.
+        let front = toml::from_str(&format!("\n{front}")).map_err(|error| error.to_string());
+        let front: FrontMatter = front?;
         if let Some(tag) = front.tags.iter().find(|tag| !is_tag(tag)) {
             return Err(format!("{tag:?} is no tag: use letters, digits, - and _"));
         }
@@ -110,7 +112,8 @@ fn element(url: &str, alt: &str, folder: &Path) -> String {
     let file = url.strip_prefix("/images/").filter(|name| !name.contains(".."));
     let size = file.and_then(|name| imagesize::size(folder.with_file_name("images").join(name)).ok());
     let size = size.map(|size| format!(" width=\"{}\" height=\"{}\"", size.width, size.height));
-    let (url, alt, size) = (HtmlEscape(url), HtmlEscape(alt), size.unwrap_or_default());
+    let url = HtmlEscape(url).to_string().replace("&#x2f;", "/");
+    let (alt, size) = (HtmlEscape(alt), size.unwrap_or_default());
     format!("<img src=\"{url}\" alt=\"{alt}\"{size} loading=\"lazy\">")
 }
 
@@ -152,6 +155,7 @@ mod tests {
         for (text, expected) in [
             ("Hello", "does not begin with its title"),
             ("+++\ntitle = \"a\"\n+++\n", "missing field `date`"),
+            ("+++\ntitle = \"a\n+++\n", "line 2"),
             ("+++\ntitle = \"a\"\ndate = 07:32:00\n+++\n", "is no date"),
             ("+++\ntitle = \"a\"\ndate = 2026-11-25\ntags = [\"a b\"]\n+++\n", "\"a b\" is no tag"),
             ("+++\ntitle = \"a\"\ndate = 2026-11-25\nslug = \"b\"\n+++\n", "unknown field `slug`"),
@@ -171,7 +175,7 @@ mod tests {
             let text = format!("+++\ntitle = \"a\"\ndate = 2026-11-25\n+++\n![A \"dot\"]({url})\n");
             Post::parse("a", &text, &site.path().join("posts")).unwrap().html
         };
-        let with_size = "<p><img src=\"&#x2f;images&#x2f;dot.gif\" alt=\"A &quot;dot&quot;\" width=\"3\" height=\"2\" loading=\"lazy\"></p>\n";
+        let with_size = "<p><img src=\"/images/dot.gif\" alt=\"A &quot;dot&quot;\" width=\"3\" height=\"2\" loading=\"lazy\"></p>\n";
         assert_eq!([html("/images/dot.gif"), html("../images/dot.gif")], [with_size, with_size]);
         for url in ["/images/none.gif", "/images/../dot.gif", "https://a.example/dot.gif"] {
             assert!(!html(url).contains("width"), "{url}");

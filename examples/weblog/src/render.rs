@@ -6,6 +6,8 @@ use jiff::civil::Date;
 use minijinja::{Environment, path_loader};
 use serde::Serialize;
 
+use crate::feeds;
+
 /// The templates of a folder, which are read when they are first used.
 #[derive(Debug)]
 pub(crate) struct Templates(Environment<'static>);
@@ -19,6 +21,7 @@ impl Templates {
         environment.set_lstrip_blocks(true);
         environment.add_filter("date", |date: &str| written(date, "%-d %B %Y"));
         environment.add_filter("month", |month: &str| written(&format!("{month}-01"), "%B %Y"));
+        environment.add_filter("with_origin", feeds::with_origin);
         let names = names(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         for path in names {
             let name = path.file_name().unwrap_or_default().to_string_lossy();

@@ -36,6 +36,18 @@ fn a_saved_file_is_a_post_and_a_broken_one_changes_nothing() {
 }
 
 #[test]
+fn the_images_of_feeds_have_whole_urls() {
+    let site = Site::start(None);
+    let feed: Value = serde_json::from_str(&site.get("/feed.json")).expect("it is JSON");
+    let items = feed["items"].as_array().expect("a list");
+    let html = items.iter().filter_map(|item| item["content_html"].as_str()).collect::<String>();
+    let image = format!("<img src=\"{URL}/images/one-process.png\"");
+    assert!(html.contains(&image) && !html.contains("=\"/"), "{html}");
+    let atom = site.get("/feed.atom").replace("&lt;", "<").replace("&quot;", "\"").replace("&#x2f;", "/");
+    assert!(atom.contains(&image), "{atom}");
+}
+
+#[test]
 fn a_page_has_seven_posts_and_leads_to_the_next() {
     let site = Site::start(None);
     let first = site.get("/");
