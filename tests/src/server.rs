@@ -60,7 +60,13 @@ impl Server {
     /// Returns the address of the first listener.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
-        let url = &self.addresses[0];
+        self.address_of(0)
+    }
+
+    /// Returns the address of a listener, by its number in the order of the configuration.
+    #[must_use]
+    pub fn address_of(&self, listener: usize) -> SocketAddr {
+        let url = &self.addresses[listener];
         let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
         let host = rest.and_then(|rest| rest.strip_suffix('/'));
         host.and_then(|host| host.parse().ok()).unwrap_or_else(|| panic!("{url} is no TCP address"))

@@ -11,7 +11,7 @@ use crate::policy::Policy;
 /// The target URI of a request, as the primary key (RFC 9111 §2). The method is no part of it: only GET is stored.
 ///
 /// Scheme and host are in lower case, and a default port is omitted (RFC 9110 §4.2.3). Path and query are unchanged: two spellings
-/// of a path may be different resources of the origin.
+/// of a path may be different resources of the origin. The scope of a [`Policy`] is the fragment, which no request has.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Key {
     text: Box<[u8]>,
@@ -50,10 +50,24 @@ impl Key {
         Some(Self { text: text.into(), origin })
     }
 
-    /// Returns the URI.
+    /// Returns the URI, with the scope.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.text
+    }
+
+    /// Returns the URI without the scope.
+    #[must_use]
+    pub fn uri(&self) -> &[u8] {
+        let end = self.text.iter().position(|byte| *byte == b'#');
+        &self.text[..end.unwrap_or(self.text.len())]
+    }
+
+    fn with_scope(self, scope: &str) -> Self {
+        if scope.is_empty() {
+            return self;
+        }
+        Self { text: [&self.text, &b"#"[..], scope.as_bytes()].concat().into(), origin: self.origin }
     }
 
     fn with_query(self, rules: &QueryRules) -> Self {
@@ -65,7 +79,7 @@ impl Key {
     /// Resolves a reference in a response (RFC 3986 §5). `None` if it is not of the same origin, or not UTF-8.
     fn resolve(&self, reference: &[u8]) -> Option<Self> {
         let reference = std::str::from_utf8(reference).ok()?.split('#').next()?;
-        let (origin, target) = self.text.split_at(self.origin);
+        let (origin, target) = self.uri().split_at(self.origin);
         let (scheme, host) = origin.split_at(origin.iter().position(|byte| *byte == b'/')? + 2);
         let key = match reference.split_once("//") {
             Some((before, after)) if is_scheme(before) => {
@@ -138,7 +152,7 @@ impl Policy {
     /// Returns the key of a request. `host` is the `Host` field, and `target` the path with the query.
     #[must_use]
     pub fn key(&self, is_secure: bool, host: &[u8], target: &[u8]) -> Key {
-        Key::new(is_secure, host, &self.query.apply(target))
+        Key::new(is_secure, host, &self.query.apply(target)).with_scope(&self.scope)
     }
 
     /// Returns the keys whose responses a request invalidates (§4.4), once its response has arrived: the target of an unsafe
@@ -154,7 +168,8 @@ impl Policy {
         }
         let mut keys = vec![target.clone()];
         for reference in [LOCATION, CONTENT_LOCATION].iter().filter_map(|name| response.headers().get(name)) {
-            let key = target.resolve(reference.as_bytes()).map(|key| key.with_query(&self.query));
+            let key = target.resolve(reference.as_bytes());
+            let key = key.map(|key| key.with_query(&self.query).with_scope(&self.scope));
             keys.extend(key.filter(|key| !keys.contains(key)));
         }
         keys
@@ -255,6 +270,19 @@ mod tests {
         }
         let both = keys("POST", 201, &[("location", "/e"), ("content-location", "/f")]);
         assert_eq!(both, ["/b/c?d", "/e", "/f"]);
+    }
+
+    #[test]
+    fn keys_of_different_scopes_differ_and_invalidate_only_their_own() {
+        let policy = Policy { scope: "unix:/run/a/b".into(), ..Policy::default() };
+        let key = policy.key(true, b"a", b"/b/c?d");
+        assert_eq!((text(&key), key.uri()), ("https://a/b/c?d#unix:/run/a/b", &b"https://a/b/c?d"[..]));
+        assert_ne!(key, Policy::default().key(true, b"a", b"/b/c?d"));
+        assert_eq!(Key::from_bytes(key.as_bytes()), Some(key.clone()));
+        let request = Request::post("/").body(()).unwrap();
+        let response = Response::builder().header("location", "e").header("content-location", "").body(());
+        let keys = policy.invalidated(&request, &response.unwrap(), &key);
+        assert_eq!(keys, [key, policy.key(true, b"a", b"/b/e")]);
     }
 
     #[test]

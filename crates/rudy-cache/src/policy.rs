@@ -34,6 +34,8 @@ pub struct Policy {
     pub stale_if_error: Seconds,
     /// Which parameters of a query are part of the key.
     pub query: QueryRules,
+    /// What distinguishes the responses from those of other caches in the same store, for the same URLs. A part of the keys.
+    pub scope: String,
     /// Whether `stale-while-revalidate` and `stale-if-error` count beside `s-maxage`. By §5.2.2.10 they do not. Many CDNs
     /// ignore that section, and frameworks such as Next.js send both.
     pub stale_beside_s_maxage: bool,

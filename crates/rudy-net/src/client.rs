@@ -1,5 +1,6 @@
 //! The client of a request, and its connection.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use http::HeaderValue;
 use http::uri::Scheme;
 use rudy_tls::Tls;
 
+use crate::listen::Address;
 use crate::{LocalAddress, Observer};
 
 /// The client of a request: the two ends of its connection, and its encryption.
@@ -17,6 +19,8 @@ pub struct Client<'a> {
     pub peer: Peer,
     /// What a trusted proxy states about the request; `None` without a trusted proxy.
     pub forwarded: Option<Arc<Forwarded>>,
+    /// The configured address of the listener that accepted the connection; `None` without a listener.
+    pub listener: Option<Cow<'a, Arc<Address>>>,
     /// The address of the server.
     pub local_address: LocalAddress<'a>,
     /// The TLS session; `None` for an unencrypted connection.
@@ -36,6 +40,7 @@ impl Client<'static> {
         Self {
             peer,
             forwarded: None,
+            listener: None,
             local_address: LocalAddress::known(None),
             tls: None,
             connection_number,
@@ -65,8 +70,9 @@ impl Client<'_> {
     #[must_use]
     pub fn to_owned(&self) -> Client<'static> {
         let (forwarded, tls, observer) = (self.forwarded.clone(), self.tls.clone(), self.observer.clone());
-        let local_address = LocalAddress::known(self.local_address.get());
-        Client { forwarded, local_address, tls, observer, ..*self }
+        let listener = self.listener.clone().map(|listener| Cow::Owned(listener.into_owned()));
+        let local_address = self.local_address.to_owned();
+        Client { forwarded, listener, local_address, tls, observer, ..*self }
     }
 }
 

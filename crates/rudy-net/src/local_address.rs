@@ -2,24 +2,24 @@
 
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use socket2::SockRef;
 
-/// The cached local address of a connection. Boxed because most connections never need it: 16 bytes for
+/// The cached local address of a connection. A pointer, because most connections never need it: 16 bytes for
 /// those.
-pub(crate) type LocalAddressCache = OnceLock<Box<SocketAddr>>;
+pub(crate) type LocalAddressCache = OnceLock<Arc<SocketAddr>>;
 
 /// The address that a client connected to, determined on demand.
 ///
 /// The listener's address would not do, because a listener on all interfaces has many. Querying the kernel
 /// takes a third of a microsecond, so it happens at most once for a connection.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct LocalAddress<'a>(Origin<'a>);
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 enum Origin<'a> {
-    Known(Option<SocketAddr>),
+    Known(Option<Arc<SocketAddr>>),
     Socket(&'a LocalAddressCache, BorrowedFd<'a>),
 }
 
@@ -27,7 +27,7 @@ impl<'a> LocalAddress<'a> {
     /// Creates a known address; `None` if there is none.
     #[must_use]
     pub fn known(address: Option<SocketAddr>) -> Self {
-        Self(Origin::Known(address))
+        Self(Origin::Known(address.map(Arc::new)))
     }
 
     /// Creates the address of an IP socket, to be queried on demand.
@@ -38,16 +38,25 @@ impl<'a> LocalAddress<'a> {
     /// Returns the address and port; `None` for a Unix socket, which has neither.
     #[must_use]
     pub fn get(&self) -> Option<SocketAddr> {
-        match self.0 {
-            Origin::Known(address) => address,
+        self.cached().map(|address| **address)
+    }
+
+    /// Returns a copy that may outlive the connection.
+    pub(crate) fn to_owned(&self) -> LocalAddress<'static> {
+        LocalAddress(Origin::Known(self.cached().cloned()))
+    }
+
+    fn cached(&self) -> Option<&Arc<SocketAddr>> {
+        match &self.0 {
+            Origin::Known(address) => address.as_ref(),
             Origin::Socket(cache, socket) => {
                 if let Some(address) = cache.get() {
-                    return Some(**address);
+                    return Some(address);
                 }
                 // A connected socket always has a name.
-                let mut address = SockRef::from(&socket).local_addr().ok()?.as_socket()?;
+                let mut address = SockRef::from(socket).local_addr().ok()?.as_socket()?;
                 address.set_ip(address.ip().to_canonical());
-                Some(**cache.get_or_init(|| Box::new(address)))
+                Some(cache.get_or_init(|| Arc::new(address)))
             }
         }
     }

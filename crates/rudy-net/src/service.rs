@@ -9,6 +9,7 @@ use http::StatusCode;
 use rudy_http::h1::{Rejection, RequestHead};
 
 use crate::close::LingerLimits;
+use crate::listen::Address;
 use crate::{Client, ClientHello, Forwarded, Peer, Reply, Request, Response, TlsSite};
 
 /// Responds to requests. One value serves many connections concurrently, on every engine.
@@ -19,8 +20,8 @@ pub trait Service: Send + Sync + 'static {
         false
     }
 
-    /// Returns the settings for a TLS handshake. `None` rejects it, because no site has the server name.
-    fn tls_site(&self, _hello: &ClientHello) -> Option<Arc<TlsSite>> {
+    /// Returns the settings for a TLS handshake at a listener. `None` rejects it, because no site there has the server name.
+    fn tls_site(&self, _hello: &ClientHello, _listener: &Address) -> Option<Arc<TlsSite>> {
         None
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use rudy_http::semantics::path::RequestPath;
+use rudy_net::listen::Address;
 
 use crate::Resources;
 use crate::acme;
@@ -12,7 +13,7 @@ use crate::exchange::RouteName;
 use crate::files::{FilesOptions, is_withheld};
 use crate::handlers::redirect_map::{MappedRedirect, RedirectMap};
 use crate::handlers::{BuildContext, HandlerConfig, HandlerTable, NoHandler};
-use crate::routing::{HostPattern, Hosts, PathPattern, Route, Router, Site};
+use crate::routing::{HostPattern, Hosts, Listeners, PathPattern, Route, Router, Site};
 use crate::steps::{self, SiteSteps, Target};
 use crate::tls;
 
@@ -23,16 +24,16 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<T
     let mut problems = config.engine.problems(&Location::file(0));
     problems.extend(config.unusable_buffer_dir());
     problems.extend(client_address::problems(config));
+    problems.extend(config::conflicting_addresses(config));
     problems.extend(tls::listeners(config));
     problems.extend(tls::h2c(config));
     problems.extend(acme::problems(config));
     problems.extend(steps::limit_problems(config));
     problems.extend(tls::ticket_keys(config, &resources.tls));
     problems.extend(cache_problem(config));
-    let mut hosts = Hosts::default();
+    let listeners = listeners(config, &mut problems);
     let mut sites = Vec::new();
-    for (number, site) in config.sites.iter().enumerate() {
-        add_hosts(&mut hosts, config, number, &mut problems);
+    for site in &config.sites {
         unreachable_routes(site, &mut problems);
         redirect_loops(site, &mut problems);
         scripts_that_are_not_run(site, &mut problems);
@@ -66,7 +67,7 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Router<T
         let tls = tls::site(config, site, &resources.tls, &mut problems);
         sites.push(Site { routes, outer, redirects, tls, is_auto: site.is_auto(), https_port });
     }
-    if problems.is_empty() { Ok(Router::new(hosts, sites)) } else { Err(problems) }
+    if problems.is_empty() { Ok(Router::new(listeners, sites)) } else { Err(problems) }
 }
 
 /// Returns the names of a route in logs and metrics.
@@ -82,26 +83,44 @@ fn cache_problem(config: &Config) -> Option<Problem> {
     Some(Problem::value(&Location::file(0).key("cache").key(key), title.to_owned()).label(label.to_owned()))
 }
 
-fn add_hosts(hosts: &mut Hosts, config: &Config, number: usize, problems: &mut Vec<Problem>) {
-    let site = &config.sites[number];
-    if site.hosts.is_empty()
-        && let Some(other) = hosts.set_default(number)
-    {
-        let problem =
-            Problem::value(&site.location, "two sites have no `hosts`").label("a second default site");
-        problems.push(problem.also(&config.sites[other].location, "the first default site"));
+/// Returns the hosts of each listener.
+fn listeners(config: &Config, problems: &mut Vec<Problem>) -> Listeners {
+    if !config.has_separate_listeners() {
+        return Listeners::Alike(hosts(config, |_| true, problems));
     }
-    for (index, host) in site.hosts.iter().enumerate() {
-        if let Some(other) = hosts.add(host, number) {
-            let problem = Problem::value(
-                &site.location.key("hosts").index(index),
-                format!("duplicate host \"{host}\""),
-            );
-            problems.push(
-                problem.label("the second").also(&host_location(&config.sites[other], host), "the first"),
-            );
+    let mut at = |address: Address| {
+        let hosts = hosts(config, |site| config.addresses_of(site).contains(&address), problems);
+        (address, hosts)
+    };
+    Listeners::Separate(config.addresses().into_iter().map(&mut at).collect())
+}
+
+/// Returns the hosts of some sites. Reports hosts that are ambiguous, each once.
+fn hosts(config: &Config, is_served: impl Fn(&config::Site) -> bool, problems: &mut Vec<Problem>) -> Hosts {
+    let mut hosts = Hosts::default();
+    let mut report = |problem| {
+        if !problems.contains(&problem) {
+            problems.push(problem);
+        }
+    };
+    for (number, site) in config.sites.iter().enumerate().filter(|(_, site)| is_served(site)) {
+        if site.hosts.is_empty()
+            && let Some(other) = hosts.set_default(number)
+        {
+            let problem =
+                Problem::value(&site.location, "two sites have no `hosts`").label("a second default site");
+            report(problem.also(&config.sites[other].location, "the first default site"));
+        }
+        for (index, host) in site.hosts.iter().enumerate() {
+            if let Some(other) = hosts.add(host, number) {
+                let location = site.location.key("hosts").index(index);
+                let problem = Problem::value(&location, format!("duplicate host \"{host}\""));
+                let first = host_location(&config.sites[other], host);
+                report(problem.label("the second").also(&first, "the first"));
+            }
         }
     }
+    hosts
 }
 
 fn host_location(site: &config::Site, host: &HostPattern) -> Location {

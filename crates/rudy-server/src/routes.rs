@@ -58,7 +58,7 @@ impl Routes {
             return None;
         }
         let path = RequestPath::canonical(head.path())?;
-        let found = self.router.find(|| head.host(), &path, client.tls.as_deref()).ok()?;
+        let found = self.router.find(|| head.host(), &path, client).ok()?;
         let is_redirected = found.https_port.is_some() && client.tls.is_none();
         if is_redirected || found.needs_certificate {
             return None;
@@ -94,7 +94,7 @@ impl Context<'_> {
         if request.uri().scheme() == Some(&Scheme::HTTPS) && self.client.scheme() != Scheme::HTTPS {
             let explanation = "This connection does not use TLS, so it cannot serve an https URL.";
             let response = pages::error(StatusCode::MISDIRECTED_REQUEST, request.headers(), explanation);
-            let outer = self.routes.router.outer(|| request_host(&request), None);
+            let outer = self.routes.router.outer(|| request_host(&request), self.client);
             let path = path_or_root(&request);
             return self.respond(request, &path, response, outer);
         }
@@ -108,10 +108,10 @@ impl Context<'_> {
         request: Option<Request>,
         rejection: Rejection,
     ) -> Option<Response> {
-        let (router, tls) = (&self.routes.router, self.client.tls.as_deref());
+        let router = &self.routes.router;
         let outer = match &request {
-            Some(request) => router.outer(|| request_host(request), tls),
-            None => router.outer_of_connection(tls),
+            Some(request) => router.outer(|| request_host(request), self.client),
+            None => router.outer_of_connection(self.client),
         };
         let mut request = request.unwrap_or_default();
         let status = rejection.status();
@@ -175,8 +175,7 @@ impl Context<'_> {
         let reply = match instead.map_or_else(parse, Ok) {
             Ok(path) => self.pass_on(request, &path),
             Err(error) => {
-                let tls = self.client.tls.as_deref();
-                let outer = self.routes.router.outer(|| request_host(&request), tls);
+                let outer = self.routes.router.outer(|| request_host(&request), self.client);
                 let response = reject_path(&request, error);
                 self.respond(request, &RequestPath::from_decoded("/".to_owned()), response, outer)
             }
@@ -204,7 +203,7 @@ impl Context<'_> {
         request: &Request,
         path: &RequestPath<'_>,
     ) -> Result<RouteMatch<'_, Target>, Missing<'_, Target>> {
-        self.routes.router.find(|| request_host(request), path, self.client.tls.as_deref())
+        self.routes.router.find(|| request_host(request), path, self.client)
     }
 
     fn reject(self, request: Request, path: &RequestPath<'static>, missing: Missing<'_, Target>) -> Reply {

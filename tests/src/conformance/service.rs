@@ -9,6 +9,7 @@ use std::time::Instant;
 use http::request;
 use http_body::Body as _;
 use rudy_net::engine::ServiceSource;
+use rudy_net::listen::Address;
 use rudy_net::{
     Body, BodyError, BodyPiece, BodyStream, Client, ClientHello, ExchangeOutcome, Head, Limits, Reply,
     Request, RequestBody, Response, Service, TlsSite, Upgraded,
@@ -69,7 +70,7 @@ impl Site {
 }
 
 impl Service for Site {
-    fn tls_site(&self, _hello: &ClientHello) -> Option<Arc<TlsSite>> {
+    fn tls_site(&self, _hello: &ClientHello, _listener: &Address) -> Option<Arc<TlsSite>> {
         self.tls.clone()
     }
 

@@ -33,6 +33,14 @@ const RECIPES: &[Recipe] = &[
         ],
     ),
     Recipe(
+        "bind",
+        &[
+            ("example.com GET /a.html", 200, &[], "<p>a"),
+            ("127.0.0.1 GET /x", 421, &[], "421..."),
+            ("127.0.0.1:9000 GET /x", 200, &[], "proxied GET /x..."),
+        ],
+    ),
+    Recipe(
         "encode",
         &[
             (

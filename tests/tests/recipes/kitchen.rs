@@ -6,13 +6,13 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use rudy_tests::fastcgi::{App, variable};
-use rudy_tests::{Response, Server, Upstream};
+use rudy_tests::{Connection, Response, Server, Upstream};
 use tempfile::TempDir;
 
 /// The configuration below a heading, and what is requested of it.
 pub(crate) struct Recipe(pub(crate) &'static str, pub(crate) &'static [Exchange]);
 
-/// A request such as `example.org GET /x`, with lines of fields; the status; fields of the response, empty for a missing one; and the
+/// A request such as `example.org GET /x`, with lines of fields, to the second listener if the host has the port 9000; the status; fields of the response, empty for a missing one; and the
 /// body, or its beginning if it ends in `...`.
 pub(crate) type Exchange = (&'static str, u16, &'static [(&'static str, &'static str)], &'static str);
 
@@ -169,6 +169,7 @@ fn upstream() -> Upstream {
 fn installed(text: &str, folder: &Path) -> String {
     let text = text
         .replace("listen = \":80\"\n", "")
+        .replace("listen = \"127.0.0.1:9000\"", "listen = \"127.0.0.2:0\"")
         // Elsewhere, the default address is written out.
         .replace(
             "php = \"/srv/www\"",
@@ -207,7 +208,8 @@ fn respond(server: &Server, request: &str) -> Response {
     let fields = fields.lines().flat_map(|line| [line, "\r\n"]).collect::<String>();
     let length = fields.strip_prefix("Content-Length: ").filter(|_| !fields.contains("Expect"));
     let length = length.and_then(|rest| rest.lines().next()?.parse().ok());
-    let mut connection = server.connect();
+    let listener = usize::from(host.ends_with(":9000"));
+    let mut connection = Connection::open(server.address_of(listener));
     connection.send(format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n{fields}\r\n").as_bytes());
     connection.send(&vec![b'x'; length.unwrap_or(0)]);
     connection.response()

@@ -33,6 +33,15 @@ const RECIPES: &[Recipe] = &[
         ],
     ),
     Recipe(
+        "listen",
+        &[
+            ("example.org GET /a.html", 200, &[], "<p>a"),
+            ("other.org GET /a.html", 421, &[], "421..."),
+            ("127.0.0.1:9000 GET /x", 200, &[], "proxied GET /x..."),
+            ("example.org:9000 GET /a.html", 200, &[], "proxied GET /a.html..."),
+        ],
+    ),
+    Recipe(
         "add_header",
         &[
             ("a GET /a.html", 200, &[("x-frame-options", "SAMEORIGIN"), ("x-path", "")], "<p>a"),

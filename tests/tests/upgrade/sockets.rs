@@ -120,3 +120,26 @@ fn inherited_sockets_survive_upgrades() {
     rig.pid = old;
     assert_eq!(rig.get("/"), "hello");
 }
+
+#[test]
+fn sites_keep_their_addresses() {
+    let config = |body: &str| {
+        let site = |host: &str, listen: &str| {
+            format!(
+                "[[site]]\nhosts = '{host}'\nlisten = '{listen}'\nroute = [{{ path = '/*', respond = '{body}' }}]\n"
+            )
+        };
+        [site("localhost", "127.0.0.1:0"), site("b.test", "127.0.0.2:0")].concat()
+    };
+    let mut rig = Rig::start(&config("old"));
+    let misdirected = |rig: &Rig| {
+        let mut connection = rudy_tests::Connection::open(rig.server.address_of(1));
+        connection.send(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        connection.response().status
+    };
+    assert_eq!((rig.get("/").as_str(), misdirected(&rig)), ("old", 421));
+    rig.rewrite(&config("new"));
+    let old = rig.upgrade();
+    wait_for_exit(old);
+    assert_eq!((rig.get("/").as_str(), misdirected(&rig)), ("new", 421));
+}

@@ -170,7 +170,9 @@ impl<S: ServiceSource> Connection<S> {
                 // Body events occur only during an exchange.
                 Ok(None | Some(_)) => return BatchEnd::NeedsInput,
                 // The first line of a client that may speak HTTP/2 is neither that of a request nor a preface.
-                Err(Rejection::BadRequestLine) if self.context.h2c && self.machine.requests() == 0 => {
+                Err(Rejection::BadRequestLine)
+                    if self.context.address.h2c && self.machine.requests() == 0 =>
+                {
                     self.context.worker.counters.rejected.add(1);
                     let reason = "neither HTTP/1.1 nor the preface of HTTP/2";
                     report_closed(&*service, &self.client(0), reason, batch.now);

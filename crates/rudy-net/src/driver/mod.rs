@@ -25,6 +25,7 @@ mod tests;
 mod upgrade;
 mod upload;
 
+use std::borrow::Cow;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -50,6 +51,7 @@ use self::upgrade::Tunnel;
 use crate::active::ActiveEntry;
 use crate::close::{CloseMode, close_at_once};
 use crate::engine::{AddressKey, ServiceSource};
+use crate::listen::Address;
 use crate::local_address::{LocalAddress, LocalAddressCache};
 use crate::scratch::Scratch;
 use crate::timers::Timer;
@@ -64,15 +66,15 @@ pub(crate) fn serve<S: ServiceSource>(
     (peer, number): (Peer, u64),
     context: Arc<ConnectionContext<S>>,
 ) -> Serve<S> {
-    let io = if context.tls { TlsStream::new(io).into() } else { io };
+    let io = if context.address.tls { TlsStream::new(io).into() } else { io };
     let service = context.source.current();
     let (limits, is_trusted) = (service.limits().clone(), service.is_trusted_proxy(&peer));
     drop(service);
     // The connections of a proxy belong to many clients.
-    let is_counted = !is_trusted && !context.proxy_protocol;
+    let is_counted = !is_trusted && !context.address.proxy_protocol;
     let group = if is_counted { AddressKey::from(&peer) } else { AddressKey::unique(number) };
     let timer = context.worker.timers.timer(Some(group));
-    let header = context.proxy_protocol.then(|| Box::new(ProxyHeader::new(is_trusted)));
+    let header = context.address.proxy_protocol.then(|| Box::new(ProxyHeader::new(is_trusted)));
     let state = header.map_or(State::Handshake(None), State::ProxyHeader);
     let suspended = SuspendedConnection::new(Instant::now());
     let info =
@@ -89,12 +91,8 @@ pub(crate) struct ConnectionContext<S> {
     pub(crate) source: Arc<S>,
     /// The state of the listener.
     pub(crate) listener: Arc<ListenerState>,
-    /// Whether each connection begins with a PROXY protocol header.
-    pub(crate) proxy_protocol: bool,
-    /// Whether each connection uses TLS.
-    pub(crate) tls: bool,
-    /// Whether connections without TLS may begin with HTTP/2.
-    pub(crate) h2c: bool,
+    /// The configured address of the listener, with its options.
+    pub(crate) address: Arc<Address>,
 }
 
 /// The state of a listener, for its connections. Each flag is set once.
@@ -239,8 +237,8 @@ impl<S: ServiceSource> Connection<S> {
         }
         let handshakes = &self.context.worker.handshakes;
         let unfinished = unfinished.get_or_insert_with(|| handshakes.begin(self.info.limits.handshakes));
-        let source = &self.context.source;
-        let mut choose = |hello: &ClientHello| source.current().tls_site(hello);
+        let ConnectionContext { source, address, .. } = &*self.context;
+        let mut choose = |hello: &ClientHello| source.current().tls_site(hello, address);
         match handshakes.poll_step(cx, |cx| self.io.poll_handshake(cx, &mut choose)) {
             Poll::Ready(Ok(())) => {
                 let counters = &self.context.worker.counters;
@@ -338,6 +336,7 @@ impl<S: ServiceSource> Connection<S> {
         Client {
             peer: *peer,
             forwarded: None,
+            listener: Some(Cow::Borrowed(&self.context.address)),
             local_address,
             tls,
             connection_number: *number,

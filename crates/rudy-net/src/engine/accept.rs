@@ -208,7 +208,7 @@ impl<L: Incoming, S: ServiceSource, C: Spawner> Acceptor<L, S, C> {
             |connections, reached: &LimitReached| self.runner.make_room(connections, || reached.to_string());
         // A PROXY protocol header names the address to count later. Other trusted proxies carry the
         // connections of many clients.
-        let is_counted = !self.context.proxy_protocol && !service.is_trusted_proxy(&peer);
+        let is_counted = !self.context.address.proxy_protocol && !service.is_trusted_proxy(&peer);
         let counted = peer.ip().filter(|_| is_counted);
         match shared.admission.admit(service.limits(), counted, make_room) {
             Ok(permit) => {
@@ -219,7 +219,7 @@ impl<L: Incoming, S: ServiceSource, C: Spawner> Acceptor<L, S, C> {
             Err(reached) => {
                 self.runner.worker.counters.over_limit.add(1);
                 self.report(reached.problem(), || reached.to_string());
-                if self.context.tls {
+                if self.context.address.tls {
                     // A response would not be TLS.
                     close_at_once(io, CloseMode::NoLinger);
                 } else {

@@ -149,9 +149,7 @@ impl<S: ServiceSource, C: Spawner> RunningEngine<S, C> {
             worker: runner.worker.clone(),
             source: self.source.clone(),
             listener: state.clone(),
-            proxy_protocol: address.proxy_protocol,
-            tls: address.tls,
-            h2c: address.h2c,
+            address: Arc::new(address.clone()),
         });
         let (runner, spawner, owns_sockets) = (runner.clone(), self.spawner.clone(), owns_sockets.clone());
         Ok(match socket {

@@ -108,6 +108,34 @@ impl FromStr for Endpoint {
     }
 }
 
+impl Endpoint {
+    /// Returns the port. `None` for a Unix socket, and for the sockets of a service manager.
+    #[must_use]
+    pub fn port(&self) -> Option<u16> {
+        match self {
+            Self::Ip(address) => Some(address.port()),
+            Self::AllInterfaces { port } => Some(*port),
+            Self::Unix { .. } | Self::Inherited { .. } => None,
+        }
+    }
+
+    /// Whether connections to one of the two might be those of the other, so that they cannot be two listeners.
+    /// The kernel chooses a separate port for each port 0.
+    #[must_use]
+    pub fn overlaps(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Unix { path, .. }, Self::Unix { path: other, .. }) => path == other,
+            (Self::Inherited { name: Some(name) }, Self::Inherited { name: Some(other) }) => name == other,
+            (Self::Inherited { .. }, Self::Inherited { .. }) => true,
+            (Self::Ip(one), Self::Ip(two)) if one.is_ipv4() != two.is_ipv4() => false,
+            (Self::Ip(one), Self::Ip(two)) if ![one, two].iter().any(|at| at.ip().is_unspecified()) => {
+                one == two && one.port() != 0
+            }
+            _ => self.port().is_some_and(|port| port != 0 && other.port() == Some(port)),
+        }
+    }
+}
+
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let tls = if self.tls { TLS } else { "" };
@@ -251,6 +279,35 @@ mod tests {
             assert_eq!(written.parse::<Address>().unwrap(), address);
             assert_eq!(address.proxy_protocol, text.contains("proxy"));
             assert_eq!(address.tls, text.contains("tls"));
+        }
+    }
+
+    #[test]
+    fn addresses_overlap_if_they_have_connections_in_common() {
+        for (one, other, expected) in [
+            (":80", "*:80,tls", true),
+            (":80", "127.0.0.1:80", true),
+            (":80", "[::1]:80", true),
+            (":80", ":81", false),
+            ("0.0.0.0:80", ":80", true),
+            ("0.0.0.0:80", "127.0.0.1:80", true),
+            ("0.0.0.0:80", "[::]:80", false),
+            ("[::]:80", "[::1]:80", true),
+            ("127.0.0.1:80", "127.0.0.1:80,h2c", true),
+            ("127.0.0.1:80", "127.0.0.2:80", false),
+            ("127.0.0.1:80", "[::1]:80", false),
+            ("127.0.0.1:0", "127.0.0.1:0", false),
+            (":0", ":0,tls", false),
+            ("unix:/x", "unix:/./x,mode=660", true),
+            ("unix:/x", "unix:/y", false),
+            ("unix:/x", ":80", false),
+            ("systemd", "systemd:web", true),
+            ("systemd:web", "systemd:web,tls", true),
+            ("systemd:web", "systemd:other", false),
+            ("systemd", ":80", false),
+        ] {
+            let [a, b] = [one, other].map(|text| text.parse::<Address>().unwrap().endpoint);
+            assert_eq!((a.overlaps(&b), b.overlaps(&a)), (expected, expected), "{one} {other}");
         }
     }
 

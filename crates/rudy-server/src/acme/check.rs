@@ -35,7 +35,7 @@ impl Config {
 
     /// Whether an address accepts plain HTTP.
     pub(super) fn has_http(&self) -> bool {
-        self.listen.iter().any(|address| !address.tls)
+        self.addresses().iter().any(|address| !address.tls)
     }
 }
 
@@ -118,12 +118,10 @@ pub(crate) fn notices(config: &Config) -> Vec<String> {
     if config.sites_with_auto().next().is_none() || config.acme.dns_hook.is_some() {
         return Vec::new();
     }
+    let addresses = config.addresses();
     let has = |port, tls| {
-        config.listen.iter().filter(|address| address.tls == tls).any(|address| match &address.endpoint {
-            Endpoint::Ip(address) => address.port() == port,
-            Endpoint::AllInterfaces { port: own } => *own == port,
-            Endpoint::Unix { .. } | Endpoint::Inherited { .. } => true,
-        })
+        let mut addresses = addresses.iter().filter(|address| address.tls == tls);
+        addresses.any(|address| address.endpoint.port().is_none_or(|own| own == port))
     };
     if PORTS.into_iter().any(|(port, tls)| has(port, tls)) {
         return Vec::new();

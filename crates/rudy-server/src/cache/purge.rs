@@ -73,7 +73,7 @@ fn targets(shared: &Shared, request: &Request, call: &Call<'_>) -> Option<Vec<Ta
         return Some(tags.into_iter().map(Target::Tag).collect());
     }
     let key = bypass::key(shared, request, call);
-    Some(vec![match key.as_bytes().strip_suffix(b"*") {
+    Some(vec![match key.uri().strip_suffix(b"*") {
         Some(prefix) => Target::Prefix(prefix.to_vec()),
         None => Target::Key(key),
     }])

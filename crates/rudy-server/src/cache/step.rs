@@ -25,9 +25,9 @@ use crate::steps::{HeadCall, Next, Step};
 pub(crate) struct Cache(Arc<Shared>);
 
 impl Cache {
-    /// `compresses` is whether the step `compress` is around it.
-    pub(crate) fn new(table: &CacheTable, store: Arc<CacheStore>, compresses: bool) -> Self {
-        let (policy, rules) = (table.policy(), KeyRules::new(table));
+    /// `scope` distinguishes caches for the same URLs. `compresses` is whether the step `compress` is around it.
+    pub(crate) fn new(table: &CacheTable, scope: String, store: Arc<CacheStore>, compresses: bool) -> Self {
+        let (policy, rules) = (table.policy(scope), KeyRules::new(table));
         Self(Arc::new(Shared { policy, rules, table: table.clone(), store, compresses }))
     }
 

@@ -85,8 +85,8 @@ short_form!(CacheTable, SHORT, "`true`, `false` or a table", r#"{ "type": "boole
 });
 
 impl CacheTable {
-    /// Returns the settings for the decisions.
-    pub(super) fn policy(&self) -> Policy {
+    /// Returns the settings for the decisions. `scope` distinguishes caches for the same URLs.
+    pub(super) fn policy(&self, scope: String) -> Policy {
         let percent = self.heuristic_percent.map_or(0, Int::as_u16);
         let percent = u8::try_from(percent).unwrap_or(100);
         let by_status = |table: &Option<FreshnessTable>| {
@@ -108,6 +108,7 @@ impl CacheTable {
             stale_if_error: self.stale_if_error.map_or(Seconds::ZERO, |time| Seconds::new(time.0.as_secs())),
             query: QueryRules { ignored: names(self.ignore_query.as_ref()), sorted: self.sort_query },
             stale_beside_s_maxage: self.stale_with_s_maxage,
+            scope,
         }
     }
 

@@ -160,18 +160,18 @@ pub(crate) fn problems(config: &Config) -> Vec<Problem> {
         return Vec::new();
     }
     let mut problems = Vec::new();
-    let mut needs = |key: &str, needed_by: &str| {
-        let problem =
-            Problem::value(&Location::file(0).key(key), format!("`{needed_by}` needs `trusted_proxies`"));
+    let mut needs = |location: &Location, needed_by: &str| {
+        let problem = Problem::value(location, format!("`{needed_by}` needs `trusted_proxies`"));
         let help = "write the addresses of the proxies: trusted_proxies = [\"10.0.0.1\"]";
         let problem = problem.label("no proxy is trusted").help(help);
         problems.push(problem.unless_invalid(&Location::file(0).key("trusted_proxies")));
     };
-    if config.listen.iter().any(|address| address.proxy_protocol) {
-        needs("listen", "proxy_protocol");
+    let addresses = config.located_addresses();
+    if let Some((_, location)) = addresses.iter().find(|(address, _)| address.proxy_protocol) {
+        needs(location, "proxy_protocol");
     }
     if *trust_host {
-        needs("trust_forwarded_host", "trust_forwarded_host");
+        needs(&Location::file(0).key("trust_forwarded_host"), "trust_forwarded_host");
     }
     problems
 }

@@ -16,8 +16,11 @@ impl Config {
     #[must_use]
     pub fn describe(&self) -> String {
         let one_column = |lines: Vec<String>| lines.into_iter().map(|line| vec![line]).collect();
-        let listen = |address: &Address| vec![address.to_string(), self.protocols(address).to_owned()];
-        let mut sections = vec![section("Listens on", self.listen.iter().map(listen).collect())];
+        let listen = |address: &Address| {
+            let unused = self.sites_at(address).next().is_none().then(|| "serves no site".to_owned());
+            [address.to_string(), self.protocols(address).to_owned()].into_iter().chain(unused).collect()
+        };
+        let mut sections = vec![section("Listens on", self.addresses().iter().map(listen).collect())];
         sections.extend(self.sites.iter().map(|site| section(&title_of(site), routes_of(site))));
         sections.push(section("Limits that differ from their defaults", limits_that_differ(&self.limits)));
         sections.push(section("Running", self.running()));
@@ -107,11 +110,12 @@ fn trusted_proxies(options: &ClientAddress) -> String {
 }
 
 fn title_of(site: &Site) -> String {
-    if site.hosts.is_empty() {
-        return "Default site".to_owned();
-    }
     let hosts: Vec<_> = site.hosts.iter().map(ToString::to_string).collect();
-    format!("Site {}", hosts.join(", "))
+    let name =
+        if hosts.is_empty() { "Default site".to_owned() } else { format!("Site {}", hosts.join(", ")) };
+    let Some(listen) = &site.listen else { return name };
+    let addresses: Vec<_> = listen.iter().map(ToString::to_string).collect();
+    format!("{name} on {}", addresses.join(", "))
 }
 
 fn routes_of(site: &Site) -> Vec<Vec<String>> {

@@ -155,7 +155,7 @@ impl Location {
 }
 
 /// A problem in the configuration.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
     title: String,
     at: Target,
@@ -166,7 +166,7 @@ pub(crate) struct Problem {
     causes: Vec<Location>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Target {
     Value(Location),
     Key(Location),

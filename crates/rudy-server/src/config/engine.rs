@@ -133,7 +133,7 @@ impl Config {
 
     /// A notice if clients over TLS expect HTTP/2, which the engine does not speak.
     fn without_http2(&self) -> Option<String> {
-        let is_expected = self.http2 && self.listen.iter().any(|address| address.tls);
+        let is_expected = self.http2 && self.addresses().iter().any(|address| address.tls);
         (is_expected && !self.offers_http2()).then(|| {
             format!(
                 "the engine `{}` does not offer HTTP/2; `percore`, `task` and `mailbox` do",

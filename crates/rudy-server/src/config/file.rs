@@ -31,7 +31,7 @@ use rudy_units::{Size, Time, Timeout};
 #[serde(deny_unknown_fields, default)]
 #[schemars(title = "rudy.toml")]
 pub struct MainFile {
-    /// Addresses to accept connections on: `127.0.0.1:8080`, `[::1]:80`, `8080` or `:8080` (all addresses of this
+    /// Addresses of the sites that have no `listen` of their own: `127.0.0.1:8080`, `[::1]:80`, `8080` or `:8080` (all addresses of this
     /// machine), `unix:/run/rudy.sock` or `unix:/run/rudy.sock,mode=660` (a Unix socket, with permissions), `systemd`
     /// or `systemd:NAME` (sockets passed by systemd). The default is `127.0.0.1:8080`. Append `,tls` for
     /// HTTPS, `,h2c` to accept HTTP/2 without TLS as well, and `,proxy_protocol` to require a PROXY protocol header (version 1 or 2) on each connection; the peer must be one of
@@ -154,9 +154,13 @@ pub struct IncludedFile {
 #[serde(deny_unknown_fields, default)]
 pub struct SiteTable {
     /// Host names of the site: `example.org` for that host, `*.example.org` for all names below it. The longest
-    /// matching pattern wins. A site without `hosts` is the default site: it serves all other hosts.
+    /// matching pattern wins. A site without `hosts` is the default site of its addresses: it serves all other hosts.
     #[schemars(example = ["example.org", "www.example.org"])]
     pub hosts: Option<OneOrMany<HostPattern>>,
+    /// Addresses that serve the site, instead of those of `listen` at the top of the main file, in the same notation. Rudy opens them,
+    /// too. At other addresses, the hosts of the site are unknown.
+    #[schemars(example = &"127.0.0.1:9000")]
+    pub listen: Option<OneOrMany<ListenAddress>>,
     /// TLS, on the addresses with the option `,tls`: the certificate of the site.
     #[schemars(extend("examples" = [{ "certificate": "cert.pem", "key": "key.pem" }]))]
     pub tls: Option<TlsTable>,

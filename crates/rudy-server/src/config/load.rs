@@ -16,7 +16,7 @@ use super::file::{
 };
 use super::include::{Included, files_to_include};
 use super::read::{Outcome, read};
-use super::values::Located;
+use super::values::{ListenAddress, Located, OneOrMany};
 use super::variables::Expansion;
 use super::{CertificateSource, Config, EngineOptions, Route, Site};
 use crate::Resources;
@@ -71,8 +71,8 @@ impl Loader {
             if let Some(pattern) = include {
                 self.include(path, &pattern, &location);
             }
-            if !has_addresses && self.config.sites_with_auto().next().is_some() {
-                self.config.listen = Config::public_addresses();
+            if !has_addresses {
+                self.choose_addresses();
             }
         }
         if self.problems.is_empty() && self.config.sites.is_empty() {
@@ -82,11 +82,21 @@ impl Loader {
         }
     }
 
+    /// Chooses the addresses of the sites that have none of their own.
+    fn choose_addresses(&mut self) {
+        let Config { listen, sites, .. } = &mut self.config;
+        let mut sites = sites.iter().filter(|site| site.listen.is_none()).peekable();
+        if sites.peek().is_none() {
+            listen.clear();
+        } else if sites.any(Site::is_auto) {
+            *listen = Config::public_addresses();
+        }
+    }
+
     fn apply_main(&mut self, file: MainFile, location: &Location, folder: &Path) {
         let config = &mut self.config;
         if let Some(listen) = &file.listen {
-            let addresses = listen.as_slice().iter();
-            config.listen = addresses.map(|address| resolve_address(&address.0, folder)).collect();
+            config.listen = resolve_addresses(listen, folder);
         }
         config.engine = EngineOptions {
             model: file.engine.0,
@@ -135,7 +145,7 @@ impl Loader {
             Ok(log) => config.access_log = log,
             Err(problem) => self.problems.push(*problem),
         }
-        self.sites(file.site);
+        self.sites(file.site, folder);
     }
 
     fn include(&mut self, path: &Path, pattern: &str, main: &Location) {
@@ -143,8 +153,9 @@ impl Loader {
             Ok(Included { files, notices }) => {
                 self.config.ignored.extend(notices);
                 for file in files {
+                    let folder = file.parent().unwrap_or(Path::new(""));
                     if let Some((_, Some(file))) = self.file::<IncludedFile>(&file) {
-                        self.sites(file.site);
+                        self.sites(file.site, folder);
                     }
                 }
             }
@@ -190,7 +201,7 @@ impl Loader {
         Some((location, value))
     }
 
-    fn sites(&mut self, sites: Vec<Located<SiteTable>>) {
+    fn sites(&mut self, sites: Vec<Located<SiteTable>>, folder: &Path) {
         for Located { location, value: site } in sites {
             let is_empty = site.route.is_empty() && site.root.is_none() && site.php.is_none();
             // An invalid or unknown key may have been meant as a route.
@@ -206,13 +217,15 @@ impl Loader {
             let hosts = site.hosts.map_or_else(Vec::new, |hosts| hosts.as_slice().to_vec());
             let (authorize, steps) = (site.authorize.map(Box::new), site.steps);
             let redirects = site.redirects;
-            // Without its invalid hosts, the site would be the default site.
-            if !self.contains_invalid(&location.key("hosts")) {
+            let listen = site.listen.map(|listen| resolve_addresses(&listen, folder));
+            // Without its invalid hosts or addresses, the site would be another one.
+            if !["hosts", "listen"].iter().any(|key| self.contains_invalid(&location.key(key))) {
                 let (tls, hsts) = (site.tls, site.hsts);
                 let is_auto = tls.as_ref().is_some_and(|tls| tls.source == Some(CertificateSource::Auto));
                 let redirect_to_https = site.redirect_to_https.unwrap_or(is_auto);
                 let site = Site {
                     hosts,
+                    listen,
                     tls,
                     redirect_to_https,
                     hsts,
@@ -337,12 +350,16 @@ fn destination(
     Ok(destination)
 }
 
-fn resolve_address(address: &Address, folder: &Path) -> Address {
-    let mut address = address.clone();
-    if let Endpoint::Unix { path, .. } = &mut address.endpoint {
-        *path = folder.join(&*path);
-    }
-    address
+/// Returns the addresses, with Unix sockets relative to the folder of the file.
+fn resolve_addresses(listen: &OneOrMany<ListenAddress>, folder: &Path) -> Vec<Address> {
+    let resolve = |ListenAddress(address): &ListenAddress| {
+        let mut address = address.clone();
+        if let Endpoint::Unix { path, .. } = &mut address.endpoint {
+            *path = folder.join(&*path);
+        }
+        address
+    };
+    listen.as_slice().iter().map(resolve).collect()
 }
 
 fn read_text(path: &Path) -> Result<String, String> {

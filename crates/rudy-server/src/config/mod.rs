@@ -13,6 +13,7 @@ pub mod file;
 mod hints;
 mod include;
 mod limits;
+mod listen;
 mod load;
 mod or_off;
 mod path_info;
@@ -41,6 +42,7 @@ pub use engine::EngineOptions;
 pub(crate) use fields::{FieldName, field_table, field_value};
 pub use fields::{Fields, HeaderFieldName};
 pub(crate) use hints::missing;
+pub(crate) use listen::conflicts as conflicting_addresses;
 pub use or_off::OrOff;
 pub use processes::ProcessesTable;
 #[cfg(test)]
@@ -79,7 +81,7 @@ const UPGRADE_TIMEOUT: Duration = Duration::from_mins(1);
 /// Paths are resolved. [`App::new`](crate::App::new) checks that the parts fit together.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The addresses to accept connections on.
+    /// The addresses of the sites that have none of their own; see [`Self::addresses`].
     pub listen: Vec<Address>,
     /// The engine and its settings.
     pub engine: EngineOptions,
@@ -131,6 +133,8 @@ pub struct Config {
 pub struct Site {
     /// The hosts; empty for the default site.
     pub hosts: Vec<HostPattern>,
+    /// The addresses that serve the site, instead of those of the configuration.
+    pub listen: Option<Vec<Address>>,
     /// TLS; `None` without it.
     pub tls: Option<TlsTable>,
     /// Whether requests over plain HTTP are redirected to HTTPS.
@@ -149,6 +153,12 @@ pub struct Site {
 }
 
 impl Site {
+    /// Returns its own addresses, as a part of names: a site at other addresses may have the same hosts. Empty without them.
+    pub(crate) fn own_addresses(&self) -> String {
+        let addresses: Vec<_> = self.listen.iter().flatten().map(ToString::to_string).collect();
+        addresses.join(",")
+    }
+
     /// Whether an authority signs the certificates.
     pub(crate) fn is_auto(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.source == Some(CertificateSource::Auto))
@@ -198,6 +208,7 @@ impl Config {
         Self {
             sites: vec![Site {
                 hosts: Vec::new(),
+                listen: None,
                 tls: None,
                 redirect_to_https: false,
                 hsts: None,

@@ -46,14 +46,13 @@ impl Config {
     }
 
     fn unusable_addresses(&self) -> impl Iterator<Item = Obstacle> {
-        let listen = Location::file(0).key("listen");
-        self.listen.iter().enumerate().filter_map(move |(index, address)| {
+        self.located_addresses().into_iter().filter_map(|(address, location)| {
             let error = Listener::check(address).err()?;
             let kind = match error {
                 ListenError::NotPermitted { .. } => io::ErrorKind::PermissionDenied,
                 _ => io::ErrorKind::Other,
             };
-            let problem = Problem::value(&listen.index(index), error.to_string()).label("this address");
+            let problem = Problem::value(&location, error.to_string()).label("this address");
             Some(Obstacle {
                 kind,
                 problem,
@@ -93,7 +92,8 @@ impl Config {
 
     /// The questions that only a start can answer.
     pub(super) fn unknown_before_start(&self) -> Vec<String> {
-        let addresses = self.listen.iter().filter_map(|address| match &address.endpoint {
+        let addresses = self.addresses();
+        let addresses = addresses.iter().filter_map(|address| match &address.endpoint {
             Endpoint::Ip(ip) if ip.port() == 0 => None,
             Endpoint::AllInterfaces { port: 0 } => None,
             Endpoint::Inherited { .. } => {

@@ -372,7 +372,7 @@ mod tests {
 
     use super::*;
     use crate::buffer::Buffers;
-    use crate::routing::{Hosts, Router};
+    use crate::routing::{Hosts, Listeners, Router};
 
     #[test]
     fn document_root_is_absolute() {
@@ -419,7 +419,7 @@ mod tests {
             client: Client::new(rudy_net::Peer::Unix, 1, 1),
             script: Script::until(RequestPath::parse("/a").unwrap().below(0), 2).unwrap(),
             routes: Arc::new(Routes {
-                router: Arc::new(Router::new(Hosts::default(), Vec::new())),
+                router: Arc::new(Router::new(Listeners::Alike(Hosts::default()), Vec::new())),
                 metrics: Arc::default(),
                 topics: Arc::default(),
                 activity: Arc::default(),

@@ -143,6 +143,14 @@ impl Hosts {
         named.or_else(|| self.default.map(|site| (site, true)))
     }
 
+    /// Returns the site if it is the only one.
+    pub(super) fn only(&self) -> Option<usize> {
+        let below = self.below.iter().map(|(_, site)| site);
+        let mut sites = self.exact.values().chain(below).chain(&self.unnamed).chain(&self.default);
+        let first = sites.next()?;
+        sites.all(|site| site == first).then_some(*first)
+    }
+
     fn named(&self, name: &str) -> Option<usize> {
         if let Some(site) = self.exact.get(name) {
             return Some(*site);

@@ -1,11 +1,13 @@
 //! Finds the handler for a request: the site by host, then the route by path.
 
 mod host;
+mod listeners;
 mod path;
 
 pub use host::HostPattern;
 use host::includes;
 pub(crate) use host::{Hosts, explain_rejected, with_name, without_port};
+pub(crate) use listeners::Listeners;
 pub use path::PathPattern;
 
 use std::fmt;
@@ -14,7 +16,8 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use http::header;
 use rudy_http::semantics::path::{PathBelow, PathError, RequestPath};
-use rudy_net::{Request, Tls, TlsSite};
+use rudy_net::listen::Address;
+use rudy_net::{Client, Request, Tls, TlsSite};
 
 use crate::handlers::redirect_map::RedirectMap;
 
@@ -30,7 +33,7 @@ pub(crate) fn request_host(request: &Request) -> &[u8] {
 /// The routes of all sites, with handlers of type `H`.
 #[derive(Debug)]
 pub(crate) struct Router<H> {
-    hosts: Hosts,
+    listeners: Listeners,
     sites: Vec<Site<H>>,
 }
 
@@ -221,20 +224,21 @@ impl<H> Site<H> {
 }
 
 impl<H> Router<H> {
-    /// Returns the TLS settings for a server name, or for a client that sent none. A name without a site of its own gets the default
-    /// site if its certificate is valid for the name.
-    pub(crate) fn tls_site(&self, server_name: Option<&str>) -> Option<Arc<TlsSite>> {
+    /// Returns the TLS settings of a listener for a server name, or for a client that sent none. A name without a site of its own gets
+    /// the default site if its certificate is valid for the name.
+    pub(crate) fn tls_site(&self, server_name: Option<&str>, listener: &Address) -> Option<Arc<TlsSite>> {
+        let hosts = self.listeners.hosts_at(Some(listener))?;
         let Some(name) = server_name else {
-            return Some(self.unnamed_site()?.tls.as_ref()?.load_full());
+            return Some(self.unnamed_site(hosts)?.tls.as_ref()?.load_full());
         };
-        let (number, is_default) = self.hosts.find_or_default(name)?;
+        let (number, is_default) = hosts.find_or_default(name)?;
         let site = self.sites.get(number)?;
         let tls = site.tls.as_ref()?.load_full();
         (!(is_default || site.is_auto) || tls.has_certificate_for(name)).then_some(tls)
     }
 
-    pub(crate) fn new(hosts: Hosts, sites: Vec<Site<H>>) -> Self {
-        Self { hosts, sites }
+    pub(crate) fn new(listeners: Listeners, sites: Vec<Site<H>>) -> Self {
+        Self { listeners, sites }
     }
 
     /// Returns the number of a matching route in its site, and that of its site. The route is `None` for those that the server adds.
@@ -249,46 +253,59 @@ impl<H> Router<H> {
         self.sites.iter().flat_map(|site| site.routes.iter().chain([&site.outer])).map(|route| &route.handler)
     }
 
+    /// Returns the hosts that the listener of a client serves.
+    fn hosts(&self, client: &Client<'_>) -> Option<&Hosts> {
+        self.listeners.hosts_at(client.listener.as_ref().map(|address| &***address))
+    }
+
     /// Returns the site of a host, even if a connection must not be used for it.
-    fn site<'h>(&self, host: &impl Fn() -> &'h [u8]) -> Result<&Site<H>, NotFound> {
-        let not_found = if self.hosts.is_by_flags() { NotFound::RejectedHost } else { NotFound::Host };
-        self.hosts.find(host).and_then(|site| self.sites.get(site)).ok_or(not_found)
+    fn site<'h>(&self, host: &impl Fn() -> &'h [u8], client: &Client<'_>) -> Result<&Site<H>, NotFound> {
+        let hosts = self.hosts(client).ok_or(NotFound::Host)?;
+        let not_found = if hosts.is_by_flags() { NotFound::RejectedHost } else { NotFound::Host };
+        hosts.find(host).and_then(|site| self.sites.get(site)).ok_or(not_found)
+    }
+
+    /// Whether the listener of a client serves a host.
+    pub(crate) fn has_site(&self, host: &str, client: &Client<'_>) -> bool {
+        self.site(&|| host.as_bytes(), client).is_ok()
     }
 
     /// Returns the site for clients that name none: the default site, or the only one.
-    fn unnamed_site(&self) -> Option<&Site<H>> {
-        let default = self.hosts.find(|| b"").and_then(|site| self.sites.get(site));
-        default.or_else(|| self.sites.first().filter(|_| self.sites.len() == 1))
+    fn unnamed_site(&self, hosts: &Hosts) -> Option<&Site<H>> {
+        self.sites.get(hosts.find(|| b"").or_else(|| hosts.only())?)
     }
 
     /// Returns the route of the host's site for responses of the server itself.
     pub(crate) fn outer<'h>(
         &self,
         host: impl Fn() -> &'h [u8],
-        tls: Option<&Tls>,
+        client: &Client<'_>,
     ) -> Option<RouteMatch<'_, H>> {
-        self.site(&host).map_or_else(|_| self.outer_of_connection(tls), |site| Some(site.outer_match()))
+        let site = self.site(&host, client);
+        site.map_or_else(|_| self.outer_of_connection(client), |site| Some(site.outer_match()))
     }
 
     /// Returns the route for responses to requests whose host is unknown, or has no site: that of the site to which the connection was
     /// made, as far as that is known.
-    pub(crate) fn outer_of_connection(&self, tls: Option<&Tls>) -> Option<RouteMatch<'_, H>> {
-        let name = tls.and_then(|tls| tls.server_name.as_deref());
-        let named = name.and_then(|name| self.sites.get(self.hosts.find_or_default(name)?.0));
-        named.or_else(|| self.unnamed_site()).map(Site::outer_match)
+    pub(crate) fn outer_of_connection(&self, client: &Client<'_>) -> Option<RouteMatch<'_, H>> {
+        let hosts = self.hosts(client)?;
+        let name = client.tls.as_ref().and_then(|tls| tls.server_name.as_deref());
+        let named = name.and_then(|name| self.sites.get(hosts.find_or_default(name)?.0));
+        named.or_else(|| self.unnamed_site(hosts)).map(Site::outer_match)
     }
 
-    /// Returns the first route of the host's site that matches the path.
+    /// Returns the first route of the host's site that matches the path. Only sites that the listener of the client serves are found.
     pub(crate) fn find<'h>(
         &self,
         host: impl Fn() -> &'h [u8],
         path: &RequestPath<'_>,
-        tls: Option<&Tls>,
+        client: &Client<'_>,
     ) -> Result<RouteMatch<'_, H>, Missing<'_, H>> {
-        let site = match self.site(&host) {
+        let site = match self.site(&host, client) {
             Ok(site) => site,
-            Err(reason) => return Err(Missing { reason, outer: self.outer_of_connection(tls) }),
+            Err(reason) => return Err(Missing { reason, outer: self.outer_of_connection(client) }),
         };
+        let tls = client.tls.as_deref();
         if tls.is_some_and(|tls| !site.may_use(tls, host())) {
             return Err(site.missing(NotFound::OtherSite));
         }
@@ -329,11 +346,16 @@ mod tests {
                 https_port: None,
             });
         }
-        Router::new(hosts, all)
+        Router::new(Listeners::Alike(hosts), all)
+    }
+
+    fn client() -> Client<'static> {
+        Client::new(rudy_net::Peer::Unix, 1, 1)
     }
 
     #[test]
     fn the_first_matching_route_wins() {
+        let client = client();
         let router = router(&[(&["a.org"], &["/x", "/x/*", "*.php", "/q%2F*", "/*"]), (&[], &["/x"])]);
         for (host, path, handler) in [
             ("a.org", "/x", Ok("0/x")),
@@ -353,7 +375,7 @@ mod tests {
             ("b.org", "/y", Err(NotFound::Path)),
         ] {
             let path = RequestPath::parse(path).unwrap();
-            let found = router.find(|| host.as_bytes(), &path, None);
+            let found = router.find(|| host.as_bytes(), &path, &client);
             let found = found.map(|found| found.handler.as_str()).map_err(|missing| missing.reason);
             assert_eq!(found, handler, "{host} {path:?}");
         }
@@ -363,7 +385,7 @@ mod tests {
     fn an_unknown_host_is_not_found_without_a_default_site() {
         let root = RequestPath::parse("/").unwrap();
         assert_eq!(
-            router(&[(&["a.org"], &["/*"])]).find(|| b"b.org", &root, None).unwrap_err().reason,
+            router(&[(&["a.org"], &["/*"])]).find(|| b"b.org", &root, &client()).unwrap_err().reason,
             NotFound::Host
         );
     }
@@ -372,9 +394,9 @@ mod tests {
         /// The route for a file matches all spellings of its path.
         #[test]
         fn no_spelling_bypasses_a_route(path in "/{1,2}(p|%70|P|q)(a|%61|/|//|%2e|\\.|%2f|\\\\|%00|%|p){0,5}") {
-            let router = router(&[(&[], &["/p/*", "/pa", "/*"])]);
+            let (router, client) = (router(&[(&[], &["/p/*", "/pa", "/*"])]), client());
             let Ok(path) = RequestPath::parse(&path) else { return Ok(()) };
-            let Ok(found) = router.find(|| b"", &path, None) else { return Ok(()) };
+            let Ok(found) = router.find(|| b"", &path, &client) else { return Ok(()) };
             // The file that the `files` handler would open.
             let Ok(file) = path.below(0).in_folder() else { return Ok(()) };
             let expected = match file {

@@ -102,7 +102,7 @@ fn notes(
     if config.access_log.is_none() {
         notes.push(("Access log", NO_ACCESS_LOG.into()));
     }
-    if !config.listen.iter().any(|address| address.tls) {
+    if !config.addresses().iter().any(|address| address.tls) {
         let is_mirror = matches!(source, Source::Mirror { .. });
         notes.push((
             "Encryption",

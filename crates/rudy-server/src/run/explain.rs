@@ -1,8 +1,10 @@
 //! `rudy check --explain`: which site, route and steps a request would meet.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 use std::net::IpAddr;
 use std::path::Path;
+use std::sync::Arc;
 
 use http::{HeaderMap, Method, Request, Uri};
 use rudy_http::semantics::path::RequestPath;
@@ -59,8 +61,12 @@ struct Explanation<'c> {
 impl<'c> Explanation<'c> {
     fn of(mut self, url: &str) -> Result<String, String> {
         let mut uri = self.url(url)?;
+        let client = self.client(&uri);
+        if let Some(listener) = client.listener.as_ref().filter(|_| self.config.has_separate_listeners()) {
+            self.line("Listener", &listener.to_string());
+        }
         for _ in 0..=REDIRECTS_MAX {
-            match self.step_to(&uri)? {
+            match self.step_to(&uri, &client)? {
                 Some(next) => uri = next,
                 None => return Ok(self.text),
             }
@@ -90,13 +96,29 @@ impl<'c> Explanation<'c> {
         Ok(uri)
     }
 
+    /// Returns a client of the listener that has the port of the URL. The URL may lead through a proxy, or be a path alone: then the
+    /// listener is one that serves the host.
+    fn client(&self, uri: &Uri) -> Client<'static> {
+        let port = uri.port_u16().unwrap_or(if uri.scheme_str() == Some("https") { 443 } else { 80 });
+        let host = uri.authority().map_or("", |authority| authority.as_str());
+        let has_port = !self.request.url.starts_with('/');
+        let any = Client::new(Peer::Unix, 1, 1);
+        let clients = self.config.addresses().into_iter().map(|address| {
+            let has_other_port = has_port && address.endpoint.port() != Some(port);
+            let client = Client { listener: Some(Cow::Owned(Arc::new(address))), ..any.clone() };
+            (has_other_port, !self.router.has_site(host, &client), client)
+        });
+        let best = clients.min_by_key(|(has_other_port, has_no_site, _)| (*has_other_port, *has_no_site));
+        best.map_or(any, |(_, _, client)| client)
+    }
+
     fn line(&mut self, name: &str, value: &str) {
         // Writing to a string does not fail.
         let _ = writeln!(self.text, "{name:9} {value}");
     }
 
     /// Explains one route. Returns the URL that it rewrites the request to.
-    fn step_to(&mut self, uri: &Uri) -> Result<Option<Uri>, String> {
+    fn step_to(&mut self, uri: &Uri, client: &Client<'_>) -> Result<Option<Uri>, String> {
         self.line("Request", &format!("{} {uri}", self.request.method));
         let path = match RequestPath::parse(uri.path()) {
             Ok(path) => path.into_owned(),
@@ -107,7 +129,7 @@ impl<'c> Explanation<'c> {
         };
         self.line("Path", &path.encoded_from(0));
         let host = uri.authority().map_or("", |authority| authority.as_str());
-        let found = match self.router.find(|| host.as_bytes(), &path, None) {
+        let found = match self.router.find(|| host.as_bytes(), &path, client) {
             Ok(found) => found,
             Err(missing) => {
                 if let Some(outer) = missing.outer {
@@ -138,8 +160,7 @@ impl<'c> Explanation<'c> {
         self.line("Handler", &format!("{}: {}", table.key(), table.describe()));
         let HandlerTable::Rewrite(rewrite) = table else { return Ok(None) };
         self.text.push('\n');
-        let client = Client::new(Peer::Unix, 1, 1);
-        let subject = Subject { request: &request, path: &path, pattern: found.pattern, client: &client };
+        let subject = Subject { request: &request, path: &path, pattern: found.pattern, client };
         rewrite.target(&subject).map(|(uri, _)| Some(uri))
     }
 

@@ -58,7 +58,7 @@ const DEFAULT_TLS_PORT: u16 = 8443;
 pub struct Options {
     /// The folder or configuration to serve.
     pub source: Source,
-    /// The addresses to listen on, instead of the configured ones.
+    /// The addresses to listen on, instead of those of the configuration. Sites keep their own.
     pub listen: Vec<Address>,
     /// The destination of the access log, instead of the configured one.
     pub access_log: Option<Destination>,

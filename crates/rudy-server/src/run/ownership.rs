@@ -29,7 +29,8 @@ pub(super) fn transfer_ownership(config: &Config, user: &User) {
     let of_service: Vec<PathBuf> =
         of_service.flat_map(|paths| env::split_paths(&paths).collect::<Vec<_>>()).collect();
     let of_service = of_service.iter().map(|path| (Kind::Folder, path.as_path()));
-    let sockets = config.listen.iter().filter_map(|address| match &address.endpoint {
+    let addresses = config.addresses();
+    let sockets = addresses.iter().filter_map(|address| match &address.endpoint {
         Endpoint::Unix { path, .. } => Some((Kind::Socket, path.as_path())),
         _ => None,
     });

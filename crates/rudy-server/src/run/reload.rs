@@ -67,8 +67,9 @@ impl Server {
         } else {
             Some(self.open_admin_socket(&config, None)?)
         };
-        let removed = difference(&config.listen, &self.config.listen);
-        let listeners = self.bind_replacing(&removed, &difference(&self.config.listen, &config.listen))?;
+        let (old, new) = (self.config.addresses(), config.addresses());
+        let removed = difference(&new, &old);
+        let listeners = self.bind_replacing(&removed, &difference(&old, &new))?;
 
         let before = self.current_app.replace(Arc::new(app));
         self.listen(listeners).inspect_err(|_| {

@@ -94,7 +94,7 @@ impl Server {
         let workers = options_of_engine.worker_count();
         // Binding may need root, and no other thread runs yet: see `privileges`.
         let bind = |address| Listener::bind(address, workers, &inherited).map_err(Failure::Listen);
-        let listeners = config.listen.iter().map(bind).collect::<Result<Vec<_>, _>>()?;
+        let listeners = config.addresses().iter().map(bind).collect::<Result<Vec<_>, _>>()?;
         let key_log = options.tls_key_log.then(open_key_log).transpose()?;
         privileges::drop_root(&config)?;
         let sandbox = config.sandbox.then(|| Sandbox::enter(&config)).transpose()?;
@@ -162,7 +162,7 @@ impl Server {
             self.context.errors.notice(RUNS_AS_ROOT);
         }
         if !self.inherited.is_empty()
-            && !self.config.listen.iter().any(|a| matches!(a.endpoint, Endpoint::Inherited { .. }))
+            && !self.config.addresses().iter().any(|a| matches!(a.endpoint, Endpoint::Inherited { .. }))
         {
             let unused =
                 "sockets passed by the service manager are not used: no `listen` address is `systemd`";

@@ -332,7 +332,12 @@ impl<'c> SiteSteps<'c> {
         }
         if let Some(table) = cache.filter(|table| !table.is_off) {
             if route.handler.is_cacheable() {
-                steps.push(Arc::new(Cache::new(&table, self.cache_store.clone(), compresses)));
+                let scope = match route.handler {
+                    // Its keys are URLs of the repository, which no request for another site can have.
+                    HandlerTable::Mirror(_) => "mirror".to_owned(),
+                    _ => self.site.own_addresses(),
+                };
+                steps.push(Arc::new(Cache::new(&table, scope, self.cache_store.clone(), compresses)));
             } else if route.steps.cache.is_some() {
                 problems.push(not_cacheable(route));
             }
@@ -384,7 +389,8 @@ fn place(site: &config::Site, paths: &[PathPattern]) -> Place {
         (Some(host), None) => host,
         (None, None) => "the default site".to_owned(),
     };
-    let hosts = site.hosts.iter().map(ToString::to_string);
+    let hosts =
+        site.hosts.iter().map(ToString::to_string).chain(site.listen.iter().map(|_| site.own_addresses()));
     let all: Vec<_> = hosts.chain(paths.iter().map(ToString::to_string)).collect();
     Place { label, identity: all.join(" ") }
 }

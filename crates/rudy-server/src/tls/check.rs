@@ -3,10 +3,11 @@
 use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
+use rudy_net::listen::Address;
 use rudy_tls::Certificate;
 use rudy_units::counted;
 
-use crate::config::{Config, Location, Problem, Site};
+use crate::config::{Config, Problem, Site};
 use crate::routing::HostPattern;
 
 /// Reports a certificate that is not valid now, or not for a host of the site.
@@ -83,36 +84,31 @@ pub(crate) fn date(time: SystemTime) -> String {
 
 /// Reports an address whose connections may speak HTTP/2, which the engine does not.
 pub(crate) fn h2c(config: &Config) -> Option<Problem> {
-    let index = config.listen.iter().position(|address| address.h2c)?;
+    let (_, location) = config.located_addresses().into_iter().find(|(address, _)| address.h2c)?;
     config.engine.model.has_thread_per_connection().then(|| {
-        let location = Location::file(0).key("listen").index(index);
         Problem::value(&location, format!("the engine `{}` speaks only HTTP/1.1", config.engine.model))
             .label("expects HTTP/2")
             .help("use the engine `percore`, `task` or `mailbox`, or remove `,h2c`")
     })
 }
 
-/// Reports sites with TLS that no address serves, and addresses with TLS that serve no site.
-pub(crate) fn listeners(config: &Config) -> Option<Problem> {
-    let address = config.listen.iter().position(|address| address.tls);
-    let site = config.sites.iter().find(|site| site.tls.is_some());
-    match (address, site) {
-        (Some(index), None) => {
-            let problem = Problem::value(&Location::file(0).key("listen").index(index), "no site has TLS");
-            Some(
-                problem.label("expects HTTPS").help(
-                    "add `tls = \"self-signed\"`, or `tls` with `certificate` and `key`, to a [[site]]",
-                ),
-            )
-        }
-        (None, Some(site)) => Some(without_listener(site)),
-        _ => None,
-    }
-}
-
-fn without_listener(site: &Site) -> Problem {
-    let problem = Problem::key(&site.location.key("tls"), "no address accepts HTTPS");
-    problem.label("a site with TLS").help("append `,tls` to an address: `listen = [\":443,tls\", \":80\"]`")
+/// Reports an address with TLS that serves no site with TLS, and a site with TLS that no address with TLS serves.
+pub(crate) fn listeners(config: &Config) -> impl Iterator<Item = Problem> {
+    let has_no_site =
+        |address: &Address| address.tls && config.sites_at(address).all(|site| site.tls.is_none());
+    let address = config.located_addresses().into_iter().find(|(address, _)| has_no_site(address));
+    let address = address.map(|(_, location)| {
+        let help = "add `tls = \"self-signed\"`, or `tls` with `certificate` and `key`, to a [[site]]";
+        Problem::value(&location, "no site has TLS").label("expects HTTPS").help(help)
+    });
+    let has_no_address =
+        |site: &&Site| site.tls.is_some() && config.addresses_of(site).iter().all(|address| !address.tls);
+    let site = config.sites.iter().find(has_no_address).map(|site| {
+        let problem = Problem::key(&site.location.key("tls"), "no address accepts HTTPS");
+        let help = "append `,tls` to an address: `listen = [\":443,tls\", \":80\"]`";
+        problem.label("a site with TLS").help(help)
+    });
+    address.into_iter().chain(site)
 }
 
 /// Returns a line about sessions that are in memory only, because early data must not be accepted twice.

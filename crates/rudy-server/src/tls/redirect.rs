@@ -1,7 +1,6 @@
 //! Redirects from plain HTTP to HTTPS.
 
 use http::{HeaderValue, StatusCode, header};
-use rudy_net::listen::Endpoint;
 use rudy_net::{Request, Response};
 
 use crate::acme::is_challenge_path;
@@ -12,7 +11,7 @@ use crate::routing::{request_host, without_port};
 /// The port of `https` URLs without one (RFC 9110 §4.2.2).
 const HTTPS_PORT: u16 = 443;
 
-/// Returns the port to redirect the site's plain requests to: that of the first address with TLS.
+/// Returns the port to redirect the site's plain requests to: that of its first address with TLS.
 pub(crate) fn https_port(config: &Config, site: &Site, problems: &mut Vec<Problem>) -> Option<u16> {
     if !site.redirect_to_https {
         return None;
@@ -23,12 +22,8 @@ pub(crate) fn https_port(config: &Config, site: &Site, problems: &mut Vec<Proble
         let problem = Problem::key(&location, "the site has no TLS to redirect to").label("needs HTTPS");
         problems.push(problem.help("add `tls` to the site, or `trusted_proxies` if a proxy provides HTTPS"));
     }
-    let port =
-        config.listen.iter().filter(|address| address.tls).find_map(|address| match &address.endpoint {
-            Endpoint::Ip(address) => Some(address.port()),
-            Endpoint::AllInterfaces { port } => Some(*port),
-            Endpoint::Unix { .. } | Endpoint::Inherited { .. } => None,
-        });
+    let mut addresses = config.addresses_of(site).iter().filter(|address| address.tls);
+    let port = addresses.find_map(|address| address.endpoint.port());
     Some(port.unwrap_or(HTTPS_PORT))
 }
 

@@ -46,7 +46,7 @@ impl<S: ServiceSource> Connection<S> {
 
     /// Switches to HTTP/2 if the first bytes of the connection are its preface (RFC 9113 §3.3), and the listener accepts that.
     pub(in crate::driver) fn detect_http2(&self, bytes: &[u8]) -> Option<State> {
-        if !self.context.h2c || self.machine.requests() > 0 {
+        if !self.context.address.h2c || self.machine.requests() > 0 {
             return None;
         }
         let received = [self.machine.buffered(), bytes].concat();

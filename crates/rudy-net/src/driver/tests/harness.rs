@@ -9,6 +9,7 @@ use crate::driver::{ConnectionContext, ListenerState, Serve, serve};
 use rudy_http::h1::RequestHead;
 
 use crate::engine::ServiceSource;
+use crate::listen::Address;
 use crate::timers::TimerFd;
 use crate::transport::Stream;
 use crate::{
@@ -30,7 +31,7 @@ impl Service for FunctionService {
         Some(Arc::new(SendOutcome(self.outcomes.lock().unwrap().clone())))
     }
 
-    fn tls_site(&self, hello: &ClientHello) -> Option<Arc<TlsSite>> {
+    fn tls_site(&self, hello: &ClientHello, _listener: &Address) -> Option<Arc<TlsSite>> {
         let is_known = |site: &&Arc<TlsSite>| {
             hello.server_name.as_deref().is_none_or(|name| site.has_certificate_for(name))
         };
@@ -105,9 +106,7 @@ impl Harness {
             worker: worker.clone(),
             source,
             listener,
-            proxy_protocol: false,
-            tls: false,
-            h2c: true,
+            address: Arc::new("127.0.0.1:0,h2c".parse().unwrap()),
         });
         Self { worker, outcomes, context }
     }

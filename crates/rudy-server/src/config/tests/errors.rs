@@ -297,10 +297,10 @@ broadcast = {}
         output,
         str![[r#"
 error: `proxy_protocol` needs `trusted_proxies`
- --> rudy.toml:1:10
+ --> rudy.toml:1:11
   |
 1 | listen = ["127.0.0.1:8080,proxy_protocol"]
-  |          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ no proxy is trusted
+  |           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ no proxy is trusted
   |
   = help: write the addresses of the proxies: trusted_proxies = ["10.0.0.1"]
 

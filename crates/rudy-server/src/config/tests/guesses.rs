@@ -176,7 +176,7 @@ fn variables_of_the_environment_are_expanded_and_not_shown() {
 #[test]
 fn a_misplaced_key_gets_the_correct_line() {
     for (site, says) in [
-        ("root = 'public'\nlisten = 80", "write this before the first [[site]]"),
+        ("root = 'public'\ncores = 2", "write this before the first [[site]]"),
         ("root = 'public'\naccess_log = 'x'", "write this before the first [[site]]"),
         ("root = 'public'\nlimits = {}", "write this before the first [[site]]"),
         ("root = 'public'\nheaders = {}", "replaced by `response_headers = { Name = \"value\" }`"),

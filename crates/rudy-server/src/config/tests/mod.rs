@@ -2,6 +2,7 @@
 
 mod errors;
 mod guesses;
+mod listen;
 mod meaning;
 
 use super::*;

@@ -105,9 +105,9 @@ pub(super) fn paths_of_config(config: &Config) -> Vec<PathAccess> {
         add(folder_of(log), if config.error_log.rotation.is_some() { ROTATED_LOG } else { LOG });
     }
     add(config.buffer.dir(), BODIES);
-    for address in &config.listen {
-        if let Endpoint::Unix { path, .. } = &address.endpoint {
-            add(folder_of(path), SOCKET);
+    for address in config.addresses() {
+        if let Endpoint::Unix { path, .. } = address.endpoint {
+            add(folder_of(&path), SOCKET);
         }
     }
     // The folders of certificates are allowed, because a renewal replaces the files.

@@ -288,12 +288,8 @@ impl Server {
             self.retired.retain(|engine| engine.workers().iter().any(|worker| worker.has_connections()));
             self.retired.push(mem::replace(&mut self.engine, engine));
         }
-        let from_service_manager = self
-            .config
-            .listen
-            .iter()
-            .filter(|address| matches!(address.endpoint, Endpoint::Inherited { .. }));
-        let from_service_manager: Vec<_> = from_service_manager.cloned().collect();
+        let mut from_service_manager = self.config.addresses();
+        from_service_manager.retain(|address| matches!(address.endpoint, Endpoint::Inherited { .. }));
         let listeners = listeners.into_iter().chain(self.bind(&from_service_manager)?);
         for listener in listeners {
             if listener.is_listening() {

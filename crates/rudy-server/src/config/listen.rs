@@ -1,0 +1,60 @@
+//! The addresses to listen on: those of the main file, and those that only sites name.
+
+use rudy_net::listen::Address;
+
+use super::{Config, Location, Problem, Site};
+
+impl Config {
+    /// Returns the addresses to accept connections on.
+    #[must_use]
+    pub fn addresses(&self) -> Vec<Address> {
+        self.located_addresses().into_iter().map(|(address, _)| address.clone()).collect()
+    }
+
+    /// Returns the addresses to accept connections on, with the locations where they are first written.
+    pub(crate) fn located_addresses(&self) -> Vec<(&Address, Location)> {
+        let mut all = located(&self.listen, &Location::file(0));
+        for site in &self.sites {
+            for (address, location) in located(site.listen.as_deref().unwrap_or_default(), &site.location) {
+                if all.iter().all(|(known, _)| *known != address) {
+                    all.push((address, location));
+                }
+            }
+        }
+        all
+    }
+
+    /// Returns the addresses that serve a site.
+    pub(crate) fn addresses_of<'c>(&'c self, site: &'c Site) -> &'c [Address] {
+        site.listen.as_deref().unwrap_or(&self.listen)
+    }
+
+    /// Returns the sites that an address serves.
+    pub(crate) fn sites_at(&self, address: &Address) -> impl Iterator<Item = &Site> {
+        self.sites.iter().filter(move |site| self.addresses_of(site).contains(address))
+    }
+
+    /// Whether not all addresses serve the same sites.
+    pub(crate) fn has_separate_listeners(&self) -> bool {
+        self.sites.iter().any(|site| site.listen.is_some())
+    }
+}
+
+/// Returns the addresses of the key `listen` in a table.
+fn located<'a>(addresses: &'a [Address], table: &Location) -> Vec<(&'a Address, Location)> {
+    let location = |index| table.key("listen").index(index);
+    addresses.iter().enumerate().map(|(index, address)| (address, location(index))).collect()
+}
+
+/// Reports addresses that cannot be listeners beside each other.
+pub(crate) fn conflicts(config: &Config) -> Vec<Problem> {
+    let all = config.located_addresses();
+    let conflicting = all.iter().enumerate().filter_map(|(number, (address, location))| {
+        let (other, first) =
+            all[..number].iter().find(|(other, _)| address.endpoint.overlaps(&other.endpoint))?;
+        let problem = Problem::value(location, format!("`{address}` and `{other}` cannot both be listeners"));
+        let problem = problem.label("accepts connections of the other one").also(first, "the other one");
+        Some(problem.help("use one of them everywhere, with the same options, or another port"))
+    });
+    conflicting.collect()
+}
