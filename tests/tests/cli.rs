@@ -216,6 +216,21 @@ fn all_errors_of_a_configuration_are_reported_at_once() {
 }
 
 #[test]
+fn words_of_other_servers_are_no_names_of_access_logs() {
+    let folder = folder_with(&[("index.html", "page")]);
+    for (word, expected) in [
+        ("off", "leave out the flag"),
+        ("none", "leave out the flag"),
+        ("stdout", "write -"),
+        ("stderr", "write /dev/stderr"),
+    ] {
+        let (code, message) = failure(&rudy_in(folder.path(), &["serve", ".", "--access-log", word]));
+        assert!(code == Some(2) && message.contains(expected), "{word}: {message}");
+        assert!(!folder.path().join(word).exists());
+    }
+}
+
+#[test]
 fn a_request_is_explained() {
     let folder = folder_with(&[(
         "rudy.toml",

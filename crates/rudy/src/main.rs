@@ -28,7 +28,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use rudy_net::engine::Model;
 use rudy_net::listen::{Address, Endpoint};
 use rudy_server::access_log::Destination;
@@ -204,8 +204,8 @@ struct Serve {
     #[arg(long, help_heading = "Files")]
     spa: bool,
     /// Access log file, or - for standard output
-    #[arg(long, value_name = "PATH|-", help_heading = "Logging")]
-    access_log: Option<PathBuf>,
+    #[arg(long, value_name = "PATH|-", value_parser = values::log_destination(), value_hint = ValueHint::FilePath, help_heading = "Logging")]
+    access_log: Option<Destination>,
     /// Write the access log as JSON lines instead of the combined format
     #[arg(long, help_heading = "Logging")]
     json_log: bool,
@@ -295,7 +295,7 @@ impl From<Serve> for Options {
         Self {
             source,
             listen: serve.port.into_iter().map(loopback).chain(serve.listen).collect(),
-            access_log: serve.access_log.map(|path| Destination::new(&path)),
+            access_log: serve.access_log,
             json_log: serve.json_log,
             engine: serve.engine,
             cores: serve.cores,

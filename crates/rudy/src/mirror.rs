@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::error::ErrorKind;
-use clap::{Args, Command, CommandFactory as _};
+use clap::{Args, Command, CommandFactory as _, ValueHint};
 use rudy_net::listen::Address;
 use rudy_server::access_log::Destination;
 use rudy_server::run::{AllowedHost, Options, Source, serve};
@@ -48,8 +48,8 @@ pub(crate) struct Mirror {
     #[arg(long)]
     verify: bool,
     /// Access log file, or - for standard output
-    #[arg(long, value_name = "PATH|-")]
-    access_log: Option<PathBuf>,
+    #[arg(long, value_name = "PATH|-", value_parser = values::log_destination(), value_hint = ValueHint::FilePath)]
+    access_log: Option<Destination>,
 }
 
 impl Mirror {
@@ -70,7 +70,7 @@ impl Mirror {
         let table = MirrorTable { preset: Some(self.preset), verify: self.verify, ..url.into() };
         serve(Options {
             listen: self.port.into_iter().map(loopback).chain(self.listen).collect(),
-            access_log: self.access_log.map(|path| Destination::new(&path)),
+            access_log: self.access_log,
             ..Options::new(Source::Mirror { table: Box::new(table), cache: self.cache, hosts: self.host })
         })
     }

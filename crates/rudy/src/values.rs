@@ -4,9 +4,10 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::UnknownArgumentValueParser;
+use clap::builder::{PathBufValueParser, TypedValueParser, UnknownArgumentValueParser};
 use clap::{Arg, Args};
 use rudy_server::RunningServer;
+use rudy_server::access_log::Destination;
 use rudy_units::{Count, Time};
 
 /// The flags of commands that ask a running server.
@@ -34,6 +35,11 @@ pub(crate) fn unsupported(name: &'static str, tip: &'static str) -> Arg {
         None => Arg::new(name).short(name.chars().last()),
     };
     flag.num_args(0).default_missing_value("").hide(true).value_parser(error_with_tip)
+}
+
+/// Parses the destination of an access log.
+pub(crate) fn log_destination() -> impl TypedValueParser<Value = Destination> {
+    PathBufValueParser::new().try_map(Destination::from_flag)
 }
 
 pub(crate) fn port(text: &str) -> Result<u16, String> {

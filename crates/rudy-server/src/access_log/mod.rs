@@ -129,10 +129,19 @@ pub enum Destination {
 }
 
 impl Destination {
-    /// Parses a destination: `-` is standard output, everything else a path.
-    #[must_use]
-    pub fn new(path: &Path) -> Self {
-        if path.as_os_str() == "-" { Self::Stdout } else { Self::File(path.to_owned()) }
+    /// Parses a flag: `-` is standard output, everything else a path.
+    ///
+    /// # Errors
+    ///
+    /// It is a word that means something else in other servers.
+    pub fn from_flag(path: PathBuf) -> Result<Self, &'static str> {
+        match path.as_os_str().as_encoded_bytes() {
+            b"-" => Ok(Self::Stdout),
+            b"off" | b"none" => Err("leave out the flag for no access log, or write a path such as ./off"),
+            b"stdout" => Err("write - for standard output, or a path such as ./stdout"),
+            b"stderr" => Err("write /dev/stderr, or a path such as ./stderr"),
+            _ => Ok(Self::File(path)),
+        }
     }
 
     /// Returns the path of a file.

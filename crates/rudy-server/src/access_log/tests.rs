@@ -186,7 +186,7 @@ fn a_reopened_log_writes_to_the_new_file() {
     let folder = tempfile::tempdir().unwrap();
     let (path, renamed) = (folder.path().join("access.log"), folder.path().join("access.log.1"));
     let errors = ErrorLog::to(tempfile::tempfile().unwrap()).unwrap();
-    let options = AccessLogOptions::new(Destination::new(&path), Format::default());
+    let options = AccessLogOptions::new(Destination::File(path.clone()), Format::default());
     let log = AccessLog::open(options, &errors).unwrap();
     let exchange = |target: &str| {
         let (client, request) = (client("192.0.2.7:1"), request(target, &[]));
@@ -231,7 +231,7 @@ fn lost_lines_are_reported_in_the_log_and_in_the_error_log() {
 #[test]
 fn a_log_that_cannot_be_opened_is_an_error() {
     let errors = ErrorLog::to(tempfile::tempfile().unwrap()).unwrap();
-    let destination = Destination::new(Path::new("/nowhere/access.log"));
+    let destination = Destination::File("/nowhere/access.log".into());
     assert!(AccessLog::open(AccessLogOptions::new(destination, Format::Json), &errors).is_err());
 }
 

@@ -92,9 +92,9 @@ pub struct MainFile {
     /// Limits and timeouts for clients.
     #[schemars(extend("examples" = [{ "head_timeout": "5s", "connections": 10_000 }]))]
     pub limits: LimitsTable,
-    /// Access log: a file, or a table with a file and a format. Without it, requests are not logged.
+    /// Access log: a file, or a table with a file and a format. Without it, or with `false`, requests are not logged.
     #[schemars(extend("examples" = ["/var/log/rudy/access.log"]))]
-    pub access_log: Option<AccessLogTable>,
+    pub access_log: Option<OrOff<AccessLogTable>>,
     /// Error log: a file, or a table with a destination, a format, and levels. The default is stderr.
     #[schemars(extend("examples" = ["/var/log/rudy/error.log"]))]
     pub error_log: Option<ErrorLogTable>,

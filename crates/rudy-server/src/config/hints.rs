@@ -183,6 +183,24 @@ pub(super) fn unknown(location: &Location, key: &str, known: &[&'static str]) ->
     problem.label("not allowed here").help(format!("the keys of this table are {}", names.join(", ")))
 }
 
+/// Reports a word of other servers as the file of the log at `location`.
+pub(super) fn not_a_file(location: &Location, name: &[u8]) -> Option<Problem> {
+    let name = std::str::from_utf8(name).ok()?;
+    let is_access_log = location.keys() == "access_log";
+    let instead = match name {
+        "off" | "none" | "discard" if is_access_log => "write `access_log = false`",
+        "off" | "none" | "discard" => "write `error_log = { level = \"off\" }`",
+        "stdout" => "write \"-\"",
+        "stderr" if is_access_log => "write \"/dev/stderr\"",
+        "stderr" => "remove `error_log`: stderr is the default",
+        "syslog" => "write `{ syslog = \"unix:/dev/log\" }`",
+        "journal" | "journald" => "write `{ journald = true }`",
+        _ => return None,
+    };
+    let problem = Problem::value(&location.key("path"), format!("\"{name}\" would be the name of a file"));
+    Some(problem.label(instead).help(format!("for a file of this name, write \"./{name}\"")))
+}
+
 /// Explains where to write a key that belongs to another table.
 fn elsewhere(location: &Location, key: &str) -> Option<String> {
     let table = location.parent()?.keys();

@@ -14,11 +14,12 @@ use super::diagnostics::{Diagnostics, Location, Problem, Sources};
 use super::file::{
     AccessLogTable, ErrorLogTable, IncludedFile, MainFile, RotationTable, RouteTable, SiteTable,
 };
+use super::hints::not_a_file;
 use super::include::{Included, files_to_include};
 use super::read::{Outcome, read};
 use super::values::{ListenAddress, Located, OneOrMany};
 use super::variables::Expansion;
-use super::{CertificateSource, Config, EngineOptions, Route, Site};
+use super::{CertificateSource, Config, EngineOptions, OrOff, Route, Site};
 use crate::Resources;
 use crate::access_log::{AccessLogOptions, Destination};
 use crate::buffer::Options as BufferOptions;
@@ -141,7 +142,7 @@ impl Loader {
             Ok(log) => config.error_log = log.unwrap_or_default(),
             Err(problem) => self.problems.push(*problem),
         }
-        match file.access_log.map(|log| log_options(&log, folder)).transpose() {
+        match file.access_log.as_ref().and_then(OrOff::on).map(|log| log_options(log, folder)).transpose() {
             Ok(log) => config.access_log = log,
             Err(problem) => self.problems.push(*problem),
         }
@@ -335,7 +336,14 @@ fn destination(
         (None, None, false) => None,
         // The path is already joined with the folder of the file, `-` too.
         (Some(path), None, false) if *path == *folder.join("-") => Some(Destination::Stdout),
-        (Some(path), None, false) => Some(Destination::File(path.to_owned())),
+        (Some(path), None, false) => {
+            let folder = folder.join("").into_os_string().into_encoded_bytes();
+            let written = path.as_os_str().as_encoded_bytes().strip_prefix(&*folder);
+            if let Some(problem) = written.and_then(|name| not_a_file(location, name)) {
+                return Err(problem.into());
+            }
+            Some(Destination::File(path.to_owned()))
+        }
         (None, Some(receiver), false) => Some(Destination::Syslog(receiver.clone())),
         (None, None, true) => Some(Destination::Journald),
         _ => {

@@ -38,6 +38,11 @@ fn a_single_value_can_replace_a_list_or_a_table() {
     assert!(path.is_absolute() && path.ends_with("access.log"), "it starts from the folder of the file");
     let config = with_site("access_log = '-'", "root = 'public'").unwrap();
     assert_eq!(config.access_log.unwrap().destination, Destination::Stdout);
+    assert_eq!(with_site("access_log = false", "root = 'public'").unwrap().access_log, None);
+    for name in ["./off", "logs/off", "off.log"] {
+        let config = with_site(&format!("access_log = '{name}'"), "root = 'public'").unwrap();
+        assert!(matches!(config.access_log.unwrap().destination, Destination::File(_)), "{name}");
+    }
     let routes = "route = [
         { path = '/old', redirect = '/new' }, { path = '/gone', respond = 404 }, { path = '/ping', respond = 'pong' },
         { path = '/a/*', files = 'public' }, { path = '/b/*', php = 'public' }, { path = '/*', respond = {} },
@@ -88,6 +93,14 @@ fn keys_of_other_servers_have_a_hint() {
         ("pid = 'rudy.pid'", "Rudy writes no PID file"),
         ("access_log = { path = 'a', json = true }", "write `format = \"json\"`"),
         ("access_log = { file = 'a' }", "write `path = \"access.log\"`"),
+        ("access_log = 'off'", "write `access_log = false`"),
+        ("access_log = { path = 'none' }", "write `access_log = false`"),
+        ("access_log = 'stdout'", "write \"-\""),
+        ("access_log = 'stderr'", "write \"/dev/stderr\""),
+        ("access_log = 'syslog'", "write `{ syslog = \"unix:/dev/log\" }`"),
+        ("error_log = 'off'", "write `error_log = { level = \"off\" }`"),
+        ("error_log = 'stderr'", "remove `error_log`"),
+        ("error_log = 'journald'", "write `{ journald = true }`"),
     ] {
         let error = with_site(main, "root = 'public'").unwrap_err();
         assert!(error.contains(hint), "{main}: {error}");
