@@ -208,7 +208,12 @@ fn a_configuration_is_checked() {
 fn all_errors_of_a_configuration_are_reported_at_once() {
     let wrong = format!("lisen = []\n{SITE}respond = {{ body = \"hello\", status = 99 }}\n");
     let folder = folder_with(&[("rudy.toml", &wrong)]);
-    for command in [&["check"][..], &["serve", "--config", "rudy.toml"], &["serve", "rudy.toml"]] {
+    for command in [
+        &["check"][..],
+        &["check", "--config", "rudy.toml"],
+        &["serve", "--config", "rudy.toml"],
+        &["serve", "rudy.toml"],
+    ] {
         let (code, message) = failure(&rudy_in(folder.path(), command));
         assert_eq!(code, Some(2));
         assert_data_eq!(message, file!["cli/check-errors.txt"]);

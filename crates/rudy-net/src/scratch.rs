@@ -79,7 +79,7 @@ impl Scratch {
 }
 
 /// Borrowed buffers. Dropping them returns them to the thread.
-pub(crate) struct Borrowed(Option<Scratch>);
+pub(crate) struct Borrowed(Option<Box<Scratch>>);
 
 impl Drop for Borrowed {
     fn drop(&mut self) {
@@ -105,14 +105,15 @@ impl DerefMut for Borrowed {
 }
 
 /// The buffers of a thread that are not borrowed: as many as were ever needed at once, one or two.
+#[expect(clippy::vec_box, reason = "a box moves at no cost, and a request borrows several times")]
 struct FreeScratches {
-    scratches: Vec<Scratch>,
+    scratches: Vec<Box<Scratch>>,
     read_bytes: usize,
 }
 
 impl FreeScratches {
-    fn take(&mut self) -> Scratch {
-        self.scratches.pop().unwrap_or_else(|| Scratch::new(self.read_bytes))
+    fn take(&mut self) -> Box<Scratch> {
+        self.scratches.pop().unwrap_or_else(|| Box::new(Scratch::new(self.read_bytes)))
     }
 }
 

@@ -13,6 +13,7 @@ mod compile;
 pub mod compression;
 pub mod config;
 mod dashboard;
+mod digits;
 pub mod error_log;
 mod exchange;
 mod fastcgi;

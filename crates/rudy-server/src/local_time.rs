@@ -1,6 +1,5 @@
 //! Timestamps for logs, in the time zone of this machine.
 
-use std::fmt::{self, Display};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
@@ -12,8 +11,8 @@ pub(crate) struct LocalClock {
     zone: TimeZone,
     second: Option<i64>,
     combined: String,
-    date_time: String,
-    offset: String,
+    /// The microseconds are those of the last time.
+    rfc3339: String,
 }
 
 impl LocalClock {
@@ -24,7 +23,7 @@ impl LocalClock {
 
     /// Returns a clock in `zone`.
     pub(crate) fn in_zone(zone: TimeZone) -> Self {
-        Self { zone, second: None, combined: String::new(), date_time: String::new(), offset: String::new() }
+        Self { zone, second: None, combined: String::new(), rfc3339: String::new() }
     }
 
     /// Formats as in the common log format: `21/Nov/2026:04:05:06 +0100`.
@@ -34,30 +33,33 @@ impl LocalClock {
     }
 
     /// Formats as in RFC 3339: `2026-11-21T04:05:06.789012+01:00`.
-    pub(crate) fn rfc3339(&mut self, time: SystemTime) -> impl Display + '_ {
+    pub(crate) fn rfc3339(&mut self, time: SystemTime) -> &str {
         self.both(time).1
     }
 
     /// Formats in both ways.
-    pub(crate) fn both(&mut self, time: SystemTime) -> (&str, impl Display + '_) {
-        let micros = self.update(time);
-        let Self { combined, date_time, offset, .. } = self;
-        (combined, fmt::from_fn(move |f| write!(f, "{date_time}.{micros:06}{offset}")))
+    pub(crate) fn both(&mut self, time: SystemTime) -> (&str, &str) {
+        self.update(time);
+        (&self.combined, &self.rfc3339)
     }
 
-    /// Updates the cached texts for the second of `time`. Returns its microseconds within the second.
-    fn update(&mut self, time: SystemTime) -> u32 {
+    /// Updates the texts. Those of a second are cached, except the microseconds.
+    fn update(&mut self, time: SystemTime) {
         // A time before 1970 is shown as 1970 instead of a panic.
         let since_epoch = time.duration_since(UNIX_EPOCH).unwrap_or_default();
         let second = i64::try_from(since_epoch.as_secs()).unwrap_or(i64::MAX);
         if self.second != Some(second) {
             let zoned = Timestamp::from_second(second).unwrap_or(Timestamp::MAX).to_zoned(self.zone.clone());
             self.combined = zoned.strftime("%d/%b/%Y:%H:%M:%S %z").to_string();
-            self.date_time = zoned.strftime("%Y-%m-%dT%H:%M:%S").to_string();
-            self.offset = zoned.strftime("%:z").to_string();
+            self.rfc3339 = zoned.strftime("%Y-%m-%dT%H:%M:%S.000000%:z").to_string();
             self.second = Some(second);
         }
-        since_epoch.subsec_micros()
+        // With a leading one for the zeros after it.
+        let mut digits = itoa::Buffer::new();
+        let micros = &digits.format(1_000_000 + since_epoch.subsec_micros())[1..];
+        if let Some(dot) = self.rfc3339.find('.') {
+            self.rfc3339.replace_range(dot + 1..dot + 1 + micros.len(), micros);
+        }
     }
 }
 
@@ -72,9 +74,9 @@ mod tests {
         let mut berlin = LocalClock::in_zone(TimeZone::fixed(jiff::tz::offset(1)));
         let time = UNIX_EPOCH + Duration::from_micros(1_795_230_306_000_042);
         assert_eq!(berlin.combined(time), "21/Nov/2026:04:05:06 +0100");
-        assert_eq!(berlin.rfc3339(time).to_string(), "2026-11-21T04:05:06.000042+01:00");
+        assert_eq!(berlin.rfc3339(time), "2026-11-21T04:05:06.000042+01:00");
         let later = time + Duration::from_millis(1_500);
-        assert_eq!(berlin.rfc3339(later).to_string(), "2026-11-21T04:05:07.500042+01:00");
+        assert_eq!(berlin.rfc3339(later), "2026-11-21T04:05:07.500042+01:00");
         assert_eq!(berlin.combined(later), "21/Nov/2026:04:05:07 +0100");
     }
 
@@ -82,7 +84,7 @@ mod tests {
     fn times_out_of_range_do_not_panic() {
         let mut utc = LocalClock::in_zone(TimeZone::UTC);
         let before = UNIX_EPOCH - Duration::from_secs(1);
-        assert_eq!(utc.rfc3339(before).to_string(), "1970-01-01T00:00:00.000000+00:00");
+        assert_eq!(utc.rfc3339(before), "1970-01-01T00:00:00.000000+00:00");
         let far = UNIX_EPOCH + Duration::from_secs(1 << 60);
         assert!(utc.combined(far).contains("9999"), "{}", utc.combined(far));
     }

@@ -35,12 +35,16 @@ pub(crate) struct Check {
     /// Configuration file to validate
     #[arg(value_name = "FILE", default_value = "rudy.toml")]
     config: PathBuf,
+    /// The same, as `rudy serve` spells it
+    #[arg(long = "config", value_name = "FILE", hide = true, conflicts_with = "config")]
+    option: Option<PathBuf>,
 }
 
 impl Check {
     pub(crate) fn run(self) -> Exit {
-        let Some(url) = self.explain else { return run::check(&self.config) };
+        let config = self.option.unwrap_or(self.config);
+        let Some(url) = self.explain else { return run::check(&config) };
         let (from, method, fields) = (self.from, self.method, self.header.into_iter().collect());
-        run::explain(&self.config, &ExplainedRequest { url, from, method, fields })
+        run::explain(&config, &ExplainedRequest { url, from, method, fields })
     }
 }

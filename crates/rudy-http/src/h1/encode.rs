@@ -27,14 +27,14 @@ pub(super) fn put_chunk_size(length: u64, out: &mut BytesMut) {
 pub fn encode_last_chunk(trailers: Option<&HeaderMap>, out: &mut BytesMut) {
     out.put_slice(b"0\r\n");
     for (name, value) in trailers.into_iter().flatten().filter(|(name, _)| !is_forbidden_trailer(name)) {
-        put_field(name.as_str(), value.as_bytes(), out);
+        put_field(name.as_str().as_bytes(), value.as_bytes(), out);
     }
     out.put_slice(b"\r\n");
 }
 
 /// Encodes one field line. The types of the `http` crate guarantee that its parts have no CR or LF.
-pub(super) fn put_field(name: &str, value: &[u8], out: &mut impl BufMut) {
-    out.put_slice(name.as_bytes());
+pub(super) fn put_field(name: &[u8], value: &[u8], out: &mut impl BufMut) {
+    out.put_slice(name);
     out.put_slice(b": ");
     out.put_slice(value);
     out.put_slice(b"\r\n");

@@ -9,6 +9,9 @@ use super::malformed::Malformed;
 use crate::Limits;
 use crate::syntax::{members, split_field};
 
+/// Room for fields that a handler adds, such as those of a proxy: growing the map later would hash all names again.
+const ADDED_FIELDS: usize = 7;
+
 /// An iterator over the names and values of the fields in a head.
 #[derive(Debug, Clone)]
 pub struct Fields<'a> {
@@ -21,7 +24,7 @@ impl<'a> Fields<'a> {
         Self { rest: lines }
     }
 
-    fn next_bytes(&mut self) -> Option<(&'a [u8], &'a [u8])> {
+    pub(super) fn next_bytes(&mut self) -> Option<(&'a [u8], &'a [u8])> {
         let end = memchr::memchr(b'\n', self.rest)?;
         // The empty line has no colon.
         let colon = memchr::memchr(b':', &self.rest[..end])?;
@@ -51,7 +54,7 @@ pub(super) fn read_field(line: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
 
 /// Appends `count` valid fields to `map`, beginning at `start` of `section`. `None` if the map cannot hold them.
 pub(super) fn build_fields(section: &Bytes, start: usize, count: usize, map: &mut HeaderMap) -> Option<()> {
-    map.try_reserve(count).ok()?;
+    map.try_reserve(count + ADDED_FIELDS).ok()?;
     let mut fields = Fields::new(&section[start..]);
     while let Some((name, value)) = fields.next_bytes() {
         let name = HeaderName::from_bytes(name).ok()?;

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::StatusCode;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
@@ -16,7 +16,7 @@ use super::encode::put_field;
 pub struct ReceivedHead {
     status: StatusCode,
     /// Each with its CRLF, names in lower case, `Date` last.
-    lines: Bytes,
+    lines: Vec<u8>,
     /// The end of the lines that are sent.
     sent_end: usize,
     map: OnceLock<Box<HeaderMap>>,
@@ -26,19 +26,19 @@ impl ReceivedHead {
     /// Copies the fields for which `is_wanted` returns true, from `bytes` bytes of valid lines.
     pub(super) fn new<'a>(
         status: StatusCode,
-        fields: Fields<'a>,
+        mut fields: Fields<'a>,
         bytes: usize,
-        mut is_wanted: impl FnMut(&'a str, &'a [u8]) -> bool,
+        mut is_wanted: impl FnMut(&'a [u8], &'a [u8]) -> bool,
     ) -> Self {
-        let mut lines = BytesMut::with_capacity(bytes);
+        let mut lines = Vec::with_capacity(bytes);
         let mut date = None;
-        for (name, value) in fields {
+        while let Some((name, value)) = fields.next_bytes() {
             let is_wanted = is_wanted(name, value);
             match name.len() {
-                4 if name.eq_ignore_ascii_case("date") => date = Some(value),
-                10 if name.eq_ignore_ascii_case("connection") => {}
-                14 if name.eq_ignore_ascii_case("content-length") => {}
-                17 if name.eq_ignore_ascii_case("transfer-encoding") => {}
+                4 if name.eq_ignore_ascii_case(b"date") => date = Some(value),
+                10 if name.eq_ignore_ascii_case(b"connection") => {}
+                14 if name.eq_ignore_ascii_case(b"content-length") => {}
+                17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {}
                 _ if is_wanted => {
                     let start = lines.len();
                     put_field(name, value, &mut lines);
@@ -49,9 +49,9 @@ impl ReceivedHead {
         }
         let sent_end = lines.len();
         if let Some(date) = date {
-            put_field("date", date, &mut lines);
+            put_field(b"date", date, &mut lines);
         }
-        Self { status, lines: lines.freeze(), sent_end, map: OnceLock::new() }
+        Self { status, lines, sent_end, map: OnceLock::new() }
     }
 
     /// Returns the status of the response.
@@ -63,7 +63,16 @@ impl ReceivedHead {
     /// Returns the value of the first field with this name.
     #[must_use]
     pub fn get(&self, name: &HeaderName) -> Option<&[u8]> {
-        Fields::new(&self.lines).find(|(known, _)| *known == name.as_str()).map(|(_, value)| value)
+        let mut lines = &self.lines[..];
+        loop {
+            // Most names differ in their first bytes, so the end of their lines is all that is searched for.
+            if let Some(value) = lines.strip_prefix(name.as_str().as_bytes())
+                && let Some(value) = value.strip_prefix(b": ")
+            {
+                return value.get(..memchr::memchr(b'\r', value)?);
+            }
+            lines = &lines[memchr::memchr(b'\n', lines)? + 1..];
+        }
     }
 
     /// Returns the fields in a map, which is made by the first call.
@@ -79,11 +88,12 @@ impl ReceivedHead {
     }
 
     fn to_map(&self) -> HeaderMap {
-        let fields = || Fields::new(&self.lines);
+        let lines = Bytes::copy_from_slice(&self.lines);
+        let fields = || Fields::new(&lines);
         let mut map = HeaderMap::with_capacity(fields().count());
         for (name, value) in fields() {
             // The lines are valid, and their number is limited, so no field gets lost.
-            let value = HeaderValue::from_maybe_shared(self.lines.slice_ref(value));
+            let value = HeaderValue::from_maybe_shared(lines.slice_ref(value));
             if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), value) {
                 map.append(name, value);
             }
@@ -112,10 +122,12 @@ mod tests {
     fn the_lines_of_the_connection_are_neither_sent_nor_in_the_map() {
         let lines = b"Server: a\r\nDate:  Thu\r\nX-A:1\r\nConnection: x-b\r\nX-B: 2\r\nx-a: \t3 \r\nContent-Length: 5\r\n\
             Transfer-Encoding: chunked\r\n\r\n";
-        let is_wanted = |name: &str, _: &[u8]| !name.eq_ignore_ascii_case("x-b");
+        let is_wanted = |name: &[u8], _: &[u8]| !name.eq_ignore_ascii_case(b"x-b");
         let head = ReceivedHead::new(StatusCode::OK, Fields::new(lines), lines.len(), is_wanted);
         assert_eq!(head.sent_lines(), b"server: a\r\nx-a: 1\r\nx-a: 3\r\n");
         assert_eq!((head.get(&SERVER), head.get(&DATE)), (Some(&b"a"[..]), Some(&b"Thu"[..])));
+        let get = |name: &'static str| head.get(&HeaderName::from_static(name));
+        assert_eq!((get("x-a"), get("x"), get("x-b"), get("serve")), (Some(&b"1"[..]), None, None, None));
         let fields: Vec<_> =
             head.headers().iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
         assert_eq!(fields, [("server", &b"a"[..]), ("x-a", b"1"), ("x-a", b"3"), ("date", b"Thu")]);

@@ -1,7 +1,5 @@
 //! The fields of a line, by name.
 
-use std::fmt::Display;
-
 use http::{HeaderName, StatusCode, Version, header};
 use rudy_http::semantics::path::RequestPath;
 use rudy_net::{EndReason, Peer};
@@ -19,7 +17,7 @@ pub(super) enum Value<'a> {
     /// Texts of a client with spaces between them.
     Texts([&'a [u8]; 3]),
     /// Text that needs no escape.
-    Plain(&'a dyn Display),
+    Plain(&'a str),
     Address(Peer),
     Number(u64),
     Flag(bool),
@@ -29,9 +27,9 @@ pub(super) enum Value<'a> {
 /// The time of a request, formatted.
 pub(super) struct Times<'a> {
     /// As in the common log format.
-    pub(super) local: &'a dyn Display,
+    pub(super) local: &'a str,
     /// As in RFC 3339.
-    pub(super) rfc3339: &'a dyn Display,
+    pub(super) rfc3339: &'a str,
 }
 
 macro_rules! fields {

@@ -21,12 +21,13 @@ use std::time::{Duration, SystemTime};
 use http::HeaderName;
 use http::header::HOST;
 use rudy_http::h1::RequestHead;
-use rudy_net::{Client, ExchangeOutcome};
+use rudy_net::{Client, ExchangeOutcome, Peer};
 
 pub use self::conditions::{Conditions, StatusRange};
 use self::field::{Field, Times};
 pub use self::template::Template;
 use crate::config::written_as_text;
+use crate::digits::{write_ip, write_number};
 use crate::error_log::ErrorLog;
 use crate::exchange::{Finished, Notes, RequestInfo};
 pub use crate::line_writer::{Compression, Receiver, RotationOptions};
@@ -89,7 +90,7 @@ impl Format {
         let (now, mut clock) = (SystemTime::now(), LocalClock::new());
         match self {
             Self::Line(_) => template::dropped(lines, clock.combined(now)),
-            Self::Json => json::dropped(lines, &clock.rfc3339(now)),
+            Self::Json => json::dropped(lines, clock.rfc3339(now)),
         }
     }
 }
@@ -266,13 +267,26 @@ impl AccessLog {
             // The timestamp is the arrival of the request, as in Apache.
             let time = now.checked_sub(exchange.outcome.duration).unwrap_or(now);
             let (local, rfc3339) = clock.both(time);
-            let times = Times { local: &local, rfc3339: &rfc3339 };
+            let times = Times { local, rfc3339 };
             match &self.0.options.format {
                 Format::Line(template) => template.write(exchange, &times, line),
                 Format::Json => json::write(exchange, &times, weight, line),
             }
             self.0.writer.push(line);
         });
+    }
+}
+
+/// Appends a number.
+fn put_number(number: u64, line: &mut Vec<u8>) {
+    write_number(number, line).expect("writing to a Vec cannot fail");
+}
+
+/// Appends the address of a client or proxy.
+fn put_address(peer: Peer, line: &mut Vec<u8>) {
+    match peer.ip() {
+        Some(ip) => write_ip(ip, line).expect("writing to a Vec cannot fail"),
+        None => line.extend_from_slice(b"unix:"),
     }
 }
 

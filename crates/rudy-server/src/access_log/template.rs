@@ -1,11 +1,12 @@
 //! Lines made of text and fields in braces, such as the combined format.
 
-use std::fmt::{self, Arguments};
+use std::fmt;
 use std::io::Write;
 
 use http::{HeaderName, StatusCode};
 
 use super::field::{Field, Times, Value};
+use super::{put_address, put_number};
 use crate::exchange::Finished;
 use crate::template::{Part, split};
 
@@ -121,19 +122,12 @@ fn put_value(value: Option<&Value<'_>>, field: &Field, is_quoted: bool, line: &m
                 put_escaped(text, is_quoted, line);
             }
         }
-        Some(Value::Plain(text)) => put(line, format_args!("{text}")),
-        Some(Value::Address(peer)) => match peer.ip() {
-            Some(ip) => put(line, format_args!("{ip}")),
-            None => line.extend_from_slice(b"unix:"),
-        },
-        Some(Value::Number(number)) => put(line, format_args!("{number}")),
-        Some(Value::Flag(flag)) => put(line, format_args!("{flag}")),
+        Some(Value::Plain(text)) => line.extend_from_slice(text.as_bytes()),
+        Some(Value::Address(peer)) => put_address(*peer, line),
+        Some(Value::Number(number)) => put_number(*number, line),
+        Some(Value::Flag(flag)) => line.extend_from_slice(if *flag { b"true" } else { b"false" }),
         Some(Value::Status(status)) => line.extend_from_slice(StatusCode::as_str(status).as_bytes()),
     }
-}
-
-fn put(line: &mut Vec<u8>, text: Arguments<'_>) {
-    line.write_fmt(text).expect("writing to a Vec cannot fail");
 }
 
 /// Appends text and escapes quotes, line breaks and control characters as `\xHH`, as nginx does, and spaces outside of quotes.
@@ -145,7 +139,7 @@ fn put_escaped(bytes: &[u8], is_quoted: bool, line: &mut Vec<u8>) {
         if matches!(byte, b'!'..=b'~') && byte != b'"' && byte != b'\\' || byte == b' ' && is_quoted {
             line.push(byte);
         } else {
-            put(line, format_args!("\\x{byte:02X}"));
+            line.write_fmt(format_args!("\\x{byte:02X}")).expect("writing to a Vec cannot fail");
         }
     }
 }

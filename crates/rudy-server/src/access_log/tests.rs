@@ -64,7 +64,7 @@ fn finished<'a>(
 }
 
 fn line(format: &Format, exchange: &Finished<'_>) -> String {
-    let (mut line, times) = (Vec::new(), Times { local: &TIME, rfc3339: &TIME });
+    let (mut line, times) = (Vec::new(), Times { local: TIME, rfc3339: TIME });
     match format {
         Format::Line(template) => template.write(exchange, &times, &mut line),
         Format::Json => json::write(exchange, &times, 1, &mut line),

@@ -11,36 +11,35 @@ pub(crate) struct RequestInfo {
     pub(crate) method: Method,
     pub(crate) version: Version,
     /// The target, the path and the fields, concatenated.
-    bytes: Box<[u8]>,
+    bytes: Vec<u8>,
     target_end: usize,
     path_end: usize,
     /// The first line of each field that the request has.
-    fields: Box<[(HeaderName, Range<usize>)]>,
+    fields: Vec<(HeaderName, Range<usize>)>,
 }
 
 impl RequestInfo {
     /// Copies the target, the path, and the first line of each of these fields.
     pub(crate) fn new(head: &RequestHead<'_>, names: &[HeaderName]) -> Self {
         let (target, path) = (head.target(), head.path());
-        let mut found: Vec<(&HeaderName, &[u8])> = Vec::with_capacity(names.len());
-        for (name, value) in head.fields() {
-            let wanted = names.iter().find(|wanted| wanted.as_str().eq_ignore_ascii_case(name));
-            if let Some(wanted) = wanted
-                && found.iter().all(|(known, _)| *known != wanted)
-            {
-                found.push((wanted, value));
-            }
-        }
-        let values: usize = found.iter().map(|(_, value)| value.len()).sum();
-        let mut bytes = Vec::with_capacity(target.len() + path.len() + values);
+        // Room for values of 32 bytes: most are shorter, such as a host.
+        let mut bytes = Vec::with_capacity(target.len() + path.len() + 32 * names.len());
         let mut copy = |part: &[u8]| {
             bytes.extend_from_slice(part);
             bytes.len() - part.len()..bytes.len()
         };
         let (target_end, path_end) = (copy(target).end, copy(path).end);
-        let fields: Vec<_> = found.into_iter().map(|(name, value)| (name.clone(), copy(value))).collect();
+        let mut fields: Vec<(HeaderName, Range<usize>)> = Vec::with_capacity(names.len());
+        for (name, value) in head.fields() {
+            let wanted = names.iter().find(|wanted| wanted.as_str().eq_ignore_ascii_case(name));
+            if let Some(wanted) = wanted
+                && fields.iter().all(|(known, _)| known != wanted)
+            {
+                fields.push((wanted.clone(), copy(value)));
+            }
+        }
         let (method, version) = (head.method().clone(), head.version());
-        Self { method, version, bytes: bytes.into(), target_end, path_end, fields: fields.into() }
+        Self { method, version, bytes, target_end, path_end, fields }
     }
 
     /// Returns the target as the client sent it.

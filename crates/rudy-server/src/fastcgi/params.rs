@@ -1,8 +1,7 @@
 //! The variables of a request (CGI, RFC 3875 §4.1), as PHP, Perl and Python apps expect them.
 
 use std::borrow::Cow;
-use std::io::{self, Write};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 use bytes::BytesMut;
 use http::StatusCode;
@@ -18,6 +17,7 @@ use rudy_net::Client;
 use super::authorize::Variables;
 use super::script::Script;
 use super::tls::encode_tls;
+use crate::digits::{IP_BYTES_MAX, write_ip};
 use crate::internal_redirect::ErrorPageFor;
 use crate::internal_redirect::OriginalTarget;
 use crate::routing::without_port;
@@ -329,16 +329,6 @@ fn port<'a>(host: &'a [u8], scheme: &Scheme) -> &'a [u8] {
     }
 }
 
-/// Writes an IPv4 address. `Display` is slow because of its padding: it took more time than all other
-/// variables.
-fn write_ipv4(ip: Ipv4Addr, out: &mut impl Write) -> io::Result<()> {
-    for (index, octet) in ip.octets().into_iter().enumerate() {
-        out.write_all(if index > 0 { b"." } else { b"" })?;
-        out.write_all(itoa::Buffer::new().format(octet).as_bytes())?;
-    }
-    Ok(())
-}
-
 /// Converts a character of a field name to that of a variable name.
 fn variable_byte(byte: u8) -> u8 {
     if byte == b'-' { b'_' } else { byte.to_ascii_uppercase() }
@@ -372,15 +362,11 @@ impl Encoder<'_> {
     }
 
     fn push_ip(&mut self, name: &str, ip: IpAddr) {
-        let mut text = [0; 39];
+        let mut text = [0; IP_BYTES_MAX];
         let mut left = &mut text[..];
-        // The longest IPv6 address has 39 characters.
-        let _ = match ip {
-            IpAddr::V4(ip) => write_ipv4(ip, &mut left),
-            IpAddr::V6(ip) => write!(left, "{ip}"),
-        };
+        let _ = write_ip(ip, &mut left);
         let unused = left.len();
-        self.push(name, &text[..39 - unused]);
+        self.push(name, &text[..IP_BYTES_MAX - unused]);
     }
 
     fn is_not_overridden(&self, name: &[u8]) -> bool {

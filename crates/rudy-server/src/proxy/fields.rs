@@ -65,16 +65,16 @@ fn is_usual(option: &[u8]) -> bool {
 
 /// Returns the head of a response without the fields of the upstream's connection. The connection to the client sets its own framing.
 pub(super) fn received_head(head: &ResponseHead<'_>) -> ReceivedHead {
-    let is_passed = |name: &str| match name.len() {
-        2 => !name.eq_ignore_ascii_case("te"),
-        7 => !name.eq_ignore_ascii_case("upgrade"),
-        10 => !name.eq_ignore_ascii_case("keep-alive"),
-        16 => !name.eq_ignore_ascii_case("proxy-connection"),
+    let is_passed = |name: &[u8]| match name.len() {
+        2 => !name.eq_ignore_ascii_case(b"te"),
+        7 => !name.eq_ignore_ascii_case(b"upgrade"),
+        10 => !name.eq_ignore_ascii_case(b"keep-alive"),
+        16 => !name.eq_ignore_ascii_case(b"proxy-connection"),
         _ => true,
     };
     let mut named = Vec::new();
     let received = head.received(|name, value| {
-        if name.eq_ignore_ascii_case("connection") {
+        if name.eq_ignore_ascii_case(b"connection") {
             named.extend(members(value).filter(|option| !is_usual(option)));
         }
         is_passed(name)
@@ -82,7 +82,7 @@ pub(super) fn received_head(head: &ResponseHead<'_>) -> ReceivedHead {
     if named.is_empty() {
         return received;
     }
-    let is_named = |name: &str| named.iter().any(|option| option.eq_ignore_ascii_case(name.as_bytes()));
+    let is_named = |name: &[u8]| named.iter().any(|option| option.eq_ignore_ascii_case(name));
     head.received(|name, _| is_passed(name) && !is_named(name))
 }
 

@@ -3,11 +3,12 @@
 //! An application trusts these fields, so those of a client are removed, and those of a trusted proxy are continued.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 
 use http::header::{FORWARDED, HOST, HeaderMap, HeaderName, HeaderValue};
 use http::uri::Scheme;
 use rudy_net::{Client, Peer};
+
+use crate::digits::{IP_BYTES_MAX, write_ip};
 
 static FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 static PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
@@ -103,11 +104,10 @@ fn address(peer: Peer) -> Option<String> {
 
 /// As [`address`], with a single allocation.
 fn address_value(peer: Peer) -> Option<HeaderValue> {
-    // The longest address is one of IPv6 in full.
-    let mut text = [0; 39];
+    let mut text = [0; IP_BYTES_MAX];
     let mut rest = &mut text[..];
-    write!(rest, "{}", peer.ip()?).ok()?;
-    let length = 39 - rest.len();
+    write_ip(peer.ip()?, &mut rest).ok()?;
+    let length = IP_BYTES_MAX - rest.len();
     HeaderValue::from_bytes(&text[..length]).ok()
 }
 

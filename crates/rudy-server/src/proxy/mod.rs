@@ -85,9 +85,6 @@ use crate::methods::{APP_METHODS, method_not_allowed};
 use crate::pages;
 use crate::upstream::{RequestInfo, Selection, Upload, Wanted, may_be_endless};
 
-/// The number of fields that are added to a request: `Via`, three to five about the client, and `Early-Data`.
-const ADDED_FIELDS: usize = 7;
-
 /// A proxy with its settings. Clones share everything.
 #[derive(Debug, Clone)]
 pub(crate) struct Proxy(Arc<Shared>);
@@ -268,8 +265,6 @@ impl Proxy {
         let Parts { mut method, uri, version, headers: mut fields, .. } = head;
         let client = call.context.client;
         let mount = call.below().mount().len();
-        // Room for what is added: growing the map would copy it, and hash all names again.
-        let _ = fields.try_reserve(ADDED_FIELDS);
         let target = target(&uri, call.path, mount, &self.0.prefixes).map(String::into_boxed_str);
         fields::remove_connection_fields(&mut fields);
         if let Some(offer) = &offer {

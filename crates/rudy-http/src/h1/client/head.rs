@@ -54,7 +54,7 @@ impl<'a> ResponseHead<'a> {
 
     /// Returns a copy of the head, with the fields for which `is_wanted` returns true and without those of the connection.
     #[must_use]
-    pub fn received(&self, is_wanted: impl FnMut(&'a str, &'a [u8]) -> bool) -> ReceivedHead {
+    pub fn received(&self, is_wanted: impl FnMut(&'a [u8], &'a [u8]) -> bool) -> ReceivedHead {
         // All statuses that the decoder accepts are valid.
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::BAD_GATEWAY);
         ReceivedHead::new(status, self.fields(), self.raw.len(), is_wanted)

@@ -67,15 +67,15 @@ impl RequestHead<'_> {
         out.put_slice(if self.version == Version::HTTP_10 { b" HTTP/1.0\r\n" } else { b" HTTP/1.1\r\n" });
         // RFC 9112 §3.2 recommends Host as the first field.
         if let Some(host) = self.fields.get(header::HOST) {
-            put_field("host", host.as_bytes(), out);
+            put_field(b"host", host.as_bytes(), out);
         }
         for (name, value) in self.fields {
             if ![header::HOST, header::CONTENT_LENGTH, header::TRANSFER_ENCODING].contains(name) {
-                put_field(name.as_str(), value.as_bytes(), out);
+                put_field(name.as_str().as_bytes(), value.as_bytes(), out);
             }
         }
         match self.body {
-            BodyLength::Chunked => put_field("transfer-encoding", b"chunked", out),
+            BodyLength::Chunked => put_field(b"transfer-encoding", b"chunked", out),
             BodyLength::Known(0) if !self.expects_content() => {}
             BodyLength::Known(length) => put_content_length(length, out),
         }

@@ -91,7 +91,7 @@ const CONNECTION_FIELDS: [HeaderName; 4] =
 pub(super) fn encode_head(status: StatusCode, headers: &HeaderMap, out: &mut impl BufMut) {
     encode_status_line(status, out);
     for (name, value) in lines(headers) {
-        put_field(name, value, out);
+        put_field(name.as_bytes(), value, out);
     }
 }
 
