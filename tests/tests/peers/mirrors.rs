@@ -13,13 +13,14 @@ const WITHOUT_NAMES: &str = "exec unshare --user --map-root-user --mount sh -c \
     'mount --bind /dev/null /etc/resolv.conf && mount --bind /dev/null /etc/hosts && exec \"$@\"' sh \"$@\"";
 
 /// Calls `build` with the URL of a mirror and a new folder, once with an empty mirror, and once with what it has stored, without the
-/// repository. `url` is that of the repository.
+/// repository. `url` is that of the repository. The mirror verifies what it can.
 fn build_twice(preset: &str, url: &str, build: impl Fn(&str, &Path)) {
     let (folder, port) = (tempfile::tempdir().expect("a temp folder can be created"), free_port());
     let config = folder.path().join("rudy.toml");
+    let verify = matches!(preset, "maven" | "npm");
     let text = format!(
         "listen = \"127.0.0.1:{port}\"\n[cache]\npath = \"cache\"\n[[site]]\n[[site.route]]\npath = \"/*\"\n\
-         mirror = {{ url = \"{url}\", preset = \"{preset}\" }}\n"
+         mirror = {{ url = \"{url}\", preset = \"{preset}\", verify = {verify} }}\n"
     );
     fs::write(&config, text).expect("a temp folder can be written");
     for is_offline in [false, true] {
@@ -27,7 +28,7 @@ fn build_twice(preset: &str, url: &str, build: impl Fn(&str, &Path)) {
         if is_offline {
             server = server.through_shell(WITHOUT_NAMES);
         }
-        let server = server.env("STATE_DIRECTORY", folder.path()).start();
+        let mut server = server.env("STATE_DIRECTORY", folder.path()).start();
         assert_eq!(
             server.get(&format!("/never-requested/{is_offline}")).status == 502,
             is_offline,
@@ -35,6 +36,8 @@ fn build_twice(preset: &str, url: &str, build: impl Fn(&str, &Path)) {
         );
         let project = tempfile::tempdir().expect("a temp folder can be created");
         build(&format!("http://127.0.0.1:{port}"), project.path());
+        let lines = server.take_lines();
+        assert!(!lines.iter().any(|line| line.contains("not verified")), "{lines:?}");
     }
 }
 

@@ -71,6 +71,7 @@ impl Fetch {
         Ok(Self { index, others: Arc::new(others), preset, metadata_freshness, verifies: table.verify })
     }
 
+    /// Responds from the repository.
     async fn respond(&self, exchange: Exchange, body: RequestBody) -> Response {
         let Exchange { head, resource, .. } = &exchange;
         let proxy = if resource.is_of_index {

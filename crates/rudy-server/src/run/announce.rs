@@ -103,16 +103,13 @@ fn notes(
         notes.push(("Access log", NO_ACCESS_LOG.into()));
     }
     if !config.addresses().iter().any(|address| address.tls) {
-        let is_mirror = matches!(source, Source::Mirror { .. });
-        notes.push((
-            "Encryption",
-            if is_mirror {
-                "none; a configuration file with `tls` encrypts"
-            } else {
+        let how = match source {
+            Source::Mirror { .. } => "none; a configuration file with `tls` encrypts",
+            Source::Folder { .. } | Source::Proxy { .. } | Source::File(_) => {
                 "none; --tls self-signed encrypts"
             }
-            .into(),
-        ));
+        };
+        notes.push(("Encryption", how.into()));
     }
     let makes =
         |kind| config.sites.iter().any(|site| site.tls.as_ref().is_some_and(|tls| tls.source == Some(kind)));
