@@ -2,84 +2,25 @@
 
 use std::fs;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener};
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::Mutex;
 use std::sync::mpsc::{self, Receiver, Sender};
 
 use rudy_net::engine::Model;
 use rudy_tests::fastcgi::{App, variable};
-use rudy_tests::{PATIENCE, Server, binary, eventually, free_port, skip, skip_unsupported};
-use rustix::fs::{FileType, Mode, mknodat};
+use rudy_tests::{Hosts, PATIENCE, Server, binary, eventually, free_port, skip_unsupported};
 use rustix::process::Signal;
-use tempfile::TempDir;
 
 use crate::site::respond_with;
 
-/// A replacement of `/etc/hosts`.
-struct Hosts {
-    folder: TempDir,
+/// Starts a server with the app at this address.
+fn server(hosts: &Hosts, address: &str, more: &str) -> Server {
+    start(hosts, &config(address, more))
 }
 
-impl Hosts {
-    /// Creates a file with these lines. Returns `None` after [`skip`].
-    fn new(lines: &str) -> Option<Self> {
-        let hosts = Self::unwritten()?;
-        hosts.set(lines);
-        Some(hosts)
-    }
-
-    /// Creates a pipe instead, so that each lookup hangs until [`Self::end_lookup`].
-    fn hanging() -> Option<Self> {
-        let hosts = Self::unwritten()?;
-        let made = mknodat(rustix::fs::CWD, hosts.path(), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0);
-        made.expect("the folder is ours");
-        Some(hosts)
-    }
-
-    fn unwritten() -> Option<Self> {
-        let folder = tempfile::tempdir().expect("a temp folder can be created");
-        // Use the file only, and no DNS.
-        fs::write(folder.path().join("nsswitch.conf"), "hosts: files\n").expect("the folder is ours");
-        let mut try_it = Command::new("unshare");
-        let mount = "mount --bind /etc/nsswitch.conf /etc/hosts";
-        try_it.args(["-rm", "sh", "-c", mount]).stdout(Stdio::null()).stderr(Stdio::null());
-        if !try_it.status().is_ok_and(|status| status.success()) {
-            skip("this user may not mount anything in a name space of their own (`unshare -rm`)");
-            return None;
-        }
-        Some(Self { folder })
-    }
-
-    fn path(&self) -> PathBuf {
-        self.folder.path().join("hosts")
-    }
-
-    fn set(&self, lines: &str) {
-        fs::write(self.path(), lines).expect("the file is ours");
-    }
-
-    /// Ends a lookup that hangs, after waiting for one to begin. The lookup fails, because a pipe cannot seek.
-    fn end_lookup(&self) {
-        drop(fs::OpenOptions::new().write(true).open(self.path()).expect("the pipe is ours"));
-    }
-
-    /// Returns a script for the shell that starts a program.
-    fn script(&self) -> String {
-        let mount = |name| format!("mount --bind '{}/{name}' /etc/{name}", self.folder.path().display());
-        let (hosts, switch) = (mount("hosts"), mount("nsswitch.conf"));
-        format!("exec unshare -rm sh -c \"{hosts} && {switch} && exec \\\"\\$@\\\"\" sh \"$@\"")
-    }
-
-    /// Starts a server with the app at this address.
-    fn server(&self, address: &str, more: &str) -> Server {
-        self.start(&config(address, more))
-    }
-
-    fn start(&self, config: &str) -> Server {
-        let engine = Model::PerCore.to_string();
-        Server::build().config(config).args(["--engine", &engine]).through_shell(&self.script()).start()
-    }
+fn start(hosts: &Hosts, config: &str) -> Server {
+    let engine = Model::PerCore.to_string();
+    Server::build().config(config).args(["--engine", &engine]).through_shell(&hosts.script()).start()
 }
 
 fn config(address: &str, more: &str) -> String {
@@ -161,7 +102,7 @@ fn an_app_on_either_address_of_localhost_is_reached() {
     for host in [host(1), Ipv6Addr::LOCALHOST.into()] {
         let port = free_port();
         let instance = Instance::start(host, port);
-        let mut server = hosts.server(&format!("localhost:{port}"), "");
+        let mut server = server(&hosts, &format!("localhost:{port}"), "");
         for _ in 0..4 {
             assert_eq!(server.get("/app/x").text(), host.to_string());
             // Close the connections, so that the next request opens a new one.
@@ -176,7 +117,7 @@ fn several_addresses_share_the_load_and_the_limit() {
     let Some(hosts) = Hosts::new("127.0.0.2 app.test\n127.0.0.3 app.test\n") else { return };
     let port = free_port();
     let instances = [2, 3].map(|number| Instance::start(host(number), port));
-    let server = hosts.server(&format!("app.test:{port}"), ", queue = 0");
+    let server = server(&hosts, &format!("app.test:{port}"), ", queue = 0");
     let mut clients = [(); 2].map(|()| server.connect());
     for client in &mut clients {
         client.send(b"GET /app/held HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
@@ -196,7 +137,7 @@ fn a_changed_address_is_used_and_requests_at_the_old_one_finish() {
     let Some(hosts) = Hosts::new("127.0.0.2 app.test\n") else { return };
     let port = free_port();
     let mut old = Instance::start(host(2), port);
-    let mut server = hosts.server(&format!("app.test:{port}"), "");
+    let mut server = server(&hosts, &format!("app.test:{port}"), "");
     let mut held = server.connect();
     held.send(b"GET /app/held HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
     assert_eq!(old.next_event(), "held");
@@ -217,7 +158,7 @@ fn the_last_address_of_a_name_that_disappears_is_still_used() {
     let Some(hosts) = Hosts::new("127.0.0.2 app.test\n") else { return };
     let port = free_port();
     let mut instance = Instance::start(host(2), port);
-    let mut server = hosts.server(&format!("app.test:{port}"), "");
+    let mut server = server(&hosts, &format!("app.test:{port}"), "");
     assert_eq!(server.get("/app/x").text(), "127.0.0.2");
     hosts.set("");
     instance.app.stop_listening();
@@ -235,7 +176,7 @@ fn a_name_that_is_unknown_at_the_start_is_logged_and_resolved_later() {
     let Some(hosts) = Hosts::new("") else { return };
     let port = free_port();
     let _instance = Instance::start(host(2), port);
-    let mut server = hosts.server(&format!("app.test:{port}"), "");
+    let mut server = server(&hosts, &format!("app.test:{port}"), "");
     server.wait_for_line(&format!("error: app.test:{port} does not resolve: "));
     assert_eq!(server.get("/elsewhere").status, 404);
     assert_eq!(server.get("/app/x").status, 502);
@@ -249,7 +190,7 @@ fn a_name_that_is_unknown_at_the_start_is_logged_and_resolved_later() {
 fn a_connect_failure_lists_every_address() {
     let Some(hosts) = Hosts::new("127.0.0.2 app.test\n127.0.0.3 app.test\n") else { return };
     let port = free_port();
-    let mut server = hosts.server(&format!("app.test:{port}"), "");
+    let mut server = server(&hosts, &format!("app.test:{port}"), "");
     assert_eq!(server.get("/app/x").status, 502);
     for number in [2, 3] {
         server.wait_for_line(&format!("{}:{port}: Connection refused", host(number)));
@@ -260,7 +201,7 @@ fn a_connect_failure_lists_every_address() {
 fn a_hanging_lookup_delays_no_start_reload_or_stop() {
     let Some(hosts) = Hosts::hanging() else { return };
     let config = config("app.test:9000", "");
-    let mut server = hosts.start(&config);
+    let mut server = start(&hosts, &config);
     assert_eq!(server.get("/app/x").status, 502);
     server.wait_for_line("the name is being looked up");
     for (route, status) in [("/more", 404), ("/less", 403)] {
@@ -274,7 +215,7 @@ fn a_hanging_lookup_delays_no_start_reload_or_stop() {
     // The reloads have not started another lookup, so this ends all of them.
     hosts.end_lookup();
     server.wait_for_line("error: app.test:9000 does not resolve: ");
-    let mut other = hosts.start(&config);
+    let mut other = start(&hosts, &config);
     for server in [&mut server, &mut other] {
         server.signal(Signal::TERM);
         let (status, log) = server.wait();
@@ -285,7 +226,7 @@ fn a_hanging_lookup_delays_no_start_reload_or_stop() {
 #[test]
 fn check_lists_unresolved_names_and_succeeds() {
     let Some(hosts) = Hosts::new("127.0.0.2 app.test\n") else { return };
-    let file = hosts.folder.path().join("rudy.toml");
+    let file = hosts.path().with_file_name("rudy.toml");
     let address = "app.test:9000\", \"nowhere.test:9001\", \"127.0.0.1:9002";
     fs::write(&file, config(address, "").replace("\"app", "[\"app").replace("9002\"", "9002\"]")).unwrap();
     let mut check = Command::new("sh");

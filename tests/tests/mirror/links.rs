@@ -1,5 +1,7 @@
 //! Links in metadata, which lead to the mirror.
 
+use rudy_tests::{Hosts, Server};
+
 use crate::{Folder, Origin, get, get_stored, message, path_of, request};
 
 /// Returns what follows a prefix in a document, up to the next quote.
@@ -76,6 +78,24 @@ fn the_host_of_a_file_is_looked_up() {
     let server = folder.serve();
     let page = get(&server, "/a/", &[]);
     assert_eq!(get(&server, path_of(&server, after(page.text(), "href=\"")), &[]).text(), "file");
+}
+
+#[test]
+fn a_host_that_only_the_index_names_is_reached_only_at_public_addresses() {
+    let Some(hosts) = Hosts::new("127.0.0.1 files.example.org\n10.0.0.1 files.example.org\n") else { return };
+    let files = Origin::start(|_| message("200 OK", "", "file"));
+    let url = format!("http://files.example.org:{}/a-1.zip", files.upstream.address().port());
+    let index = Origin::with_files(vec![("/a/", "text/html", format!("<a href=\"{url}\">"))]);
+    for (settings, status) in [("", 502), (", hosts = \"*.example.org\"", 200)] {
+        let table = format!("{{ url = \"{}\", preset = \"pypi\"{settings} }}", index.upstream.url());
+        let folder = Folder::new(&table);
+        let server = Server::build().arg("--config").arg(folder.path().join("rudy.toml"));
+        let server = server.through_shell(&hosts.script()).env("STATE_DIRECTORY", folder.path()).start();
+        let page = get(&server, "/a/", &[]);
+        let file = get(&server, path_of(&server, after(page.text(), "href=\"")), &[]);
+        assert_eq!(file.status, status, "{settings} {}", file.text());
+    }
+    assert_eq!(files.count(), 1);
 }
 
 #[test]

@@ -172,8 +172,8 @@ impl Others {
         if let Some((_, proxy)) = proxies.iter().find(|(known, _)| known == origin) {
             return Some(proxy.clone());
         }
-        let proxy =
-            self.table.proxy_to(origin.parse().ok()?).proxy(&self.location, origin.to_owned()).ok()?;
+        let proxy = self.table.proxy_to_other(origin.parse().ok()?);
+        let proxy = proxy.proxy(&self.location, origin.to_owned()).ok()?;
         proxy.start_alone(self.log.get()?).ok()?;
         if proxies.len() == OTHER_HOSTS_MAX {
             proxies.remove(0);

@@ -84,7 +84,8 @@ impl Links {
         Some(format!("{}{HOSTS}{token}/{scheme}/{authority}{target}{fragment}", place.mirror))
     }
 
-    /// Whether files of a host may be fetched, if the index names it. Without `hosts`, other hosts must have a public name.
+    /// Whether files of a host may be fetched, if the index names it. Without `hosts`, other hosts must have a public name, and a public
+    /// address ([`MirrorTable::proxy_to_other`](super::MirrorTable)).
     fn allows(&self, authority: &str) -> bool {
         let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
         if host == self.url.host() {

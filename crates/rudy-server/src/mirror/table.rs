@@ -32,7 +32,7 @@ pub struct MirrorTable {
     #[schemars(extend("examples" = ["maven"]))]
     pub preset: Option<Preset>,
     /// Other hosts whose files the mirror fetches, if the index links to them. `*` matches any characters. The default is all hosts
-    /// with a public name.
+    /// with a public name and a public address.
     #[schemars(extend("examples" = [["files.example", "*.cdn.example"]]))]
     pub hosts: Option<OneOrMany<Wildcard>>,
     /// How long metadata is used without asking the repository. The default is 0: it is validated before each use. Immutable files are
@@ -97,6 +97,14 @@ impl MirrorTable {
             connections: Int(64),
             ..ProxyTable::from_iter([upstream])
         }
+    }
+
+    /// Returns the settings of the proxy to a host that the index names. Unless the configuration allows the host, its name may have the
+    /// address of a machine of this network.
+    pub(super) fn proxy_to_other(&self, upstream: UpstreamUrl) -> ProxyTable {
+        let is_configured =
+            self.hosts.is_some() || upstream.host_name().eq_ignore_ascii_case(&self.url.host());
+        ProxyTable { only_public: !is_configured, ..self.proxy_to(upstream) }
     }
 }
 

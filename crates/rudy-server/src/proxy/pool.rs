@@ -24,7 +24,9 @@ use super::url::UpstreamUrl;
 use crate::config::Int;
 use crate::error_log::ErrorLog;
 use crate::exchange::{debug_request, note};
-use crate::upstream::{Checkout, CheckoutError, Selection, Upload, Upstream, UpstreamOptions, Wanted};
+use crate::upstream::{
+    Checkout, CheckoutError, Endpoint, Selection, Upload, Upstream, UpstreamOptions, Wanted,
+};
 
 /// The upstreams of one table.
 #[derive(Debug)]
@@ -66,7 +68,9 @@ impl ProxyPool {
         for (id, UpstreamTable { url, weight }) in (0..).zip(table.upstreams()) {
             let hash = rudy_upstream::hash(url.to_string().as_bytes());
             let member = MemberOptions { limit: table.connections.as_usize(), weight: weight.as_u32(), hash };
-            upstream.pool().add(id, (&url.address).into(), member, Instant::now());
+            let address = &url.address;
+            let endpoint = if table.only_public { Endpoint::public(address) } else { address.into() };
+            upstream.pool().add(id, endpoint, member, Instant::now());
         }
         Arc::new(Self {
             upstream,

@@ -113,6 +113,9 @@ pub struct ProxyTable {
     /// Maximum size of the temporary file for one response, which frees the upstream when its client reads slowly. Beyond it, the
     /// upstream waits for the client. With 0, Rudy buffers 64 KiB in memory only. Never delays a response.
     pub response_buffer: Size,
+    /// Whether only public addresses of names are used: the upstreams are not from the configuration.
+    #[serde(skip)]
+    pub(crate) only_public: bool,
 }
 
 /// An upstream: a table, or its URL alone.
@@ -210,6 +213,7 @@ impl Default for ProxyTable {
             tunnel_idle_timeout: Time(Duration::from_hours(1)),
             tunnel_lifetime: None,
             response_buffer: Size(1 << 30),
+            only_public: false,
         }
     }
 }

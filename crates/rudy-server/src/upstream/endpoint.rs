@@ -34,6 +34,14 @@ impl From<&UpstreamAddress> for Endpoint {
 }
 
 impl Endpoint {
+    /// Creates an endpoint that has only the public addresses of a name.
+    pub(crate) fn public(address: &UpstreamAddress) -> Self {
+        match address {
+            UpstreamAddress::Name { host, port } => Self::Name(Arc::new(Name::public(host, *port))),
+            other => other.into(),
+        }
+    }
+
     /// Opens a connection within `time`. All addresses of a name share this time.
     ///
     /// # Errors

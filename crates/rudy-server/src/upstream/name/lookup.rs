@@ -11,6 +11,7 @@ use tokio::time::{sleep, timeout};
 
 use super::Name;
 use super::answer::{is_same, list, unresolved_line, usable};
+use super::public::is_public;
 use crate::error_log::ErrorLog;
 
 /// The maximum number of simultaneous lookups. A lookup that hangs occupies a thread until the system gives
@@ -56,6 +57,20 @@ pub(super) struct LookupState {
 /// Resolves a host by the system: `/etc/hosts`, DNS, and the other sources in nsswitch.conf(5).
 pub(super) fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     (host, port).to_socket_addrs().map(Iterator::collect)
+}
+
+/// Resolves a host, and returns only public addresses.
+pub(super) fn resolve_public(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    only_public(resolve(host, port)?)
+}
+
+/// Removes the addresses that are not public. An error if no other is left.
+pub(super) fn only_public(mut addresses: Vec<SocketAddr>) -> io::Result<Vec<SocketAddr>> {
+    addresses.retain(|address| is_public(address.ip()));
+    if addresses.is_empty() {
+        return Err(io::Error::other("it has no public address, and no setting names this host"));
+    }
+    Ok(addresses)
 }
 
 /// Returns the runtime of all lookups and health checks, which starts with the first one. The runtimes of the engines

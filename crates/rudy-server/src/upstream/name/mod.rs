@@ -9,6 +9,7 @@ mod alternatives;
 mod answer;
 mod check;
 mod lookup;
+mod public;
 mod race;
 #[cfg(test)]
 mod tests;
@@ -38,6 +39,12 @@ impl Name {
     /// Creates a name that the system resolves.
     pub(super) fn new(host: &str, port: u16) -> Self {
         Self::with(host, port, Box::new(lookup::resolve), LookupTiming::default())
+    }
+
+    /// Creates a name that has only its public addresses. The addresses themselves are checked, so that the name cannot have others for
+    /// the connection than for the check (DNS rebinding).
+    pub(super) fn public(host: &str, port: u16) -> Self {
+        Self::with(host, port, Box::new(lookup::resolve_public), LookupTiming::default())
     }
 
     fn with(host: &str, port: u16, look_up: LookUp, timing: LookupTiming) -> Self {
