@@ -75,5 +75,5 @@ pub use steps::{
     MaintenanceTable, MethodName, RateLimitTable, Realm, RequestRate, StepsTable,
 };
 pub use topic::Topics;
-pub use upstream::UpstreamAddress;
+pub use upstream::{NameServer, UpstreamAddress};
 pub use wildcard::Wildcard;

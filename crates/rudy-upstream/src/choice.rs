@@ -35,6 +35,8 @@ pub(crate) struct Candidate {
     pub(crate) turn: u64,
     /// The hash of its name.
     pub(crate) hash: u64,
+    /// The lowest number comes first.
+    pub(crate) priority: u16,
     pub(crate) has_capacity: bool,
     pub(crate) is_up: bool,
     /// Whether it is up for a single request that decides whether it stays up.
@@ -47,12 +49,14 @@ pub(crate) struct Candidate {
 /// 10^13 turns of a member.
 const STRIDE: u64 = 1 << 30;
 
-/// Keeps the members that can get the request: those that are up, if any is, and of them those that it has not tried.
-/// A member that is not up is better than none. Members at their limit are removed last: waiting for one that is up is
-/// better than failing.
+/// Keeps the members that can get the request: those that are up, if any is, of them those that it has not tried, and of
+/// them those of the first priority. A member that is not up is better than none. Members at their limit are removed
+/// last: waiting for one that is up is better than failing.
 pub(crate) fn keep_best(candidates: &mut Vec<Candidate>) {
     keep_if_any(candidates, |candidate| candidate.is_up);
     keep_if_any(candidates, |candidate| !candidate.was_tried);
+    let first = candidates.iter().map(|candidate| candidate.priority).min();
+    candidates.retain(|candidate| Some(candidate.priority) == first);
     candidates.retain(|candidate| candidate.has_capacity);
 }
 
@@ -175,6 +179,7 @@ mod tests {
             in_flight: 0,
             turn: 0,
             hash: hash(format!("10.0.0.{member}:80").as_bytes()),
+            priority: 0,
             has_capacity: true,
             is_up: true,
             is_half_open: false,
@@ -291,7 +296,7 @@ mod tests {
 
     #[test]
     fn members_that_are_up_and_not_tried_come_first() {
-        // Each member is up or down; it was tried, or is full.
+        // Each member is up or down; it was tried, is full, or a backup of a later priority.
         let table: &[(&[&str], &[usize])] = &[
             (&["up", "up", "up"], &[0, 1, 2]),
             (&["up", "down", "up"], &[0, 2]),
@@ -303,6 +308,11 @@ mod tests {
             (&["up", "up", "up full"], &[0, 1]),
             (&["up full", "down", "down"], &[]),
             (&["up full", "up tried"], &[]),
+            (&["up", "up backup"], &[0]),
+            (&["down", "up backup"], &[1]),
+            (&["up tried", "up backup", "up backup"], &[1, 2]),
+            (&["down", "down backup"], &[0]),
+            (&["up full", "up backup"], &[]),
         ];
         for (states, expected) in table {
             let mut candidates = candidates(&vec![1; states.len()]);
@@ -310,6 +320,7 @@ mod tests {
                 candidate.is_up = state.starts_with("up");
                 candidate.was_tried = state.ends_with("tried");
                 candidate.has_capacity = !state.ends_with("full");
+                candidate.priority = u16::from(state.ends_with("backup"));
             }
             keep_best(&mut candidates);
             let kept: Vec<_> = candidates.iter().map(|candidate| candidate.member).collect();

@@ -27,12 +27,14 @@ pub struct MemberOptions {
     pub weight: u32,
     /// The [hash](crate::hash) of its name, for [`Choice::Hash`](crate::Choice::Hash).
     pub hash: u64,
+    /// Members of the lowest number get the requests, as long as one of them is up.
+    pub priority: u16,
 }
 
 /// A connection limit alone.
 impl From<usize> for MemberOptions {
     fn from(limit: usize) -> Self {
-        Self { limit, weight: 1, hash: 0 }
+        Self { limit, weight: 1, hash: 0, priority: 0 }
     }
 }
 
@@ -43,6 +45,7 @@ pub struct Member<A> {
     address: A,
     weight: u64,
     hash: u64,
+    priority: u16,
     /// The virtual time of its next turn in a round robin.
     turn: AtomicU64,
     requests_max: u64,
@@ -78,6 +81,7 @@ impl<A> Member<A> {
             address,
             weight: u64::from(member.weight.max(1)),
             hash: member.hash,
+            priority: member.priority,
             turn: AtomicU64::new(0),
             requests_max: pool.requests_per_member.unwrap_or(u64::MAX),
             requests: AtomicU64::new(0),
@@ -271,6 +275,7 @@ impl<A> Member<A> {
             in_flight,
             turn: self.turn(),
             hash: self.hash,
+            priority: self.priority,
             // Not the number of open connections: an idle one can be used.
             has_capacity: in_flight < self.limit.load(SeqCst),
             is_up,

@@ -180,9 +180,10 @@ impl<A, C> Pool<A, C> {
         self.serve_waiters();
     }
 
-    /// Whether all members are [retired](Self::retire), so that none serves a request that waits.
+    /// Whether there are members, and all are [retired](Self::retire), so that none serves a request that waits.
     pub fn is_retired(&self) -> bool {
-        self.queue().members.iter().all(|member| member.is_retired())
+        let members = &self.queue().members;
+        !members.is_empty() && members.iter().all(|member| member.is_retired())
     }
 
     /// [Retires](Self::retire) a member and removes it from the pool.

@@ -11,6 +11,7 @@ mod http2;
 mod http2_faults;
 mod http2_websocket;
 mod proxy_protocol;
+mod resolver;
 mod retries;
 mod streaming;
 mod tls;

@@ -22,6 +22,7 @@ impl Config {
         };
         let mut sections = vec![section("Listens on", self.addresses().iter().map(listen).collect())];
         sections.extend(self.sites.iter().map(|site| section(&title_of(site), routes_of(site))));
+        sections.push(section("Upstreams", self.upstreams()));
         sections.push(section("Limits that differ from their defaults", limits_that_differ(&self.limits)));
         sections.push(section("Running", self.running()));
         let notices = [self.notices(), self.unresolved_names()].concat();

@@ -11,7 +11,8 @@ use rustix::process::geteuid;
 use super::{AccessLogOptions, AppTable, Config, Diagnostics, Location, OrOff, Problem};
 use crate::access_log::Destination;
 use crate::fastcgi::needs_root_to_start_as;
-use crate::handlers::HandlerConfig;
+use crate::handlers::{HandlerConfig, HandlerTable};
+use crate::upstream::{Resolver, UpstreamAddress, look_up_all, unresolved_line};
 
 /// A reason why a start would fail.
 struct Obstacle {
@@ -87,7 +88,36 @@ impl Config {
     /// Names of apps that do not resolve. The server starts regardless, and does not wait for these lookups.
     pub(super) fn unresolved_names(&self) -> Vec<String> {
         let reached = self.apps().map(|(app, _)| app).filter(|app| app.command.is_none());
-        crate::upstream::unresolved(reached.flat_map(AppTable::addresses))
+        let name = |address| match address {
+            UpstreamAddress::Name { host, port } => Some((host, port)),
+            _ => None,
+        };
+        let names: BTreeSet<_> = reached.flat_map(AppTable::addresses).filter_map(name).collect();
+        let look_up = |(host, port): &(String, u16)| {
+            let (host, port) = (host.clone(), *port);
+            async move { Resolver::System.addresses(&host, port).await }
+        };
+        let results = look_up_all(names.iter().map(look_up).collect());
+        let failed = names.iter().zip(results).filter_map(|(name, result)| Some((name, result.err()?)));
+        failed.map(|((host, port), why)| unresolved_line(format!("{host}:{port}"), &why)).collect()
+    }
+
+    /// The names of the upstreams of proxies, with what they resolve to.
+    pub(super) fn upstreams(&self) -> Vec<Vec<String>> {
+        let handlers = self.sites.iter().flat_map(|site| &site.routes).map(|route| &route.handler);
+        let tables: Vec<_> = handlers
+            .filter_map(|handler| match handler {
+                HandlerTable::Proxy(table) => Some(table),
+                _ => None,
+            })
+            .collect();
+        let (urls, lookups): (Vec<_>, Vec<_>) = tables.iter().flat_map(|table| table.lookups()).unzip();
+        let rows = urls.into_iter().zip(look_up_all(lookups)).flat_map(|(url, result)| {
+            let lines = result.unwrap_or_else(|why| vec![format!("does not resolve: {why}")]);
+            let first = std::iter::once(url).chain(std::iter::repeat(String::new()));
+            first.zip(lines).map(|(url, line)| vec![url, line])
+        });
+        rows.collect()
     }
 
     /// The questions that only a start can answer.

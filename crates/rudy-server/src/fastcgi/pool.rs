@@ -15,7 +15,7 @@ use super::values;
 use crate::admin::Responder;
 use crate::error_log::ErrorLog;
 use crate::upstream::{
-    Checkout, CheckoutError, Endpoint, Upstream, UpstreamAddress, UpstreamOptions, Wanted,
+    Checkout, CheckoutError, Endpoint, Resolver, Upstream, UpstreamAddress, UpstreamOptions, Wanted,
 };
 
 /// The number of requests that an app serves at once.
@@ -51,7 +51,8 @@ impl Pool {
     ) -> Arc<Self> {
         let pool = Arc::new(Self::of(Upstream::new(options, None, ()), connections, output));
         for (id, address) in (0..).zip(addresses) {
-            pool.upstream.pool().add(id, address.into(), connections.each, Instant::now());
+            let endpoint = Endpoint::new(address, &Resolver::System);
+            pool.upstream.pool().add(id, endpoint, connections.each, Instant::now());
         }
         pool
     }

@@ -158,6 +158,7 @@ impl Cause {
                 _ => "destination_unavailable",
             },
             Self::Checkout(CheckoutError::Drained) | Self::Refused => "destination_unavailable",
+            Self::Checkout(CheckoutError::Unresolved(_)) => "dns_error",
             Self::Checkout(_) => "connection_limit_reached",
             Self::ResponseTimeout(_) => "http_response_timeout",
             Self::StallTimeout(_) => "connection_read_timeout",
@@ -240,7 +241,9 @@ impl RequestFailure for Failure {
 
     fn kind(&self) -> &'static str {
         match &self.cause {
-            Cause::Checkout(CheckoutError::Connect(..)) => "no connection to the upstream",
+            Cause::Checkout(CheckoutError::Connect(..) | CheckoutError::Unresolved(_)) => {
+                "no connection to the upstream"
+            }
             Cause::Checkout(CheckoutError::Drained) => "all upstreams are drained",
             Cause::Checkout(_) => "too many requests wait for the upstream",
             Cause::ResponseTimeout(_) | Cause::StallTimeout(_) => "the upstream is too slow",

@@ -4,7 +4,6 @@
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
-use std::io;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,15 +18,15 @@ use rudy_units::Timeout;
 use rudy_upstream::Permit;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::connection::Connection;
 use super::ejection::FailureStatuses;
 use super::exchange::{Exchange, Start, Timeouts};
+use super::table::ProxyTable;
 use super::url::UpstreamUrl;
 use crate::config::{Int, OneOrMany, TextVisitor, Time, short_form, visible, written_as_text};
-use crate::upstream::{Endpoint, Upload, Upstream, background_runtime};
+use crate::upstream::{Endpoint, Upload, Upstream};
 
 /// Requests of Rudy that decide whether an upstream gets requests: a table, or the path alone.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -146,21 +145,18 @@ struct Checks {
     preamble: Option<Arc<[u8]>>,
 }
 
-/// Starts the checks of all members, which have these URLs, and may expect a PROXY protocol header. They end when the set is dropped.
-pub(super) fn start(
+/// Returns the task that checks the member with this id and URL, if the table of the proxy demands it.
+pub(super) fn checks(
     upstream: &Arc<Upstream<Connection>>,
-    urls: &[UpstreamUrl],
-    table: &HealthCheckTable,
-    sends_proxy_protocol: bool,
-) -> io::Result<JoinSet<()>> {
-    let (mut tasks, runtime) = (JoinSet::new(), background_runtime()?);
+    id: u64,
+    url: &UpstreamUrl,
+    proxy: &ProxyTable,
+) -> Option<impl Future<Output = ()> + Send + use<>> {
+    let table = proxy.health_check.clone()?;
+    let (upstream, fields) = (upstream.clone(), fields(url, &table));
     let preamble =
-        sends_proxy_protocol.then(|| proxy_header::encode(ProxiedClient::ProxyItself, None).into());
-    for (id, url) in (0..).zip(urls) {
-        let (upstream, table, fields) = (upstream.clone(), table.clone(), fields(url, table));
-        tasks.spawn_on(Checks { upstream, id, table, fields, preamble: preamble.clone() }.run(), &runtime);
-    }
-    Ok(tasks)
+        proxy.send_proxy_protocol.then(|| proxy_header::encode(ProxiedClient::ProxyItself, None).into());
+    Some(Checks { upstream, id, table, fields, preamble }.run())
 }
 
 impl Checks {

@@ -6,6 +6,7 @@
 //!    application should know.
 //! 2. [`buffer`](crate::buffer) stores the start of the body, so that a slow client occupies no connection.
 //! 3. [`pool`] provides a [`connection`] to an upstream ([`choice`]): idle, new, or after a wait in the queue. It carries one request at a time.
+//!    A name with SRV records has several upstreams ([`service`]).
 //!    After some failures, there is another attempt ([`retries`]).
 //!    Over HTTP/2, a connection carries many ([`http2`]).
 //! 4. [`exchange`] sends the request with its body as it comes in ([`sending`]), and receives the response ([`received`]).
@@ -26,12 +27,14 @@ mod forwarded;
 mod health;
 mod http1;
 mod http2;
+mod names;
 mod pool;
 mod received;
 mod response;
 mod retries;
 mod rewrite;
 mod sending;
+mod service;
 mod status;
 mod sticky;
 mod subrequest;
@@ -83,7 +86,7 @@ use crate::error_log::ErrorLog;
 use crate::handlers::{Call, Handler, Start};
 use crate::methods::{APP_METHODS, method_not_allowed};
 use crate::pages;
-use crate::upstream::{RequestInfo, Selection, Upload, Wanted, may_be_endless};
+use crate::upstream::{RequestInfo, Resolver, Selection, Upload, Wanted, may_be_endless};
 
 /// A proxy with its settings. Clones share everything.
 #[derive(Debug, Clone)]
@@ -93,6 +96,7 @@ pub(crate) struct Proxy(Arc<Shared>);
 struct Shared {
     table: ProxyTable,
     tls: Option<Arc<UpstreamTls>>,
+    resolver: Resolver,
     timeouts: Timeouts,
     tunnel_limits: TunnelLimits,
     prefixes: Prefixes,
@@ -112,6 +116,13 @@ struct Shared {
     /// Those of the configuration, set by the first request: clones for each would contend for the count.
     buffers: OnceLock<Buffers>,
     log: OnceLock<ErrorLog>,
+}
+
+impl Shared {
+    /// Creates the pool. No connection is opened yet.
+    fn new_pool(&self) -> Arc<ProxyPool> {
+        ProxyPool::new(&self.table, self.tls.clone(), self.resolver.clone())
+    }
 }
 
 /// Returns the response to a request, with these fields, that leads to this server again and again.
@@ -171,15 +182,13 @@ impl Handler for Proxy {
     }
 
     fn start(&self, start: &Start<'_>) -> io::Result<()> {
-        let Shared { table, tls, log, pool, sticky, name, .. } = &*self.0;
+        let Shared { table, log, pool, sticky, name, .. } = &*self.0;
         log.get_or_init(|| start.log.clone());
         let drained = start.apps.drained_upstreams();
         let opened = start.apps.proxy(table, || {
-            let pool = ProxyPool::new(table, tls.clone());
+            let pool = self.0.new_pool();
             // A reload with another setting does not end the operator's work on an upstream.
-            for url in &drained {
-                pool.change(url, UpstreamChange::Drain);
-            }
+            pool.drain(&drained);
             // Other routes may use it, too.
             pool.start(table, &start.log.of_server())?;
             Ok(pool)
@@ -209,7 +218,7 @@ impl Handler for Proxy {
 
 impl Proxy {
     /// Prepares the pool of a table with at least one upstream, for a route with this name. No connection is opened yet.
-    fn new(table: &ProxyTable, tls: Option<Arc<UpstreamTls>>, route: String) -> Self {
+    fn new(table: &ProxyTable, tls: Option<Arc<UpstreamTls>>, resolver: Resolver, route: String) -> Self {
         let first = table.urls().next();
         let default_host = first.map_or(HeaderValue::from_static("localhost"), UpstreamUrl::host);
         let host = (table.host == HostSource::Upstream).then(|| default_host.clone());
@@ -225,6 +234,7 @@ impl Proxy {
         Self(Arc::new(Shared {
             table: table.clone(),
             tls,
+            resolver,
             timeouts,
             tunnel_limits,
             rewrites: Rewrites::new(table, &prefixes),
@@ -242,9 +252,9 @@ impl Proxy {
 
     /// Starts a proxy that is no handler: its log, and the lookups of the names of its upstreams.
     pub(crate) fn start_alone(&self, log: &ErrorLog) -> io::Result<()> {
-        let Shared { table, tls, log: of_proxy, pool, .. } = &*self.0;
+        let Shared { table, log: of_proxy, pool, .. } = &*self.0;
         of_proxy.get_or_init(|| log.clone());
-        let opened = ProxyPool::new(table, tls.clone());
+        let opened = self.0.new_pool();
         opened.start(table, log)?;
         pool.get_or_init(|| opened);
         Ok(())
@@ -382,7 +392,7 @@ impl ProxyRequest {
                 _ => BodyLength::Chunked,
             },
         };
-        let pool = shared.pool.get_or_init(|| ProxyPool::new(&shared.table, shared.tls.clone()));
+        let pool = shared.pool.get_or_init(|| shared.new_pool());
         let key = shared.table.choice.key(self.client, uri.path(), fields);
         let (preferred, preamble) = (self.stickiness.and_then(|of| of.preferred), preamble.clone());
         let selection = Selection { key, preferred, preamble, ..Selection::from(Wanted::Any) };
@@ -417,8 +427,12 @@ mod tests {
     /// The allocator caches no free blocks above 1,032 bytes, and a thousand requests may wait at a time.
     #[test]
     fn a_waiting_request_has_a_small_future() {
-        let Proxy(shared) =
-            Proxy::new(&ProxyTable::from_iter(["http://a".parse().unwrap()]), None, "a/*".into());
+        let Proxy(shared) = Proxy::new(
+            &ProxyTable::from_iter(["http://a".parse().unwrap()]),
+            None,
+            Resolver::System,
+            "a/*".into(),
+        );
         let request = Box::new(ProxyRequest {
             shared,
             method: Method::GET,

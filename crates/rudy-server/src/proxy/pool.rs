@@ -1,12 +1,14 @@
 //! The upstreams of a proxy: their connections, and the attempts to send a request to them.
 
+use std::collections::BTreeSet;
 use std::io;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use arc_swap::ArcSwapOption;
 use rudy_http::h1::client::RequestHead;
 use rudy_net::{Observer, poll_time};
-use rudy_upstream::{Change, MemberOptions};
+use rudy_upstream::{Change, Member, MemberOptions};
 use tokio::task::JoinSet;
 
 use super::connection::Connection;
@@ -17,15 +19,17 @@ use super::health;
 use super::http2::{Connections, Speaks};
 use super::received::Head;
 use super::retries::{FailedAttempt, RetryBudget};
+use super::service::Service;
 use super::table::{ProxyTable, UpstreamTable};
 use super::tls::UpstreamTls;
 use super::upgrade::Offer;
-use super::url::UpstreamUrl;
+use super::url::{Destination, UpstreamUrl};
 use crate::config::Int;
 use crate::error_log::ErrorLog;
 use crate::exchange::{debug_request, note};
 use crate::upstream::{
-    Checkout, CheckoutError, Endpoint, Selection, Upload, Upstream, UpstreamOptions, Wanted,
+    Checkout, CheckoutError, Endpoint, Resolver, Selection, Upload, Upstream, UpstreamOptions, Wanted,
+    background_runtime, entry_of,
 };
 
 /// The upstreams of one table.
@@ -36,17 +40,23 @@ pub(crate) struct ProxyPool {
     retry_non_idempotent: bool,
     /// The statuses of responses that are failures of the upstream.
     failure_statuses: FailureStatuses,
-    /// The URLs of the upstreams, in the order of their ids.
+    /// The URLs of the table. Members have the index of theirs in their id: see [`entry_of`].
     urls: Arc<[UpstreamUrl]>,
+    /// What resolves names.
+    resolver: Resolver,
+    /// Why no member is known, if the last lookup of SRV records has failed.
+    pub(super) unresolved: ArcSwapOption<String>,
+    /// What the operator has drained. Targets of SRV records may leave and return.
+    drained: Mutex<BTreeSet<String>>,
     /// What `https` upstreams need.
     tls: Option<Arc<UpstreamTls>>,
-    /// The tasks of the health checks. They end with the pool.
-    checks: OnceLock<JoinSet<()>>,
+    /// The health checks, and the lookups of SRV records. They end with the pool.
+    tasks: OnceLock<JoinSet<()>>,
 }
 
 impl ProxyPool {
     /// Creates the pool of a table; `tls` has what `https` upstreams need. No connection is opened yet.
-    pub(super) fn new(table: &ProxyTable, tls: Option<Arc<UpstreamTls>>) -> Arc<Self> {
+    pub(super) fn new(table: &ProxyTable, tls: Option<Arc<UpstreamTls>>, resolver: Resolver) -> Arc<Self> {
         let options = UpstreamOptions {
             queue: table.queue.as_usize(),
             queue_timeout: table.queue_timeout.0,
@@ -66,11 +76,14 @@ impl ProxyPool {
         let tls_of_members = table.urls().map(tls_of).collect();
         let upstream = Arc::new(Upstream::new(options, None, connections).with_tls(tls_of_members));
         for (id, UpstreamTable { url, weight }) in (0..).zip(table.upstreams()) {
-            let hash = rudy_upstream::hash(url.to_string().as_bytes());
-            let member = MemberOptions { limit: table.connections.as_usize(), weight: weight.as_u32(), hash };
-            let address = &url.address;
-            let endpoint = if table.only_public { Endpoint::public(address) } else { address.into() };
-            upstream.pool().add(id, endpoint, member, Instant::now());
+            let Destination::Address(address) = &url.destination else { continue };
+            let member = MemberOptions {
+                limit: table.connections.as_usize(),
+                weight: weight.as_u32(),
+                hash: rudy_upstream::hash(url.to_string().as_bytes()),
+                priority: 0,
+            };
+            upstream.pool().add(id, Endpoint::new(address, &resolver), member, Instant::now());
         }
         Arc::new(Self {
             upstream,
@@ -78,8 +91,11 @@ impl ProxyPool {
             retry_non_idempotent: table.retry_non_idempotent,
             failure_statuses: table.ejection.statuses(),
             urls: table.urls().cloned().collect(),
+            resolver,
+            unresolved: ArcSwapOption::empty(),
+            drained: Mutex::default(),
             tls,
-            checks: OnceLock::new(),
+            tasks: OnceLock::new(),
         })
     }
 
@@ -88,15 +104,24 @@ impl ProxyPool {
     /// # Errors
     ///
     /// The system cannot create the threads.
-    pub(super) fn start(&self, table: &ProxyTable, log: &ErrorLog) -> io::Result<()> {
+    pub(super) fn start(self: &Arc<Self>, table: &ProxyTable, log: &ErrorLog) -> io::Result<()> {
         let (urls, changes) = (self.urls.clone(), log.clone());
-        self.upstream
-            .pool()
-            .on_change(Box::new(move |member, change| log_change(&changes, &urls, member.id(), change)));
-        if let Some(check) = &table.health_check {
-            let checks = health::start(&self.upstream, &self.urls, check, table.send_proxy_protocol)?;
-            self.checks.get_or_init(|| checks);
+        let on_change = move |member: &Member<Endpoint>, change: Change<'_>| {
+            if let Some(url) = urls.get(entry_of(member.id())) {
+                log_change(&changes, &url.of_member(member.address()), change);
+            }
+        };
+        self.upstream.pool().on_change(Box::new(on_change));
+        let mut tasks = JoinSet::new();
+        for (entry, url) in (0..).zip(&*self.urls) {
+            if let Some(name) = url.service() {
+                let service = Service::new(self, entry, name, table, log);
+                tasks.spawn_on(service.follow(self.resolver.clone()), &background_runtime()?);
+            } else if let Some(checks) = health::checks(&self.upstream, entry, url, table) {
+                tasks.spawn_on(checks, &background_runtime()?);
+            }
         }
+        self.tasks.get_or_init(|| tasks);
         self.upstream.look_up_names(log)
     }
 
@@ -117,14 +142,29 @@ impl ProxyPool {
         replaced
     }
 
-    /// Returns the ids of its upstreams with their URLs.
-    pub(super) fn urls(&self) -> impl Iterator<Item = (u64, &UpstreamUrl)> {
-        (0..).zip(&*self.urls)
+    /// Returns whether upstreams come from SRV records.
+    pub(super) fn has_service(&self) -> bool {
+        self.urls.iter().any(|url| url.service().is_some())
     }
 
-    /// Returns an error if no upstream gets requests, because the operator has drained all.
-    fn check_drained(&self) -> Result<(), Cause> {
-        if self.upstream.pool().is_retired() { Err(CheckoutError::Drained.into()) } else { Ok(()) }
+    /// Returns the URLs of the upstreams that the operator has drained.
+    pub(super) fn drained_names(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.drained.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the URL to which a member belongs.
+    pub(super) fn url_of(&self, member: u64) -> Option<&UpstreamUrl> {
+        self.urls.get(entry_of(member))
+    }
+
+    /// Returns an error if no upstream gets requests, because the operator has drained all or none is known.
+    fn check_members(&self) -> Result<(), Cause> {
+        let pool = self.upstream.pool();
+        if pool.is_retired() {
+            return Err(CheckoutError::Drained.into());
+        }
+        let unresolved = self.unresolved.load_full().filter(|_| pool.member_count() == 0);
+        unresolved.map_or(Ok(()), |why| Err(CheckoutError::Unresolved(why).into()))
     }
 
     /// Sends a request and waits for the head of the response. The body is taken out of `upload`; `offer` is a request for a tunnel, and
@@ -153,7 +193,7 @@ impl ProxyPool {
         loop {
             start.attempt += 1;
             note(observer, |notes| notes.upstream_requested(poll_time()));
-            let checkout = self.upstream.checkout(&mut selection, || self.check_drained()).await;
+            let checkout = self.upstream.checkout(&mut selection, || self.check_members()).await;
             let mut checkout = checkout.map_err(|cause| not_connected(cause, start))?;
             // Servers of HTTP accept connections while they serve others.
             checkout.mark_accepted();
@@ -200,7 +240,7 @@ impl ProxyPool {
     }
 
     fn is_h2c(&self, member: u64) -> bool {
-        self.urls().any(|(id, url)| id == member && url.is_http2())
+        self.url_of(member).is_some_and(UpstreamUrl::is_http2)
     }
 
     /// Returns a connection on which the upstream accepts a tunnel: that of HTTP/2, or else one of HTTP/1.1.
@@ -222,8 +262,7 @@ impl ProxyPool {
 }
 
 /// Logs that an upstream gets no requests, or gets them again.
-fn log_change(log: &ErrorLog, urls: &[UpstreamUrl], id: u64, change: Change<'_>) {
-    let Some(url) = usize::try_from(id).ok().and_then(|index| urls.get(index)) else { return };
+fn log_change(log: &ErrorLog, url: &str, change: Change<'_>) {
     match change {
         Change::Ejected { why } => {
             log.recurring_error(

@@ -7,7 +7,6 @@ use rudy_upstream::{Availability, Member};
 
 use super::Proxy;
 use super::pool::ProxyPool;
-use super::url::UpstreamUrl;
 use crate::admin::{UpstreamState, UpstreamStatus};
 use crate::upstream::Endpoint;
 
@@ -42,46 +41,69 @@ impl ProxyPool {
         let now = Instant::now();
         let members = self.upstream.pool().members();
         let members = members.iter().filter(|member| !routes.is_empty() || member.in_flight() > 0);
-        let of_member = |member| {
-            let (_, url) = self.urls().find(|(id, _)| *id == Member::id(member))?;
-            let mut status = status(url, member, now);
+        let of_member = |member: &Arc<Member<Endpoint>>| {
+            let mut status = status(self.name_of(member)?, member, now);
             if routes.is_empty() {
                 status.state = UpstreamState::Draining;
             }
             Some(UpstreamStatus { routes: routes.to_vec(), ..status })
         };
-        members.filter_map(|member| of_member(&**member)).collect()
+        members.filter_map(of_member).collect()
     }
 
-    /// Changes the upstreams with this URL, or with this host and port. Returns whether there is one.
+    /// Changes the upstreams with this URL, or with this host and port; the URL of a service names all its targets. Returns whether there
+    /// is one.
     pub(crate) fn change(&self, name: &str, change: UpstreamChange) -> bool {
         let mut is_known = false;
-        for (id, _) in self.urls().filter(|(_, url)| is_named(url, name)) {
+        for member in self.upstream.pool().members() {
+            let (Some(url), Some(of_member)) = (self.url_of(member.id()), self.name_of(&member)) else {
+                continue;
+            };
+            if !is_named(&of_member, name) && url.to_string() != name {
+                continue;
+            }
             is_known = true;
             match change {
-                UpstreamChange::Drain => self.upstream.pool().retire(id),
-                UpstreamChange::Up => self.upstream.pool().restore(id, Instant::now()),
+                UpstreamChange::Drain => {
+                    self.upstream.pool().retire(member.id());
+                    self.drained_names().insert(of_member);
+                }
+                UpstreamChange::Up => {
+                    self.upstream.pool().restore(member.id(), Instant::now());
+                    self.drained_names().remove(&of_member);
+                }
             }
         }
         is_known
     }
 
+    /// Drains what the operator has drained before a reload.
+    pub(crate) fn drain(&self, names: &[String]) {
+        for name in names {
+            self.change(name, UpstreamChange::Drain);
+        }
+        // Its targets are not known yet.
+        if self.has_service() {
+            self.drained_names().extend(names.iter().cloned());
+        }
+    }
+
     /// Returns the URLs of the upstreams that the operator has drained.
     pub(crate) fn drained(&self) -> Vec<String> {
-        let is_drained = |id| {
-            let member = self.upstream.pool().member(id);
-            member.is_some_and(|member| member.availability(Instant::now()) == Availability::Retired)
-        };
-        self.urls().filter(|(id, _)| is_drained(*id)).map(|(_, url)| url.to_string()).collect()
+        self.drained_names().iter().cloned().collect()
+    }
+
+    /// Returns the URL of an upstream, or of a target of SRV records.
+    fn name_of(&self, member: &Member<Endpoint>) -> Option<String> {
+        self.url_of(member.id()).map(|url| url.of_member(member.address()))
     }
 }
 
-fn is_named(url: &UpstreamUrl, name: &str) -> bool {
-    let url = url.to_string();
+fn is_named(url: &str, name: &str) -> bool {
     url == name || url.split_once("://").is_some_and(|(_, authority)| authority == name)
 }
 
-fn status(url: &UpstreamUrl, member: &Member<Endpoint>, now: Instant) -> UpstreamStatus {
+fn status(url: String, member: &Member<Endpoint>, now: Instant) -> UpstreamStatus {
     let active = member.in_flight();
     let (state, ejected_ms) = match member.availability(now) {
         Availability::Up => (UpstreamState::Up, None),
@@ -92,7 +114,7 @@ fn status(url: &UpstreamUrl, member: &Member<Endpoint>, now: Instant) -> Upstrea
     };
     UpstreamStatus {
         routes: Vec::new(),
-        url: url.to_string(),
+        url,
         addresses: member.address().addresses(),
         state,
         ejected_ms: ejected_ms.map(|left| u64::try_from(left).unwrap_or(u64::MAX)),

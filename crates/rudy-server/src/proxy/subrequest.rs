@@ -10,7 +10,7 @@ use rudy_net::{Client, RequestBody, Response};
 use super::exchange::Exchange;
 use super::failure::{Cause, Failure};
 use super::received::Head;
-use super::{Proxy, ProxyPool, fields, forwarded, loop_detected, response, via};
+use super::{Proxy, fields, forwarded, loop_detected, response, via};
 use crate::buffer::Buffers;
 use crate::upstream::{RequestInfo, Selection, Upload, Wanted};
 
@@ -109,7 +109,7 @@ impl Proxy {
             body: upload.length().map_or(BodyLength::Chunked, BodyLength::Known),
         };
         let shared = &self.0;
-        let pool = shared.pool.get_or_init(|| ProxyPool::new(&shared.table, shared.tls.clone()));
+        let pool = shared.pool.get_or_init(|| shared.new_pool());
         let selection = Selection::from(Wanted::Any);
         // Without an observer: the access log has the upstream of the handler.
         match pool.send(&head, &mut upload, None, selection, &shared.timeouts, None).await {

@@ -19,6 +19,7 @@ use crate::config::{
     FilePath, Int, Location, OneOrMany, Problem, Size, TextVisitor, Time, missing, short_form,
 };
 use crate::handlers::{BuildContext, Handler, HandlerConfig};
+use crate::upstream::{NameServer, Resolver};
 use rudy_units::Timeout;
 
 /// Passes requests to an application over HTTP: a table, or the URL of the application alone.
@@ -29,9 +30,14 @@ use rudy_units::Timeout;
 pub struct ProxyTable {
     /// URL of the upstream: `http://127.0.0.1:3000`, `https://app.example`, `h2c://127.0.0.1:50051` (HTTP/2 without TLS, as for gRPC) or
     /// `unix:/run/app.sock`. Of several, `choice` determines which one gets a request. Host names are resolved again every 30 s, and the
-    /// addresses of a name share its `connections`.
+    /// addresses of a name share its `connections`. With a `resolver`, a name such as `http://_http._tcp.example.org` means the targets of
+    /// its SRV records.
     #[schemars(extend("examples" = [["http://10.0.0.1:3000", "http://10.0.0.2:3000"]]))]
     pub upstreams: Option<OneOrMany<UpstreamTable>>,
+    /// Name servers for the names of the upstreams, which are looked up again when their TTL ends: addresses, or `system` for those in
+    /// `/etc/resolv.conf`. Only builds with the feature `resolver` have it. The default is to ask the system every 30 s.
+    #[schemars(extend("examples" = ["10.0.0.2", ["10.0.0.2", "10.0.0.3:5353"], "system"]))]
+    pub resolver: Option<OneOrMany<NameServer>>,
     /// How one of several upstreams is chosen. `least-busy`: the one with fewer requests in progress, of two that are chosen at random.
     /// `round-robin`: one after the other. `hash:address`, `hash:path`, `hash:field:NAME`, `hash:cookie:NAME`: always the same one for the
     /// same client address, path, field or cookie, as long as it is up.
@@ -179,6 +185,7 @@ impl Default for ProxyTable {
     fn default() -> Self {
         Self {
             upstreams: None,
+            resolver: None,
             choice: UpstreamChoice::default(),
             hash_balance_factor: None,
             sticky: None,
@@ -233,6 +240,7 @@ impl ProxyTable {
             problems.push(problem.label("expected a path that begins with a slash, as in \"/v1\""));
         }
         problems.extend(self.problem_of_pair(location));
+        problems.extend(self.problem_of_service(location));
         if self.hash_balance_factor.is_some() && !matches!(self.choice, UpstreamChoice::Hash(_)) {
             let title = "`hash_balance_factor` has no effect without a choice by hash".to_owned();
             let problem = Problem::key(&location.key("hash_balance_factor"), title);
@@ -256,6 +264,40 @@ impl ProxyTable {
         }
     }
 
+    /// Returns the problem of an upstream with SRV records and of settings that exclude them.
+    fn problem_of_service(&self, location: &Location) -> Option<Problem> {
+        let of_service = |upstream: &&UpstreamTable| upstream.url.service().is_some();
+        let UpstreamTable { url, weight } = self.upstreams().iter().find(of_service)?;
+        let (key, why) = if self.resolver.is_none() {
+            ("upstreams", format!("{url} has SRV records: add name servers, as in `resolver = \"system\"`"))
+        } else if self.sticky.is_some() {
+            (
+                "sticky",
+                format!(
+                    "`sticky` and the SRV records of {url} exclude each other: use `choice = \"hash:cookie:NAME\"`"
+                ),
+            )
+        } else if *weight != one() {
+            ("upstreams", format!("the SRV records of {url} state the weights: remove `weight`"))
+        } else {
+            return None;
+        };
+        Some(Problem::key(&location.key(key), why))
+    }
+
+    /// Returns what resolves the names of the upstreams.
+    ///
+    /// # Errors
+    ///
+    /// See [`Resolver::new`].
+    pub(super) fn resolver(&self) -> Result<Resolver, String> {
+        match &self.resolver {
+            Some(servers) => Resolver::new(servers.as_slice()),
+            None if self.only_public => Ok(Resolver::Public),
+            None => Ok(Resolver::System),
+        }
+    }
+
     /// Returns the proxy with this table, for a route with this name.
     ///
     /// # Errors
@@ -263,9 +305,15 @@ impl ProxyTable {
     /// All problems of the table.
     pub(crate) fn proxy(&self, location: &Location, route: String) -> Result<Proxy, Vec<Problem>> {
         let mut problems = self.problems(location);
-        match UpstreamTls::new(self, location) {
-            Ok(tls) if problems.is_empty() => return Ok(Proxy::new(self, tls, route)),
-            tls => problems.extend(tls.err().map(|problem| *problem)),
+        let unusable = |why| Problem::value(&location.key("resolver"), why);
+        match (UpstreamTls::new(self, location), self.resolver()) {
+            (Ok(tls), Ok(resolver)) if problems.is_empty() => {
+                return Ok(Proxy::new(self, tls, resolver, route));
+            }
+            (tls, resolver) => {
+                problems.extend(tls.err().map(|problem| *problem));
+                problems.extend(resolver.err().map(unusable));
+            }
         }
         Err(problems)
     }

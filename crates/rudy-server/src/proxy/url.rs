@@ -7,16 +7,26 @@ use http::HeaderValue;
 
 use crate::config::{visible, written_as_text};
 use crate::routing::without_port;
-use crate::upstream::UpstreamAddress;
+use crate::upstream::{Endpoint, UpstreamAddress};
 
-/// The URL of an upstream: `http://127.0.0.1:3000`, `https://app.example`, `h2c://127.0.0.1:50051` or `unix:/run/app.sock`.
+/// The URL of an upstream: `http://127.0.0.1:3000`, `https://app.example`, `h2c://127.0.0.1:50051`, `unix:/run/app.sock`, or
+/// `http://_http._tcp.example.org` for the targets of SRV records.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct UpstreamUrl {
     /// Where to connect.
-    pub(super) address: UpstreamAddress,
-    /// The host and port as they were written, for `Host`.
+    pub(super) destination: Destination,
+    /// The host and port as they were written, for `Host`. Of a service, its domain.
     authority: String,
     scheme: Scheme,
+}
+
+/// Where to connect.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Destination {
+    /// To an address.
+    Address(UpstreamAddress),
+    /// To the targets of the SRV records of this name (RFC 2782).
+    Service(String),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -47,7 +57,8 @@ pub(super) const URL: &str = "the URL of an upstream (\"http://127.0.0.1:3000\")
 const HOST_OF_UNIX_SOCKET: &str = "localhost";
 
 impl UpstreamUrl {
-    /// Returns the name in the certificate of the upstream: its host without brackets. `None` without TLS.
+    /// Returns the name in the certificate of the upstream: its host without brackets. `None` without TLS. Of a service, that is its domain:
+    /// DNS is not authenticated, so it cannot name the host to trust (RFC 9525 §6.2).
     pub(super) fn tls_name(&self) -> Option<&str> {
         (self.scheme == Scheme::Https).then(|| self.host_name().trim_matches(['[', ']']))
     }
@@ -61,6 +72,22 @@ impl UpstreamUrl {
     pub(crate) fn origin(&self) -> String {
         let scheme = if self.scheme == Scheme::Https { "https" } else { "http" };
         format!("{scheme}://{}", self.authority)
+    }
+
+    /// Returns the name with SRV records, if it has them.
+    pub(super) fn service(&self) -> Option<&str> {
+        match &self.destination {
+            Destination::Address(_) => None,
+            Destination::Service(name) => Some(name),
+        }
+    }
+
+    /// Returns the name of a member with this address: the URL, or that of a target of the service.
+    pub(super) fn of_member(&self, endpoint: &Endpoint) -> String {
+        match &self.destination {
+            Destination::Address(_) => self.to_string(),
+            Destination::Service(_) => format!("{}://{endpoint}", self.scheme.name()),
+        }
     }
 
     /// Returns whether the upstream speaks HTTP/2 without TLS.
@@ -80,8 +107,8 @@ impl FromStr for UpstreamUrl {
 
     fn from_str(text: &str) -> Result<Self, String> {
         if text.starts_with("unix:") {
-            let address = text.parse()?;
-            return Ok(Self { address, authority: HOST_OF_UNIX_SOCKET.to_owned(), scheme: Scheme::Http });
+            let destination = Destination::Address(text.parse()?);
+            return Ok(Self { destination, authority: HOST_OF_UNIX_SOCKET.to_owned(), scheme: Scheme::Http });
         }
         parse(text).map_err(|why| visible(&why))
     }
@@ -120,7 +147,23 @@ fn parse(text: &str) -> Result<UpstreamUrl, String> {
         Scheme::Http | Scheme::H2c => ":80",
     };
     let address = format!("{authority}{port}").parse()?;
-    Ok(UpstreamUrl { address, authority: authority.to_owned(), scheme: known })
+    if let Some(domain) = domain_of_service(authority) {
+        if port.is_empty() {
+            let name = without_port(authority.as_bytes()).escape_ascii();
+            return Err(format!("SRV records state the ports: write \"{scheme}://{name}\""));
+        }
+        let destination = Destination::Service(authority.to_owned());
+        return Ok(UpstreamUrl { destination, authority: domain.to_owned(), scheme: known });
+    }
+    let destination = Destination::Address(address);
+    Ok(UpstreamUrl { destination, authority: authority.to_owned(), scheme: known })
+}
+
+/// Returns the domain of a name of SRV records: that of `_http._tcp.example.org` is `example.org`. No host has such a name.
+fn domain_of_service(authority: &str) -> Option<&str> {
+    let (_, rest) = authority.strip_prefix('_')?.split_once('.')?;
+    let (transport, domain) = rest.split_at_checked("_tcp.".len())?;
+    (transport.eq_ignore_ascii_case("_tcp.") && !domain.is_empty()).then_some(domain)
 }
 
 /// Returns whether a colon follows the host; those of an IPv6 address are in brackets.
@@ -129,13 +172,14 @@ fn has_port(authority: &str) -> bool {
 }
 
 written_as_text!(UpstreamUrl, "the URL of an upstream (\"http://127.0.0.1:3000\")",
-    { "type": "string", "description": "The URL of an upstream: its scheme, host and port, or a Unix socket.", "examples": ["http://127.0.0.1:3000", "https://app.example", "h2c://127.0.0.1:50051", "unix:/run/app.sock"] });
+    { "type": "string", "description": "The URL of an upstream: its scheme, host and port, or a Unix socket.", "examples": ["http://127.0.0.1:3000", "https://app.example", "h2c://127.0.0.1:50051", "unix:/run/app.sock", "http://_http._tcp.example.org"] });
 
 impl fmt::Display for UpstreamUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.address {
-            UpstreamAddress::Unix(path) => write!(f, "unix:{}", path.display()),
-            _ => write!(f, "{}://{}", self.scheme.name(), self.authority),
+        match &self.destination {
+            Destination::Address(UpstreamAddress::Unix(path)) => write!(f, "unix:{}", path.display()),
+            Destination::Address(_) => write!(f, "{}://{}", self.scheme.name(), self.authority),
+            Destination::Service(name) => write!(f, "{}://{name}", self.scheme.name()),
         }
     }
 }
@@ -158,11 +202,26 @@ mod tests {
             ("unix:/run/app.sock", "unix:/run/app.sock", "localhost"),
         ] {
             let url: UpstreamUrl = text.parse().unwrap_or_else(|why| panic!("{text}: {why}"));
-            assert_eq!(
-                (url.address.to_string().as_str(), url.host().to_str().unwrap()),
-                (address, host),
-                "{text}"
-            );
+            let Destination::Address(given) = &url.destination else { panic!("{text} is a service") };
+            assert_eq!((given.to_string().as_str(), url.host().to_str().unwrap()), (address, host), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_url_with_the_name_of_srv_records_has_the_host_of_their_domain() {
+        for (text, is_https) in
+            [("http://_http._tcp.example.org", false), ("https://_a-b._TCP.example.org", true)]
+        {
+            let url: UpstreamUrl = text.parse().unwrap_or_else(|why| panic!("{text}: {why}"));
+            assert_eq!(url.to_string(), text);
+            assert_eq!(url.service(), text.split_once("://").map(|(_, name)| name));
+            assert_eq!(url.host(), "example.org");
+            assert_eq!(url.tls_name(), is_https.then_some("example.org"));
+        }
+        for text in
+            ["http://_http.example.org", "http://http._tcp.example.org", "http://_udp._tc.example.org"]
+        {
+            assert_eq!(text.parse::<UpstreamUrl>().unwrap().service(), None, "{text}");
         }
     }
 
@@ -178,6 +237,7 @@ mod tests {
             ("http://a/b", "write \"http://a\", and `add_prefix = \"/b\"`"),
             ("http://u:p@a", "remove the part up to \"@\""),
             ("http://", "the host is missing"),
+            ("http://_http._tcp.a:80", "SRV records state the ports: write \"http://_http._tcp.a\""),
             ("http://a:0", "\"0\" is not a port"),
             ("http://a b", "is not a host name"),
             ("unix:", "the path is missing"),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::name::Name;
-use super::{Socket, UpstreamAddress};
+use super::{Resolver, Socket, UpstreamAddress};
 
 /// The address of a member. A name is one member with one limit, regardless of its number of addresses.
 #[derive(Debug, Clone)]
@@ -23,22 +23,15 @@ pub(crate) enum Endpoint {
     Name(Arc<Name>),
 }
 
-impl From<&UpstreamAddress> for Endpoint {
-    fn from(address: &UpstreamAddress) -> Self {
+impl Endpoint {
+    /// Creates the endpoint for an address. A name is not looked up yet.
+    pub(crate) fn new(address: &UpstreamAddress, resolver: &Resolver) -> Self {
         match address {
             UpstreamAddress::Ip(address) => Self::Ip(*address),
             UpstreamAddress::Unix(path) => Self::Unix(path.clone()),
-            UpstreamAddress::Name { host, port } => Self::Name(Arc::new(Name::new(host, *port))),
-        }
-    }
-}
-
-impl Endpoint {
-    /// Creates an endpoint that has only the public addresses of a name.
-    pub(crate) fn public(address: &UpstreamAddress) -> Self {
-        match address {
-            UpstreamAddress::Name { host, port } => Self::Name(Arc::new(Name::public(host, *port))),
-            other => other.into(),
+            UpstreamAddress::Name { host, port } => {
+                Self::Name(Arc::new(Name::new(host, *port, resolver.clone())))
+            }
         }
     }
 

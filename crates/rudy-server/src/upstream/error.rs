@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Endpoint;
@@ -15,6 +16,8 @@ pub(crate) enum CheckoutError {
     QueueTimeout(Duration),
     /// All members are drained.
     Drained,
+    /// There is no member, because the name with their SRV records does not resolve: this line says why.
+    Unresolved(Arc<String>),
     /// The waiting requests were rejected.
     Rejected,
     /// No connection to the upstream could be opened.
@@ -31,6 +34,7 @@ impl fmt::Display for CheckoutError {
                 write!(f, "no connection became free within {time:?} (`queue_timeout`)")
             }
             Self::Drained => f.write_str("all upstreams are drained (`rudy upstreams up NAME`)"),
+            Self::Unresolved(why) => f.write_str(why),
             Self::Rejected => f.write_str("no process is running, and none can be started"),
             Self::Connect(address, error) => {
                 write!(f, "cannot connect to {address}: {error}; is the app running?")

@@ -1,7 +1,7 @@
 //! Connections to upstreams, for any protocol.
 //!
 //! 1. [`UpstreamAddress`] is an address in the configuration; [`Endpoint`] is the address of a member.
-//! 2. [`name`] resolves host names. The addresses of a name are alternatives of one member.
+//! 2. [`name`] resolves host names with a [`Resolver`]. The addresses of a name are alternatives of one member.
 //! 3. [`Upstream`] has the pool. `rudy-upstream` decides which connection a request gets; this module closes
 //!    connections that were idle too long.
 //! 4. [`checkout`] waits for a connection, has one opened ([`dial`]), or moves one to the runtime of the request's worker.
@@ -16,6 +16,7 @@ mod error;
 mod name;
 mod read_ahead;
 mod request_info;
+mod resolver;
 mod response;
 mod sending;
 mod socket;
@@ -41,11 +42,12 @@ pub(crate) use self::checkout::{Checkout, Selection, Wanted};
 pub(crate) use self::dial::Dial;
 pub(crate) use self::endpoint::Endpoint;
 pub(crate) use self::error::CheckoutError;
-use self::name::Name;
-pub(crate) use self::name::background_runtime;
-pub(crate) use self::name::unresolved;
+pub(crate) use self::name::Name;
+pub(crate) use self::name::{background_runtime, list_addresses, look_up_all, unresolved_line};
 pub(crate) use self::read_ahead::{PieceSource, ReadAhead};
 pub(crate) use self::request_info::{RequestFailure, RequestInfo};
+pub use self::resolver::NameServer;
+pub(crate) use self::resolver::{Answer, Resolver, Target};
 pub(crate) use self::response::{HeadOnlyBody, has_no_body, is_of_events, take_unbuffered};
 pub(crate) use self::sending::{EncodeBody, SendError, Sending};
 pub(crate) use self::socket::{Socket, register};
@@ -83,6 +85,20 @@ pub(crate) trait SocketConnection: Send + Sized + 'static {
     fn socket(&mut self) -> &mut Socket;
 }
 
+/// The bits of an id of a member that are its entry.
+const ENTRY_BITS: u32 = 32;
+
+/// Returns the entry of the configuration to which a member belongs: its index in the list of addresses. An entry with SRV records has
+/// several members.
+pub(crate) fn entry_of(member: u64) -> usize {
+    usize::try_from(member & ((1 << ENTRY_BITS) - 1)).unwrap_or(usize::MAX)
+}
+
+/// Returns the id of a member of an entry. The id of the only one is that of its entry: it has number 0.
+pub(crate) fn member_id(entry: u64, number: u64) -> u64 {
+    number << ENTRY_BITS | entry
+}
+
 /// The limits and timeouts of an upstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UpstreamOptions {
@@ -107,7 +123,7 @@ pub(crate) struct Upstream<C: Connection> {
     pool: Arc<Pool<Endpoint, C>>,
     options: UpstreamOptions,
     shared: C::Shared,
-    /// What is needed for TLS with each member, by its id; nothing without TLS.
+    /// What is needed for TLS with the members of each [entry](entry_of); nothing without TLS.
     tls: Vec<Option<ClientTls>>,
     /// Whether a task closes connections that were idle too long.
     has_sweeper: AtomicBool,
@@ -129,13 +145,13 @@ impl<C: Connection> Upstream<C> {
         Self { pool, options, shared, tls: Vec::new(), has_sweeper, lookups: OnceLock::new() }
     }
 
-    /// Encrypts the connections to the members with these ids, from 0.
+    /// Encrypts the connections to the members of each [entry](entry_of), from 0.
     pub(crate) fn with_tls(self, tls: Vec<Option<ClientTls>>) -> Self {
         Self { tls, ..self }
     }
 
     fn tls(&self, member: u64) -> Option<&ClientTls> {
-        self.tls.get(usize::try_from(member).ok()?)?.as_ref()
+        self.tls.get(entry_of(member))?.as_ref()
     }
 
     /// Returns what its connections share.
@@ -158,12 +174,20 @@ impl<C: Connection> Upstream<C> {
         let mut lookups = JoinSet::new();
         for member in self.pool.members() {
             if let Endpoint::Name(name) = member.address() {
-                let task = look_up_periodically(Arc::downgrade(self), name.clone(), log.clone());
-                lookups.spawn_on(task, &background_runtime()?);
+                lookups.spawn_on(self.follow(name, log), &background_runtime()?);
             }
         }
         self.lookups.get_or_init(|| lookups);
         Ok(())
+    }
+
+    /// Returns the task that resolves a name of a member periodically.
+    pub(crate) fn follow(
+        self: &Arc<Self>,
+        name: &Arc<Name>,
+        log: &ErrorLog,
+    ) -> impl Future<Output = ()> + Send + use<C> {
+        look_up_periodically(Arc::downgrade(self), name.clone(), log.clone())
     }
 }
 

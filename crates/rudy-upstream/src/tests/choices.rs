@@ -69,7 +69,7 @@ fn a_key_leads_to_the_same_member_until_that_one_fails() {
     once(|| {
         let pool = pool_with(Choice::Hash { balance_percent: None }, 1, &[]);
         for id in 0..3 {
-            let options = MemberOptions { limit: 9, weight: 1, hash: crate::hash(&[b'0' + id]) };
+            let options = MemberOptions { hash: crate::hash(&[b'0' + id]), ..9.into() };
             pool.add(u64::from(id), Upstream::new(9), options, at(0));
         }
         let with = |key: u64| CheckoutOptions { key: Some(key), ..any() };

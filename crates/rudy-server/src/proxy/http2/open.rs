@@ -10,7 +10,7 @@ use super::connection::AGE_MAX;
 use super::{Http2Connection, Http2Stream};
 use crate::proxy::connection::Connection;
 use crate::proxy::http1::Http1Connection;
-use crate::upstream::{Dial, SocketConnection as _, here};
+use crate::upstream::{Dial, SocketConnection as _, entry_of, here};
 
 /// The version of HTTP of an upstream.
 #[derive(Debug, Clone)]
@@ -25,7 +25,7 @@ pub(in crate::proxy) enum Speaks {
 /// The connections of a proxy to all its upstreams.
 #[derive(Debug)]
 pub(in crate::proxy) struct Connections {
-    /// By the id of the member.
+    /// By the [entry](entry_of) of the member.
     speaks: Vec<Speaks>,
     /// By the id of the member and the worker.
     places: Mutex<HashMap<(u64, usize), Arc<Place>>>,
@@ -51,7 +51,7 @@ struct PlaceState {
 }
 
 impl Connections {
-    /// `speaks` has the version of each member, by its id.
+    /// `speaks` has the version of the members of each [entry](entry_of).
     pub(in crate::proxy) fn new(speaks: Vec<Speaks>) -> Self {
         Self { speaks, places: Mutex::default() }
     }
@@ -62,8 +62,7 @@ impl Connections {
     ///
     /// The upstream cannot be reached, or does not speak the protocol.
     pub(in crate::proxy) async fn open(&self, dial: Dial<'_>) -> io::Result<Connection> {
-        let speaks = usize::try_from(dial.member).ok().and_then(|member| self.speaks.get(member));
-        match speaks {
+        match self.speaks.get(entry_of(dial.member)) {
             Some(speaks @ (Speaks::Http2 | Speaks::Negotiated(_))) if !dial.is_exclusive => {
                 self.place(dial.member).open(dial, speaks).await
             }
@@ -74,9 +73,14 @@ impl Connections {
     /// Sends no more requests on the open connections, which close after those in progress.
     pub(in crate::proxy) fn shut_down(&self) {
         let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-        for place in places.values() {
-            place.state().connections.drain(..).for_each(|connection| connection.shut_down());
-        }
+        places.values().for_each(|place| place.shut_down());
+    }
+
+    /// Sends no more requests to a member that does not exist any more.
+    pub(in crate::proxy) fn forget(&self, member: u64) {
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        let forgotten = places.extract_if(|(id, _), _| *id == member);
+        forgotten.for_each(|(_, place)| place.shut_down());
     }
 
     fn place(&self, member: u64) -> Arc<Place> {
@@ -95,6 +99,10 @@ impl Drop for Connections {
 impl Place {
     fn state(&self) -> MutexGuard<'_, PlaceState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn shut_down(&self) {
+        self.state().connections.drain(..).for_each(|connection| connection.shut_down());
     }
 
     async fn open(&self, dial: Dial<'_>, speaks: &Speaks) -> io::Result<Connection> {

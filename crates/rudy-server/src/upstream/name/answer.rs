@@ -1,8 +1,9 @@
 //! The result of a lookup.
 
 use std::fmt;
-use std::io;
 use std::net::SocketAddr;
+
+use crate::upstream::resolver::Answer;
 
 /// The maximum number of addresses that are used. DNS returns some dozens at most in one packet.
 const ADDRESSES_MAX: usize = 64;
@@ -11,14 +12,19 @@ const ADDRESSES_MAX: usize = 64;
 const SHOWN_MAX: usize = 8;
 
 /// Returns the addresses without duplicates, or why there are none.
-pub(super) fn usable(answer: io::Result<Vec<SocketAddr>>) -> Result<Vec<SocketAddr>, String> {
+pub(super) fn usable(answer: Result<Answer<SocketAddr>, String>) -> Result<Answer<SocketAddr>, String> {
+    let Answer { records, ttl } = answer?;
     let mut addresses = Vec::new();
-    for address in answer.map_err(|error| error.to_string())? {
+    for address in records {
         if !addresses.contains(&address) && addresses.len() < ADDRESSES_MAX {
             addresses.push(address);
         }
     }
-    if addresses.is_empty() { Err("it has no address".to_owned()) } else { Ok(addresses) }
+    if addresses.is_empty() {
+        Err("it has no address".to_owned())
+    } else {
+        Ok(Answer { records: addresses, ttl })
+    }
 }
 
 /// Returns whether two lookups have the same addresses in any order: DNS servers rotate them.
@@ -27,7 +33,7 @@ pub(super) fn is_same(one: &[SocketAddr], other: &[SocketAddr]) -> bool {
 }
 
 /// Formats addresses for a log line.
-pub(super) fn list(addresses: &[SocketAddr]) -> String {
+pub(crate) fn list(addresses: &[SocketAddr]) -> String {
     let shown: Vec<_> = addresses.iter().take(SHOWN_MAX).map(|address| address.ip().to_string()).collect();
     let more = match addresses.len().saturating_sub(SHOWN_MAX) {
         0 => String::new(),
@@ -37,7 +43,7 @@ pub(super) fn list(addresses: &[SocketAddr]) -> String {
 }
 
 /// Returns the log line for a name that does not resolve.
-pub(super) fn unresolved_line(name: impl fmt::Display, why: &str) -> String {
+pub(crate) fn unresolved_line(name: impl fmt::Display, why: &str) -> String {
     format!("{name} does not resolve: {why}; requests to it get 502 until it does")
 }
 
@@ -50,10 +56,13 @@ mod tests {
         let addresses = |ports: std::ops::Range<u16>| {
             ports.map(|port| ([10, 0, 0, 1], port).into()).collect::<Vec<SocketAddr>>()
         };
-        assert_eq!(usable(Ok([addresses(1..3), addresses(1..4)].concat())), Ok(addresses(1..4)));
-        assert_eq!(usable(Ok(addresses(1..1000))), Ok(addresses(1..65)));
-        assert_eq!(usable(Ok(Vec::new())), Err("it has no address".to_owned()));
-        assert_eq!(usable(Err(io::Error::other("no"))), Err("no".to_owned()));
+        let of = |answer: Result<_, String>| {
+            usable(answer.map(|records| Answer { records, ttl: None })).map(|answer| answer.records)
+        };
+        assert_eq!(of(Ok([addresses(1..3), addresses(1..4)].concat())), Ok(addresses(1..4)));
+        assert_eq!(of(Ok(addresses(1..1000))), Ok(addresses(1..65)));
+        assert_eq!(of(Ok(Vec::new())), Err("it has no address".to_owned()));
+        assert_eq!(of(Err("no".to_owned())), Err("no".to_owned()));
         let mut reversed = addresses(1..4);
         reversed.reverse();
         assert!(is_same(&reversed, &addresses(1..4)));

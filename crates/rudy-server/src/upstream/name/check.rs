@@ -1,47 +1,32 @@
-//! Finds names that do not resolve, for `rudy check`.
+//! Looks names up for `rudy check`.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
-use super::answer::{unresolved_line, usable};
-use super::lookup::{background_runtime, resolve};
-use crate::upstream::UpstreamAddress;
+use super::lookup::background_runtime;
 
 /// The timeout of all lookups together: that of one name server in resolv.conf(5).
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Returns the names among these addresses that do not resolve, with the reason.
-pub(crate) fn unresolved(addresses: impl Iterator<Item = UpstreamAddress>) -> Vec<String> {
-    let names: BTreeSet<_> = addresses
-        .filter_map(|address| match address {
-            UpstreamAddress::Name { host, port } => Some((host, port)),
-            _ => None,
-        })
-        .collect();
-    if names.is_empty() {
+/// Runs all these lookups at the same time. Returns their results in order; those that take too long have failed.
+pub(crate) fn look_up_all<T: Send + 'static>(
+    lookups: Vec<impl Future<Output = Result<T, String>> + Send + 'static>,
+) -> Vec<Result<T, String>> {
+    // Without a name, no thread starts.
+    if lookups.is_empty() {
         return Vec::new();
     }
     let runtime = match background_runtime() {
         Ok(runtime) => runtime,
-        Err(error) => return vec![format!("cannot resolve the names of apps: {error}")],
+        Err(error) => return lookups.iter().map(|_| Err(error.to_string())).collect(),
     };
     let deadline = Instant::now() + TIMEOUT;
-    let look_up = |(host, port): (String, u16)| {
-        let name = format!("{host}:{port}");
-        (name, runtime.spawn_blocking(move || usable(resolve(&host, port))))
+    let running: Vec<_> = lookups.into_iter().map(|lookup| runtime.spawn(lookup)).collect();
+    let result = |lookup| match runtime.block_on(async { timeout_at(deadline, lookup).await }) {
+        Ok(Ok(result)) => result,
+        Ok(Err(panic)) => Err(format!("{panic}")),
+        Err(_) => Err(format!("no answer within {TIMEOUT:?}")),
     };
-    let lookups: Vec<_> = names.into_iter().map(look_up).collect();
-    lookups
-        .into_iter()
-        .filter_map(|(name, lookup)| {
-            let why = match runtime.block_on(async { timeout_at(deadline, lookup).await }) {
-                Ok(Ok(answer)) => answer.err()?,
-                Ok(Err(panic)) => panic.to_string(),
-                Err(_) => format!("no answer within {TIMEOUT:?}"),
-            };
-            Some(unresolved_line(name, &why))
-        })
-        .collect()
+    running.into_iter().map(result).collect()
 }

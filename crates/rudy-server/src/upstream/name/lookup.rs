@@ -1,30 +1,26 @@
 //! Schedules the lookups of a name, and logs their results.
 
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::net::SocketAddr;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Handle, Runtime};
-use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
 use super::Name;
 use super::answer::{is_same, list, unresolved_line, usable};
-use super::public::is_public;
 use crate::error_log::ErrorLog;
+use crate::upstream::resolver::Answer;
 
 /// The maximum number of simultaneous lookups. A lookup that hangs occupies a thread until the system gives
 /// up (with glibc usually after 10 s).
 const LOOKUPS_MAX: usize = 16;
 
-/// A blocking function that resolves a host.
-pub(super) type LookUp = Box<dyn Fn(&str, u16) -> io::Result<Vec<SocketAddr>> + Send + Sync>;
-
 /// The timing of lookups.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LookupTiming {
-    /// The interval of periodic lookups.
+    /// The interval of periodic lookups, as long as no answer has a TTL.
     pub(super) interval: Duration,
     /// The shortest pause before a lookup that a request needs because no address accepts a connection.
     pub(super) pause: Duration,
@@ -52,25 +48,8 @@ pub(super) struct LookupState {
     pub(super) ended: u64,
     /// Why the last lookup failed.
     failure: Option<String>,
-}
-
-/// Resolves a host by the system: `/etc/hosts`, DNS, and the other sources in nsswitch.conf(5).
-pub(super) fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-    (host, port).to_socket_addrs().map(Iterator::collect)
-}
-
-/// Resolves a host, and returns only public addresses.
-pub(super) fn resolve_public(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-    only_public(resolve(host, port)?)
-}
-
-/// Removes the addresses that are not public. An error if no other is left.
-pub(super) fn only_public(mut addresses: Vec<SocketAddr>) -> io::Result<Vec<SocketAddr>> {
-    addresses.retain(|address| is_public(address.ip()));
-    if addresses.is_empty() {
-        return Err(io::Error::other("it has no public address, and no setting names this host"));
-    }
-    Ok(addresses)
+    /// The TTL of the last answer.
+    ttl: Option<Duration>,
 }
 
 /// Returns the runtime of all lookups and health checks, which starts with the first one. The runtimes of the engines
@@ -88,17 +67,24 @@ pub(crate) fn background_runtime() -> io::Result<Handle> {
 
 impl Name {
     /// Resolves the name. After a failure, the previous addresses stay.
-    pub(in crate::upstream) async fn look_up(self: &Arc<Self>, log: &ErrorLog) {
+    pub(in crate::upstream) async fn look_up(&self, log: &ErrorLog) {
         self.state.send_modify(|state| {
             (state.since, state.is_running, state.is_requested) = (Some(Instant::now()), true, false);
         });
-        let name = self.clone();
-        let answer = spawn_blocking(move || (name.look_up)(&name.host, name.port)).await;
-        let answer = usable(answer.unwrap_or_else(|panic| Err(io::Error::other(panic))));
-        self.report(&answer, log);
-        let failure = answer.map(|addresses| self.alternatives.set(addresses)).err();
+        let answer = usable(self.resolver.addresses(&self.host, self.port).await);
+        self.report(answer.as_ref().map(|answer| &*answer.records), log);
         self.state.send_modify(|state| {
-            (state.since, state.is_running, state.failure) = (Some(Instant::now()), false, failure);
+            match answer {
+                Ok(Answer { records, ttl }) => {
+                    self.alternatives.set(records);
+                    (state.failure, state.ttl) = (None, ttl);
+                }
+                Err(why) => {
+                    state.failure = Some(why);
+                    state.ttl = state.ttl.map(|ttl| ttl.min(self.timing.interval));
+                }
+            }
+            (state.since, state.is_running) = (Some(Instant::now()), false);
             state.ended += 1;
         });
     }
@@ -111,7 +97,8 @@ impl Name {
             // This cannot fail: `self` has the sender.
             let _ = state.wait_for(|state| state.is_requested).await;
         };
-        let _ = timeout(self.timing.interval, requested).await;
+        let interval = self.state.borrow().ttl.unwrap_or(self.timing.interval);
+        let _ = timeout(interval, requested).await;
     }
 
     /// Waits for a lookup result that is younger than [`LookupTiming::pause`], but at most
@@ -142,7 +129,7 @@ impl Name {
     }
 
     /// Logs changes.
-    fn report(&self, answer: &Result<Vec<SocketAddr>, String>, log: &ErrorLog) {
+    fn report(&self, answer: Result<&[SocketAddr], &String>, log: &ErrorLog) {
         let before = self.alternatives.addresses();
         let had_failed = self.state.borrow().failure.is_some();
         let kind = || format!("{self} does not resolve");

@@ -1,6 +1,6 @@
 //! Host names of upstreams.
 //!
-//! 1. [`lookup`] resolves the names of an upstream every 30 s, and when no address accepts a connection.
+//! 1. [`lookup`] resolves the names of an upstream every 30 s or by their TTL, and when no address accepts a connection.
 //! 2. [`Alternatives`] has the addresses of the last successful lookup, and the order in which they are
 //!    tried.
 //! 3. [`race`] connects to the first address that accepts a connection.
@@ -9,7 +9,6 @@ mod alternatives;
 mod answer;
 mod check;
 mod lookup;
-mod public;
 mod race;
 #[cfg(test)]
 mod tests;
@@ -20,9 +19,11 @@ use std::net::SocketAddr;
 use tokio::sync::watch;
 
 use self::alternatives::Alternatives;
-pub(crate) use self::check::unresolved;
+pub(crate) use self::answer::{list as list_addresses, unresolved_line};
+pub(crate) use self::check::look_up_all;
 pub(crate) use self::lookup::background_runtime;
-use self::lookup::{LookUp, LookupState, LookupTiming};
+use self::lookup::{LookupState, LookupTiming};
+use super::Resolver;
 
 /// A host name and a port, with the results of its lookups.
 pub(crate) struct Name {
@@ -31,25 +32,19 @@ pub(crate) struct Name {
     alternatives: Alternatives,
     /// The state of its lookups. Only the lookup task starts and ends them.
     state: watch::Sender<LookupState>,
-    look_up: LookUp,
+    resolver: Resolver,
     timing: LookupTiming,
 }
 
 impl Name {
-    /// Creates a name that the system resolves.
-    pub(super) fn new(host: &str, port: u16) -> Self {
-        Self::with(host, port, Box::new(lookup::resolve), LookupTiming::default())
+    /// Creates a name that was not looked up yet.
+    pub(crate) fn new(host: &str, port: u16, resolver: Resolver) -> Self {
+        Self::with(host, port, resolver, LookupTiming::default())
     }
 
-    /// Creates a name that has only its public addresses. The addresses themselves are checked, so that the name cannot have others for
-    /// the connection than for the check (DNS rebinding).
-    pub(super) fn public(host: &str, port: u16) -> Self {
-        Self::with(host, port, Box::new(lookup::resolve_public), LookupTiming::default())
-    }
-
-    fn with(host: &str, port: u16, look_up: LookUp, timing: LookupTiming) -> Self {
+    fn with(host: &str, port: u16, resolver: Resolver, timing: LookupTiming) -> Self {
         let (host, state) = (host.to_owned(), watch::Sender::default());
-        Self { host, port, alternatives: Alternatives::default(), state, look_up, timing }
+        Self { host, port, alternatives: Alternatives::default(), state, resolver, timing }
     }
 
     /// Returns the addresses of the last successful lookup.
@@ -65,7 +60,8 @@ impl Name {
 
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.host, self.port)
+        // Hosts of SRV records end in a dot.
+        write!(f, "{}:{}", self.host.trim_end_matches('.'), self.port)
     }
 }
 

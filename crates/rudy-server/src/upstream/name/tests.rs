@@ -17,6 +17,7 @@ use tokio::sync::Notify;
 use super::Name;
 use super::lookup::LookupTiming;
 use crate::error_log::ErrorLog;
+use crate::upstream::resolver::{Resolver, ScriptedLookup};
 use crate::upstream::{CheckoutError, Endpoint, Socket, SocketConnection, Upstream, UpstreamOptions, Wanted};
 
 const LONG: Duration = Duration::from_mins(1);
@@ -44,7 +45,7 @@ fn scripted(script: &[Script], timing: LookupTiming) -> Arc<Name> {
         let answer = script.lock().unwrap().pop_front().flatten();
         answer.map(all_at).ok_or_else(|| io::Error::other("no such host"))
     };
-    Arc::new(Name::with("app", 9000, Box::new(look_up), timing))
+    Arc::new(Name::with("app", 9000, Resolver::Scripted(ScriptedLookup(Arc::new(look_up))), timing))
 }
 
 fn log() -> (ErrorLog, File) {
@@ -185,7 +186,8 @@ fn requests_do_not_wait_for_a_lookup_that_hangs() {
         let ended = Mutex::new(ended);
         let look_up = move |_: &str, _| ended.lock().unwrap().recv().map_err(io::Error::other);
         let timing = LookupTiming { wait_timeout: Duration::from_millis(10), ..ON_DEMAND };
-        let name = Arc::new(Name::with("app", 9000, Box::new(look_up), timing));
+        let name =
+            Arc::new(Name::with("app", 9000, Resolver::Scripted(ScriptedLookup(Arc::new(look_up))), timing));
         look_up_periodically(&name);
         let connect = |address: SocketAddr| async move { Ok(address.port()) };
         for _ in 0..3 {
@@ -276,7 +278,8 @@ fn connections_to_removed_addresses_are_closed_and_lookups_end_with_the_upstream
         let _ = &alive;
         Ok(vec![if has_moved.load(Relaxed) { new } else { old }])
     };
-    let name = Arc::new(Name::with("app", 9000, Box::new(look_up), ON_DEMAND));
+    let name =
+        Arc::new(Name::with("app", 9000, Resolver::Scripted(ScriptedLookup(Arc::new(look_up))), ON_DEMAND));
     let upstream = Arc::new(Upstream::<Plain>::new(options(), None, ()));
     upstream.pool().add(0, Endpoint::Name(name.clone()), 3, Instant::now());
     upstream.look_up_names(&log().0).unwrap();

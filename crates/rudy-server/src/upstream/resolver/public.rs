@@ -1,6 +1,6 @@
 //! Public addresses: those that a name may have which no operator has written.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::LazyLock;
 
 use crate::client_address::Network;
@@ -35,8 +35,17 @@ fn networks(all: &[&str]) -> Vec<Network> {
     all.iter().filter_map(|network| network.parse().ok()).collect()
 }
 
+/// Removes the addresses that are not public. An error if no other is left.
+pub(super) fn only_public(mut addresses: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, String> {
+    addresses.retain(|address| is_public(address.ip()));
+    if addresses.is_empty() {
+        return Err("it has no public address, and no setting names this host".to_owned());
+    }
+    Ok(addresses)
+}
+
 /// Whether an address is globally reachable. An IPv6 address that contains one of IPv4 is that one.
-pub(super) fn is_public(address: IpAddr) -> bool {
+fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => SPECIAL_V4.iter().all(|network| !network.contains(address.into())),
         IpAddr::V6(address) => match embedded(address) {
