@@ -19,6 +19,7 @@ use rudy_cache::index::{BLOCK_BYTES, Capacity};
 use rudy_store::{Access, Fill, FillReader, Finished, Object, Options, Piece, Purge, Store, Target, verify};
 
 use content::{Place, Version, random_target};
+use damage::Copies;
 use faults::Disk;
 use random::Random;
 
@@ -43,6 +44,7 @@ pub(crate) struct Run<'a> {
     transfers: Vec<Transfer>,
     versions: u64,
     tally: Tally,
+    copies: Copies,
     log: VecDeque<String>,
 }
 
@@ -74,6 +76,7 @@ impl<'a> Run<'a> {
             transfers: Vec::new(),
             versions: 0,
             tally: Tally::default(),
+            copies: Copies::new(),
             log: VecDeque::new(),
         };
         run.open();
@@ -92,7 +95,7 @@ impl<'a> Run<'a> {
             90..92 => self.invalidate(),
             92..95 => self.purge(),
             95 => {
-                damage::damage(self.folder, &mut self.random, true);
+                damage::damage(self.folder, &mut self.random, &mut self.copies, true);
                 self.log("damage");
             }
             96 => {
@@ -153,7 +156,7 @@ impl<'a> Run<'a> {
         self.store = None;
         self.disk = Arc::new(Disk::new(self.random.next()));
         if self.random.once_in(2) {
-            damage::damage(self.folder, &mut self.random, false);
+            damage::damage(self.folder, &mut self.random, &mut self.copies, false);
         }
         if self.random.once_in(4) {
             let options = self.options();
